@@ -3,7 +3,7 @@
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Every resource, and what carries them; protox finds what they import.
+    // All resources and the messages that carry them; protox finds their imports.
     const MESSAGES: [&str; 8] = [
         "backend.proto",
         "bind.proto",
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     prost_build::Config::new()
         // Resources are encoded once and shared by all responses that carry them.
         .bytes([".envoy.service.discovery.v3"])
-        // It has a private key, which no text may show: `src/proto/mod.rs` says how it is shown.
+        // It has a private key, which must never be printed: `src/proto/mod.rs` implements `Debug`.
         .skip_debug(["gateway_system.model.v1.Certificate"])
         .compile_fds(files)?;
     Ok(())

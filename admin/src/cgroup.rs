@@ -11,12 +11,12 @@ pub struct MemoryCgroup {
     usage: PathBuf,
     limit: PathBuf,
     stat: PathBuf,
-    /// Of `stat`: pages of files that nobody has used for a while, in bytes.
+    /// Field of `stat`: bytes of file pages on the inactive list.
     inactive_file: &'static str,
 }
 
 impl MemoryCgroup {
-    /// The one that this process is in; `None` where the kernel shows none.
+    /// The cgroup of this process; `None` if the kernel shows none.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -59,7 +59,7 @@ impl MemoryCgroup {
         groups.find(|it| it.usage.exists() && it.stat.exists())
     }
 
-    /// One whose files are in `folder`: those of usage and limit have these names.
+    /// The cgroup whose files are in `folder`, with these names of usage and limit.
     fn at(folder: &Path, [usage, limit]: [&str; 2], inactive_file: &'static str) -> Self {
         Self {
             usage: folder.join(usage),
@@ -69,13 +69,13 @@ impl MemoryCgroup {
         }
     }
 
-    /// One of version 2 whose files are in `folder`, for tests.
+    /// The cgroup of version 2 whose files are in `folder`, for tests.
     #[must_use]
     pub fn in_folder(folder: &Path) -> Self {
         Self::at(folder, ["memory.current", "memory.max"], "inactive_file")
     }
 
-    /// Usage, limit and working set now; `None` where the kernel does not tell.
+    /// Usage, limit and working set now; `None` if the kernel does not report them.
     #[must_use]
     pub fn read(&self) -> Option<Cgroup> {
         let usage = number(&self.usage)?;

@@ -15,13 +15,13 @@ use crate::upstreams::UpstreamStats;
 
 /// Access to the proxy's state and controls.
 pub struct Handles {
-    /// The current configuration.
+    /// Returns the current configuration.
     pub view: Call<ConfigView>,
     /// The state of the process.
     pub runtime: Call<Runtime>,
     /// The source of the configuration.
     pub source: Call<Source>,
-    /// Writes all metrics.
+    /// Writes all metrics of the proxy.
     pub metrics: WriteMetrics,
     /// What readiness waits for, such as `listeners`; empty when ready.
     pub pending: Call<Vec<&'static str>>,
@@ -40,8 +40,8 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// Of a process that is no proxy, which has a log and memory to show: for [`start_for_process`](
-    /// crate::start_for_process).
+    /// For a process other than the proxy, which has a log and memory to show: see
+    /// [`start_for_process`]( crate::start_for_process).
     #[must_use]
     pub fn of_process(log: LogControl) -> Self {
         Self {

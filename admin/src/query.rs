@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// Parsed query parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a> {
     pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,

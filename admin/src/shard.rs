@@ -45,7 +45,7 @@ pub struct ShardHandle {
 /// A query to a shard, with the channel for its reply. A shard that is stuck never replies.
 #[derive(Debug)]
 pub enum ShardQuery {
-    /// What it is at.
+    /// The running tasks.
     Tasks(oneshot::Sender<TaskReports>),
     /// State of its endpoints and connection pools.
     Upstreams(oneshot::Sender<Upstreams>),
@@ -71,7 +71,7 @@ pub struct TaskReport {
     pub parent: u64,
     /// Such as `connection`.
     pub kind: &'static str,
-    /// What it is at.
+    /// What it is doing.
     pub state: &'static str,
     /// Time in this state.
     pub since: Duration,

@@ -33,7 +33,6 @@ pub(crate) struct TaskHandle {
 }
 
 impl Tasks {
-    /// Registers a task.
     pub(crate) fn register(
         &self,
         kind: &'static str,
@@ -56,7 +55,6 @@ impl Tasks {
         }
     }
 
-    /// All registered tasks.
     pub(crate) fn report(&self) -> Vec<Task> {
         let list = self.0.borrow();
         let tasks = list.tasks.iter().map(|(id, entry)| Task {

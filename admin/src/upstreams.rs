@@ -21,7 +21,6 @@ pub struct UpstreamStats {
     stuck: Vec<u16>,
 }
 
-/// Queries all shards.
 pub(crate) async fn gather(shards: &[ShardHandle]) -> UpstreamStats {
     let replies = shard::query_all(shards, ShardQuery::Upstreams).await;
     let mut live = UpstreamStats::default();

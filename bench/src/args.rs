@@ -10,46 +10,46 @@ use crate::control_plane::ControlPlaneArgs;
 use crate::origin::Kind;
 use crate::relay::Driver;
 
-/// Measures the gateway beside its peers.
+/// Measures the gateway and other proxies side by side.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure, and write a record of it and a report.
+    /// Run scenarios and write a record and a report
     Run(RunArgs),
     /// Measure implementations of Gateway API in a cluster, and write a record of it and a report.
     ControlPlane(ControlPlaneArgs),
     /// Make a report of records.
     Report(ReportArgs),
-    /// List scenarios and peers, and what is missing.
+    /// List scenarios and peers, and what is not installed
     List(Places),
-    /// Serve as an origin, until killed.
+    /// Run an origin server until killed
     Origin(OriginArgs),
-    /// Relay TCP, until killed.
+    /// Run a TCP relay until killed
     Relay(RelayArgs),
 }
 
-/// Where things are.
+/// Paths of scenarios and programs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Places {
-    /// Folder of scenario files.
+    /// Folder of scenario files
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios"))]
     pub(crate) scenarios_folder: PathBuf,
-    /// Our gateway, as released.
+    /// Path of the gateway, built with --release
     #[arg(long, default_value = "target/release/gateway")]
     pub(crate) gateway: PathBuf,
-    /// An earlier build of it, which runs as the peers `before-io-uring` and `before-epoll`: what a
-    /// change costs is their ratio in the same rounds.
+    /// Path of an earlier build of the gateway, which runs as the peers `before-io-uring` and
+    /// `before-epoll`: their ratio in the same rounds is the cost of a change
     #[arg(long)]
     pub(crate) before: Option<PathBuf>,
-    /// Where bench/peers/install.sh puts peers.
+    /// Folder in which bench/peers/install.sh installs peers
     #[arg(long, default_value = "target/bench/peers")]
     pub(crate) peers_folder: PathBuf,
 }
@@ -57,42 +57,43 @@ pub(crate) struct Places {
 /// `bench run`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
-    /// Scenarios, such as S1 or S9/hosts-500; all unless given.
+    /// Scenarios, such as S1 or S9/hosts-500 [default: all]
     #[arg(long = "scenario", value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,
-    /// Peers; `gateway` means it on both drivers. All unless given.
+    /// Peers; `gateway` means both of its drivers [default: all]
     #[arg(long = "peer", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// Two rounds of a second for each, not waiting for a quiet machine: to see that it works.
+    /// Run two rounds of one second each, without waiting for an idle machine: checks that
+    /// everything works
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Rounds; each starts every peer afresh and runs it once. From 10 on, comparisons carry an
-    /// interval.
+    /// Number of rounds; each starts every peer again and runs it once. From 10 rounds on,
+    /// comparisons have a confidence interval
     #[arg(long)]
     pub(crate) rounds: Option<usize>,
-    /// Measured seconds of each run.
+    /// Measured seconds per run
     #[arg(long)]
     pub(crate) seconds: Option<u64>,
-    /// Milliseconds of a slice: in a round all peers stand ready and take turns this long, until each
-    /// has had its seconds. Some scenarios have slices of their own.
+    /// Length of a slice in milliseconds: in a round all peers take turns of this length until each
+    /// has had its seconds. Some scenarios set their own
     #[arg(long, default_value = "250")]
     pub(crate) slice: NonZeroU64,
-    /// Seconds of load before those.
+    /// Seconds of warm-up before the measurement
     #[arg(long)]
     pub(crate) warm_up: Option<u64>,
-    /// Who answers.
+    /// Origin server
     #[arg(long, value_enum, default_value = "glommio")]
     pub(crate) origin: Kind,
-    /// Cores of the proxy, one per worker.
+    /// Cores of the proxy, one per worker
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1])]
     pub(crate) proxy_cores: Vec<usize>,
-    /// Cores of load and origin; those the proxy leaves, unless given.
+    /// Cores of load and origin [default: those not used by the proxy]
     #[arg(long, value_delimiter = ',')]
     pub(crate) load_cores: Vec<usize>,
-    /// Folder of records and reports.
+    /// Folder of records and reports
     #[arg(long, default_value = "target/bench")]
     pub(crate) out: PathBuf,
-    /// Where things are.
+    /// Paths of scenarios and programs.
     #[command(flatten)]
     pub(crate) places: Places,
 }
@@ -100,13 +101,13 @@ pub(crate) struct RunArgs {
 /// `bench report`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReportArgs {
-    /// Records, the oldest first; the newest of the folder unless given.
+    /// Records, oldest first [default: the newest of the folder]
     #[arg(long, value_delimiter = ',')]
     pub(crate) from: Vec<PathBuf>,
-    /// Folder of records and reports.
+    /// Folder of records and reports
     #[arg(long, default_value = "target/bench")]
     pub(crate) out: PathBuf,
-    /// Where things are.
+    /// Paths of scenarios and programs.
     #[command(flatten)]
     pub(crate) places: Places,
 }
@@ -114,33 +115,33 @@ pub(crate) struct ReportArgs {
 /// `bench origin`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OriginArgs {
-    /// Where to listen.
+    /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// What to speak.
+    /// Protocol of the origin
     #[arg(long, value_enum, default_value = "http1")]
     pub(crate) protocol: Protocol,
 }
 
-/// What our origin speaks.
+/// Protocol of the built-in origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Protocol {
-    /// HTTP/1.1 and WebSocket, on glommio.
+    /// HTTP/1.1 and WebSocket, on glommio
     Http1,
-    /// gRPC over HTTP/2 in the clear, on Tokio.
+    /// gRPC over HTTP/2 without TLS, on Tokio
     Grpc,
 }
 
 /// `bench relay`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RelayArgs {
-    /// How to talk to the kernel.
+    /// I/O driver
     #[arg(long, value_enum)]
     pub(crate) driver: Driver,
-    /// Where to listen.
+    /// Address to listen on
     #[arg(long)]
     pub(crate) listen: SocketAddr,
-    /// Where to connect.
+    /// Address to connect to
     #[arg(long)]
     pub(crate) to: SocketAddr,
 }

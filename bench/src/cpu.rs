@@ -25,7 +25,6 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Starts at zero.
     pub(crate) fn start(root: u32) -> Result<Self> {
         let last = Reading::of(root)?;
         let ticks_before = last.ticks();
@@ -54,7 +53,7 @@ impl Meter {
         let rounding = count(2 * (self.last.0.len() + 1)) * count64(tick());
         ensure!(
             (sum - told).abs() <= told * LOST + rounding,
-            "its threads tell {:.0} ms of CPU time, its processes {:.0} ms: too much was lost of \
+            "its threads report {:.0} ms of CPU time, its processes {:.0} ms: too much was lost of \
              what has ended",
             sum / 1e6,
             told / 1e6

@@ -1,5 +1,5 @@
-//! What an operator does while requests pass: asks the gateway's admin and metrics servers, over
-//! the unix sockets that it is given in its folder.
+//! The operator's requests during a load: they go to the gateway's admin and metrics servers over
+//! unix sockets in its folder.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ pub(crate) const ADMIN: &str = "admin.sock";
 /// Socket of the metrics.
 pub(crate) const METRICS: &str = "metrics.sock";
 
-/// Looks until it is `done`; how often there was an answer, or a question under way.
+/// Sends requests until it is `done`; returns how many were answered or in progress.
 pub(crate) fn look(inside: Inside, folder: &Path, done: &AtomicBool) -> Result<u64> {
     let (socket, path, then) = match inside {
         Inside::Dump => (ADMIN, "/config_dump", Then::Again(Duration::ZERO)),
@@ -49,22 +49,21 @@ pub(crate) fn look(inside: Inside, folder: &Path, done: &AtomicBool) -> Result<u
             wait(pause, done);
         }
     }
-    ensure!(looks > 0, "the load was over before there was time for it");
+    ensure!(looks > 0, "the load ended before it could be read");
     Ok(looks)
 }
 
-/// What becomes of an answer.
+/// How a response is consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    /// It is read, and after a pause asked for again.
+    /// Read to the end, and requested again after a pause.
     Again(Duration),
-    /// It is read.
     Read,
-    /// It is left unread.
+    /// Left unread.
     Leave,
 }
 
-/// Reads an answer to its end, or until it is `done`; whether it was all there.
+/// Reads a response to its end, or until it is `done`; returns whether it was complete.
 fn drain(stream: &mut UnixStream, done: &AtomicBool) -> Result<bool> {
     stream.set_read_timeout(Some(LOOK_UP))?;
     let mut buffer = [0; 4 * 1024];
@@ -72,7 +71,7 @@ fn drain(stream: &mut UnixStream, done: &AtomicBool) -> Result<bool> {
     while !done.load(Ordering::Acquire) {
         match stream.read(&mut buffer) {
             Ok(0) => {
-                ensure!(!first, "there was no answer");
+                ensure!(!first, "no response");
                 return Ok(true);
             }
             Ok(count) => {
@@ -80,7 +79,7 @@ fn drain(stream: &mut UnixStream, done: &AtomicBool) -> Result<bool> {
                 let shown = String::from_utf8_lossy(read.get(..count.min(200)).unwrap_or_default());
                 ensure!(
                     !first || read.starts_with(b"HTTP/1.1 200 "),
-                    "it answered {shown}"
+                    "unexpected response: {shown}"
                 );
                 first = false;
                 // The load goes first on this core: whoever reads is no part of what is measured.
@@ -103,7 +102,7 @@ pub(crate) fn wait(pause: Duration, done: &AtomicBool) {
     }
 }
 
-/// How often whoever waits looks whether it is over.
+/// Interval of checking whether to stop.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

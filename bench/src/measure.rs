@@ -27,7 +27,6 @@ pub(crate) struct Method {
     pub(crate) duration: Duration,
     /// How long a slice of it is, where a scenario does not say.
     pub(crate) slice: Duration,
-    /// Load before it.
     pub(crate) warm_up: Duration,
     /// How long to wait for a quiet machine.
     pub(crate) patience: Duration,
@@ -35,7 +34,6 @@ pub(crate) struct Method {
     pub(crate) proxy_cores: Vec<usize>,
     /// Cores of load and origin.
     pub(crate) load_cores: Vec<usize>,
-    /// The origin.
     pub(crate) origin: Kind,
     /// Whether system calls are counted.
     pub(crate) count_syscalls: bool,
@@ -172,7 +170,7 @@ impl<'a> Bench<'a> {
         self.subject
             .running
             .check_alive()
-            .context("it fell under the load")?;
+            .context("the load stopped")?;
         self.origin.check_alive()?;
         self.proxy_cpu.verify().context("its CPU time")?;
         self.origin_cpu.verify().context("the origin's CPU time")?;
@@ -185,7 +183,6 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The proxy's process.
     pub(crate) fn process(&self) -> u32 {
         self.subject.running.pid()
     }
@@ -246,7 +243,7 @@ impl<'a> Bench<'a> {
             }
             ensure!(
                 Instant::now() < deadline,
-                "it works on without a load: {counted} requests, {used:?} of CPU time in {LOOK:?}"
+                "it uses CPU without load: {counted} requests, {used:?} of CPU time in {LOOK:?}"
             );
             (looked, cpu) = (Instant::now(), now);
         }

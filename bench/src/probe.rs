@@ -18,9 +18,7 @@ use crate::tls::{Certificate, server_name};
 /// A connection of a blocking client.
 #[derive(Debug)]
 pub(crate) enum Channel {
-    /// In the clear.
     Plain(TcpStream),
-    /// In TLS.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
@@ -89,11 +87,8 @@ pub(crate) fn exchange(channel: &mut Channel, exchange: &Exchange) -> Result<usi
     let mut buffer = [0; 16 * 1024];
     let mut size = 0;
     loop {
-        let read = channel.read(&mut buffer).context("no answer came")?;
-        ensure!(
-            read > 0,
-            "the connection was closed before an answer was whole"
-        );
+        let read = channel.read(&mut buffer).context("no response")?;
+        ensure!(read > 0, "the connection was closed within a response");
         size += read;
         if reading.feed(buffer.get(..read).unwrap_or_default(), exchange)? != Fed::More {
             return Ok(size);
@@ -110,7 +105,7 @@ pub(crate) fn ask_once(aim: Aim<'_>) -> Result<usize> {
             let body = fetch_h2c(aim.address, &case.path())?;
             ensure!(
                 body == http1::body(case.load.bytes),
-                "the wrong body came over HTTP/2"
+                "wrong body over HTTP/2"
             );
             Ok(body.len())
         }
@@ -138,7 +133,7 @@ pub(crate) fn upgrade(stream: &mut TcpStream, exchange: &Exchange) -> Result<()>
     while Exchange::opened(&head)?.is_none() {
         stream
             .read_exact(&mut byte)
-            .context("the upgrade was not answered")?;
+            .context("no response to the upgrade")?;
         head.extend_from_slice(&byte);
     }
     Ok(())
@@ -147,7 +142,7 @@ pub(crate) fn upgrade(stream: &mut TcpStream, exchange: &Exchange) -> Result<()>
 /// The body of a GET in the clear: for an origin's own counters.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
     let answer = answer(address, "origin", path)?;
-    let (_, body) = answer.split_once("\r\n\r\n").context("no answer came")?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("no response")?;
     Ok(body.to_owned())
 }
 
@@ -155,7 +150,10 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
 pub(crate) fn serves(address: SocketAddr, host: &str, path: &str) -> Result<()> {
     let answer = answer(address, host, path)?;
     let status = answer.lines().next().unwrap_or_default();
-    ensure!(status.starts_with("HTTP/1.1 200 "), "it answers {status}");
+    ensure!(
+        status.starts_with("HTTP/1.1 200 "),
+        "it responds with {status}"
+    );
     Ok(())
 }
 

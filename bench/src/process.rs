@@ -41,7 +41,6 @@ impl Running {
         Ok(Self { child, log })
     }
 
-    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -127,8 +126,8 @@ pub(crate) fn pin(cores: &[usize]) -> Result<()> {
         .with_context(|| format!("cannot run on cores {cores:?}: pass --proxy-cores, --load-cores"))
 }
 
-/// Has the calling thread run while nobody else wants its core, and give that back at once. What is
-/// merely nice is not interrupted before its slice of some milliseconds is over.
+/// Lets the calling thread run only while nothing else wants its core (`SCHED_IDLE`). A thread that
+/// is merely nice keeps its slice of some milliseconds.
 pub(crate) fn step_back() -> std::io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: It reads the parameters, which outlive the call; 0 is the calling thread.
@@ -138,26 +137,25 @@ pub(crate) fn step_back() -> std::io::Result<()> {
     }
 }
 
-/// Has a process, all its threads, interrupt whoever else runs on its cores as soon as it wakes: its
-/// turns are short (EEVDF, Linux 6.12; older kernels take no notice).
+/// Shortens the scheduling slices of all threads of a process, so that they preempt others as soon
+/// as they wake (EEVDF, Linux 6.12; older kernels ignore it).
 pub(crate) fn wake_soon(pid: u32) -> Result<()> {
     let attributes = libc::sched_attr {
         sched_policy: libc::SCHED_OTHER.cast_unsigned(),
         sched_runtime: SHORT_TURN_NS,
         ..unscheduled()
     };
-    schedule(pid, &attributes).context("cannot ask for short turns")
+    schedule(pid, &attributes).context("cannot set short scheduling slices")
 }
 
-/// Has a process, all its threads, run before whoever else wants its cores (`SCHED_FIFO`), which takes
-/// `CAP_SYS_NICE`.
+/// Gives all threads of a process real-time priority (`SCHED_FIFO`), which takes `CAP_SYS_NICE`.
 pub(crate) fn go_first(pid: u32) -> Result<()> {
     let attributes = libc::sched_attr {
         sched_policy: libc::SCHED_FIFO.cast_unsigned(),
         sched_priority: 1,
         ..unscheduled()
     };
-    schedule(pid, &attributes).context("cannot go first: run it as root")
+    schedule(pid, &attributes).context("cannot raise its priority: run it as root")
 }
 
 fn unscheduled() -> libc::sched_attr {
@@ -221,7 +219,7 @@ pub(crate) fn raise_open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(OPEN_FILES)
 }
 
-/// Output of a command that only tells something, such as its version.
+/// Output of a command such as `--version`.
 pub(crate) fn output(program: impl AsRef<Path>, args: &[&str]) -> Result<String> {
     let program = program.as_ref();
     let output = Command::new(program)
@@ -238,7 +236,7 @@ pub(crate) fn output(program: impl AsRef<Path>, args: &[&str]) -> Result<String>
 const OPEN_FILES: u64 = 65_536;
 /// A proxy drains on SIGTERM; no client is left to wait for.
 const GRACE: Duration = Duration::from_millis(1500);
-/// The shortest turn there is.
+/// The shortest slice that the kernel accepts.
 const SHORT_TURN_NS: u64 = 100_000;
 const LOG_LINES: usize = 5;
 

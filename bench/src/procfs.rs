@@ -1,6 +1,6 @@
-//! What the kernel says of processes and cores, read from `/proc`.
+//! Statistics of processes and cores, read from `/proc`.
 //!
-//! Parsing is apart from reading, so that it is tested on scripted text.
+//! Parsing is separate from reading, so that it is tested on fixed text.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -185,14 +185,12 @@ pub(crate) fn holds_ring(root: u32) -> Result<bool> {
 pub(crate) struct Machine {
     at: Instant,
     cores: usize,
-    /// Running nothing.
     idle: u64,
     /// Wanted to run while the hypervisor ran others.
     steal: u64,
 }
 
 impl Machine {
-    /// Now.
     pub(crate) fn now() -> Result<Self> {
         let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
         Self::parse(&text, Instant::now()).context("/proc/stat has no line for all cores")

@@ -1,5 +1,5 @@
-//! What is kept of a measurement: plain data, written as JSON after every round so that nothing
-//! measured is lost, and read again by `bench report`.
+//! The record of a measurement: plain data, written as JSON after every round so that no result is
+//! lost, and read by `bench report`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,7 @@ use crate::peers::Role;
 pub(crate) struct Record {
     /// Seconds since the epoch when it began.
     pub(crate) started: u64,
-    /// Where it ran.
     pub(crate) machine: Machine,
-    /// How it ran.
     pub(crate) settings: Settings,
     /// The peers that were there.
     pub(crate) peers: Vec<PeerInfo>,
@@ -32,11 +30,9 @@ pub(crate) struct Record {
 pub(crate) struct Machine {
     /// Model name of the first core.
     pub(crate) cpu: String,
-    /// Number of cores.
     pub(crate) cores: usize,
     /// Memory in bytes.
     pub(crate) memory: u64,
-    /// Kernel release.
     pub(crate) kernel: String,
     /// `net.ipv4.tcp_congestion_control`, the same for all.
     pub(crate) congestion_control: String,
@@ -55,7 +51,6 @@ pub(crate) struct Settings {
     pub(crate) slice_ms: u64,
     /// Seconds of load before those.
     pub(crate) warm_up: u64,
-    /// The origin.
     pub(crate) origin: String,
     /// Cores of the proxy.
     pub(crate) proxy_cores: Vec<usize>,
@@ -82,11 +77,9 @@ impl Settings {
 /// A peer that was there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PeerInfo {
-    /// Its name.
     pub(crate) name: String,
     /// Whose side it is on.
     pub(crate) role: Role,
-    /// Its version.
     pub(crate) version: String,
 }
 
@@ -97,7 +90,6 @@ pub(crate) struct Skipped {
     pub(crate) case: String,
     /// Peer, or `all`.
     pub(crate) peer: String,
-    /// Why.
     pub(crate) why: String,
 }
 
@@ -117,7 +109,6 @@ pub(crate) struct Run {
 /// The numbers of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// Requests answered.
     pub(crate) requests: u64,
     /// Seconds it took.
     pub(crate) seconds: f64,
@@ -149,7 +140,6 @@ pub(crate) struct Measured {
 /// The turns of a run on a process that other runs had turns on as well.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turns {
-    /// The proxy's process.
     pub(crate) process: u32,
     /// In the order in which they came, as those of the other runs did.
     pub(crate) turns: Vec<OneTurn>,
@@ -183,11 +173,10 @@ impl Record {
         Ok(std::fs::rename(fresh, path)?)
     }
 
-    /// Reads one.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is no record", path.display()))
+        serde_json::from_str(&text).with_context(|| format!("{} is not a record", path.display()))
     }
 
     /// Takes over the runs of another, made on the same machine in the same way. Cases of `newer`

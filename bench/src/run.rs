@@ -91,7 +91,7 @@ fn chosen_cases(args: &RunArgs) -> Result<Vec<Case>> {
     let mut cases = read_folder(&args.places.scenarios_folder)?;
     for asked in &args.scenarios {
         let known = cases.iter().any(|case| is_asked(case, asked));
-        ensure!(known, "there is no scenario {asked}: bench list shows all");
+        ensure!(known, "unknown scenario {asked}: bench list shows all");
     }
     let all = args.scenarios.is_empty();
     cases.retain(|case| all || args.scenarios.iter().any(|asked| is_asked(case, asked)));
@@ -140,14 +140,14 @@ fn settings(args: &RunArgs, method: &Method) -> Settings {
     }
 }
 
-/// Those asked for and installed; what is missing is said and recorded.
+/// The requested peers that are installed; missing ones are printed and recorded.
 fn present_peers(args: &RunArgs, record: &mut Record) -> Result<Vec<Box<dyn Peer>>> {
     let mut list = peers::all(&args.places);
     for asked in &args.peers {
         let known = list
             .iter()
             .any(|peer| peers::is_meant(peer.as_ref(), asked));
-        ensure!(known, "there is no peer {asked}: bench list shows all");
+        ensure!(known, "unknown peer {asked}: bench list shows all");
     }
     let meant = |peer: &dyn Peer| args.peers.iter().any(|asked| peers::is_meant(peer, asked));
     list.retain(|peer| args.peers.is_empty() || meant(peer.as_ref()));
@@ -168,7 +168,7 @@ fn present_peers(args: &RunArgs, record: &mut Record) -> Result<Vec<Box<dyn Peer
     });
     ensure!(
         !list.is_empty(),
-        "not one of the peers is installed: see bench/README.md"
+        "none of the peers is installed: see bench/README.md"
     );
     Ok(list)
 }
@@ -199,7 +199,7 @@ fn run_scenario(
         let results = turns::round(&ready, method, number)?;
         let mut good = Vec::new();
         for (turn, result) in ready.into_iter().zip(results) {
-            // One failure is an answer; nine more cost time and say nothing new.
+            // One failure suffices; repeating it costs time.
             if result.is_ok() {
                 good.push(turn);
             }
@@ -221,7 +221,7 @@ fn run_scenario(
     Ok(())
 }
 
-/// The peers that can run this case; why others cannot is said and recorded.
+/// The peers that can run this case; the others are printed and recorded with the reason.
 fn able_peers<'a>(
     case: &Case,
     present: &'a [Box<dyn Peer>],

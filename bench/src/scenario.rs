@@ -1,8 +1,8 @@
-//! What is measured: scenarios, read from the TOML files of `bench/scenarios`.
+//! Scenarios, read from the TOML files of `bench/scenarios`.
 //!
-//! A file describes one scenario. Each `[[variant]]` table is laid over the rest of the file, so
-//! that a variant names only what differs; the outcome is a flat list of [`Case`]s, which is all
-//! that the rest of the harness knows.
+//! A file describes one scenario. Each `[[variant]]` table overrides fields of the file, so that a
+//! variant names only what differs; the result is a flat list of [`Case`]s, which is all that the
+//! rest of the harness uses.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// One measurable situation: a scenario with one of its variants laid over it.
+/// A scenario with one of its variants applied.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
@@ -25,9 +25,9 @@ pub(crate) struct Case {
     pub(crate) title: String,
     /// What a reader learns from it.
     pub(crate) why: String,
-    /// What the proxy speaks to clients.
+    /// Protocol between clients and proxy.
     pub(crate) front: Front,
-    /// What the proxy speaks to the origin.
+    /// Protocol between proxy and origin.
     #[serde(default)]
     pub(crate) upstream: Upstream,
     /// Worker threads the proxy may use.
@@ -42,7 +42,7 @@ pub(crate) struct Case {
     /// A configuration change every so many milliseconds while the load runs.
     #[serde(default)]
     pub(crate) churn_ms: Option<u64>,
-    /// What an operator looks at while the load runs.
+    /// The operator's requests during the load.
     #[serde(default)]
     pub(crate) inside: Option<Inside>,
     /// Whether the gateway samples allocations, as it does by itself.
@@ -57,49 +57,49 @@ pub(crate) struct Case {
     pub(crate) peers: Vec<String>,
     /// What the clients do.
     pub(crate) load: Load,
-    /// What the gateway shall reach here.
+    /// Performance targets of the gateway.
     #[serde(default, rename = "target")]
     pub(crate) targets: Vec<Target>,
 }
 
-/// What a proxy speaks to its clients.
+/// Protocol between clients and proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Front {
-    /// HTTP/1.1 in the clear.
+    /// HTTP/1.1 without TLS.
     Http1,
-    /// HTTP/1.1 in TLS 1.3.
+    /// HTTP/1.1 over TLS 1.3.
     Tls,
-    /// HTTP/2 in the clear, by prior knowledge.
+    /// HTTP/2 without TLS, by prior knowledge.
     H2c,
     /// WebSocket upgraded from HTTP/1.1.
     WebSocket,
-    /// gRPC over HTTP/2 in the clear.
+    /// gRPC over HTTP/2 without TLS.
     Grpc,
 }
 
-/// What an operator looks at.
+/// The operator's requests during a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Inside {
-    /// The whole configuration, over and over.
+    /// The whole configuration dump, repeatedly.
     Dump,
-    /// A CPU profile, all the time.
+    /// A CPU profile, continuously.
     Profile,
-    /// A trace that is armed and never read.
+    /// An active trace that is never read.
     Trace,
-    /// The metrics, each second.
+    /// The metrics, every second.
     Scrape,
 }
 
-/// What a proxy speaks to the origin.
+/// Protocol between proxy and origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Upstream {
-    /// HTTP/1.1 in the clear.
+    /// HTTP/1.1 without TLS.
     #[default]
     Http1,
-    /// HTTP/2 in the clear.
+    /// HTTP/2 without TLS.
     H2c,
 }
 
@@ -122,15 +122,15 @@ impl Default for Routes {
     }
 }
 
-/// What tells routes apart.
+/// What distinguishes the routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RouteKey {
-    /// One route takes everything.
+    /// A single route matches everything.
     Nothing,
-    /// Each route has a host name of its own.
+    /// Each route has its own host name.
     Hosts,
-    /// All share one host; each has a path prefix of its own.
+    /// All share one host; each has its own path prefix.
     Prefixes,
 }
 
@@ -162,11 +162,10 @@ pub(crate) fn prefix(number: usize) -> String {
     format!("/p{number}")
 }
 
-/// What the clients do.
+/// The load of the clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Load {
-    /// Which load generator.
     pub(crate) with: Loader,
     /// Connections (or threads, for handshakes).
     pub(crate) connections: usize,
@@ -185,7 +184,6 @@ pub(crate) struct Load {
     /// A new connection for each request.
     #[serde(default)]
     pub(crate) close: bool,
-    /// Resume TLS sessions.
     #[serde(default)]
     pub(crate) resume: bool,
     /// Messages per gRPC stream; 1 is a unary call.
@@ -193,7 +191,6 @@ pub(crate) struct Load {
     pub(crate) messages: usize,
 }
 
-/// The load generators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Loader {
@@ -207,15 +204,13 @@ pub(crate) enum Loader {
     Idle,
     /// Ours: one TLS handshake for each request.
     Handshake,
-    /// Ours: gRPC calls.
     Grpc,
 }
 
-/// A line of what the gateway shall reach.
+/// A performance target of the gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Target {
-    /// What is compared.
     #[serde(default)]
     pub(crate) metric: Metric,
     /// `floor`, `peers` (the best present), a peer's name, or `case:S15/one` for the gateway itself
@@ -226,18 +221,16 @@ pub(crate) struct Target {
     pub(crate) factor: f64,
 }
 
-/// What a target compares.
+/// The metric that a target compares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Metric {
-    /// CPU per request.
     #[default]
     Cpu,
-    /// Time per request, which is throughput the other way round.
+    /// Time per request: the inverse of throughput.
     Time,
-    /// Median latency.
     P50,
-    /// The latency that one request in a hundred passes.
+    /// The 99th percentile of latency.
     P99,
     /// Resident bytes per idle connection.
     RssPerConnection,

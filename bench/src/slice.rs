@@ -1,4 +1,4 @@
-//! A run in slices: what one comes to, and their sum. Pure.
+//! A run in slices: the result of one, and their sum. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -60,7 +60,6 @@ impl Slice {
 }
 
 impl Sum {
-    /// One more slice.
     pub(crate) fn add(&mut self, slice: Slice) {
         self.turns.push(slice.numbers());
         self.requests += slice.requests;
@@ -83,9 +82,9 @@ impl Sum {
         }
     }
 
-    /// What the run comes to.
+    /// The result of the run.
     pub(crate) fn measured(&self) -> Result<Measured> {
-        ensure!(self.requests > 0, "not one request was answered");
+        ensure!(self.requests > 0, "no request was answered");
         let each = |sum: f64| sum / count64(self.requests);
         let user = ticks_to_us(self.usage.user_ticks);
         let system = ticks_to_us(self.usage.system_ticks);
@@ -143,21 +142,21 @@ pub(crate) fn order(pass: usize, turns: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether what was under way when a load stopped has come to its end.
+/// Detects when the work in flight at the end of a load is done.
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
     counted: Option<u64>,
 }
 
 impl Settling {
-    /// Whether the origin's count stood still since the last look, and the proxy with it: `cpu` of
-    /// the time since then that has `passed`.
+    /// Whether the origin's count and the proxy's CPU time have been still since the last check;
+    /// `cpu` is what it used of the time that has `passed`.
     pub(crate) fn is_over(&mut self, counted: u64, cpu: Duration, passed: Duration) -> bool {
         self.counted.replace(counted) == Some(counted) && cpu < passed / QUIET
     }
 }
 
-/// A proxy that uses less than one part in so many of a core works on nothing: timers.
+/// A proxy that uses less than this fraction of a core is idle: timers.
 const QUIET: u32 = 20;
 
 #[cfg(test)]

@@ -10,11 +10,8 @@ pub(crate) const PAIRS_FOR_INTERVAL: usize = 10;
 pub(crate) struct Spread {
     /// Middle value; mean of the two middle ones of an even number.
     pub(crate) median: f64,
-    /// Smallest value.
     pub(crate) min: f64,
-    /// Largest value.
     pub(crate) max: f64,
-    /// How many values.
     pub(crate) count: usize,
 }
 
@@ -49,7 +46,6 @@ pub(crate) struct Ratio {
     pub(crate) value: f64,
     /// 95 % confidence interval, from [`PAIRS_FOR_INTERVAL`] pairs on.
     pub(crate) interval: Option<(f64, f64)>,
-    /// How many pairs.
     pub(crate) pairs: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The proxy that is measured: started, found to be right, and what goes on in it beside requests.
+//! The measured proxy: started, verified, and observed beside requests.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,18 +15,18 @@ use crate::stats::count64;
 use crate::tls::Certificate;
 use crate::{inside, net, probe};
 
-/// A running proxy, wired to an origin.
+/// A running proxy in front of an origin.
 pub(crate) struct Subject<'a> {
     peer: &'a dyn Peer,
     case: &'a Case,
     wiring: Wiring,
     pub(crate) running: Running,
-    /// Of a right answer, as the probe told it.
+    /// Size of a correct response, measured by the probe.
     answer_size: usize,
 }
 
 impl<'a> Subject<'a> {
-    /// Starts `peer` on `cores` and waits until it gives the right answer.
+    /// Starts `peer` on `cores` and waits until it responds correctly.
     pub(crate) fn start(
         peer: &'a dyn Peer,
         case: &'a Case,
@@ -65,7 +65,6 @@ impl<'a> Subject<'a> {
         Ok(subject)
     }
 
-    /// Where loads go.
     pub(crate) fn aim(&self) -> Aim<'_> {
         Aim {
             address: self.wiring.listen,
@@ -77,8 +76,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Lets `load` have a turn, while an operator looks `inside` and the configuration changes, if
-    /// so. That is over when this returns.
+    /// Runs `load` for one turn, while an operator looks `inside` and the configuration changes, if
+    /// so configured. All of it has ended when this returns.
     pub(crate) fn turn(
         &mut self,
         load: &mut dyn Load,
@@ -93,7 +92,7 @@ impl<'a> Subject<'a> {
             done.store(true, Ordering::Release);
             let happened = meanwhile
                 .join()
-                .map_err(|_| anyhow!("what went on meanwhile panicked"))??;
+                .map_err(|_| anyhow!("a concurrent task panicked"))??;
             let mut turn = turn?;
             let happened = happened.map(|(what, times)| (what.to_owned(), count64(times)));
             turn.extra.extend(happened);
@@ -101,7 +100,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// What goes on until it is `done`, and how often it happened.
+    /// Runs concurrently until it is `done`, and counts repetitions.
     fn meanwhile(
         &mut self,
         inside: Option<Inside>,
@@ -113,10 +112,10 @@ impl<'a> Subject<'a> {
         let Some(inside) = inside else {
             return Ok(None);
         };
-        // An operator's machine is another: this one takes what load and origin leave.
+        // An operator would use another machine: run only in the time that load and origin leave.
         process::step_back().context("cannot step back")?;
         let looks = inside::look(inside, &self.wiring.folder, done);
-        let looks = looks.with_context(|| format!("cannot look inside ({inside:?})"))?;
+        let looks = looks.with_context(|| format!("cannot read its admin server ({inside:?})"))?;
         Ok(Some((LOOKS, looks)))
     }
 
@@ -132,8 +131,8 @@ impl<'a> Subject<'a> {
         Ok(self.wiring.generation - before)
     }
 
-    /// Where the configuration has changed, waits until the route that the last change added is
-    /// served: a change that was refused is none.
+    /// After a configuration change, waits until the newly added route is served: a rejected change
+    /// does not count.
     pub(crate) fn wait_until_changed(&mut self) -> Result<()> {
         if self.wiring.generation == 0 {
             return Ok(());
@@ -147,19 +146,19 @@ impl<'a> Subject<'a> {
             }
             _ => bail!("{} changes no routes", self.case.name()),
         };
-        self.poll("its change of configuration does not show", |subject| {
+        self.poll("its changed configuration did not take effect", |subject| {
             probe::serves(subject.wiring.listen, &host, &path)
         })
     }
 
-    /// Until it gives the right answer, whose size it returns; listening alone is not readiness.
+    /// Waits for a correct response and returns its size; listening alone is not readiness.
     fn wait_until_right(&mut self) -> Result<usize> {
-        self.poll("no right answer came", |subject| {
+        self.poll("no correct response", |subject| {
             probe::ask_once(subject.aim())
         })
     }
 
-    /// Asks again and again, for as long as it lives and until it answers.
+    /// Retries until it responds or exits.
     fn poll<T>(&mut self, what_is_wrong: &str, ask: impl Fn(&Self) -> Result<T>) -> Result<T> {
         let deadline = Instant::now() + START;
         loop {
@@ -178,8 +177,10 @@ impl<'a> Subject<'a> {
 
     fn check_driver(&self) -> Result<()> {
         match (self.peer.ring(), procfs::holds_ring(self.running.pid())?) {
-            (Some(true), false) => bail!("it runs without io_uring: this machine refuses it?"),
-            (Some(false), true) => bail!("it runs with io_uring, which it was told not to"),
+            (Some(true), false) => {
+                bail!("it runs without io_uring: is io_uring disabled on this machine?")
+            }
+            (Some(false), true) => bail!("it runs with io_uring although epoll was requested"),
             _ => Ok(()),
         }
     }
@@ -187,7 +188,7 @@ impl<'a> Subject<'a> {
 
 /// Key in [`Turn::extra`]: how often the configuration changed.
 pub(crate) const CHANGES: &str = "configuration_changes";
-/// Key in [`Turn::extra`]: how often an operator's question was answered, or was under way.
+/// Key in [`Turn::extra`]: operator requests answered or in progress.
 const LOOKS: &str = "looks_inside";
-/// 5 000 routes take a while to parse.
+/// Parsing 5 000 routes takes a while.
 const START: Duration = Duration::from_secs(20);

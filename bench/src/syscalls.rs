@@ -9,7 +9,6 @@ use rustix::process::Signal;
 
 use crate::{process, procfs};
 
-/// A running count.
 #[derive(Debug)]
 pub(crate) struct Counter {
     perf: Child,
@@ -29,7 +28,6 @@ impl Counter {
         Ok(Self { perf })
     }
 
-    /// The count.
     pub(crate) fn stop(self) -> Result<u64> {
         process::signal(self.perf.id(), Signal::INT)?;
         let output = self.perf.wait_with_output()?;
@@ -43,7 +41,7 @@ pub(crate) fn unable() -> Option<String> {
         let text = process::output("perf", &["stat", "-x,", "-e", EVENT, "true"])?;
         ensure!(
             parse(&text).is_some(),
-            "perf may not count {EVENT} here: run as root"
+            "perf is not permitted to count {EVENT}: run as root"
         );
         Ok(())
     };

@@ -54,7 +54,10 @@ impl Certificate {
             .stderr(Stdio::null())
             .status()
             .context("openssl is not installed: apt-get install openssl")?;
-        ensure!(status.success(), "openssl made no certificate ({status})");
+        ensure!(
+            status.success(),
+            "openssl failed to create a certificate ({status})"
+        );
         let both = [std::fs::read(&chain)?, std::fs::read(&key)?].concat();
         std::fs::write(&bundle, both)?;
         Ok(Self { chain, key, bundle })

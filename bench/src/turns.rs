@@ -1,9 +1,9 @@
-//! A round: every peer stands ready for every variant of a scenario, and they take turns under load
-//! until each has had its run.
+//! A round: all peers and variants of a scenario are set up and take turns under load until each
+//! has had its run.
 //!
-//! What a request costs drifts within seconds on a machine with other tenants, by more than proxies
-//! differ; two neighbouring slices of a fraction of a second hardly differ. So what is compared is
-//! measured in turns that short, and only what is at its turn has a load.
+//! On a machine with other tenants, the cost of a request drifts within seconds by more than
+//! proxies differ; two neighbouring slices of a fraction of a second hardly differ. So the turns
+//! are that short, and only one proxy is under load at a time.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,15 +18,13 @@ use crate::scenario::Case;
 use crate::slice::{Sum, order};
 use crate::{noise, process, say};
 
-/// How often a round tells how far it is: each 10 s; a long one takes a quarter of an hour.
+/// Interval of progress lines; a long round takes a quarter of an hour.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(10);
 
-/// Who has a turn, and in what.
+/// The peer, case and variant of a turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
-    /// What is measured.
     pub(crate) case: &'a Case,
-    /// Who is measured.
     pub(crate) peer: &'a dyn Peer,
 }
 
@@ -36,7 +34,7 @@ impl Turn<'_> {
     }
 }
 
-/// Round `number`: the run of each turn, or why it failed.
+/// Runs round `number` and returns the result of each turn, or why it failed.
 pub(crate) fn round(
     turns: &[Turn<'_>],
     method: &Method,
@@ -44,7 +42,7 @@ pub(crate) fn round(
 ) -> Result<Vec<Result<Measured, String>>> {
     if let Some(noise) = noise::wait_for_quiet(method.patience)? {
         say(&format!(
-            "     the machine is not quiet ({noise}): measuring all the same, and marking what that disturbs"
+            "     the machine is not idle ({noise}): measuring anyway, and marking disturbed runs"
         ));
     }
     let folder = tempfile::tempdir()?;
@@ -63,7 +61,7 @@ pub(crate) fn round(
 
 struct Round<'a> {
     method: &'a Method,
-    /// Of what failed only the reason is left, so that it costs the others nothing.
+    /// A failed bench is dropped at once, so that it costs the others nothing; its reason is kept.
     benches: Vec<Result<Bench<'a>, String>>,
     runs: Vec<OpenRun<'a>>,
 }
@@ -102,7 +100,8 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Every look has happened once before it is measured: what is allocated once is no run's cost.
+    /// Each operator request is made once before the measurement: one-time allocations are no run's
+    /// cost.
     fn warm_up(&mut self, number: usize) {
         for index in order(number, self.runs.len()) {
             self.step(index, |bench, run| bench.warm_up(run.case.inside));
@@ -118,7 +117,7 @@ impl<'a> Round<'a> {
         let turns: u32 = plan.iter().map(|(count, _)| *count).sum();
         let mut taken = 0_u32;
         for pass in 0..passes {
-            // Each round goes on where the last one ended.
+            // Each round continues where the last one ended.
             let rotation = number * passes as usize + pass as usize;
             for index in order(rotation, plan.len()) {
                 if let Some((count, duration)) = plan.get(index)

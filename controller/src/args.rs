@@ -1,4 +1,4 @@
-//! The command line: what the user typed. Each flag has an environment variable, which the chart sets.
+//! The command line. Each flag has an environment variable, which the chart sets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use crate::selectors::Selectors;
 #[derive(Debug, Parser)]
 #[command(name = "controller", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Watch the cluster and serve its proxies
@@ -171,9 +171,9 @@ pub struct ParametersRefs(pub BTreeMap<String, ParametersRef>);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParametersRef {
-    /// Name.
+    /// Name of the GatewayParameters.
     pub name: String,
-    /// Namespace.
+    /// Namespace of the GatewayParameters.
     pub namespace: String,
 }
 
@@ -184,7 +184,7 @@ impl FromStr for ParametersRefs {
         let parsed = serde_saphyr::from_str::<Option<_>>(text);
         let refs = parsed.map_err(|error| {
             format!(
-                "{error}: write a mapping such as {{gateway: {{name: NAME, namespace: NAMESPACE}}}}"
+                "{error}: use a mapping such as {{gateway: {{name: NAME, namespace: NAMESPACE}}}}"
             )
         })?;
         Ok(Self(refs.unwrap_or_default()))

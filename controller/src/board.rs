@@ -1,15 +1,15 @@
-//! State by key that one task writes and another follows.
+//! A map that tasks write and one task follows.
 //!
-//! A follower learns which keys changed, and reads what holds when it comes to them: what changed twice
-//! meanwhile is seen once. So a board is bounded by what exists, however slow its follower is.
+//! The follower learns which keys changed, and reads their current values: several changes of a key
+//! are seen as one. So a board is bounded by its keys, however slow its follower is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The current value of each key, and the keys that changed since the follower took them. There is one
-/// follower; any number of tasks may write and read.
+/// The current value of each key, and the keys changed since the follower last took them. There is
+/// one follower; any number of tasks may write and read.
 #[derive(Debug)]
 pub struct Board<K, V> {
     entries: Mutex<Entries<K, V>>,
@@ -35,12 +35,12 @@ impl<K, V> Default for Board<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone + PartialEq> Board<K, V> {
-    /// Sets the value of a key, or removes it. Nothing happens where that is its value already.
+    /// Sets the value of a key, or removes it. Does nothing if that is its value already.
     pub fn set(&self, key: &K, value: Option<V>) {
         self.set_all([(key.clone(), value)]);
     }
 
-    /// [`Board::set`] of several keys, which a follower sees together.
+    /// [`Board::set`] for several keys, which the follower sees together.
     pub fn set_all(&self, values: impl IntoIterator<Item = (K, Option<V>)>) {
         let mut entries = self.entries();
         let mut is_changed = false;
@@ -67,13 +67,13 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Board<K, V> {
         self.entries().current.get(key).cloned()
     }
 
-    /// Every key that has a value.
+    /// All keys with a value.
     #[must_use]
     pub fn keys(&self) -> Vec<K> {
         self.entries().current.keys().cloned().collect()
     }
 
-    /// For the follower: waits until keys have changed, and takes them. Dropping the future loses none.
+    /// For the follower: waits until keys have changed, and takes them. Cancel-safe.
     pub async fn changed(&self) -> BTreeSet<K> {
         loop {
             let changed = self.take_changed();
@@ -84,12 +84,12 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Board<K, V> {
         }
     }
 
-    /// For the follower: takes the keys that have changed, if any.
+    /// For the follower: takes the changed keys, if any.
     pub fn take_changed(&self) -> BTreeSet<K> {
         std::mem::take(&mut self.entries().changed)
     }
 
-    /// Has the follower look at every key again.
+    /// Marks every key as changed.
     pub fn touch_all(&self) {
         let mut entries = self.entries();
         let keys: Vec<K> = entries.current.keys().cloned().collect();

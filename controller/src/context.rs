@@ -1,4 +1,4 @@
-//! What every part of the controller is given.
+//! The resources shared by all parts of the controller.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::metrics::Metrics;
 use crate::outputs::Outputs;
 use crate::stopping::Stopping;
 
-/// What every part of the controller is given. A clone refers to the same.
+/// The resources shared by all parts of the controller. Clones share them.
 #[derive(Clone)]
 pub struct Context {
-    /// The API server. It repeats requests that were refused with 429, 503 or 504.
+    /// The API server. Retries requests rejected with 429, 503 or 504.
     pub client: Client,
-    /// What the user asked for.
+    /// The command line.
     pub args: Arc<RunArgs>,
-    /// What the parts hand to each other.
+    /// The data that the parts exchange.
     pub outputs: Arc<Outputs>,
     /// Whether this replica may write to the cluster.
     pub leadership: Leadership,
-    /// When to end.
+    /// Shutdown signal.
     pub stopping: Stopping,
-    /// Where metrics are registered.
+    /// The metrics registry.
     pub metrics: Metrics,
 }

@@ -1,9 +1,9 @@
-//! Which replica is the leader: by a Lease in the controller's namespace.
+//! Leader election by a Lease in the controller's namespace.
 //!
-//! A replica that holds the Lease renews it every `RETRY`. Whoever sees it unchanged for
+//! A replica that holds the Lease renews it every `RETRY`. A replica that sees it unchanged for
 //! `DURATION`, by its own clock, takes it; so no two clocks are compared. A leader that could not
-//! renew it for `DEADLINE` stops being one before anybody else can take it. A write carries the
-//! resource version that was read, so of two that take it at once one fails.
+//! renew it for `DEADLINE` steps down before another one can take it. Writes carry the resource
+//! version that was read, so of two concurrent ones one fails.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ use crate::stopping::Stopping;
 /// A candidate for the leadership.
 pub struct Candidate {
     leases: Api<Lease>,
-    /// Tells this process from all others, earlier ones of the same pod too.
+    /// Unique to this process, also among earlier ones of the same pod.
     identity: String,
     election: Election,
     seen: Option<Seen>,
-    /// When the last successful renewal was begun, while this is the leader.
+    /// Start of the last successful renewal, while this is the leader.
     renewed: Option<Instant>,
 }
 
-/// A Lease as it was when it last changed.
+/// A Lease when it last changed.
 #[derive(Debug)]
 struct Seen {
     version: Option<String>,
@@ -38,7 +38,7 @@ struct Seen {
 }
 
 impl Candidate {
-    /// A candidate. `client` must not repeat requests by itself: one that waits would renew late.
+    /// A candidate. `client` must not retry requests: waiting would delay renewals.
     #[must_use]
     pub fn new(client: Client, namespace: &str, pod: &str, election: Election) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Candidate {
         }
     }
 
-    /// Stands for election until the process ends, and gives the Lease back then.
+    /// Participates in the election until the process stops, and then releases the Lease.
     pub async fn run(mut self, mut stopping: Stopping) {
         tokio::select! {
             () = stopping.stopped() => {}
@@ -65,7 +65,7 @@ impl Candidate {
     async fn stand(&mut self) {
         loop {
             let begun = Instant::now();
-            // A leader gives up at its deadline, whatever becomes of the request.
+            // A leader steps down at its deadline, whatever happens to the request.
             let until = match self.renewed {
                 Some(renewed) => (renewed + DEADLINE).min(begun + REQUEST),
                 None => begun + REQUEST,
@@ -77,7 +77,7 @@ impl Candidate {
                     debug!("the Lease could not be renewed: {error}");
                     self.lose_if_overdue(&error.to_string());
                 }
-                Err(_) => self.lose_if_overdue("the API server does not answer"),
+                Err(_) => self.lose_if_overdue("no response from the API server"),
             }
             let jitter = rand::rng().random_range(0..=RETRY.as_millis() / 10);
             let jitter = Duration::from_millis(u64::try_from(jitter).unwrap_or_default());
@@ -113,7 +113,7 @@ impl Candidate {
         }
     }
 
-    /// Takes or renews the Lease, if it may. Returns whether it holds it.
+    /// Takes or renews the Lease, if possible. Returns whether it holds it.
     async fn attempt(&mut self) -> kube::Result<bool> {
         let Some(mut lease) = self.leases.get_opt(NAME).await? else {
             let mut lease = Lease::default();
@@ -165,7 +165,7 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease back, so that another replica need not wait until it expires.
+    /// Releases the Lease, so that another replica need not wait for its expiry.
     async fn release(&mut self) -> kube::Result<()> {
         let mut lease = self.leases.get(NAME).await?;
         let Some(spec) = &mut lease.spec else {
@@ -181,7 +181,7 @@ impl Candidate {
     }
 }
 
-/// Whether a write succeeded. A conflict says that another replica was faster.
+/// Whether a write succeeded. A conflict means that another replica was faster.
 fn held(written: kube::Result<Lease>) -> kube::Result<bool> {
     match written {
         Ok(_) => Ok(true),
@@ -192,11 +192,11 @@ fn held(written: kube::Result<Lease>) -> kube::Result<bool> {
 
 /// Name of the Lease.
 const NAME: &str = "gateway-controller";
-/// How long a Lease holds without being renewed.
+/// Lifetime of a Lease that is not renewed.
 const DURATION: Duration = Duration::from_secs(15);
-/// How long a leader goes on without having renewed it.
+/// Time without renewal after which a leader steps down.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How often it is renewed, or looked at.
+/// Interval of renewing or checking it.
 const RETRY: Duration = Duration::from_secs(2);
-/// How long one attempt may take.
+/// Timeout of one attempt.
 const REQUEST: Duration = Duration::from_secs(3);

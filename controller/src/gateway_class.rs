@@ -1,4 +1,4 @@
-//! The GatewayClass that users name without having made it.
+//! Creates the default GatewayClass.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn apply_until_done(context: &Context) {
         let error = match apply(context).await {
             Ok(()) => return,
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                "its definition is not installed: install the CRDs of Gateway API".to_owned()
+                "its CRD is not installed: install the CRDs of Gateway API".to_owned()
             }
             Err(error) => error.to_string(),
         };

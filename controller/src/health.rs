@@ -8,7 +8,7 @@ use crate::outputs::Outputs;
 use crate::server::{Answer, Handler};
 use crate::watch::Readiness;
 
-/// Answers the probes of the kubelet.
+/// Responds to the kubelet's probes.
 #[must_use]
 pub fn handler(readiness: Readiness, outputs: Arc<Outputs>) -> Arc<Handler> {
     Arc::new(move |path| match path {
@@ -18,8 +18,7 @@ pub fn handler(readiness: Readiness, outputs: Arc<Outputs>) -> Arc<Handler> {
     })
 }
 
-/// Ready once every watch is synced and what they led to is published: proxies that connect are
-/// answered.
+/// Ready once every watch is synced and the result is published: proxies that connect are served.
 fn ready(readiness: &Readiness, outputs: &Outputs) -> Answer {
     let unsynced = readiness.unsynced();
     if !unsynced.is_empty() {

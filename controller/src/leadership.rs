@@ -1,33 +1,33 @@
-//! Whether this replica is the leader, which alone writes to the cluster.
+//! Whether this replica is the leader; only the leader writes to the cluster.
 
 use tokio::sync::watch;
 
 use crate::stopping::Stopping;
 
-/// Whether this replica is the leader. A clone sees the same.
+/// Whether this replica is the leader. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Leadership(watch::Receiver<bool>);
 
-/// Says who is the leader.
+/// Sets whether this replica is the leader.
 #[derive(Debug)]
 pub struct Election(watch::Sender<bool>);
 
 impl Leadership {
-    /// A leadership that begins with this replica not being the leader, and who decides on it.
+    /// A leadership that starts without being the leader, and its setter.
     #[must_use]
     pub fn new() -> (Election, Self) {
         let (sender, receiver) = watch::channel(false);
         (Election(sender), Self(receiver))
     }
 
-    /// Whether this replica is the leader now. Ask before every write.
+    /// Whether this replica is the leader now. Check before every write.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until this replica is the leader, and works until it is not. Returns whether the process
-    /// goes on.
+    /// Waits until this replica is the leader, and runs the work until it is not. Returns whether
+    /// the process goes on.
     pub async fn during(
         &mut self,
         stopping: &mut Stopping,
@@ -61,7 +61,7 @@ impl Leadership {
             .await
             .is_err()
         {
-            // Nobody decides any more: it stays as it is.
+            // The setter is gone: the state is final.
             std::future::pending::<()>().await;
         }
     }

@@ -1,7 +1,7 @@
-//! The control plane: reads Gateway API objects of a cluster, tells the proxies what to do, and tells
-//! the users what became of their objects.
+//! The control plane: reads the Gateway API objects of a cluster, configures the proxies, and
+//! reports the status of the objects.
 //!
-//! Configuration takes one way through it:
+//! Configuration flows one way:
 //!
 //! 1. `watch` follows the objects of every kind and admits each.
 //! 2. `translation` gives them in batches to [`translate::Translator`], encodes what changed and hands
@@ -10,8 +10,8 @@
 //!    alone, write statuses and what a Gateway runs on. What they learn (addresses, acknowledgements)
 //!    comes back by [`outputs`] too.
 //!
-//! Every part is a task that takes a [`Context`](context::Context) and ends when
-//! [`Stopping`](stopping::Stopping) says so.
+//! Every part is a task that takes a [`Context`](context::Context) and ends on
+//! [`Stopping`](stopping::Stopping).
 
 pub mod args;
 pub mod board;

@@ -1,4 +1,4 @@
-//! The log of the program, on stderr.
+//! The program log, on stderr.
 
 use std::io::IsTerminal as _;
 
@@ -26,10 +26,10 @@ pub enum LogFormat {
 pub enum LogError {
     /// The filter does not parse.
     #[error(
-        "--log-level: {0}; write a level such as info, or a filter such as info,controller=debug"
+        "--log-level: {0}; use a level such as info, or a filter such as info,controller=debug"
     )]
     Filter(#[from] ParseError),
-    /// There is a log already.
+    /// A log was started already.
     #[error(transparent)]
     Twice(#[from] TryInitError),
 }
@@ -37,7 +37,8 @@ pub enum LogError {
 /// Starts the log. Its level can be changed later.
 ///
 /// # Errors
-/// The filter does not parse, or there is a log already.
+///
+/// The filter does not parse, or a log was started already.
 pub fn start(filter: &str, format: LogFormat) -> Result<LogControl, LogError> {
     let filter = EnvFilter::builder().parse(trimmed_filter(filter))?;
     let current = filter.to_string();

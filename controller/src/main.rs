@@ -1,4 +1,4 @@
-//! The `controller` binary: from what the user typed to running parts, and to the exit code.
+//! The `controller` binary: from the command line to the running parts and the exit code.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ async fn serve(args: RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// Starts all that every replica does: watches, translation, health and metrics.
+/// Starts what every replica runs: watches, translation, health and metrics.
 async fn start_reading(context: &Context, tasks: &mut JoinSet<()>) -> Result<()> {
     let Context {
         args,
@@ -146,8 +146,8 @@ async fn start_reading(context: &Context, tasks: &mut JoinSet<()>) -> Result<()>
     until_stopped(context, tasks, watches.run());
     let mut known = context.outputs.addresses_known.subscribe();
     let translation = async move {
-        // Otherwise a controller that has just started would take every Gateway's address back. Without
-        // an error, since the sender is the context's.
+        // Otherwise a controller that has just started would remove every Gateway's address. Cannot
+        // fail, since the sender is the context's.
         let _ = known.wait_for(|is_known| *is_known).await;
         translation.run(changes).await;
     };
@@ -199,7 +199,7 @@ fn start_election(
     Ok(())
 }
 
-/// Runs a task that has nothing to finish.
+/// Runs a task that needs no graceful shutdown.
 fn until_stopped(
     context: &Context,
     tasks: &mut JoinSet<()>,
@@ -225,7 +225,7 @@ fn scrapes(metrics: &Metrics) -> Arc<Handler> {
     })
 }
 
-/// Whether a client repeats requests that an API server refused for a while.
+/// Whether a client retries requests that the API server rejected temporarily.
 #[derive(Clone, Copy)]
 enum Retries {
     ByClient,
@@ -235,13 +235,12 @@ enum Retries {
 fn client(mut config: Config, retries: Retries) -> Result<Client> {
     config.read_timeout = Some(READ_TIMEOUT);
     config.default_retry = matches!(retries, Retries::ByClient);
-    Client::try_from(config).context("the configuration of the API server is not usable")
+    Client::try_from(config).context("the API server's configuration is invalid")
 }
 
-/// How long a connection to the API server may be silent, lists included. A watch ends by itself
-/// before.
+/// Read timeout of connections to the API server, lists included. Watches end by themselves before.
 const READ_TIMEOUT: Duration = Duration::from_secs(75);
-/// Changes on their way to translation; watches wait where it is behind.
+/// Queued changes for translation; watches wait when it is full.
 const CHANGES: usize = 4096;
-/// How long the end takes at most.
+/// Timeout of the shutdown.
 const GRACE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! The registry of metrics, and their text form.
+//! The metrics registry and its text format.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use crate::leadership::Leadership;
 
-/// Where metrics are registered. A clone refers to the same.
+/// The metrics registry. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Metrics(Arc<Mutex<Registry>>);
 
@@ -27,27 +27,27 @@ impl Metrics {
     pub const CONTENT_TYPE: &'static str =
         "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// Registers whether this replica is the leader.
+    /// Registers the leadership gauge.
     pub fn register_leader(&self, leadership: Leadership) {
         self.register(|registry| {
             registry.register_collector(Box::new(Leader(leadership)));
         });
     }
 
-    /// Registers metrics. Names begin with `gateway_controller_` by themselves, and counters end with
-    /// `_total`.
+    /// Registers metrics. The prefix `gateway_controller_` and the suffix `_total` of counters are
+    /// added.
     pub fn register(&self, register: impl FnOnce(&mut Registry)) {
         register(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// All metrics as text in the OpenMetrics form.
+    /// All metrics in the OpenMetrics text format.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
         let registry = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match encode(&mut text, &registry) {
             Ok(()) => text,
-            // A String takes whatever is written.
+            // Writing to a String cannot fail.
             Err(std::fmt::Error) => String::new(),
         }
     }

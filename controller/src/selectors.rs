@@ -1,4 +1,4 @@
-//! Which namespaces are read: `--discovery-namespace-selectors`.
+//! The selected namespaces: `--discovery-namespace-selectors`.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 use serde::Deserialize;
 use translate::api::{LabelSelector, SelectorOperator, SelectorRequirement};
 
-/// Label selectors, of which one has to match. Without any, everything is selected.
+/// Label selectors, of which one has to match. An empty list selects everything.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selectors(Vec<LabelSelector>);
 
 impl Selectors {
-    /// Whether everything is selected, whatever its labels are.
+    /// Whether everything is selected, whatever its labels.
     #[must_use]
     pub fn select_everything(&self) -> bool {
         self.0.is_empty()
@@ -24,7 +24,8 @@ impl Selectors {
     }
 }
 
-/// As written: a misspelt field would select every namespace, so it is an error.
+/// The format of a selector: a misspelt field would select every namespace, so unknown fields are
+/// errors.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Written {
@@ -40,7 +41,7 @@ impl FromStr for Selectors {
     fn from_str(text: &str) -> Result<Self, String> {
         let written: Option<Vec<Written>> = serde_saphyr::from_str(text).map_err(|error| {
             format!(
-                "{error}: write a list of label selectors, such as [{{matchLabels: {{team: a}}}}]"
+                "{error}: use a list of label selectors, such as [{{matchLabels: {{team: a}}}}]"
             )
         })?;
         let selectors = written.into_iter().flatten().map(|written| {

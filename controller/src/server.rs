@@ -18,19 +18,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tracing::debug;
 
-/// What a server answers.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Status.
+    /// HTTP status.
     pub status: StatusCode,
     /// `content-type`.
     pub content_type: &'static str,
-    /// Body.
+    /// Response body.
     pub body: String,
 }
 
 impl Answer {
-    /// Plain text, which gets an end of line.
+    /// Plain text; a newline is added.
     #[must_use]
     pub fn text(status: StatusCode, text: &str) -> Self {
         Self {
@@ -41,13 +41,14 @@ impl Answer {
     }
 }
 
-/// Answers a GET of a path; `None` where there is nothing at it.
+/// Responds to a GET of a path; `None` for 404.
 pub type Handler = dyn Fn(&str) -> Option<Answer> + Send + Sync;
 
-/// Listens. `[::]` means every address, also on a host without IPv6.
+/// Listens on an address. `[::]` means all addresses, also on a host without IPv6.
 ///
 /// # Errors
-/// The address cannot be listened on.
+///
+/// The address is unavailable.
 pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let without_v6 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
     match TcpListener::bind(address).await {
@@ -55,14 +56,14 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
             if address.ip() == Ipv6Addr::UNSPECIFIED
                 && error.kind() != io::ErrorKind::AddrInUse =>
         {
-            // The first error says more where neither works.
+            // If neither works, the first error is more informative.
             TcpListener::bind(without_v6).await.map_err(|_| error)
         }
         bound => bound,
     }
 }
 
-/// Serves, without end.
+/// Serves HTTP requests; returns only on an error.
 pub async fn serve(listener: TcpListener, handler: Arc<Handler>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -117,12 +118,12 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
     response
 }
 
-/// Connections of one server at a time: probes and scrapers are few.
+/// Most concurrent connections of one server: probes and scrapers are few.
 const CONNECTIONS: usize = 64;
-/// How long a head may take to arrive, which is also how long a connection may be idle.
+/// Timeout of a request head, and of an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long a connection lives, so that none is held for ever.
+/// Maximum age of a connection.
 const LONGEST: Duration = Duration::from_hours(1);
-/// Bytes of a request's head.
+/// Largest request head in bytes.
 const BUFFER: usize = 16 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
-//! Why a request failed, and the one table of what follows from it.
+//! Failures of requests, and the table of their consequences.
 //!
 //! Every phase of a request ends in a response or in a `Failure`. The table maps its kind to the
-//! status, the gRPC status, the reason of logs, metrics and traces, whose fault it is, what becomes
-//! of the client's connection, and whether another try can help.
+//! HTTP and gRPC status, the reason in logs, metrics and traces, the blame, what happens to the
+//! client's connection, and whether a retry can help.
 
 use std::fmt;
 
@@ -12,14 +12,14 @@ use crate::names::Cause;
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// What happened.
+    /// The kind of failure: a row of the table.
     pub kind: FailureKind,
-    /// Which check or call it was, for log and trace; never sent to the client. May be empty.
+    /// The check or call that failed, for log and trace; never sent to the client. May be empty.
     pub detail: &'static str,
 }
 
 impl Failure {
-    /// A failure, with the check or call that found it.
+    /// A failure with the check or call that found it.
     #[must_use]
     pub const fn because(kind: FailureKind, detail: &'static str) -> Self {
         Self { kind, detail }
@@ -83,40 +83,40 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Whose fault a failure is.
+/// Which side caused a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Blame {
-    /// Whoever sent the request.
+    /// The client.
     Client,
-    /// Whoever should have answered it; counts against the endpoint's health where there is one.
+    /// The endpoint; counts against its health.
     Upstream,
-    /// Our own configuration or state.
+    /// The gateway: its configuration or state.
     Internal,
 }
 
-/// What becomes of the client's connection.
+/// What happens to the client's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionAction {
-    /// It lives on, once the request's body is read or was short.
+    /// It is kept alive, once the request body is read or was short.
     Keep,
-    /// The answer is sent, then the connection closes, lingering.
+    /// It closes after the response, lingering.
     Close,
-    /// Nothing can be answered any more: the connection (or stream) is reset.
+    /// It (or the stream) is reset: no response is possible any more.
     Reset,
 }
 
-/// Whether another try can help.
+/// Whether a retry can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retry {
-    /// It would end the same way, or an answer is already on its way.
+    /// No: the result would be the same, or a response has begun.
     Never,
-    /// No endpoint acted on the request: safe, whatever its method.
+    /// Yes: no endpoint processed the request, so it is safe for any method.
     Safe,
-    /// An endpoint may have acted on it: where the route has a retry policy.
+    /// If the route has a retry policy: an endpoint may have processed the request.
     Policy,
 }
 
-/// A status of gRPC, by its number on the wire.
+/// A gRPC status code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum GrpcStatus {
@@ -152,7 +152,7 @@ struct Row {
 macro_rules! failures {
     ($($kind:ident $status:literal $grpc:ident $blame:ident $then:ident $retry:ident
        $reason:literal $text:literal;)*) => {
-        /// What can happen to a request.
+        /// The kinds of failures.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum FailureKind {
@@ -163,7 +163,7 @@ macro_rules! failures {
         }
 
         impl FailureKind {
-            /// Every kind, in the order of the table; metrics are laid out by it.
+            /// Every kind, in the order of the table, which metrics are indexed by.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
         }
 
@@ -180,7 +180,7 @@ macro_rules! failures {
 }
 
 failures! {
-    // The request itself. Nothing behind a parse error is believed, so all of these close.
+    // The request itself. After a parse error nothing else is trustworthy, so all of these close.
     MalformedHead     400 Internal Client Close Never "malformed_head" "the request's head is malformed";
     MalformedBody     400 Internal Client Close Never "malformed_body" "the request's body is malformed";
     BadPath           400 Internal Client Close Never "bad_path" "the request's path is malformed";
@@ -196,14 +196,14 @@ failures! {
     ClientGone        499 Cancelled Client Reset Never "client_gone" "the client closed the connection";
     ClientStalled     499 Cancelled Client Reset Never "client_stalled" "the client stopped reading";
 
-    // Connections that are carried as they are; none of this is ever answered.
+    // Byte-proxied connections; never answered.
     BadHello          400 Internal Client Close Never "bad_hello" "the connection does not begin with a TLS ClientHello";
     UntrustedHeader   400 Internal Client Reset Never "untrusted_header" "the PROXY protocol header came from an untrusted peer";
     HelloTimeout      408 DeadlineExceeded Client Reset Never "hello_timeout" "timed out waiting for the TLS ClientHello";
     StreamIdle        408 DeadlineExceeded Client Reset Never "stream_idle" "idle timeout";
     Drained           503 Unavailable Internal Reset Never "drained" "the gateway is shutting down";
 
-    // Datagrams, which are dropped, and sessions of them.
+    // Datagrams, which are dropped, and UDP sessions.
     DatagramCut       413 ResourceExhausted Client Reset Never "datagram_cut" "a datagram is too large";
     SessionsFull      429 Unavailable Internal Reset Never "sessions_full" "too many UDP sessions";
 
@@ -213,7 +213,7 @@ failures! {
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 
-    // Authentication and authorization. Which check failed is not for the client to know.
+    // Authentication and authorization. The client does not learn which check failed.
     AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";
     NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
@@ -226,8 +226,8 @@ failures! {
     ExternalAuthDenied 403 PermissionDenied Client Keep Never "external_auth_denied" "access denied";
     ExternalAuthFailed 403 PermissionDenied Internal Keep Never "external_auth_failed" "external authorization failed";
 
-    // Endpoints and connections to them. Whatever the last try was, a connection that cannot be had
-    // is 503, never 502: the client may come back.
+    // Endpoints and connections to them. A failed connection is always 503, never 502: the client
+    // may retry.
     NoEndpoint        503 Unavailable Upstream Keep Never "no_endpoint" "no healthy endpoint";
     ConnectFailed     503 Unavailable Upstream Keep Safe "connect_failed" "the connection to the upstream failed";
     ConnectTimeout    503 Unavailable Upstream Keep Safe "connect_timeout" "the connection to the upstream timed out";
@@ -236,29 +236,29 @@ failures! {
     UpstreamRefused   503 Unavailable Upstream Keep Safe "upstream_refused" "the upstream refused the stream without processing it";
     UpstreamFull      503 Unavailable Internal Keep Never "upstream_full" "too many requests are waiting for the upstream";
 
-    // The exchange with an endpoint, before the response's head.
+    // The exchange with an endpoint, before the response head.
     UpstreamReset     502 Unavailable Upstream Keep Policy "upstream_reset" "the upstream reset the connection";
     UpstreamClosed    502 Unavailable Upstream Keep Policy "upstream_closed" "the upstream closed the connection";
     UpstreamGarbage   502 Unavailable Upstream Keep Never "upstream_garbage" "the upstream's response is malformed";
     UpstreamTimeout   504 DeadlineExceeded Upstream Keep Policy "upstream_timeout" "the upstream timed out";
     RequestTimeout    504 DeadlineExceeded Upstream Keep Never "request_timeout" "the request timed out";
 
-    // And after it, when the status is already out.
+    // After the response head, when the status is already sent.
     ResponseBroken    502 Unavailable Upstream Reset Never "response_broken" "the upstream reset the connection during the response";
     ResponseTimeout   504 DeadlineExceeded Upstream Reset Never "response_timeout" "the upstream stalled during the response";
 
-    // Ourselves.
+    // The gateway itself.
     Overloaded        503 Unavailable Internal Keep Never "overloaded" "the gateway is overloaded";
 }
 
 impl FailureKind {
-    /// Status that HTTP clients get, and that is logged (499 is never sent).
+    /// Status of the response to HTTP clients, and in the log (499 is never sent).
     #[must_use]
     pub fn status(self) -> u16 {
         self.row().status
     }
 
-    /// Status that gRPC clients get, in a trailers-only response.
+    /// Status of the trailers-only response to gRPC clients.
     #[must_use]
     pub fn grpc_status(self) -> GrpcStatus {
         self.row().grpc
@@ -270,31 +270,31 @@ impl FailureKind {
         self.row().reason
     }
 
-    /// Whose fault it is.
+    /// Which side caused it.
     #[must_use]
     pub fn blame(self) -> Blame {
         self.row().blame
     }
 
-    /// What becomes of the client's connection.
+    /// What happens to the client's connection.
     #[must_use]
     pub fn connection_action(self) -> ConnectionAction {
         self.row().then
     }
 
-    /// Whether another try can help.
+    /// Whether a retry can help.
     #[must_use]
     pub fn retry(self) -> Retry {
         self.row().retry
     }
 
-    /// Body of the answer, `text/plain`, one line.
+    /// Body of the response, `text/plain`, one line.
     #[must_use]
     pub fn text(self) -> &'static str {
         self.row().text
     }
 
-    /// Whether the answer carries `Retry-After`.
+    /// Whether the response has `Retry-After`.
     #[must_use]
     pub fn retry_after(self) -> bool {
         let later = [Self::UpstreamFull, Self::Overloaded, Self::NoTokenKeys];

@@ -1,4 +1,4 @@
-//! The `gateway` binary: from what the user typed to running shards, and to the exit code.
+//! The `gateway` binary: from the command line to running shards and the exit code.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
@@ -75,7 +75,7 @@ fn check(
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     let cpus = Cpus::of_this_process();
-    // Before there is another thread: all of them come from this one.
+    // Before any other thread is started: threads inherit the affinity.
     keep_off_shards(args, &cpus)?;
     let (log_control, log) = start_log(args.log_format)?;
     let code = match serve(args, cpus, log_control) {
@@ -85,7 +85,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
             ExitCode::FAILURE
         }
     };
-    // Its last lines are waited for.
+    // Waits for the last lines.
     drop(log);
     Ok(code)
 }
@@ -93,15 +93,15 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
 fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     let started = Instant::now();
     prepare_memory(args.heap_sampling);
-    // Before anything is served: a signal from here on is a wish for an orderly end.
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("signals cannot be caught")?;
+    // Before anything is served: from here on signals shut down gracefully.
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot handle signals")?;
     let plan = plan(args, &cpus)?;
     let servers = servers::bind(args)?;
     let published = Arc::new(ArcSwap::default());
     let log = LogQueue::new();
     let writer = LogWriter::spawn(Arc::clone(&log), std::io::stdout())?;
     let (shards, events, sender) = Shards::start(plan.clone(), Arc::clone(&published), log)
-        .context("the shards could not be started")?;
+        .context("cannot start the shards")?;
     let mut compile = CompileOptions::new(plan.shards);
     args.access_log.apply_to(&mut compile.access_log);
     let in_force = InForce::default();
@@ -115,7 +115,7 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     };
     let handles = inspected.handles(log_control, quit(&sender));
     let admin = admin::start(servers.sockets, handles, args.admin_host.clone())
-        .context("the admin thread could not be started")?;
+        .context("cannot start the admin thread")?;
     let config = source.start(published, binder(shards.clone()))?;
     if in_force.was_recognised() {
         info!(shards = plan.shards, "ready");
@@ -135,18 +135,18 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     drop(config);
     drop(admin);
     if !writer.stop(LOG_STOP_PATIENCE) {
-        warn!("the last lines of the access log were not written");
+        warn!("the last lines of the access log were lost");
     }
     Ok(())
 }
 
-/// Where the configuration comes from.
+/// Source of the configuration.
 enum Source {
     Files(LocalConfig),
     Controller(XdsConfig),
 }
 
-/// The thread that has the configuration.
+/// The thread that applies the configuration.
 enum Running {
     Files { _thread: LocalHandle },
     Controller { _thread: XdsHandle },
@@ -183,7 +183,7 @@ fn source(
 }
 
 impl Source {
-    /// What the admin server shows of it.
+    /// The source as shown by the admin server.
     fn origin(&self) -> Origin {
         match self {
             Self::Files(config) => Origin::Files(config.paths.clone()),
@@ -217,7 +217,7 @@ fn plan(args: &RunArgs, cpus: &Cpus) -> Result<ShardPlan> {
     })
 }
 
-/// Has the shards listen on what the configuration asks for.
+/// Lets the shards listen on the configuration's binds.
 fn binder(shards: Shards) -> Binder {
     Box::new(move |wanted| {
         let wanted = wanted.iter();
@@ -225,20 +225,20 @@ fn binder(shards: Shards) -> Binder {
     })
 }
 
-/// What the admin server does when it is asked for the end.
+/// The admin server's shutdown request.
 fn quit(events: &Sender<Event>) -> impl Fn() + Send + Sync + 'static {
     let events = events.clone();
     move || {
-        // Nobody listens any more where the end is near anyway.
+        // The receiver is gone if the process is exiting already.
         let _ = events.send(Event::Stop(Urgency::Graceful));
     }
 }
 
-/// Passes signals on, until their handle is closed.
+/// Forwards signals until their handle is closed.
 fn watch(mut signals: Signals, events: Sender<Event>) -> std::io::Result<JoinHandle<()>> {
     let run = move || {
         for signal in &mut signals {
-            // Other servers reload for it: by default it would end us, and every request with us.
+            // Other servers reload on it; by default it would end the process and all requests.
             if signal == SIGHUP {
                 info!("ignoring SIGHUP: files are watched and reloaded when they change");
                 continue;
@@ -263,7 +263,7 @@ fn prepare_memory(sampling: HeapSampling) {
         heap::set_sampling(Sampling::Off);
     }
     if let Err(error) = memory::without_huge_pages() {
-        warn!(%error, "huge pages stay on; idle connections may hold more memory");
+        warn!(%error, "cannot turn off huge pages; idle connections may use more memory");
     }
 }
 
@@ -272,8 +272,8 @@ fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
     let filter = EnvFilter::builder()
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
         .parse(trimmed_filter(&said))
-        .context("RUST_LOG is no filter; use `info`, or `info,proxy::forward=debug`")?;
-    // What it warns of, any client can make it say, as often as they like.
+        .context("RUST_LOG is not a valid filter; use `info`, or `info,proxy::forward=debug`")?;
+    // Its warnings can be triggered by any client, at any rate.
     let filter = if said.contains("h2") {
         filter
     } else {
@@ -308,8 +308,8 @@ fn shards(args: &RunArgs, cpus: &Cpus) -> NonZeroU16 {
     args.shards.unwrap_or_else(|| cpus.shards())
 }
 
-/// The core of each shard. On a machine shared with others, the scheduler knows better than a fixed
-/// core; a set of CPUs of our own is a promise that nobody else runs there.
+/// The core of each shard. On a machine shared with others, the scheduler places threads better
+/// than fixed cores; a restricted CPU set is a promise of exclusive cores.
 fn cores(args: &RunArgs, cpus: &Cpus) -> Option<Vec<usize>> {
     let shards = usize::from(shards(args, cpus).get());
     let wanted = match args.pin {
@@ -320,8 +320,8 @@ fn cores(args: &RunArgs, cpus: &Cpus) -> Option<Vec<usize>> {
     wanted.then(|| cpus.set.iter().copied().cycle().take(shards).collect())
 }
 
-/// Has this thread, and all that it starts, keep off the cores that shards are bound to, where there
-/// are others. Each shard goes to its own from there.
+/// Moves this thread, and all threads it starts, off the cores that shards are pinned to, if there
+/// are others. Each shard then moves to its own core.
 fn keep_off_shards(args: &RunArgs, cpus: &Cpus) -> Result<()> {
     let Some(taken) = cores(args, cpus) else {
         return Ok(());
@@ -335,5 +335,6 @@ fn keep_off_shards(args: &RunArgs, cpus: &Cpus) -> Result<()> {
     if others.is_empty() {
         return Ok(());
     }
-    cpu::bind_thread(&others).context("cannot keep off the cores of shards; try --pin never")
+    cpu::bind_thread(&others)
+        .context("cannot move to the cores that no shard uses; try --pin never")
 }

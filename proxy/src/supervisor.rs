@@ -1,4 +1,4 @@
-//! Starts the shards, keeps their sockets, restarts a dead one, and brings all of it to its end.
+//! Starts the shards, holds their listening sockets, restarts dead shards, and drains all of them.
 
 #![expect(
     clippy::disallowed_types,
@@ -34,39 +34,39 @@ use crate::shard::ShardOptions;
 use crate::shard::inbox::{Ask, Inbox, inbox};
 use crate::shard::peers::Peers;
 
-/// How the shards are to be.
+/// How to run the shards.
 #[derive(Clone)]
 pub struct ShardPlan {
-    /// How many.
+    /// Number of shards.
     pub shards: NonZeroU32,
-    /// Their runtime.
+    /// I/O driver.
     pub driver: DriverChoice,
-    /// The core of each, where they are bound to one.
+    /// The core of each shard, if they are pinned.
     pub cores: Option<Vec<usize>>,
-    /// Sockets of one shard, of clients and of endpoints.
+    /// Most connections of one shard, to clients and endpoints together.
     pub descriptors: u32,
     /// Seals session tokens.
     pub session_key: ring::hmac::Key,
 }
 
-/// What happens to the supervisor.
+/// Events of the supervisor.
 pub enum Event {
     /// A shard's thread ended.
     Ended(u16),
-    /// The operator or the system wants an end.
+    /// Shutdown was requested by the operator or the system.
     Stop(Urgency),
 }
 
-/// How an end is wanted.
+/// How to shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// SIGTERM: load balancers have to learn of it first.
+    /// SIGTERM: keeps accepting until load balancers have noticed.
     Graceful,
-    /// SIGINT: nobody new is coming.
+    /// SIGINT: stops accepting at once.
     Prompt,
 }
 
-/// The shards, for whoever asks something of them. Clones are the same shards.
+/// Handle of the shards. Clones share them.
 #[derive(Clone)]
 pub struct Shards(Arc<Inner>);
 
@@ -88,12 +88,12 @@ struct State {
     threads: Vec<Option<JoinHandle<()>>>,
     /// The listening sockets, by bind id.
     sockets: HashMap<u32, Arc<Listening>>,
-    /// Those that shards may still be taking the last connections from.
+    /// Stopped sockets from which shards may still be accepting the last connections.
     given_up: Vec<GivenUp>,
     drivers: Vec<Option<DriverReport>>,
 }
 
-/// Listening sockets that are wanted no more.
+/// A stopped listening socket.
 struct GivenUp {
     bind: u32,
     port: u16,
@@ -102,10 +102,11 @@ struct GivenUp {
 }
 
 impl Shards {
-    /// Starts them; they serve nobody yet.
+    /// Starts the shards, without binds.
     ///
     /// # Errors
-    /// A shard cannot have a runtime.
+    ///
+    /// A shard's runtime cannot be built.
     pub fn start(
         plan: ShardPlan,
         published: Published,
@@ -138,7 +139,7 @@ impl Shards {
         Ok((shards, receiver, events))
     }
 
-    /// Starts or restarts a shard's thread, and lends it the sockets of every bind.
+    /// Starts or restarts a shard's thread, with the sockets of every bind.
     fn spawn(&self, id: u16) -> io::Result<()> {
         let inner = &self.0;
         let index = usize::from(id);
@@ -200,22 +201,23 @@ impl Shards {
         Ok(())
     }
 
-    /// Puts a dead shard back: its sockets and what waits in their queues are still there.
+    /// Restarts a dead shard: its sockets and their accept queues still exist.
     pub fn restart(&self, id: u16) {
         self.0.peers.set(id, None);
         warn!(
             shard = id,
-            "the shard ended; its connections are lost, restarting it"
+            "the shard ended and is restarted; its connections are lost"
         );
-        // One that dies at once must not take a core with it.
+        // A shard that dies immediately must not use up a core.
         thread::sleep(SHARD_RESTART_PAUSE);
         if let Err(error) = self.spawn(id) {
-            error!(shard = id, %error, "the shard could not be started; trying again");
+            error!(shard = id, %error, "cannot start the shard; retrying");
             drop(self.0.events.send(Event::Ended(id)));
         }
     }
 
-    /// Listens on these binds, and no longer on others. What could not be listened on, and why.
+    /// Listens on these binds, and stops listening on others. Returns the binds that failed, and
+    /// why.
     pub fn listen_on(
         &self,
         wanted: impl Iterator<Item = (u32, Transport, SocketAddr)>,
@@ -250,8 +252,8 @@ impl Shards {
         Ok(())
     }
 
-    /// The sockets that were given up a moment ago, or fresh ones. Where another address of a port
-    /// was given up, waits until shards have let go of it.
+    /// Sockets stopped a moment ago, or new ones. If another address of the port was stopped, waits
+    /// until shards have closed it.
     fn sockets_of(
         &self,
         bind: u32,
@@ -284,7 +286,7 @@ impl Shards {
             .for_each(|inbox| inbox.ask(Ask::Unlisten { bind }));
     }
 
-    /// Accepts no more, on any bind. A shard that is started again does not either.
+    /// Stops accepting on all binds, also for restarted shards.
     fn stop_accepting(&self) {
         self.state().sockets.clear();
         self.ask(|| Ask::StopAccepting);
@@ -298,7 +300,7 @@ impl Shards {
             .for_each(|inbox| inbox.ask(ask()));
     }
 
-    /// Asks one shard, unless it is being started again.
+    /// Sends a message to one shard, unless it is being restarted.
     pub fn ask_one(&self, id: usize, ask: Ask) {
         let state = self.state();
         if let Some(Some(inbox)) = state.inboxes.get(id) {
@@ -306,43 +308,43 @@ impl Shards {
         }
     }
 
-    /// How they are to be.
+    /// How the shards are run.
     #[must_use]
     pub fn plan(&self) -> &ShardPlan {
         &self.0.plan
     }
 
-    /// What each runs on.
+    /// The driver of each shard.
     #[must_use]
     pub fn drivers(&self) -> Vec<Option<DriverReport>> {
         self.state().drivers.clone()
     }
 
-    /// Whether all of them run.
+    /// Whether all shards are running.
     #[must_use]
     pub fn are_up(&self) -> bool {
         self.state().drivers.iter().all(Option::is_some)
     }
 
-    /// Whether they are being brought to their end.
+    /// Whether the shards are draining.
     #[must_use]
     pub fn are_draining(&self) -> bool {
         self.0.draining.load(Ordering::Relaxed)
     }
 
-    /// Lines of the access log that nobody took in time.
+    /// Access log lines dropped because the output was blocked.
     #[must_use]
     pub fn dropped_log_lines(&self) -> u64 {
         self.0.log.dropped_lines()
     }
 
-    /// What the process uses of its memory.
+    /// Memory usage of the process.
     #[must_use]
     pub fn memory(&self) -> &Arc<MemoryUse> {
         &self.0.memory
     }
 
-    /// Client connections open on all shards.
+    /// Number of client connections on all shards.
     #[must_use]
     pub fn clients(&self) -> u64 {
         self.0
@@ -352,14 +354,14 @@ impl Shards {
             .sum()
     }
 
-    /// What each shard counts.
+    /// The counters of each shard.
     #[must_use]
     pub fn counters(&self) -> &[Arc<ShardCounters>] {
         &self.0.counters
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        // A panic while it was held left single assignments undone at worst.
+        // A panic while it was locked left at worst a single assignment undone.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -376,14 +378,13 @@ impl State {
         }
     }
 
-    /// Sockets of a bind that were given up and that some shard still has: each shard takes its
-    /// own back after it was done with it.
+    /// Stopped sockets of a bind that some shard still has open.
     fn take_back(&mut self, bind: u32) -> Option<Arc<Listening>> {
         let mut given_up = self.given_up.iter();
         given_up.find_map(|it| (it.bind == bind).then(|| it.sockets.upgrade())?)
     }
 
-    /// Whether sockets of this port were given up so recently that they may still be open.
+    /// Whether sockets of this port were stopped so recently that they may still be open.
     fn gave_up(&mut self, port: u16) -> bool {
         self.given_up
             .retain(|it| it.sockets.strong_count() > 0 || it.since.elapsed() < HANDOVER);
@@ -392,10 +393,10 @@ impl State {
     }
 }
 
-/// How long the end may take.
+/// Durations of a drain.
 #[derive(Debug, Clone, Copy)]
 pub struct DrainPlan {
-    /// For how long new connections are still taken.
+    /// How long new connections are still accepted.
     pub accept: Duration,
     /// When what is left is reset.
     pub deadline: Duration,

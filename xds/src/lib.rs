@@ -1,9 +1,9 @@
-//! The model of what a proxy can be told, its protobuf form, and the way between the two.
+//! The configuration model of a proxy, its protobuf form, and the conversion between the two.
 //!
-//! Knows nothing of Kubernetes and opens no listener. `translate` makes the [`model`], `proxy`
-//! compiles it, and the wire form carries it between processes: [`encode`] is what a controller
-//! does before it sends, [`decode`] what a proxy does with what it received. [`delta`] decides what
-//! is sent when, on both sides, and does no I/O.
+//! Knows nothing of Kubernetes and does no I/O. `translate` builds the [`model`] and `proxy`
+//! compiles it; between processes it travels in its wire form: the controller calls [`encode`]
+//! before sending, the proxy [`decode`] after receiving. [`delta`] decides on both sides what is
+//! sent when.
 
 pub mod decode;
 pub mod delta;

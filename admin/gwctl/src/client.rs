@@ -98,7 +98,6 @@ impl Client {
         })
     }
 
-    /// The server.
     pub(crate) fn server(&self) -> &Server {
         &self.server
     }

@@ -52,13 +52,11 @@ pub(crate) fn resources(current: &OsStr) -> Vec<CompletionCandidate> {
     matching(candidates, &current)
 }
 
-/// Pods.
 pub(crate) fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
     let names = in_cluster(|cluster| cluster.names(ResourceKind::Pod));
     matching(names, &current.to_string_lossy())
 }
 
-/// Namespaces.
 pub(crate) fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     matching(in_cluster(Cluster::namespaces), &current.to_string_lossy())
 }

@@ -24,7 +24,6 @@ pub(crate) enum Server {
     Pod(Box<PodPort>),
 }
 
-/// A connection.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}

@@ -12,7 +12,6 @@ pub(crate) struct Table<const COLUMNS: usize> {
 }
 
 impl<const COLUMNS: usize> Table<COLUMNS> {
-    /// An empty table.
     pub(crate) fn new(heading: [&str; COLUMNS]) -> Self {
         Self {
             rows: vec![heading.map(str::to_owned)],
@@ -38,7 +37,6 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         }
     }
 
-    /// Writes all lines.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         for line in self.lines() {
             writeln!(out, "{line}")?;

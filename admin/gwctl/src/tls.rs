@@ -21,7 +21,6 @@ use crate::server::Stream;
 pub(crate) enum Trust<'a> {
     /// Those that the system's trust store vouches for, or the CA certificates of a PEM file.
     Verified(Option<&'a Path>),
-    /// All of them.
     Any,
 }
 

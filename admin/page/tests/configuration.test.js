@@ -86,7 +86,7 @@ test("a port that another process has is shown, until it is given back", async (
   const state = page.locator("#state");
   await state.getByText("Ready, 1 socket down").waitFor();
   await page.getByText("1 socket cannot be bound").waitFor();
-  const reason = "another process has the port";
+  const reason = "the port is in use by another process";
   await page
     .getByRole("listitem")
     .filter({ hasText: `:${port}` })

@@ -60,7 +60,6 @@ async fn handle(request: EndpointRequest<'_>) -> Result<Response, ErrorResponse>
     Ok(attached(response, "cpu", format))
 }
 
-/// The query parameters.
 pub(crate) struct Parameters {
     time: Duration,
     frequency: u32,
@@ -87,7 +86,6 @@ fn refusal(error: &CpuProfileError) -> ErrorResponse {
     }
 }
 
-/// The parameter `format`.
 pub(crate) fn format(query: &Query<'_>) -> Result<Format, String> {
     let named = query.choice("format", &["pprof", "flamegraph"])?;
     Ok(named.and_then(Format::parse).unwrap_or_default())

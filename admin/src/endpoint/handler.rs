@@ -9,11 +9,9 @@ use crate::background::Slot;
 use crate::query::Query;
 use crate::response::{Encoding, ErrorFormat, ErrorResponse, Response};
 
-/// An endpoint.
 pub(crate) struct Endpoint {
     /// The complete path, without the query.
     pub(crate) path: &'static str,
-    /// Allowed methods.
     pub(crate) methods: &'static [Method],
     /// Allowed query parameters, each at most once.
     pub(crate) parameters: &'static [&'static str],

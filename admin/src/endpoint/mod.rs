@@ -29,7 +29,7 @@ pub(crate) const ADMIN: &[Endpoint] = &[
     trace::ENDPOINT,
 ];
 
-/// Endpoints of the admin server of a process that is no proxy.
+/// Endpoints of the admin server of a process other than the proxy.
 pub(crate) const PROCESS: &[Endpoint] =
     &[cpu_profile::ENDPOINT, logging::ENDPOINT, memory::ENDPOINT];
 

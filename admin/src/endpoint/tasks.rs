@@ -39,12 +39,10 @@ async fn handle(request: EndpointRequest<'_>) -> Result<Response, ErrorResponse>
     })
 }
 
-/// The parameter `format`.
 pub(crate) fn format(query: &Query<'_>) -> Result<Option<&'static str>, String> {
     query.choice("format", &["json", "text"])
 }
 
-/// Queries all shards.
 async fn shards(handles: &Handles) -> Vec<ShardTasks> {
     let replies = shard::query_all(&handles.shards, ShardQuery::Tasks).await;
     let replies = (0..).zip(&handles.shards).zip(replies);

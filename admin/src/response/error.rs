@@ -6,7 +6,6 @@ use http::{HeaderValue, Method, StatusCode};
 
 use super::message::Response;
 
-/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ErrorResponse {
     status: StatusCode,
@@ -67,7 +66,6 @@ impl ErrorResponse {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, reason)
     }
 
-    /// Builds the response.
     pub(crate) fn into_response(self, format: ErrorFormat, usage: &str) -> Response {
         let reason = if self.status == StatusCode::BAD_REQUEST && !usage.is_empty() {
             format!("{}; usage: {usage}", self.reason)

@@ -44,7 +44,6 @@ impl Response {
         }
     }
 
-    /// Adds a header.
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers_mut().insert(name, value);
         self

@@ -120,7 +120,7 @@ async fn serve(
         .serve_connection(TokioIo::new(WriteTimeout::new(stream)), service)
         .await;
     if let Err(error) = served {
-        tracing::debug!(server = kind.name(), %error, "a connection broke off");
+        tracing::debug!(server = kind.name(), %error, "a connection failed");
     }
 }
 

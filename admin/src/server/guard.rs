@@ -59,9 +59,9 @@ fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     Some(uri.authority().map_or(header, http::uri::Authority::as_str))
 }
 
-/// The host of `host`, `host:port`, `[v6]` or `[v6]:port`, without its brackets. Anything else is
-/// none: user information, a second port, an empty one, or bytes that no name has. What two parsers
-/// could read as two hosts is not to be trusted.
+/// The host of `host`, `host:port`, `[v6]` or `[v6]:port`, without its brackets. `None` for
+/// anything else: user information, a second or empty port, or bytes not allowed in names. What two
+/// parsers could read as two hosts is not trustworthy.
 fn name(authority: &str) -> Option<&str> {
     let (name, port) = if let Some(rest) = authority.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;

@@ -43,7 +43,7 @@ pub(crate) enum Kind {
     Admin,
     Metrics,
     Readiness,
-    /// The admin server of a process that is no proxy.
+    /// The admin server of a process other than the proxy.
     Process,
 }
 
@@ -83,7 +83,8 @@ pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Resu
     start_all(servers, handles, hosts)
 }
 
-/// Starts the admin server of a process that is no proxy: its log level, its memory and CPU profiles.
+/// Starts the admin server of a process other than the proxy: its log level, its memory and CPU
+/// profiles.
 ///
 /// # Errors
 /// The thread or its runtime cannot be created.

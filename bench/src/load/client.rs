@@ -1,11 +1,11 @@
-//! What a client of ours sends, and the check of what comes back. Sans-io.
+//! Requests of the built-in clients, and verification of the responses. Sans-io.
 
 use anyhow::{Result, bail, ensure};
 
 use crate::origin::{http1, websocket};
 use crate::scenario::{Case, Front};
 
-/// A request and the only answer to it that is right.
+/// A request and its only correct response.
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
     /// Sent once per connection before the first request; empty but for web sockets.
@@ -19,7 +19,6 @@ pub(crate) struct Exchange {
 enum Expected {
     /// A 200 with this body.
     Response(Vec<u8>),
-    /// These bytes.
     Frame(Vec<u8>),
 }
 
@@ -94,24 +93,25 @@ pub(crate) struct Reading {
     matched: usize,
 }
 
-/// What is known after some bytes.
+/// State after feeding some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fed {
-    /// The answer is not whole.
+    /// The response is incomplete.
     More,
-    /// It is whole and right, and the connection stays.
+    /// It is complete and correct, and the connection stays open.
     Done,
-    /// It is whole and right, and the connection ends.
+    /// It is complete and correct, and the connection closes.
     DoneAndClose,
 }
 
 impl Reading {
-    /// Whether nothing has come yet.
+    /// Whether no byte was received yet.
     pub(crate) fn untouched(&self) -> bool {
         self.head.is_empty() && self.matched == 0
     }
 
-    /// Checks the next bytes. Afterwards, unless [`Fed::More`], it is ready for the next answer.
+    /// Verifies the next bytes. Afterwards, unless [`Fed::More`], it is ready for the next
+    /// response.
     pub(crate) fn feed(&mut self, bytes: &[u8], exchange: &Exchange) -> Result<Fed> {
         let (fed, expected) = match &exchange.expected {
             Expected::Frame(frame) => (self.body(bytes, frame)?, frame),
@@ -143,7 +143,7 @@ impl Reading {
             return Ok(None);
         };
         let code = response.code.unwrap_or(0);
-        ensure!(code == 200, "answered {code} instead of 200");
+        ensure!(code == 200, "status {code} instead of 200");
         let header = |name: &str| {
             response
                 .headers
@@ -152,7 +152,7 @@ impl Reading {
                 .map(|h| h.value)
         };
         let Some(told) = header("content-length") else {
-            bail!("the origin sends a content-length and the proxy took it away");
+            bail!("the proxy removed the origin's content-length");
         };
         let told = std::str::from_utf8(told)?;
         ensure!(
@@ -166,11 +166,11 @@ impl Reading {
     fn body(&mut self, bytes: &[u8], expected: &[u8]) -> Result<usize> {
         let end = self.matched.saturating_add(bytes.len());
         let Some(part) = expected.get(self.matched..end) else {
-            bail!("more bytes came than were asked for");
+            bail!("more bytes received than requested");
         };
         ensure!(
             part == bytes,
-            "wrong bytes came after the first {}",
+            "wrong bytes received after the first {}",
             self.matched
         );
         self.matched = end;

@@ -1,4 +1,4 @@
-//! A load generator of others as a process: started once, let run for its turns and stopped in
+//! An external load generator as a process: started once, resumed for its turns and stopped in
 //! between, so that it keeps its connections. It inherits the cores of the calling thread.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::process::signal;
 
-/// A process that runs in its turns only, and dies with this value.
+/// A process that runs only in its turns, and is killed on drop.
 #[derive(Debug)]
 pub(super) struct External {
     child: Child,
@@ -36,12 +36,11 @@ impl External {
         Ok(external)
     }
 
-    /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Lets it run for `duration`; the seconds it was.
+    /// Resumes it for `duration`; returns the actual seconds.
     pub(super) fn turn(&mut self, duration: Duration) -> Result<f64> {
         let start = Instant::now();
         self.signal(Signal::CONT)?;
@@ -53,8 +52,8 @@ impl External {
         Ok(seconds)
     }
 
-    /// Interrupts it, and waits for what it prints at its end. Again and again: a signal that another
-    /// thread takes does not wake the one that sleeps until the end, as in wrk.
+    /// Interrupts it and waits for its final output. Repeatedly: a signal delivered to another
+    /// thread does not wake the one that sleeps, as in wrk.
     pub(super) fn interrupt(&mut self) -> Result<String> {
         self.signal(Signal::CONT)?;
         let deadline = Instant::now() + PATIENCE;
@@ -70,15 +69,14 @@ impl External {
         Ok(self.told())
     }
 
-    /// Ends it without a word.
+    /// Kills it.
     pub(super) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Stops it, and waits until all of its threads stand still or it has ended: on another core it
-    /// goes on for a moment.
+    /// Stops it, and waits until all of its threads have stopped or it has exited.
     fn stop(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         let pid = Pid::from_child(&self.child);
@@ -104,7 +102,7 @@ impl Drop for External {
     }
 }
 
-/// wrk looks ten times a second whether it shall end, and then works its figures out.
+/// wrk checks ten times a second whether to stop, and then computes its statistics.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

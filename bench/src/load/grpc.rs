@@ -71,7 +71,7 @@ impl Load for Calls {
             }
             anyhow::Ok((requests, latency))
         })?;
-        ensure!(requests > 0, "not one call was answered");
+        ensure!(requests > 0, "no call was answered");
         self.requests += requests;
         Ok(Turn {
             seconds: start.elapsed().as_secs_f64(),
@@ -88,7 +88,6 @@ impl Load for Calls {
     }
 }
 
-/// One call, verified.
 pub(crate) fn call_once(aim: Aim<'_>) -> Result<()> {
     runtime()?.block_on(async {
         let client = connect(aim.address).await?;
@@ -108,7 +107,7 @@ pub(crate) fn fetch(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
         let answer = answer.await?;
         ensure!(
             answer.status() == 200,
-            "answered {} instead of 200",
+            "status {} instead of 200",
             answer.status()
         );
         let mut body = answer.into_body();
@@ -177,7 +176,7 @@ impl Call {
         let answer = answer.await?;
         ensure!(
             answer.status() == 200,
-            "answered {} instead of 200",
+            "status {} instead of 200",
             answer.status()
         );
         let mut body = answer.into_body();
@@ -190,7 +189,7 @@ impl Call {
             while input.len() >= self.message.len() {
                 ensure!(
                     input.starts_with(&self.message),
-                    "wrong bytes came in message {echoed}"
+                    "wrong bytes received in message {echoed}"
                 );
                 input.advance(self.message.len());
                 collector.record(sent_at.elapsed());
@@ -208,7 +207,7 @@ impl Call {
         match body
             .trailers()
             .await?
-            .context("no trailers came")?
+            .context("no trailers received")?
             .get("grpc-status")
         {
             Some(status) if status == "0" => Ok(echoed as u64),

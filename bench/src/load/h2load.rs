@@ -23,7 +23,6 @@ pub(super) struct H2load {
 }
 
 impl H2load {
-    /// Starts it.
     pub(super) fn start(aim: Aim<'_>) -> Result<Self> {
         let log = aim.folder.join("h2load.log");
         let load = aim.case.load.clone();
@@ -50,7 +49,7 @@ impl super::Load for H2load {
 
     fn end(&mut self) -> Result<Account> {
         let io = std::fs::read_to_string(format!("/proc/{}/io", self.process.pid()))?;
-        let read = bytes_read(&io).context("the kernel does not tell what h2load read")?;
+        let read = bytes_read(&io).context("the kernel does not report how much h2load read")?;
         self.process.kill()?;
         let log = std::fs::read_to_string(&self.log)?;
         account(&log, read, &self.load)
@@ -70,9 +69,9 @@ fn account(log: &str, read: u64, load: &Load) -> Result<Account> {
         ensure!(status == "200", "a request ended with status {status}");
         requests += 1;
     }
-    ensure!(requests > 0, "not one request was answered");
+    ensure!(requests > 0, "no request was answered");
     let least = requests * load.bytes as u64;
-    ensure!(read >= least, "{read} bytes came instead of {least}");
+    ensure!(read >= least, "{read} bytes received instead of {least}");
     Ok(Account {
         requests,
         unanswered: (load.connections * load.streams) as u64,

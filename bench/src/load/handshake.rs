@@ -61,7 +61,7 @@ impl Load for Handshakes {
             }
             anyhow::Ok(())
         })?;
-        ensure!(self.done() > before, "not one handshake was done");
+        ensure!(self.done() > before, "no handshake completed");
         Ok(Turn {
             seconds: start.elapsed().as_secs_f64(),
             latency: Some(latency),
@@ -94,13 +94,13 @@ impl Client {
             let stream = TcpStream::connect(self.address)?;
             let mut channel = Channel::tls(stream, Arc::clone(&self.config))?;
             probe::exchange(&mut channel, &self.exchange)?;
-            let kind = channel.handshake().context("no handshake was done")?;
+            let kind = channel.handshake().context("no handshake completed")?;
             // The first connection of a client has no ticket yet.
             let resumed = kind == HandshakeKind::Resumed;
             let wanted = self.resume && self.done > 0;
             ensure!(
                 resumed == wanted,
-                "a handshake was {kind:?}, resumed was {wanted}"
+                "expected resumed to be {wanted}, but a handshake was {kind:?}"
             );
             collector.record(begun.elapsed());
             self.done += 1;

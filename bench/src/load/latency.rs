@@ -49,21 +49,18 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Empty.
     pub(crate) fn new(basis: Basis) -> Self {
         let mut histogram = Histogram::new(3).expect("three digits are allowed");
         histogram.auto(true);
         Self { basis, histogram }
     }
 
-    /// One more.
     pub(crate) fn record(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         // It resizes itself, and a count cannot overflow in a run.
         let _ = self.histogram.record(nanos);
     }
 
-    /// All of another.
     pub(crate) fn add(&mut self, other: &Self) {
         let _ = self.histogram.add(&other.histogram);
     }

@@ -1,5 +1,5 @@
-//! Load generators. Each sends what a case describes in turns, and verifies what comes back; a wrong
-//! answer is an error, never a number.
+//! Load generators. Each sends a case's requests in turns and verifies the responses; a wrong
+//! response is an error, never a number.
 
 pub(crate) mod client;
 mod external;
@@ -24,14 +24,12 @@ use crate::tls::Certificate;
 pub(crate) use grpc::{call_once, fetch as fetch_h2c};
 use latency::Collector;
 
-/// Where the load goes, and what it consists of.
+/// Target and content of a load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aim<'a> {
-    /// The proxy.
     pub(crate) address: SocketAddr,
     /// Its process, for loads that watch its memory.
     pub(crate) proxy: u32,
-    /// What to send.
     pub(crate) case: &'a Case,
     /// What the proxy shows, where it speaks TLS.
     pub(crate) certificate: Option<&'a Certificate>,
@@ -50,7 +48,7 @@ pub(crate) trait Load {
     fn end(&mut self) -> Result<Account>;
 }
 
-/// What is known of one turn of a load. How many requests it was the origin counts.
+/// Result of one turn of a load. The number of requests is counted by the origin.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     /// How long it took.
@@ -63,12 +61,12 @@ pub(crate) struct Turn {
     pub(crate) extra: BTreeMap<String, f64>,
 }
 
-/// What clients say that they got.
+/// Responses counted by the clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// Requests (or messages, or handshakes) that were answered rightly.
+    /// Requests (or messages, or handshakes) answered correctly.
     pub(crate) requests: u64,
-    /// Requests the origin may have seen beyond those: lost, or cut off at the end.
+    /// Further requests that the origin may have seen: lost, or cut off at the end.
     pub(crate) unanswered: u64,
 }
 

@@ -51,7 +51,7 @@ impl Load for Paced {
         self.wait(Instant::now(), &mut latency)?;
         let start = Instant::now();
         self.follow(Pacer::new(start, duration, self.rate), &mut latency)?;
-        ensure!(self.requests > requests, "not one request was answered");
+        ensure!(self.requests > requests, "no request was answered");
         Ok(Turn {
             seconds: start.elapsed().as_secs_f64(),
             latency: Some(latency),
@@ -78,7 +78,6 @@ struct Connection {
 }
 
 impl Paced {
-    /// Connects.
     pub(super) fn connect(aim: Aim<'_>) -> Result<Self> {
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
@@ -250,7 +249,7 @@ impl Paced {
             Err(_) => return self.broken(index),
         };
         let Some(due) = connection.due else {
-            bail!("bytes came that nothing had asked for")
+            bail!("received bytes that were not requested")
         };
         let bytes = self.buffer.get(..read).unwrap_or_default();
         let fed = connection.reading.feed(bytes, &self.exchange)?;
@@ -280,7 +279,7 @@ impl Paced {
             } else {
                 "within"
             };
-            ensure!(self.may_break, "a connection broke {part} an answer");
+            ensure!(self.may_break, "a connection was closed {part} a response");
             self.lost += 1;
             self.in_flight -= 1;
             self.idle.push_back(index);

@@ -24,7 +24,6 @@ pub(super) struct Wrk {
 }
 
 impl Wrk {
-    /// Starts it.
     pub(super) fn start(aim: Aim<'_>) -> Result<Self> {
         let script = aim.folder.join("wrk.lua");
         std::fs::write(&script, include_str!("wrk.lua"))?;
@@ -81,19 +80,19 @@ fn account(text: &str, load: &Load, size: u64) -> Result<Account> {
     let line = text
         .lines()
         .find_map(|l| l.strip_prefix("BENCH "))
-        .with_context(|| format!("wrk told no figures: {}", text.trim()))?;
+        .with_context(|| format!("wrk printed no figures: {}", text.trim()))?;
     let summary: Summary = serde_json::from_str(line)?;
-    ensure!(summary.requests > 0, "not one request was answered");
+    ensure!(summary.requests > 0, "no request was answered");
     ensure!(
         summary.statuses == 0,
-        "{} answers were not 200",
+        "{} responses were not 200",
         summary.statuses
     );
-    ensure!(summary.errors == 0, "{} connections broke", summary.errors);
+    ensure!(summary.errors == 0, "{} connections failed", summary.errors);
     let least = summary.requests * size.saturating_sub(HEADS_DIFFER);
     ensure!(
         summary.bytes >= least,
-        "{} bytes came instead of {least}",
+        "{} bytes received instead of {least}",
         summary.bytes
     );
     Ok(Account {

@@ -29,23 +29,19 @@ pub(crate) struct Conversation {
 pub(crate) struct Answer {
     /// How much of the input it answers.
     pub(crate) consumed: usize,
-    /// What to send.
     pub(crate) reply: Reply,
     /// Close once it is sent.
     pub(crate) close: bool,
 }
 
-/// Bytes to send.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// A shared answer.
     Prebuilt(Rc<[u8]>),
     /// An answer of its own.
     Bytes(Vec<u8>),
 }
 
 impl Reply {
-    /// Its bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             Self::Prebuilt(bytes) => bytes,

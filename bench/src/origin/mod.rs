@@ -47,7 +47,6 @@ impl Kind {
     }
 }
 
-/// A running origin.
 #[derive(Debug)]
 pub(crate) struct Origin {
     running: Running,
@@ -85,14 +84,13 @@ impl Origin {
                 .context("the origin does not start")?;
             ensure!(
                 Instant::now() < deadline,
-                "the origin does not answer: {error:#}"
+                "the origin does not respond: {error:#}"
             );
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(origin)
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -114,7 +112,6 @@ impl Origin {
         Ok(serde_json::from_str::<Stats>(&text)?.requests)
     }
 
-    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.running.pid()
     }

@@ -42,11 +42,11 @@ pub(super) fn counted(text: &str) -> Result<u64> {
     let mut lines = text
         .lines()
         .skip_while(|line| !line.starts_with("server accepts"));
-    let numbers = lines.nth(1).context("nginx told no counts")?;
+    let numbers = lines.nth(1).context("nginx reported no counts")?;
     let requests = numbers
         .split_ascii_whitespace()
         .nth(2)
-        .context("nginx told no counts")?;
+        .context("nginx reported no counts")?;
     // This question is counted before it is answered.
     Ok(requests.parse::<u64>()?.saturating_sub(1))
 }

@@ -17,7 +17,7 @@ pub(crate) fn serve(listen: SocketAddr, ready: impl FnOnce(SocketAddr) + 'static
     LocalExecutorBuilder::new(Placement::Unbound)
         .make()
         .map_err(|e| anyhow!("{e}"))
-        .context("glommio cannot start here (is io_uring refused?): use --origin nginx")?
+        .context("glommio cannot start here (is io_uring disabled?): use --origin nginx")?
         .run(async move {
             let listener = TcpListener::bind(listen).map_err(|e| anyhow!("{e}"))?;
             ready(listener.local_addr().map_err(|e| anyhow!("{e}"))?);

@@ -18,9 +18,7 @@ use crate::tls::Certificate;
 /// How the gateway talks to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driver {
-    /// io_uring.
     IoUring,
-    /// epoll.
     Epoll,
 }
 

@@ -58,28 +58,21 @@ pub(crate) trait Peer: Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
-    /// Ours.
     Gateway,
     /// A relay of bytes: what any proxy pays at least.
     Floor,
-    /// Another proxy.
     Peer,
 }
 
 /// What a proxy is to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Wiring {
-    /// Where clients connect.
     pub(crate) listen: SocketAddr,
-    /// Where requests go.
     pub(crate) origin: SocketAddr,
-    /// Number of workers.
     pub(crate) workers: usize,
-    /// What clients speak.
     pub(crate) front: Front,
     /// What the origin speaks.
     pub(crate) upstream: Upstream,
-    /// The routing table.
     pub(crate) routes: Routes,
     /// Whether the gateway samples allocations.
     pub(crate) heap_sampling: bool,
@@ -164,13 +157,13 @@ pub(crate) fn is_meant(peer: &dyn Peer, asked: &str) -> bool {
 /// What a bare relay cannot do: anything that is not bytes through.
 fn relay_unable(case: &Case) -> Option<&'static str> {
     if case.front == Front::Tls {
-        return Some("a relay does not end TLS");
+        return Some("a relay does not terminate TLS");
     }
     if case.front == Front::H2c {
         return Some("a relay does not translate HTTP/2 to HTTP/1");
     }
     if case.load.with == Loader::Idle {
-        return Some("a relay holds two sockets per connection, so it says nothing of idle ones");
+        return Some("a relay holds two sockets per connection, so it cannot measure idle ones");
     }
     case.churn_ms
         .map(|_| "a relay has no configuration to change")

@@ -40,7 +40,7 @@ impl Peer for Pingora {
         process::output(&self.binary, &["--version"])?;
         Ok(
             locked_version(include_str!("../../peers/pingora/Cargo.lock"))
-                .context("its lock file names no pingora")?
+                .context("its lock file does not list pingora")?
                 .to_owned(),
         )
     }

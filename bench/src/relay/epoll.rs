@@ -9,7 +9,6 @@ use rustix::fd::OwnedFd;
 
 use super::BUFFER;
 
-/// Relays until killed.
 pub(super) fn run(listen: SocketAddr, to: SocketAddr) -> Result<()> {
     let listener = TcpListener::bind(listen)?;
     listener.set_nonblocking(true)?;

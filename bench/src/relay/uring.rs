@@ -11,13 +11,12 @@ use monoio::{IoUringDriver, RuntimeBuilder};
 
 use super::BUFFER;
 
-/// Relays until killed.
 pub(super) fn run(listen: SocketAddr, to: SocketAddr) -> Result<()> {
     let mut runtime = RuntimeBuilder::<IoUringDriver>::new()
         .uring_builder(ring())
         .with_entries(ENTRIES)
         .build()
-        .context("io_uring is refused here")?;
+        .context("io_uring is not available")?;
     runtime.block_on(async move {
         let listener = TcpListener::bind(listen)?;
         loop {

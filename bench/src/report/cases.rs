@@ -14,7 +14,6 @@ use crate::scenario::{Metric, RouteKey};
 use crate::stats::{count, count64};
 use crate::subject::CHANGES;
 
-/// The blocks.
 pub(super) fn blocks(summaries: &[CaseSummary<'_>]) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     for scenario in summaries.chunk_by(|a, b| a.case.id == b.case.id) {

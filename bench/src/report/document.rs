@@ -5,15 +5,11 @@
 pub(crate) enum Block {
     /// A heading of this level, from 1.
     Heading(u8, String),
-    /// A paragraph.
     Text(String),
     /// A paragraph that must not be overlooked.
     Warning(String),
-    /// Items.
     List(Vec<String>),
-    /// A table.
     Table(Table),
-    /// A picture.
     Plot(Plot),
 }
 
@@ -24,7 +20,6 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<String>,
     /// How many columns, from the left, hold words; the others hold numbers.
     pub(crate) words: usize,
-    /// Rows.
     pub(crate) rows: Vec<TableRow>,
 }
 
@@ -40,26 +35,19 @@ pub(crate) struct TableRow {
 /// What a row stands for; shown by colour where there is colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// Nothing special.
     Plain,
-    /// Our gateway.
     Ours,
-    /// The floor.
     Floor,
-    /// Good news.
     Good,
-    /// Bad news.
     Bad,
 }
 
-/// A picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plot {
     /// File name without extension.
     pub(crate) name: String,
     /// What it shows, for those who do not see it.
     pub(crate) alt: String,
-    /// The picture.
     pub(crate) svg: String,
 }
 
@@ -74,7 +62,6 @@ impl Table {
         }
     }
 
-    /// One more row.
     pub(crate) fn push(&mut self, tone: Tone, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len(), "one cell per column");
         self.rows.push(TableRow { cells, tone });

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use super::document::{Block, Table, Tone};
 
-/// The page.
 pub(crate) fn render(title: &str, blocks: &[Block]) -> String {
     let mut body = String::new();
     let mut contents = String::new();

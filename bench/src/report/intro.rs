@@ -10,7 +10,6 @@ use crate::peers::Role;
 use crate::record::Record;
 use crate::stats::{PAIRS_FOR_INTERVAL, Ratio};
 
-/// The blocks.
 pub(super) fn blocks(record: &Record, summaries: &[CaseSummary<'_>]) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Targets".to_owned())];
     blocks.extend(target_blocks(&judge(summaries)));
@@ -24,7 +23,7 @@ pub(super) fn blocks(record: &Record, summaries: &[CaseSummary<'_>]) -> Vec<Bloc
             "all" => s.why.clone(),
             peer => format!("{peer}: {}", s.why),
         });
-        blocks.push(Block::Heading(3, "Missing in this report".to_owned()));
+        blocks.push(Block::Heading(3, "Not in this report".to_owned()));
         blocks.push(Block::List(items.collect()));
     }
     blocks

@@ -9,7 +9,6 @@ use crate::stats::{Ratio, Spread, count64};
 /// All rows of a case.
 #[derive(Debug)]
 pub(crate) struct CaseSummary<'a> {
-    /// The case.
     pub(crate) case: &'a Case,
     /// Rows, in the order of the peers.
     pub(crate) rows: Vec<Row<'a>>,
@@ -20,7 +19,6 @@ pub(crate) struct CaseSummary<'a> {
 /// All runs of one peer in one case.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
-    /// The peer.
     pub(crate) peer: &'a str,
     /// Whose side it is on.
     pub(crate) role: Role,

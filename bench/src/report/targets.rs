@@ -1,19 +1,16 @@
-//! What the gateway shall reach, and whether it does. Pure.
+//! The performance targets of the gateway, and whether they are met. Pure.
 
 use super::summary::{CaseSummary, Row};
 use crate::peers::Role;
 use crate::scenario::{Metric, Target};
 use crate::stats::Ratio;
 
-/// Whether a target is reached.
+/// Whether a target is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Beyond doubt.
     Met,
-    /// Missed beyond doubt.
     Missed,
-    /// The numbers do not tell: fewer than ten pairs and within 10 %, or the bound lies within the
-    /// interval.
+    /// Undecided: fewer than ten pairs and within 10 %, or the bound lies within the interval.
     Open,
 }
 
@@ -32,7 +29,6 @@ impl Verdict {
         }
     }
 
-    /// In a word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Met => "met",
@@ -42,21 +38,20 @@ impl Verdict {
     }
 }
 
-/// One target as judged for one driver of the gateway.
+/// The result of one target for one driver of the gateway.
 #[derive(Debug)]
 pub(crate) struct Judged {
     /// Name of the case.
     pub(crate) case: String,
-    /// What was wanted.
     pub(crate) wanted: String,
     /// The gateway's peer name.
     pub(crate) gateway: String,
-    /// What was reached; none where a side was not measured.
+    /// The measured ratio and verdict; none if a side was not measured.
     pub(crate) reached: Option<(Ratio, Verdict)>,
 }
 
-/// Judges every target of every case for every gateway that was measured there. Targets of cases
-/// in which no gateway ran are judged once, as not measured.
+/// Evaluates every target of every case for every gateway that was measured. Targets of cases
+/// without a gateway run are listed once, as not measured.
 pub(crate) fn judge(summaries: &[CaseSummary<'_>]) -> Vec<Judged> {
     let mut list = Vec::new();
     for summary in summaries {
@@ -92,7 +87,7 @@ fn judge_one(
     let theirs = other_side(summaries, summary, target, ours);
     let ratio = match (&target.against, theirs) {
         _ if !ours.is_good() => None,
-        // What is lost in one run is lost, however good the others are.
+        // A request lost in one run is lost, however good the others are.
         (None, _) if target.metric == Metric::Lost => ours.spread(target.metric).map(worst),
         (None, _) => ours.spread(target.metric).map(absolute),
         (Some(_), Some((row, true))) => ours.ratio(row, target.metric),
@@ -107,7 +102,7 @@ fn judge_one(
     }
 }
 
-/// The row a target is held against, and whether its rounds were interleaved with ours.
+/// The row to compare with, and whether its rounds were interleaved with ours.
 fn other_side<'a>(
     summaries: &'a [CaseSummary<'a>],
     summary: &'a CaseSummary<'a>,

@@ -1,4 +1,5 @@
-//! Applies one Gateway's objects: server-side apply with one field manager, one object after the other.
+//! Applies the objects of one Gateway: server-side apply with one field manager, one object after
+//! the other.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,7 +16,7 @@ use super::labels::MANAGER;
 use super::render::Rendered;
 use super::watch::Children;
 
-/// Applies objects. A clone does the same.
+/// Applies objects. Clones are equivalent.
 #[derive(Clone)]
 pub(super) struct Applier {
     client: Client,
@@ -23,22 +24,23 @@ pub(super) struct Applier {
     applied: Arc<Mutex<BTreeMap<Child, Applied>>>,
 }
 
-/// What came of applying the objects of a Gateway.
+/// The result of applying the objects of a Gateway.
 #[derive(Debug)]
 pub(super) enum Result {
-    /// Everything is as it should be. Whether anything had to be done for it.
-    Done { has_written: bool },
-    /// Something is refused: why, and what to do.
+    /// Everything is up to date; whether anything had to be written.
+    Done {
+        has_written: bool,
+    },
+    /// An object was rejected, with advice.
     Refused(String),
-    /// Something goes first.
     Waiting,
-    /// The API server refuses or fails.
+    /// The API server returned an error.
     Failed(kube::Error),
-    /// The API server does not answer.
+    /// The API server did not respond.
     Unanswered,
 }
 
-/// Why one object could not be applied.
+/// Why an object could not be applied.
 enum Failure {
     Refused(String),
     Waiting,
@@ -61,14 +63,14 @@ impl Applier {
         }
     }
 
-    /// Applies the objects of the Gateway of this UID, and removes those that it no longer wants.
+    /// Applies the objects of the Gateway with this UID, and deletes those that it no longer needs.
     pub(super) async fn apply_all(&self, gateway: &str, objects: &[Rendered]) -> Result {
         let mut has_written = false;
         let mut refused = None;
         for object in objects {
             match self.apply(gateway, object).await {
                 Ok(wrote) => has_written |= wrote,
-                // The others need not wait for a name that is taken.
+                // A conflict of names does not block the other objects.
                 Err(Failure::Refused(why)) => {
                     refused.get_or_insert(why);
                 }
@@ -90,7 +92,7 @@ impl Applier {
         let child = &object.child;
         let mut seen = self.children.get(child);
         if seen.is_none() {
-            // The watches tell of objects with our label alone.
+            // The watches select objects by our label.
             seen = self.look(child).await?;
         }
         let hash = hash(object);
@@ -119,15 +121,15 @@ impl Applier {
         let answer = match answer {
             Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() && !by_force => {
                 let why = format!(
-                    "{child} was created by somebody else meanwhile: delete it, or give the \
+                    "another client has just created {child}: delete it, or give the \
                      Gateway another name"
                 );
                 return Err(Failure::Refused(why));
             }
-            // What an overlay says may be no valid object.
+            // An overlay may make the object invalid.
             Err(Failure::Api(kube::Error::Api(status))) if status.code == 422 => {
                 let why = format!(
-                    "the API server refuses {child}: {}; check the GatewayParameters",
+                    "the API server rejected {child}: {}; check the GatewayParameters",
                     status.message
                 );
                 return Err(Failure::Refused(why));
@@ -147,8 +149,8 @@ impl Applier {
         Ok(found.map(|it| Seen::of(&it.metadata)))
     }
 
-    /// Removes what this Gateway controls and does not want. Absence from a list that is not complete
-    /// says nothing, so not before every kind was listed.
+    /// Deletes objects that this Gateway controls and no longer needs. Only after every kind was
+    /// listed: an incomplete list proves nothing.
     async fn prune(
         &self,
         gateway: &str,
@@ -160,7 +162,7 @@ impl Applier {
         let mut has_written = false;
         for (child, seen) in self.children.of(gateway) {
             let is_wanted = objects.iter().any(|it| it.child == child);
-            // A Gateway that has lost its last listener keeps its Service, and the address with it.
+            // A Gateway without listeners keeps its Service, and with it the address.
             let is_service = child.kind == super::ChildKind::Service;
             let has_service = objects
                 .iter()
@@ -176,7 +178,7 @@ impl Applier {
         Ok(has_written)
     }
 
-    /// Removes everything that the Gateway of this UID ran on while it named another class than now.
+    /// Deletes the workload that the Gateway with this UID had under another class.
     pub(super) async fn abandon(&self, gateway: &str, class: &str) -> Result {
         let mut has_written = false;
         for (child, seen) in self.children.of(gateway) {
@@ -203,7 +205,7 @@ impl Applier {
         let api = self.api(child);
         match within_deadline(api.delete(&child.name.name, &parameters)).await {
             Ok(_) => info!(%child, "deleted: the Gateway no longer needs it"),
-            // Gone, or another one by now.
+            // Deleted or replaced meanwhile.
             Err(Failure::Api(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {}
             Err(failure) => return Err(failure),
         }
@@ -223,14 +225,14 @@ impl From<Failure> for Result {
             Failure::Waiting => Self::Waiting,
             Failure::Api(error) => Self::Failed(error),
             Failure::Unanswered => {
-                warn!("the API server did not answer the deployer in time");
+                warn!("timed out waiting for the API server's response to the deployer");
                 Self::Unanswered
             }
         }
     }
 }
 
-/// Of all objects of a Gateway.
+/// A hash of all objects of a Gateway.
 pub(super) fn hash_all(objects: &[Rendered]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for object in objects {
@@ -254,5 +256,5 @@ async fn within_deadline<T>(
     }
 }
 
-/// For one request: 10 s.
+/// Timeout of one request: 10 s.
 const DEADLINE: Duration = Duration::from_secs(10);

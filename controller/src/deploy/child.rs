@@ -1,4 +1,4 @@
-//! An object that a Gateway runs on, and what is to be done about it: pure.
+//! The objects of a Gateway's workload, and the action needed for each: pure.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use xds::model::ObjectName;
 
 use super::labels;
 
-/// An object that a Gateway runs on.
+/// An object of a Gateway's workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Child {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: ChildKind,
-    /// Its namespace, which is the Gateway's, and its name.
+    /// The Gateway's namespace, and the object's name.
     pub name: ObjectName,
 }
 
@@ -23,23 +23,23 @@ impl fmt::Display for Child {
     }
 }
 
-/// Its kind.
+/// The kinds of objects in a Gateway's workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChildKind {
-    /// Of the core group.
+    /// In the core group.
     ServiceAccount,
-    /// Of the core group.
+    /// In the core group.
     ConfigMap,
-    /// Of `apps`.
+    /// Proxies as a Deployment, in group `apps`.
     Deployment,
-    /// Of `apps`.
+    /// Proxies as a DaemonSet, in group `apps`.
     DaemonSet,
-    /// Of the core group.
+    /// In the core group.
     Service,
 }
 
 impl ChildKind {
-    /// Every kind.
+    /// All kinds, in the order in which they are applied.
     pub const ALL: [Self; 5] = [
         Self::ServiceAccount,
         Self::ConfigMap,
@@ -54,7 +54,7 @@ impl ChildKind {
         matches!(self, Self::Deployment | Self::DaemonSet)
     }
 
-    /// The kind in the API.
+    /// The API resource of the kind.
     #[must_use]
     pub fn resource(self) -> ApiResource {
         let group = if self.is_workload() { "apps" } else { "" };
@@ -62,24 +62,24 @@ impl ChildKind {
     }
 }
 
-/// An object as it stands in the cluster.
+/// An object as it is in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) uid: String,
-    /// The UID of the Gateway that controls it.
+    /// UID of the Gateway that controls it.
     pub(super) owner: Option<String>,
-    /// The name of that Gateway.
+    /// Name of that Gateway.
     pub(super) owner_name: Option<String>,
-    /// The class that the Gateway had when it was applied, as its label says.
+    /// The class of the Gateway when it was applied, from its label.
     pub(super) class: Option<String>,
     pub(super) mark: Mark,
-    /// Whether something other than a person has set the number of its pods.
+    /// Whether its number of pods was set by something other than a person.
     pub(super) is_autoscaled: bool,
     pub(super) is_ending: bool,
 }
 
-/// Tells whether an object is another than before. Its status moves its version, but not its
-/// generation, which some kinds do not have.
+/// Detects changes of an object. A status update changes its resource version but not its
+/// generation, which some kinds lack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mark {
     Generation(i64),
@@ -108,7 +108,7 @@ impl Seen {
                 _ => Mark::Version(metadata.resource_version.clone().unwrap_or_default()),
             },
             is_autoscaled: scalers.any(|it| {
-                // A person's `kubectl scale` is no autoscaler.
+                // `kubectl scale` by a person is not an autoscaler.
                 !it.manager
                     .as_deref()
                     .unwrap_or_default()
@@ -119,27 +119,28 @@ impl Seen {
     }
 }
 
-/// What was applied last.
+/// The last application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Applied {
     pub(super) hash: u64,
     pub(super) mark: Mark,
 }
 
-/// What is to be done about an object.
+/// The action needed for an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
-    /// It is as it should be.
+    /// It is up to date.
     Keep,
-    /// Apply it. With force where it is ours already, so that fields go back to what they should be.
-    Apply { by_force: bool },
-    /// It goes first.
+    /// Apply it. With force if it is ours already, to restore its fields.
+    Apply {
+        by_force: bool,
+    },
     Wait,
-    /// It is somebody else's: why, and what to do.
+    /// It belongs to something else; with advice.
     Refuse(String),
 }
 
-/// What is to be done about an object that the Gateway of this UID wants with this hash.
+/// The action for an object that the Gateway with this UID needs with this hash.
 pub(super) fn action(
     child: &Child,
     seen: Option<&Seen>,
@@ -151,7 +152,7 @@ pub(super) fn action(
     };
     match &seen.owner {
         Some(owner) if owner == gateway => {}
-        // Of a Gateway of the same name that was deleted: the garbage collector is on its way.
+        // It belonged to a deleted Gateway of the same name: the garbage collector will delete it.
         Some(_) if seen.is_ending => return Action::Wait,
         owner => return Action::Refuse(refusal(child, owner.is_some())),
     }
@@ -175,7 +176,7 @@ fn refusal(child: &Child, is_of_gateway: bool) -> String {
     format!("{child} {whose}: delete it, or give the Gateway another name")
 }
 
-/// Selects the objects of all Gateways.
+/// The label selector of all Gateways' objects.
 pub(super) fn selector() -> String {
     format!("{}={}", labels::MANAGED_BY, labels::MANAGER)
 }

@@ -1,4 +1,4 @@
-//! The task that deploys Gateways: which is looked at when, and what it is told of.
+//! The task that deploys Gateways and reports their deployment and addresses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::status::Deployment;
 use crate::stopping::Stopping;
 use crate::xds::AUDIENCE;
 
-/// What the controller was started with, as far as it is deployed.
+/// The deployment settings of the controller.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What every Gateway's proxies are started with, apart from the authorities.
+    /// Settings common to the proxies of all Gateways, except the authorities.
     pub defaults: Defaults,
     /// Whether proxies connect with TLS, and so need authorities.
     pub is_encrypted: bool,
 }
 
 impl Settings {
-    /// Of the command line.
+    /// The settings of the command line.
     #[must_use]
     pub fn of(args: &RunArgs) -> Self {
         let is_encrypted = args.xds_mode != XdsMode::Plaintext;
@@ -57,7 +57,7 @@ impl Settings {
     }
 }
 
-/// Deploys Gateways.
+/// Applies and deletes the workloads of Gateways.
 pub struct Deployer {
     site: Arc<Sources>,
     applier: Applier,
@@ -65,7 +65,7 @@ pub struct Deployer {
     in_flight: JoinSet<(ObjectRef, Outcome)>,
 }
 
-/// Where what is to be deployed is read from, when it is deployed.
+/// The inputs of a deployment, read when it is made.
 struct Sources {
     client: Client,
     outputs: Arc<Outputs>,
@@ -74,7 +74,7 @@ struct Sources {
 }
 
 impl Deployer {
-    /// With a client that does not repeat requests by itself: how fast to write is decided here.
+    /// `client` must not retry requests: the pace of writes is decided here.
     #[must_use]
     pub fn new(client: Client, outputs: Arc<Outputs>, settings: Settings) -> Self {
         let children = Arc::new(Children::default());
@@ -115,7 +115,7 @@ impl Deployer {
         let sources = Arc::clone(&self.site);
         let outputs = &sources.outputs;
         let mut authorities = outputs.authorities.subscribe();
-        // Its first tick is at once.
+        // Its first tick is immediate.
         let mut comparison = interval(COMPARISON_INTERVAL);
         loop {
             let wake_at = self.start();
@@ -130,7 +130,7 @@ impl Deployer {
                 Some(done) = self.in_flight.join_next() => {
                     if let Ok((gateway, outcome)) = done {
                         self.queue.done(&gateway, outcome, Instant::now());
-                        // One that is not ours any more may have to be cleaned up after.
+                        // A Gateway that is not ours any more may need a clean-up.
                         if outputs.gateways.get(&gateway.name).is_none() {
                             self.queue.forget(&gateway);
                         }
@@ -151,12 +151,12 @@ impl Deployer {
     fn push(&mut self, gateways: impl IntoIterator<Item = ObjectName>) {
         for gateway in gateways {
             let gateway = ObjectRef::of::<api::Gateway>(&gateway);
-            // It may be what a refused Gateway waits for.
+            // The change may resolve a rejected Gateway's conflict.
             self.queue.observed(&gateway, Instant::now());
         }
     }
 
-    /// Looks at the Gateways whose objects have changed, also those that are gone: by name.
+    /// Queues the Gateways whose objects have changed; for deleted objects by name.
     fn observed(&mut self, children: &BTreeSet<Child>) {
         let all = self.site.outputs.infrastructure.keys();
         let touched = all.into_iter().filter(|gateway| {
@@ -175,7 +175,7 @@ impl Deployer {
         self.push(touched);
     }
 
-    /// Starts what is due. Returns when the next one is.
+    /// Starts due deployments. Returns when the next one is due.
     fn start(&mut self) -> Option<Instant> {
         loop {
             let gateway = match self.queue.next(Instant::now()) {
@@ -193,7 +193,7 @@ impl Deployer {
 }
 
 impl Sources {
-    /// Deploys a Gateway as it is wanted now.
+    /// Deploys a Gateway in its current version.
     async fn deploy(&self, applier: &Applier, gateway: &ObjectRef) -> Outcome {
         let name = &gateway.name;
         let mut site = match self.site(gateway).await {
@@ -210,7 +210,7 @@ impl Sources {
         if self.settings.is_encrypted {
             let authorities = self.outputs.authorities.borrow();
             if authorities.is_empty() {
-                // A proxy that trusts nobody could not start.
+                // Proxies could not start without authorities.
                 return Outcome::Unchanged;
             }
             defaults.authorities = Some(authorities.to_string());
@@ -218,8 +218,8 @@ impl Sources {
         let mut objects = render(&site, &defaults);
         let mut result = applier.apply_all(&site.uid, &objects).await;
         if matches!(result, Result::Refused(_)) && site.gives_up_cluster_ip() {
-            // It may be taken, of another range, or not the Service's own: the other addresses that the
-            // Gateway asks for do not depend on it, and its status tells of this one.
+            // It may be in use, outside the range, or not assignable: the other addresses of the
+            // Gateway do not depend on it, and its status reports this one.
             objects = render(&site, &defaults);
             result = applier.apply_all(&site.uid, &objects).await;
         }
@@ -235,22 +235,22 @@ impl Sources {
             Result::Waiting => (None, Outcome::Refused),
             Result::Unanswered => (None, Outcome::Unavailable),
             Result::Failed(error) => {
-                warn!(%gateway, %error, "cannot deploy yet");
+                warn!(%gateway, %error, "cannot deploy yet; retrying");
                 (None, outcome_of(&error))
             }
         };
-        // What failed for a while says nothing about what is there.
+        // A temporary failure does not change the deployment.
         if deployment.is_some() {
             self.outputs.deployments.set(name, deployment);
         }
         outcome
     }
 
-    /// Removes what a Gateway ran on whose user has given it a class that is not ours. One whose class is
-    /// gone keeps it: nobody else serves it.
+    /// Deletes the workload of a Gateway whose class was changed to another controller's. If the
+    /// class was deleted, the workload stays: nobody else serves it.
     async fn clean_up(&self, applier: &Applier, gateway: &ObjectRef) -> Outcome {
         let name = &gateway.name;
-        // Before the first translation, every Gateway would seem not ours.
+        // Before the first translation, no Gateway would seem to be ours.
         if !*self.outputs.translated.borrow() || self.outputs.infrastructure.get(name).is_some() {
             return Outcome::Unchanged;
         }
@@ -271,8 +271,8 @@ impl Sources {
         }
     }
 
-    /// What a Gateway is to run on. None where it is not ours, is being deleted, or has lost its
-    /// parameters: what was made with them stays, and its status tells of them.
+    /// What a Gateway is to run on. `None` if it is not ours, is being deleted, or has lost its
+    /// parameters: its workload stays then, and its status reports it.
     async fn site(&self, gateway: &ObjectRef) -> std::result::Result<Option<Site>, String> {
         let name = &gateway.name;
         let infrastructure = self.outputs.infrastructure.get(name);
@@ -319,14 +319,12 @@ impl Sources {
         let spec =
             spec.ok_or_else(|| format!("GatewayParameters {name} does not exist: create it"))?;
         Parameters::parse(&spec).map_err(|error| {
-            format!(
-                "GatewayParameters {name} is not understood: {error}; use this version's fields"
-            )
+            format!("GatewayParameters {name} is invalid: {error}; use this version's fields")
         })
     }
 
-    /// Of pod security admission. Where it cannot be told, pods are made as always: admission says no
-    /// if it has to.
+    /// The namespace's pod security standard. If unknown, pods are created normally: admission
+    /// rejects them if needed.
     async fn enforces_restricted(&self, namespace: &str) -> bool {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let found = timeout(NAMESPACE_DEADLINE, namespaces.get_metadata(namespace)).await;
@@ -340,11 +338,11 @@ impl Sources {
     }
 }
 
-/// How often everything is compared: 10 min.
+/// Interval of comparing everything: 10 min.
 const COMPARISON_INTERVAL: Duration = Duration::from_mins(10);
-/// For the look at a namespace: 10 s.
+/// Timeout for reading a namespace: 10 s.
 const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);
-/// The security standard that a namespace enforces.
+/// The label with the security standard that a namespace enforces.
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
 #[cfg(test)]

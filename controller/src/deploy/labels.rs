@@ -1,10 +1,10 @@
-//! Labels of what a Gateway runs on.
+//! Labels of Gateways' workloads.
 
 use std::collections::BTreeMap;
 
 pub use translate::naming::{GATEWAY_NAME, child_name, service_name};
 
-/// What selects the pods of a Gateway; never changes, since a Deployment's selector cannot.
+/// The selector of a Gateway's pods; it never changes, since a Deployment's selector cannot.
 #[must_use]
 pub fn selector(gateway: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
@@ -13,7 +13,7 @@ pub fn selector(gateway: &str) -> BTreeMap<String, String> {
     ])
 }
 
-/// The labels of everything that belongs to a Gateway.
+/// The labels of all objects of a Gateway.
 #[must_use]
 pub fn of_gateway(gateway: &str, class: &str) -> BTreeMap<String, String> {
     let mut labels = selector(gateway);
@@ -23,9 +23,9 @@ pub fn of_gateway(gateway: &str, class: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// The class of that Gateway.
+/// Label with the class of the Gateway.
 pub const CLASS_NAME: &str = "gateway.networking.k8s.io/gateway-class-name";
-/// Who made an object.
+/// Label with the creator of an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// We did: the value of [`MANAGED_BY`], and our field manager.
+/// Our value of [`MANAGED_BY`], and our field manager.
 pub const MANAGER: &str = "gateway-system-controller";

@@ -1,8 +1,9 @@
-//! The deployer: what a Gateway runs on, applied to the cluster by the leader.
+//! The deployer: the leader applies the workloads of Gateways to the cluster.
 //!
-//! [`render`](render::render) makes the objects of a Gateway, without I/O, of its `infrastructure`, its
-//! [`GatewayParameters`](parameters::Parameters) and what the controller was started with. [`Deployer`]
-//! applies them, watches them, and tells the translator the addresses that the cluster assigned.
+//! [`render`](render::render) builds the objects of a Gateway, without I/O, from its
+//! `infrastructure`, its [`GatewayParameters`](parameters::Parameters) and the controller's
+//! settings. [`Deployer`] applies them, watches them, and reports the assigned addresses to the
+//! translator.
 
 mod applier;
 mod child;

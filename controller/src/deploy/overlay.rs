@@ -1,9 +1,9 @@
-//! Overlays: what a user changes in an object of ours. Objects are merged, lists whose items have names
+//! Overlays: user-defined changes to generated objects. Objects are merged, lists of named items
 //! are merged by name, `null` removes a field, and everything else is replaced.
 
 use serde_json::{Map, Value};
 
-/// Puts an overlay over an object.
+/// Merges an overlay into an object.
 pub(super) fn merge(target: &mut Value, overlay: &Value) {
     match (target, overlay) {
         (Value::Object(target), Value::Object(overlay)) => {
@@ -30,12 +30,12 @@ pub(super) fn merge(target: &mut Value, overlay: &Value) {
     }
 }
 
-/// Whether all items are told apart by name: ports of containers are too, where they have names.
+/// Whether all items have names; ports of containers may.
 fn are_named(items: &[Value]) -> bool {
     items.iter().all(|it| it.get(NAME).is_some())
 }
 
-/// There is nothing that a `null` could remove.
+/// The overlay without `null`, where there is nothing to remove.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,5 +1,5 @@
-//! `GatewayParameters`: how a Gateway's workload and Service are made. Read leniently, field by field:
-//! the definition in `k8s/crds` has validated them.
+//! `GatewayParameters`: settings of a Gateway's workload and Service. Parsed leniently, field by
+//! field: the CRD in `k8s/crds` has validated them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Parameters {
     pub env: Vec<EnvVar>,
     /// The proxy's own log.
     pub logging: Logging,
-    /// Request threads.
+    /// Number of shards; `None` leaves it to the proxy.
     pub shards: Option<u16>,
     /// How the proxy talks to the kernel.
     pub driver: Option<Driver>,
@@ -40,36 +40,36 @@ pub struct Parameters {
 /// What runs the pods of a Gateway.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum Workload {
-    /// So many pods anywhere.
+    /// A fixed number of pods on any nodes.
     #[default]
     Deployment,
     /// One pod on each node.
     DaemonSet,
 }
 
-/// A proxy's own log.
+/// The proxy's program log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Logging {
-    /// A filter as of `RUST_LOG`.
+    /// A filter in the syntax of `RUST_LOG`.
     pub level: Option<String>,
     /// `text` or `json`.
     pub format: Option<String>,
 }
 
-/// How a proxy talks to the kernel.
+/// The I/O driver of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Driver {
-    /// By io_uring where it is allowed.
+    /// io_uring if available, else epoll.
     Auto,
-    /// By io_uring, or not at all.
+    /// io_uring only.
     IoUring,
-    /// By epoll.
+    /// epoll only.
     Epoll,
 }
 
 impl Driver {
-    /// As the proxy's command line calls it.
+    /// The value of the proxy's `--driver`.
     #[must_use]
     pub fn as_argument(self) -> &'static str {
         match self {
@@ -80,13 +80,13 @@ impl Driver {
     }
 }
 
-/// How a proxy ends.
+/// The shutdown of a proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Shutdown {
-    /// For how long it keeps accepting, in Gateway API's form.
+    /// Time to keep accepting, as a Gateway API duration.
     pub accept_for: Option<String>,
-    /// After which it resets what is left, in the same form.
+    /// Time after which remaining connections are reset, in the same format.
     pub deadline: Option<String>,
 }
 
@@ -94,28 +94,28 @@ pub struct Shutdown {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ServiceParameters {
-    /// Its type.
+    /// Type of the Service; `None` means LoadBalancer.
     #[serde(rename = "type")]
     pub kind: Option<ServiceType>,
-    /// Beside those of the Gateway's `infrastructure`.
+    /// In addition to those of the Gateway's `infrastructure`.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// How a Service is reached.
+/// The type of a Service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum ServiceType {
-    /// At an address that the cluster's load balancer assigns.
+    /// At an address assigned by the cluster's load balancer.
     #[default]
     LoadBalancer,
     /// At a port of each node.
     NodePort,
-    /// From within the cluster.
+    /// Only within the cluster.
     #[serde(rename = "ClusterIP")]
     ClusterIp,
 }
 
 impl ServiceType {
-    /// As Kubernetes calls it.
+    /// The value in Kubernetes.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -126,35 +126,36 @@ impl ServiceType {
     }
 }
 
-/// Changes to the objects, by kind. They are merged as the definition of the kind says.
+/// Changes to the generated objects, by kind, merged as the kind's definition specifies.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overlays {
-    /// To the Deployment.
+    /// Merged into the Deployment.
     pub deployment: Value,
-    /// To the DaemonSet.
+    /// Merged into the DaemonSet.
     pub daemon_set: Value,
-    /// To the Service.
+    /// Merged into the Service.
     pub service: Value,
-    /// To the ServiceAccount.
+    /// Merged into the ServiceAccount.
     pub service_account: Value,
-    /// To the ConfigMap.
+    /// Merged into the ConfigMap.
     pub config_map: Value,
-    /// To the Service with the metrics.
+    /// Merged into the metrics Service.
     pub metrics_service: Value,
 }
 
 impl Parameters {
-    /// Of the `spec` of an object.
+    /// Parses the `spec` of an object.
     ///
     /// # Errors
-    /// The object is of another version of the definition, and says something that is not understood.
+    ///
+    /// The object is of another version of the CRD, with unknown values.
     pub fn parse(spec: &Value) -> Result<Self, serde_json::Error> {
         Self::deserialize(spec)
     }
 
-    /// What holds for a Gateway: its own parameters, and where they say nothing those of its class.
-    /// Overlays of the class come first.
+    /// The parameters of a Gateway, with those of its class as defaults. Overlays of the class are
+    /// applied first.
     #[must_use]
     pub fn or(self, class: Self) -> Self {
         let both = |own: BTreeMap<_, _>, mut class: BTreeMap<_, _>| {
@@ -212,7 +213,7 @@ impl Overlays {
     }
 }
 
-/// Two overlays as one: what removes a field still has to remove it in the end.
+/// Merges two overlays: a field that one removes stays removed.
 fn merge_keeping_nulls(
     target: &mut serde_json::Map<String, Value>,
     own: serde_json::Map<String, Value>,

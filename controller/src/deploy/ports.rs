@@ -1,4 +1,4 @@
-//! The ports that the proxies of each Gateway listen on: those of its binds.
+//! The ports of the proxies of each Gateway, from its binds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,23 +8,23 @@ use xds::model::{Kind, ObjectName, ResourceKey};
 /// A port of a Gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Port {
-    /// Whether it is of UDP; of TCP otherwise.
+    /// TCP or UDP.
     pub transport: Transport,
-    /// Its number, the same on the Service and in the pods.
+    /// Port number, on the Service and in the pods.
     pub number: u16,
 }
 
-/// What a port speaks.
+/// The transport protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
-    /// TCP.
+    /// A stream port.
     Tcp,
-    /// UDP.
+    /// A datagram port.
     Udp,
 }
 
 impl Port {
-    /// The port of a bind: of its key, `tcp/80/<namespace>/<gateway>`.
+    /// The port in a bind's key, `tcp/80/<namespace>/<gateway>`.
     fn of(resource: &ResourceKey) -> Option<Self> {
         let mut parts = resource.key.split('/');
         let transport = match (resource.kind, parts.next()?) {
@@ -42,8 +42,8 @@ impl Port {
 pub struct Ports(BTreeMap<ObjectName, BTreeSet<Port>>);
 
 impl Ports {
-    /// Takes over what a translation has changed. Returns the ports of the Gateways where they are
-    /// others than before.
+    /// Applies the changes of a translation. Returns the ports of the Gateways for which they
+    /// changed.
     pub fn take(
         &mut self,
         views: &BTreeMap<ObjectName, ViewChange>,

@@ -1,5 +1,4 @@
-//! What stands in the cluster of what Gateways run on, as watches tell it: metadata alone, and of
-//! Services also the addresses.
+//! Watches the objects of Gateways' workloads: metadata only, and the addresses of Services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -25,21 +24,21 @@ use super::child::{Child, ChildKind, Seen, selector};
 use super::render::addresses;
 use crate::board::Board;
 
-/// What stands in the cluster.
+/// The objects in the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Children {
     known: Mutex<Known>,
-    /// Objects that have changed, for the deployer.
+    /// Changed objects, for the deployer.
     pub(super) changed: Board<Child, Seen>,
-    /// Kinds that were listed as a whole.
+    /// Kinds that were listed completely.
     listed: watch::Sender<BTreeSet<ChildKind>>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     seen: BTreeMap<Child, Seen>,
-    /// Objects that are being applied, with the UIDs of those that went meanwhile: the answer may come
-    /// after a watch has told of the end of what it is about.
+    /// Objects being applied, with the UIDs of those deleted meanwhile: a response may arrive after
+    /// the watch reported the deletion.
     applying: BTreeMap<Child, BTreeSet<String>>,
 }
 
@@ -48,7 +47,7 @@ impl Children {
         self.known().seen.get(child).cloned()
     }
 
-    /// Objects that a Gateway of this UID controls.
+    /// Objects controlled by the Gateway with this UID.
     pub(super) fn of(&self, gateway: &str) -> Vec<(Child, Seen)> {
         let known = self.known();
         let ours = known
@@ -59,13 +58,13 @@ impl Children {
             .collect()
     }
 
-    /// Notes that an object is about to be applied.
+    /// Records that an object is about to be applied.
     pub(super) fn begin(&self, child: &Child) {
         let mut known = self.known();
         known.applying.insert(child.clone(), BTreeSet::new());
     }
 
-    /// Takes over what an application was answered with, unless that object has gone meanwhile.
+    /// Stores the object in the response of an application, unless it was deleted meanwhile.
     pub(super) fn answered(&self, child: &Child, seen: Option<Seen>) {
         let mut known = self.known();
         let gone = known.applying.remove(child).unwrap_or_default();
@@ -75,14 +74,14 @@ impl Children {
         }
     }
 
-    /// Takes over an object, as a watch tells it.
+    /// Stores an object reported by a watch.
     fn put(&self, child: &Child, seen: Seen) {
         let mut known = self.known();
         known.seen.insert(child.clone(), seen.clone());
         self.changed.set(child, Some(seen));
     }
 
-    /// Takes over that an object is gone.
+    /// Removes a deleted object.
     fn remove(&self, child: &Child, uid: &str) {
         let mut known = self.known();
         if let Some(gone) = known.applying.get_mut(child) {
@@ -92,15 +91,15 @@ impl Children {
         self.changed.set(child, None);
     }
 
-    /// Whether everything of every kind was listed.
+    /// Whether all kinds were listed.
     pub(super) fn is_listed(&self) -> bool {
         self.listed.borrow().len() == ChildKind::ALL.len()
     }
 
-    /// Waits until everything of every kind was listed.
+    /// Waits until all kinds were listed.
     pub(super) async fn listed(&self) {
         let mut listed = self.listed.subscribe();
-        // Without an error, since the sender is ours too.
+        // Cannot fail, since the sender is ours too.
         let _ = listed.wait_for(|it| it.len() == ChildKind::ALL.len()).await;
     }
 
@@ -109,7 +108,7 @@ impl Children {
     }
 }
 
-/// Follows every kind, until the set is dropped.
+/// Watches all kinds, until the set is dropped.
 pub(super) fn start(
     client: &Client,
     children: &Arc<Children>,
@@ -163,7 +162,7 @@ fn settings() -> watcher::Config {
         .timeout(WATCH_SECONDS)
 }
 
-/// Follows one kind. What a new list does not have any more is gone.
+/// Watches one kind. Objects missing in a new list were deleted.
 async fn follow<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
     children: Arc<Children>,
@@ -219,7 +218,7 @@ fn child(kind: ChildKind, metadata: &ObjectMeta) -> Child {
     }
 }
 
-/// After which a watch begins anew, so that one that has died is noticed: 60 s.
+/// Duration of a watch request, so that a dead connection is noticed: 60 s.
 const WATCH_SECONDS: u32 = 60;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Which objects are to be looked at for something to write, and when: a set of names, so bounded by
-//! the objects there are. The status writer and the deployer have one each. Time is passed in.
+//! The queue of objects that may need a write: a set of names, so bounded by the number of objects.
+//! The status writer and the deployer have one each. Time is passed in.
 //!
-//! A name is taken at once the first time, and then at most every [`SPACING`]. Writing the same thing
-//! again, because somebody keeps replacing it, takes longer each time. Few writes are in flight, fewer
-//! when the API server asks for it, none while it is away. Gateways come before routes.
+//! A name is taken immediately the first time, and then at most every [`SPACING`]. Repeating the
+//! same write, because something keeps reverting it, is delayed more each time. Few writes are in
+//! flight, fewer under throttling, and none while the API server is unavailable. Gateways come
+//! before routes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use translate::ObjectRef;
 
-/// Names of objects for which something may have to be written.
+/// Names of objects that may need a write.
 #[derive(Debug, Default)]
 pub struct Queue {
     slots: HashMap<ObjectRef, Slot>,
@@ -20,39 +21,39 @@ pub struct Queue {
     sequence: u64,
     in_flight: usize,
     window: Window,
-    /// Until when nothing is taken, and how often in a row that came about.
+    /// The current pause of all writes, and how many in a row there were.
     pause: Option<Instant>,
     failures: u32,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Look at this object; [`Queue::done`] has to follow.
+    /// Process this object, and call [`Queue::done`] afterwards.
     Take(ObjectRef),
-    /// Nothing before this time, unless something happens.
+    /// Wait until this time, or for an event.
     At(Instant),
-    /// Nothing, unless something happens.
+    /// Wait for an event.
     Idle,
 }
 
-/// What became of an object that was taken.
+/// The result of processing an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// There was nothing to write.
+    /// Nothing had to be written.
     Unchanged,
-    /// Something was written; the number tells what was wanted.
+    /// A write; the number identifies its content.
     Written(u64),
-    /// Somebody else was faster: what they wrote comes by the watch, or has come meanwhile.
+    /// A conflict: the other write arrives by the watch, or has arrived already.
     Conflict {
-        /// Whether it has come.
+        /// Whether it has arrived.
         is_known: bool,
     },
-    /// The API server asks for patience.
+    /// The API server throttles requests.
     Throttled(Option<Duration>),
-    /// The API server did not answer, or with an error of its own.
+    /// The API server did not respond, or failed.
     Unavailable,
-    /// The API server refuses this write and will refuse it again.
+    /// The API server rejects this write permanently.
     Refused,
 }
 
@@ -60,7 +61,7 @@ pub enum Outcome {
 struct Slot {
     place: Place,
     not_before: Option<Instant>,
-    /// What was written last, when, and how often in a row.
+    /// The last write: its content, time, and number of repetitions.
     written: Option<(u64, Instant)>,
     streak: u32,
 }
@@ -109,7 +110,7 @@ impl Queue {
         }
     }
 
-    /// The watch told of the object: whoever waits for that need not wait longer.
+    /// The watch reported the object: a conflict need not wait any longer.
     pub fn observed(&mut self, object: &ObjectRef, now: Instant) {
         let place = self.slots.get(object).map(|slot| slot.place);
         if let Some(Place::Later {
@@ -125,7 +126,7 @@ impl Queue {
         }
     }
 
-    /// The object is gone.
+    /// The object was deleted.
     pub fn forget(&mut self, object: &ObjectRef) {
         match self.slots.get(object).map(|slot| slot.place) {
             Some(Place::Ready(rank, sequence)) => {
@@ -141,7 +142,7 @@ impl Queue {
         self.slots.remove(object);
     }
 
-    /// What to look at now.
+    /// The next object to process.
     pub fn next(&mut self, now: Instant) -> Next {
         while let Some(entry) = self.later.first_entry() {
             if entry.key().0 > now {
@@ -165,7 +166,7 @@ impl Queue {
         Next::Take(object)
     }
 
-    /// What became of an object that was taken.
+    /// Reports the result of processing an object.
     pub fn done(&mut self, object: &ObjectRef, outcome: Outcome, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let place = self.slots.get(object).map(|slot| slot.place);
@@ -198,7 +199,7 @@ impl Queue {
         }
     }
 
-    /// How many objects are to be looked at or are being written.
+    /// Number of objects queued or in flight.
     #[must_use]
     pub fn backlog(&self) -> usize {
         self.ready.len() + self.later.len() + self.in_flight
@@ -259,7 +260,7 @@ impl Queue {
     }
 }
 
-/// Waits until something is due; for ever where nothing is.
+/// Waits until something is due; forever if nothing is.
 pub async fn until(due: Option<Instant>) {
     match due {
         Some(at) => sleep_until(at).await,
@@ -267,14 +268,14 @@ pub async fn until(due: Option<Instant>) {
     }
 }
 
-/// What an error of the API server means for a write.
+/// The outcome of a write for an error of the API server.
 #[must_use]
 pub fn outcome_of(error: &kube::Error) -> Outcome {
     let kube::Error::Api(status) = error else {
         return Outcome::Unavailable;
     };
     match status.code {
-        // One that is gone, the watch will tell of.
+        // The watch will report a deletion.
         404 | 409 => Outcome::Conflict { is_known: false },
         429 => {
             let details = status.details.as_ref();
@@ -309,8 +310,8 @@ impl Slot {
     }
 }
 
-/// How many writes may be in flight: halved when the API server says that it is too much, one more
-/// after as many writes as there are places.
+/// The limit of writes in flight: halved on throttling, increased by one after as many writes as
+/// its size.
 #[derive(Debug)]
 struct Window {
     size: usize,
@@ -349,21 +350,21 @@ fn doubled(base: Duration, times: u32) -> Duration {
     base.saturating_mul(1 << times.min(16))
 }
 
-/// Writes in flight at once: 8.
+/// Most writes in flight: 8.
 pub const MAX_IN_FLIGHT: usize = 8;
-/// Between two writes of one object: 500 ms.
+/// Interval of writes to one object: 500 ms.
 pub const SPACING: Duration = Duration::from_millis(500);
-/// Between two writes of the same to one object, where somebody keeps replacing it: up to 60 s.
+/// Longest interval of repeated writes of the same content to one object: 60 s.
 const MAX_SPACING: Duration = Duration::from_mins(1);
-/// After which a repeated write counts as a first one: 3 min.
+/// Time after which a repeated write counts as a first one: 3 min.
 const QUIET: Duration = Duration::from_mins(3);
-/// For what a conflicting write has to come by the watch: 60 s, in which a watch that has died ends.
+/// Time for a conflicting write to arrive by the watch: 60 s, in which a dead watch ends.
 const WATCH_PATIENCE: Duration = Duration::from_mins(1);
-/// After a write that the API server refuses for good: 10 min, unless the object changes.
+/// Pause after a permanently rejected write: 10 min, unless the object changes.
 const REFUSED_PAUSE: Duration = Duration::from_mins(10);
-/// After an answer 429 that does not say for how long: 1 s.
+/// Pause after a 429 without `Retry-After`: 1 s.
 const THROTTLED_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause of all writes: 30 s.
+/// Longest pause of all writes: 30 s.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
-//! What has to change in an object's status so that it says what is wanted: pure, no I/O.
+//! The changes needed to make an object's status as wanted: pure, no I/O.
 //!
-//! An object's status has several authors. The result holds our own fields alone; in lists that an
-//! API server replaces as a whole, the entries and conditions of others stand as they were found.
+//! A status has several authors. The result contains only our own fields; in lists that the API
+//! server replaces as a whole, the entries and conditions of others are kept unchanged.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// What is wanted of a status.
+/// A wanted status.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
-    /// The status is ours: these fields, of which `conditions` are merged by type.
+    /// The status is ours: these fields, with `conditions` merged by type.
     Whole(Map<String, Value>),
-    /// The status is a list of entries, one for each pair of an author and a referenced object.
+    /// The status is a list of entries, one for each pair of author and referenced object.
     Entries(Entries, Vec<Value>),
 }
 
-/// A list in a status that several controllers write to.
+/// A list in a status that several controllers write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entries {
     /// `parents` of routes and InferencePools.
@@ -50,32 +50,32 @@ impl Entries {
     }
 }
 
-/// Who writes, and when.
+/// The author and time of a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Author<'a> {
-    /// Signs entries.
+    /// The `controllerName` that marks its entries.
     pub controller_name: &'a str,
     /// The time of conditions whose `status` changes.
     pub now: Timestamp,
 }
 
-/// What comes of comparing a status with what is wanted.
+/// The result of comparing a status with the wanted one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {
-    /// It says what is wanted already.
+    /// It is as wanted already.
     Equal,
-    /// It speaks of a newer version of the object than we know: to write would be to go back.
+    /// It refers to a newer version of the object than is known: writing would be a step back.
     Newer,
-    /// The fields of `status` to be replaced, and how many entries of ours do not fit into the list.
+    /// The fields of `status` to replace, and how many of our entries do not fit into the list.
     Differs {
-        /// By name.
+        /// The fields to write, by name.
         fields: Map<String, Value>,
-        /// Entries for which others have left no room.
+        /// Number of entries for which others have left no space.
         left_out: usize,
     },
 }
 
-/// Compares the status that stands in the cluster with the wanted one.
+/// Compares the status in the cluster with the wanted one.
 #[must_use]
 pub fn compare(present: &Value, wanted: &Wanted, author: Author<'_>) -> Comparison {
     match wanted {
@@ -108,14 +108,14 @@ fn compare_whole(present: &Value, wanted: &Map<String, Value>, author: Author<'_
             fields.insert(name.clone(), after);
         }
     }
-    // It may be that it was never written, so it goes along with what has to be written anyway.
+    // It may never have been written, so it is included with any other change.
     if !fields.is_empty() {
         fields.extend(pruned);
     }
     differing(fields, 0)
 }
 
-/// The listeners are ours, each with conditions that others may have added to.
+/// The listeners are ours; each may have conditions of others.
 fn listeners(before: &[Value], wanted: &[Value], now: Timestamp) -> Value {
     let merged = wanted.iter().map(|listener| {
         let same = before
@@ -148,7 +148,7 @@ fn compare_entries(
             after.push(present.clone());
             continue;
         }
-        // One that is no longer wanted, or is there twice, goes.
+        // Unwanted and duplicate entries are removed.
         let place = waiting
             .iter()
             .position(|it| kind.reference_of(it) == kind.reference_of(present));
@@ -168,7 +168,7 @@ fn compare_entries(
     differing(fields, left_out)
 }
 
-/// An entry of ours as it is wanted, with the conditions of others from the one that stands there.
+/// Our wanted entry, with the conditions of others from the present one.
 fn entry(before: Option<&Value>, wanted: &Value, now: Timestamp) -> Value {
     let mut after = wanted.clone();
     let before = before.map_or(&[][..], |it| list(it, CONDITIONS));
@@ -179,7 +179,7 @@ fn entry(before: Option<&Value>, wanted: &Value, now: Timestamp) -> Value {
     after
 }
 
-/// The conditions of others as they are, ours as they are wanted, each where it stands already.
+/// The conditions of others unchanged, ours as wanted, in their present order.
 fn conditions(before: &[Value], wanted: &[Value], now: Timestamp) -> Vec<Value> {
     let mut waiting: Vec<&Value> = wanted.iter().collect();
     let mut after = Vec::with_capacity(before.len().max(wanted.len()));
@@ -200,7 +200,7 @@ fn conditions(before: &[Value], wanted: &[Value], now: Timestamp) -> Vec<Value> 
     after
 }
 
-/// One condition of ours. Its time is that of the last change of `status`, not of its text.
+/// One condition of ours. Its time is the last change of `status`, not of its text.
 fn condition(before: Option<&Value>, wanted: &Value, now: Timestamp) -> Value {
     let since = before
         .filter(|it| it.get("status") == wanted.get("status"))
@@ -218,7 +218,7 @@ fn condition(before: Option<&Value>, wanted: &Value, now: Timestamp) -> Value {
     after
 }
 
-/// A `parentRef` or `ancestorRef`, with what may be left out filled in.
+/// A `parentRef` or `ancestorRef` with defaults filled in.
 #[derive(Debug, PartialEq)]
 struct Reference<'a> {
     group: &'a str,
@@ -254,7 +254,7 @@ fn differing(fields: Map<String, Value>, left_out: usize) -> Comparison {
     }
 }
 
-/// API servers leave empty lists and zeros out.
+/// Comparison in which empty lists and zeros equal missing fields, as API servers omit them.
 fn is_same(before: &Value, after: &Value) -> bool {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -265,8 +265,8 @@ fn is_same(before: &Value, after: &Value) -> bool {
     before == after || is_empty(before) && is_empty(after)
 }
 
-/// Whether a status differs from the wanted one as it does where the definition has no `routability` of
-/// addresses, which the standard channel lacks: to write it again and again would change nothing.
+/// Whether a status differs from the wanted one only because the CRD of the standard channel prunes
+/// `routability` of addresses: writing it again would change nothing.
 fn is_pruned(field: &str, before: &Value, after: &Value) -> bool {
     let known = |address: &Value| {
         let mut address = address.clone();
@@ -283,12 +283,12 @@ fn is_pruned(field: &str, before: &Value, after: &Value) -> bool {
         && before.iter().map(known).eq(after.iter().map(known))
 }
 
-/// Whether we know of an older generation than somebody has written of.
+/// Whether the known generation is older than the newest one in the status.
 fn is_older(known: Option<i64>, newest: Option<i64>) -> bool {
     matches!((known, newest), (Some(known), Some(newest)) if known < newest)
 }
 
-/// The newest generation that conditions of ours speak of.
+/// The newest generation in our conditions.
 fn generation(conditions: &[Value]) -> Option<i64> {
     let ours = conditions.iter().filter(|it| {
         let kind = it.get("type").and_then(Value::as_str);
@@ -309,7 +309,7 @@ fn items(value: Option<&Value>) -> &[Value] {
 const CONDITIONS: &str = "conditions";
 const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
-/// Every type that we ever write: a condition of another type is somebody else's.
+/// Every condition type that we write: others belong to other controllers.
 const OWN_CONDITIONS: [&str; 12] = [
     "Accepted",
     "AddressesAssigned",

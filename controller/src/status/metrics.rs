@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use crate::metrics::Metrics;
 use crate::queue::Outcome;
 
-/// Metrics of the status writer. A clone counts to the same.
+/// Metrics of the status writer. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct StatusMetrics {
     writes: Family<Labels, Counter>,
@@ -33,14 +33,13 @@ impl StatusMetrics {
             );
             registry.register(
                 "status_backlog",
-                "Objects whose status is to be compared or is being written",
+                "Objects whose status waits to be compared or is being written",
                 new.backlog.clone(),
             );
         });
         new
     }
 
-    /// Counts a write.
     pub(super) fn count(&self, outcome: Outcome) {
         let result = match outcome {
             Outcome::Unchanged => return,
@@ -53,7 +52,7 @@ impl StatusMetrics {
         self.writes.get_or_create(&Labels { result }).inc();
     }
 
-    /// Tells how much is left to do.
+    /// Sets the backlog.
     pub(super) fn set_backlog(&self, backlog: usize) {
         self.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
     }

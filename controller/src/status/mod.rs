@@ -1,9 +1,9 @@
-//! The status writer: what users are told of their objects, written to the cluster by the leader.
+//! The status writer: the leader writes the statuses of objects to the cluster.
 //!
-//! [`plan`] works out, without I/O, what has to change in the status of one object: it takes what the
-//! translator says, lets [`programmed`] put in what proxies and the deployment have to say, and
-//! [`merge`]s it with what others have written. [`queue`](crate::queue) decides which object is looked at when, and
-//! [`StatusWriter`] does it.
+//! [`plan`] computes, without I/O, the changes to the status of one object: it takes the
+//! translator's result, lets [`programmed`] add the state of proxies and deployment, and [`merge`]s
+//! it with the entries of others. [`queue`](crate::queue) decides the order and pace, and
+//! [`StatusWriter`] does the I/O.
 
 pub mod merge;
 mod metrics;

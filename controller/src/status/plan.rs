@@ -1,4 +1,5 @@
-//! What is to be written of one object now: pure, from what stands in the cluster and what is known.
+//! Computes the write for one object: pure, from the object in the cluster and the current
+//! knowledge.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,37 +15,37 @@ use super::merge::{Author, Comparison, Entries, Wanted, compare};
 use super::programmed::{self, Deployment, Evidence, Tally};
 use crate::outputs::Observed;
 
-/// All that the status of an object depends on.
+/// The inputs of an object's status.
 #[derive(Debug)]
 pub struct Knowledge<'a> {
-    /// The object as it stands in the cluster.
+    /// The object in the cluster.
     pub observed: &'a Observed,
-    /// What the translator says, if the object is ours to judge.
+    /// The translator's result, if the object is ours.
     pub translated: Option<&'a Status>,
     /// The deployment of the Gateway that it is, or belongs to.
     pub deployment: Deployment,
-    /// Of its listeners.
+    /// Counts of its listeners, by name.
     pub listeners: BTreeMap<String, Tally>,
-    /// Why a proxy refuses what the object came to, if one does.
+    /// Why a proxy rejects the resources of the object, if one does.
     pub refused: Option<String>,
-    /// Why the object was not taken in, if it was not: the status is of an earlier version of it.
+    /// Why the object is invalid, if so: the translator's result is for an earlier version.
     pub invalid: Option<Arc<str>>,
 }
 
 /// A write to the status of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
-    /// Its kind.
+    /// API resource of the object.
     pub resource: ApiResource,
-    /// A JSON merge patch, which applies to one version of the object alone.
+    /// A JSON merge patch, which applies only to one version of the object.
     pub patch: Value,
-    /// Tells whether two writes want the same, whatever stood there before.
+    /// Identifies the wanted content, independent of the present one.
     pub wanted: u64,
-    /// Entries of ours that did not fit in.
+    /// Number of our entries that did not fit.
     pub left_out: usize,
 }
 
-/// The write that makes a status say what it should, if it does not.
+/// The write that makes a status as wanted, if needed.
 #[must_use]
 pub fn plan(
     object: &ObjectRef,
@@ -78,7 +79,7 @@ pub fn plan(
     })
 }
 
-/// The status in the JSON form, with what proxies and the deployment have to say of it.
+/// The wanted status in JSON, including the state of proxies and deployment.
 fn wanted(object: &ObjectRef, knowledge: &Knowledge<'_>, present: &Value) -> Option<Wanted> {
     let Some(status) = knowledge.translated else {
         return released(object);
@@ -91,14 +92,14 @@ fn wanted(object: &ObjectRef, knowledge: &Knowledge<'_>, present: &Value) -> Opt
     };
     programmed::compose(&mut status, evidence);
     if let Some(why) = &knowledge.refused {
-        let why = format!("a proxy refuses this version and keeps the previous one: {why}");
-        // Of a listener, `Programmed` says it.
+        let why = format!("a proxy rejected this version and keeps the previous one: {why}");
+        // For listeners, `Programmed` reports it.
         if !matches!(status, Status::Gateway(_) | Status::ListenerSet(_)) {
             deny(&mut status, &why, None);
         }
     }
     if let Some(why) = &knowledge.invalid {
-        let why = format!("this version is invalid, the previous one stays in force: {why}");
+        let why = format!("this version is invalid; the previous one stays in effect: {why}");
         deny(&mut status, &why, Some(knowledge.observed.generation));
     }
     let entries = |value: Value, field| match value {
@@ -128,13 +129,13 @@ fn wanted(object: &ObjectRef, knowledge: &Knowledge<'_>, present: &Value) -> Opt
 fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
     match serde_json::to_value(status) {
         Ok(Value::Object(fields)) => fields,
-        // Plain data with text as keys always has a JSON form.
+        // Plain data with text keys always converts to JSON.
         _ => Map::new(),
     }
 }
 
-/// What is left for us to say of an object that is no longer ours: nothing, in lists. Where the whole
-/// status was ours, it is for the next owner to replace.
+/// The wanted status of an object that is no longer ours: no entries in lists. If the whole status
+/// was ours, the next owner replaces it.
 fn released(object: &ObjectRef) -> Option<Wanted> {
     let list = match &*object.kind {
         "TrafficPolicy" | "BackendTLSPolicy" | "XBackend" => Entries::Ancestors,
@@ -145,7 +146,7 @@ fn released(object: &ObjectRef) -> Option<Wanted> {
     Some(Wanted::Entries(list, Vec::new()))
 }
 
-/// Says of an object as a whole that it is not accepted, in that generation of it.
+/// Sets that this generation of the object is not accepted.
 fn deny(status: &mut Status, why: &str, generation: Option<i64>) {
     for condition in conditions(status) {
         if let Some(generation) = generation {
@@ -159,7 +160,7 @@ fn deny(status: &mut Status, why: &str, generation: Option<i64>) {
     }
 }
 
-/// Those of the object as a whole, or of each of its entries.
+/// The conditions of the object, or of each of its entries.
 fn conditions(status: &mut Status) -> Vec<&mut Condition> {
     let lists: Vec<&mut Vec<Condition>> = match status {
         Status::GatewayClass(status) => vec![&mut status.conditions],
@@ -178,7 +179,7 @@ fn conditions(status: &mut Status) -> Vec<&mut Condition> {
     lists.into_iter().flatten().collect()
 }
 
-/// The kind of an object as it is served.
+/// The API resource of an object.
 fn resource(object: &ObjectRef, api_version: &str) -> ApiResource {
     let version = api_version.rsplit('/').next().unwrap_or(api_version);
     ApiResource::from_gvk(&GroupVersionKind::gvk(&object.group, version, &object.kind))

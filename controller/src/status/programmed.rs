@@ -1,8 +1,8 @@
-//! `Programmed` of a Gateway, a ListenerSet and their listeners: composed of what the translator says
-//! (valid, and with an address), of the deployment, and of what connected proxies acknowledged. Pure.
+//! `Programmed` of a Gateway, a ListenerSet and their listeners: composed from the translator's
+//! result (valid, with an address), the deployment, and the acknowledgements of proxies. Pure.
 //!
-//! What stands in the cluster already is part of the input: a controller that has just started, or has
-//! just become leader, knows of no proxies yet, and takes nothing back for that.
+//! The status in the cluster is part of the input: a controller that has just started or become
+//! leader knows no proxies yet, and must not revoke anything because of that.
 
 use std::collections::BTreeMap;
 
@@ -11,42 +11,42 @@ use translate::status::{
     Blame, Condition, ConditionStatus, ConditionType, ListenerStatus, Reason, Status,
 };
 
-/// What the connected proxies of a Gateway say of the current version of something.
+/// The acknowledgements of a Gateway's proxies for the current version of something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Proxies that are connected.
+    /// Number of connected proxies.
     pub connected: usize,
-    /// Those of them that have it in force.
+    /// Number of those that have applied it.
     pub accepted: usize,
-    /// Why it is refused, where one of them refuses it.
+    /// Why a proxy rejected it, if one did.
     pub refused: Option<String>,
 }
 
-/// How far the deployment of a Gateway is.
+/// The deployment state of a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Deployment {
-    /// Nothing is known of it yet.
+    /// Not known yet.
     #[default]
     Unknown,
-    /// Everything is applied.
+    /// All objects are applied.
     Done,
-    /// It cannot be applied: why, and what to do.
+    /// It cannot be applied; with advice.
     Refused(String),
 }
 
-/// What `Programmed` depends on, beside the translation.
+/// The inputs of `Programmed` besides the translation.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
-    /// Of the Gateway that the listeners belong to.
+    /// Deployment of the listeners' Gateway.
     pub deployment: &'a Deployment,
-    /// Of the listeners of the object, and of its ListenerSets where it is a Gateway: by the name of its
-    /// own, and by key of others.
+    /// Acknowledgements of the object's listeners, and of its ListenerSets for a Gateway: by name
+    /// for its own, by key for others.
     pub listeners: &'a BTreeMap<String, Tally>,
-    /// The status that stands in the cluster.
+    /// The status in the cluster.
     pub present: &'a Value,
 }
 
-/// Puts the evidence into the status of a Gateway or ListenerSet; leaves others as they are.
+/// Adds the evidence to the status of a Gateway or ListenerSet; leaves others unchanged.
 pub fn compose(status: &mut Status, evidence: Evidence<'_>) {
     let (conditions, listeners) = match status {
         Status::Gateway(status) => (&mut status.conditions, &mut status.listeners),
@@ -57,7 +57,7 @@ pub fn compose(status: &mut Status, evidence: Evidence<'_>) {
         compose_listener(listener, evidence);
     }
     let before = Before::of(evidence.present);
-    // Of a Gateway whose listeners are all refused by the translator, or in its sets.
+    // For a Gateway whose own listeners are all invalid, those of its sets count.
     let whole = best(evidence.listeners.values());
     for condition in &mut *conditions {
         judge(condition, evidence.deployment, &whole, before.as_ref());
@@ -78,13 +78,13 @@ fn compose_listener(listener: &mut ListenerStatus, evidence: Evidence<'_>) {
     }
 }
 
-/// One listener that works makes a Gateway work: what is wrong with others, they say themselves.
+/// One working listener makes a Gateway programmed: the others report their own problems.
 fn best<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
     let rank = |it: &&Tally| (it.refused.is_none(), it.accepted, it.connected);
     tallies.max_by_key(rank).cloned().unwrap_or_default()
 }
 
-/// The translator's `Programmed=True` is a claim; this says whether it holds.
+/// Decides whether the translator's `Programmed=True` holds.
 fn judge(
     condition: &mut Condition,
     deployment: &Deployment,
@@ -95,7 +95,7 @@ fn judge(
         return;
     }
     if let (Deployment::Refused(why), Reason::AddressNotAssigned) = (deployment, condition.reason) {
-        // There is no address because of that, and it says what to do.
+        // It is the cause of the missing address, and has advice.
         return set(
             condition,
             ConditionStatus::False,
@@ -116,14 +116,14 @@ fn judge(
         _ => format!("{count} of {connected} proxies"),
     };
     if let Some(why) = refused {
-        let text = format!("a proxy refuses this version and keeps the previous one: {why}");
+        let text = format!("a proxy rejected this version and keeps the previous one: {why}");
         return set(condition, ConditionStatus::False, Reason::Invalid, text);
     }
     if *accepted > 0 {
         condition.message = format!("requests are served by {}", of_all(*accepted)).into();
         return;
     }
-    // Before the question whether it was: what could not be deployed never worked.
+    // First, since what could not be deployed never worked.
     if let Deployment::Refused(why) = deployment {
         set(
             condition,
@@ -152,7 +152,7 @@ fn set(condition: &mut Condition, status: ConditionStatus, reason: Reason, messa
     condition.message = message.into();
 }
 
-/// `Programmed=True` as it stands in the cluster.
+/// `Programmed=True` as it is in the cluster.
 struct Before {
     generation: i64,
     message: String,
@@ -170,7 +170,7 @@ impl Before {
         })
     }
 
-    /// A changed object has to be acknowledged anew.
+    /// A changed object has to be acknowledged again.
     fn holds_for(&self, generation: i64) -> bool {
         self.generation == generation
     }

@@ -1,5 +1,5 @@
-//! Events for what proxies refuse: beside the condition, which goes when the object is mended, they
-//! tell when it happened.
+//! Events for resources rejected by proxies: unlike the condition, which is removed once the object
+//! is corrected, they record when it happened.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tracing::debug;
 use translate::{ObjectRef, api};
 use xds::model::{Kind, ObjectName, ResourceKey};
 
-/// The object that a resource was made of: of its key, which carries it.
+/// The object of a resource, from its key.
 #[must_use]
 pub fn object_of(resource: &ResourceKey) -> Option<ObjectRef> {
     let parts: Vec<&str> = resource.key.split('/').collect();
@@ -37,8 +37,8 @@ pub fn object_of(resource: &ResourceKey) -> Option<ObjectRef> {
     })
 }
 
-/// Which refusals were told of, so that each is told of once, and a proxy that refuses something new
-/// all the time does not flood the cluster.
+/// Rejections already reported, so that each is reported once, and a proxy that keeps rejecting new
+/// ones does not flood the cluster.
 #[derive(Debug, Default)]
 pub struct Told {
     texts: BTreeMap<ResourceKey, String>,
@@ -46,7 +46,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// The refusals of a Gateway's proxies that were not told of yet and may be told of now.
+    /// The rejections of a Gateway's proxies to report now.
     pub fn new_ones<'a>(
         &mut self,
         before: impl IntoIterator<Item = &'a ResourceKey>,
@@ -72,12 +72,12 @@ impl Told {
     }
 }
 
-/// Writes events. What it cannot write in time is lost: the condition says the same.
+/// Writes events. Those that it cannot write in time are dropped: the condition has the same text.
 #[derive(Debug, Clone)]
 pub struct Events(mpsc::Sender<(ObjectReference, String)>);
 
 impl Events {
-    /// Begins to write, until the last clone is dropped.
+    /// Starts writing, until the last clone is dropped.
     #[must_use]
     pub fn start(client: Client, controller_name: &str, instance: &str) -> Self {
         let (sender, mut receiver) = mpsc::channel::<(ObjectReference, String)>(PER_PERIOD);
@@ -104,7 +104,7 @@ impl Events {
         Self(sender)
     }
 
-    /// Tells of a refusal.
+    /// Reports a rejection.
     pub fn refused(&self, object: &ObjectRef, api_version: Option<&str>, uid: &str, why: &str) {
         let reference = ObjectReference {
             api_version: api_version.map(str::to_owned),
@@ -122,13 +122,13 @@ impl Events {
     }
 }
 
-/// Events within a [`PERIOD`]: 30.
+/// Most events per [`PERIOD`]: 30.
 const PER_PERIOD: usize = 30;
 /// See [`PER_PERIOD`]: 60 s.
 const PERIOD: Duration = Duration::from_mins(1);
-/// For one event: 10 s.
+/// Timeout for one event: 10 s.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// What the API server takes of a note: 1 KiB.
+/// Most bytes of a note: 1 KiB, the API server's limit.
 const MAX_NOTE: usize = 1024;
 
 #[cfg(test)]

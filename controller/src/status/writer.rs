@@ -1,7 +1,7 @@
 //! Writes statuses to the cluster, as the leader.
 //!
-//! One task, which knows names alone: what is to be written of an object is worked out when its turn
-//! has come, from what holds then.
+//! A single task, which queues only names: the write for an object is computed when it is due, from
+//! the current state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::outputs::{Acknowledgements, Outputs};
 use crate::queue::{Next, Outcome, Queue, outcome_of, until};
 use crate::stopping::Stopping;
 
-/// Writes statuses.
+/// Compares statuses with the API server's, and writes the differences.
 pub struct StatusWriter {
     client: Client,
     outputs: Arc<Outputs>,
@@ -35,15 +35,15 @@ pub struct StatusWriter {
     metrics: StatusMetrics,
     queue: Queue,
     in_flight: JoinSet<(ObjectRef, Outcome)>,
-    /// What was last heard of the proxies of each Gateway.
+    /// The last acknowledgements of each Gateway's proxies.
     acknowledgements: BTreeMap<ObjectName, Arc<Acknowledgements>>,
-    /// Why a proxy refuses what an object came to.
+    /// Why proxies reject an object's resources.
     refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
     told: Told,
 }
 
 impl StatusWriter {
-    /// With a client that does not repeat requests by itself: how fast to write is decided here.
+    /// `client` must not retry requests: the pace of writes is decided here.
     #[must_use]
     pub fn new(
         client: Client,
@@ -66,12 +66,12 @@ impl StatusWriter {
         }
     }
 
-    /// Writes while this replica is the leader, until the process ends. Nothing is written before the
-    /// first translation: until then, no object would seem ours.
+    /// Writes while this replica is the leader, until the process stops. Not before the first
+    /// translation: until then, no object would seem to be ours.
     pub async fn run(mut self, mut leadership: Leadership, mut stopping: Stopping) {
         let mut translated = self.outputs.translated.subscribe();
         let ready = async {
-            // Without an error, since the sender is ours too.
+            // Cannot fail, since the sender is ours too.
             let _ = translated.wait_for(|is_translated| *is_translated).await;
         };
         tokio::select! {
@@ -80,14 +80,14 @@ impl StatusWriter {
         }
         while leadership.during(&mut stopping, self.lead()).await {
             info!("another replica is the leader and writes statuses from here on");
-            // What a follower writes may be older than what the new leader has written.
+            // A write of a former leader may be older than those of the new one.
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
         }
     }
 
     async fn lead(&mut self) {
-        // Its first tick is at once.
+        // Its first tick is immediate.
         let mut comparison = interval(COMPARISON_INTERVAL);
         let outputs = Arc::clone(&self.outputs);
         loop {
@@ -115,7 +115,7 @@ impl StatusWriter {
         }
     }
 
-    /// Has every object looked at: most will turn out to be as they should.
+    /// Queues every object: most will need no write.
     fn compare_all(&mut self) {
         let gateways = self.outputs.acknowledgements.keys();
         for gateway in &gateways {
@@ -150,7 +150,7 @@ impl StatusWriter {
         self.push(&objects);
     }
 
-    /// Looks at the objects of which the proxies of a Gateway say something else than before.
+    /// Queues the objects for which a Gateway's acknowledgements have changed.
     fn acknowledged(&mut self, gateway: &ObjectName) {
         let after = self.outputs.acknowledgements.get(gateway);
         let before = match &after {
@@ -199,7 +199,7 @@ impl StatusWriter {
         }
     }
 
-    /// Starts every write whose time has come. Returns when the next one may.
+    /// Starts every due write. Returns when the next one is due.
     async fn start_writes(&mut self) -> Option<Instant> {
         let mut taken = 0;
         loop {
@@ -213,7 +213,7 @@ impl StatusWriter {
                 None => self.queue.done(&object, Outcome::Unchanged, Instant::now()),
             }
             taken += 1;
-            // Comparing everything takes a while: others have something to do too.
+            // Comparing everything takes a while: yield.
             if taken % PLANS_AT_ONCE == 0 {
                 yield_now().await;
             }
@@ -242,7 +242,7 @@ impl StatusWriter {
         Some((write, observed.resource_version.clone()))
     }
 
-    /// The Gateway of an object with listeners, and what its proxies say of them.
+    /// The Gateway of an object with listeners, and their acknowledgements.
     fn listeners(&self, object: &ObjectRef) -> (Option<ObjectName>, BTreeMap<String, Tally>) {
         let is_gateway = object.kind == api::Gateway::KIND;
         if !is_gateway && object.kind != api::ListenerSet::KIND {
@@ -321,8 +321,8 @@ impl StatusWriter {
     }
 }
 
-/// Sends one write. An answer that does not come in time says nothing about whether it was written: the
-/// version in the patch keeps a second one from doing harm.
+/// Sends one write. After a timeout it is unknown whether it was applied: the version in the patch
+/// makes a repetition harmless.
 async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
     let name = &object.name;
     let api: Api<DynamicObject> = if name.namespace.is_empty() {
@@ -339,7 +339,7 @@ async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
         }
         Ok(Err(error)) => error,
         Err(_) => {
-            warn!(%object, "the API server did not answer a status write in time");
+            warn!(%object, "timed out waiting for the API server's response to a status write");
             return Outcome::Unavailable;
         }
     };
@@ -349,19 +349,19 @@ async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
         Outcome::Refused => warn!(
             %object,
             %error,
-            "the API server refuses the status: check the controller's RBAC rules and the version \
+            "the API server rejected the status: check the controller's RBAC rules and the version \
              of the CRDs"
         ),
-        _ => warn!(%object, %error, "cannot write the status yet"),
+        _ => warn!(%object, %error, "cannot write the status yet; retrying"),
     }
     outcome
 }
 
-/// How often everything is compared, in case somebody changed what no watch told of: 10 min.
+/// Interval of comparing everything, in case a watch missed a change: 10 min.
 const COMPARISON_INTERVAL: Duration = Duration::from_mins(10);
-/// For one write: 10 s.
+/// Timeout for one write: 10 s.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
-/// Objects that are compared before others get their turn: 64.
+/// Objects compared before a yield: 64.
 const PLANS_AT_ONCE: usize = 64;
 
 #[cfg(test)]

@@ -38,7 +38,6 @@ pub(crate) enum Fault {
 pub(crate) struct Request {
     pub(crate) at: Instant,
     pub(crate) method: Method,
-    /// With the query.
     pub(crate) uri: String,
     pub(crate) code: u16,
 }
@@ -361,7 +360,6 @@ fn respond(code: u16, answer: Answer) -> Response<Answer> {
     response
 }
 
-/// A body.
 enum Answer {
     Whole(Option<Bytes>),
     Stream(mpsc::UnboundedReceiver<Bytes>),

@@ -1,5 +1,5 @@
-//! The GatewayClasses that this controller serves, the `GatewayParameters` that they name, and what their
-//! Gateways can do by the names of the installed release of Gateway API.
+//! The GatewayClasses of this controller, their `GatewayParameters`, and the features of the
+//! installed release of Gateway API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Served {
 }
 
 impl Classes {
-    /// Takes over a class of ours.
+    /// Adds or replaces a class of ours.
     pub(super) fn put(
         &mut self,
         name: &ObjectName,
@@ -49,14 +49,14 @@ impl Classes {
         self.served.insert(name.clone(), served);
     }
 
-    /// Forgets a class that is gone, or another controller's.
+    /// Removes a class that was deleted, or belongs to another controller now.
     pub(super) fn remove(&mut self, name: &ObjectName, outputs: &Outputs) {
         self.served.remove(name);
         outputs.class_parameters.set(&name.name.to_string(), None);
         outputs.statuses.set(&reference(name), None);
     }
 
-    /// Judges the classes again that name these parameters, which came or went.
+    /// Updates the status of classes with these parameters, which were created or deleted.
     pub(super) fn parameters_changed(&self, parameters: &ObjectName, outputs: &Outputs) {
         for (name, served) in &self.served {
             if served.parameters.as_ref().and_then(|it| it.as_ref().ok()) == Some(parameters) {
@@ -65,7 +65,7 @@ impl Classes {
         }
     }
 
-    /// Takes in which release is installed, if the definitions tell.
+    /// Sets the installed release, if the CRDs state it.
     pub(super) fn set_release(&mut self, release: Option<Release>, outputs: &Outputs) {
         self.release = Some(release);
         self.tell_all(outputs);
@@ -119,7 +119,7 @@ fn status(served: &Served, installed: Installed, outputs: &Outputs) -> GatewayCl
     }
 }
 
-/// A class as an object.
+/// A class as an object reference.
 pub(super) fn reference(name: &ObjectName) -> ObjectRef {
     ObjectRef {
         group: GATEWAY_GROUP.into(),

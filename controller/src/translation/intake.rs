@@ -1,4 +1,4 @@
-//! From what watches tell to what the translator is told.
+//! Collects changes from the watches into batches for the translator.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,13 +12,12 @@ use super::classes::{self, Classes};
 use crate::outputs::{Observed, Outputs, Present};
 use crate::watch::{Change, Content, KindId, Kinds, Reading, What};
 
-/// Takes changes in.
 pub(super) struct Intake {
     kinds: Kinds,
     controller_name: String,
     outputs: Arc<Outputs>,
     classes: Classes,
-    /// Kinds whose objects have not all been told.
+    /// Kinds that are not synced yet.
     unsynced: BTreeSet<KindId>,
     is_complete: bool,
 }
@@ -35,19 +34,19 @@ impl Intake {
         }
     }
 
-    /// Whether all objects have been told. From then on it stays so.
+    /// Whether all kinds were synced once.
     pub(super) fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Whether all objects have been told now, for the first time.
+    /// Whether all kinds are synced now, for the first time.
     pub(super) fn complete(&mut self) -> bool {
         let is_first = !self.is_complete && self.unsynced.is_empty();
         self.is_complete |= is_first;
         is_first
     }
 
-    /// Takes a change in. `store` is as the last batch left it.
+    /// Takes a change. `store` is as the last batch left it.
     pub(super) fn take(&mut self, change: Change, store: &Store, batch: &mut Batch) {
         match change.what {
             What::Synced => self.synced(change.kind, true, batch),
@@ -89,7 +88,7 @@ impl Intake {
                     observed,
                 },
             ) => {
-                // Its previous version stays in force; a stand-in is for where there is none.
+                // Its previous version stays in effect; a stand-in is used only without one.
                 if let Some(object) = stand_in.filter(|_| !is_there(&reference, store, batch)) {
                     batch.push(Event::Upsert(object));
                 }
@@ -97,7 +96,7 @@ impl Intake {
                     .as_ref()
                     .filter(|_| reference.kind == Gateway::KIND)
                 {
-                    // It names the class that its last valid version did.
+                    // The class of its last valid version applies.
                     let before = self.outputs.gateways.get(&reference.name);
                     let class = before.and_then(|it| it.class);
                     self.see_gateway(&reference.name, observed, class);
@@ -165,7 +164,7 @@ impl Intake {
     }
 }
 
-/// Whether an object is there, once the batch is applied.
+/// Whether an object exists, once the batch is applied.
 fn is_there(object: &ObjectRef, store: &Store, batch: &Batch) -> bool {
     let last = batch.iter().rev().find_map(|event| match event {
         Event::Upsert(it) if it.object_ref() == *object => Some(true),

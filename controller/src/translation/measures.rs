@@ -9,7 +9,6 @@ use xds::model::Kind;
 
 use crate::metrics::Metrics;
 
-/// Metrics of translation.
 #[derive(Debug)]
 pub(super) struct Measures {
     batches: Counter,
@@ -39,9 +38,9 @@ impl Measures {
             registry.register("batch_events", help, own.events.clone());
             let help = "Time to translate a batch";
             registry.register("translate_seconds", help, own.translate.clone());
-            let help = "Time to encode and publish what a batch changed";
+            let help = "Time to encode and publish the changes of a batch";
             registry.register("publish_seconds", help, own.publish.clone());
-            let help = "Time from receiving a change to having published what it leads to";
+            let help = "Time from receiving a change to publishing its results";
             registry.register("watch_lag_seconds", help, own.lag.clone());
             let help = "Resources that were published or removed";
             registry.register("published_resources", help, own.resources.clone());

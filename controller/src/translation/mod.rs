@@ -1,8 +1,8 @@
-//! From changes of objects to what is published: one task, which owns the translator.
+//! Translates changes of objects and publishes the results: one task, which owns the translator.
 //!
-//! A change is translated at once while it is quiet. While changes keep coming they are gathered
-//! (`pace`), so that the time spent on them is bounded whatever their number. Nothing is handed out
-//! before every watch has told all objects: half of a configuration would be a wrong one.
+//! A single change is translated immediately. While changes keep coming they are collected
+//! (`pace`), so that the time spent on them is bounded whatever their number. Nothing is published
+//! before every watch is synced: half of a configuration would be a wrong one.
 
 mod classes;
 mod intake;
@@ -40,14 +40,14 @@ pub struct Translation {
     ports: Ports,
     oversized: Oversized,
     clock: fn() -> Timestamp,
-    /// When a translation is due although nothing changes.
+    /// When a translation is due without a change.
     wake_at: Option<Instant>,
-    /// When the first of the changes that wait was received.
+    /// When the first pending change was received.
     oldest: Option<Instant>,
 }
 
 impl Translation {
-    /// Begins without objects. `clock` tells the time by which certificates expire.
+    /// Starts without objects. `clock` is the time for certificate expiry.
     #[must_use]
     pub fn new(
         options: Options,
@@ -71,7 +71,7 @@ impl Translation {
         }
     }
 
-    /// Translates until the watches are gone.
+    /// Translates until the watches end.
     pub async fn run(mut self, mut changes: mpsc::Receiver<Change>) {
         let mut waiting = Vec::new();
         let mut batch = Batch::new();
@@ -98,7 +98,7 @@ impl Translation {
             let gateways = self.outputs.addresses.take_changed();
             self.assign(gateways, &mut batch);
             self.pass(std::mem::take(&mut batch));
-            // Others have their turn, where changes come without end.
+            // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }
     }
@@ -110,7 +110,7 @@ impl Translation {
         }
     }
 
-    /// Translates a batch, and hands out what it changes.
+    /// Translates a batch, and publishes its results.
     fn pass(&mut self, mut batch: Batch) {
         let started = Instant::now();
         let is_first = self.intake.complete();
@@ -178,16 +178,16 @@ impl Translation {
     }
 }
 
-/// How long it is from one time to another. A moment more: what expires at a time is in force at it.
+/// Time from one moment to another, plus a margin: what expires at a moment is still valid at it.
 fn until(now: Timestamp, at: Timestamp) -> Duration {
     let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
     wait.saturating_add(Duration::from_millis(1))
         .min(LONGEST_SLEEP)
 }
 
-/// Changes that are taken from the channel at once.
+/// Changes taken from the channel at once.
 const AT_ONCE: usize = 1024;
-/// Changes that are translated at once: a flood of them must not keep what came first.
+/// Most changes in a batch: a flood must not delay the first ones.
 const IN_A_BATCH: usize = 100_000;
 /// The clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);

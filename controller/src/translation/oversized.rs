@@ -1,5 +1,5 @@
-//! Resources that are too large to send to proxies. Their previous version stays in force, and their object
-//! says so.
+//! Resources too large to send to proxies. Their previous version stays in effect, and their
+//! object's status reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::status::refusal::object_of;
 #[derive(Debug, Default)]
 pub(super) struct Oversized {
     sizes: BTreeMap<ResourceKey, usize>,
-    /// Objects of which more or fewer resources are too large than before.
+    /// Objects for which the number of such resources has changed.
     touched: BTreeSet<ObjectRef>,
 }
 
 impl Oversized {
-    /// Takes in the current version of a resource. Returns whether it may be sent.
+    /// Checks the current version of a resource. Returns whether it may be sent.
     pub(super) fn admit(&mut self, key: &ResourceKey, encoded: Option<&Arc<Encoded>>) -> bool {
         let size = encoded.map_or(0, |it| it.bytes.len());
         let is_admitted = size <= MOST_BYTES;
@@ -34,7 +34,7 @@ impl Oversized {
         is_admitted
     }
 
-    /// The objects that have become too large, or are no longer, with what to do.
+    /// The objects that became too large, or are not any more, with advice.
     pub(super) fn take_changed(&mut self) -> Vec<(ObjectRef, Option<Arc<str>>)> {
         let touched = std::mem::take(&mut self.touched).into_iter();
         let judged = touched.map(|object| {
@@ -42,7 +42,7 @@ impl Oversized {
             let found = sizes.find(|(key, _)| object_of(key).as_ref() == Some(&object));
             let why = found.map(|(key, size)| {
                 let text = format!(
-                    "{} {} takes {size} bytes, and {MOST_BYTES} is the limit: split the object",
+                    "{} {} takes {size} bytes; the limit is {MOST_BYTES}: split the object",
                     key.kind, key.key
                 );
                 text.into()
@@ -53,8 +53,8 @@ impl Oversized {
     }
 }
 
-/// Of one resource in its wire form: 1 MiB, which etcd hardly takes as an object. A proxy is sent as many
-/// copies of a rule as listeners have it.
+/// Limit of one resource in wire form: 1 MiB, about the limit of an object in etcd. A proxy
+/// receives a copy of a rule for each listener.
 const MOST_BYTES: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! When to translate: at once while it is quiet, in batches while changes keep coming.
+//! When to translate: immediately while it is quiet, in batches while changes keep coming.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use tokio::time::Instant;
 /// The pace of translation.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Before this, changes are gathered.
+    /// Until this time, changes are collected.
     next: Option<Instant>,
 }
 
 impl Pace {
-    /// Notes the end of a pass, and how long it took.
+    /// Records the end and duration of a pass.
     pub(super) fn passed(&mut self, ended: Instant, took: Duration) {
         self.next = Some(ended + (took * 3).clamp(SHORTEST, LONGEST));
     }
 
-    /// Until when changes are gathered before the next pass. `None`: there is nothing to wait for.
+    /// Until when changes are collected before the next pass; `None` to start at once.
     pub(super) fn gather_until(&self) -> Option<Instant> {
         self.next.filter(|next| *next > Instant::now())
     }
 }
 
-/// Between passes under a load of changes: events of one `kubectl apply` come within this.
+/// Shortest interval of passes under load: the events of one `kubectl apply` arrive within it.
 const SHORTEST: Duration = Duration::from_millis(2);
-/// How long a change waits for others at most.
+/// Longest time that a change waits for others.
 const LONGEST: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

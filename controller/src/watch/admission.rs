@@ -1,4 +1,4 @@
-//! From what the API server sent to what is translated.
+//! Parses and admits objects from the API server.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use super::kinds::{Reading, WatchedKind};
 use super::raw::Raw;
 use crate::outputs::Observed;
 
-/// Reads an object of a kind. `None` if it cannot be told which object it is: an API server sends none
-/// like it.
+/// Reads an object of a kind. `None` if it has no identity, which API servers never send.
 pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Option<Content> {
     if kind.reading == Reading::Parameters {
         let spec = raw.fields.remove("spec").unwrap_or_default();
@@ -23,7 +22,7 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
     if kind.reading == Reading::Release {
         return Some(Content::Release(release(&raw)));
     }
-    // Of others, translation itself reads the status, if anybody does.
+    // For other kinds, translation reads the status if needed.
     let status = match kind.reading {
         Reading::Object => None,
         _ => raw.fields.remove("status"),
@@ -65,7 +64,7 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
     }
 }
 
-/// The release that a definition of Gateway API is of.
+/// The Gateway API release in a CRD.
 fn release(raw: &Raw) -> Option<Release> {
     let annotations = raw.metadata()?.get("annotations")?;
     Release::of_annotations(|name| annotations.get(name)?.as_str())
@@ -85,7 +84,7 @@ fn observe(raw: &Raw, status: Option<&Value>, api_version: &str) -> Observed {
     }
 }
 
-/// The errors among findings, as a message: where, and what to do.
+/// The errors among findings, as a message with advice.
 fn why(findings: &[admit::Finding]) -> String {
     let errors = findings.iter().filter(|it| it.severity == Severity::Error);
     let texts = errors.map(|finding| match &finding.field {

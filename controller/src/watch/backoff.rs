@@ -1,11 +1,11 @@
-//! How long a watch waits after an error.
+//! The backoff of a watch after errors.
 
 use std::time::Duration;
 
 use rand::RngExt as _;
 
-/// Waits that double with each error, up to a limit, with jitter: the replicas must not ask an API
-/// server that comes back all at once.
+/// Waits that double with each error, up to a limit, with jitter: replicas must not all query a
+/// recovering API server at once.
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,
@@ -18,14 +18,14 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after one more error.
+    /// The wait after another error.
     pub(super) fn wait(&mut self) -> Duration {
         let longest = self.next;
         self.next = (longest * 2).min(LONGEST);
         rand::rng().random_range(longest / 2..=longest)
     }
 
-    /// Notes that it works again.
+    /// Resets it after a success.
     pub(super) fn reset(&mut self) {
         self.next = FIRST;
     }

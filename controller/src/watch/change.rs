@@ -1,4 +1,4 @@
-//! What watches tell.
+//! The changes that watches report.
 
 use std::sync::Arc;
 
@@ -12,60 +12,60 @@ use super::class::Class;
 use super::kinds::KindId;
 use crate::outputs::Observed;
 
-/// A change that a watch saw.
+/// A change reported by a watch.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Of this kind.
+    /// Kind of the object.
     pub kind: KindId,
     /// When it was received.
     pub received: Instant,
-    /// What changed.
+    /// The kind of change.
     pub what: What,
 }
 
-/// What changed.
+/// The kind of change.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// An object is there, as it is now.
+    /// An object was created or changed.
     Upsert(ObjectName, Content),
-    /// An object is gone, or in a namespace that is not selected.
+    /// An object was deleted, or its namespace is no longer selected.
     Delete(ObjectName),
-    /// The API server does not serve the kind, so that there are no objects to be told.
+    /// The API server does not serve the kind, so there are no objects.
     Absent,
-    /// All objects that there are, or that may be read, have been told.
+    /// All objects were reported.
     Synced,
 }
 
-/// An object as it is now.
+/// The current content of an object.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// Valid.
+    /// A valid object.
     Valid {
-        /// The object.
+        /// The admitted object.
         object: Object,
-        /// What stands in the cluster, for kinds with a status.
+        /// The object in the cluster, for kinds with a status.
         observed: Option<Arc<Observed>>,
     },
-    /// Refused.
+    /// An invalid object.
     Invalid {
-        /// Which object it is.
+        /// Kind and name of the object.
         reference: ObjectRef,
-        /// What holds where no earlier version does.
+        /// Takes effect if there is no earlier version.
         stand_in: Option<Object>,
-        /// Why, and what to do.
+        /// The reason, with advice.
         why: Arc<str>,
-        /// What stands in the cluster, for kinds with a status.
+        /// The object in the cluster, for kinds with a status.
         observed: Option<Arc<Observed>>,
     },
-    /// Parameters of Gateways.
+    /// The parameters of Gateways.
     Parameters(Arc<Value>),
-    /// A GatewayClass.
+    /// A GatewayClass of this controller.
     Class {
-        /// What is read of it.
+        /// Its decisive fields.
         class: Class,
-        /// What stands in the cluster.
+        /// The object in the cluster.
         observed: Arc<Observed>,
     },
-    /// The release that the definitions of Gateway API are of, if they tell.
+    /// The release of Gateway API stated by the CRDs, if any.
     Release(Option<Release>),
 }

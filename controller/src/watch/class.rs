@@ -1,4 +1,4 @@
-//! What is read of a GatewayClass.
+//! The fields of a GatewayClass that are read.
 
 use std::sync::Arc;
 
@@ -6,20 +6,19 @@ use serde_json::Value;
 use translate::api::{OWN_GROUP, PARAMETERS_KIND};
 use xds::model::ObjectName;
 
-/// A GatewayClass.
+/// The decisive fields of a GatewayClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// Who serves it.
+    /// Name of the controller that serves it.
     pub controller_name: String,
-    /// The `GatewayParameters` of its Gateways, if it names any.
+    /// The `GatewayParameters` of its Gateways, if set.
     pub parameters: Option<ClassParameters>,
 }
 
-/// The `GatewayParameters` that a class names, or why it names none and what to do.
+/// The `GatewayParameters` of a class, or why the reference is invalid, with advice.
 pub type ClassParameters = Result<ObjectName, Arc<str>>;
 
 impl Class {
-    /// Of `spec`.
     pub(super) fn of(spec: &Value) -> Self {
         let reference = spec.get("parametersRef");
         Self {
@@ -41,7 +40,7 @@ fn parameters(reference: &Value) -> ClassParameters {
     let (namespace, name) = (text(reference, "namespace"), text(reference, "name"));
     ObjectName::parse(namespace, name).map_err(|_| {
         let why = format!(
-            "spec.parametersRef: `{namespace}/{name}` is no name of {PARAMETERS_KIND}; give both \
+            "spec.parametersRef: `{namespace}/{name}` is not the name of a {PARAMETERS_KIND}; specify both \
              namespace and name"
         );
         why.into()

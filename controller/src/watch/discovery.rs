@@ -1,4 +1,4 @@
-//! Which kinds the API server serves, and in which version.
+//! Discovers which kinds the API server serves, and in which version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 
 use super::kinds::{KindId, Kinds, WatchedKind};
 
-/// The kinds that are served, each in the best version that is read.
+/// The served kinds, each in the best supported version.
 pub(super) type Served = BTreeMap<KindId, ApiResource>;
 
 /// The kinds that every API server serves.
@@ -22,10 +22,11 @@ pub(super) fn built_in(kinds: &Kinds) -> Served {
     built_in.filter_map(|kind| resource(kind)).collect()
 }
 
-/// Asks the API server for the others.
+/// Queries the API server for the others.
 ///
 /// # Errors
-/// It cannot be asked. A kind that it does not serve is no error.
+///
+/// The query failed. A kind that is not served is not an error.
 pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<Served> {
     let others = kinds.iter().filter(|kind| !kind.is_built_in());
     let others: Vec<_> = others.collect();
@@ -44,7 +45,7 @@ pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<Ser
                 .await
             {
                 Ok(list) => list.resources,
-                // Its last definition was removed meanwhile.
+                // Its last CRD was removed meanwhile.
                 Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
                 Err(error) => return Err(error),
             };
@@ -66,7 +67,7 @@ pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<Ser
     Ok(best.collect())
 }
 
-/// Whether it is the kind itself, and not a part such as `status`.
+/// Whether it is the kind itself, and not a subresource such as `status`.
 fn is_watched(resource: &APIResource) -> bool {
     let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
     !resource.name.contains('/') && can("list") && can("watch")

@@ -1,8 +1,7 @@
-//! The watch of one kind, for as long as the process lives.
+//! The watch of one kind, for the lifetime of the process.
 //!
-//! `kube`'s watcher lists and watches, and starts again from where it was. What it cannot know is here:
-//! which objects are gone when a list does not have them any more, which namespaces are read, and what
-//! an error means.
+//! `kube`'s watcher lists, watches and resumes. This adds what it cannot know: which objects are
+//! missing from a new list, which namespaces are selected, and how to handle errors.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -30,11 +29,9 @@ use super::scope::{Scope, Scopes, Selection};
 /// How a kind is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Service {
-    /// The API server has not been asked yet.
+    /// Not discovered yet.
     Unknown,
-    /// It is not.
     Absent,
-    /// Like this.
     Served(ApiResource),
 }
 
@@ -43,10 +40,10 @@ pub(super) struct Follower {
     pub(super) kind: Arc<WatchedKind>,
     pub(super) client: Client,
     pub(super) service: watch::Receiver<Service>,
-    /// Asks for another discovery.
+    /// Requests another discovery.
     pub(super) rediscover: Arc<Notify>,
     pub(super) scopes: Scopes,
-    /// For the watch of namespaces, which decides on the scope of the others.
+    /// For the watch of namespaces, which determines the scope of the others.
     pub(super) selection: Option<Selection>,
     pub(super) changes: mpsc::Sender<Change>,
     pub(super) readiness: Readiness,
@@ -54,36 +51,36 @@ pub(super) struct Follower {
     pub(super) progress: Progress,
 }
 
-/// How far a watch is.
+/// The progress of a watch.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Objects that were told.
+    /// Objects that were reported.
     known: HashSet<ObjectName>,
-    /// Those of them that are refused.
+    /// Those of them that are invalid.
     invalid: HashSet<ObjectName>,
-    /// What a list that is under way has had so far.
+    /// Objects in the list in progress.
     listed: Option<HashSet<ObjectName>>,
     scope: Option<Scope>,
     backoff: Backoff,
-    /// Until when nothing is asked for, after an error.
+    /// End of the pause after an error.
     paused_until: Option<Instant>,
-    /// When to list again, for namespaces that came to be selected.
+    /// When to list again, for newly selected namespaces.
     relist_at: Option<Instant>,
     last_error: Option<String>,
 }
 
-/// The receiver of changes is gone: the process ends.
+/// The receiver of changes is gone: the process is shutting down.
 #[derive(Debug)]
 pub(super) struct Closed;
 
-/// Whether a watch goes on, or begins anew.
+/// Whether a watch continues, or starts again.
 enum Next {
     GoOn,
     BeginAnew,
 }
 
 impl Follower {
-    /// Follows the kind until nobody wants changes any more.
+    /// Watches the kind until the receiver is gone.
     pub(super) async fn run(mut self) {
         while self.follow_as_served().await.is_ok() {}
     }
@@ -173,7 +170,7 @@ impl Follower {
                     listed.insert(raw.name());
                 }
                 self.upsert(raw, resource).await?;
-                // The list may yet fail.
+                // The list may still fail.
                 return Ok(Next::GoOn);
             }
             Event::InitDone => self.listed().await?,
@@ -188,7 +185,7 @@ impl Follower {
         Ok(Next::GoOn)
     }
 
-    /// The end of a list: what it did not have is gone.
+    /// The end of a list: objects missing in it were deleted.
     async fn listed(&mut self) -> Result<(), Closed> {
         if let Some(listed) = self.progress.listed.take() {
             let known = self.progress.known.iter();
@@ -225,11 +222,11 @@ impl Follower {
                 }
             }
             Content::Invalid { reference, why, .. } => {
-                // Said once: a condition in its status says it for as long as it holds.
+                // Logged once: a condition in its status reports it as long as it lasts.
                 if self.progress.invalid.insert(name.clone())
                     && self.progress.invalid.len() <= LOGGED
                 {
-                    warn!("{reference} is refused: {why}");
+                    warn!("{reference} is invalid: {why}");
                 }
             }
             Content::Parameters(_) | Content::Class { .. } | Content::Release(_) => {}
@@ -255,7 +252,7 @@ impl Follower {
         scope.is_some_and(|scope| scope.contains(&name.namespace))
     }
 
-    /// Takes in that other namespaces are selected.
+    /// Applies a change of the selected namespaces.
     async fn rescope(&mut self, started: Instant) -> Result<(), Closed> {
         let scope = self.scopes.borrow_and_update().clone();
         if !self.kind.is_namespaced() || scope == self.progress.scope {
@@ -276,7 +273,7 @@ impl Follower {
             (_, None) => false,
         };
         if is_wider {
-            // What was passed over has to be listed. Many namespaces share one list.
+            // Skipped objects have to be listed. Many namespaces share one list.
             let earliest = (started + RELIST_INTERVAL).max(Instant::now());
             self.progress.relist_at.get_or_insert(earliest);
         }
@@ -284,9 +281,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes in an error: waits, and says what it means.
+    /// Handles an error: waits, and returns how to continue.
     async fn fail(&mut self, error: &watcher::Error) -> Result<Next, Closed> {
-        // A list that failed begins anew, and so does what it has seen.
+        // A failed list starts again.
         self.progress.listed = None;
         let code = code(error);
         self.measures.error(self.kind.kind, reason(code));
@@ -298,7 +295,7 @@ impl Follower {
         }
         self.progress.paused_until = Some(Instant::now() + self.progress.backoff.wait());
         match code {
-            // Too far behind; what it listed last is of no use.
+            // Too far behind: the last list is outdated.
             Some(410) => return Ok(Next::BeginAnew),
             Some(404) => self.rediscover.notify_one(),
             Some(403) if self.kind.need == Need::Optional && self.progress.known.is_empty() => {
@@ -326,7 +323,7 @@ impl Follower {
     }
 }
 
-/// The status code that an API server answered with.
+/// The status code of the API server's response.
 fn code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -358,9 +355,9 @@ fn describe(error: &watcher::Error) -> String {
     }
 }
 
-/// How long one request watches: a connection that is dead is noticed after that.
+/// Duration of a watch request: a dead connection is noticed afterwards.
 const WATCH_SECONDS: u32 = 60;
-/// How far lists for new namespaces are apart.
+/// Interval of lists for newly selected namespaces.
 const RELIST_INTERVAL: Duration = Duration::from_secs(1);
-/// Refused objects of a kind that are logged one by one.
+/// Invalid objects of a kind that are logged individually.
 const LOGGED: usize = 100;

@@ -1,4 +1,4 @@
-//! The kinds that are watched.
+//! The watched kinds.
 
 use std::sync::Arc;
 
@@ -8,26 +8,24 @@ use translate::api::{
 use translate::{ObjectRef, admit};
 use xds::model::ObjectName;
 
-/// A kind that is watched.
+/// A watched kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WatchedKind {
-    /// Its number.
     pub(super) id: KindId,
     /// Its API group; empty for the core group.
     pub(super) group: &'static str,
-    /// Its name.
     pub(super) kind: &'static str,
-    /// Its versions that are read, the best first.
+    /// Supported versions, the best first.
     pub(super) versions: Vec<&'static str>,
-    /// What it means that its objects may not be read.
+    /// Whether the kind is required.
     pub(super) need: Need,
     /// What is read of its objects.
     pub(super) reading: Reading,
-    /// Narrows down what the API server sends.
+    /// Restricts the objects sent by the API server.
     pub(super) field_selector: Option<&'static str>,
 }
 
-/// The number of a kind among [`Kinds`].
+/// Index of a kind in [`Kinds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(usize);
 
@@ -44,9 +42,9 @@ pub enum Extension {
 /// What it means that the objects of a kind may not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Nothing is published: without them, what is published would be wrong.
+    /// Nothing is published: it would be incomplete.
     Core,
-    /// The same as if it were not served.
+    /// Treated like a kind that is not served.
     Optional,
 }
 
@@ -57,15 +55,15 @@ pub(crate) enum Reading {
     Object,
     /// The object, for translation, and what a write to its status needs.
     ObjectAndStatus,
-    /// `spec` of `GatewayParameters`, for the deployer.
+    /// The `spec` of `GatewayParameters`, for the deployer.
     Parameters,
-    /// Whose a GatewayClass is.
+    /// The decisive fields of a GatewayClass.
     Class,
-    /// Which release of Gateway API its definitions are of.
+    /// The Gateway API release of the CRDs.
     Release,
 }
 
-/// All kinds that are watched.
+/// All watched kinds.
 #[derive(Debug, Clone)]
 pub struct Kinds(Arc<[Arc<WatchedKind>]>);
 
@@ -92,9 +90,9 @@ impl Kinds {
                 Reading::Object
             },
             field_selector: match kind.kind {
-                // Helm keeps each release in a Secret, of up to 1 MiB.
+                // Helm stores each release in a Secret, of up to 1 MiB.
                 "Secret" => Some("type!=helm.sh/release.v1"),
-                // Those are over, and jobs leave many.
+                // Those have terminated, and jobs leave many.
                 POD => Some("status.phase!=Succeeded,status.phase!=Failed"),
                 _ => None,
             },
@@ -124,7 +122,7 @@ impl Kinds {
             versions: vec!["v1"],
             need: Need::Optional,
             reading: Reading::Release,
-            // One tells for all: they are installed together.
+            // One suffices: they are installed together.
             field_selector: Some("metadata.name=gatewayclasses.gateway.networking.k8s.io"),
         };
         let all = objects
@@ -143,7 +141,7 @@ impl Kinds {
         self.0.iter()
     }
 
-    /// The numbers of all of them.
+    /// The ids of all kinds.
     pub fn ids(&self) -> impl Iterator<Item = KindId> + '_ {
         self.0.iter().map(|kind| kind.id)
     }
@@ -159,7 +157,7 @@ impl Kinds {
         self.0.get(id.0).map(|kind| kind.reading)
     }
 
-    /// Names an object of a kind.
+    /// A reference to an object of a kind.
     #[must_use]
     pub fn reference(&self, id: KindId, name: &ObjectName) -> Option<ObjectRef> {
         self.0.get(id.0).map(|kind| ObjectRef {
@@ -171,12 +169,12 @@ impl Kinds {
 }
 
 impl WatchedKind {
-    /// Whether every API server serves it, so that discovery need not ask.
+    /// Whether every API server serves it, so that it needs no discovery.
     pub(super) fn is_built_in(&self) -> bool {
         matches!(self.group, "" | "discovery.k8s.io")
     }
 
-    /// Whether its objects are in namespaces.
+    /// Whether its objects are namespaced.
     pub(super) fn is_namespaced(&self) -> bool {
         !matches!(
             self.kind,

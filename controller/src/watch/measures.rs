@@ -9,7 +9,7 @@ use crate::metrics::Metrics;
 type ByKind = [(&'static str, &'static str); 1];
 type ByKindAndReason = [(&'static str, &'static str); 2];
 
-/// Metrics of the watches. A clone refers to the same.
+/// Metrics of the watches. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measures {
     events: Family<ByKind, Counter>,
@@ -24,7 +24,7 @@ impl Measures {
         let own = Self::default();
         metrics.register(|registry| {
             let registry = registry.sub_registry_with_prefix("watch");
-            let help = "Changes of objects received";
+            let help = "Object changes received";
             registry.register("events", help, own.events.clone());
             let help = "Lists of all objects of a kind that were completed";
             registry.register("lists", help, own.lists.clone());

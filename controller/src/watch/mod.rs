@@ -1,9 +1,9 @@
-//! Follows the objects of every kind that is read, and tells what changes.
+//! Watches the objects of all kinds, and reports changes.
 //!
-//! There is one watch per kind. `discovery` tells which kinds the API server serves and in which
-//! version; a kind that is not served is complete without objects, and its watch starts when its
-//! definition is installed. A watch (`follow`) parses and admits each object, leaves out namespaces
-//! that are not selected (`scope`), and sends [`Change`]s to whoever translates them.
+//! There is one watch per kind. `discovery` finds which kinds the API server serves and in which
+//! version; a kind that is not served has no objects, and its watch starts when its CRD is
+//! installed. A watch (`follow`) parses and admits each object, skips namespaces that are not
+//! selected (`scope`), and sends [`Change`]s to translation.
 
 mod admission;
 mod backoff;

@@ -1,4 +1,4 @@
-//! An object as it comes from the API server, before its kind matters.
+//! An object from the API server, before its kind is known.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,21 +9,20 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
-/// The fields of an object. `managedFields`, half of a small object, are never built.
+/// The fields of an object. `managedFields`, half of a small object, is skipped while parsing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Raw {
     pub(super) fields: Map<String, Value>,
-    /// For `kube`, which reads the resource version there.
+    /// For `kube`, which reads the resource version in it.
     meta: ObjectMeta,
 }
 
 impl Raw {
-    /// Namespace and name.
     pub(super) fn name(&self) -> ObjectName {
         ObjectName::new(self.text("namespace"), self.text("name"))
     }
 
-    /// A text of the metadata; empty where there is none.
+    /// A metadata field as text; empty if absent.
     pub(super) fn text(&self, field: &str) -> &str {
         let value = self.metadata().and_then(|metadata| metadata.get(field));
         value.and_then(Value::as_str).unwrap_or_default()
@@ -47,10 +46,9 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// Reads an object.
 struct Fields;
 
-/// Reads the metadata of an object.
+/// Parses the metadata of an object.
 struct Metadata;
 
 impl<'de> Visitor<'de> for Fields {

@@ -1,11 +1,11 @@
-//! Which watches have told all objects, for the readiness probe.
+//! Which watches are synced, for the readiness probe.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::kinds::{KindId, Kinds};
 
-/// The state of every watch. A clone refers to the same.
+/// The state of every watch. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Readiness {
     kinds: Kinds,
@@ -15,13 +15,13 @@ pub struct Readiness {
 /// The state of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Its objects are being listed for the first time; the last error, if there was one.
+    /// Listing for the first time; with the last error, if any.
     Syncing(Option<String>),
-    /// It has told all objects.
+    /// All objects were reported.
     Synced,
     /// The API server does not serve the kind.
     Absent,
-    /// Objects of an optional kind may not be read.
+    /// Reading an optional kind is not permitted.
     Forbidden,
 }
 
@@ -40,13 +40,13 @@ impl Readiness {
         &self.kinds
     }
 
-    /// Notes the state of a watch. Returns whether it had another.
+    /// Sets the state of a watch. Returns whether it changed.
     pub(crate) fn set(&self, kind: KindId, state: State) -> bool {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         states.insert(kind, state.clone()) != Some(state)
     }
 
-    /// Notes an error of a watch, which matters to readiness until it is synced.
+    /// Records an error of a watch that is not synced yet.
     pub(crate) fn fail(&self, kind: KindId, error: &str) {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(State::Syncing(last)) = states.get_mut(&kind) {
@@ -54,7 +54,7 @@ impl Readiness {
         }
     }
 
-    /// What is waited for: each kind that is not synced, with its last error.
+    /// The kinds that are not synced, with their last errors.
     #[must_use]
     pub fn unsynced(&self) -> Vec<(&'static str, Option<String>)> {
         let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Which namespaces are read, live: namespaces come to match the selectors and cease to.
+//! The selected namespaces, updated as their labels change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,9 +12,7 @@ use crate::selectors::Selectors;
 /// The namespaces whose objects are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// All of them.
     Everything,
-    /// These.
     Selected(Arc<BTreeSet<Arc<str>>>),
 }
 
@@ -26,7 +24,7 @@ impl Scope {
         }
     }
 
-    /// Whether it has all that the other has.
+    /// Whether it includes all of the other.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Everything, _) => true,
@@ -36,10 +34,9 @@ impl Scope {
     }
 }
 
-/// What the watch of namespaces tells the others; `None` until it has seen all namespaces.
+/// The scope for the other watches; `None` until all namespaces are known.
 pub(super) type Scopes = watch::Receiver<Option<Scope>>;
 
-/// Follows the namespaces.
 #[derive(Debug)]
 pub(super) struct Selection {
     selectors: Selectors,
@@ -61,7 +58,7 @@ impl Selection {
         (selection, scopes)
     }
 
-    /// Takes in a namespace as it is now.
+    /// Adds or updates a namespace.
     pub(super) fn upsert(&mut self, object: &Object) {
         let Object::Namespace(namespace) = object else {
             return;
@@ -78,14 +75,14 @@ impl Selection {
         }
     }
 
-    /// Takes in that a namespace is gone.
+    /// Removes a namespace.
     pub(super) fn delete(&mut self, namespace: &ObjectName) {
         if self.selected.remove(&namespace.name) {
             self.tell();
         }
     }
 
-    /// Takes in that all namespaces have been seen.
+    /// All namespaces are known.
     pub(super) fn complete(&mut self) {
         if !self.is_complete {
             self.is_complete = true;

@@ -1,4 +1,4 @@
-//! Starts the watches, and asks again and again which kinds are served.
+//! Starts the watches, and repeats the discovery of served kinds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::scope::Selection;
 use crate::metrics::Metrics;
 use crate::selectors::Selectors;
 
-/// All watches.
+/// Runs the watches of all kinds.
 pub struct Supervisor {
     client: Client,
     kinds: Kinds,
     services: BTreeMap<KindId, watch::Sender<Service>>,
     rediscover: Arc<Notify>,
-    /// Kinds that were served, and were not when last asked.
+    /// Kinds that were served before, but not in the last discovery.
     missing: Vec<KindId>,
     followers: JoinSet<()>,
 }
@@ -73,7 +73,7 @@ impl Supervisor {
         supervisor
     }
 
-    /// Keeps the watches in step with what is served. Never ends.
+    /// Updates the watches after each discovery. Never ends.
     pub async fn run(mut self) {
         for (id, resource) in discovery::built_in(&self.kinds) {
             self.set(id, Service::Served(resource));
@@ -90,14 +90,14 @@ impl Supervisor {
                     backoff.wait()
                 }
             };
-            // Not more often than this, whatever the watches ask for.
+            // Never more often than this, whatever the watches request.
             sleep(wait.min(SHORTEST)).await;
             let rest = wait.saturating_sub(SHORTEST);
             let _ = timeout(rest, self.rediscover.notified()).await;
         }
     }
 
-    /// Takes in what is served. Returns when to ask again.
+    /// Applies a discovery. Returns when to repeat it.
     fn take(&mut self, served: &Served) -> Duration {
         let others = self.kinds.iter().filter(|kind| !kind.is_built_in());
         let others: Vec<KindId> = others.map(|kind| kind.id).collect();
@@ -109,7 +109,8 @@ impl Supervisor {
                 continue;
             }
             wait = SOME_ABSENT;
-            // One answer does not end what was served: an API server that starts knows few kinds.
+            // A single discovery does not end a watch: an API server that is starting knows few
+            // kinds.
             if self.is_served(id) && !self.missing.contains(&id) {
                 self.missing.push(id);
             } else {
@@ -135,9 +136,9 @@ impl Supervisor {
     }
 }
 
-/// How often to ask which kinds are served, while all are: another version may come to be served.
+/// Interval of discovery while all kinds are served: a better version may be added.
 const ALL_SERVED: Duration = Duration::from_mins(1);
-/// How often to ask while a kind is absent, which is how long its definition waits to be noticed.
+/// Interval of discovery while a kind is absent, which is how long its CRD may go unnoticed.
 const SOME_ABSENT: Duration = Duration::from_secs(5);
-/// How often to ask at most.
+/// Shortest interval of discovery.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Which Gateway a service account is of: the deployer makes one for each Gateway, named after it.
+//! Maps service accounts to Gateways: the deployer creates one for each Gateway, named after it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 
 use crate::board::Board;
 
-/// The Gateway of a service account, if it is of one that this controller serves.
+/// The Gateway of a service account, if this controller serves it.
 #[must_use]
 pub fn gateway_of(
     account: &ObjectName,
@@ -24,10 +24,10 @@ pub fn gateway_of(
     gateways.find(is_of)
 }
 
-/// How the user of a service account is called; its namespace, a colon and its name follow.
+/// Prefix of a service account's user name, followed by namespace, a colon and name.
 pub(super) const USER_PREFIX: &str = "system:serviceaccount:";
 
-/// Where the review of a token says to which pod it is bound.
+/// The field of a token review with the pod that the token is bound to.
 pub(super) const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! What proxies say of their configuration: from the streams of the xDS server to the status writer and
-//! to the metrics.
+//! Passes the acknowledgements of proxies from the xDS server to the status writer and the metrics.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +14,7 @@ use super::replicas::Replicas;
 use super::report::{OfGateway, merged};
 use crate::outputs::Outputs;
 
-/// Collects of which Gateways the acknowledgements have changed.
+/// Collects the Gateways with changed acknowledgements.
 pub(super) struct Reporter {
     measures: Measures,
     replicas: Arc<Replicas>,
@@ -40,7 +39,7 @@ impl Reporter {
         }
     }
 
-    /// Has these Gateways looked at.
+    /// Marks these Gateways as changed.
     pub(super) fn mark(&self, gateways: impl IntoIterator<Item = ObjectName>) {
         self.changed().extend(gateways);
         self.news.notify_one();
@@ -55,7 +54,7 @@ impl Reporter {
         loop {
             tokio::select! {
                 () = self.news.notified() => {}
-                // What a Gateway's proxies have in force may not be current any more.
+                // The applied version may not be the current one any more.
                 gateways = outputs.published.changed() => self.mark(gateways),
             }
             let begun = Instant::now();
@@ -66,7 +65,7 @@ impl Reporter {
                 let known = merged(standing, others.iter()).map(Arc::new);
                 outputs.acknowledgements.set(&gateway, known);
             }
-            // A hundred proxies answer one by one: what they say is looked at together.
+            // A hundred proxies acknowledge one by one: process their acknowledgements together.
             sleep((3 * begun.elapsed()).clamp(LEAST_PAUSE, MOST_PAUSE)).await;
         }
     }

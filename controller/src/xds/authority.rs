@@ -1,4 +1,4 @@
-//! A certificate authority, and the certificates of this server that it signs.
+//! A certificate authority, and the server certificates that it signs.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,24 +15,24 @@ use x509_parser::pem::parse_x509_pem;
 
 /// A certificate authority that can sign.
 pub(super) struct Authority {
-    /// Its certificate, as proxies are given it.
+    /// Its certificate in PEM, as passed to proxies.
     pub(super) pem: String,
     not_after: SystemTime,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// Why a certificate authority cannot be used.
+/// Why a certificate authority is unusable.
 #[derive(Debug, Error)]
 pub(super) enum InvalidAuthority {
-    #[error("tls.crt has no certificate in PEM")]
+    #[error("tls.crt has no PEM certificate")]
     NotACertificate,
-    #[error("tls.crt is not the certificate of a CA: its basic constraints have to say so")]
+    #[error("tls.crt is not a CA certificate: its basic constraints must have CA set")]
     NotAnAuthority,
     #[error("tls.crt has expired")]
     Expired,
     #[error("tls.key is not a private key in PKCS#8 (`BEGIN PRIVATE KEY`): {0}")]
     Key(rcgen::Error),
-    #[error("tls.key is not the key of tls.crt")]
+    #[error("tls.key does not belong to tls.crt")]
     OtherKey,
     #[error("it cannot sign: {0}")]
     Signing(#[from] rcgen::Error),
@@ -40,18 +40,18 @@ pub(super) enum InvalidAuthority {
     Certificate(#[from] rustls::Error),
 }
 
-/// A new authority, in PEM.
+/// A new authority in PEM.
 pub(super) struct Generated {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
 impl Authority {
-    /// Makes a new one, in PEM.
+    /// Generates an authority in PEM.
     pub(super) fn generate(now: SystemTime) -> Result<Generated, InvalidAuthority> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
-        // Each has a name of its own, so that a proxy which trusts two knows which to verify by.
+        // Each has a unique name, so that a proxy which trusts two can select the right one.
         let serial = u64::from_be_bytes(rand::random());
         let name = format!("gateway xDS {serial:016x}");
         params.distinguished_name.push(DnType::CommonName, name);
@@ -64,7 +64,6 @@ impl Authority {
         })
     }
 
-    /// Reads one.
     pub(super) fn parse(
         certificate: &[u8],
         key: &[u8],
@@ -95,13 +94,13 @@ impl Authority {
         })
     }
 
-    /// Whether its life is so far gone that another should follow.
+    /// Whether it should be replaced by a new one.
     pub(super) fn is_old(&self, now: SystemTime) -> bool {
         let left = self.not_after.duration_since(now);
         left.is_ok_and(|left| left < AUTHORITY_LIFE / 3)
     }
 
-    /// A configuration of TLS with a new certificate for these names.
+    /// A TLS configuration with a new certificate for these names.
     pub(super) fn server(
         &self,
         names: &[String],
@@ -126,12 +125,12 @@ impl Authority {
     }
 }
 
-/// From when to when something is valid; clocks of proxies may be behind.
+/// The validity period, with a margin for the clocks of proxies.
 fn validity<T: From<SystemTime>>(now: SystemTime, life: Duration) -> (T, T) {
     ((now - SKEW).into(), (now + life).into())
 }
 
-/// The certificates of a bundle, each in a form that can be compared.
+/// The certificates of a bundle, in a comparable form.
 pub(super) fn certificates(bundle: &str) -> Vec<String> {
     let blocks = bundle.split_inclusive(END);
     blocks.filter_map(first_block).collect()
@@ -149,16 +148,16 @@ fn first_block(text: &str) -> Option<String> {
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// How long an authority of ours lives.
+/// Lifetime of a generated authority.
 const AUTHORITY_LIFE: Duration = Duration::from_hours(10 * 365 * 24);
 
-/// How long a certificate of this server lives.
+/// Lifetime of a server certificate.
 const LEAF_LIFE: Duration = Duration::from_hours(24);
 
-/// When it is replaced.
+/// Age at which it is replaced.
 pub(super) const LEAF_AGE: Duration = Duration::from_hours(16);
 
-/// How far clocks may be apart.
+/// Allowed clock skew.
 const SKEW: Duration = Duration::from_hours(1);
 
 #[cfg(test)]
@@ -192,7 +191,7 @@ pub(super) mod tests {
             let parsed = Authority::parse(certificate.as_bytes(), key.as_bytes(), now);
             parsed.err().expect("it is refused").to_string()
         };
-        assert!(parse(&one.certificate, &two.key, now).contains("not the key of tls.crt"));
+        assert!(parse(&one.certificate, &two.key, now).contains("does not belong to tls.crt"));
         assert!(parse("", &one.key, now).contains("no certificate"));
         assert!(parse(&one.certificate, "", now).contains("PKCS#8"));
         let later = now + AUTHORITY_LIFE + SKEW;
@@ -200,7 +199,7 @@ pub(super) mod tests {
         let key = KeyPair::generate().expect("a key");
         let leaf = CertificateParams::new(["a".to_owned()]).expect("parameters");
         let leaf = leaf.self_signed(&key).expect("a certificate").pem();
-        assert!(parse(&leaf, &key.serialize_pem(), now).contains("not the certificate of a CA"));
+        assert!(parse(&leaf, &key.serialize_pem(), now).contains("not a CA certificate"));
     }
 
     #[test]

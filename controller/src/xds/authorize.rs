@@ -1,5 +1,5 @@
-//! Which Gateway a proxy may see: by its service account token, which the API server reviews. While it
-//! is away, the keys that it had tell.
+//! Authorizes proxies by their service account tokens, which the API server reviews. If it is
+//! unavailable, tokens are verified with its last known keys.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,6 @@ use super::token::{Bearer, Token};
 use super::{AUDIENCE, account};
 use crate::outputs::Outputs;
 
-/// Authorizes proxies.
 pub(super) struct Authorizer {
     client: Client,
     outputs: Arc<Outputs>,
@@ -30,7 +29,7 @@ pub(super) struct Authorizer {
     reviews: Semaphore,
 }
 
-/// The cache has no tokens, which would be worth stealing.
+/// Hashes, so that the cache has no tokens worth stealing.
 type TokenHash = Vec<u8>;
 
 struct Reviewed {
@@ -62,24 +61,24 @@ impl Authorizer {
             return Ok(Identity { gateway, pod });
         }
         if !self.outputs.published.views().is_complete() {
-            let text = "the controller has not read the cluster yet; try again";
+            let text = "the controller has not finished reading the cluster; try again";
             return Err(Denied::Unknown(text.to_owned()));
         }
         let account = bearer.account;
         Err(Denied::Forbidden(format!(
-            "the service account {account} is of no Gateway that this controller serves; a proxy runs \
+            "the service account {account} belongs to no Gateway of this controller; a proxy runs \
              with the one that the controller made for its Gateway"
         )))
     }
 
-    /// Whose a token is.
+    /// The owner of a token.
     async fn bearer(&self, token: &str) -> Result<Bearer, Denied> {
         let denied = |text: &str| Err(Denied::Unauthenticated(text.to_owned()));
         let Some(parsed) = Token::parse(token) else {
-            return denied("the token is not one of a service account");
+            return denied("the token is not a service account token");
         };
         if !parsed.claims.is_for(AUDIENCE) {
-            let text = format!("the token is not for the audience {AUDIENCE}: project one that is");
+            let text = format!("the token is not for the audience {AUDIENCE}: project one for it");
             return denied(&text);
         }
         let hash = digest(&SHA256, token.as_bytes()).as_ref().to_vec();
@@ -89,7 +88,7 @@ impl Authorizer {
         let bearer = match timeout(REVIEW, self.review(token)).await {
             Ok(Ok(bearer)) => bearer,
             Ok(Err(error)) => return self.verified(&parsed, &error.to_string()),
-            Err(_) => return self.verified(&parsed, "the API server does not answer"),
+            Err(_) => return self.verified(&parsed, "no response from the API server"),
         };
         self.remember(hash, bearer.clone());
         bearer
@@ -114,9 +113,9 @@ impl Authorizer {
         }
     }
 
-    /// Asks the API server. An error says that it could not be asked.
+    /// Asks the API server for a review. An error means that it was unavailable.
     async fn review(&self, token: &str) -> Result<Result<Bearer, Denied>, kube::Error> {
-        // Never closed.
+        // The semaphore is never closed.
         let _turn = self.reviews.acquire().await;
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -132,17 +131,17 @@ impl Authorizer {
         let is_ours = audiences.iter().any(|it| it == AUDIENCE);
         if status.authenticated != Some(true) || !is_ours {
             let error = status.error.unwrap_or_default();
-            debug!(error, "a token was refused");
-            let text = "the API server does not accept the token: it has expired, is of a deleted pod, \
+            debug!(error, "a token was rejected");
+            let text = "the API server rejects the token: it has expired, belongs to a deleted pod, \
                  or not of this cluster; the proxy reads its file again";
             return Ok(Err(Denied::Unauthenticated(text.to_owned())));
         }
         let bearer = bearer(status.user.unwrap_or_default());
-        let text = "the token is of no service account, or bound to no pod: use a projected one";
+        let text = "the token belongs to no service account, or is not bound to a pod: use a projected token";
         Ok(bearer.ok_or_else(|| Denied::Forbidden(text.to_owned())))
     }
 
-    /// Verifies a token by the keys that the API server had.
+    /// Verifies a token with the last known keys of the API server.
     fn verified(&self, token: &Token<'_>, reason: &str) -> Result<Bearer, Denied> {
         let Some(keys) = locked(&self.keys).clone() else {
             let text = format!("the token cannot be reviewed now ({reason}); try again");
@@ -150,24 +149,19 @@ impl Authorizer {
             return Err(Denied::Unknown(text));
         };
         let bearer = keys.verify(token, SystemTime::now());
-        debug!(
-            reason,
-            ?bearer,
-            "a token was verified without the API server"
-        );
+        debug!(reason, ?bearer, "verified a token without the API server");
         let bearer = bearer.map_err(|invalid| {
-            let text =
-                format!("the token is invalid: {invalid}; the API server could not be asked");
+            let text = format!("the token is invalid: {invalid}; the API server was unavailable");
             Denied::Unauthenticated(text)
         })?;
         if bearer.pod.is_none() {
-            let text = "the token is bound to no pod: use a projected one";
+            let text = "the token is not bound to a pod: use a projected token";
             return Err(Denied::Forbidden(text.to_owned()));
         }
         Ok(bearer)
     }
 
-    /// Keeps the keys of the cluster current. Never ends.
+    /// Keeps the cluster's keys current. Never ends.
     pub(super) async fn follow_keys(&self) {
         loop {
             let pause = match timeout(REVIEW, Keys::fetch(&self.client)).await {
@@ -178,8 +172,8 @@ impl Authorizer {
                 Ok(Err(error)) => {
                     warn!(
                         %error,
-                        "the keys of service account tokens cannot be fetched; without them, no proxy \
-                         can connect while the API server is away: bind the ClusterRole \
+                        "cannot fetch the keys of service account tokens; without them, no proxy \
+                         can connect while the API server is unavailable: bind the ClusterRole \
                          system:service-account-issuer-discovery to the controller"
                     );
                     KEYS_RETRY
@@ -191,7 +185,7 @@ impl Authorizer {
     }
 }
 
-/// Whose a token is, as the API server says.
+/// The owner of a token, from the API server's response.
 fn bearer(user: UserInfo) -> Option<Bearer> {
     let name = user.username?;
     let (namespace, name) = name.strip_prefix(account::USER_PREFIX)?.split_once(':')?;
@@ -207,25 +201,25 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long a review may take, which the API server answers in milliseconds.
+/// Timeout of a review, which normally takes milliseconds.
 const REVIEW: Duration = Duration::from_secs(4);
 
-/// Reviews at a time. Proxies that reconnect together may not flood the API server.
+/// Concurrent reviews: proxies that reconnect together must not flood the API server.
 const REVIEWS: usize = 16;
 
-/// How long a token is taken for valid without asking again: a deleted pod has no longer access.
+/// How long a valid token is cached: afterwards, a deleted pod has no access.
 const ACCEPTED: Duration = Duration::from_mins(5);
 
-/// How long a refused token is not asked for again.
+/// How long an invalid token is cached.
 const DENIED: Duration = Duration::from_secs(10);
 
-/// Tokens that are remembered, of 32 bytes and what they are of.
+/// Cached tokens, each of 32 bytes and its owner.
 const REMEMBERED: usize = 20_000;
 
-/// How often keys are fetched: a new one is published long before it signs.
+/// Interval of fetching keys: new ones are published long before they sign.
 const KEYS_AGE: Duration = Duration::from_mins(10);
 
-/// How soon it is tried again.
+/// Wait after a failed fetch.
 const KEYS_RETRY: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

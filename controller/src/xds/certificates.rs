@@ -1,6 +1,6 @@
-//! The certificate of the xDS server: its authority in a Secret, the bundle that proxies trust in a
-//! ConfigMap, and both in the namespace of the controller. The leader writes; every replica signs a
-//! certificate of its own.
+//! The certificate of the xDS server: its authority in a Secret and the bundle that proxies trust
+//! in a ConfigMap, both in the namespace of the controller. The leader writes them; every replica
+//! signs its own certificate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::authority::{Authority, Generated, InvalidAuthority, LEAF_AGE, certifi
 use super::rotation::Rotation;
 use crate::context::Context;
 
-/// Keeps the certificate of the server current.
+/// Keeps the server's certificate current.
 pub(super) struct Certificates {
     context: Context,
     secrets: Api<Secret>,
@@ -30,7 +30,7 @@ pub(super) struct Certificates {
     /// Names by which proxies reach the server.
     names: Vec<String>,
     rotation: Rotation,
-    /// The authority that the certificate in use is of, and when it was signed.
+    /// The authority of the current certificate, and when it was signed.
     issued: Option<(String, Instant)>,
     configs: Option<watch::Sender<Arc<ServerConfig>>>,
 }
@@ -40,12 +40,12 @@ enum Failure {
     #[error("{0}")]
     Api(#[from] Box<kube::Error>),
     #[error(
-        "the Secret {0} is no certificate authority: {1}; correct it, or delete it to have one made"
+        "the Secret {0} is not a certificate authority: {1}; correct it, or delete it to have it replaced"
     )]
     Authority(String, InvalidAuthority),
     #[error("cannot create a certificate: {0}")]
     Making(#[from] InvalidAuthority),
-    #[error("the API server does not answer")]
+    #[error("no response from the API server")]
     TimedOut,
 }
 
@@ -102,13 +102,13 @@ impl Certificates {
         if let Err(failure) = step {
             warn!(%failure, "cannot watch the CA of the xDS server");
         }
-        // Also while the API server is away.
+        // Also while the API server is unavailable.
         if let Err(failure) = self.issue(Instant::now()) {
             warn!(%failure, "the xDS server has no certificate");
         }
     }
 
-    /// Compares the cluster with what should be there, and corrects it as the leader.
+    /// Compares the cluster with the desired state, and corrects it as the leader.
     async fn compare(&mut self, now: Instant) -> Result<(), Failure> {
         let Some(authority) = self.authority().await? else {
             return Ok(());
@@ -138,7 +138,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// The authority of the Secret. The leader makes one where there is none, or where ours is old.
+    /// The authority of the Secret. The leader creates one if missing, or if a generated one is
+    /// old.
     async fn authority(&self) -> Result<Option<Authority>, Failure> {
         let secret = self.secrets.get_opt(&self.name).await?;
         let now = SystemTime::now();
@@ -160,7 +161,7 @@ impl Certificates {
         authority.map_err(|why| Failure::Authority(self.name.clone(), why))
     }
 
-    /// Makes an authority, in the place of one where there is one.
+    /// Generates an authority, replacing the previous one, if any.
     async fn make(&self, before: Option<Secret>, now: SystemTime) -> Result<Authority, Failure> {
         let Generated { certificate, key } = Authority::generate(now)?;
         let data = [("tls.crt", &certificate), ("tls.key", &key)];
@@ -207,7 +208,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// Of an object of ours. A replacement carries the version that was read: nobody is overwritten.
+    /// Metadata of our objects. A replacement carries the version that was read, so that no other
+    /// write is overwritten.
     fn metadata(&self, before: Option<ObjectMeta>) -> ObjectMeta {
         let labels = BTreeMap::from([(MANAGED_BY.to_owned(), MANAGER.to_owned())]);
         ObjectMeta {
@@ -218,7 +220,7 @@ impl Certificates {
         }
     }
 
-    /// Signs a certificate, if there is another authority or the last one is of age.
+    /// Signs a certificate, if the authority has changed or the last one is due.
     fn issue(&mut self, now: Instant) -> Result<(), Failure> {
         let Some(authority) = self.rotation.signing() else {
             return Ok(());
@@ -251,20 +253,20 @@ fn is_ours(metadata: &ObjectMeta) -> bool {
     manager.is_some_and(|it| it == MANAGER)
 }
 
-/// The entry of the ConfigMap that has the bundle.
+/// The ConfigMap entry with the bundle.
 const BUNDLE: &str = "ca.crt";
 
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const MANAGER: &str = "gateway-controller";
 
-/// How often the Secret and the ConfigMap are read. Nothing waits for it: a new authority signs minutes
-/// later.
+/// Interval of reading the Secret and the ConfigMap. It is not urgent: a new authority starts
+/// signing minutes later.
 const INTERVAL: Duration = Duration::from_secs(20);
 
 /// The same, until there is a certificate.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// How long reading and writing both may take.
+/// Timeout of reading and writing both.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! For tests: an API server that reviews tokens, publishes its keys, and keeps Secrets and each
-//! ConfigMap. It can be away.
+//! An API server for tests: it reviews tokens, publishes its keys, and stores Secrets and
+//! ConfigMaps. It can be unavailable.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,19 +27,19 @@ use crate::stopping::{Stop, Stopping};
 pub(super) struct Cluster {
     pub(super) signer: Signer,
     pub(super) is_away: AtomicBool,
-    /// What it says of whoever is asked for; nobody, if that is null.
+    /// The result of reviews; null for an unknown user.
     pub(super) user: Mutex<Value>,
     reviews: AtomicUsize,
     objects: Mutex<BTreeMap<String, Value>>,
     versions: AtomicUsize,
 }
 
-/// The Gateway that there is.
+/// The existing Gateway.
 pub(super) fn web() -> ObjectName {
     ObjectName::new("a", "web")
 }
 
-/// What a part of the controller is given, and what keeps it alive.
+/// The context of a part of the controller.
 pub(super) struct Replica {
     pub(super) context: Context,
     pub(super) election: Election,
@@ -70,7 +70,7 @@ impl Cluster {
         Client::new(service, "default")
     }
 
-    /// What is handed over in a controller that has read this cluster.
+    /// The outputs of a controller that has read this cluster.
     pub(super) fn outputs() -> Arc<Outputs> {
         let outputs = Arc::new(Outputs::default());
         outputs.infrastructure.set(&web(), Some(Arc::default()));
@@ -102,7 +102,7 @@ impl Cluster {
         self.reviews.load(Ordering::Relaxed)
     }
 
-    /// The only object whose path ends so.
+    /// The only object whose path has this suffix.
     pub(super) fn object(&self, path: &str) -> Option<Value> {
         let objects = locked(&self.objects);
         let mut found = objects.iter().filter(|(it, _)| it.ends_with(path));
@@ -161,7 +161,7 @@ impl Cluster {
             ("GET", Some(present)) => return Ok(present.clone()),
             ("GET" | "PUT" | "PATCH", None) => return Err(StatusCode::NOT_FOUND),
             ("POST", None) => {}
-            // What is sent is whole, also in a patch.
+            // Requests contain the whole object, also patches.
             ("PUT" | "PATCH", Some(it)) if it["metadata"]["resourceVersion"] == asked => {}
             _ => return Err(StatusCode::CONFLICT),
         }

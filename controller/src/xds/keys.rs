@@ -1,5 +1,5 @@
-//! The keys that a cluster signs service account tokens with (JWKS, RFC 7517). They verify tokens while
-//! the API server cannot be asked.
+//! The keys of service account tokens of a cluster (JWKS, RFC 7517). They verify tokens while the
+//! API server is unavailable.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::AUDIENCE;
 use super::token::{Bearer, Token};
 
-/// The keys of a cluster, and how it calls itself.
+/// The keys and the issuer of a cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
     issuer: String,
@@ -30,7 +30,7 @@ struct KeySet {
     keys: Vec<Key>,
 }
 
-/// A key; of a type that is not known, one that verifies nothing.
+/// A key; one of an unknown type verifies nothing.
 #[derive(Debug, Clone, Deserialize)]
 struct Key {
     kty: String,
@@ -52,12 +52,12 @@ struct Discovery {
     issuer: String,
 }
 
-/// Why a token is not accepted.
+/// Why a token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum Invalid {
-    #[error("it is of another issuer")]
+    #[error("its issuer is unknown")]
     Issuer,
-    #[error("it is for another audience")]
+    #[error("its audience is another")]
     Audience,
     #[error("it has expired")]
     Expired,
@@ -70,7 +70,7 @@ pub(super) enum Invalid {
 }
 
 impl Keys {
-    /// Fetches the keys. The `ClusterRole` `system:service-account-issuer-discovery` permits it.
+    /// Fetches the keys, which the `ClusterRole` `system:service-account-issuer-discovery` permits.
     pub(super) async fn fetch(client: &Client) -> Result<Self, kube::Error> {
         let request = |path: &str| Request::get(path).body(Vec::new());
         let discovery = request("/.well-known/openid-configuration");
@@ -81,7 +81,6 @@ impl Keys {
         Ok(Self { issuer, keys })
     }
 
-    /// Verifies a token.
     pub(super) fn verify(&self, token: &Token<'_>, now: SystemTime) -> Result<Bearer, Invalid> {
         let named = |key: &&Key| token.header.kid.is_none() || token.header.kid == key.kid;
         let mut keys = self.keys.iter().filter(named);
@@ -108,7 +107,7 @@ impl Keys {
 }
 
 impl Key {
-    /// Whether the signature of a token is of this key, by an algorithm that is of its type.
+    /// Whether this key has signed a token, with an algorithm of its type.
     fn has_signed(&self, token: &Token<'_>) -> bool {
         let alg = token.header.alg.as_str();
         match (self.kty.as_str(), self.crv.as_str()) {
@@ -158,10 +157,10 @@ fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
     }
 }
 
-/// How far clocks may be apart.
+/// Allowed clock skew.
 const LEEWAY: Duration = Duration::from_mins(1);
 
-/// What an uncompressed point begins with (SEC 1 section 2.3.3).
+/// First byte of an uncompressed point (SEC 1 section 2.3.3).
 const UNCOMPRESSED: u8 = 4;
 
 #[cfg(test)]

@@ -34,15 +34,15 @@ impl Measures {
         metrics.register(|registry| {
             let help = "Streams of proxies";
             registry.register("xds_connected_proxies", help, own.connected.clone());
-            let help = "Streams that proxies have begun";
+            let help = "Streams opened by proxies";
             registry.register("xds_streams", help, own.connections.clone());
-            let help = "Responses that were given to connections";
+            let help = "Responses passed to connections";
             registry.register("xds_responses", help, own.responses.clone());
             let help = "Bytes of these responses";
             registry.register("xds_response_bytes", help, own.bytes.clone());
-            let help = "Resources that proxies have refused";
+            let help = "Resources rejected by proxies";
             registry.register("xds_refused_resources", help, own.refused.clone());
-            let help = "Time from beginning to send a batch to each answer of a proxy";
+            let help = "Time from starting to send a batch to each acknowledgement of a proxy";
             let measure = own.acknowledgement.clone();
             registry.register("xds_acknowledgement_seconds", help, measure);
         });

@@ -35,12 +35,11 @@ use certificates::Certificates;
 use measures::Measures;
 use replicas::Replicas;
 
-/// The audience of the tokens that proxies identify themselves with. The deployer asks for it in the
-/// projected volume of each proxy.
+/// The audience of proxies' tokens. The deployer requests it in the projected volume of each proxy.
 pub const AUDIENCE: &str = "gateway-system.io/xds";
 
-/// Serves proxies until the process ends, and lets them finish what is under way. With TLS, not before
-/// there is a certificate.
+/// Serves proxies until the shutdown, and lets them finish. With TLS, not before there is a
+/// certificate.
 pub async fn run(context: Context, listener: TcpListener) {
     let authorizer = Authorizer::new(context.client.clone(), Arc::clone(&context.outputs));
     let authorizer = Arc::new(authorizer);

@@ -1,10 +1,10 @@
-//! What replicas tell each other of the proxies that are connected to them: proxies connect to any
-//! replica, and the leader alone writes statuses.
+//! Exchanges the acknowledgements of proxies between replicas: proxies connect to any replica, but
+//! only the leader writes statuses.
 //!
-//! Each follower that has proxies keeps a ConfigMap in the controller's namespace, and renews it. It goes
-//! by the API server rather than from replica to replica: what is told only matters where a status can be
-//! written, no replica has to find another one or to trust it, and nobody else may write there. What was
-//! not renewed for a while, by the clock of who reads, is of a replica that is gone.
+//! Each follower with proxies maintains a ConfigMap in the controller's namespace. It uses the API
+//! server rather than connections between replicas: the data only matters when a status can be
+//! written, no replica has to find or trust another one, and nobody else may write there. An entry
+//! that was not renewed for a while, by the reader's clock, belongs to a replica that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -32,7 +32,7 @@ use crate::leadership::Leadership;
 /// This replica among the others.
 pub(super) struct Replicas {
     config_maps: Api<ConfigMap>,
-    /// Of the ConfigMap of this replica.
+    /// Name of this replica's ConfigMap.
     name: String,
     own: Mutex<Own>,
     news: Notify,
@@ -42,11 +42,10 @@ pub(super) struct Replicas {
 #[derive(Debug, Default)]
 struct Own {
     report: Report,
-    /// Whether there may be a ConfigMap of this replica.
+    /// Whether a ConfigMap of this replica may exist.
     is_told: bool,
 }
 
-/// Another replica.
 #[derive(Debug)]
 struct Other {
     report: Report,
@@ -67,7 +66,7 @@ impl Replicas {
         }
     }
 
-    /// Sets what this replica knows of the proxies of a Gateway.
+    /// Sets this replica's acknowledgements for a Gateway.
     pub(super) fn set(&self, gateway: &ObjectName, known: Option<OfGateway>) {
         let gateways = &mut locked(&self.own).report.0;
         let gateway = gateway.to_string();
@@ -81,7 +80,7 @@ impl Replicas {
         self.news.notify_one();
     }
 
-    /// What the others know of the proxies of a Gateway.
+    /// The other replicas' acknowledgements for a Gateway.
     pub(super) fn of_others(&self, gateway: &ObjectName) -> Vec<OfGateway> {
         let gateway = gateway.to_string();
         let others = locked(&self.others);
@@ -89,7 +88,7 @@ impl Replicas {
         known.cloned().collect()
     }
 
-    /// Tells the others what this replica knows, while it is not the leader. Never ends.
+    /// Reports to the others, while this replica is not the leader. Never ends.
     pub(super) async fn tell(&self, mut leadership: Leadership) {
         loop {
             leadership.lost().await;
@@ -110,7 +109,7 @@ impl Replicas {
             }
             let report = {
                 let mut own = locked(&self.own);
-                // Most replicas have no proxy when they begin.
+                // Most replicas start without proxies.
                 if own.report.0.is_empty() && !own.is_told {
                     continue;
                 }
@@ -146,7 +145,7 @@ impl Replicas {
             .map(drop)
     }
 
-    /// Takes back what this replica has told.
+    /// Deletes this replica's report.
     pub(super) async fn withdraw(&self) {
         if std::mem::take(&mut locked(&self.own).is_told) {
             let params = DeleteParams::default();
@@ -157,7 +156,7 @@ impl Replicas {
         }
     }
 
-    /// Follows what the others tell. `changed` is told of which Gateways that is. Never ends.
+    /// Follows the reports of the others. `changed` is called with their Gateways. Never ends.
     pub(super) async fn follow(
         &self,
         leadership: &Leadership,
@@ -174,7 +173,7 @@ impl Replicas {
                 Some(event) = events.next() => match event {
                     Ok(Event::Apply(it) | Event::InitApply(it)) => changed(self.put(&it)),
                     Ok(Event::Delete(it)) => changed(self.remove(&it.name_any())),
-                    // What a new list does not have any more expires.
+                    // Reports missing in a new list expire.
                     Ok(Event::Init | Event::InitDone) => {}
                     Err(error) => warn!(%error, "cannot watch the reports of other replicas"),
                 },
@@ -190,7 +189,7 @@ impl Replicas {
         }
     }
 
-    /// Takes over what a replica tells. Returns the Gateways of which it tells something else than before.
+    /// Stores a replica's report. Returns the Gateways for which it has changed.
     fn put(&self, config_map: &ConfigMap) -> BTreeSet<ObjectName> {
         let name = config_map.name_any();
         if name == self.name {
@@ -199,7 +198,8 @@ impl Replicas {
         let text = config_map.data.as_ref().and_then(|data| data.get(REPORT));
         let report = text.and_then(|text| serde_json::from_str(text).ok());
         let other = Other {
-            // Of a version of this program that tells something else: nothing is known of its proxies.
+            // A different format of another version of this program: nothing is known of its
+            // proxies.
             report: report.unwrap_or_default(),
             version: config_map.resource_version(),
             since: Instant::now(),
@@ -223,7 +223,7 @@ impl Replicas {
             .collect()
     }
 
-    /// Removes what a replica that is gone has left. Not what it has renewed meanwhile.
+    /// Deletes the report of a replica that is gone, unless it was renewed meanwhile.
     async fn delete(&self, name: &str, version: Option<String>) {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
@@ -246,20 +246,20 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks what replicas tell each other.
+/// Label of the reports.
 const LABEL: &str = "gateway-system.io/proxies-of-replica";
-/// The entry with what a replica knows.
+/// The ConfigMap entry with the report.
 const REPORT: &str = "proxies";
 const FIELD_MANAGER: &str = "gateway-controller";
-/// How often a ConfigMap is renewed: 10 s.
+/// Interval of renewing a report: 10 s.
 const RENEWAL: Duration = Duration::from_secs(10);
-/// After which a replica is taken for gone that has not renewed its own: 30 s.
+/// Time after which a report that was not renewed expires: 30 s.
 const EXPIRY: Duration = Duration::from_secs(30);
-/// Between two writes: 500 ms, as with statuses.
+/// Interval of writes: 500 ms, as with statuses.
 const SPACING: Duration = Duration::from_millis(500);
-/// For one write: 10 s.
+/// Timeout of one write: 10 s.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// After which a watch begins anew, so that one that has died is noticed: 60 s.
+/// Duration of a watch request, so that a dead connection is noticed: 60 s.
 const WATCH_SECONDS: u32 = 60;
-/// What a ConfigMap has room for, less what is around it: 1 MiB.
+/// Most bytes of a report: a ConfigMap's limit of 1 MiB, less its metadata.
 const BYTES: usize = 1_000_000;

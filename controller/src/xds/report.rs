@@ -1,5 +1,4 @@
-//! What one replica knows of the proxies that are connected to it, and what all replicas know together.
-//! Pure.
+//! The acknowledgements known to one replica, and their combination. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +9,18 @@ use xds_grpc::server::Standing;
 
 use crate::outputs::Acknowledgements;
 
-/// What a replica knows, by the name of the Gateway (`<namespace>/<name>`), as it tells the others.
+/// A replica's acknowledgements, by the name of the Gateway (`<namespace>/<name>`), as reported to
+/// the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Report(pub(super) BTreeMap<String, OfGateway>);
 
-/// What a replica knows of the proxies of one Gateway.
+/// A replica's acknowledgements for one Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OfGateway {
     connected: usize,
-    /// By the key of a listener: the version that proxies have in force, and how many do.
+    /// By the key of a listener: the applied version, and the number of proxies.
     listeners: BTreeMap<String, (String, usize)>,
-    /// What a proxy refuses, and why.
+    /// Rejected resources, with reasons.
     refused: Vec<Refused>,
 }
 
@@ -33,7 +33,7 @@ struct Refused {
 }
 
 impl OfGateway {
-    /// Of what the server knows; nothing where no proxy is connected.
+    /// From the server's state; `None` without connected proxies.
     pub(super) fn of(standing: &Standing) -> Option<Self> {
         let listeners = standing.accepted.iter().filter_map(|(key, count)| {
             let version = standing.versions.get(key)?.to_string();
@@ -56,8 +56,8 @@ impl OfGateway {
     }
 }
 
-/// What this replica and the others know of the proxies of a Gateway. Versions are the same on every
-/// replica: what another says of a version that is not current here is left out until it is.
+/// Combines the acknowledgements of all replicas for a Gateway. Versions are the same on every
+/// replica: those that are not current here are left out until they are.
 pub(super) fn merged<'a>(
     own: Standing,
     others: impl Iterator<Item = &'a OfGateway>,
@@ -104,9 +104,9 @@ pub(super) fn gateway(name: &str) -> Option<ObjectName> {
     ObjectName::parse(namespace, name).ok()
 }
 
-/// Refusals of one Gateway that are told to other replicas: all that an event or a status has room for.
+/// Most rejections of one Gateway in a report: all that fit into events and statuses.
 const MOST_REFUSED: usize = 100;
-/// Bytes of the reason of one.
+/// Most bytes of a reason.
 const LONGEST_REASON: usize = 1 << 10;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! From one certificate authority to the next without a proxy that trusts neither: the next is
-//! announced in the bundle, and signs ten minutes later. Pure; time is an argument.
+//! Rotates certificate authorities without a proxy that trusts neither: the next one is announced
+//! in the bundle, and signs ten minutes later. Pure; time is an argument.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,18 +11,18 @@ use super::authority::Authority;
 pub(super) struct Rotation {
     signing: Option<Arc<Authority>>,
     next: Option<Next>,
-    /// Certificates that signed before, and when they go from the bundle.
+    /// Former authorities, and when they are removed from the bundle.
     retired: Vec<(String, Instant)>,
 }
 
 struct Next {
     authority: Arc<Authority>,
-    /// When the bundle was first seen to have it.
+    /// When it was first seen in the bundle.
     announced: Option<Instant>,
 }
 
 impl Rotation {
-    /// Says which authority is to sign. The first one signs at once: a server that has just started
+    /// Sets the desired authority. The first one signs immediately: a server that has just started
     /// has no other key.
     pub(super) fn wish(&mut self, authority: Arc<Authority>) {
         match &self.signing {
@@ -43,7 +43,7 @@ impl Rotation {
         next.is_some_and(|next| next.authority.pem == authority.pem)
     }
 
-    /// Says which certificates the bundle has.
+    /// Sets the certificates in the published bundle.
     pub(super) fn see(&mut self, bundle: &[String], now: Instant) {
         if let Some(next) = &mut self.next
             && bundle.contains(&next.authority.pem)
@@ -53,13 +53,13 @@ impl Rotation {
         for pem in bundle {
             let is_known = self.bundle(now).contains(pem);
             if !is_known && !self.retired.iter().any(|(it, _)| it == pem) {
-                // Of a process before this one: another replica may still sign with it.
+                // Of an earlier process: another replica may still use it.
                 self.retired.push((pem.clone(), now + KEPT));
             }
         }
     }
 
-    /// Lets the next one sign, if it is time.
+    /// Switches to the next one, if it is time.
     pub(super) fn advance(&mut self, now: Instant) {
         let is_due = |next: &mut Next| next.announced.is_some_and(|at| at + ANNOUNCED <= now);
         if let Some(next) = self.next.take_if(is_due)
@@ -69,12 +69,12 @@ impl Rotation {
         }
     }
 
-    /// The one that signs.
+    /// The authority that signs.
     pub(super) fn signing(&self) -> Option<&Arc<Authority>> {
         self.signing.as_ref()
     }
 
-    /// What the bundle should have.
+    /// The desired bundle.
     pub(super) fn bundle(&self, now: Instant) -> Vec<String> {
         let signing = self.signing.iter().map(|it| it.pem.clone());
         let next = self.next.iter().map(|next| next.authority.pem.clone());
@@ -88,11 +88,11 @@ impl Rotation {
     }
 }
 
-/// How long an authority is in the bundle before it signs. The kubelet brings a changed ConfigMap to
-/// pods within two minutes.
+/// Time in the bundle before an authority signs. The kubelet updates a ConfigMap in pods within two
+/// minutes.
 const ANNOUNCED: Duration = Duration::from_mins(10);
 
-/// How long one is in the bundle that does not sign any more: other replicas follow within a minute.
+/// Time in the bundle after an authority was replaced: other replicas follow within a minute.
 const KEPT: Duration = Duration::from_hours(1);
 
 #[cfg(test)]

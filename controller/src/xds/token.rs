@@ -1,5 +1,4 @@
-//! A service account token (JWT, RFC 7519): what it says, and by what it is signed. Nothing here is
-//! verified.
+//! Parses a service account token (JWT, RFC 7519), without verifying it.
 
 use std::sync::Arc;
 
@@ -9,12 +8,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use xds::model::ObjectName;
 
-/// A token, taken apart.
+/// A parsed token.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
     pub(super) header: Header,
     pub(super) claims: Claims,
-    /// What the signature is of.
+    /// The signed part.
     pub(super) signed: &'a str,
     pub(super) signature: Vec<u8>,
 }
@@ -23,7 +22,7 @@ pub(super) struct Token<'a> {
 pub(super) struct Header {
     pub(super) alg: String,
     pub(super) kid: Option<String>,
-    /// Extensions that have to be understood (RFC 7515 section 4.1.11): none is.
+    /// Critical extensions (RFC 7515 section 4.1.11): none is supported.
     pub(super) crit: Option<Vec<String>>,
 }
 
@@ -45,7 +44,7 @@ enum Audience {
     Several(Vec<String>),
 }
 
-/// What the API server says of whose it is.
+/// The objects that the token is bound to.
 #[derive(Debug, Deserialize)]
 struct Bound {
     namespace: String,
@@ -58,7 +57,7 @@ struct Named {
     name: String,
 }
 
-/// Whose a token is.
+/// The owner of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bearer {
     pub(super) account: ObjectName,
@@ -67,7 +66,7 @@ pub(super) struct Bearer {
 }
 
 impl<'a> Token<'a> {
-    /// Takes a token apart; none if it is not one of a service account.
+    /// Parses a token; `None` if it is not a service account token.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (signed, signature) = text.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
@@ -94,7 +93,7 @@ impl Claims {
         }
     }
 
-    /// Whose it says that it is.
+    /// Its claimed owner.
     pub(super) fn bearer(&self) -> Option<Bearer> {
         let Bound {
             namespace,

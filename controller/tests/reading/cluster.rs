@@ -111,7 +111,6 @@ impl Cluster {
         state.history.clear();
     }
 
-    /// Ends all watches.
     pub(crate) fn disconnect(&self) {
         self.state().watches.clear();
     }
@@ -439,7 +438,6 @@ fn refuse(code: u16, message: &str) -> Response<Answer> {
     response
 }
 
-/// A body.
 enum Answer {
     Whole(Option<Bytes>),
     /// Lines, until the time-out that the client asked for.

@@ -22,7 +22,6 @@ use xds::model::{Model, ObjectName};
 use crate::cluster::Cluster;
 use crate::objects::{self, Outcome, class, from_scratch};
 
-/// Watches and translation.
 pub(crate) struct Reader {
     pub(crate) outputs: Arc<Outputs>,
     pub(crate) readiness: Readiness,

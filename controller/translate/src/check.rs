@@ -1,4 +1,4 @@
-//! What files come to, without doing it: findings, each object with its conditions, and a verdict.
+//! `check`: prints findings, each object with its conditions, and a verdict.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -8,20 +8,21 @@ use crate::api::Gateway;
 use crate::status::{Condition, ConditionStatus, ListenerStatus, PolicyStatus};
 use crate::{Options, Statuses, Store, translate};
 
-/// What a check comes to.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Everything is as it should be.
+    /// No problems.
     Good,
-    /// Something is refused, or does not work as written, or there is nothing.
+    /// Something is invalid or does not work as written, or there are no objects.
     Bad,
 }
 
-/// Writes what there is to say of files: findings first, then each object with its conditions.
-/// `options` is asked once the objects are known.
+/// Writes findings first, then each object with its conditions. `options` is called once the
+/// objects are known.
 ///
 /// # Errors
-/// `out` takes no more.
+///
+/// Writing to `out` failed.
 pub fn check(
     sources: &[Source],
     unknown_fields: UnknownFields,
@@ -53,13 +54,13 @@ pub fn check(
     })
 }
 
-/// The addresses that the Gateways of a store ask for.
+/// The addresses that the Gateways of a store request.
 pub fn asked_addresses(store: &Store) -> impl Iterator<Item = IpAddr> {
     let gateways = store.gateways.values();
     gateways.flat_map(|gateway| addresses_of(gateway))
 }
 
-/// The addresses that a Gateway asks for.
+/// The addresses that a Gateway requests.
 pub fn addresses_of(gateway: &Gateway) -> impl Iterator<Item = IpAddr> {
     let asked = gateway.spec.addresses.iter();
     asked.filter_map(|address| address.value.parse().ok())
@@ -152,7 +153,7 @@ fn write_conditions(indent: &str, conditions: &[Condition], out: &mut dyn Write)
     Ok(())
 }
 
-/// A number of things: `1 rule`, `2 rules`.
+/// A number with a noun: `1 rule`, `2 rules`.
 fn counted(count: usize, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {thing}{plural}")

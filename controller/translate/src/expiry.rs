@@ -1,4 +1,4 @@
-//! When certificates expire, and what the user is told of it.
+//! Expiry of certificates, as reported to users.
 
 use jiff::Timestamp;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -8,15 +8,15 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// What has expired of the certificates that something refers to. They are used all the same: peers
-/// that look say better what is wrong than a closed port does, and others go on.
+/// Expired certificates among those that an object refers to. They are used all the same: clients
+/// that check get a clear error, unlike with a closed port, and others continue.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Expiries {
     pub(crate) expired: Vec<Problem>,
 }
 
 impl Expiries {
-    /// The same, with its problems below a field.
+    /// The same, with its problems moved below a field.
     pub(crate) fn under(self, field: &str) -> Self {
         let expired = self.expired.into_iter();
         Self {
@@ -24,8 +24,8 @@ impl Expiries {
         }
     }
 
-    /// Notes the certificate that `field` leads to, if it has expired: the message is made of the
-    /// subject, the time, and the advice. The reader asks again once it expires.
+    /// Records the certificate of `field`, if it has expired. The message consists of subject, time
+    /// and advice. The reader runs again at its expiry.
     pub(crate) fn note(
         &mut self,
         reader: &Reader<'_>,
@@ -41,7 +41,7 @@ impl Expiries {
     }
 }
 
-/// The last second in which a certificate is good. `None` for what no certificate can be read from.
+/// The last second of a certificate's validity. `None` if it cannot be parsed.
 #[must_use]
 pub fn of(certificate: &Der) -> Option<Timestamp> {
     let (_, parsed) = X509Certificate::from_der(certificate.as_bytes()).ok()?;

@@ -1,8 +1,7 @@
-//! Expressions of authorization rules: a part of CEL whose evaluation takes time that is linear in what
-//! it reads, and no memory to speak of.
+//! Expressions of authorization rules: a subset of CEL that evaluates in time linear in its input,
+//! and with little memory.
 //!
-//! They are compiled here for the controller, which tells whoever wrote one, and for proxies, which
-//! evaluate them.
+//! The controller compiles them to report errors, proxies to evaluate them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,31 +9,31 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue
 use cel::{Env, Program};
 use thiserror::Error;
 
-/// Why a text is no expression of a rule. Each says what to do.
+/// Why a text is not a valid expression of a rule, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidExpression {
-    /// Longer than rules are.
+    /// It exceeds the length limit.
     #[error("has more than {EXPRESSION_BYTES} bytes; split it into several rules")]
     TooLong,
-    /// Not CEL.
+    /// It is not CEL.
     #[error("is not CEL: {0}")]
     Syntax(String),
-    /// A name that stands for nothing.
+    /// It uses an unknown name.
     #[error(
-        "`{0}` is not known: use claims, request.method, request.host, request.path, \
+        "`{0}` is unknown: use claims, request.method, request.host, request.path, \
              request.headers and client.address"
     )]
     Unknown(String),
-    /// A function that may take too long, or that proxies do not have.
+    /// It uses a function that may be slow, or is not available.
     #[error(
-        "`{0}` cannot be used: there are comparisons, !, &&, ||, ?:, in, has(), size(), \
+        "`{0}` is not supported: use comparisons, !, &&, ||, ?:, in, has(), size(), \
              startsWith(), endsWith(), contains(), and exists() and all() of lists"
     )]
     Unavailable(String),
-    /// A loop in a loop takes time that is quadratic in what a token says.
+    /// It has nested loops, which take quadratic time.
     #[error("nests exists() or all(); split it into several rules")]
     Nested,
-    /// Not a condition.
+    /// It is not a boolean.
     #[error("does not evaluate to a boolean; add a comparison")]
     NoCondition,
 }
@@ -50,7 +49,8 @@ impl Expression {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// It is none, or none for rules.
+    ///
+    /// It is invalid or not supported.
     pub fn parse(text: &str) -> Result<Self, InvalidExpression> {
         if text.len() > EXPRESSION_BYTES {
             return Err(InvalidExpression::TooLong);
@@ -77,7 +77,7 @@ impl Expression {
         &self.program
     }
 
-    /// Whether it reads headers, of which all have to be at hand.
+    /// Whether it reads headers.
     #[must_use]
     pub fn reads_headers(&self) -> bool {
         self.reads_headers
@@ -92,10 +92,10 @@ pub fn environment() -> Arc<Env> {
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
-/// Goes through an expression.
+/// Validates an expression.
 #[derive(Default)]
 struct Check<'a> {
-    /// The loop that this is in.
+    /// The enclosing loop.
     within: Option<&'a ComprehensionExpr>,
     reads_headers: bool,
 }
@@ -153,7 +153,7 @@ impl<'a> Check<'a> {
         let name = call.func_name.as_str();
         let is_of_loop = self.within.is_some() && name == NOT_STRICTLY_FALSE;
         if !is_of_loop && !FUNCTIONS.contains(&name) {
-            // Operators are called `_+_`.
+            // Operators have names like `_+_`.
             let shown = name.trim_matches('_').to_owned();
             return Err(InvalidExpression::Unavailable(shown));
         }
@@ -161,7 +161,7 @@ impl<'a> Check<'a> {
         self.all(&call.args)
     }
 
-    /// `exists` and `all`; the other macros need functions that are not available.
+    /// `exists` and `all`; other macros need functions that are not available.
     fn comprehension(&mut self, it: &'a ComprehensionExpr) -> Checked {
         if self.within.is_some() {
             return Err(InvalidExpression::Nested);
@@ -181,7 +181,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Whether the value can be true: what a claim is, only its token tells.
+/// Whether the value can be a boolean: the type of a claim is only known at run time.
 fn is_condition(expression: &IdedExpr) -> bool {
     match &expression.expr {
         Expr::Call(call) => call.func_name != "size",
@@ -191,7 +191,7 @@ fn is_condition(expression: &IdedExpr) -> bool {
     }
 }
 
-/// What rules may call.
+/// Functions available to rules.
 const FUNCTIONS: [&str; 16] = [
     "!_",
     "_&&_",
@@ -211,10 +211,10 @@ const FUNCTIONS: [&str; 16] = [
     "contains",
 ];
 
-/// What loops call besides.
+/// A function that loops call.
 const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";
 
-/// Bytes of an expression: 1 KiB, twenty comparisons.
+/// Longest expression in bytes: 1 KiB, twenty comparisons.
 pub const EXPRESSION_BYTES: usize = 1024;
 
 #[cfg(test)]
@@ -261,18 +261,18 @@ mod tests {
         for (text, part) in [
             ("", "is not CEL"),
             ("claims.", "is not CEL"),
-            ("group == 'a'", "`group` is not known"),
-            ("request.body == ''", "`request.body` is not known"),
-            ("client.port == 1", "`client.port` is not known"),
-            ("claims.a.matches('(a+)+')", "`matches` cannot be used"),
-            ("claims.a + claims.a == 'aa'", "`+` cannot be used"),
-            ("claims.roles.map(r, r) == []", "cannot be used"),
-            ("claims.roles.filter(r, true) == []", "cannot be used"),
+            ("group == 'a'", "`group` is unknown"),
+            ("request.body == ''", "`request.body` is unknown"),
+            ("client.port == 1", "`client.port` is unknown"),
+            ("claims.a.matches('(a+)+')", "`matches` is not supported"),
+            ("claims.a + claims.a == 'aa'", "`+` is not supported"),
+            ("claims.roles.map(r, r) == []", "is not supported"),
+            ("claims.roles.filter(r, true) == []", "is not supported"),
             (
                 "claims.a.exists(x, claims.b.all(y, x == y))",
                 "within another one",
             ),
-            ("claims == {'a': 1}", "`{}` cannot be used"),
+            ("claims == {'a': 1}", "`{}` is not supported"),
             ("'a'", "does not evaluate to a boolean"),
             ("size(claims.a)", "does not evaluate to a boolean"),
             (&long, "more than 1024 bytes"),

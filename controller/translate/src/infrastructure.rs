@@ -1,4 +1,4 @@
-//! What a cluster has to set up for a Gateway before requests can come in by it.
+//! The infrastructure that a cluster needs for a Gateway.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,23 @@ use xds::model::ObjectName;
 
 use crate::api::{GatewayAddress, GatewaySpec};
 
-/// What the workload and the service of one Gateway are made with (GEP-1762, GEP-1867).
+/// The properties of a Gateway's workload and Service (GEP-1762, GEP-1867).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Infrastructure {
     /// The class of the Gateway.
     pub class: String,
-    /// Labels that both carry, beside those that tell whose they are.
+    /// Labels of both, besides those that identify them.
     pub labels: BTreeMap<String, String>,
-    /// Annotations that both carry.
+    /// Annotations of both.
     pub annotations: BTreeMap<String, String>,
-    /// The `GatewayParameters` that say how both are made.
+    /// The `GatewayParameters` for both.
     pub parameters: Option<ObjectName>,
-    /// Addresses that are asked for; an empty value asks for any of its type.
+    /// Requested addresses; an empty value requests any of its type.
     pub addresses: Vec<GatewayAddress>,
 }
 
 impl Infrastructure {
-    /// Of a Gateway of a cluster. Parameters that are gone change nothing here: what was made with them
-    /// stays.
+    /// The infrastructure of a Gateway in a cluster. Deleted parameters do not affect it.
     pub(crate) fn of(name: &ObjectName, spec: &GatewaySpec) -> Self {
         let asked = spec.infrastructure.clone().unwrap_or_default();
         let parameters = asked.parameters_ref;

@@ -1,30 +1,29 @@
-//! What a JSON Web Key Set (RFC 7517) that stands in a policy must look like. The proxy reads it for
-//! its keys; this tells its author before.
+//! Validates a JSON Web Key Set (RFC 7517) in a policy. The proxy parses it for its keys; this
+//! reports errors to its author.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use serde_json::{Map, Value};
 
-/// Checks a key set; the error is what to say of it, and quotes no key.
+/// Checks a key set; the error is a message, and quotes no key.
 pub(crate) fn check(text: &str) -> Result<(), String> {
     let set: Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        format!("is no JSON (line {line}, column {column}): paste the issuer's key set whole")
+        format!(
+            "is not valid JSON (line {line}, column {column}): paste the issuer's whole key set"
+        )
     })?;
     let Some(keys) = set.get("keys").and_then(Value::as_array) else {
-        return Err("has no list `keys`: paste the issuer's key set whole".to_owned());
+        return Err("has no list `keys`: paste the issuer's whole key set".to_owned());
     };
     if keys.is_empty() || keys.len() > MAX_KEYS {
-        return Err(format!(
-            "has {} keys: give 1 to {MAX_KEYS} of them",
-            keys.len()
-        ));
+        return Err(format!("has {} keys: use 1 to {MAX_KEYS}", keys.len()));
     }
     let mut keys = keys.iter().enumerate();
     keys.try_for_each(|(index, key)| {
-        let fields = key.as_object().ok_or("is no object".to_owned());
+        let fields = key.as_object().ok_or("is not an object".to_owned());
         fields
             .and_then(check_key)
-            .map_err(|why| format!("has a key that cannot be used: keys[{index}] {why}"))
+            .map_err(|why| format!("has an unusable key: keys[{index}] {why}"))
     })
 }
 
@@ -42,22 +41,22 @@ fn check_key(key: &Map<String, Value>) -> Result<(), String> {
             ));
         }
         (Some(_), _) => return Err("is of an unknown type: use RSA, EC, OKP or oct".to_owned()),
-        (None, _) => return Err("has no type: give `kty`".to_owned()),
+        (None, _) => return Err("has no type: set `kty`".to_owned()),
     };
     for member in members {
         let value = text(member).filter(|value| !value.is_empty());
-        let value = value.ok_or_else(|| format!("has no `{member}`: give it as text"))?;
+        let value = value.ok_or_else(|| format!("has no `{member}`: set it as text"))?;
         BASE64_URL_SAFE_NO_PAD
             .decode(value)
-            .map_err(|_| format!("has a `{member}` that is not base64url: copy it whole"))?;
+            .map_err(|_| format!("has a `{member}` that is not base64url: copy it completely"))?;
     }
     if text("kty") != Some("oct") && key.contains_key("d") {
-        return Err("is a private key: leave out `d` and whatever else is secret".to_owned());
+        return Err("is a private key: leave out `d` and the other private members".to_owned());
     }
     Ok(())
 }
 
-/// As many as the proxy reads.
+/// The same limit as in the proxy.
 const MAX_KEYS: usize = 100;
 
 #[cfg(test)]
@@ -86,31 +85,28 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_without_the_key() {
         let cases = [
-            ("{", "is no JSON (line 1, column 1)"),
-            ("", "is no JSON (line 1, column 0)"),
+            ("{", "is not valid JSON (line 1, column 1)"),
+            ("", "is not valid JSON (line 1, column 0)"),
             ("[]", "has no list `keys`"),
             (RSA, "has no list `keys`"),
             (r#"{"keys":{}}"#, "has no list `keys`"),
-            (r#"{"keys":[]}"#, "has 0 keys: give 1 to 100"),
+            (r#"{"keys":[]}"#, "has 0 keys: use 1 to 100"),
         ];
         for (text, said) in cases {
             let error = check(text).expect_err(text);
             assert!(error.starts_with(said), "{text}: {error}");
         }
         let many = set(&vec![RSA; 101].join(","));
-        assert_eq!(
-            check(&many),
-            Err("has 101 keys: give 1 to 100 of them".to_owned())
-        );
+        assert_eq!(check(&many), Err("has 101 keys: use 1 to 100".to_owned()));
     }
 
     #[test]
     fn a_key_that_cannot_be_used_is_named_by_its_place() {
         let cases = [
-            (r#""AQAB""#, "is no object"),
-            (r#"{"n":"AQ"}"#, "has no type: give `kty`"),
+            (r#""AQAB""#, "is not an object"),
+            (r#"{"n":"AQ"}"#, "has no type: set `kty`"),
             (r#"{"kty":"DSA"}"#, "is of an unknown type"),
-            (r#"{"kty":"RSA","n":"AQ"}"#, "has no `e`: give it as text"),
+            (r#"{"kty":"RSA","n":"AQ"}"#, "has no `e`: set it as text"),
             (r#"{"kty":"RSA","n":"","e":"AQ"}"#, "has no `n`"),
             (r#"{"kty":"RSA","n":5,"e":"AQ"}"#, "has no `n`"),
             (
@@ -132,7 +128,7 @@ mod tests {
         ];
         for (key, said) in cases {
             let error = check(&set(&format!("{RSA},{key}"))).expect_err(key);
-            let start = format!("has a key that cannot be used: keys[1] {said}");
+            let start = format!("has an unusable key: keys[1] {said}");
             assert!(error.starts_with(&start), "{key}: {error}");
         }
     }

@@ -1,8 +1,8 @@
-//! Gateway API objects in, model and statuses out: pure and synchronous.
+//! Translates Gateway API objects into the model and statuses: pure and synchronous.
 //!
-//! `admit` makes typed objects of text, `store` keeps them, and [`translate`] makes of the store
-//! what the proxies are told and what the user is told. It never fails: an object that cannot be
-//! carried out says so in its own status, and everything else works.
+//! `admit` turns text into typed objects, `store` keeps them, and [`translate`] derives the
+//! proxies' configuration and the users' statuses. It never fails: an invalid object is reported in
+//! its own status, and everything else works.
 
 pub mod admit;
 pub mod api;
@@ -35,22 +35,20 @@ pub use status::Statuses;
 pub use store::{Object, ObjectRef, Store};
 pub use translator::{Batch, Delta, Event, Translator, ViewChange};
 
-/// What the objects of a store come to.
+/// The result of translating a store.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Translation {
-    /// What the proxies are told.
+    /// Configuration for proxies.
     pub model: Model,
-    /// What the user is told.
+    /// Statuses for users.
     pub statuses: Statuses,
-    /// What is to be set up for each accepted Gateway; empty on a machine.
+    /// The infrastructure of each accepted Gateway; empty on a machine.
     pub infrastructure: BTreeMap<ObjectName, Infrastructure>,
-    /// From when on the user is told something else although no object has changed: a certificate
-    /// has expired then.
+    /// When the result changes although no object has: a certificate expires.
     pub changes_after: Option<Timestamp>,
 }
 
-/// Translates all objects of a store, as one batch. The same store gives the same translation, at the
-/// same time.
+/// Translates all objects of a store, as one batch. Deterministic for the same store and time.
 #[must_use]
 pub fn translate(store: &Store, options: &Options) -> Translation {
     let mut translator = Translator::new(options.clone());

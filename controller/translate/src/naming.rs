@@ -1,9 +1,9 @@
-//! Names of what a Gateway runs on (GEP-1762): who deploys it and who looks for it have to agree on them.
+//! Names of a Gateway's workload (GEP-1762), shared by the deployer and those that look it up.
 
 use ring::digest::{SHA256, digest};
 
-/// A name that a Service, a pod's host and the value of a label can have: at most 63 bytes. A longer
-/// one is cut, and a digest tells it from others.
+/// A name valid for a Service, a pod's host name and a label value: at most 63 bytes. A longer one
+/// is truncated, with a digest for uniqueness.
 #[must_use]
 pub fn child_name(name: &str) -> String {
     if name.len() <= LABEL_BYTES {
@@ -13,7 +13,7 @@ pub fn child_name(name: &str) -> String {
     format!("{}-{}", name.get(..end).unwrap_or_default(), suffix(name))
 }
 
-/// The same for a Service, whose name is a DNS label: it has no dots and begins with a letter.
+/// The same for a Service, whose name is a DNS label: no dots, and starting with a letter.
 #[must_use]
 pub fn service_name(name: &str) -> String {
     let is_label = !name.contains('.') && name.starts_with(|it: char| it.is_ascii_alphabetic());
@@ -31,13 +31,13 @@ fn suffix(name: &str) -> String {
     bytes.fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// The label that names the Gateway a pod belongs to, by its [`child_name`].
+/// The label of pods with the Gateway that they belong to, by its [`child_name`].
 pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
-/// Most bytes of a label's value, of a Service's name and of a pod's hostname (RFC 1123 label).
+/// Limit of a label value, a Service's name and a pod's host name in bytes (RFC 1123 label).
 const LABEL_BYTES: usize = 63;
-/// Bytes of a long name, before the digest.
+/// Bytes kept of a long name, before the digest.
 const KEPT_BYTES: usize = 50;
-/// Bytes of the digest, in twice as many digits.
+/// Bytes of the digest, each with two digits.
 const HASH_BYTES: usize = 6;
 
 #[cfg(test)]

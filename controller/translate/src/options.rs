@@ -1,4 +1,4 @@
-//! What `translate` cannot read off the objects: where the proxies run.
+//! The environment of a translation: where the proxies run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,46 +8,45 @@ use xds::model::ObjectName;
 
 use crate::api::GatewayAddress;
 
-/// Where the proxies run, and what is theirs.
+/// Where the proxies run, and which classes and ports belong to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Names of the `GatewayClass` objects that are ours.
+    /// Names of our GatewayClasses.
     pub classes: BTreeSet<String>,
-    /// Signs our entries in statuses.
+    /// Identifies our entries in statuses.
     pub controller_name: String,
     /// A machine, or a cluster.
     pub place: Place,
-    /// Ports that the proxy itself needs; listeners on them are refused.
+    /// Ports used by the proxy itself; listeners on them are rejected.
     pub reserved_ports: BTreeSet<u16>,
-    /// Added to ports under 1024, which need a privilege; 0 leaves them.
+    /// Added to ports below 1024, which need a privilege; 0 leaves them unchanged.
     pub port_offset: u16,
-    /// What time it is; `None` where nothing is judged by it.
+    /// The current time; `None` disables expiry.
     pub now: Option<Timestamp>,
 }
 
 /// Where the proxies run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Place {
-    /// One machine. Every Gateway shares its addresses, nobody else answers for a Gateway, and
-    /// what a controller would do (parameters, deployment) is ignored.
+    /// One machine. Gateways share its addresses, no other controller exists, and controller
+    /// features (parameters, deployment) are ignored.
     Machine {
-        /// Addresses that can be listened on, beside loopback and unspecified ones.
+        /// Addresses that can be bound, besides loopback and unspecified ones.
         addresses: BTreeSet<IpAddr>,
     },
-    /// A cluster. Each Gateway has addresses of its own, and other controllers have theirs.
+    /// A cluster. Each Gateway has its own addresses, and there are other controllers.
     Cluster {
-        /// Addresses that were assigned to each Gateway so far.
+        /// Addresses assigned to each Gateway so far.
         assigned: BTreeMap<ObjectName, AssignedAddresses>,
-        /// The `GatewayParameters` objects that exist.
+        /// Existing `GatewayParameters`.
         parameters: BTreeSet<ObjectName>,
-        /// Whether the API server has ClusterTrustBundle objects.
+        /// Whether the API server serves ClusterTrustBundles.
         has_trust_bundles: bool,
     },
 }
 
 impl Place {
-    /// Takes in whether the API server has ClusterTrustBundle objects; returns whether that is
-    /// news.
+    /// Sets whether the API server serves ClusterTrustBundles; returns whether that changed.
     pub(crate) fn set_trust_bundles(&mut self, new: bool) -> bool {
         match self {
             Self::Cluster {
@@ -61,9 +60,9 @@ impl Place {
 /// The addresses that a cluster assigned to a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AssignedAddresses {
-    /// Those by which it is meant to be reached where nothing else is asked for.
+    /// The addresses to use unless specific ones are requested.
     pub default: Vec<GatewayAddress>,
-    /// The ClusterIPs of its Service, which are the default too where that has no load balancer.
+    /// The ClusterIPs of its Service, which are also the default without a load balancer.
     pub cluster: Vec<GatewayAddress>,
 }
 
@@ -91,7 +90,7 @@ impl Options {
         }
     }
 
-    /// A cluster in which nothing has been assigned yet.
+    /// A cluster without assigned addresses.
     #[must_use]
     pub fn cluster() -> Self {
         Self {
@@ -105,15 +104,15 @@ impl Options {
     }
 }
 
-/// Those of a Gateway that has none yet.
+/// For a Gateway without addresses.
 pub(crate) static NO_ADDRESSES: AssignedAddresses = AssignedAddresses {
     default: Vec::new(),
     cluster: Vec::new(),
 };
 
-/// The `GatewayClass` that is ours without asking.
+/// The GatewayClass that is always ours.
 pub const DEFAULT_CLASS: &str = "gateway";
 /// The `controllerName` of our classes.
 pub const CONTROLLER_NAME: &str = "gateway-system.io/controller";
-/// Admin, metrics and readiness of a proxy.
+/// Admin, metrics and readiness ports of a proxy.
 const RESERVED_PORTS: [u16; 3] = [15000, 15020, 15021];

@@ -1,16 +1,16 @@
-//! What is wrong with an object, in the words of its status.
+//! Problems of objects, as reported in statuses.
 
 use std::fmt;
 
 use crate::reason::Reason;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) reason: Reason,
-    /// Where: `spec.rules[0].filters[1]`; empty where no field is to blame.
+    /// The field: `spec.rules[0].filters[1]`; empty if not about a field.
     pub(crate) field: String,
-    /// What is wrong and what to do.
+    /// The problem, with advice.
     pub(crate) message: String,
 }
 
@@ -27,7 +27,7 @@ impl Problem {
         }
     }
 
-    /// Puts `prefix` before the field.
+    /// Prefixes the field.
     pub(crate) fn under(mut self, prefix: impl fmt::Display) -> Self {
         self.field = if self.field.is_empty() {
             prefix.to_string()
@@ -48,7 +48,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All of them in one line, as far as someone would read it.
+/// All texts in one line, up to a readable number.
 pub(crate) fn join(texts: impl ExactSizeIterator<Item = impl fmt::Display>) -> String {
     let more = texts.len().saturating_sub(MOST_TOLD);
     let mut told: Vec<String> = texts.take(MOST_TOLD).map(|text| text.to_string()).collect();
@@ -58,5 +58,5 @@ pub(crate) fn join(texts: impl ExactSizeIterator<Item = impl fmt::Display>) -> S
     told.join("; ")
 }
 
-/// Problems in one message. Kubernetes takes messages of 32 KiB, and users shorter ones.
+/// Most problems in one message. Kubernetes allows 32 KiB.
 const MOST_TOLD: usize = 8;

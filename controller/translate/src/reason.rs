@@ -1,10 +1,10 @@
-//! Why a condition of a status is as it is, in a word.
+//! The reasons of conditions.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Why, in a word: the reasons of Gateway API, and the few it has no word for.
+/// A condition's reason: those of Gateway API, and a few of our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[expect(
     missing_docs,

@@ -1,4 +1,4 @@
-//! All objects that were admitted: pure maps, filled by whoever watches, read by `translate`.
+//! All admitted objects: plain maps, filled by files or watches, read by `translate`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use xds::model::ObjectName;
 
 use crate::api::{self, Resource};
 
-/// Names one object of any kind, for statuses and findings.
+/// Identifies an object of any kind, for statuses and findings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
     /// API group; empty for the core group.
@@ -21,7 +21,7 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// Names the object of kind `T` that has this name.
+    /// The object of kind `T` with this name.
     #[must_use]
     pub fn of<T: Resource>(name: &ObjectName) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl ObjectRef {
         }
     }
 
-    /// Names a route of this kind and name.
+    /// A route of this kind and name.
     pub(crate) fn route(kind: &'static str, name: &ObjectName) -> Self {
         Self {
             group: Cow::Borrowed(api::GATEWAY_GROUP),
@@ -51,9 +51,9 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// A kind of object that is kept.
+/// A kind of object in the store.
 pub(crate) trait Kept: Resource {
-    /// All of its kind.
+    /// All objects of the kind.
     fn all(store: &Store) -> &BTreeMap<ObjectName, Arc<Self>>;
 }
 
@@ -62,6 +62,7 @@ macro_rules! store {
         /// An object of one of the kinds that are read. It is shared: a clone costs a reference
         /// count.
         #[derive(Debug, Clone, PartialEq)]
+        #[allow(missing_docs, reason = "each kind is documented with its type")]
         pub enum Object {
             $($(#[$doc])* $type(Arc<api::$type>),)*
         }
@@ -82,7 +83,7 @@ macro_rules! store {
                 }
             }
 
-            /// Names the object.
+            /// The identity of the object.
             #[must_use]
             pub fn object_ref(&self) -> ObjectRef {
                 let name = self.metadata().object_name();
@@ -106,12 +107,13 @@ macro_rules! store {
 
         /// Every object, by kind and name.
         #[derive(Debug, Clone, Default, PartialEq)]
+        #[allow(missing_docs, reason = "each kind is documented with its type")]
         pub struct Store {
             $($(#[$doc])* pub $map: BTreeMap<ObjectName, Arc<api::$type>>,)*
         }
 
         impl Store {
-            /// Puts an object in, in the place of the one of its kind and name.
+            /// Adds an object, replacing one of the same kind and name.
             pub fn insert(&mut self, object: Object) {
                 let name = object.metadata().object_name();
                 match object {
@@ -119,7 +121,7 @@ macro_rules! store {
                 }
             }
 
-            /// Takes an object out; says whether it was there.
+            /// Removes an object; returns whether it existed.
             pub fn remove(&mut self, object: &ObjectRef) -> bool {
                 match (&*object.group, &*object.kind) {
                     $((api::$type::GROUP, api::$type::KIND) => {
@@ -135,7 +137,7 @@ macro_rules! store {
                     $(.chain(self.$map.values().cloned().map(Object::$type)))*
             }
 
-            /// The object, if it is there.
+            /// The object, if it exists.
             #[must_use]
             pub fn get(&self, object: &ObjectRef) -> Option<Object> {
                 match (&*object.group, &*object.kind) {
@@ -147,7 +149,7 @@ macro_rules! store {
                 }
             }
 
-            /// Whether the object is there.
+            /// Whether the object exists.
             #[must_use]
             pub fn contains(&self, object: &ObjectRef) -> bool {
                 match (&*object.group, &*object.kind) {
@@ -162,45 +164,29 @@ macro_rules! store {
 }
 
 store! {
-    /// Gateways.
     gateways: Gateway,
-    /// HTTPRoute objects.
     http_routes: HttpRoute,
-    /// GRPCRoute objects.
     grpc_routes: GrpcRoute,
-    /// TLSRoute objects.
     tls_routes: TlsRoute,
-    /// TCPRoute objects.
     tcp_routes: TcpRoute,
-    /// UDPRoute objects.
     udp_routes: UdpRoute,
-    /// ListenerSet objects.
     listener_sets: ListenerSet,
-    /// BackendTLSPolicy objects.
     backend_tls_policies: BackendTlsPolicy,
-    /// ReferenceGrant objects.
     reference_grants: ReferenceGrant,
-    /// Services.
     services: Service,
-    /// EndpointSlice objects.
     endpoint_slices: EndpointSlice,
-    /// InferencePools.
     inference_pools: InferencePool,
     /// XBackends.
     x_backends: XBackend,
     /// Pods, of which those of InferencePools and XBackends matter.
     pods: Pod,
-    /// Secrets.
     secrets: Secret,
     /// `ConfigMap` objects.
     config_maps: ConfigMap,
     /// Namespaces, by a name whose namespace is empty.
     namespaces: Namespace,
-    /// ClusterTrustBundle objects, likewise.
     trust_bundles: ClusterTrustBundle,
-    /// Our backends.
     backends: Backend,
-    /// Our traffic policies.
     traffic_policies: TrafficPolicy,
 }
 

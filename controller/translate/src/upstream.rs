@@ -1,4 +1,4 @@
-//! What requests are sent to.
+//! Destinations of requests.
 
 use xds::model::{BackendKey, ObjectName, ServiceKey, Target};
 
@@ -10,12 +10,12 @@ pub(crate) enum Upstream {
 }
 
 impl Upstream {
-    /// What stands for everything in a namespace: no object has an empty name.
+    /// Stands for everything in a namespace: no object has an empty name.
     pub(crate) fn everything_in(namespace: &str) -> Self {
         Self::Backend(BackendKey::new(&ObjectName::new(namespace, "")))
     }
 
-    /// What a target leads to, if it leads anywhere.
+    /// The upstream of a target, if it resolves.
     pub(crate) fn of(target: &Target) -> Option<Self> {
         match target {
             Target::Service { service, .. } => Some(Self::Service(service.clone())),

@@ -33,7 +33,7 @@ fn conditions_have_the_form_of_kubernetes() {
                 "type": "ResolvedRefs",
                 "status": "True",
                 "reason": "ResolvedRefs",
-                "message": "every reference leads somewhere",
+                "message": "all references are resolved",
                 "observedGeneration": 3,
             },
         ],

@@ -79,5 +79,4 @@ fn forward_signals(mut signals: Signals, gateway: u32) {
     });
 }
 
-/// As in `examples/quickstart.yaml`.
 const ORIGINS: [(&str, u16); 2] = [("blue", 9001), ("green", 9002)];

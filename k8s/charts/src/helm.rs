@@ -28,7 +28,7 @@ impl Helm {
         let helm = Self(named.clone().unwrap_or_else(|| "helm".into()));
         let version = helm.run(&["version", "--short"], "");
         if let Err(Refused(why)) = version {
-            assert!(named.is_none(), "$HELM cannot be run: {why}");
+            assert!(named.is_none(), "cannot run $HELM: {why}");
             let thread = std::thread::current();
             let test = thread.name().unwrap_or_default();
             // Past the test harness, which keeps what passing tests print.

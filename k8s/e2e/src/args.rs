@@ -41,42 +41,43 @@ pub(crate) enum Command {
         #[arg(long, default_value = "1", value_parser = clap::value_parser!(u8).range(1..=9))]
         nodes: u8,
     },
-    /// Run a command where the cluster can be reached, with KUBECONFIG and PATH set.
+    /// Run a command in the cluster's client network, with KUBECONFIG and PATH set.
     Exec {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Load images into every node: archives, or names of images of ours, which are built.
+    /// Load images into every node: archives, or names of images of this repository, which are
+    /// built.
     Load {
         #[arg(required = true)]
         images: Vec<String>,
     },
     /// Print what a component has logged.
     Logs(LogsArgs),
-    /// Stop a component, until `start`.
+    /// Stop a component until `start`.
     Stop(StopArgs),
-    /// Start a component that was stopped or has ended.
+    /// Start a component that was stopped or that has exited.
     Start(ComponentArgs),
     /// Change the network between the nodes.
     Network {
         #[command(subcommand)]
         condition: Condition,
     },
-    /// Remove the cluster and everything of it but its logs; does nothing where there is none.
+    /// Remove the cluster and all of its state except logs; does nothing if it does not exist.
     Down,
-    /// Run the tests, on the cluster that is up or else on one of their own.
+    /// Run the tests, on the running cluster or on a temporary one.
     Test(TestArgs),
-    /// Run an official conformance suite of Gateway API, on the cluster that is up or else on one of its own.
+    /// Run an official Gateway API conformance suite, on the running cluster or on a temporary one.
     Conformance(ConformanceArgs),
     /// Run the components of a node, or of the network between them.
     #[command(hide = true)]
     Supervise {
         place: Place,
-        /// In the namespaces of the place, which are made first otherwise.
+        /// The namespaces exist already; without it, they are created first.
         #[arg(long)]
         inside: bool,
     },
-    /// Give Services of type LoadBalancer their addresses.
+    /// Assign addresses to Services of type LoadBalancer.
     #[command(hide = true)]
     LoadBalancer,
     /// Delay and drop packets between the nodes.
@@ -91,7 +92,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct ComponentArgs {
     pub(crate) component: Component,
-    /// Of which node, where each has one.
+    /// The node, for a component that runs on each node.
     #[arg(long, default_value = "0")]
     pub(crate) node: u8,
 }
@@ -100,7 +101,7 @@ pub(crate) struct ComponentArgs {
 pub(crate) struct LogsArgs {
     #[command(flatten)]
     pub(crate) component: ComponentArgs,
-    /// Go on as more is logged.
+    /// Follow the log.
     #[arg(short, long)]
     pub(crate) follow: bool,
 }
@@ -109,16 +110,16 @@ pub(crate) struct LogsArgs {
 pub(crate) struct StopArgs {
     #[command(flatten)]
     pub(crate) component: ComponentArgs,
-    /// By SIGKILL, as in a crash.
+    /// Send SIGKILL instead of SIGTERM, as in a crash.
     #[arg(long)]
     pub(crate) kill: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Condition {
-    /// Drop every packet between nodes; the client still reaches each.
+    /// Drop every packet between nodes; clients still reach each node.
     Cut,
-    /// Deliver each packet between nodes this much later.
+    /// Delay each packet between nodes.
     Delay {
         /// For example `50ms`.
         #[arg(value_parser = parse_millis)]
@@ -141,44 +142,45 @@ pub(crate) struct TestArgs {
     /// variables `E2E_GATEWAY_IMAGE` and `E2E_CONTROLLER_IMAGE` name have to be loaded; others are built.
     #[arg(default_value = "")]
     pub(crate) filter: String,
-    /// On the cluster that KUBECONFIG names. Load the images there first, or name them in
+    /// Use the cluster that KUBECONFIG names. Load the images there first, or name them in
     /// `E2E_GATEWAY_IMAGE` and `E2E_ECHO_IMAGE`.
     #[arg(long)]
     pub(crate) existing: bool,
-    /// Run the tests that take minutes each, instead of the others.
+    /// Run only the tests that take minutes each.
     #[arg(long)]
     pub(crate) long: bool,
-    /// Name the tests and run none.
+    /// List the tests and run none.
     #[arg(long)]
     pub(crate) list: bool,
-    /// Leave a cluster up that was started for the tests.
+    /// Keep the temporary cluster.
     #[arg(long)]
     pub(crate) keep: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ConformanceArgs {
-    /// The suite, by its release, whose definitions are installed.
+    /// The suite's Gateway API release, whose CRDs are installed.
     #[arg(long, value_enum, default_value = "v1.7.0")]
     pub(crate) suite: Suite,
-    /// Which fields the definitions have. A cluster keeps the release and channel that it was given first.
+    /// The release channel of the CRDs. A cluster keeps the release and channel that were installed
+    /// first.
     #[arg(long, value_enum, default_value = "experimental")]
     pub(crate) channel: Channel,
     /// Run this test alone; repeatable. No report is written.
     #[arg(long, value_name = "NAME")]
     pub(crate) run_test: Vec<String>,
-    /// Test the images `localhost/gateway:e2e` and `localhost/controller:e2e` that are loaded already,
-    /// rather than those of this tree.
+    /// Test the images `localhost/gateway:e2e` and `localhost/controller:e2e` that are loaded
+    /// already, rather than building them from this tree.
     #[arg(long)]
     pub(crate) loaded: bool,
-    /// How the proxies talk to the kernel. The rings of all proxies share one limit of locked memory
-    /// (`ulimit -l`), beyond which those with `io-uring` do not start.
+    /// The proxies' I/O driver. The rings of all proxies share one limit of locked memory (`ulimit
+    /// -l`), beyond which those with `io-uring` do not start.
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) driver: Driver,
-    /// Where to write the suite's report; otherwise it is beside the log.
+    /// Where to write the suite's report; by default, beside the log.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Leave a cluster up that was started for the suite.
+    /// Keep the temporary cluster.
     #[arg(long)]
     pub(crate) keep: bool,
 }
@@ -187,7 +189,7 @@ fn parse_millis(text: &str) -> Result<Duration, String> {
     let digits = text.strip_suffix("ms").unwrap_or(text);
     let millis: u64 = digits
         .parse()
-        .map_err(|_| format!("'{text}' is no time such as 50ms"))?;
+        .map_err(|_| format!("'{text}' is not a duration such as 50ms"))?;
     if millis > 10_000 {
         return Err(format!("'{text}' is more than 10000ms"));
     }
@@ -198,6 +200,6 @@ fn parse_percent(text: &str) -> Result<u8, String> {
     let digits = text.strip_suffix('%').unwrap_or(text);
     match digits.parse() {
         Ok(percent @ 0..=100) => Ok(percent),
-        _ => Err(format!("'{text}' is no share such as 10%")),
+        _ => Err(format!("'{text}' is not a percentage such as 10%")),
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// `$E2E_HOME`, or `gateway-e2e` in the user's folder for caches.
+    /// `$E2E_HOME`, or `gateway-e2e` in the user's cache folder.
     pub(crate) fn of_user() -> Result<Self> {
         let root = match env::var_os("E2E_HOME") {
             Some(path) => PathBuf::from(path),
@@ -23,11 +23,11 @@ impl Home {
     }
 
     fn at(root: &Path) -> Result<Self> {
-        // Nodes have folders of their own in these places, which hide those of the machine.
+        // Nodes mount folders of their own here, which hide the machine's.
         for hidden in ["/run", "/var/lib", "/var/log"] {
             if root.starts_with(hidden) {
                 bail!(
-                    "{} is below {hidden}, which nodes of a cluster cannot see: set E2E_HOME to another folder",
+                    "{} is below {hidden}, which is hidden from the cluster's nodes: set E2E_HOME to another folder",
                     root.display()
                 );
             }
@@ -43,7 +43,6 @@ impl Home {
         Ok(Self { root })
     }
 
-    /// The folder itself.
     pub(crate) fn folder(&self) -> &Path {
         &self.root
     }
@@ -58,7 +57,7 @@ impl Home {
         self.root.join("images")
     }
 
-    /// What Cargo builds for images: with other flags than the tree's own target folder.
+    /// Cargo's target folder for images, whose flags differ from those of the tree's own.
     ///
     /// A symbolic link is resolved, so that several homes can share one folder: its path is in the
     /// compiler's flags.

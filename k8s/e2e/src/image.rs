@@ -58,7 +58,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// What was built, in words.
+    /// Describes the built image.
     pub(crate) fn summary(&self) -> Result<String> {
         let archive = fs::read(&self.archive)
             .with_context(|| format!("cannot read {}", self.archive.display()))?;
@@ -113,7 +113,7 @@ pub(crate) fn build_backend(home: &Home, backend: Backend) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// The archive that a user means: a file, or an image of ours, which is built.
+/// The archive that a user named: a file, or an image of this repository, which is built.
 pub(crate) fn archive(home: &Home, name: &str) -> Result<PathBuf> {
     if PROGRAMS.iter().any(|(program, _)| *program == name) {
         return Ok(build(home, name, TEST_PROFILE)?.archive);
@@ -121,14 +121,14 @@ pub(crate) fn archive(home: &Home, name: &str) -> Result<PathBuf> {
     let path = PathBuf::from(name);
     if !path.is_file() {
         bail!(
-            "there is no archive {name}, nor an image of ours of that name ({}); `docker save` and `buildah push … docker-archive:FILE:REFERENCE` write archives",
+            "there is no archive {name}, and no image of this repository has that name ({}); `docker save` and `buildah push … docker-archive:FILE:REFERENCE` write archives",
             PROGRAMS.map(|(program, _)| program).join(", ")
         );
     }
     fs::canonicalize(&path).with_context(|| format!("cannot resolve {name}"))
 }
 
-/// Builds an image of ours from the tree as it is.
+/// Builds an image of this repository from the tree as it is.
 pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> {
     let Some((_, package)) = PROGRAMS.iter().find(|(name, _)| *name == program) else {
         bail!(
@@ -174,11 +174,11 @@ pub(crate) fn reference(program: &str, profile: &str) -> String {
     format!("localhost/{program}:{profile}")
 }
 
-/// Debian's bundle of the authorities that everybody trusts.
+/// Debian's bundle of public certificate authorities.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Builds a program that needs no file beside itself. Paths of this machine are left out, so that
-/// another one builds the same bytes.
+/// Builds a statically linked program. Paths of this machine are left out, so that builds are
+/// reproducible.
 fn compile(home: &Home, package: &str, program: &str, profile: &str) -> Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = home.target();
@@ -190,7 +190,7 @@ fn compile(home: &Home, package: &str, program: &str, profile: &str) -> Result<P
     cargo.arg("--target-dir").arg(&folder);
     cargo.env("RUSTFLAGS", rust_flags(home, &repository, profile));
     for (name, _) in std::env::vars_os() {
-        // Of the cargo that runs us: build scripts would take them for a change of theirs.
+        // Cargo's variables for e2e itself: build scripts would see them as changes.
         if name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST")
         }) {
@@ -242,7 +242,7 @@ fn revision() -> Result<String> {
     Ok(process::run(&mut git)?.trim().to_owned())
 }
 
-/// How images call this machine's kind of processor.
+/// OCI's name of this machine's architecture.
 fn oci_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "aarch64" => "arm64",
@@ -257,7 +257,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One run of buildah, with a store of its own that goes with it.
+/// A run of buildah, with a temporary store of its own.
 struct Builder {
     folder: PathBuf,
     _lock: File,
@@ -271,7 +271,7 @@ impl Builder {
         let lock = File::create(images.join("lock")).context("cannot create a lock file")?;
         lock.lock().context("cannot lock the folder of images")?;
         let folder = images.join(format!("{name}.partial"));
-        // Of a run that crashed.
+        // Left by a run that crashed.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -292,7 +292,8 @@ impl Builder {
         archive: &Path,
     ) -> Result<()> {
         let mut bud = self.buildah("bud");
-        // No program runs in a build, files are of the epoch: the same files make the same image.
+        // No program runs in the build and files have the epoch as their time, so builds are
+        // reproducible.
         bud.args([
             "--isolation",
             "chroot",

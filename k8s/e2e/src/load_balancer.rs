@@ -1,7 +1,7 @@
-//! The part of a LoadBalancer that a cluster gets from its cloud: addresses for Services, and routes to
-//! them through the nodes. It runs in the network of the cluster's clients.
+//! The cloud provider's part of a LoadBalancer: assigns addresses to Services, and routes them to
+//! the nodes. It runs in the network of the cluster's clients.
 //!
-//! kube-proxy itself answers for the address of a Service's status, on every node.
+//! On every node, kube-proxy answers for the address in a Service's status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -25,10 +25,10 @@ use tokio::sync::Notify;
 use crate::cluster::address::{LOAD_BALANCER_PREFIX, LOAD_BALANCERS};
 use crate::process;
 
-/// The first address that Services get; those below are for Services that ask for one.
+/// First assigned address; lower ones are for Services that request one.
 const FIRST: u8 = 10;
 
-/// After a write that the API server refused.
+/// Delay after the API server has rejected a write.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until it is killed.
@@ -76,8 +76,7 @@ async fn balance(client: Client) -> Result<()> {
     }
 }
 
-/// A store of all objects of a kind, which follows every change of them. Watches that end are begun
-/// again.
+/// A store of all objects of a kind, kept up to date by a watch that is restarted when it ends.
 fn watch<K>(api: Api<K>, changed: &Arc<Notify>) -> Store<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
@@ -101,7 +100,7 @@ async fn follow<K: std::fmt::Debug>(
     while let Some(event) = events.next().await {
         match event {
             Ok(_) => changed.notify_one(),
-            Err(error) => eprintln!("a watch ended, and is begun again: {error}"),
+            Err(error) => eprintln!("a watch ended and is restarted: {error}"),
         }
     }
 }
@@ -135,7 +134,7 @@ fn is_balanced(service: &Service) -> bool {
         && service.meta().deletion_timestamp.is_none()
 }
 
-/// The addresses of the pool that a Service's status has.
+/// The addresses of the pool in a Service's status.
 fn addresses_of(service: &Service) -> Vec<Ipv4Addr> {
     let status = service
         .status
@@ -155,8 +154,8 @@ fn is_in_pool(address: Ipv4Addr) -> bool {
     [a, b, c] == LOAD_BALANCER_PREFIX && !matches!(last, 0 | 255)
 }
 
-/// Who gets which address now: the one asked for, or else the lowest free one. A Service that asks for
-/// one outside of the pool, or for another's, stays without.
+/// Assigns an address to each Service: the requested one, or else the lowest free one. A Service
+/// that requests one outside of the pool, or one that is taken, gets none.
 fn assignments(services: &[Arc<Service>]) -> Vec<(Arc<Service>, Ipv4Addr)> {
     let balanced = || services.iter().filter(|service| is_balanced(service));
     let mut used: BTreeSet<Ipv4Addr> = balanced().flat_map(|s| addresses_of(s)).collect();
@@ -184,7 +183,7 @@ fn pool_address(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(a, b, c, last)
 }
 
-/// Each address in use, and the nodes that packets for it go to; with none, it is unreachable.
+/// Each assigned address, and the nodes that packets for it go to; without nodes it is unreachable.
 type Wanted = BTreeMap<Ipv4Addr, BTreeSet<Ipv4Addr>>;
 
 fn wanted_routes(
@@ -254,7 +253,7 @@ struct Routes {
 }
 
 impl Routes {
-    /// Those that an earlier run of this component left.
+    /// The routes that an earlier run of this component left.
     fn in_force() -> Result<Self> {
         let mut command = ip(&["-j", "route", "show", "root", LOAD_BALANCERS]);
         let listed: Vec<serde_json::Value> =

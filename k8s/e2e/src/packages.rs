@@ -1,4 +1,4 @@
-//! The Debian packages that a cluster needs, and the preconditions that no package brings.
+//! The Debian packages that a cluster needs, and its other preconditions.
 
 use std::env;
 use std::fs;
@@ -22,7 +22,7 @@ const NEEDED: [(&str, &str); 9] = [
     ("/etc/ssl/certs/ca-certificates.crt", "ca-certificates"),
 ];
 
-/// Installs the packages that are missing; where that is impossible, the error names them.
+/// Installs missing packages; if that is impossible, the error names them.
 pub(crate) fn install() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
@@ -54,7 +54,7 @@ pub(crate) fn missing() -> Vec<&'static str> {
         .collect()
 }
 
-/// Where a program is, also in the folders of the system's own programs.
+/// The path of a program, which may be in the system's own folders.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     if program.starts_with('/') {
         return Some(PathBuf::from(program)).filter(|path| path.exists());
@@ -64,7 +64,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// PATH, and what a user's PATH may lack of the system's programs and Go.
+/// PATH with the folders of the system's programs and of Go added, which a user's PATH may lack.
 pub(crate) fn search_path() -> String {
     let path = env::var("PATH").unwrap_or_default();
     format!("{path}:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/go/bin")
@@ -77,10 +77,10 @@ pub(crate) fn check_root() -> Result<()> {
     Ok(())
 }
 
-/// What a cluster's disk has to have free: below half of it, kubelet runs no pods.
+/// Free disk space that a cluster requires: below half of it, kubelet runs no pods.
 const FREE_BYTES: u64 = 2 << 30;
 
-/// Whether a cluster can run here, as far as that shows before one is started.
+/// Checks whether a cluster can run on this machine, as far as that is known before one is started.
 pub(crate) fn check_machine(home: &Path) -> Result<()> {
     check_disk(home)?;
     let missing = missing();
@@ -96,14 +96,18 @@ pub(crate) fn check_machine(home: &Path) -> Result<()> {
     let mut namespaces = Command::new("unshare");
     namespaces.args(["-m", "-p", "-f", "--mount-proc", "-n", "-u", "-i", "true"]);
     process::run(&mut namespaces).context(
-        "namespaces are refused here: in a container, give it --privileged; under a hardened kernel, allow CLONE_NEWNS and CLONE_NEWNET",
+        "namespaces cannot be created: run a container with --privileged; under a hardened kernel, allow CLONE_NEWNS and CLONE_NEWNET",
     )?;
     Ok(())
 }
 
 fn check_disk(home: &Path) -> Result<()> {
-    let disk = rustix::fs::statvfs(home)
-        .with_context(|| format!("cannot tell how full the disk of {} is", home.display()))?;
+    let disk = rustix::fs::statvfs(home).with_context(|| {
+        format!(
+            "cannot determine the free space on the disk of {}",
+            home.display()
+        )
+    })?;
     let free = disk.f_bavail * disk.f_frsize;
     if free < FREE_BYTES {
         bail!(
@@ -117,7 +121,7 @@ fn check_disk(home: &Path) -> Result<()> {
 }
 
 fn filesystems() -> Result<Vec<String>> {
-    // A module that is not loaded yet is not listed; loading it is harmless.
+    // An unloaded module is not listed; loading it is harmless.
     let _ = Command::new("modprobe").args(["-q", "overlay"]).status();
     let text = fs::read_to_string(Path::new("/proc/filesystems"))
         .context("cannot read /proc/filesystems")?;

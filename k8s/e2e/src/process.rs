@@ -1,4 +1,4 @@
-//! Running other programs, with errors that say what failed and why.
+//! Runs other programs; errors say what failed and why.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
@@ -15,12 +15,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// Lines of a failed program's stderr that its error quotes.
 const QUOTED_LINES: usize = 15;
 
-/// How often something that is waited for is looked at.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(50);
 
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Prints a line to stdout. Nobody has to read it to its end.
+/// Prints a line to stdout. A closed stdout is no error.
 pub(crate) fn say(line: &str) -> Result<()> {
     match writeln!(io::stdout().lock(), "{line}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -39,12 +39,12 @@ pub(crate) fn command<S: AsRef<OsStr>>(words: &[S]) -> Command {
     command
 }
 
-/// Runs a command to its end and returns its stdout. What it says on stderr becomes the error.
+/// Runs a command and returns its stdout. On failure, the error quotes its stderr.
 pub(crate) fn run(command: &mut Command) -> Result<String> {
     run_with_input(command, "")
 }
 
-/// The same, with this on its stdin.
+/// Like [`run`], with this on its stdin.
 pub(crate) fn run_with_input(command: &mut Command, input: &str) -> Result<String> {
     let mut child = command
         .stdin(Stdio::piped())
@@ -53,7 +53,7 @@ pub(crate) fn run_with_input(command: &mut Command, input: &str) -> Result<Strin
         .spawn()
         .with_context(|| cannot_run(command))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that ends without reading says why on stderr.
+        // A command that exits without reading says why on stderr.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child
@@ -78,7 +78,7 @@ fn cannot_run(command: &Command) -> String {
     )
 }
 
-/// A command as a person would type it.
+/// A command as one would type it.
 pub(crate) fn described(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for word in command.get_args() {
@@ -94,7 +94,8 @@ pub(crate) fn last_lines(text: &str, most: usize) -> String {
     lines[lines.len().saturating_sub(most)..].join("\n")
 }
 
-/// From here on, Ctrl-C and SIGTERM end waiting with an error, so that what was begun is undone.
+/// From here on, Ctrl-C and SIGTERM end waiting with an error, so that everything begun is cleaned
+/// up.
 pub(crate) fn catch_interrupts() -> Result<()> {
     let flag = INTERRUPTED.get_or_init(Arc::default);
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -114,7 +115,7 @@ pub(crate) fn check_interrupt() -> Result<()> {
     Ok(())
 }
 
-/// Waits until `look` finds something. Its errors end the wait; `Ok(None)` means not yet.
+/// Waits until `look` returns `Some`. Its errors end the wait.
 pub(crate) fn wait_for<T>(
     what: &str,
     patience: Duration,

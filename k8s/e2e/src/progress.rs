@@ -1,5 +1,5 @@
-//! How far a long build is, on stderr: a line that is written over on a terminal, and one each minute in
-//! a log.
+//! Progress of a long build on stderr: on a terminal a line that is overwritten, in a log a line
+//! each minute.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ impl Progress {
     }
 }
 
-/// Reckoned from the packages so far. Linking comes after the last one.
+/// Estimated from the packages so far. Linking comes after the last one.
 fn time_to_go(done: usize, all: usize, elapsed: Duration) -> String {
     let left = all.saturating_sub(done);
     if left == 0 {

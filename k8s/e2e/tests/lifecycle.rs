@@ -217,7 +217,7 @@ fn without_root_or_namespaces_it_says_so() {
         .args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"])
         .arg(binary);
     let said = failure(command.args(["--name", "refused", "up"]).output());
-    assert!(said.contains("namespaces are refused here"), "{said}");
+    assert!(said.contains("namespaces cannot be created"), "{said}");
     Cluster::named("refused").is_gone();
     let _ = fs::remove_dir_all("/tmp/e2e-of-nobody");
 }

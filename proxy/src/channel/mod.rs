@@ -1,8 +1,8 @@
-//! One side of an exchange: a socket of its own, or a stream of an HTTP/2 connection.
+//! One side of an exchange: a TCP connection, or a stream of an HTTP/2 connection.
 //!
-//! It is what the forwarding code sees of either. Heads go over a stream as heads, and over a socket
-//! as bytes, so whoever writes one asks which it is; bodies do not tell. A `relay` moves one body from
-//! one channel to another, a `tunnel` whatever comes, both ways.
+//! Hides the difference from the forwarding code. Heads are messages on a stream and bytes on a
+//! socket, so code that writes heads distinguishes the two; bodies are the same on both. A `relay`
+//! moves one body from one channel to another, a `tunnel` moves bytes in both directions.
 
 pub(crate) mod relay;
 pub(crate) mod tunnel;
@@ -18,11 +18,11 @@ use crate::memory::Buffer;
 use crate::net::{CancelHandle, Liveness, Stream};
 use crate::shard::cutoff::Cutoff;
 
-/// One side of an exchange.
+/// A socket or an HTTP/2 stream.
 pub(crate) enum Channel {
-    /// A socket that carries one message at a time.
+    /// A connection that carries one message at a time.
     Socket(Stream),
-    /// A stream among others.
+    /// One stream of a multiplexed connection.
     H2(Box<h2::Stream>),
 }
 
@@ -33,7 +33,7 @@ impl From<Stream> for Channel {
 }
 
 impl Channel {
-    /// What ends it from outside of its task.
+    /// Cancels its pending operations from another task.
     pub(crate) fn cutoff(&self) -> Cutoff {
         match self {
             Self::Socket(stream) => Cutoff::Socket(stream.fd()),
@@ -41,7 +41,7 @@ impl Channel {
         }
     }
 
-    /// The socket, where it is one, to put TLS over it.
+    /// The socket, if it is one, for a TLS handshake.
     pub(crate) fn as_socket_mut(&mut self) -> Option<&mut Stream> {
         match self {
             Self::Socket(stream) => Some(stream),
@@ -49,7 +49,7 @@ impl Channel {
         }
     }
 
-    /// The socket, where it is one.
+    /// The socket, if it is one.
     pub(crate) fn as_socket(&self) -> Option<&Stream> {
         match self {
             Self::Socket(stream) => Some(stream),
@@ -57,7 +57,7 @@ impl Channel {
         }
     }
 
-    /// The stream, where it is one.
+    /// The stream, if it is one.
     pub(crate) fn as_h2(&self) -> Option<&h2::Stream> {
         match self {
             Self::Socket(_) => None,
@@ -65,10 +65,11 @@ impl Channel {
         }
     }
 
-    /// Reads body bytes into the room behind the buffer's; 0 at the end.
+    /// Reads body bytes behind those in the buffer; 0 at the end.
     ///
     /// # Errors
-    /// The peer broke off.
+    ///
+    /// The connection or stream failed.
     pub(crate) async fn read(&self, buffer: &mut Buffer) -> io::Result<usize> {
         match self {
             Self::Socket(stream) => stream.read(buffer).await,
@@ -76,10 +77,11 @@ impl Channel {
         }
     }
 
-    /// As [`Channel::read`], but of a socket no more than [`Stream::read_some`] does.
+    /// As [`Channel::read`], but from a socket at most what [`Stream::read_some`] reads.
     ///
     /// # Errors
-    /// The peer broke off.
+    ///
+    /// The connection or stream failed.
     pub(crate) async fn read_some(&self, buffer: &mut Buffer) -> io::Result<usize> {
         match self {
             Self::Socket(stream) => stream.read_some(buffer).await,
@@ -87,7 +89,7 @@ impl Channel {
         }
     }
 
-    /// Takes what has come behind a read that has filled the buffer.
+    /// Takes bytes that are already available after a read that has filled the buffer.
     pub(crate) fn read_on(&self, buffer: &mut Buffer) -> usize {
         match self {
             Self::Socket(stream) => stream.read_on(buffer),
@@ -95,10 +97,11 @@ impl Channel {
         }
     }
 
-    /// As [`Channel::read`], ended by a cancellation with `ECANCELED`.
+    /// As [`Channel::read`], but ends with `ECANCELED` on cancellation.
     ///
     /// # Errors
-    /// The peer broke off, or `ECANCELED`.
+    ///
+    /// The connection or stream failed, or `ECANCELED`.
     pub(crate) async fn read_until_canceled(
         &self,
         buffer: &mut Buffer,
@@ -110,10 +113,11 @@ impl Channel {
         }
     }
 
-    /// Reads bytes that nobody wants; 0 at the end.
+    /// Reads and drops bytes; 0 at the end.
     ///
     /// # Errors
-    /// The peer broke off.
+    ///
+    /// The connection or stream failed.
     pub(crate) async fn discard(&self, buffer: &mut Buffer) -> io::Result<usize> {
         match self {
             Self::Socket(stream) => stream.discard(buffer).await,
@@ -121,8 +125,8 @@ impl Channel {
         }
     }
 
-    /// How the bytes that [`Channel::read`] gives are delimited, of a body that its head says is
-    /// `framing`: a stream's are bare, and its end is the body's.
+    /// The framing of the bytes that [`Channel::read`] returns, for a body whose head says
+    /// `framing`: those of a stream are unframed and end with the stream.
     pub(crate) fn body_framing(&self, framing: Framing) -> Framing {
         match self {
             Self::Socket(_) => framing,
@@ -132,17 +136,18 @@ impl Channel {
         }
     }
 
-    /// Takes over the trailers of a body that came to its end without framing.
+    /// Passes the trailers of a stream's body to the decoder.
     pub(crate) fn hand_over_trailers(&self, decoder: &mut BodyDecoder) {
         if let Self::H2(stream) = self {
             stream.with_trailers(|lines| decoder.take_trailers(lines));
         }
     }
 
-    /// Sends a range of the buffer's bytes, of a body without framing.
+    /// Sends a range of the buffer, of a body without framing.
     ///
     /// # Errors
-    /// The peer broke off.
+    ///
+    /// The connection or stream failed.
     pub(crate) async fn write(&self, buffer: &mut Buffer, range: Range<usize>) -> io::Result<()> {
         match self {
             Self::Socket(stream) => stream.write(buffer, range).await,
@@ -156,7 +161,8 @@ impl Channel {
     /// Sends all of `bytes`, of a body without framing.
     ///
     /// # Errors
-    /// The peer broke off.
+    ///
+    /// The connection or stream failed.
     pub(crate) async fn write_vec(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Self::Socket(stream) => stream.write_vec(bytes).await,
@@ -167,7 +173,8 @@ impl Channel {
     /// Ends a body without framing.
     ///
     /// # Errors
-    /// The peer broke off.
+    ///
+    /// The connection or stream failed.
     pub(crate) async fn finish(&self) -> io::Result<()> {
         match self {
             Self::Socket(stream) => {
@@ -178,16 +185,16 @@ impl Channel {
         }
     }
 
-    /// Tells the peer that no more bytes will come.
+    /// Closes the sending direction.
     pub(crate) async fn shutdown_write(&self) {
         match self {
             Self::Socket(stream) => stream.shutdown_write().await,
-            // Its last bytes said so already.
+            // END_STREAM has been sent already.
             Self::H2(_) => {}
         }
     }
 
-    /// Resets this stream, if it comes to that, for the reason for which the other was reset.
+    /// If this stream is reset later, uses the other stream's reset code.
     pub(crate) fn hand_on_reset(&self, other: &Self) {
         if let (Self::H2(stream), Self::H2(other)) = (self, other)
             && let Some(reason) = other.reset_by_peer()
@@ -196,10 +203,11 @@ impl Channel {
         }
     }
 
-    /// Waits until there is something to read, holding no buffer.
+    /// Waits until bytes are available, without holding a buffer.
     ///
     /// # Errors
-    /// The peer broke off.
+    ///
+    /// The connection or stream failed.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Socket(stream) => stream.readable().await,
@@ -207,7 +215,8 @@ impl Channel {
         }
     }
 
-    /// Makes a close break it off, so that the peer cannot take a torn message for whole.
+    /// Makes a close reset it, so that the peer does not take a truncated message for a complete
+    /// one.
     pub(crate) fn reset_on_close(&self) {
         match self {
             Self::Socket(stream) => stream.reset_on_close(),
@@ -215,7 +224,7 @@ impl Channel {
         }
     }
 
-    /// Breaks it off at once.
+    /// Resets it immediately.
     pub(crate) fn reset(&self) {
         match self {
             Self::Socket(stream) => stream.reset(),
@@ -226,7 +235,7 @@ impl Channel {
         }
     }
 
-    /// Whether it still lives, without taking bytes.
+    /// Whether the peer is still connected, without reading.
     pub(crate) fn liveness(&self) -> Liveness {
         if let Self::Socket(stream) = self {
             return stream.liveness();
@@ -234,7 +243,7 @@ impl Channel {
         self.cutoff().liveness()
     }
 
-    /// Ends it both ways: whatever waits for it returns.
+    /// Shuts down both directions: pending operations return.
     pub(crate) fn disconnect(&self) {
         self.cutoff().disconnect();
     }

@@ -1,8 +1,8 @@
-//! Moves one message body from one channel to another, in whichever framing the other side needs.
+//! Moves one message body from one channel to another, in the framing of the receiving side.
 //!
-//! One buffer, one read or one send under way: a receiver that takes nothing stops the sender. The
-//! payload stays where it was read; framing is written around it. The rest of a long body goes from
-//! socket to socket, where nobody has to see it.
+//! One buffer, and one read or send in progress: a blocked receiver stops the sender
+//! (backpressure). The payload stays where it was read, with framing written around it. The rest of
+//! a long body is spliced from socket to socket.
 
 use std::time::{Duration, Instant};
 
@@ -18,17 +18,16 @@ use crate::shard::deadline::{Deadline, Expiry};
 
 mod splice;
 
-/// How a body is delimited on its way out.
+/// The framing of a body when it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outward {
-    /// As it is: by its length, or by the end of the connection.
+    /// None: delimited by its length or the end of the connection.
     Plain,
-    /// In chunks.
     Chunked,
 }
 
 impl Outward {
-    /// How a body goes out over a socket whose head says that it is `framing`.
+    /// The framing on a socket whose head says `framing`.
     pub(crate) fn of(framing: Framing) -> Self {
         match framing {
             Framing::Chunked => Self::Chunked,
@@ -37,14 +36,14 @@ impl Outward {
     }
 }
 
-/// Whether a read can be ended from our side, other than by ending the connection.
+/// Whether a read can be cancelled without closing the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// It ends with bytes, or with the connection.
+    /// It ends only with bytes or with the connection.
     ToTheEnd,
-    /// `Deadline::cancel_read` ends it too; that costs some bookkeeping per read.
+    /// `Deadline::cancel_read` cancels it; costs some bookkeeping per read.
     Cancelable,
-    /// It ends also where the receiver is found to have left.
+    /// It is also cancelled when the receiver turns out to be gone.
     WhileWanted,
 }
 
@@ -53,14 +52,14 @@ pub(crate) enum Reads {
 pub(crate) struct Side<'a> {
     pub(crate) stream: &'a Channel,
     pub(crate) deadline: &'a Deadline,
-    /// For how long it may give nothing, or take too little.
+    /// Idle timeout for its reads and writes.
     pub(crate) idle: Option<Duration>,
-    /// When everything has to be over, whatever still moves.
+    /// Deadline of the whole transfer.
     pub(crate) until: Option<Instant>,
 }
 
 impl<'a> Side<'a> {
-    /// A side that may take all the time it wants.
+    /// A side without timeouts.
     pub(crate) fn of(stream: &'a Channel, deadline: &'a Deadline) -> Self {
         Self {
             stream,
@@ -70,7 +69,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Sets the deadline of the next write: its receiver may take its time, as long as it takes enough.
+    /// Starts the timeout of the next write, with a minimum rate for the receiver.
     pub(crate) fn arm_write(&self) {
         self.deadline.arm_write(self.idle, self.left());
     }
@@ -80,7 +79,7 @@ impl<'a> Side<'a> {
         Some(until.saturating_duration_since(Instant::now()))
     }
 
-    /// Sets the deadline of the next operation.
+    /// Starts the timeout of the next operation.
     pub(crate) fn arm(&self, expiry: Expiry) {
         let left = self.left();
         let after = match (self.idle, left) {
@@ -91,89 +90,87 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Why a body did not arrive.
+/// Why a body was not transferred.
 #[derive(Debug)]
 pub(crate) enum RelayError {
-    /// The sender broke off, or ended too early.
+    /// The sender's connection failed, or ended within the body.
     SenderGone,
-    /// The sender gave nothing for too long.
+    /// The sender's idle timeout.
     SenderStalled,
-    /// The sender's framing is wrong.
+    /// The sender's framing is malformed.
     Malformed(BodyError),
-    /// More bytes than the limit.
+    /// The body exceeds the limit.
     TooLarge,
-    /// The sender is slower than the least rate.
+    /// The sender is below the minimum rate.
     TooSlow,
-    /// The receiver broke off.
+    /// The receiver's connection failed.
     ReceiverGone,
-    /// The receiver took too little for too long.
+    /// The receiver's idle timeout or minimum rate.
     ReceiverStalled,
-    /// Ended from our side, by the reader's canceller.
+    /// Cancelled by the reader's canceller.
     Canceled,
 }
 
-/// A body on its way.
+/// The transfer of one body.
 pub(crate) struct Relay<'a> {
     pub(crate) from: Side<'a>,
     pub(crate) to: Side<'a>,
     pub(crate) outward: Outward,
-    /// Bytes that the body may have.
+    /// Most payload bytes.
     pub(crate) limit: Option<u64>,
-    /// Least bytes a second, judged after the first idle time; 0 asks for nothing.
+    /// Minimum rate in bytes per second, checked after the first idle timeout; 0 disables it.
     pub(crate) min_rate: u32,
-    /// Whether a read can be ended from our side.
+    /// Whether reads can be cancelled.
     pub(crate) reads: Reads,
-    /// What a long body may pass through that nobody taps, if both its sockets are used for nothing
-    /// else meanwhile.
+    /// Pipes for splicing a long body without tap, if its sockets are not used otherwise meanwhile.
     pub(crate) pipes: Option<&'a Pipes>,
 }
 
-/// What of a body comes behind a piece of it.
+/// What follows a sent piece of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// Nothing: it is done.
+    /// Nothing: the body is complete.
     Nothing,
-    /// More, some time.
     Later,
-    /// More, which is sent at once by another way.
+    /// More, which is spliced right away.
     AtOnce,
 }
 
-/// What a relay has moved so far.
+/// Amounts transferred so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Moved {
     /// Payload bytes.
     pub(crate) payload: u64,
 }
 
-/// The front of a buffer as it was sent: our framing, payload, our framing.
+/// The front of a buffer as sent: framing, payload, framing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Segment {
-    /// Bytes that we wrote in front of the payload.
+    /// Framing bytes in front of the payload.
     pub(crate) front: usize,
     /// Bytes of payload.
     pub(crate) payload: usize,
-    /// Bytes that are done with, `front` included.
+    /// Bytes that can be dropped, `front` included.
     pub(crate) consumed: usize,
 }
 
-/// Sees every payload byte of a body as it passes.
+/// Sees every payload byte of a body in passing.
 pub(crate) trait Tap {
     /// The next payload bytes.
     fn payload(&mut self, bytes: &[u8]);
 }
 
-/// Nobody looks.
 impl Tap for () {
     fn payload(&mut self, _bytes: &[u8]) {}
 }
 
 impl Relay<'_> {
-    /// Decodes what came of a body with its head, and what has come behind that in the meantime unless
-    /// it is to go another way.
+    /// Decodes the part of a body that arrived with its head, and whatever has arrived since unless
+    /// the rest is spliced.
     ///
     /// # Errors
-    /// The body's framing is broken.
+    ///
+    /// The body's framing is malformed.
     pub(crate) fn first(
         &self,
         buffer: &mut Buffer,
@@ -185,9 +182,8 @@ impl Relay<'_> {
         decoder.decode(buffer.filled_mut())
     }
 
-    /// Sends the rest of a body as it comes; `first` is what was decoded at the front of `buffer`.
-    /// What `out` holds goes first, and `out` ends empty. Bytes behind the body's end stay in
-    /// `buffer`.
+    /// Transfers the rest of a body; `first` is what was decoded at the front of `buffer`. Sends
+    /// the content of `out` first, and empties it. Bytes after the body stay in `buffer`.
     pub(crate) async fn run(
         &self,
         out: &mut Vec<u8>,
@@ -198,7 +194,7 @@ impl Relay<'_> {
         tap: &mut dyn Tap,
     ) -> Result<(), RelayError> {
         let started = (self.min_rate > 0).then(Instant::now);
-        // One for all reads: a cancellation between two of them ends the next one.
+        // One handle for all reads: a cancellation between two reads cancels the next one.
         let handle = (self.reads == Reads::Cancelable).then(|| self.from.deadline.cancel_handle());
         let mut piece = first;
         let mut since_turn = 0;
@@ -219,7 +215,7 @@ impl Relay<'_> {
                 }
             } else {
                 let (segment, sent) = self.send(out, buffer, decoder, piece, moved).await;
-                // Whoever looked has it: it is not sent from here again.
+                // The tap has seen it.
                 buffer.consume(segment.consumed);
                 sent?;
                 if done {
@@ -239,11 +235,12 @@ impl Relay<'_> {
         }
     }
 
-    /// Waits for the next piece of a body, and decodes it at the front of `buffer`. `handle` is for a
-    /// read that can be ended, `pace` when the body began and how much of it has come.
+    /// Waits for the next piece of a body and decodes it at the front of `buffer`. `handle` makes
+    /// the read cancellable; `pace` is the body's start time and size so far.
     ///
     /// # Errors
-    /// The sender broke off, is too slow, or its framing is wrong.
+    ///
+    /// The sender failed or is too slow, or its framing is malformed.
     pub(crate) async fn next_piece(
         &self,
         buffer: &mut Buffer,
@@ -267,9 +264,8 @@ impl Relay<'_> {
             .map_err(RelayError::Malformed)
     }
 
-    /// Sends what `out` holds and the payload at the front of `buffer`, in one piece where our
-    /// framing fits into the room around it. Consumes nothing that was not framing, so that the
-    /// payload can be sent again.
+    /// Sends `out` and the payload at the front of `buffer`, in one piece if the framing fits
+    /// around it. Consumes only framing, so that the payload can be sent again.
     pub(crate) fn send(
         &self,
         out: &mut Vec<u8>,
@@ -334,7 +330,7 @@ impl Relay<'_> {
         };
         let ends_in_chunk = self.outward == Outward::Chunked && behind == Behind::Nothing;
         if segment.payload == 0 && behind != Behind::AtOnce {
-            // What is all ours goes from where it was written: the buffer may be cold.
+            // Framing alone is sent from where it was written: the buffer may be cold.
             if ends_in_chunk {
                 encode::last_chunk(out, decoder.trailers());
             }
@@ -392,7 +388,7 @@ impl Relay<'_> {
         handle: Option<CancelHandle>,
         decoder: &BodyDecoder,
     ) -> Result<usize, RelayError> {
-        // An answer can still go to a sender that gave nothing for too long.
+        // A sender that timed out can still receive a response.
         self.from.arm(Expiry::StopReading);
         let stream = self.from.stream;
         let watched = self.reads == Reads::WhileWanted;
@@ -424,7 +420,8 @@ impl Relay<'_> {
         })
     }
 
-    /// A body that announces more than the limit is not read up to it.
+    /// Adds to the payload count. A body that announces more than the limit fails before it is
+    /// read.
     fn count(
         &self,
         payload: usize,
@@ -439,7 +436,7 @@ impl Relay<'_> {
         }
     }
 
-    /// No deadline of an operation ends what never has to wait.
+    /// Checks the deadline where operations complete without waiting, so that no timer fires.
     fn check_time(&self) -> Result<(), RelayError> {
         match self.from.until {
             Some(until) if Instant::now() >= until => Err(RelayError::SenderStalled),

@@ -1,4 +1,4 @@
-//! `gateway check`: what this machine's proxy would make of files, without doing it.
+//! `gateway check`: checks files as this machine's proxy would load them, without applying them.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -12,10 +12,9 @@ use translate::{Options, Place, Store};
 use super::files::Files;
 use super::origin;
 
-/// Reads files and folders, and writes what there is to say of them.
+/// Reads files and folders, and writes the findings.
 ///
-/// # Errors
-/// `out` takes no more.
+/// # Errors Writing to `out` fails.
 pub fn check(
     paths: Vec<PathBuf>,
     unknown_fields: UnknownFields,
@@ -33,7 +32,7 @@ pub fn check(
     let listed = Files::new(paths).look(&BTreeSet::new()).into_iter();
     let sources = listed.filter_map(|listed| match listed {
         Listed::Read(source) => Some(source),
-        // A first look reads everything.
+        // The first look reads everything.
         Listed::Unchanged(_) => None,
     });
     let sources: Vec<Source> = sources.collect();

@@ -1,4 +1,4 @@
-//! The endpoints of a service, compiled for selection: by weight, in constant time, and by the
+//! The endpoints of a service, compiled for selection: by weight in constant time, and by the
 //! identity in a session token.
 
 use std::num::NonZeroU32;
@@ -18,7 +18,7 @@ pub struct EndpointRef {
     pub weight: NonZeroU32,
 }
 
-/// The endpoints of a service that can take requests, compiled with their snapshot.
+/// The endpoints of a service that can serve requests, compiled with their snapshot.
 #[derive(Debug)]
 pub struct EndpointSet {
     service: Interned,
@@ -27,13 +27,13 @@ pub struct EndpointSet {
     draw: Draw,
     /// Average weight, to compare loads by.
     mean_weight: f64,
-    /// All endpoints that a session may name, by identity; those that drain keep their sessions.
+    /// All endpoints that a session may name, by identity; draining ones keep their sessions.
     identities: Box<[(Identity, Interned)]>,
 }
 
 impl EndpointSet {
-    /// Compiles a service's endpoints. Draining ones are used where none is ready (KEP-1669); those
-    /// that are not ready never.
+    /// Compiles a service's endpoints. Draining ones are used if none is ready (KEP-1669); unready
+    /// ones never.
     #[must_use]
     pub fn new(
         service: Interned,
@@ -75,29 +75,28 @@ impl EndpointSet {
         self.service
     }
 
-    /// When its endpoints are put aside.
+    /// Outlier detection.
     #[must_use]
     pub fn ejection(&self) -> &Ejection {
         &self.ejection
     }
 
-    /// The endpoints that requests are spread over.
+    /// The endpoints that requests are balanced over.
     #[must_use]
     pub fn serving(&self) -> &[EndpointRef] {
         &self.serving
     }
 
-    /// Draws positions of those by weight.
+    /// Draws positions of serving endpoints by weight.
     pub(crate) fn draw(&self) -> &Draw {
         &self.draw
     }
 
-    /// Their average weight.
     pub(crate) fn mean_weight(&self) -> f64 {
         self.mean_weight
     }
 
-    /// The endpoint that a session names, unless it is gone.
+    /// The endpoint that a session names, if it still exists.
     #[must_use]
     pub fn find(&self, identity: Identity) -> Option<Interned> {
         let found = self.identities.binary_search_by_key(&identity, |e| e.0);
@@ -108,19 +107,19 @@ impl EndpointSet {
     }
 }
 
-/// A name for an endpoint that holds on every replica and across restarts.
+/// Names an endpoint; the same on every replica and across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(pub(crate) [u8; Self::BYTES]);
 
 impl Identity {
     pub(crate) const BYTES: usize = 16;
 
-    /// The identity of an address (`10.0.0.1:8080`) that serves a backend (its key).
+    /// The identity of an address (`10.0.0.1:8080`) of a backend (its key).
     #[must_use]
     pub fn new(backend: &str, address: &str) -> Self {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(backend.as_bytes());
-        // Neither keys nor addresses contain it, so no two pairs read the same.
+        // A separator that neither part contains, so that no two pairs collide.
         context.update(b"\0");
         context.update(address.as_bytes());
         let mut identity = [0; Self::BYTES];
@@ -134,7 +133,7 @@ impl Identity {
 /// Draws positions by weight, exactly and independently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draw {
-    /// Sums of the weights up to each position; none where all weights are equal.
+    /// Cumulative weights; empty if all weights are equal.
     sums: Box<[u64]>,
     len: u32,
     total: u64,
@@ -161,7 +160,7 @@ impl Draw {
         }
     }
 
-    /// Draws a position; `None` where every weight is 0 or there is none.
+    /// Draws a position; `None` if there is none or every weight is 0.
     pub fn draw(&self, rng: &mut impl Rng) -> Option<usize> {
         match (self.total, self.len) {
             (0, _) => None,

@@ -1,12 +1,12 @@
 //! Reads the files and folders of a configuration.
 //!
-//! A folder means the `.yaml`, `.yml` and `.json` files directly in it, by name, as `kubectl apply
-//! -f` has it: not those in folders below. A file or folder that was named and is not there counts
-//! as unreadable, so that what it held stays in force; a file that goes from a folder takes its
-//! objects with it. A file is read only where its metadata may have changed, and its text is not kept.
+//! As with `kubectl apply -f`, a folder stands for its `.yaml`, `.yml` and `.json` files, by name,
+//! without subfolders. A named file or folder that is missing counts as unreadable, so that its
+//! objects stay in effect; a file that is removed from a folder takes its objects with it. A file
+//! is read only if its metadata may have changed, and its text is not kept.
 //!
-//! A file that somebody is still writing, or has emptied a moment ago, says what it said before: the
-//! half of a file can be good YAML, and would take the other half's objects away.
+//! A file that is being written, or was emptied a moment ago, keeps its previous objects: half of a
+//! file can be valid YAML, and would remove the objects of the other half.
 
 #![expect(
     clippy::disallowed_methods,
@@ -30,8 +30,8 @@ pub struct Files {
     paths: Vec<PathBuf>,
     /// The files of the last look.
     seen: BTreeSet<PathBuf>,
-    /// Those that were whole when they were read last, and whether they can have changed since;
-    /// nothing of those that were empty.
+    /// Files that were complete when last read, with a stamp unless they may have changed since;
+    /// without those that were empty.
     whole: BTreeMap<PathBuf, Option<Stamp>>,
     look_again: Option<Instant>,
 }
@@ -52,14 +52,14 @@ impl Files {
         &self.paths
     }
 
-    /// When to read again although nobody touches a file: one that is empty now may stay so.
+    /// When to read again without an event: a file that is empty now may stay empty.
     #[must_use]
     pub fn look_again(&self) -> Option<Instant> {
         self.look_again
     }
 
-    /// Lists all of them, and reads those that may have changed, but for those that are being
-    /// `written`. A file that is named twice is read once.
+    /// Lists all files, and reads those that may have changed, except those in `written`. A file
+    /// that is named twice is read once.
     pub fn look(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Listed> {
         let mut found = Found {
             listed: Vec::new(),
@@ -100,7 +100,7 @@ impl Found<'_> {
             return;
         }
         let listed = if self.is_written(&file) {
-            // One that was never whole has said nothing yet.
+            // A file that was never complete has no objects yet.
             let whole = self.whole.contains_key(&file);
             whole.then(|| Listed::Unchanged(name(&file)))
         } else if self.is_unchanged(&file) {
@@ -148,7 +148,7 @@ impl Found<'_> {
         Listed::Read(Source::new(name, ""))
     }
 
-    /// What could not be looked at, and every file that was in it before.
+    /// An unreadable path, with every file that was in it before.
     fn unreadable(&mut self, path: &Path, error: &io::Error, before: &BTreeSet<PathBuf>) {
         let why = why(error);
         let unreadable = |file: &Path| Listed::Read(Source::unreadable(name(file), why.as_str()));
@@ -162,7 +162,7 @@ impl Found<'_> {
         }
     }
 
-    /// Has a file read when it can be read again, unchanged or not.
+    /// Forces a file to be read again once it can be.
     fn doubt(&mut self, file: &Path) {
         if let Some(stamp) = self.whole.get_mut(file) {
             *stamp = None;
@@ -170,7 +170,7 @@ impl Found<'_> {
     }
 }
 
-/// Tells without reading a file that it is the same one, with the same content.
+/// Identifies the content of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -178,7 +178,7 @@ struct Stamp {
     size: u64,
     /// Seconds and nanoseconds of the last write.
     modified: (i64, i64),
-    /// Of the last change of content or attributes, which nobody can set back.
+    /// Time of the last change of content or attributes, which cannot be set by programs.
     changed: (i64, i64),
 }
 
@@ -193,8 +193,8 @@ impl Stamp {
         }
     }
 
-    /// The stamp of a file that was opened just now. `None` where it is so young that another write
-    /// may leave the same stamp.
+    /// The stamp of a file that was just opened. `None` if it is so young that another write may
+    /// leave the same stamp.
     fn of_opened(metadata: &Metadata) -> Option<Self> {
         let stamp = Self::of(metadata);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
@@ -205,12 +205,13 @@ impl Stamp {
     }
 }
 
-/// How findings name a file.
+/// The file name in findings.
 fn name(file: &Path) -> String {
     file.display().to_string()
 }
 
-/// Opening a pipe would wait for its writer, and a device may have no end, so neither is read.
+/// The content of a regular file. Opening a pipe would wait for its writer, and a device may be
+/// endless, so neither is read.
 fn contents(file: &Path) -> io::Result<(Vec<u8>, Option<Stamp>)> {
     let mut options = std::fs::OpenOptions::new();
     let file = options
@@ -221,7 +222,7 @@ fn contents(file: &Path) -> io::Result<(Vec<u8>, Option<Stamp>)> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    // As it was before it is read: a write meanwhile leaves another one.
+    // The stamp from before reading: a write meanwhile changes it.
     let stamp = Stamp::of_opened(&metadata);
     let mut bytes = Vec::new();
     file.take(CONFIGURATION_FILE_BYTES + 1)
@@ -232,7 +233,7 @@ fn contents(file: &Path) -> io::Result<(Vec<u8>, Option<Stamp>)> {
     Ok((bytes, stamp))
 }
 
-/// Since it was changed; none where the clock says that this is yet to come.
+/// Time since the last change; `None` if the clock says that it lies in the future.
 fn age(file: &Path) -> Option<Duration> {
     let changed = std::fs::metadata(file).ok()?.modified().ok()?;
     changed.elapsed().ok()
@@ -241,8 +242,8 @@ fn age(file: &Path) -> Option<Duration> {
 fn why(error: &io::Error) -> String {
     let next = match error.kind() {
         io::ErrorKind::NotFound => "check the path",
-        io::ErrorKind::PermissionDenied => "let this user read it",
-        _ => "it is tried again when it changes",
+        io::ErrorKind::PermissionDenied => "grant this user read access",
+        _ => "it is read again when it changes",
     };
     format!("cannot be read ({error}): {next}")
 }
@@ -251,7 +252,7 @@ fn list(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        // Through links: the files of a mounted ConfigMap are links.
+        // Follows links: the files of a mounted ConfigMap are links.
         if is_configuration(&path) && !path.is_dir() {
             files.insert(path);
         }
@@ -259,7 +260,8 @@ fn list(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(files)
 }
 
-/// Whether a file in a folder is meant: editors leave `.name.yaml.swp` and `.#name.yaml` beside it.
+/// Whether a file in a folder is configuration: editors leave `.name.yaml.swp` and `.#name.yaml`
+/// beside it.
 pub(super) fn is_configuration(path: &Path) -> bool {
     let hidden = path
         .file_name()

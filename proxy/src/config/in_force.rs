@@ -1,4 +1,4 @@
-//! The configuration in force, as the admin server shows it: what was said beside what came of it.
+//! The current configuration, as the admin server shows it: the model and its compiled snapshot.
 
 #![expect(
     clippy::disallowed_types,
@@ -15,19 +15,19 @@ use xds::model::{BindKey, Change, Model};
 
 use super::Snapshot;
 
-/// What the configuration thread lets others see. Clones are the same.
+/// State of the configuration thread that others can read. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct InForce(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     told: Mutex<Told>,
-    /// The binds that are not listened on.
+    /// The binds that failed.
     down: ArcSwap<Vec<BindDown>>,
-    /// Whether there was a time when the binds of a configuration had been tried, and any of them,
-    /// if there are any, was listened on.
+    /// Whether the binds of a configuration were tried, and any of them, if there are any,
+    /// succeeded.
     listened: AtomicBool,
-    /// Whether there was a configuration that could be recognised in full.
+    /// Whether every document of some configuration was recognised.
     recognised: AtomicBool,
 }
 
@@ -44,31 +44,31 @@ pub struct BindDown {
     pub reason: String,
 }
 
-/// A configuration that was put in force.
+/// A configuration that was applied.
 #[derive(Debug, Clone, Default)]
 pub struct Told {
     /// What it says.
     pub model: Arc<Model>,
     /// What came of it.
     pub snapshot: Arc<Snapshot>,
-    /// When it was put in force; `None` for the empty one before the first.
+    /// When it was applied; `None` for the empty one before the first.
     pub since: Option<Instant>,
-    /// Conditions of its objects that are not as they should be.
+    /// Conditions of configured objects that report a problem.
     pub problems: usize,
 }
 
 impl InForce {
-    /// Shows another configuration: the one before with changes, and what came of it.
+    /// Publishes another configuration: the previous model with changes, and its snapshot.
     pub fn tell(&self, changes: Vec<Change>, snapshot: Arc<Snapshot>, problems: usize) {
         let mut told = self.lock();
-        // It is copied only where somebody looks at it right now.
+        // Copied only while a reader holds it.
         Arc::make_mut(&mut told.model).apply(changes);
         told.snapshot = snapshot;
         told.since = Some(Instant::now());
         told.problems = problems;
     }
 
-    /// The configuration in force.
+    /// The current configuration.
     #[must_use]
     pub fn told(&self) -> Told {
         self.lock().clone()
@@ -78,7 +78,7 @@ impl InForce {
         self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says which binds were tried, by how many are listened on and which are not.
+    /// Sets the result of binding: how many binds are listened on, and which failed.
     pub fn tried(&self, up: usize, down: Vec<BindDown>) {
         if up > 0 || down.is_empty() {
             self.0.listened.store(true, Ordering::Relaxed);
@@ -86,27 +86,27 @@ impl InForce {
         self.0.down.store(Arc::new(down));
     }
 
-    /// Notes that every document of a configuration could be recognised.
+    /// Notes that every document of a configuration was recognised.
     pub fn recognise(&self) {
         self.0.recognised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether every document of this configuration, or of an earlier one, could be recognised. Before
-    /// that, one that could not may be the policy that says who is let in.
+    /// Whether every document of this configuration, or of an earlier one, was recognised. Before
+    /// that, an unrecognised one may be the policy that restricts access.
     #[must_use]
     pub fn was_recognised(&self) -> bool {
         self.0.recognised.load(Ordering::Relaxed)
     }
 
-    /// The binds that are not listened on.
+    /// The binds that failed.
     #[must_use]
     pub fn down(&self) -> Arc<Vec<BindDown>> {
         self.0.down.load_full()
     }
 
-    /// Whether the proxy has come to listen. One that cannot have one of its ports serves the
-    /// others: taking them out of service would make a small failure a large one. Which ports are
-    /// missing is told by metrics, dump and log.
+    /// Whether the proxy listens. A proxy that lacks one of its ports serves the others: taking it
+    /// out of service would turn a small failure into a large one. Metrics, dump and log show the
+    /// missing ports.
     #[must_use]
     pub fn has_listened(&self) -> bool {
         self.0.listened.load(Ordering::Relaxed)

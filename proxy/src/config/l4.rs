@@ -1,4 +1,4 @@
-//! What a connection or datagram needs of the configuration where no requests are looked at.
+//! Configuration of connections and datagrams that are forwarded without HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use crate::limits::Limits;
 use crate::names::Interned;
 use crate::route::HostIndex;
 
-/// What the connections of a bind begin with.
+/// The protocol that a bind's connections begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
     /// Requests.
     Http,
-    /// A TLS client's first message, which tells the listener.
+    /// A TLS ClientHello, whose server name selects the listener.
     Tls,
-    /// Anything, from either side.
+    /// Any bytes, from either side.
     Tcp,
     /// They are no connections, but datagrams.
     Udp,
 }
 
 impl Opening {
-    /// Of a bind with listeners of this protocol: all of them are of one kind.
+    /// From the protocol of the bind's listeners, which all have the same kind.
     #[must_use]
     pub fn of(protocol: &model::ListenerProtocol) -> Self {
         use model::ListenerProtocol as Protocol;
@@ -38,16 +38,16 @@ impl Opening {
     }
 }
 
-/// What becomes of a listener's connections, once TLS is out of the way.
+/// What a listener does with its connections after TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carries {
-    /// Its rules are of requests.
+    /// Routes requests.
     Requests,
-    /// They go on to a backend as they are; TLS too, if there is any.
+    /// Forwards bytes to a backend; TLS too, with passthrough.
     Bytes,
 }
 
-/// The rules of a listener that look at connections alone.
+/// The connection rules of a listener.
 #[derive(Debug)]
 pub struct L4Routes {
     hosts: HostIndex,
@@ -58,7 +58,7 @@ pub struct L4Routes {
 }
 
 impl L4Routes {
-    /// Rules with the hostname that each serves, `None` for all: the more important first.
+    /// From rules with their hostname (`None` for all), most important first.
     pub fn new<'a>(
         rules: impl IntoIterator<Item = (Option<&'a model::Hostname>, Arc<L4Rule>)>,
     ) -> Self {
@@ -70,7 +70,7 @@ impl L4Routes {
         }
     }
 
-    /// The rule of connections to `host`, the most specific one; without a host, the rule of all.
+    /// The most specific rule for `host`; without a host, the rule without a hostname.
     #[must_use]
     pub fn find(&self, host: Option<&str>) -> Option<&Arc<L4Rule>> {
         let at = self.hosts.find(host.unwrap_or_default().as_bytes())?;
@@ -79,15 +79,14 @@ impl L4Routes {
 }
 
 impl L4Routes {
-    /// The rules with the hostname that each serves, the more important first. A rule of several
-    /// hostnames comes once for each.
+    /// The rules with their hostnames, most important first. A rule of several hostnames comes once
+    /// for each.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&model::Hostname>, &Arc<L4Rule>)> {
         self.hostnames.iter().map(Option::as_ref).zip(&self.rules)
     }
 }
 
-/// A rule that looks at connections alone. They keep it for as long as they live, and not the
-/// snapshot, which can be large.
+/// A rule of connections. A connection holds its rule rather than the snapshot, which can be large.
 #[derive(Debug)]
 pub struct L4Rule {
     /// Its id in the counters.
@@ -111,9 +110,9 @@ pub struct L4Rule {
 /// A backend's share of a rule.
 #[derive(Debug)]
 pub struct L4Backend {
-    /// Where its share goes; that of an invalid reference is closed.
+    /// Where its share goes; connections of an invalid reference are closed.
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
-    /// What an invalid reference names, to be told.
+    /// The name in an invalid reference, for logs.
     pub unresolved: Option<Box<str>>,
     /// Time to connect.
     pub connect_timeout: Option<Duration>,

@@ -1,9 +1,9 @@
-//! The configuration as the shards use it: compiled off them, immutable, behind one pointer.
+//! The configuration as the shards use it: compiled off the shards, immutable, behind one pointer.
 //!
-//! A source says how the model changes; `apply` puts that in force: with `dns` and `jwks` around it,
-//! `compile` makes a [`Snapshot`], and `publish` hands it to the shards and takes it back. `local` is
-//! the source of configurations in files, with `watch` and `files`; `xds` is the one from a
-//! controller. The source that is used owns the thread.
+//! A source sends changes of the model; `apply` applies them: with `dns` and `jwks`, `compile`
+//! makes a [`Snapshot`], and `publish` hands it to the shards and frees it later. `local` is the
+//! source that reads files, with `watch` and `files`; `xds` is the one for a controller. The source
+//! owns the thread.
 
 pub mod apply;
 pub mod check;
@@ -35,5 +35,5 @@ pub use snapshot::{
     Protocol, Rule, RuleBackend, Snapshot,
 };
 
-/// The pointer that every shard reads and the configuration thread alone writes.
+/// The pointer that every shard reads, and only the configuration thread writes.
 pub type Published = Arc<ArcSwap<Snapshot>>;

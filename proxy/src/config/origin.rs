@@ -1,4 +1,4 @@
-//! Where what the proxy does stands in the user's files, for messages.
+//! Positions of configuration in the user's files, for messages.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
@@ -7,7 +7,7 @@ use translate::admit::Configuration;
 use translate::{Object, ObjectRef, api};
 use xds::model::{BindKey, Listener, Model};
 
-/// The first listener of a bind: its object and file and line of its port, as far as known.
+/// The first listener of a bind: its object, and file and line of its port, as far as known.
 pub(super) fn of_bind(bind: &BindKey, model: &Model, configuration: &Configuration) -> String {
     let mut listeners = model.listeners.values();
     let Some(listener) = listeners.find(|listener| listener.bind == *bind) else {
@@ -29,8 +29,7 @@ fn field_of(listener: &Listener, gateway: Option<&Object>) -> Option<String> {
     Some(format!("spec.listeners[{index}].port"))
 }
 
-/// Those of the addresses that Gateways ask for which this machine has: which a socket can be bound
-/// to.
+/// The addresses that Gateways request and this machine has, so that a socket can be bound to them.
 pub(super) fn local_addresses(asked: impl Iterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
     asked
         .filter(|address| UdpSocket::bind((*address, 0)).is_ok())

@@ -1,17 +1,17 @@
-//! Hands snapshots to the shards, and frees them once no shard holds them any more.
+//! Publishes snapshots to the shards, and frees them once no shard holds them.
 //!
-//! A shard never frees a snapshot: the last reference to each is kept here, so that the work of
-//! taking 100 000 rules apart is the configuration thread's.
+//! A shard never frees a snapshot: the last reference is kept here, so that the configuration
+//! thread does the work of freeing 100 000 rules.
 
 use std::sync::Arc;
 
 use super::{Published, Snapshot};
 
-/// The one writer of the published pointer.
+/// The only writer of the published pointer.
 #[derive(Debug)]
 pub struct Publisher {
     published: Published,
-    /// Snapshots that were replaced and may still be in use.
+    /// Replaced snapshots that may still be in use.
     replaced: Vec<Arc<Snapshot>>,
 }
 
@@ -25,17 +25,16 @@ impl Publisher {
         }
     }
 
-    /// Puts a snapshot in force.
+    /// Publishes a snapshot.
     pub fn publish(&mut self, snapshot: Snapshot) {
         let replaced = self.published.swap(Arc::new(snapshot));
         self.replaced.push(replaced);
     }
 
-    /// Frees the snapshots that nobody else holds. Returns the version of the oldest one that is
-    /// still in use: ids of older ones can be given to others.
+    /// Frees the snapshots without other holders. Returns the version of the oldest one in use: ids
+    /// of older ones can be reused.
     pub fn sweep(&mut self) -> u64 {
-        // Who does not hold one cannot get one: a replaced snapshot is reached through its holders
-        // alone, so a count of one stays one.
+        // A replaced snapshot can be cloned only by its holders, so a count of one stays one.
         self.replaced
             .retain(|snapshot| Arc::strong_count(snapshot) > 1);
         let replaced = self.replaced.iter().map(|snapshot| snapshot.version);
@@ -43,7 +42,7 @@ impl Publisher {
         replaced.fold(in_force, u64::min)
     }
 
-    /// Whether snapshots wait to be let go of.
+    /// Whether replaced snapshots are still in use.
     #[must_use]
     pub fn waits(&self) -> bool {
         !self.replaced.is_empty()

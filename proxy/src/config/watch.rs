@@ -140,7 +140,7 @@ impl Watch {
     fn poll(&mut self, error: &notify::Error) {
         warn!(
             %error,
-            "configuration files cannot be watched, so they are read every {} s; raise \
+            "cannot watch the configuration files; they are read every {} s instead; raise \
              fs.inotify.max_user_watches or fs.inotify.max_user_instances",
             FILE_POLL.as_secs()
         );

@@ -1,7 +1,7 @@
 //! The life of one client connection.
 //!
 //! Between requests a connection is parked: it holds no buffer and waits for the socket to become
-//! readable. What a busy connection needs lives in a box that exists while it is busy, so an idle
+//! readable. The state of a busy connection is in a box that exists while it is busy, so an idle
 //! one costs a few hundred bytes.
 
 use std::net::SocketAddr;
@@ -17,15 +17,15 @@ use crate::shard::tasks::TaskState;
 
 use super::{Downstream, h1, h2, open};
 
-/// Serves a connection until it ends. It counts from now on: of a burst that is accepted at one go,
-/// the last ones have to meet the limit before the first ones were served.
+/// Serves a connection until it ends. It is counted immediately: the last connections of a burst
+/// have to meet the limit before the first ones are served.
 pub(crate) fn serve(
     downstream: Rc<Downstream>,
     stream: Stream,
     address: SocketAddr,
     bind: u32,
 ) -> impl Future<Output = ()> {
-    // Made outside of the future, which would have room for the arguments and for this.
+    // Built outside of the future, which would otherwise reserve space for the arguments as well.
     let mut client = Client::accepted(&downstream.proxy.shard, stream, address, bind);
     async move {
         let mut next = Next::Park;
@@ -51,7 +51,7 @@ pub(crate) fn serve(
     }
 }
 
-/// Waits for the next request. `false` where none will come.
+/// Waits for the next request; `false` if the connection ended.
 async fn park(shard: &Shard, client: &mut Client) -> bool {
     if shard.draining.get() {
         return client.has_last_request(shard);
@@ -59,31 +59,30 @@ async fn park(shard: &Shard, client: &mut Client) -> bool {
     let snapshot = shard.config.load();
     let timeout = match snapshot.bind(client.bind) {
         Some(bind) => shard.keep_alive(bind.limits.keep_alive_timeout),
-        // Whoever asks a listener that is gone is told so.
+        // A request to a removed listener still gets a response.
         None => Some(ORPHAN_GRACE),
     };
     drop(snapshot);
     client.set(ClientState::Idle);
     shard.note(TaskState::Idle);
     shard.note_parked();
-    // What is left to say, over TLS, can still be said then.
+    // A TLS close can still be sent afterwards.
     client.deadline.arm(timeout, Expiry::StopReading);
     let readable = client.stream.readable().await;
     readable.is_ok() && (!client.deadline.expired() || client.has_last_request(shard))
 }
 
-/// Ends a connection.
 async fn end(shard: &Shard, client: &Client, next: Next) {
     match next {
         Next::Close | Next::Park => close(shard, client).await,
-        // Its last word was said in HTTP/2.
+        // HTTP/2 has sent GOAWAY already.
         Next::SpeakH2 => {}
         Next::Linger => linger(shard, client).await,
         Next::Reset => client.stream.reset_on_close(),
     }
 }
 
-/// Closes a connection in order: over TLS that takes a word (RFC 8446 section 6.1).
+/// Closes a connection in order; over TLS with an alert (RFC 8446 section 6.1).
 async fn close(shard: &Shard, client: &Client) {
     if client.tls.is_none() {
         return;
@@ -99,8 +98,8 @@ async fn close(shard: &Shard, client: &Client) {
     client.stream.shutdown_write().await;
 }
 
-/// Lets a final answer arrive: a close with bytes unread would reset the connection, and the reset
-/// could overtake the answer (RFC 9112 section 9.6).
+/// Lets a final response arrive: closing with unread bytes would reset the connection, and the
+/// reset could overtake the response (RFC 9112 section 9.6).
 async fn linger(shard: &Shard, client: &Client) {
     client
         .deadline

@@ -1,4 +1,4 @@
-//! HTTP/1 from clients: heads off the wire one after another, each handed to the request path.
+//! HTTP/1 from clients: reads heads one after another and passes each to the request path.
 
 use std::io;
 use std::pin::pin;
@@ -23,7 +23,7 @@ use crate::shard::tasks::TaskState;
 
 use super::proxy_protocol;
 
-/// Serves requests until the connection ends or nothing has come for a while.
+/// Serves requests until the connection ends or has been idle for a while.
 pub(crate) async fn serve(proxy: &Rc<Proxy>, client: &mut Client) -> Next {
     let shard = &proxy.shard;
     let early = client.early.take();
@@ -81,20 +81,21 @@ async fn requests(
 }
 
 enum Head {
-    /// It is in the scratch memory; whether the socket had to be waited for.
-    Complete { waited: bool },
-    /// It is not to be believed.
+    /// The head is in the scratch memory; whether the read had to wait.
+    Complete {
+        waited: bool,
+    },
+    /// The head was rejected.
     Failed(Failure),
-    /// Its bind is gone.
+    /// Its bind was removed.
     Orphaned,
-    /// It is no head, but what HTTP/2 begins with (RFC 9113 section 3.3).
+    /// The HTTP/2 connection preface instead of a head (RFC 9113 section 3.3).
     OfH2,
-    /// There is none.
     Ended(Next),
 }
 
-/// Reads until the buffer holds a head, takes it out of the buffer and parses it; `answered`, where
-/// the client has just had an answer, and is unlikely to have sent the next one yet.
+/// Reads until the buffer holds a head, takes it out and parses it. After a response (`answered`),
+/// the next request is unlikely to have arrived yet.
 async fn read_head(
     shard: &Rc<Shard>,
     client: &Client,
@@ -120,7 +121,7 @@ async fn read_head(
         }
         if preface == Preface::Not && !buffer.is_empty() {
             let Some(limits) = &limits else {
-                // Whoever sends a request to it is owed an answer.
+                // A client that has sent a request gets a response.
                 return Head::Orphaned;
             };
             let head = &mut scratch.received.head;
@@ -141,7 +142,7 @@ async fn read_head(
         let read = if buffer.is_empty() {
             read_or_park(client, buffer, answered).await
         } else {
-            // From the head's first bytes on: what trickles in later does not extend it.
+            // Measured from the head's first bytes: later ones do not extend it.
             if !std::mem::replace(&mut timed, true) {
                 let timeout = limits.and_then(|limits| limits.timeout);
                 client.deadline.arm(timeout, Expiry::StopReading);
@@ -155,7 +156,7 @@ async fn read_head(
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
                 return Head::Ended(Next::Park);
             }
-            // A head that is cut short is one, however the connection ended.
+            // A truncated head is reported as such, however the connection ended.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return ended(client, buffer);
             }
@@ -164,15 +165,15 @@ async fn read_head(
     }
 }
 
-/// What a connection begins with other than a request.
+/// A connection that begins with something other than a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Preface {
     Not,
-    /// One of the others so far.
+    /// Possibly one of the others.
     Partial,
-    /// What an HTTP/2 client begins with, or should have begun with.
+    /// The HTTP/2 preface; required if ALPN chose HTTP/2.
     OfH2,
-    /// A PROXY protocol header that is not believed.
+    /// An untrusted PROXY protocol header.
     Untrusted,
 }
 
@@ -184,8 +185,7 @@ fn preface(client: &Client, bytes: &[u8]) -> Preface {
     }
     let starts = bytes.starts_with(PREFACE);
     let may_start = !bytes.is_empty() && PREFACE.starts_with(bytes);
-    // What TLS has agreed on is what is spoken: a client that says anything else is not answered in
-    // the other protocol, but refused in this one.
+    // ALPN decides: a client that sends the other protocol is rejected in the negotiated one.
     match client.agreed_protocol() {
         Some(Alpn::Http11) => Preface::Not,
         Some(Alpn::H2) if !bytes.is_empty() && !may_start => Preface::OfH2,
@@ -195,8 +195,8 @@ fn preface(client: &Client, bytes: &[u8]) -> Preface {
     }
 }
 
-/// Reads a request's first bytes; after a while without any, or where too many wait, gives the buffer
-/// back.
+/// Reads a request's first bytes; after a while without any, or when too many connections wait,
+/// returns the buffer to the pool.
 async fn read_or_park(client: &Client, buffer: &mut Buffer, answered: bool) -> io::Result<usize> {
     let handle = client.deadline.cancel_handle();
     let _waits = client.deadline.wait_with_buffer();
@@ -215,14 +215,14 @@ fn ended(client: &Client, buffer: &Buffer) -> Head {
     }
 }
 
-/// What holds before the request's listener is known.
+/// Limits that apply before the request's listener is known.
 struct Limits {
     head: HeadLimits,
     timeout: Option<Duration>,
 }
 
 impl Limits {
-    /// `None` where the bind is gone.
+    /// `None` if the bind was removed.
     fn of(shard: &Shard, client: &Client) -> Option<Self> {
         let snapshot = shard.config.load();
         let limits = &snapshot.bind(client.bind)?.limits;

@@ -1,5 +1,5 @@
-//! HTTP/2 from clients: one task drives a connection, and each of its streams is a task that takes
-//! the request path of any other request.
+//! HTTP/2 from clients: one task drives a connection, and each stream is a task that takes the same
+//! request path as HTTP/1.
 
 pub(crate) mod tasks;
 
@@ -38,7 +38,8 @@ use crate::shard::tasks::{Purpose, TaskEntry};
 
 use self::tasks::Job;
 
-/// Serves a connection until it ends. `early` is what came of it already, the preface included.
+/// Serves a connection until it ends. `early` holds the bytes received so far, including the
+/// preface.
 pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, early: Buffer) {
     let shard = &downstream.proxy.shard;
     let Some(limits) = limits(shard, client.bind) else {
@@ -78,7 +79,7 @@ pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, earl
     link.linger().await;
 }
 
-/// What holds before the request's listener is known; `None` where the bind is gone.
+/// Limits that apply before the request's listener is known; `None` if the bind was removed.
 fn limits(shard: &Shard, bind: u32) -> Option<Limits> {
     let snapshot = shard.config.load();
     Some(snapshot.bind(bind)?.limits)
@@ -97,7 +98,8 @@ async fn shake_hands<'l, 'a>(
         .initial_connection_window_size(limits.http2_connection_window())
         .max_frame_size(H2_FRAME_BYTES)
         .max_header_list_size(limits.head_bytes)
-        // The guard judges resets, by the second: as many again may come as the next one begins.
+        // The guard limits resets per second: a second burst may come at the start of the next
+        // second.
         .max_pending_accept_reset_streams(2 * H2_RESETS_PER_SECOND as usize)
         .max_send_buffer_size(H2_SEND_BYTES)
         .enable_connect_protocol();
@@ -112,7 +114,8 @@ async fn shake_hands<'l, 'a>(
                 note_error(shard, client, link, &error);
                 Poll::Ready(None)
             }
-            // The preface is worth waiting for where it is there: who sent it can be told why.
+            // If the preface has arrived, wait for it, so that the client can be told why it is
+            // rejected.
             (Poll::Pending, Some(_)) if !link.has_bytes() => Poll::Ready(None),
             (Poll::Pending, _) if sent.is_err() => Poll::Ready(None),
             (Poll::Pending, _) => Poll::Pending,
@@ -121,7 +124,7 @@ async fn shake_hands<'l, 'a>(
     .await
 }
 
-/// Counts a connection that a client has brought to its end, if by what we may not let pass.
+/// Counts a connection that ended because of a protocol error or a flood limit.
 fn note_error(shard: &Shard, client: &Client, link: &Link<'_>, error: &h2::Error) {
     let client = client.hop.address();
     tracing::debug!(%client, %error, "an HTTP/2 connection failed");
@@ -133,22 +136,22 @@ fn note_error(shard: &Shard, client: &Client, link: &Link<'_>, error: &h2::Error
     }
 }
 
-/// Whether a connection is being brought to its end.
+/// How a connection is being closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     None,
-    /// Streams that are open may end (RFC 9113 section 6.8).
+    /// GOAWAY, and open streams may finish (RFC 9113 section 6.8).
     Gracefully,
-    /// It is told why, and that is all.
+    /// GOAWAY with an error, immediately.
     AtOnce,
 }
 
-/// What drives one connection.
+/// The driver of one connection.
 struct Driver<'l, 'a> {
     downstream: &'a Rc<Downstream>,
     shard: &'a Rc<Shard>,
     client: &'a Client,
-    /// What its streams have of it.
+    /// The connection's data shared with its streams.
     streams: Shared,
     link: &'l Link<'a>,
     limits: Limits,
@@ -172,8 +175,8 @@ impl Driver<'_, '_> {
         poll_fn(|context| self.poll_turn(context)).await;
     }
 
-    /// One turn: takes the requests that are there, so many at most, and sends what there is to say.
-    /// Ready when the connection is over.
+    /// One iteration: accepts a bounded number of requests and sends pending frames. Ready when the
+    /// connection has ended.
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.link.begin_turn();
         self.take_leave_in_time();
@@ -200,7 +203,7 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Goes on until there is a request, or the end.
+    /// Polls until there is a request, or the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Accepted>> {
         let mut polled = self.poll_accept(context);
         if polled.is_pending() && self.liveness.is_asked_for(self.link, context) {
@@ -226,7 +229,8 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Takes a request, once all that was read is known: one that was reset by then is nobody's.
+    /// Accepts a request once all received frames are processed: one that was reset meanwhile is
+    /// dropped.
     fn poll_accept(
         &mut self,
         context: &mut Context<'_>,
@@ -238,8 +242,8 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Tells the client to open no more streams when the connection has had its share, or the shard
-    /// its time.
+    /// Sends GOAWAY when the connection has reached its request limit or age, or the shard is
+    /// drained.
     fn take_leave_in_time(&mut self) {
         let is_due = self.ending == Ending::None
             && (self.shard.draining.get()
@@ -267,10 +271,9 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Gives a request a task of its own. One whose client has as many as it may, some of them
-    /// reset and not at their end yet, is refused: it has no right to more work than that. One that
-    /// what came behind its head has ended already is nobody's: for those of a flood, a connection
-    /// to an endpoint each made a neighbour wait for milliseconds.
+    /// Starts a task for a request. A stream beyond the client's limit, which counts reset streams
+    /// until they have ended, is refused. A request that is already reset is dropped: in a flood,
+    /// opening a connection to an endpoint for each of them delayed other clients by milliseconds.
     fn serve(
         &self,
         mut request: Request<RecvStream>,
@@ -303,7 +306,7 @@ impl Driver<'_, '_> {
     }
 }
 
-/// One stream of a connection.
+/// A stream being served.
 struct Served {
     downstream: Rc<Downstream>,
     connection: Shared,
@@ -360,7 +363,7 @@ impl Served {
     }
 }
 
-/// Runs an exchange, and has it look at its client as soon as that resets the stream.
+/// Runs an exchange, and lets it check its client as soon as the stream is reset.
 async fn while_wanted<T>(client: &Client, mut exchange: Pin<&mut impl Future<Output = T>>) -> T {
     let mut gone = false;
     poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! Clients' connections: from accept to close, and the requests that come over them.
+//! Client connections from accept to close, and the requests on them.
 
 pub(crate) mod connection;
 mod h1;
@@ -13,15 +13,14 @@ use crate::exchange::Proxy;
 
 use self::h2::tasks::StreamTasks;
 
-/// The state of a shard about client connections.
+/// The per-shard state of client connections.
 pub(crate) struct Downstream {
     pub(crate) proxy: Rc<Proxy>,
-    /// Tasks of HTTP/2 streams that have none at the moment.
+    /// Idle tasks of HTTP/2 streams.
     pub(crate) stream_tasks: StreamTasks,
 }
 
 impl Downstream {
-    /// No connections.
     pub(crate) fn new(proxy: Rc<Proxy>) -> Self {
         Self {
             proxy,

@@ -1,8 +1,8 @@
-//! The first bytes of a connection: what comes before its first request, or in place of requests, by
-//! the bind's listeners.
+//! The start of a connection: a PROXY protocol header and TLS before the first request, or byte
+//! proxying instead of requests, depending on the bind's listeners.
 //!
-//! A port can have listeners that end TLS and others that pass it on: the client's first message
-//! tells which one it wants.
+//! A port can have listeners that terminate TLS and others that pass it through: the ClientHello
+//! selects one.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::tls::client_hello::ClientHello;
 
 use super::{proxy_protocol, tls};
 
-/// Takes a new connection up to where its first request begins; bytes of it that have come. An error
-/// is how the connection ends instead, or has ended, where it was none of requests.
+/// Takes a new connection to the start of its first request; returns the bytes received so far. An
+/// error means that the connection is finished: rejected, or proxied as bytes.
 pub(super) async fn open(proxy: &Rc<Proxy>, client: &mut Client) -> Result<Buffer, Next> {
     let shard = &proxy.shard;
     let mut buffer = shard.buffers.take_small();
@@ -52,8 +52,7 @@ async fn first_bytes(
     }
 }
 
-/// Finds the listener that a TLS client wants, and brings the handshake to its end where that is
-/// ours to do.
+/// Finds the listener for a TLS client, and completes the handshake if it terminates TLS.
 async fn begin_tls(
     proxy: &Rc<Proxy>,
     client: &mut Client,
@@ -64,7 +63,7 @@ async fn begin_tls(
     let (found, record) = {
         let snapshot = shard.config.load();
         let bind = snapshot.bind(client.bind).ok_or(Next::Close)?;
-        // No name is the listener's for every host, or nobody's.
+        // Without SNI only a listener for all hosts matches.
         let listener = bind.listener(hello.server_name().unwrap_or_default());
         if listener.is_none() && proxy.watches.are_armed() {
             trace_unserved(proxy, &snapshot, client, &hello);
@@ -82,7 +81,7 @@ async fn begin_tls(
     Err(carry(proxy, client, buffer, found, record).await)
 }
 
-/// Carries a connection to its end as it is; how it ends.
+/// Proxies a connection as bytes until it ends.
 async fn carry(
     proxy: &Rc<Proxy>,
     client: &Client,
@@ -94,7 +93,7 @@ async fn carry(
         return Next::Close;
     };
     match failure.kind {
-        // Whoever finds no rule sees an orderly end: there is no alert to be misread.
+        // Without a rule the connection closes in order: there is no TLS alert to misread.
         FailureKind::NoListener | FailureKind::NoRoute => Next::Close,
         FailureKind::UntrustedHeader => {
             proxy_protocol::refuse_untrusted(&proxy.shard, client);
@@ -104,8 +103,7 @@ async fn carry(
     }
 }
 
-/// What becomes of a connection that is carried as it is; without TLS, it is of its bind's only
-/// listener.
+/// How a connection is proxied as bytes; without TLS, it belongs to its bind's only listener.
 fn plan<'a>(
     proxy: &Proxy,
     snapshot: &Held,
@@ -127,7 +125,7 @@ fn plan<'a>(
     Ok((find(snapshot, listener, name), record))
 }
 
-/// Tells those who watch of a TLS connection whose name is no listener's.
+/// Traces a TLS connection whose server name matches no listener.
 #[cold]
 fn trace_unserved(proxy: &Proxy, snapshot: &Held, client: &Client, hello: &ClientHello) {
     let Some(bind) = snapshot.bind(client.bind) else {

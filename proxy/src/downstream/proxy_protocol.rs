@@ -1,6 +1,5 @@
-//! The PROXY protocol header of a connection: read once, before the first request, where the bind's
-//! policy says that one may come; the end of the connection where it comes from whom the policy does
-//! not trust.
+//! The PROXY protocol header of a connection: read once, before the first request, if the bind's
+//! policy expects one; a header from an untrusted peer closes the connection.
 
 use std::io;
 use std::rc::Rc;
@@ -20,7 +19,7 @@ use crate::shard::Shard;
 enum Refused {
     #[error("its PROXY protocol header is malformed: {0}")]
     Malformed(#[from] Malformed),
-    #[error("it does not begin with a PROXY protocol header, which the policy requires")]
+    #[error("the PROXY protocol header that the policy requires is missing")]
     Missing,
     #[error("the policy does not trust this peer's PROXY protocol header")]
     Untrusted,
@@ -44,8 +43,8 @@ impl Refused {
     }
 }
 
-/// Reads the header that is expected of the client, if any, and takes over what it says. Bytes
-/// behind it stay in `buffer`. `false` where the connection is to be closed.
+/// Reads the expected header, if any, and applies its addresses. Bytes after it stay in `buffer`.
+/// `false` if the connection must be closed.
 pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer) -> bool {
     let read = match client.expects {
         Expectation::Refused => Err(Refused::Untrusted),
@@ -53,7 +52,8 @@ pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer
             client.limit_handshake(shard);
             no_header(client, buffer).await
         }
-        // Without TLS, whoever reads the first bytes judges them: here they would be waited for.
+        // Without TLS, the reader of the first bytes checks them: waiting for them here would delay
+        // requests.
         Expectation::Nothing | Expectation::Forbidden => return true,
         Expectation::Optional | Expectation::Required => header(shard, client, buffer).await,
     };
@@ -63,7 +63,7 @@ pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer
     read.is_ok()
 }
 
-/// What the first bytes of a client start, where no header of it would be believed.
+/// Checks a client's first bytes where no header would be trusted.
 pub(super) fn forbidden_start(client: &Client, bytes: &[u8]) -> Start {
     match client.expects {
         Expectation::Forbidden => Start::of(bytes),
@@ -71,7 +71,7 @@ pub(super) fn forbidden_start(client: &Client, bytes: &[u8]) -> Start {
     }
 }
 
-/// Notes that a connection ends for a header of a peer that is not believed.
+/// Counts a connection that ends because of an untrusted header.
 pub(super) fn refuse_untrusted(shard: &Shard, client: &Client) {
     refuse(shard, client, &Refused::Untrusted);
 }
@@ -81,8 +81,7 @@ fn refuse(shard: &Shard, client: &Client, why: &Refused) {
     tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
 }
 
-/// Reads until it is clear that no header comes. Where nothing comes any more, that is for whoever
-/// reads on.
+/// Reads until it is clear that no header comes. An end or error is left to the next read.
 async fn no_header(client: &Client, buffer: &mut Buffer) -> Result<(), Refused> {
     loop {
         match Start::of(buffer.filled()) {

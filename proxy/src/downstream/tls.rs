@@ -1,5 +1,5 @@
-//! The TLS handshake of a client: the listener it wants by SNI, that listener's certificates, and
-//! what was learnt of the client.
+//! The TLS handshake of a client: selects the listener by SNI, uses its certificates, and keeps the
+//! client's certificate and protocol.
 
 use std::io;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ enum Refused {
     NoTls,
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
-    #[error("its TLS handshake took too long")]
+    #[error("the TLS handshake timed out")]
     Late,
     #[error("it was closed before its TLS handshake")]
     Ended,
@@ -58,7 +58,7 @@ impl Refused {
     }
 }
 
-/// Why one side found the other unacceptable.
+/// Which side rejected the other, and why.
 fn refusal(error: &SessionError) -> HandshakeFailure {
     let SessionError::Tls(error) = error else {
         return HandshakeFailure::Refused;
@@ -81,8 +81,7 @@ fn refusal(error: &SessionError) -> HandshakeFailure {
     }
 }
 
-/// Reads the first message of a new connection, and keeps it in `buffer`. The time for the handshake
-/// runs from here on.
+/// Reads the first message of a new connection into `buffer`. The handshake timeout starts here.
 pub(super) async fn greet(
     shard: &Shard,
     client: &Client,
@@ -93,8 +92,8 @@ pub(super) async fn greet(
     hello.map_err(|why| refuse(shard, client, why))
 }
 
-/// Carries out the handshake of a connection with the listener that it wants, where there is one;
-/// `buffer` has its first bytes, and then the first bytes inside of TLS.
+/// Performs the handshake of a connection with the listener for its SNI. `buffer` holds the first
+/// bytes received, and then the first decrypted bytes.
 pub(super) async fn accept(
     shard: &Rc<Shard>,
     client: &mut Client,
@@ -106,7 +105,7 @@ pub(super) async fn accept(
     accepted.map_err(|why| refuse(shard, client, why))
 }
 
-/// How a connection ends before its first request.
+/// Rejects a connection before its first request.
 fn refuse(shard: &Shard, client: &Client, why: Refused) -> Next {
     let why = if client.deadline.expired() {
         Refused::Late
@@ -116,7 +115,7 @@ fn refuse(shard: &Shard, client: &Client, why: Refused) -> Next {
     shard.counters.handshakes.failed.count(why.cause());
     tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
     match why {
-        // An alert is on its way.
+        // An alert has been sent.
         Refused::Handshake(HandshakeError::Tls(_)) => Next::Linger,
         _ => Next::Close,
     }
@@ -156,7 +155,7 @@ async fn handshake(
     Ok(())
 }
 
-/// Reads until the buffer holds a whole ClientHello, which stays in it.
+/// Reads until the buffer holds a complete ClientHello, which stays in it.
 async fn read_hello(client: &Client, buffer: &mut Buffer) -> Result<ClientHello, Refused> {
     let mut reader = HelloReader::default();
     loop {

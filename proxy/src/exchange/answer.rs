@@ -1,4 +1,4 @@
-//! Answers of our own, and the one of a bind that is gone.
+//! Responses of the gateway itself, including the one for a removed bind.
 
 use std::io;
 use std::time::SystemTime;
@@ -17,7 +17,7 @@ use crate::shard::deadline::Expiry;
 
 use super::{Client, Next};
 
-/// Answers whoever sends a request to a bind that is gone: nobody's policy holds for it any more.
+/// Responds to a request for a removed bind, to which no policy applies any more.
 pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> Next {
     let kind = FailureKind::NoListener;
     shard.counters.refused.count(kind);
@@ -40,7 +40,7 @@ pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> Next {
     }
 }
 
-/// Sends an answer in what the client speaks; `out` lends its memory.
+/// Sends a response in the client's protocol, using the memory of `out`.
 pub(crate) async fn send(
     client: &Client,
     answer: &Answer<'_>,
@@ -60,7 +60,7 @@ pub(crate) async fn send(
     }
 }
 
-/// Appends the Date of an answer that is our own (RFC 9110 section 6.6.1).
+/// Appends the Date of a locally generated response (RFC 9110 section 6.6.1).
 pub(crate) fn write_date(lines: &mut Vec<u8>) {
     let date = httpdate::HttpDate::from(SystemTime::now());
     field(lines, b"Date", date.to_string().as_bytes());

@@ -13,12 +13,11 @@ use crate::trace::Tracer;
 use crate::upstream::Upstreams;
 use crate::upstream::health::Booking;
 
-/// A backend's share of a rule.
+/// A weighted backend of a rule.
 pub(crate) trait Share {
-    /// Where it goes.
     fn cluster(&self) -> Result<ClusterIndex, InvalidBackend>;
 
-    /// What an invalid reference names.
+    /// The unresolved reference, if it is invalid.
     fn unresolved(&self) -> Option<&str>;
 }
 
@@ -42,8 +41,8 @@ impl Share for L4Backend {
     }
 }
 
-/// Draws a backend by weight, of a rule of this snapshot. A rule without backends fails, and so does
-/// the share of one that does not resolve (Gateway API, `HTTPRouteRule.backendRefs`).
+/// Selects a backend of a rule by weight. Fails for a rule without backends, and for the share of a
+/// reference that does not resolve (Gateway API, `HTTPRouteRule.backendRefs`).
 pub(crate) fn draw<'a, S: Share>(
     shard: &Shard,
     snapshot: &'a Snapshot,
@@ -62,8 +61,8 @@ pub(crate) fn draw<'a, S: Share>(
     Ok((backend, snapshot.cluster(index)))
 }
 
-/// Selects an endpoint, preferably one that was not tried yet, and books the attempt: the pinned
-/// endpoint, or the one that load balancing chooses.
+/// Selects an endpoint, preferably one not tried yet, and registers the attempt: the pinned
+/// endpoint, or the one chosen by load balancing.
 pub(crate) fn choose<'a>(
     upstreams: &Upstreams,
     cluster: &'a Cluster,

@@ -23,35 +23,33 @@ use crate::shard::wheel::Tick;
 use crate::tls::session::Session;
 use crate::tls::{ClientCertificate, TrustDomain, Trusted};
 
-/// A client's connection.
 pub(crate) struct Client {
-    /// Its socket, or the stream of it that a request came on.
+    /// The connection's socket, or the request's stream.
     pub(crate) stream: Channel,
-    /// Deadline of whatever the connection waits for.
+    /// Timeout of the current operation.
     pub(crate) deadline: Deadline,
-    /// Where it comes from: the peer, or whom its PROXY protocol header names.
+    /// The client's address: the peer's, or from its PROXY protocol header.
     pub(crate) hop: Hop,
-    /// Both ends of it, as its PROXY protocol header names them.
+    /// Both addresses from the PROXY protocol header.
     pub(crate) ends: Option<Rc<Endpoints>>,
-    /// What it begins with.
+    /// What precedes its first request.
     pub(crate) opening: Opening,
-    /// What its first bytes are to be.
+    /// Whether a PROXY protocol header is expected.
     pub(crate) expects: Expectation,
-    /// Bytes that came before whoever serves it.
+    /// Bytes received before the protocol was known.
     pub(crate) early: Option<Box<Buffer>>,
-    /// What its TLS handshake came to.
+    /// The result of the TLS handshake.
     pub(crate) tls: Option<Rc<ClientTls>>,
-    /// The bind that accepted it.
+    /// Index of the bind that accepted it.
     pub(crate) bind: u32,
-    /// Requests begun.
     pub(crate) requests: u64,
-    /// When it has to end, so that load spreads again now and then.
+    /// When it has to close, so that connections spread over replicas again.
     retires_at: Tick,
-    /// Its place among the open connections; a stream has none of its own.
+    /// Its entry in the list of open connections; streams have none.
     registered: Option<Registered>,
 }
 
-/// What the streams of a connection have of it.
+/// The connection's data shared with its streams.
 #[derive(Clone)]
 pub(crate) struct Shared {
     hop: Hop,
@@ -60,7 +58,7 @@ pub(crate) struct Shared {
 }
 
 impl Client {
-    /// A connection that `bind` has accepted.
+    /// A connection accepted by `bind`.
     pub(crate) fn accepted(
         shard: &Rc<Shard>,
         stream: Stream,
@@ -88,7 +86,7 @@ impl Client {
         }
     }
 
-    /// One request on a connection of many: everything but the stream is the connection's.
+    /// A client for one stream of a connection.
     pub(crate) fn of_stream(
         shard: &Rc<Shard>,
         stream: Channel,
@@ -111,10 +109,10 @@ impl Client {
         }
     }
 
-    /// From here on its handshake has to come to an end, by the policy of its listener.
+    /// Starts the handshake timeout of its listener's policy.
     pub(crate) fn limit_handshake(&self, shard: &Shard) {
         let snapshot = shard.config.load();
-        // Of a listener that is gone, nobody says anything else any more.
+        // Defaults apply if the listener was removed.
         let limits = snapshot
             .bind(self.bind)
             .map_or_else(Limits::default, |bind| bind.limits);
@@ -122,33 +120,33 @@ impl Client {
             .arm(limits.handshake_timeout, Expiry::Disconnect);
     }
 
-    /// Has `waker` woken when connections are brought to their end.
+    /// Registers `waker` to be woken on drain.
     pub(crate) fn listen_for_drain(&self, waker: &Waker) {
         if let Some(registered) = &self.registered {
             registered.listen_for_drain(waker);
         }
     }
 
-    /// Notes what the connection is doing.
+    /// Sets the connection's state for the task list.
     pub(crate) fn set(&self, state: ClientState) {
         if let Some(registered) = &self.registered {
             registered.set(state);
         }
     }
 
-    /// Whether a request has come to a connection that was to be closed. That one is served, and
-    /// its response says that it was the last.
+    /// Whether a request has arrived on a connection that should be closed. It is served, and its
+    /// response announces the close.
     pub(crate) fn has_last_request(&mut self, shard: &Shard) -> bool {
         self.retires_at = shard.now();
         self.stream.liveness() == Liveness::Readable
     }
 
-    /// Whether something comes before its first request, or in place of requests.
+    /// Whether a header or handshake precedes its first request, or bytes are proxied instead.
     pub(crate) fn has_opening(&self) -> bool {
         self.opening != Opening::Http || self.expects != Expectation::Nothing
     }
 
-    /// Both of its ends, where a backend is told of them.
+    /// Both addresses, if the backend receives a PROXY protocol header.
     pub(crate) fn proxied_to(&self, cluster: &Cluster) -> Option<Box<Endpoints>> {
         cluster.proxy_protocol?;
         self.ends().map(|ends| Box::new(*ends))
@@ -165,7 +163,7 @@ impl Client {
         }))
     }
 
-    /// What its streams have of it.
+    /// The data shared with its streams.
     pub(crate) fn shared(&self) -> Shared {
         Shared {
             hop: self.hop,
@@ -174,18 +172,18 @@ impl Client {
         }
     }
 
-    /// Its certificate, where it has shown one that was verified.
+    /// The client's certificate, if it was verified.
     pub(crate) fn verified_certificate(&self) -> Option<&ClientCertificate> {
         let certificate = self.tls.as_deref()?.certificate.as_ref()?;
         (certificate.trust == Trusted::Verified).then_some(certificate)
     }
 
-    /// The protocol that its TLS has agreed on, if any.
+    /// The protocol selected by ALPN.
     pub(crate) fn agreed_protocol(&self) -> Option<Alpn> {
         self.tls.as_deref()?.protocol
     }
 
-    /// Counts it where an error has ended its TLS, after the handshake.
+    /// Counts an error that ended its TLS after the handshake.
     pub(crate) fn count_fault(&self, shard: &Shard) {
         let socket = self.tls.as_ref().and_then(|_| self.stream.as_socket());
         let fault = socket.and_then(|socket| socket.with_session(Session::fault).flatten());
@@ -194,14 +192,14 @@ impl Client {
         }
     }
 
-    /// Whether it has reached its age.
+    /// Whether it has reached its maximum age.
     pub(crate) fn is_old(&self, now: Tick) -> bool {
         now >= self.retires_at
     }
 }
 
-/// When a connection that begins now has to end: some way before its age for some, so that clients
-/// that came together do not come again together.
+/// When a connection that starts now has to close: with jitter, so that clients that connected
+/// together do not reconnect together.
 fn retirement(shard: &Shard, bind: u32) -> Tick {
     let snapshot = shard.config.load();
     let age = snapshot
@@ -214,21 +212,21 @@ fn retirement(shard: &Shard, bind: u32) -> Tick {
     shard.now().after(age / 100 * percent)
 }
 
-/// What a client's handshake came to.
+/// The result of a client's TLS handshake.
 #[derive(Debug)]
 pub(crate) struct ClientTls {
-    /// The listener it was with.
+    /// The listener.
     pub(crate) listener: Interned,
-    /// Whom that listener believed.
+    /// The CAs that the listener trusted.
     pub(crate) domain: Arc<TrustDomain>,
-    /// The certificate that the client has shown.
+    /// The client's certificate, if it sent one.
     pub(crate) certificate: Option<ClientCertificate>,
-    /// The protocol that was agreed on; none where the client offered none.
+    /// The protocol selected by ALPN; `None` if the client offered none.
     pub(crate) protocol: Option<Alpn>,
 }
 
 impl ClientTls {
-    /// Whether a listener would have made the same of it.
+    /// Whether the listener would have accepted the same handshake.
     pub(crate) fn is_for(&self, listener: &Listener) -> bool {
         let believes_the_same = match &listener.accepts {
             Accepts::Tls(tls) => *tls.domain == *self.domain,

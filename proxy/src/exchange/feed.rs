@@ -1,4 +1,4 @@
-//! Bytes of a request on their way to a mirror, bounded in number.
+//! The bounded queue of request bytes for a mirror.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -8,16 +8,16 @@ use std::task::{Poll, Waker};
 use crate::http::h1::encode;
 use crate::limits::{MAX_HEAD_BYTES, MIRROR_BYTES};
 
-/// The request's end of a mirror.
+/// The sending end of a mirror's queue.
 pub(crate) struct Feed {
     shared: Rc<Copied>,
     chunked: bool,
 }
 
-/// What of a request was copied and not sent yet.
+/// The bytes queued for a mirror.
 #[derive(Default)]
 pub(crate) struct Copied {
-    /// What was not sent yet.
+    /// Bytes not sent yet.
     pub(crate) pending: RefCell<Vec<u8>>,
     state: Cell<State>,
     waker: RefCell<Option<Waker>>,
@@ -28,14 +28,13 @@ enum State {
     /// More of the request may come.
     #[default]
     Open,
-    /// It is complete.
     Complete,
-    /// It will never be.
+    /// The request was aborted.
     GivenUp,
 }
 
 impl Feed {
-    /// Feeds a copy, in chunks where it is to be framed.
+    /// Queues for a copy, with chunked framing if needed.
     pub(crate) fn new(copied: &Rc<Copied>, chunked: bool) -> Self {
         Self {
             shared: Rc::clone(copied),
@@ -43,7 +42,7 @@ impl Feed {
         }
     }
 
-    /// The next payload bytes.
+    /// Queues payload bytes.
     pub(crate) fn more(&mut self, payload: &[u8]) {
         if payload.is_empty() || self.shared.state.get() != State::Open {
             return;
@@ -64,13 +63,11 @@ impl Feed {
         self.shared.wake();
     }
 
-    /// The whole body.
     pub(crate) fn all(&mut self, payload: &[u8]) {
         self.more(payload);
         self.end();
     }
 
-    /// The body's end.
     pub(crate) fn end(&mut self) {
         if self.chunked {
             encode::last_chunk(&mut self.shared.pending.borrow_mut(), b"");
@@ -87,7 +84,7 @@ impl Feed {
 }
 
 impl Drop for Feed {
-    /// A request that breaks off takes its mirrors with it.
+    /// An aborted request aborts its mirrors.
     fn drop(&mut self) {
         self.end_as(State::GivenUp);
     }
@@ -103,12 +100,12 @@ impl Copied {
         }
     }
 
-    /// Whether the request will never be complete.
+    /// Whether the request was aborted.
     pub(crate) fn is_given_up(&self) -> bool {
         self.state.get() == State::GivenUp
     }
 
-    /// Waits for bytes; without any, the request is at its end.
+    /// Waits for bytes; none at the end of the request.
     pub(crate) async fn next(&self, bytes: &mut Vec<u8>) {
         poll_fn(|context| {
             std::mem::swap(bytes, &mut self.pending.borrow_mut());

@@ -1,4 +1,4 @@
-//! Telling a client that its request's body is wanted.
+//! `100 Continue`.
 
 use crate::channel::Channel;
 use crate::failure::{Failure, FailureKind};
@@ -9,10 +9,11 @@ use crate::shard::deadline::Expiry;
 use super::Exchange;
 
 impl Exchange<'_> {
-    /// Sends `100 Continue` to a client that waits for it with its body (RFC 9110 section 10.1.1):
-    /// from here on somebody wants that body. To be called once.
+    /// Sends `100 Continue` to a client that waits for it before sending its body (RFC 9110 section
+    /// 10.1.1). Call it at most once, when the body is needed.
     ///
     /// # Errors
+    ///
     /// The client is gone.
     pub(crate) async fn tell_to_go_on(&mut self) -> Result<(), Failure> {
         if !self.received.head.expect_continue {

@@ -1,15 +1,16 @@
-//! How many requests of a shard wait for the key of their token: made-up keys must not fill it up.
+//! Limits the requests of a shard that wait for an unknown key: tokens with made-up key ids must
+//! not block it.
 
 use std::cell::Cell;
 
 use crate::limits::JWKS_WAITING;
 
-/// The requests that wait.
+/// The waiting requests.
 #[derive(Debug, Default)]
 pub(crate) struct KeyWaits(Cell<usize>);
 
 impl KeyWaits {
-    /// Takes a place until the returned value is dropped; `None` where all are taken.
+    /// Takes a slot until the returned value is dropped; `None` if all are taken.
     pub(crate) fn enter(&self) -> Option<impl Drop> {
         let waiting = self.0.get();
         (waiting < JWKS_WAITING).then(|| {
@@ -19,7 +20,7 @@ impl KeyWaits {
     }
 }
 
-/// A request that waits.
+/// A waiting request.
 struct KeyWait<'a>(&'a KeyWaits);
 
 impl Drop for KeyWait<'_> {

@@ -1,4 +1,4 @@
-//! A request in progress: the data that all of its phases share.
+//! A request in progress: the data shared by all of its phases.
 //!
 //! The phases themselves are in [`crate::request`] and [`crate::forward`].
 
@@ -35,30 +35,28 @@ pub(crate) use self::said::Said;
 use self::scratch::{Received, Work};
 pub(crate) use self::selected::{Destination, Matched, Pinned};
 
-/// A request under way.
+/// A request in progress.
 pub(crate) struct Exchange<'a> {
     pub(crate) proxy: &'a Rc<Proxy>,
-    /// The proxy's.
     pub(crate) shard: &'a Rc<Shard>,
-    /// The configuration when the request came; it stays this request's to the end. What outlives
-    /// the exchange holds it too: positions in it mean nothing in a newer one.
+    /// The configuration at the time of the request; the request keeps it to the end. Anything that
+    /// outlives the exchange holds it too: indices into it are meaningless in a newer one.
     pub(crate) snapshot: &'a Held,
     pub(crate) bind: &'a Bind,
     pub(crate) client: &'a Client,
-    /// The request's head.
     pub(crate) received: &'a Received,
-    /// Whether what it says of its way to us is believed.
+    /// Whether its forwarding headers are trusted.
     pub(crate) belief: Belief,
-    /// What was read from the client: the request's body, and requests behind it.
+    /// Bytes read from the client: the request's body, and pipelined requests.
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) work: &'a mut Work,
-    /// Copies of the request under way.
+    /// Mirrors in progress.
     pub(crate) mirrors: Vec<Feed>,
-    /// The living session that it belongs to.
+    /// Its session, if valid.
     pub(crate) pinned: Option<Pinned<'a>>,
-    /// What an endpoint picker has said of it.
+    /// The endpoint picker's response.
     pub(crate) picked: Option<Box<Picked<'a>>>,
-    /// Who sent it, where the rule asks for that.
+    /// The verified sender, if the rule requires authentication.
     pub(crate) principal: Option<Principal<'a>>,
     /// What authorization servers said of it; in a box, since most requests have none.
     pub(crate) said: Option<Box<Said>>,
@@ -66,32 +64,31 @@ pub(crate) struct Exchange<'a> {
     pub(crate) record: Record<'a>,
 }
 
-/// What becomes of the client's connection after a request.
+/// What happens to the client's connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// The next request may come.
+    /// It is kept alive.
     KeepAlive,
-    /// It ends.
     End(Next),
 }
 
-/// What becomes of a connection after it was busy.
+/// The next step of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing has come for a while: park it.
+    /// Idle for a while: park it.
     Park,
-    /// Close it; everything that was sent has a reader.
+    /// Close it; all sent data will be read.
     Close,
-    /// An answer is on its way to a client that may still be sending: see that it arrives.
+    /// Close it, but keep reading for a while so that the response arrives.
     Linger,
-    /// Reset it, so that nobody takes what was sent for whole.
+    /// Reset it, so that a truncated response is not taken for a complete one.
     Reset,
-    /// Serve it as HTTP/2: that is what it began with.
+    /// Continue with HTTP/2, which the client has begun.
     SpeakH2,
 }
 
 impl<'a> Exchange<'a> {
-    /// A request whose head was parsed.
+    /// Starts the exchange of a parsed request.
     pub(crate) fn begin(
         proxy: &'a Rc<Proxy>,
         snapshot: &'a Held,
@@ -125,7 +122,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Whether the client's connection may live on after this request.
+    /// Whether the client's connection may be kept alive after this request.
     pub(crate) fn persistence(&self) -> Persist {
         let limits = &self.bind.limits;
         let goes_on = self.received.head.keep_alive
@@ -141,7 +138,7 @@ impl<'a> Exchange<'a> {
 }
 
 impl After {
-    /// The connection ends, when the client has what was sent.
+    /// The connection ends once the client has received everything sent.
     pub(crate) fn close(stream: &Channel) -> Self {
         match stream.liveness() {
             Liveness::Quiet => Self::End(Next::Close),

@@ -1,4 +1,4 @@
-//! The request's head as the backend gets it.
+//! The request head sent to the backend.
 
 use crate::channel::Channel;
 use crate::config::Protection;
@@ -13,11 +13,11 @@ use crate::tls::FORWARDED_CLIENT_CERT;
 use super::{Destination, Exchange};
 
 impl<'a> Exchange<'a> {
-    /// Writes the request's head as the backend gets it: onto the stream, or where the bytes on
-    /// their way to a socket stand.
+    /// Writes the request head: onto the stream, or into the bytes to send to the socket.
     ///
     /// # Errors
-    /// What the backend speaks cannot carry it.
+    ///
+    /// The backend's protocol cannot express it.
     pub(crate) fn write_head(
         &mut self,
         drawn: Destination<'a>,
@@ -34,7 +34,7 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// The request's head as HTTP/2, for who is protected like this.
+    /// The request head for HTTP/2.
     pub(crate) fn make_head(
         &self,
         drawn: Destination<'a>,
@@ -48,11 +48,11 @@ impl<'a> Exchange<'a> {
         let made = h2::encode::request(&self.outgoing(drawn), &scheme, switch, |known, name| {
             self.drops(drawn, known, name)
         });
-        let cannot = Failure::because(FailureKind::BadPath, "target not possible in HTTP/2");
+        let cannot = Failure::because(FailureKind::BadPath, "the target cannot be sent in HTTP/2");
         made.ok_or(cannot)
     }
 
-    /// Writes the request's head as HTTP/1.
+    /// Writes the request head as HTTP/1.
     pub(crate) fn encode_head(&mut self, drawn: Destination<'a>) {
         let mut out = std::mem::take(&mut self.work.to_upstream);
         out.clear();
@@ -61,8 +61,8 @@ impl<'a> Exchange<'a> {
         self.work.to_upstream = out;
     }
 
-    /// Whether a field that the client sent is left out. The key of an extended CONNECT means
-    /// nothing (RFC 8441 section 5.1), and beside the one that we write it would be a second one.
+    /// Whether a field of the client is dropped. The WebSocket key of an extended CONNECT is
+    /// meaningless (RFC 8441 section 5.1), and would duplicate the one written here.
     fn drops(&self, drawn: Destination<'a>, known: Known, name: &[u8]) -> bool {
         known == Known::XRequestId
             || self.belief.drops(known, name)
@@ -82,7 +82,7 @@ impl<'a> Exchange<'a> {
                 .is_some_and(|said| said.grants.drops(name))
     }
 
-    /// How the request's body is delimited on its way to the backend.
+    /// The framing of the request body sent to the backend.
     pub(crate) fn framing(&self) -> Framing {
         let picked = self.picked.as_ref();
         let replaced = picked.and_then(|picked| picked.framing());
@@ -98,7 +98,8 @@ impl<'a> Exchange<'a> {
                 .host()
                 .map_or(self.received.authority(), str::as_bytes),
             framing: self.framing(),
-            // We tell the client to go on: many origins never do, and it would wait in vain.
+            // The gateway itself sends 100 Continue: many origins never do, and the client would
+            // wait in vain.
             expectation: Expectation::Ours,
             append: &self.work.request_lines,
         }

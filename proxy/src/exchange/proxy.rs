@@ -1,4 +1,4 @@
-//! The state of a shard that requests and byte-proxied connections share.
+//! The per-shard state shared by requests and byte-proxied connections.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,26 +13,26 @@ use crate::upstream::Upstreams;
 use super::key_waits::KeyWaits;
 use super::scratch::ScratchPool;
 
-/// The state that everything proxied by a shard shares.
+/// The per-shard state shared by everything proxied.
 pub(crate) struct Proxy {
     pub(crate) shard: Rc<Shard>,
     pub(crate) upstreams: Upstreams,
     /// Free working memory of requests.
     pub(crate) scratch: ScratchPool,
-    /// Memory that the listeners' regular expressions are matched with.
+    /// Scratch memory for matching the listeners' regular expressions.
     pub(crate) regexes: RefCell<Table<RegexCache>>,
-    /// Tokens that were verified.
+    /// Cache of verified tokens.
     pub(crate) tokens: RefCell<TokenCache>,
-    /// Requests that wait for the key of their token.
+    /// Requests waiting for an unknown key.
     pub(crate) key_waits: KeyWaits,
     /// Seals session tokens.
     pub(crate) session_key: ring::hmac::Key,
-    /// Who watches its requests.
+    /// Active traces.
     pub(crate) watches: Watches,
 }
 
 impl Proxy {
-    /// The proxy of a shard.
+    /// The proxy state of a shard.
     pub(crate) fn new(shard: Rc<Shard>, session_key: ring::hmac::Key) -> Self {
         Self {
             upstreams: Upstreams::new(Rc::clone(&shard)),

@@ -1,4 +1,4 @@
-//! What is known of a request at its end, for counters and the access log.
+//! The facts about a request for metrics and the access log.
 
 use std::time::{Duration, Instant};
 
@@ -12,41 +12,41 @@ use crate::trace::Tracer;
 
 use super::scratch::Received;
 
-/// What is known of a request.
+/// The facts about a request.
 pub(crate) struct Record<'a> {
     /// When its head was complete.
     pub(crate) started: Instant,
-    /// Its id, where it was needed.
+    /// Its id, if one was needed.
     pub(crate) id: Option<RequestId>,
     pub(crate) listener: Option<&'a Listener>,
     pub(crate) rule: Option<&'a Rule>,
     pub(crate) cluster: Option<&'a Cluster>,
-    /// The endpoint that answered, or was tried last.
+    /// The endpoint of the response or of the last attempt.
     pub(crate) endpoint: Option<&'a Endpoint>,
-    /// Status that the client got; 0 where it got none.
+    /// Status sent to the client; 0 if none.
     pub(crate) status: u16,
     /// Payload bytes from the client.
     pub(crate) bytes_in: u64,
     /// Payload bytes to the client.
     pub(crate) bytes_out: u64,
-    /// From the last try's beginning to the response's head.
+    /// Time from the start of the last attempt to the response head.
     pub(crate) upstream_time: Option<Duration>,
-    /// Tries after the first.
+    /// Number of retries.
     pub(crate) retries: u32,
-    /// Tells those who watch the request.
+    /// Reports to active traces that match the request.
     pub(crate) trace: Option<Box<Tracer>>,
-    /// Counts it with its listener and its rule.
+    /// Counts the request as in flight at its listener and rule.
     pub(crate) active: [Option<GaugeGuard<'a>>; 2],
-    /// Whether it is a call of gRPC.
+    /// Whether it is a gRPC call.
     pub(crate) is_grpc: bool,
-    /// Status of gRPC that the client got.
+    /// gRPC status sent to the client.
     pub(crate) grpc_status: Option<u32>,
-    /// Whether the client has the response's head, so that no other answer can be given.
+    /// Whether the response head was sent, so that no other response is possible.
     pub(crate) answered: bool,
 }
 
 impl Record<'_> {
-    /// A request that begins now.
+    /// The record of a request that begins now.
     pub(crate) fn begin(received: &Received) -> Self {
         Self {
             is_grpc: received.is_grpc(),
@@ -68,7 +68,7 @@ impl Record<'_> {
         }
     }
 
-    /// What watchers of the request are told at its end.
+    /// The summary for traces.
     #[cold]
     pub(crate) fn finished(&self, failure: Option<Failure>) -> Finished {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);

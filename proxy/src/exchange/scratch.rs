@@ -1,4 +1,4 @@
-//! Working memory of one request, kept from request to request so that none of them allocates.
+//! Working memory of one request, reused by later ones so that requests do not allocate.
 
 use std::time::Duration;
 
@@ -18,32 +18,30 @@ use crate::policy::normalise::{HostBuffer, Target, normalise_host, normalise_tar
 /// Working memory of one request.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// The request as it came.
+    /// The request as received.
     pub(crate) received: Received,
-    /// Host and target in their normal form, where they came in another.
+    /// Host and target in normal form, if they differ.
     pub(crate) normal: Normal,
-    /// What is made of it.
+    /// Memory for building what is sent.
     pub(crate) work: Work,
 }
 
-/// A request's head; it does not change while the request is served.
+/// A request head; immutable while the request is served.
 #[derive(Default)]
 pub(crate) struct Received {
-    /// Its bytes, which `head` points into.
+    /// The bytes that `head` points into.
     pub(crate) bytes: Vec<u8>,
-    /// What they say.
     pub(crate) head: RequestHead,
 }
 
 impl Received {
-    /// Keeps the bytes of the head just parsed: the room that they took is written over.
+    /// Keeps the bytes of the head just parsed: their space in the buffer is reused.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Keeps what can be told of a head that is refused, without the user and password that a URL
-    /// or a Host may name: it is told to logs.
+    /// Keeps the parts of a rejected head that are logged, without user information in URL or Host.
     pub(crate) fn keep_outline(&mut self, outline: &Outline<'_>) {
         self.bytes.clear();
         let mut fields = std::mem::take(&mut self.head.fields);
@@ -58,24 +56,23 @@ impl Received {
         };
     }
 
-    /// Writes some text down; none where it lies beyond what a span can say.
+    /// Stores text; an empty span if it is out of range.
     fn write(&mut self, text: &[u8]) -> Span {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(text);
         Span::new(start, self.bytes.len()).unwrap_or_default()
     }
 
-    /// The method.
     pub(crate) fn method(&self) -> &[u8] {
         self.head.method.of(&self.bytes)
     }
 
-    /// Host and port as they came.
+    /// Host and port as received.
     pub(crate) fn authority(&self) -> &[u8] {
         self.head.authority.of(&self.bytes)
     }
 
-    /// What a response's meaning depends on.
+    /// What the framing of a response depends on.
     pub(crate) fn asked(&self) -> Asked {
         match (self.method(), self.head.upgrade) {
             (b"HEAD", _) => Asked::Head,
@@ -84,39 +81,38 @@ impl Received {
         }
     }
 
-    /// Whether it is a call of gRPC.
+    /// Whether it is a gRPC call.
     pub(crate) fn is_grpc(&self) -> bool {
         let content_type = self.head.fields.value(Known::ContentType, &self.bytes);
         content_type.is_some_and(grpc::is_grpc)
     }
 
-    /// Whether it asks for a tunnel as HTTP/2 does (RFC 8441).
+    /// Whether it is an extended CONNECT (RFC 8441).
     pub(crate) fn is_extended_connect(&self) -> bool {
         self.head.upgrade.is_some() && self.head.version == Version::Http2
     }
 
-    /// For how long its caller waits, where it says so.
+    /// The deadline that a gRPC caller set, if any.
     pub(crate) fn grpc_timeout(&self) -> Option<Duration> {
         let timeout = self.head.fields.value(Known::GrpcTimeout, &self.bytes)?;
         grpc::parse_timeout(timeout)
     }
 
-    /// The value of a field that the proxy has no name of its own for.
+    /// The value of a field by name.
     pub(crate) fn value(&self, name: &[u8]) -> Option<&[u8]> {
         let mut fields = self.head.fields.iter();
         let found = fields.find(|field| field.name.of(&self.bytes).eq_ignore_ascii_case(name));
         found.map(|field| field.value.of(&self.bytes))
     }
 
-    /// Whether it has content that its method gives no meaning to (RFC 9110 sections 9.3.1, 9.3.2
-    /// and 9.3.5). An origin that does not read it may take it for another request, and its answer
-    /// to that for the answer to whatever comes next on the connection.
+    /// Whether it has a body that its method does not define (RFC 9110 sections 9.3.1, 9.3.2 and
+    /// 9.3.5). An origin that ignores the body may take it for another request (request smuggling).
     pub(crate) fn has_undefined_content(&self) -> bool {
         !matches!(self.head.framing, Framing::Empty | Framing::Length(0))
             && matches!(self.method(), b"GET" | b"HEAD" | b"DELETE")
     }
 
-    /// Whether carrying it out twice does what carrying it out once does (RFC 9110 section 9.2.2).
+    /// Whether its method is idempotent (RFC 9110 section 9.2.2).
     pub(crate) fn is_idempotent(&self) -> bool {
         matches!(
             self.method(),
@@ -125,8 +121,8 @@ impl Received {
     }
 }
 
-/// What follows user and password in a URL or an authority; all of it where it names none, or is a
-/// path.
+/// The text after the user information of a URL or authority; all of it if there is none, or it is
+/// a path.
 fn without_user(text: &[u8]) -> &[u8] {
     let delimiter = |from: usize| {
         let mut rest = text.iter().skip(from);
@@ -142,7 +138,7 @@ fn without_user(text: &[u8]) -> &[u8] {
         .unwrap_or(text)
 }
 
-/// Host and target in their normal form, where they came in another.
+/// Host and target in normal form, if they differ from the received one.
 pub(crate) struct Normal {
     target: Vec<u8>,
     host: HostBuffer,
@@ -158,7 +154,7 @@ impl Default for Normal {
 }
 
 impl Normal {
-    /// Brings host, path and query into the one form that is matched and sent on.
+    /// Normalises host, path and query for matching and forwarding.
     pub(crate) fn take_in<'a>(
         &'a mut self,
         received: &'a Received,
@@ -170,50 +166,46 @@ impl Normal {
     }
 }
 
-/// What is made of a request.
+/// Buffers for what is built from a request.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// The request's body.
     pub(crate) request_body: BodyDecoder,
-    /// Field lines added to the request.
+    /// Field lines to add to the request.
     pub(crate) request_lines: Vec<u8>,
-    /// The target as the backend gets it.
+    /// The target sent to the backend.
     pub(crate) target: Vec<u8>,
-    /// Bytes on their way to the backend that stand in no buffer.
+    /// Bytes to send to the backend, besides those in buffers.
     pub(crate) to_upstream: Vec<u8>,
-    /// The response's head.
     pub(crate) response: ResponseHead,
-    /// Field lines added to the response.
+    /// Field lines to add to the response.
     pub(crate) response_lines: Vec<u8>,
-    /// The response's body.
     pub(crate) response_body: BodyDecoder,
-    /// Bytes on their way to the client that stand in no buffer.
+    /// Bytes to send to the client, besides those in buffers.
     pub(crate) to_client: Vec<u8>,
-    /// Endpoints that were tried.
+    /// Endpoints tried so far.
     pub(crate) tried: Vec<Interned>,
 }
 
-/// Working memory that no connection uses at the moment.
+/// Unused working memory.
 #[derive(Default)]
 pub(crate) struct ScratchPool(Shelf<Box<Scratch>>);
 
 impl ScratchPool {
-    /// Some working memory; what is in it belongs to an earlier request.
+    /// Takes working memory; its content belongs to an earlier request.
     pub(crate) fn take(&self) -> Box<Scratch> {
         self.0.take().unwrap_or_default()
     }
 
-    /// Gives it back.
     pub(crate) fn put(&self, scratch: Box<Scratch>) {
         self.0.put(scratch);
     }
 
-    /// As [`Self::put`], of who is not about to need any: it is freed where some is free.
+    /// As [`Self::put`], for a connection that becomes idle: freed if others are free.
     pub(crate) fn give_up(&self, scratch: Box<Scratch>) {
         drop(self.0.put_spare(scratch, SPARE_BUFFERS));
     }
 
-    /// Frees what nobody has needed since the last time. How many there were.
+    /// Frees memory not used since the last call. Returns how many were freed.
     pub(crate) fn trim(&self) -> usize {
         self.0.trim(drop)
     }

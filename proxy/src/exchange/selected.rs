@@ -1,4 +1,4 @@
-//! What serves a request: its rule, its backend, and its session.
+//! The rule, backend and session selected for a request.
 
 use crate::config::{Cluster, Endpoint, Rule, RuleBackend};
 use crate::policy::headers::HeaderEdits;
@@ -7,16 +7,16 @@ use crate::policy::path_edit::RequestPath;
 use crate::policy::rewrite::Rewrite;
 use crate::upstream::session::Session;
 
-/// The rule that serves a request.
+/// The rule that matched a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Matched<'a> {
     pub(crate) rule: &'a Rule,
     pub(crate) target: Target<'a>,
-    /// Bytes of the path that its prefix matched.
+    /// Bytes of the path matched by its prefix.
     pub(crate) prefix_len: usize,
 }
 
-/// The backend that gets a request.
+/// The backend selected for a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Destination<'a> {
     pub(crate) backend: &'a RuleBackend,
@@ -24,16 +24,16 @@ pub(crate) struct Destination<'a> {
 }
 
 impl<'a> Matched<'a> {
-    /// The target, for filters to change it.
+    /// The target, for filters to change.
     pub(crate) fn path(&self) -> RequestPath<'a> {
         RequestPath::new(self.target.text.as_bytes(), self.prefix_len)
     }
 }
 
-/// The session that a request belongs to.
+/// The session of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Pinned<'a> {
-    /// The backend that has its endpoint.
+    /// The backend of its endpoint.
     pub(crate) drawn: Destination<'a>,
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) session: Session,
@@ -56,7 +56,7 @@ impl<'a> Destination<'a> {
             .map(|policy| &policy.response_headers)
     }
 
-    /// Host that the backend gets, where a filter gives one.
+    /// Host to send to the backend, if a filter sets one.
     pub(crate) fn host(&self) -> Option<&'a str> {
         self.rewrite()?.host()
     }

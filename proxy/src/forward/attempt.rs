@@ -1,4 +1,4 @@
-//! One try: an endpoint, a connection to it, the exchange over it.
+//! One attempt: selects an endpoint, connects, and exchanges request and response.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -28,13 +28,12 @@ use super::tries::Tries;
 use super::tunnel;
 use super::upload::Upload;
 
-/// How a try ended that is not the last word.
+/// An attempt without a response for the client.
 pub(crate) enum Ended {
-    /// Without a response.
     Failed(Failure),
-    /// With a response that is dropped for another try, which is booked.
+    /// Its response is dropped for a retry, which is already registered.
     Retry,
-    /// In a way that no other try may follow.
+    /// It failed, and must not be retried.
     Final(Failure),
 }
 
@@ -44,7 +43,6 @@ impl From<Failure> for Ended {
     }
 }
 
-/// Tries once.
 pub(super) async fn attempt<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
@@ -52,7 +50,7 @@ pub(super) async fn attempt<'a>(
     upload: &mut Upload,
     tries: &mut Tries<'_>,
 ) -> Result<After, Ended> {
-    // A clock read costs as much as routing does: the first try begins with the request.
+    // Reading the clock costs as much as routing: the first attempt starts with the request.
     let begun = if exchange.work.tried.is_empty() && exchange.picked.is_none() {
         exchange.record.started
     } else {
@@ -90,7 +88,7 @@ pub(super) async fn attempt<'a>(
     {
         attempt.judge(outcome, Instant::now());
     }
-    // The route's own patience is over: nobody waits for another try.
+    // The request timeout has expired: no retry.
     let over = tries.until.is_some_and(|until| Instant::now() >= until);
     match result {
         Err(Ended::Failed(failure)) if over && failure.kind == FailureKind::UpstreamTimeout => {
@@ -100,7 +98,6 @@ pub(super) async fn attempt<'a>(
     }
 }
 
-/// One try.
 pub(crate) struct Attempt<'a> {
     upstreams: &'a Upstreams,
     pub(crate) matched: Matched<'a>,
@@ -108,22 +105,22 @@ pub(crate) struct Attempt<'a> {
     pub(super) endpoint: &'a Endpoint,
     booking: Booking,
     asked: Asked,
-    /// Whether it is a call of gRPC, whose ends have a patience of their own.
+    /// Whether it is a gRPC call, for which other timeouts apply.
     pub(super) is_grpc: bool,
     begun: Instant,
-    /// When it has to be over.
+    /// Deadline of the request.
     pub(crate) until: Option<Instant>,
 }
 
 impl<'a> Attempt<'a> {
-    /// Notes how the endpoint did.
+    /// Reports the endpoint's result to load balancing and health.
     fn judge(&self, outcome: Outcome, now: Instant) {
         let (states, set) = (&self.upstreams.endpoints, &self.drawn.cluster.set);
         self.booking.judge(states, set, outcome, now);
     }
 
-    /// Over an idle connection, and once more over a fresh one where the endpoint had closed that
-    /// before it saw the request.
+    /// Uses an idle connection; retries on a new one if the endpoint had closed it before it
+    /// received the request.
     async fn run(
         &self,
         exchange: &mut Exchange<'a>,
@@ -147,13 +144,13 @@ impl<'a> Attempt<'a> {
                 }
                 connection
             } else {
-                // In a box: each request would carry the room for what few need.
+                // Boxed: every request would otherwise reserve space for a rare case.
                 Box::pin(self.connect(proxied.clone(), trace)).await?
             };
             let used = connection.used;
             match self.over(connection, exchange, upload, tries).await {
                 Err(Ended::Failed(failure)) if used && was_stale(failure, exchange, upload) => {}
-                // It was turned away before anybody looked at it, as by an endpoint that restarts.
+                // Refused without processing, as by an endpoint that restarts.
                 Err(Ended::Failed(failure))
                     if failure.kind == FailureKind::UpstreamRefused
                         && upload.replay() == Replay::Possible
@@ -198,7 +195,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The exchange over one connection, which goes back to the pool if it came to an exact end.
+    /// Exchanges over one connection, which returns to the pool if it ends in a clean state.
     async fn over(
         &self,
         connection: Connection,
@@ -245,7 +242,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Sends a request that is all there, then waits for the response: four operations in all.
+/// Sends a request that is complete, then waits for the response: four operations in total.
 async fn half_duplex(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange<'_>,
@@ -264,7 +261,7 @@ async fn half_duplex(
         pipes: None,
     };
     let sent = match connection.stream.as_h2() {
-        // What follows is the tunnel's, and not the end.
+        // What follows belongs to the tunnel.
         Some(stream) if stream.tunnels() => Box::pin(stream.send(b"", None))
             .await
             .map_err(|_| RelayError::ReceiverGone),
@@ -272,13 +269,13 @@ async fn half_duplex(
     };
     response.record.bytes_in = upload.moved.payload;
     match sent {
-        // Whoever stops reading may have answered before: look.
+        // An endpoint that stops reading may have responded before: check.
         Ok(()) | Err(RelayError::ReceiverGone) => {}
         Err(error) => return Err(Ended::Failed(error.of_upload())),
     }
     download.expect_head();
     shard.note(TaskState::AwaitingResponse);
-    // A client that leaves is noticed, as long as nothing else is asked of its socket.
+    // Detects a client that disconnects, while its socket is not used otherwise.
     client.deadline.arm(
         Some(WHEEL_TICK),
         Expiry::Watch {
@@ -302,7 +299,7 @@ async fn half_duplex(
 }
 
 impl<'a> Attempt<'a> {
-    /// The endpoint, as it gives a response.
+    /// The endpoint as the sender of a response.
     pub(super) fn download_side<'s>(&self, connection: &'s Connection) -> Side<'s> {
         Side {
             stream: &connection.stream,
@@ -312,7 +309,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The endpoint, as it takes a request's body.
+    /// The endpoint as the receiver of a request body.
     pub(super) fn upload_side<'s>(
         &self,
         connection: &'s Connection,
@@ -326,8 +323,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// For how long a client may give no byte of its request's body, and how many it has to give a
-    /// second. A call of gRPC may have nothing to say for long.
+    /// Idle timeout and minimum rate of the request body. gRPC calls may be silent for long.
     pub(super) fn upload_pace(&self) -> (Option<Duration>, u32) {
         let limits = &self.matched.rule.limits;
         if self.is_grpc {
@@ -337,12 +333,12 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What is left of the time that the route gives; `None` where it gives any.
+    /// Time left of the request timeout; `None` if unlimited.
     pub(super) fn time_left(&self) -> Option<Duration> {
         self.limited(None)
     }
 
-    /// Most bytes that the request's body may have.
+    /// Limit of the request body in bytes.
     pub(super) fn body_limit(&self) -> Option<u64> {
         self.matched
             .rule
@@ -351,8 +347,8 @@ impl<'a> Attempt<'a> {
             .map(NonZeroU64::get)
     }
 
-    /// For how long a response's head is waited for, from the request's last byte on. The route's
-    /// own timeouts come in place of the default one.
+    /// Timeout of the response head, from the last request byte on. The route's timeouts replace
+    /// the default.
     pub(super) fn head_timeout(&self) -> Option<Duration> {
         match self.until {
             Some(_) => self.time_left(),
@@ -366,22 +362,22 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What is done to responses.
+    /// Edits of responses.
     pub(super) fn response_edits(&self) -> Option<&'a HeaderEdits> {
         self.drawn.response_edits()
     }
 
-    /// Who shares responses with other origins.
+    /// CORS settings for the response.
     pub(super) fn cors(&self) -> Option<&'a Cors> {
         self.drawn.backend.policy.as_deref()?.cors.as_ref()
     }
 
-    /// Tells a watcher of the answer.
+    /// Traces the response.
     pub(super) fn trace_answer(&self, trace: &Tracer, status: u16) {
         trace.attempted(self.endpoint, Some(status), None);
     }
 
-    /// Notes the time until the head, and whether the status speaks well of the endpoint.
+    /// Reports latency and status to the endpoint's health.
     pub(super) fn judge_answer(&self, status: u16, record: &mut Record<'_>) {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun);
@@ -390,9 +386,9 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Whether a failure over a used connection says nothing about the endpoint: it was closed while
-/// idle, and the request can be sent again without being carried out twice
-/// (RFC 9110 section 9.2.2).
+/// Whether a failure on a reused connection does not count against the endpoint: it was closed
+/// while idle, and the request can be sent again without being processed twice (RFC 9110 section
+/// 9.2.2).
 fn was_stale(failure: Failure, exchange: &Exchange<'_>, upload: &Upload) -> bool {
     matches!(
         failure.kind,
@@ -400,7 +396,7 @@ fn was_stale(failure: Failure, exchange: &Exchange<'_>, upload: &Upload) -> bool
     ) && replay(exchange, upload) == Replay::Possible
 }
 
-/// Whether the request can be sent again although an endpoint may have carried it out.
+/// Whether the request can be sent again although an endpoint may have processed it.
 fn replay(exchange: &Exchange<'_>, upload: &Upload) -> Replay {
     if exchange.received.is_idempotent() {
         upload.replay()

@@ -1,5 +1,5 @@
-//! Which endpoint a try goes to: the next one that a picker named, the session's, or the one that
-//! balancing chooses.
+//! Selects the endpoint of an attempt: the picker's next one, the session's, or the one chosen by
+//! load balancing.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::upstream::health::Booking;
 use crate::upstream::session::{self, Session, seconds};
 
 impl<'a> Exchange<'a> {
-    /// Chooses an endpoint that was not tried yet, where there is one, and books the try.
+    /// Selects an endpoint, preferably one not tried yet, and registers the attempt.
     pub(super) fn choose_endpoint(
         &mut self,
         rule: &'a Rule,
@@ -35,7 +35,7 @@ impl<'a> Exchange<'a> {
         Ok((endpoint, booking))
     }
 
-    /// Writes the token of a new session, or of one that has to say that it was used.
+    /// Writes the token of a new session, or of one whose last use has to be recorded.
     fn hand_out_token(
         &mut self,
         policy: &SessionPersistence,

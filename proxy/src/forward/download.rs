@@ -1,4 +1,4 @@
-//! The response on its way to the client.
+//! Transfers the response to the client.
 
 use std::io;
 use std::pin::pin;
@@ -35,62 +35,62 @@ use crate::upstream::retry::Replay;
 use super::attempt::Attempt;
 use super::tries::Tries;
 
-/// What came of a response.
+/// How a response ended.
 pub(crate) enum Responded {
-    /// The client has all of it.
+    /// It was sent completely.
     Whole {
         /// Whether the connection to the endpoint can be used again.
         reusable: bool,
         after: After,
     },
-    /// Both sides speak another protocol from here on.
+    /// The protocol was switched on both sides.
     Switched,
 }
 
-/// A response that is waited for.
+/// A response being received.
 pub(crate) struct Download<'a, 't> {
     pub(super) attempt: &'a Attempt<'a>,
     pub(super) connection: &'a Connection,
-    /// What was read from the endpoint.
+    /// Bytes read from the endpoint.
     pub(super) buffer: &'a mut Buffer,
     pub(super) tries: &'a mut Tries<'t>,
-    /// Interim responses that came.
+    /// Number of interim responses.
     pub(super) interims: u32,
 }
 
-/// What a response needs of its exchange, apart from what the request's body needs.
+/// The parts of an exchange that its response uses; the request body uses the others.
 pub(crate) struct ResponseSide<'e, 'x> {
     pub(crate) client: Side<'e>,
     pub(crate) version: Version,
     pub(crate) asked: Asked,
     pub(crate) limits: HeadLimits,
-    /// Whether the client's connection may live on.
+    /// Whether the client's connection may be kept alive.
     pub(crate) persist: Persist,
     pub(crate) response: &'e mut ResponseHead,
     pub(crate) decoder: &'e mut BodyDecoder,
     pub(crate) lines: &'e mut Vec<u8>,
     pub(crate) out: &'e mut Vec<u8>,
     pub(crate) record: &'e mut Record<'x>,
-    /// The bind that the client came by.
+    /// Index of the client's bind.
     pub(crate) bind: u32,
     /// The request's Origin, for CORS.
     pub(crate) origin: Option<&'e [u8]>,
     pub(crate) received: &'e Received,
-    /// The endpoint picker that is to learn of the response.
+    /// The endpoint picker, if it processes responses.
     pub(crate) picked: Option<&'e mut Picked<'x>>,
-    /// What that changes in its head.
+    /// The picker's changes to the response head.
     pub(crate) changed: Mutation,
 }
 
 impl Download<'_, '_> {
-    /// Starts the time for the response's head.
+    /// Starts the timeout of the response head.
     pub(super) fn expect_head(&self) {
         self.connection
             .deadline
             .arm(self.attempt.head_timeout(), Expiry::Disconnect);
     }
 
-    /// Reads up to the end of the final response's head, passing interim ones on. Its length: it
+    /// Reads the head of the final response and passes interim ones on. Returns its length: it
     /// stays at the front of the buffer.
     pub(super) async fn head(
         &mut self,
@@ -119,7 +119,7 @@ impl Download<'_, '_> {
                 return Err(FailureKind::UpstreamTimeout.into());
             }
             match read {
-                // Nothing came: perhaps the connection was closed before it saw the request.
+                // The connection may have been closed before the request arrived.
                 Ok(0) if self.is_silent() => return Err(FailureKind::UpstreamClosed.into()),
                 Err(error) if self.is_silent() => {
                     let endpoint = self.attempt.endpoint;
@@ -146,7 +146,7 @@ impl Download<'_, '_> {
         }
     }
 
-    /// As [`Download::head`], of a response that comes as HTTP/2.
+    /// As [`Download::head`], over HTTP/2.
     async fn head_from_stream(
         &mut self,
         stream: &Stream,
@@ -189,7 +189,7 @@ impl Download<'_, '_> {
         self.buffer.is_empty() && self.interims == 0
     }
 
-    /// RFC 9110 section 15.2: interim responses are passed on, but not to HTTP/1.0.
+    /// RFC 9110 section 15.2: interim responses are passed on, except to HTTP/1.0.
     async fn pass_on_interim(
         &mut self,
         length: usize,
@@ -202,7 +202,7 @@ impl Download<'_, '_> {
                 "too many interim responses",
             ));
         }
-        // 100 is between us and the endpoint: the client was told to go on by us, if at all.
+        // 100 concerns only the gateway and the endpoint: the gateway sends its own to the client.
         if side.version != Version::Http10 && side.response.status != 100 {
             let edits = self.attempt.response_edits();
             let response = DownstreamResponse {
@@ -222,7 +222,7 @@ impl Download<'_, '_> {
                 Channel::H2(stream) => stream.send_interim(h2::encode::response(&response, drops)),
             };
             side.out.clear();
-            // Back to looking whether the client is still there.
+            // Resume watching for the client's disconnect.
             let other = self.connection.stream.cutoff();
             let watch = Expiry::Watch {
                 other,
@@ -235,7 +235,7 @@ impl Download<'_, '_> {
         Ok(())
     }
 
-    /// Notes how the endpoint did. Whether the response is dropped for another try.
+    /// Reports the endpoint's result. Returns whether the response is dropped for a retry.
     pub(super) fn is_dropped(&mut self, side: &mut ResponseSide<'_, '_>, replay: Replay) -> bool {
         let status = side.response.status;
         self.attempt.judge_answer(status, side.record);
@@ -251,7 +251,7 @@ impl Download<'_, '_> {
     }
 
     /// Sends the response whose head has `length` bytes. `uploaded` tells whether the request was
-    /// sent to its end by now: a connection with half a request on it cannot be used again.
+    /// sent completely: otherwise the connection cannot be reused.
     pub(super) async fn respond(
         &mut self,
         length: usize,
@@ -262,8 +262,8 @@ impl Download<'_, '_> {
         shard.note(TaskState::Responding);
         let framing = side.response.framing;
         let resent = framing.resent_to(side.version);
-        // An answer that does not wait for the request's end is often an error, and the rest of
-        // the request not worth reading.
+        // A response before the end of the request is often an error, and the rest of the request
+        // not worth reading.
         if (!uploaded() && side.response.status >= 300)
             || resent == Framing::UntilClose
             || shard.ends_connections(side.bind)
@@ -273,7 +273,7 @@ impl Download<'_, '_> {
         if let Some(picked) = &mut side.picked {
             let head = self.buffer.filled().get(..length).unwrap_or_default();
             let told = picked.tell_response(side.response, head, self.attempt.endpoint);
-            // In a box: few requests have a picker.
+            // Boxed: few requests have a picker.
             side.changed = Box::pin(told).await;
         }
         self.encode_head(length, side);
@@ -287,10 +287,10 @@ impl Download<'_, '_> {
             limit: None,
             min_rate: 0,
             reads: Reads::WhileWanted,
-            // While a request is on its way, its sockets have to wait for it.
+            // While the request is being sent, splicing would block its sockets.
             pipes: uploaded().then_some(&shard.pipes),
         };
-        // Nothing has been sent yet, so a body that is broken from the start can still be a 502.
+        // Nothing has been sent yet, so a malformed start of the body can still become a 502.
         let first = relay
             .first(self.buffer, side.decoder)
             .map_err(|error| Failure::because(FailureKind::UpstreamGarbage, error.reason()))?;
@@ -348,7 +348,7 @@ impl Download<'_, '_> {
             persist: side.persist,
             append: side.lines,
         };
-        // RFC 8441 section 5.1: the one that the client waits for is ours.
+        // RFC 8441 section 5.1: the client expects our own key's answer.
         let switched_in_h2 = side.response.status == 101 && side.response.version == Version::Http2;
         let drops = |_, name: &[u8]| {
             edits.is_some_and(|edits| edits.drops(name))
@@ -364,17 +364,17 @@ impl Download<'_, '_> {
 }
 
 impl ResponseSide<'_, '_> {
-    /// What becomes of the client's connection after the response.
+    /// What happens to the client's connection after the response.
     fn after(&self, uploaded: bool) -> After {
         match self.persist {
             Persist::Keep if uploaded => After::KeepAlive,
             Persist::Close if uploaded => After::close(self.client.stream),
-            // More of the request may come, and its arrival must not reset what was answered.
+            // More of the request may arrive, and must not reset the response.
             _ => After::End(Next::Linger),
         }
     }
 
-    /// A WebSocket that stands in HTTP/2 has not said what its HTTP/1 client waits to hear.
+    /// Completes the WebSocket handshake for an HTTP/1 client of an HTTP/2 backend.
     fn complete_handshake(&mut self) {
         let key = self.received.value(websocket::KEY);
         if let (101, Some(key)) = (self.response.status, key)
@@ -384,7 +384,7 @@ impl ResponseSide<'_, '_> {
         }
     }
 
-    /// Notes how a body ended. Behind that of a call of gRPC comes the call's status.
+    /// Records how a body ended. After that of a gRPC call come the trailers with its status.
     fn note_end(&mut self, relayed: &Result<(), RelayError>, upstream: &Channel) {
         if relayed.is_err() {
             self.client.stream.hand_on_reset(upstream);
@@ -395,8 +395,8 @@ impl ResponseSide<'_, '_> {
         }
     }
 
-    /// Sends the head of a switch where that is all a stream gets: its end is not to follow. `false`
-    /// where the client has a socket, over which the head goes like any other.
+    /// Sends the head of a switched stream without ending it. `false` if the client has a socket,
+    /// over which the head is sent as usual.
     async fn begin_tunnel(&mut self) -> Result<bool, Failure> {
         let Some(stream) = self.client.stream.as_h2() else {
             return Ok(false);
@@ -407,7 +407,7 @@ impl ResponseSide<'_, '_> {
     }
 }
 
-/// What it comes to that no head came.
+/// The failure for an error before the response head.
 fn failure_of_head(error: &::h2::Error) -> Failure {
     let turned_away = error.is_remote() && (error.is_go_away() || is_refusal(error));
     let unsent = is_refusal(error) && !error.is_reset();
@@ -423,12 +423,12 @@ fn failure_of_head(error: &::h2::Error) -> Failure {
     kind.into()
 }
 
-/// It was read, and is none (RFC 9113 section 8.1.1).
+/// It was received, but is malformed (RFC 9113 section 8.1.1).
 fn is_malformed(error: &::h2::Error) -> bool {
     !error.is_remote() && error.reason() == Some(::h2::Reason::PROTOCOL_ERROR)
 }
 
-/// RFC 9113 section 8.7: nothing was done with the request.
+/// RFC 9113 section 8.7: the request was not processed.
 fn is_refusal(error: &::h2::Error) -> bool {
     error.reason() == Some(::h2::Reason::REFUSED_STREAM)
 }

@@ -1,4 +1,5 @@
-//! A request whose body is still coming, and its response, which may begin before the body ends.
+//! A request whose body is still being received, and its response, which may begin before the body
+//! ends.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -16,7 +17,7 @@ use super::attempt::{Attempt, Ended};
 use super::download::{Download, Responded};
 use super::upload::Upload;
 
-/// Moves both bodies at once, in this one task.
+/// Transfers both bodies concurrently, in one task.
 pub(super) async fn run(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange<'_>,
@@ -25,7 +26,7 @@ pub(super) async fn run(
     let (attempt, connection) = (download.attempt, download.connection);
     let (client, shard) = (exchange.client, exchange.shard);
     let (idle, min_rate) = attempt.upload_pace();
-    // Each socket is read and written at once, and each waits for its own peer.
+    // Each socket is read and written concurrently, with separate timeouts.
     let reading = Deadline::new(shard, client.stream.cutoff());
     let writing = Deadline::new(shard, connection.stream.cutoff());
     let relay = Relay {
@@ -53,7 +54,7 @@ pub(super) async fn run(
             uploaded.note(sent, attempt, connection, &client.deadline);
         };
         let receiving = async {
-            // The route's patience holds from the start, the default one from the last byte sent.
+            // The route's timeout runs from the start, the default one from the last byte sent.
             connection
                 .deadline
                 .arm(attempt.time_left(), Expiry::Disconnect);
@@ -83,13 +84,13 @@ pub(super) async fn run(
     uploaded.conclude(result)
 }
 
-/// What came of the request's body.
+/// The result of the request body.
 struct Uploaded {
     done: Cell<bool>,
     failure: Cell<Option<Failure>>,
-    /// Whether all of it that was sent is kept.
+    /// Whether all that was sent is kept for a retry.
     replay: Cell<Replay>,
-    /// Whether the response's head has come.
+    /// Whether the response head has arrived.
     answered: Cell<bool>,
 }
 
@@ -103,13 +104,13 @@ impl Uploaded {
         }
     }
 
-    /// What a request and its response came to together.
+    /// Combines the results of request and response.
     fn conclude(&self, result: Result<Responded, Ended>) -> Result<Responded, Ended> {
         match (result, self.failure.take()) {
-            // Whoever has the whole response does not mind what became of the request.
+            // With a complete response, the request's result is irrelevant.
             (Ok(responded), _) => Ok(responded),
             (Err(_), Some(failure)) => Err(Ended::Final(failure)),
-            // It is not the endpoint's fault that the client took so long.
+            // It is not the endpoint's fault that the client was slow.
             (Err(Ended::Failed(failure)), None)
                 if failure.kind == FailureKind::UpstreamTimeout && !self.done.get() =>
             {
@@ -119,14 +120,14 @@ impl Uploaded {
         }
     }
 
-    /// Starts the time for the response's head, unless that has come.
+    /// Starts the timeout of the response head, unless it has arrived.
     fn await_answer(&self, attempt: &Attempt<'_>, connection: &Connection, client: &Deadline) {
         if self.answered.get() {
             return;
         }
         let patience = attempt.head_timeout();
         connection.deadline.arm(patience, Expiry::Disconnect);
-        // Nothing more is read from the client, so its leaving has to be looked for.
+        // The client is not read any more, so watch for its disconnect.
         let watch = Expiry::Watch {
             other: connection.stream.cutoff(),
             again: WHEEL_TICK,
@@ -134,7 +135,7 @@ impl Uploaded {
         client.arm(Some(WHEEL_TICK), watch);
     }
 
-    /// Takes note of how the body ended. If it is all sent, a response is due.
+    /// Records how the body ended. Once it is sent, a response is due.
     fn note(
         &self,
         sent: Result<(), RelayError>,
@@ -147,7 +148,7 @@ impl Uploaded {
                 self.done.set(true);
                 self.await_answer(attempt, connection, client);
             }
-            // The endpoint may have answered before it stopped reading, or still do so.
+            // The endpoint may have responded before it stopped reading, or may still do so.
             Err(RelayError::ReceiverGone) => self.await_answer(attempt, connection, client),
             Err(RelayError::Canceled) => {}
             Err(error) => {
@@ -158,8 +159,8 @@ impl Uploaded {
     }
 }
 
-/// Runs both to their ends; where the second one ends first, `stop` sees to it that the first one
-/// does too. Neither is dropped before: the kernel has their buffers.
+/// Runs both to completion; when the second completes first, `stop` makes the first one end too.
+/// Neither is dropped early: the kernel uses their buffers.
 async fn first_until_second<T>(
     mut first: Pin<&mut impl Future<Output = ()>>,
     mut second: Pin<&mut impl Future<Output = T>>,

@@ -1,4 +1,4 @@
-//! Sends a request to its backend and the response to the client, trying again where that is
+//! Sends a request to its backend and the response to the client, with retries where they are
 //! allowed and can help.
 
 mod attempt;
@@ -18,7 +18,7 @@ use self::attempt::Ended;
 use self::tries::Tries;
 use self::upload::Upload;
 
-/// Forwards the prepared request. The response is on its way, whole, when this is done.
+/// Forwards the prepared request. When it returns, the response has been sent.
 pub(crate) async fn forward<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,

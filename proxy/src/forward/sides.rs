@@ -1,4 +1,4 @@
-//! A request taken apart into what its body needs and what its response needs.
+//! Splits an exchange into the parts used by the request body and by the response.
 
 use crate::channel::relay::Side;
 use crate::exchange::Exchange;
@@ -12,7 +12,7 @@ use super::download::ResponseSide;
 use super::upload::RequestSide;
 
 impl<'a> Exchange<'a> {
-    /// What the two bodies need, apart from each other.
+    /// The two parts, borrowed separately.
     pub(crate) fn sides(
         &mut self,
         attempt: &Attempt<'_>,

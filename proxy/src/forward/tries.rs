@@ -1,4 +1,4 @@
-//! How often a request was tried, and whether it is tried again.
+//! Attempts of a request, and the decision to retry.
 
 use std::time::{Duration, Instant};
 
@@ -8,19 +8,19 @@ use crate::failure::{Failure, FailureKind};
 use crate::upstream::retry::{Ending, NoRetry, Replay};
 use crate::upstream::tries as upstream;
 
-/// The tries of one request.
+/// The attempts of one request.
 pub(crate) struct Tries<'a> {
     booked: upstream::Tries<'a>,
-    /// Whether responses of some statuses are dropped for another try.
+    /// Whether some response statuses are retried.
     retries_statuses: bool,
-    /// Endpoints that a picker named beside the first one.
+    /// Number of further endpoints named by a picker.
     others: Option<usize>,
-    /// When the client's patience, as the rule has it, ends.
+    /// Deadline of the request.
     pub(crate) until: Option<Instant>,
 }
 
 impl<'a> Tries<'a> {
-    /// Books the request with its service.
+    /// Registers the request with its service's retry budget.
     pub(crate) fn begin(exchange: &Exchange<'_>, rule: &'a Rule, cluster: &Cluster) -> Self {
         let (states, policy) = (&exchange.proxy.upstreams.endpoints, rule.retry.as_ref());
         Self {
@@ -35,15 +35,16 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// Whether a response of this status is dropped for another try; books that try.
+    /// Whether a response of this status is retried; registers the retry.
     pub(crate) fn retries_status(&mut self, status: u16, replay: Replay) -> bool {
         self.retries_statuses && self.try_other(Ending::Answered(status), replay).is_ok()
     }
 
-    /// Books another try after a failure.
+    /// Registers a retry after a failure.
     ///
     /// # Errors
-    /// Why there is none.
+    ///
+    /// The request is not retried; contains the reason.
     pub(crate) fn book(&mut self, kind: FailureKind, replay: Replay) -> Result<(), NoRetry> {
         self.try_other(Ending::Failed(kind), replay)
     }
@@ -57,10 +58,11 @@ impl<'a> Tries<'a> {
         Ok(())
     }
 
-    /// Waits before the next try.
+    /// Waits before the retry.
     ///
     /// # Errors
-    /// The request's time is over.
+    ///
+    /// The request's deadline has passed.
     pub(crate) async fn back_off(&self, exchange: &mut Exchange<'_>) -> Result<(), Failure> {
         exchange.record.retries = self.booked.retries();
         let mut wait = exchange.shard.with_rng(|rng| self.booked.backoff(rng));
@@ -68,7 +70,7 @@ impl<'a> Tries<'a> {
             wait = wait.min(left);
         }
         if wait > Duration::ZERO {
-            // In a box: the runtime's timer is large, and few requests are tried again.
+            // Boxed: the runtime's timer is large, and retries are rare.
             Box::pin(monoio::time::sleep(wait)).await;
         }
         match self.left() {
@@ -83,7 +85,7 @@ impl<'a> Tries<'a> {
     }
 }
 
-/// For how long the client waits: as the rule has it, and as a call of gRPC says itself.
+/// The request timeout: of the rule, or of the gRPC call.
 fn patience(exchange: &Exchange<'_>, rule: &Rule) -> Option<Duration> {
     let own = if exchange.record.is_grpc {
         exchange.received.grpc_timeout()

@@ -1,4 +1,4 @@
-//! After a switch of protocols: the client's connection and the endpoint's become one.
+//! Connects client and endpoint after a switch of protocols.
 
 use crate::channel::tunnel::{Carries, End, Tunnel};
 use crate::exchange::Next;
@@ -8,7 +8,7 @@ use crate::memory::Buffer;
 use crate::shard::tasks::TaskState;
 use crate::upstream::pool::Connection;
 
-/// Carries a tunnel to its end. `buffer` is what the endpoint has sent of it already.
+/// Runs a tunnel until it ends. `buffer` holds what the endpoint has sent already.
 pub(super) async fn run(
     exchange: &mut Exchange<'_>,
     connection: &Connection,

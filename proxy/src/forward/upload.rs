@@ -1,4 +1,4 @@
-//! The request's body on its way to the backend.
+//! Transfers the request body to the backend.
 
 use std::cell::Cell;
 
@@ -12,45 +12,46 @@ use crate::memory::Buffer;
 use crate::shard::Shard;
 use crate::upstream::retry::Replay;
 
-/// What a request's body needs of its exchange, apart from what the response needs.
+/// The parts of an exchange that its request body uses; the response uses the others.
 pub(crate) struct RequestSide<'e> {
-    /// What was read from the client.
+    /// Bytes read from the client.
     pub(crate) buffer: &'e mut Buffer,
     pub(crate) decoder: &'e mut BodyDecoder,
-    /// The request's head, at first.
+    /// Initially, the request head to send.
     pub(crate) out: &'e mut Vec<u8>,
 }
 
-/// A request's body, over all tries.
+/// A request body, over all attempts.
 pub(crate) struct Upload {
-    /// What is decoded at the front of the client's buffer and was not sent.
+    /// Decoded at the front of the client's buffer, and not sent yet.
     first: Decoded,
-    /// The framing of it that the last try wrote into the buffer.
+    /// The framing that the last attempt wrote into the buffer.
     sent: Segment,
-    /// Whether the whole body was in the buffer from the start: most have none at all.
+    /// Whether the complete body was in the buffer from the start; most requests have none.
     pub(crate) whole: bool,
     pub(crate) outward: Outward,
     pub(crate) moved: Moved,
     kept: Kept,
     mirrors: Vec<Feed>,
-    /// Whether the client was told to go on, or did so by itself.
+    /// Whether 100 Continue was sent, or was not needed.
     goes_on: bool,
 }
 
-/// What is kept of a body that comes in pieces, to be sent again.
+/// The copy of a streamed body for retries.
 enum Kept {
-    /// Nothing, since the rule does not retry; nothing was sent yet.
+    /// None, since the rule has no retries; nothing was sent yet.
     Unasked,
-    /// All that was sent.
+    /// Everything sent so far.
     All(Buffer),
-    /// Not all that was sent.
+    /// Incomplete.
     Lost,
 }
 
 impl Upload {
-    /// Looks at what of the body has come.
+    /// Examines the part of the body that has arrived.
     ///
     /// # Errors
+    ///
     /// Its framing is malformed.
     pub(crate) fn begin(exchange: &mut Exchange<'_>, rule: &Rule) -> Result<Self, Failure> {
         let picked = exchange.picked.as_mut();
@@ -85,7 +86,7 @@ impl Upload {
         })
     }
 
-    /// A body that has come already, all of it.
+    /// A body that was received completely before.
     fn of_kept(exchange: &mut Exchange<'_>, body: Buffer) -> Self {
         for mut mirror in std::mem::take(&mut exchange.mirrors) {
             mirror.all(body.filled());
@@ -93,7 +94,7 @@ impl Upload {
         Self {
             first: Decoded::default(),
             sent: Segment::default(),
-            // It stands in no buffer of the client's.
+            // It is not in the client's buffer.
             whole: false,
             outward: Outward::of(exchange.framing()),
             moved: Moved::default(),
@@ -103,12 +104,12 @@ impl Upload {
         }
     }
 
-    /// Whether the client may be waiting to be told to send its body; asked once.
+    /// Whether the client may be waiting for 100 Continue; true only once.
     pub(crate) fn is_waited_for(&mut self) -> bool {
         !std::mem::replace(&mut self.goes_on, true)
     }
 
-    /// Whether the request can be sent once more.
+    /// Whether the request can be sent again.
     pub(crate) fn replay(&self) -> Replay {
         match self.kept {
             Kept::Lost => Replay::Impossible,
@@ -116,7 +117,7 @@ impl Upload {
         }
     }
 
-    /// Sends head and body, where the body is all there. It stays, to be sent again.
+    /// Sends head and body, if the body is complete. It is kept for retries.
     pub(crate) async fn send_whole(
         &mut self,
         relay: &Relay<'_>,
@@ -128,7 +129,7 @@ impl Upload {
             out,
         } = request;
         debug_assert!(self.whole, "the rest of the body would be left out");
-        // Whatever an earlier try wrote in front is done with.
+        // Drops the framing written by an earlier attempt.
         buffer.consume(self.sent.front);
         self.moved = Moved::default();
         let payload = buffer
@@ -151,7 +152,7 @@ impl Upload {
         sent
     }
 
-    /// Sends head and body as the body comes.
+    /// Sends head and body while the body is received.
     pub(crate) async fn send_as_it_comes(
         &mut self,
         relay: &Relay<'_>,
@@ -178,7 +179,7 @@ impl Upload {
                 done,
             };
             let (segment, sent) = relay.send(out, kept, decoder, all, &mut self.moved).await;
-            // Our framing is not kept.
+            // Framing is not kept.
             kept.consume(segment.front);
             kept.truncate(length);
             sent?;
@@ -201,15 +202,15 @@ impl Upload {
         result
     }
 
-    /// Takes what was decoded of the body, and what we wrote around it, out of the client's buffer:
-    /// what follows is the rest of the body, or the next request. To be called however it went.
+    /// Removes the decoded body and its framing from the client's buffer: what follows is the rest
+    /// of the body, or the next request. Call it after every outcome.
     pub(crate) fn settle(&mut self, buffer: &mut Buffer) {
         buffer.consume(self.sent.front + self.first.consumed);
         self.first = Decoded::default();
         self.sent = Segment::default();
     }
 
-    /// Settles the body, and gives what was kept of it back to the shard.
+    /// Settles the body, and returns the kept copy to the shard.
     pub(crate) fn finish(mut self, buffer: &mut Buffer, shard: &Shard) {
         self.settle(buffer);
         if let Kept::All(kept) = self.kept {
@@ -242,7 +243,7 @@ impl Tap for Taps<'_> {
 }
 
 impl RelayError {
-    /// What it comes to, for a request's body.
+    /// The failure for a request body.
     pub(crate) fn of_upload(self) -> Failure {
         match self {
             Self::SenderGone | Self::Canceled => FailureKind::ClientGone.into(),
@@ -254,7 +255,7 @@ impl RelayError {
         }
     }
 
-    /// What it comes to, for a response's body: the status is out already.
+    /// The failure for a response body, whose status has been sent.
     pub(crate) fn of_download(self) -> Failure {
         match self {
             Self::SenderGone | Self::Canceled | Self::Malformed(_) | Self::TooLarge => {

@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "what is ASCII is UTF-8")]
 
-/// The bytes as text, if they are ASCII. Looks at sixteen bytes at a time, however they are aligned,
-/// where [`std::str::from_utf8`] looks at single ones in what is as short as a host or a path.
+/// The bytes as text, if they are ASCII. Checks sixteen bytes at a time; [`std::str::from_utf8`]
+/// checks single bytes in texts as short as a host or a path.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Option<&str> {
     // SAFETY: the bytes are ASCII, and ASCII is UTF-8.

@@ -1,7 +1,7 @@
-//! Host and port of a request, as Host and the absolute form of a target carry them.
+//! Host and port of a request, from Host or an absolute-form target.
 //!
-//! RFC 3986 would let a host hold `,`, `;`, `=` or any escaped byte. We take what DNS and addresses
-//! need and nothing else: what two parsers could read as two hosts has no business here.
+//! RFC 3986 would allow `,`, `;`, `=` and any escaped byte in a host. Only what DNS names and
+//! addresses need is accepted: nothing that two parsers could read as two hosts.
 
 use std::net::Ipv6Addr;
 
@@ -18,7 +18,7 @@ pub struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`. Refuses user information, an empty host
+    /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`. Rejects user information, an empty host
     /// and an empty port.
     #[must_use]
     pub fn parse(text: &'a [u8]) -> Option<Self> {
@@ -49,7 +49,7 @@ fn is_ipv6_literal(host: &[u8]) -> bool {
 
 /// Labels of letters, digits, `-` and `_` with single dots between; one dot may end it.
 fn is_name(host: &[u8]) -> bool {
-    // As if a dot came before, so that a leading dot counts as an empty label.
+    // As if preceded by a dot, so that a leading dot counts as an empty label.
     let mut previous = b'.';
     for &byte in host {
         let is_label = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

@@ -1,6 +1,6 @@
-//! The small grammar that HTTP's fields share (RFC 9110 section 5.6): tokens, lists, white space.
+//! Grammar shared by HTTP fields (RFC 9110 section 5.6): tokens, lists, white space.
 
-/// Whether `bytes` is a token: one or more of the characters that names are made of.
+/// Whether `bytes` is a token: one or more of the characters allowed in names.
 #[must_use]
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
@@ -21,13 +21,13 @@ pub fn trim(value: &[u8]) -> &[u8] {
     value.get(first..=last).unwrap_or_default()
 }
 
-/// Members of a comma-separated list, trimmed; empty ones, which senders may leave, too.
+/// Members of a comma-separated list, trimmed, including empty ones.
 pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim)
 }
 
-/// Whether two field names are one to a backend that ignores case and, as CGI and WSGI do, reads `_`
-/// as `-`.
+/// Whether two field names are the same to a backend that ignores case and reads `_` as `-`, as CGI
+/// and WSGI do.
 #[must_use]
 pub fn is_alike(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().map(folded).eq(other.iter().map(folded))

@@ -1,12 +1,12 @@
-//! The little of gRPC that a proxy has to know: its content type, its timeout, its status.
+//! The parts of gRPC that a proxy needs: content type, timeout and status.
 
 use std::time::Duration;
 
 use super::h1::encode::field;
 use super::h2::trailers::pairs;
 
-/// Whether a message of this content type is gRPC: `application/grpc`, alone or with `+` and what
-/// its messages are in. (`application/grpc-web` is HTTP to everybody but its ends.)
+/// Whether a message of this content type is gRPC: `application/grpc`, alone or with `+` and a
+/// subtype. (`application/grpc-web` is plain HTTP to a proxy.)
 #[must_use]
 pub fn is_grpc(content_type: &[u8]) -> bool {
     let Some((name, rest)) = content_type.split_at_checked(CONTENT_TYPE.len()) else {
@@ -15,8 +15,8 @@ pub fn is_grpc(content_type: &[u8]) -> bool {
     name.eq_ignore_ascii_case(CONTENT_TYPE) && matches!(rest, [] | [b'+' | b';' | b' ', ..])
 }
 
-/// Takes a `grpc-timeout`: up to eight digits and a unit. `None` where it is not one; then none
-/// holds.
+/// Parses a `grpc-timeout`: up to eight digits and a unit. `None` if malformed, which means no
+/// timeout.
 #[must_use]
 pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
@@ -35,8 +35,7 @@ pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     })
 }
 
-/// Appends the value of a `grpc-timeout`: milliseconds where eight digits have room for them, else
-/// seconds.
+/// Appends a `grpc-timeout` value: in milliseconds if they fit into eight digits, else in seconds.
 pub fn write_timeout(timeout: Duration, out: &mut Vec<u8>) {
     const MOST: u128 = 99_999_999;
     let (count, unit) = match timeout.as_millis() {
@@ -48,20 +47,20 @@ pub fn write_timeout(timeout: Duration, out: &mut Vec<u8>) {
     out.push(unit);
 }
 
-/// Takes the value of a `grpc-status`.
+/// Parses a `grpc-status`.
 #[must_use]
 pub fn parse_status(value: &[u8]) -> Option<u32> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The status among trailers: lines, each ended by CRLF.
+/// The status in trailers: lines, each terminated by CRLF.
 #[must_use]
 pub fn status_of_trailers(lines: &[u8]) -> Option<u32> {
     let mut found = pairs(lines).filter(|(name, _)| name.eq_ignore_ascii_case(b"grpc-status"));
     parse_status(found.next()?.1)
 }
 
-/// Appends the lines that tell a gRPC client of a failure, in place of any body and its type.
+/// Appends the lines that report a failure to a gRPC client, instead of a body and its type.
 pub fn write_failure(status: u8, message: &[u8], lines: &mut Vec<u8>) {
     field(lines, b"content-type", CONTENT_TYPE);
     field(

@@ -1,28 +1,27 @@
-//! Messages of gRPC between their bytes and their types: each has a flag and its length in front
-//! (gRPC over HTTP/2, `Length-Prefixed-Message`).
+//! Framing of gRPC messages: each is preceded by a flag and its length (gRPC over HTTP/2,
+//! `Length-Prefixed-Message`).
 
 use prost::Message;
 use thiserror::Error;
 
-/// Why bytes are no message.
+/// Why bytes are not a valid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum MessageError {
-    /// We say of no coding that we understand it.
+    /// It is compressed, which was not negotiated.
     #[error("compressed although compression was not requested")]
     Compressed,
-    /// It announces more bytes than are taken.
+    /// It announces more bytes than the limit.
     #[error("too large")]
     TooLarge,
-    /// It is not a message of its type.
+    /// It does not decode as its type.
     #[error("malformed")]
     Malformed,
-    /// The bytes end in the middle of it.
+    /// The bytes end within it.
     #[error("cut short")]
     CutShort,
 }
 
-/// Appends a message; one that is too large for its length field, as nothing is that a request
-/// can lead to, is left out.
+/// Appends a message; one too large for its length field, which no request can cause, is left out.
 pub fn write(message: &impl Message, out: &mut Vec<u8>) {
     let Ok(length) = u32::try_from(message.encoded_len()) else {
         debug_assert!(false, "a message of 4 GiB");
@@ -30,22 +29,22 @@ pub fn write(message: &impl Message, out: &mut Vec<u8>) {
     };
     out.push(0);
     out.extend_from_slice(&length.to_be_bytes());
-    // A `Vec` has room for everything.
+    // Writing to a `Vec` cannot fail.
     let _ = message.encode(out);
 }
 
-/// Bytes that came, until the messages in them are complete.
+/// Collects received bytes into complete messages.
 #[derive(Debug)]
 pub struct Assembler {
     bytes: Vec<u8>,
-    /// Bytes in front that were taken.
+    /// Bytes at the front that were consumed.
     taken: usize,
-    /// Bytes that a message may have.
+    /// Largest message in bytes.
     most: usize,
 }
 
 impl Assembler {
-    /// For messages of at most so many bytes.
+    /// For messages up to this size in bytes.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -55,17 +54,18 @@ impl Assembler {
         }
     }
 
-    /// Takes bytes in, as they come.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next message, once it is complete.
+    /// The next message, if complete.
     ///
     /// # Errors
-    /// What came is none; nothing behind it is one either.
+    ///
+    /// It is malformed; nothing after it can be read.
     pub fn take<M: Message + Default>(&mut self) -> Result<Option<M>, MessageError> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
         let Some((&[flag, ref length @ ..], rest)) = rest.split_first_chunk::<PREFIX_BYTES>()
@@ -90,10 +90,11 @@ impl Assembler {
         Ok(Some(message))
     }
 
-    /// Takes note that no more bytes come.
+    /// Ends the input.
     ///
     /// # Errors
-    /// They end in the middle of a message.
+    ///
+    /// It ends within a message.
     pub fn end(&self) -> Result<(), MessageError> {
         if self.taken < self.bytes.len() {
             return Err(MessageError::CutShort);

@@ -1,7 +1,7 @@
-//! A parsed message head: what was said, as spans of the bytes it was said in.
+//! A parsed message head, as spans of its bytes.
 //!
-//! A head is parsed into a value that its connection keeps and uses again, so the steady state
-//! allocates nothing. Spans stay valid while the head's bytes are kept unchanged.
+//! A head is parsed into a value that its connection reuses, so the steady state does not allocate.
+//! Spans stay valid while the head's bytes are unchanged.
 
 use super::known::Known;
 
@@ -15,7 +15,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Where `part` lies in `head`; `None` if it does not, or beyond 64 KiB.
+    /// The position of `part` in `head`; `None` if it is not in it, or beyond 64 KiB.
     #[must_use]
     pub fn within(head: &[u8], part: &[u8]) -> Option<Self> {
         let start = part.as_ptr().addr().checked_sub(head.as_ptr().addr())?;
@@ -32,7 +32,7 @@ impl Span {
         })
     }
 
-    /// The bytes it stands for; empty if `head` is not the head it came from.
+    /// The bytes of the span; empty if `head` is not the head it came from.
     #[must_use]
     pub fn of(self, head: &[u8]) -> &[u8] {
         head.get(usize::from(self.start)..usize::from(self.end))
@@ -43,11 +43,11 @@ impl Span {
 /// One header field line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Its name as it came, any case.
+    /// Name as received, in any case.
     pub name: Span,
-    /// Its value without surrounding white space.
+    /// Value without surrounding white space.
     pub value: Span,
-    /// Which of the names that we treat specially it is.
+    /// The name, if it is one that is treated specially.
     pub known: Known,
 }
 
@@ -60,19 +60,19 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Forgets every field and keeps the memory.
+    /// Removes all fields and keeps the memory.
     pub fn clear(&mut self) {
         self.list.clear();
         self.seen = 0;
         self.connection_lists = false;
     }
 
-    /// Notes that Connection lists names of further fields, which end at us.
+    /// Records that Connection lists names of further hop-by-hop fields.
     pub(super) fn note_connection_lists(&mut self) {
         self.connection_lists = true;
     }
 
-    /// Whether Connection lists names of further fields, which end at us.
+    /// Whether Connection lists names of further hop-by-hop fields.
     #[must_use]
     pub fn connection_lists(&self) -> bool {
         self.connection_lists
@@ -84,7 +84,7 @@ impl Fields {
         self.list.push(field);
     }
 
-    /// Makes the last line's value end later.
+    /// Extends the last line's value.
     pub(super) fn extend_last(&mut self, end: u16) {
         if let Some(last) = self.list.last_mut() {
             last.value.end = end;
@@ -96,7 +96,7 @@ impl Fields {
         self.list.iter()
     }
 
-    /// How many field lines there are.
+    /// Number of field lines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
@@ -108,7 +108,7 @@ impl Fields {
         self.list.is_empty()
     }
 
-    /// Whether a field of this name is there: one branch, no search.
+    /// Whether a field of this name is present: one branch, no search.
     #[must_use]
     pub fn has(&self, known: Known) -> bool {
         self.seen & known.bit() != 0
@@ -136,7 +136,7 @@ impl<'a> IntoIterator for &'a Fields {
     }
 }
 
-/// What a message came in.
+/// Protocol version of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0.
@@ -148,17 +148,17 @@ pub enum Version {
     Http2,
 }
 
-/// How a message's body is delimited (RFC 9112 section 6).
+/// The framing of a message's body (RFC 9112 section 6).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Framing {
     /// No body.
     #[default]
     Empty,
-    /// Exactly so many bytes.
+    /// Content-Length: exactly this many bytes.
     Length(u64),
     /// Chunked.
     Chunked,
-    /// Up to the end of the connection; responses alone.
+    /// Until the connection closes; responses only.
     UntilClose,
 }
 
@@ -167,33 +167,33 @@ pub enum Framing {
 pub struct RequestHead {
     /// Method as it came.
     pub method: Span,
-    /// Path and query as they came: `/…`, `*` for OPTIONS, or `?…` where an absolute form had a
-    /// query and no path (normalising puts the `/` there).
+    /// Path and query as received: `/…`, `*` for OPTIONS, or `?…` if an absolute form had a query
+    /// and no path (normalising adds the `/`).
     pub target: Span,
-    /// Host and port: of the absolute form where there is one, otherwise of Host; empty on
-    /// HTTP/1.0 without Host.
+    /// Host and port: of the absolute form if present, otherwise of Host; empty on HTTP/1.0 without
+    /// Host.
     pub authority: Span,
     /// Protocol version.
     pub version: Version,
     /// Header fields.
     pub fields: Fields,
-    /// How the body is delimited.
+    /// Framing of the body.
     pub framing: Framing,
-    /// Whether the client lets the connection live on.
+    /// Whether the client allows keep-alive.
     pub keep_alive: bool,
-    /// `Expect: 100-continue`.
+    /// Whether it has `Expect: 100-continue`.
     pub expect_continue: bool,
-    /// The protocol asked for, where Connection and Upgrade ask for exactly one that we tunnel.
+    /// The requested protocol, if Connection and Upgrade name exactly one supported protocol.
     pub upgrade: Option<Span>,
 }
 
-/// What can be told of a request whose head is refused: as it came, judged by nobody, and empty where
-/// it is not known.
+/// The loggable parts of a request with a rejected head: as received and not validated; empty if
+/// unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outline<'a> {
     /// Method.
     pub method: &'a [u8],
-    /// Path and query, or what stands in their place.
+    /// Path and query, or what is in their place.
     pub target: &'a [u8],
     /// Host and port.
     pub host: &'a [u8],
@@ -212,18 +212,18 @@ pub struct ResponseHead {
     pub version: Version,
     /// Header fields.
     pub fields: Fields,
-    /// How the body is delimited.
+    /// Framing of the body.
     pub framing: Framing,
-    /// Whether the origin lets the connection live on.
+    /// Whether the origin allows keep-alive.
     pub keep_alive: bool,
-    /// The protocol switched to, on 101.
+    /// The protocol of a 101.
     pub upgrade: Option<Span>,
-    /// What Content-Length said, also where no body follows (HEAD, 304).
+    /// The Content-Length, also if no body follows (HEAD, 304).
     pub content_length: Option<u64>,
 }
 
 impl ResponseHead {
-    /// Whether another response to the same request follows (1xx but 101).
+    /// Whether another response to the same request follows (1xx except 101).
     #[must_use]
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101

@@ -1,11 +1,11 @@
-//! Which fields end at us (RFC 9110 section 7.6.1) and which may never be a trailer (section 6.5.1).
+//! Fields that are not forwarded (RFC 9110 section 7.6.1) or forbidden in trailers (section 6.5.1).
 
 use super::grammar::{self, folded};
 use super::head::Fields;
 use super::known::{Known, KnownSet};
 
-/// Fields of one connection, and those that we write ourselves. `Proxy` is no field of HTTP but of
-/// CGI's making (CVE-2016-5385).
+/// Hop-by-hop fields, and those that the proxy generates. `Proxy` is not an HTTP field, but
+/// dangerous to CGI (CVE-2016-5385).
 pub const REGENERATED: KnownSet = KnownSet::of(&[
     Known::Connection,
     Known::ContentLength,
@@ -21,7 +21,7 @@ pub const REGENERATED: KnownSet = KnownSet::of(&[
     Known::Upgrade,
 ]);
 
-/// Fields that Connection cannot take out, whoever lists them: who asks for what, and for whom.
+/// Fields that Connection cannot remove: they identify the client and the requested resource.
 const PROTECTED: KnownSet = KnownSet::of(&[
     Known::Authorization,
     Known::ContentLength,
@@ -34,7 +34,7 @@ const PROTECTED: KnownSet = KnownSet::of(&[
     Known::XRealIp,
 ]);
 
-/// Whether a field of this name is sent on, as far as its name and Connection tell.
+/// Whether a field is forwarded, judging by its name and Connection.
 #[must_use]
 #[inline]
 pub fn passes(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
@@ -44,8 +44,8 @@ pub fn passes(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
     !ends_here
 }
 
-/// Whether a name has the first letter and the length of a reserved name with a dash, so that most
-/// fields of a request cost no more than this.
+/// Whether a name has the first letter and length of a reserved name with a dash: a cheap check
+/// that suffices for most fields.
 fn resembles_reserved(name: &[u8]) -> bool {
     match name.first() {
         Some(b'p' | b'P' | b'x' | b'X') => true,
@@ -56,8 +56,8 @@ fn resembles_reserved(name: &[u8]) -> bool {
     }
 }
 
-/// Whether it is any `Proxy-` field, or has underscores and a backend that reads them as dashes (CGI,
-/// WSGI) would take it for a reserved field. No honest hop sends such a name.
+/// Whether it is a `Proxy-` field, or has underscores and would be taken for a reserved field by a
+/// backend that reads them as dashes (CGI, WSGI). No legitimate hop sends such a name.
 #[inline(never)]
 fn is_taken_for_reserved(name: &[u8]) -> bool {
     has_prefix(name, b"proxy-")
@@ -67,7 +67,7 @@ fn is_taken_for_reserved(name: &[u8]) -> bool {
         })
 }
 
-/// Whether a name in lower case is one of those that say who asks for what, by which way.
+/// Whether a lower-case name is one of those that identify the client and its path.
 fn is_reserved(name: &[u8]) -> bool {
     let known = Known::of(name);
     REGENERATED.has(known)
@@ -77,8 +77,8 @@ fn is_reserved(name: &[u8]) -> bool {
         || name.starts_with(b"proxy-")
 }
 
-/// A name as a backend reads it that takes `_` for `-`; its start alone where it is longer than any
-/// that we know.
+/// A name as read by a backend that treats `_` as `-`; only its start if it is longer than any
+/// reserved one.
 fn fold<'a>(name: &[u8], room: &'a mut [u8; LONGEST_NAME]) -> &'a [u8] {
     let length = name.len().min(room.len());
     for (to, from) in room.iter_mut().zip(name) {
@@ -87,7 +87,7 @@ fn fold<'a>(name: &[u8], room: &'a mut [u8; LONGEST_NAME]) -> &'a [u8] {
     room.get(..length).unwrap_or_default()
 }
 
-/// Whether Connection lists this name and may.
+/// Whether Connection lists this name and may do so.
 fn is_listed(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
     if PROTECTED.has(known) || has_prefix(name, b"x-forwarded-") {
         return false;
@@ -99,8 +99,8 @@ fn is_listed(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
         .any(|option| option.eq_ignore_ascii_case(name))
 }
 
-/// Whether a trailer of this name is dropped: whatever frames, routes, authenticates or changes how
-/// the message is read has to come before the body.
+/// Whether a trailer of this name is dropped: fields that affect framing, routing, authentication
+/// or interpretation have to come before the body.
 #[must_use]
 pub fn is_forbidden_trailer(name: &[u8]) -> bool {
     let mut room = [0; LONGEST_NAME];
@@ -113,8 +113,8 @@ fn has_prefix(name: &[u8], prefix: &[u8]) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// One more byte than the longest name that is told from others here, so that the start of a longer
-/// one is none of them.
+/// One byte more than the longest name compared here, so that the start of a longer one is
+/// distinct.
 const LONGEST_NAME: usize = 26;
 
 const NO_TRAILERS: [&[u8]; 28] = [

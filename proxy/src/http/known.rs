@@ -1,6 +1,6 @@
-//! The header names that a proxy treats specially, told apart once while a head is parsed.
+//! The header names that are treated specially, recognised once while a head is parsed.
 
-/// A header name we act on, or `Other`.
+/// A recognised header name, or `Other`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Known {
@@ -63,13 +63,13 @@ pub enum Known {
 }
 
 impl Known {
-    /// Its bit in the set of names that a head has.
+    /// Its bit in the set of names in a head.
     #[must_use]
     pub const fn bit(self) -> u64 {
         1 << self as u8
     }
 
-    /// Tells a name, in any case.
+    /// Recognises a name, in any case.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
         let is = |text: &str, known: Self| {
@@ -79,7 +79,7 @@ impl Known {
                 Self::Other
             }
         };
-        // Length alone rules out nearly every name; what is left is one comparison or two.
+        // Length alone rules out nearly every name; one or two comparisons remain.
         match name.len() {
             2 => is("te", Self::Te),
             4 => is("host", Self::Host),
@@ -129,7 +129,7 @@ impl Known {
     }
 }
 
-/// A set of known names: one word, one instruction to ask.
+/// A set of known names in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KnownSet(u64);
 

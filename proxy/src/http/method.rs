@@ -1,8 +1,8 @@
-//! Methods that no route can allow.
+//! Methods that are always rejected.
 
-/// Whether a method is CONNECT or TRACE (RFC 9110 sections 9.3.6 and 9.3.8), which are refused over
-/// either protocol. Methods are compared by case, but an origin that ignores case would open a tunnel
-/// for `connect` and echo the request's credentials for `Trace`, so their look-alikes are refused too.
+/// Whether a method is CONNECT or TRACE (RFC 9110 sections 9.3.6 and 9.3.8), which are rejected in
+/// both protocols. Methods are case-sensitive, but an origin that ignores case would open a tunnel
+/// for `connect` and echo the request's credentials for `Trace`, so these are rejected too.
 #[must_use]
 pub fn is_refused(method: &[u8]) -> bool {
     method.eq_ignore_ascii_case(b"CONNECT") || method.eq_ignore_ascii_case(b"TRACE")

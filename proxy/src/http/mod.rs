@@ -1,6 +1,6 @@
-//! HTTP as bytes: heads, framing, header names. No I/O in here.
+//! HTTP messages as bytes: heads, framing, header names. No I/O.
 
-// What a peer sent never panics: no indexing, no arithmetic that overflows.
+// Peers cannot cause a panic: no indexing, no overflowing arithmetic.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,9 +1,8 @@
-//! The socket of an HTTP/2 connection, in the form that the `h2` crate reads and writes.
+//! The socket of an HTTP/2 connection, as the I/O of the `h2` crate.
 //!
-//! One recv is under way, into a pooled buffer; what `h2` writes is put together and goes out in
-//! one send a turn ([`Outbox`]). The pace of the peer is judged here, where it is seen: heads have to come to
-//! their end, a connection without streams may wait for so long, and one that owes us bytes has to
-//! give a sign of life. So are the frames that it makes us handle ([`Guard`]).
+//! One recv is in progress, into a pooled buffer; writes of `h2` are collected and sent once per
+//! iteration ([`Outbox`]). Timeouts are enforced here: for incomplete heads, for idle connections,
+//! and for peers that owe bytes and do not respond to a PING. So is the flood [`Guard`].
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -28,7 +27,6 @@ use crate::net::Stream;
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 
-/// A connection's socket.
 pub(crate) struct Link<'a> {
     shard: &'a Rc<Shard>,
     stream: &'a Stream,
@@ -41,25 +39,25 @@ pub(crate) struct Link<'a> {
     outbox: RefCell<Outbox<'a>>,
     verdict: Cell<Option<Verdict>>,
     wants_ping: Cell<bool>,
-    /// Whether the read under way was looked at in this turn: it will not end before the next one.
+    /// Whether the current read was polled in this iteration: it will not complete before the next
+    /// one.
     looked: Cell<bool>,
 }
 
 /// What the connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The rest of the head of this number; 0 is the connection's own.
+    /// The rest of the head with this number; 0 is the connection preface.
     Head(u64),
-    /// Streams that bring themselves to an end.
+    /// Streams, which have their own timeouts.
     Busy,
-    /// A sign of life.
+    /// The response to a PING.
     Pinged,
-    /// A stream.
     Idle,
 }
 
 struct Reading<'a> {
-    /// What came and was not taken; without memory while the kernel has it, or while parked.
+    /// Received bytes not consumed yet; without memory while the kernel has it, or while parked.
     buffer: Buffer,
     operation: Option<Operation<'a, (io::Result<usize>, Buffer)>>,
     /// What the deadline was set for.
@@ -67,7 +65,7 @@ struct Reading<'a> {
     parked: bool,
     pinged: bool,
     ended: bool,
-    /// Reads in a row that found something without waiting.
+    /// Consecutive reads that completed without waiting.
     at_once: u32,
     ration: Ration,
 }
@@ -116,7 +114,7 @@ impl<'a> Link<'a> {
         link
     }
 
-    /// The form that `h2` takes.
+    /// The I/O for `h2`.
     pub(crate) fn io(&self) -> Io<'_, 'a> {
         Io(self)
     }
@@ -126,52 +124,53 @@ impl<'a> Link<'a> {
         &self.usage
     }
 
-    /// Why the connection is to end, if it is: asked after each step of it.
+    /// Why the connection has to end, if it does: checked after each step.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         self.verdict.get()
     }
 
-    /// Whether the peer is to be asked for a sign of life now.
+    /// Whether a PING should be sent now.
     pub(crate) fn takes_ping(&self) -> bool {
         self.wants_ping.take()
     }
 
-    /// Whether bytes came that nobody has taken.
+    /// Whether received bytes are not consumed yet.
     pub(crate) fn has_bytes(&self) -> bool {
         !self.reading.borrow().buffer.is_empty()
     }
 
-    /// Whether the peer has said how it wants to be spoken to.
+    /// Whether the peer's SETTINGS were received.
     pub(crate) fn has_settings(&self) -> bool {
         self.guard.borrow().has_settings()
     }
 
-    /// Whether the peer has ended in the middle of a frame.
+    /// Whether the peer has closed the connection within a frame.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.reading.borrow().ended && self.guard.borrow().is_within_frame()
     }
 
-    /// Whether the path of a stream's head has a fragment; told once.
+    /// Whether the path of a stream's head has a fragment; true only once.
     pub(crate) fn take_fragment(&self, stream: StreamId) -> bool {
         self.guard.borrow_mut().take_fragment(stream.into())
     }
 
-    /// Whether the peer takes no more streams.
+    /// Whether the peer has sent GOAWAY.
     pub(crate) fn is_leaving(&self) -> bool {
         self.guard.borrow().is_leaving()
     }
 
-    /// Begins a turn of the task that drives the connection.
+    /// Begins an iteration of the task that drives the connection.
     pub(crate) fn begin_turn(&self) {
         self.usage.forget_driver();
         self.looked.set(false);
     }
 
-    /// Ends a turn: sends what was written in it, and sets the deadline anew where streams came or
-    /// went.
+    /// Ends an iteration: sends what was written, and restarts the timeout if the number of streams
+    /// has changed.
     ///
     /// # Errors
-    /// The peer takes no more.
+    ///
+    /// The peer does not accept more bytes.
     pub(crate) fn end_turn(&self, context: &mut Context<'_>) -> io::Result<()> {
         let sent = self.outbox.borrow_mut().poll_send(context);
         let mut reading = self.reading.borrow_mut();
@@ -185,8 +184,8 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Reads and drops what still comes after our last bytes, for a while: a close with bytes
-    /// unread would reset the connection, and the reset could overtake them.
+    /// Reads and drops what follows for a while: closing with unread bytes would reset the
+    /// connection, and the reset could overtake our last bytes.
     pub(crate) async fn linger(&self) {
         self.deadlines
             .reads
@@ -208,7 +207,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// The read under way, or another one into the same buffer; `None` after the end.
+    /// The current read, or another one into the same buffer; `None` after the end.
     fn next_operation(&self) -> Option<Operation<'a, (io::Result<usize>, Buffer)>> {
         let mut reading = self.reading.borrow_mut();
         if reading.ended {
@@ -234,7 +233,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Sets the deadline of the read under way, unless what it waits for is what it waited for.
+    /// Sets the timeout of the current read, unless it waits for the same as before.
     fn arm(&self, reading: &mut Reading<'_>) {
         let phase = self.phase(reading);
         if reading.phase == Some(phase) {
@@ -283,7 +282,7 @@ impl<'a> Link<'a> {
         })
     }
 
-    /// Goes on until there is something in the buffer, or the end.
+    /// Polls until the buffer has bytes, or the connection has ended.
     fn poll_fill(
         &self,
         context: &mut Context<'_>,
@@ -291,7 +290,7 @@ impl<'a> Link<'a> {
     ) -> Poll<io::Result<()>> {
         while reading.buffer.is_empty() && !reading.ended {
             if self.verdict.get().is_some() {
-                // Whoever drives the connection looks for it, and what follows matters no more.
+                // The driver checks the verdict; further bytes do not matter.
                 return Poll::Pending;
             }
             let fresh = reading.operation.is_none();
@@ -299,7 +298,7 @@ impl<'a> Link<'a> {
                 return Poll::Pending;
             }
             if fresh {
-                // Every byte of a busy peer is a sign of life.
+                // For a busy peer, any bytes count as a response to a PING.
                 reading.phase = reading
                     .phase
                     .filter(|phase| matches!(phase, Phase::Head(_)));
@@ -354,7 +353,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Nothing has come for a while, or the socket a parked connection waited for can be read.
+    /// Handles an idle timeout, or the readiness of a parked connection's socket.
     fn lose_patience(&self, reading: &mut Reading<'a>) {
         if std::mem::take(&mut reading.parked) {
             reading.phase = None;
@@ -373,14 +372,14 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Lets what came pass, unless it is too much: then nothing of it, but for the preface, without
-    /// which a client cannot be told why.
+    /// Checks received bytes with the guard. If they exceed a limit, they are dropped except for
+    /// the preface, without which the client cannot be told why.
     fn judge(&self, reading: &mut Reading<'_>) {
         let mut guard = self.guard.borrow_mut();
         let (preface, heads) = (guard.preface_left(), guard.heads());
         let buffer = &mut reading.buffer;
         let received = guard.received(buffer.filled(), self.began.elapsed());
-        // A server answers what we asked for, and no more.
+        // A server only responds to requests.
         if guard.peer() == Peer::Client {
             let heads = guard.heads().saturating_sub(heads);
             reading.ration.read(buffer.len(), heads);
@@ -414,7 +413,7 @@ impl<'a> Link<'a> {
 }
 
 impl Drop for Link<'_> {
-    /// An operation that is under way returns, so that nothing keeps the socket open.
+    /// The pending operation returns, so that nothing keeps the socket open.
     fn drop(&mut self) {
         self.stream.disconnect();
         let reading = self.reading.get_mut();
@@ -422,7 +421,7 @@ impl Drop for Link<'_> {
     }
 }
 
-/// A connection's socket, as `h2` wants it.
+/// A connection's socket for `h2`.
 pub(crate) struct Io<'l, 'a>(&'l Link<'a>);
 
 impl AsyncRead for Io<'_, '_> {
@@ -470,7 +469,7 @@ impl AsyncWrite for Io<'_, '_> {
         true
     }
 
-    /// What was written goes out when the turn ends.
+    /// Written bytes are sent at the end of the iteration.
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

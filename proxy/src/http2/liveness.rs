@@ -1,4 +1,4 @@
-//! Asks a peer that owes us bytes for a sign of life: a PING, whose answer counts as any bytes do.
+//! Sends a PING to a silent peer that owes bytes; any received bytes count as its response.
 
 use std::task::Context;
 
@@ -6,15 +6,15 @@ use h2::{Ping, PingPong};
 
 use super::io::Link;
 
-/// Who asks on one connection.
+/// The PING of one connection.
 pub(crate) struct Liveness {
     pings: Option<PingPong>,
-    /// Whether the answer to the last PING has not come.
+    /// Whether the last PING is unanswered.
     asked: bool,
 }
 
 impl Liveness {
-    /// By the connection's own PINGs.
+    /// Using the connection's own PINGs.
     pub(crate) fn of(pings: Option<PingPong>) -> Self {
         Self {
             pings,
@@ -22,7 +22,7 @@ impl Liveness {
         }
     }
 
-    /// Asks, where it is time to. Whether there is a PING for the connection to send.
+    /// Sends a PING if it is time to. Returns whether the connection has one to send.
     pub(crate) fn is_asked_for(&mut self, link: &Link<'_>, context: &mut Context<'_>) -> bool {
         let Some(pings) = &mut self.pings else {
             return false;

@@ -1,12 +1,11 @@
-//! HTTP/2 connections over the shards' sockets, on top of the `h2` crate, which keeps streams, windows
-//! and header compression. The forms of heads, and what a peer may make us do, are
-//! [`crate::http::h2`]'s.
+//! HTTP/2 connections over the shards' sockets, on top of the `h2` crate, which implements streams,
+//! windows and header compression. Conversion of heads and flood limits are in [`crate::http::h2`].
 //!
-//! `io`, with the `outbox` behind it, is the connection's socket, and `stream` is one stream as an
-//! exchange sees it. The `ration` says how much of what was read one turn hands on, `pace` and `usage`
-//! how long a peer may take, and `liveness` asks it for a sign of life.
+//! `io`, with its `outbox`, is the connection's socket, and `stream` one stream of an exchange.
+//! `ration` bounds how much of the input is processed per iteration, `pace` and `usage` define
+//! timeouts, and `liveness` sends PINGs.
 
-// What a peer sent never panics: no indexing, no arithmetic that overflows.
+// Peers cannot cause a panic: no indexing, no overflowing arithmetic.
 #![cfg_attr(
     not(test),
     deny(

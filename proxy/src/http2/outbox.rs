@@ -1,7 +1,7 @@
-//! What an HTTP/2 connection has to say, put together until it goes out in one send.
+//! Collects the output of an HTTP/2 connection into one send.
 //!
-//! The `h2` crate flushes after every larger frame. Here a flush is a promise: the task that drives
-//! the connection sends at the end of its turn what all streams have written by then.
+//! The `h2` crate flushes after every larger frame. Here a flush only marks the data: the driver
+//! task sends what all streams have written at the end of its iteration.
 
 use std::io;
 use std::pin::Pin;
@@ -13,17 +13,17 @@ use crate::memory::{Buffer, BufferPool};
 use crate::net::Stream;
 use crate::shard::deadline::Deadline;
 
-/// Bytes on their way out. It holds memory only while there are any.
+/// Bytes to send. It holds memory only while there are any.
 pub(super) struct Outbox<'a> {
     stream: &'a Stream,
     pool: &'a Rc<BufferPool>,
     deadline: &'a Deadline,
-    /// For how long the peer may take too little.
+    /// Write timeout, with a minimum rate.
     patience: Option<Duration>,
     waiting: Buffer,
     operation: Option<Sending<'a>>,
     failed: Option<io::ErrorKind>,
-    /// Whether the peer was told that no more comes.
+    /// Whether the sending direction was closed.
     ended: bool,
 }
 
@@ -48,13 +48,13 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// How many bytes can be [pushed](Self::push): none while as many as fit into a send wait, and
-    /// as many are on their way.
+    /// How many bytes can be [pushed](Self::push): none while a full send is queued and another is
+    /// in progress.
     pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.check()?;
         if self.waiting.room() == 0 {
             if !self.waiting.is_empty() && self.poll_send(context)?.is_pending() {
-                // What waited may be on its way now, and then more can wait.
+                // The queued bytes may be in the kernel now, which makes space.
                 if !self.waiting.is_empty() {
                     return Poll::Pending;
                 }
@@ -64,13 +64,13 @@ impl<'a> Outbox<'a> {
         Poll::Ready(Ok(self.waiting.room()))
     }
 
-    /// Adds bytes that there is room for.
+    /// Adds bytes within the available space.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let pushed = self.waiting.append(bytes);
         debug_assert!(pushed, "there was room");
     }
 
-    /// Goes on until everything is sent.
+    /// Polls until everything is sent.
     pub(super) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             self.check()?;
@@ -94,7 +94,7 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// Sends everything, and tells the peer that no more comes.
+    /// Sends everything and closes the sending direction.
     pub(super) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(context))?;
         if !std::mem::replace(&mut self.ended, true) {

@@ -1,4 +1,4 @@
-//! How long an HTTP/2 peer may take, and why its connection ends when it takes longer.
+//! Timeouts of an HTTP/2 peer, and why its connection is closed.
 
 use std::time::Duration;
 
@@ -12,35 +12,33 @@ pub(crate) struct Deadlines<'a> {
     pub(crate) writes: &'a Deadline,
 }
 
-/// How long the peer may take. `None` never ends.
+/// Timeouts of the peer; `None` disables one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     /// From a head's first byte to its last.
     pub(crate) head: Option<Duration>,
-    /// Without a stream.
     pub(crate) idle: Option<Duration>,
-    /// To take bytes.
     pub(crate) write: Option<Duration>,
     pub(crate) parks: Parks,
 }
 
-/// Whether a connection without streams gives its buffer back.
+/// Whether a connection without streams returns its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parks {
     Yes,
-    /// There are few, and whoever uses one again does not find it waiting for the socket alone.
+    /// No: such connections are few, and reuse must not wait for the socket.
     No,
 }
 
-/// Why a connection is to end.
+/// Why a connection has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The peer does something too often.
+    /// The peer exceeded a flood limit.
     Abuse(Abuse),
-    /// It began a head and did not come to its end.
+    /// A head was incomplete for too long.
     HeadLate,
-    /// It owes bytes, and gave no sign of life.
+    /// The peer owed bytes, and did not respond to a PING.
     Silent,
-    /// Nobody has used it for long.
+    /// Idle timeout.
     Idle,
 }

@@ -1,27 +1,26 @@
-//! How much of what was read a turn of the shard hands on to `h2`, which takes in whatever it is given
-//! at once: hundreds of heads of a flood, for a millisecond, before any neighbour.
+//! Limits how much of the input is passed to `h2` per iteration: it processes everything at once,
+//! such as hundreds of heads of a flood for a millisecond, before any neighbour gets its turn.
 
 use crate::limits::H2_HEADS_PER_TURN;
 
-/// The bytes that may be handed on.
+/// The bytes that may be passed on.
 #[derive(Debug)]
 pub(super) struct Ration {
-    /// In a turn.
     share: usize,
-    /// Of that, the bytes that were not handed on yet.
+    /// Remaining bytes of that.
     left: usize,
-    /// The turn in which there was more than that.
+    /// The iteration in which the limit was exceeded.
     exceeded_in: Option<u64>,
 }
 
-/// What may be done with bytes that are there.
+/// What may be done with available bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allowed {
-    /// So many are handed on.
+    /// This many may be passed on.
     Now(usize),
-    /// They wait for another turn, which is to be asked for.
+    /// Wait for another iteration, and request it.
     NextTurn,
-    /// It was asked for before.
+    /// Wait; it was requested before.
     Later,
 }
 
@@ -36,8 +35,8 @@ impl Default for Ration {
 }
 
 impl Ration {
-    /// So many bytes were read, and so many heads begin in them: anywhere, so that a turn has its
-    /// number of them on average, and more where other frames lie behind them.
+    /// Adds bytes read, in which this many heads begin, at unknown positions. An iteration has its
+    /// number of them on average, and more if other frames follow them.
     pub(super) fn read(&mut self, bytes: usize, heads: u64) {
         let heads = usize::try_from(heads).unwrap_or(usize::MAX);
         self.share = match bytes.saturating_mul(H2_HEADS_PER_TURN).checked_div(heads) {
@@ -45,13 +44,13 @@ impl Ration {
             _ => usize::MAX,
         };
         if self.share == usize::MAX && self.exceeded_in.is_none() {
-            // What a burst left of its share is no limit for those who come later.
+            // The rest of a burst's share does not limit later ones.
             self.left = usize::MAX;
         }
         self.left = self.left.min(self.share);
     }
 
-    /// What of so many bytes may be handed on in this turn.
+    /// How many of these bytes may be passed on in this iteration.
     pub(super) fn take(&mut self, bytes: usize, turn: u64) -> Allowed {
         if self.exceeded_in.is_some_and(|exceeded| exceeded != turn) {
             self.exceeded_in = None;

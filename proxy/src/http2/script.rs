@@ -1,10 +1,9 @@
-//! Holds `io` against the one thing it must not do: change what is said. A script of bytes leads a
-//! client through its requests, and a server behind the adapter echoes them, over a pair of sockets on
-//! one thread. However bytes are cut, whenever windows open and whoever stands still meanwhile, every
-//! stream gets all of its answer.
+//! Tests that `io` preserves the data. A script of bytes drives a client through its requests, and
+//! a server behind the adapter echoes them, over a socket pair on one thread. However the bytes are
+//! split, whenever windows open and whichever side stalls, every stream gets its whole response.
 //!
-//! Three bytes say what is asked (`Plan`), each of the others what the client does next (`Step`);
-//! behind the last one it does what is left. Only for tests and fuzzing.
+//! Three bytes define the requests (`Plan`), each further one the client's next step (`Step`);
+//! after the last one it completes what is left. Only for tests and fuzzing.
 
 #![cfg_attr(
     not(test),
@@ -35,10 +34,11 @@ use crate::shard::deadline::Deadline;
 use crate::shard::turn::Turns;
 use crate::shard::{Shard, ShardOptions};
 
-/// Plays a script on epoll, which every machine that fuzzes has.
+/// Runs a script on epoll, which every fuzzing machine has.
 ///
 /// # Panics
-/// An answer is not what it should be.
+///
+/// A response is wrong.
 pub fn check(script: &[u8]) {
     play(DriverChoice::Epoll, script);
 }
@@ -63,16 +63,16 @@ pub(super) fn play(choice: DriverChoice, script: &[u8]) {
     driver.block_on(run(waits, &plan, steps));
 }
 
-/// Three times the heads that a turn takes in.
+/// Three times the heads processed in an iteration.
 const MOST_STREAMS: u8 = 48;
 const WINDOWS: [u32; 4] = [0, 1, 1_000, 65_535];
 const DESCRIPTORS: u32 = 64;
-/// What the kernel holds of what the server sends: little, so that sends have to wait.
+/// Send buffer of the server's socket: small, so that sends have to wait.
 const SEND_BYTES: usize = 4_096;
-/// For everything that a script leaves to be done, which takes milliseconds.
+/// Timeout for the remaining steps, which take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Windows that steps open, and reads that they end, each of which may cost a PING: below what the
-/// guard calls abuse.
+/// Window updates and read timeouts in a script, each of which may cost a PING: below the flood
+/// limits.
 const MOST_OPENED: u32 = 64;
 const MOST_CANCELED: u32 = 32;
 
@@ -110,21 +110,21 @@ async fn run(waits: Waits, plan: &Plan, steps: &[u8]) {
         assert!(Instant::now() < late, "no end: {client:?}");
     }
     client.check(plan);
-    // A task that waits outlives its runtime, and keeps its descriptors.
+    // A waiting task outlives its runtime, and keeps its descriptors.
     bell.shutdown(Shutdown::Both).expect("our socket");
     answering.await.expect("its end");
 }
 
-/// What the client asks.
+/// The client's requests.
 struct Plan {
     streams: u32,
-    /// What the bodies' lengths are multiples of.
+    /// Unit of the bodies' lengths.
     size: usize,
-    /// What a stream may send before the client opens its window.
+    /// Initial window of a stream.
     window: u32,
-    /// Bytes of body in a frame.
+    /// Bytes of body per frame.
     frame: usize,
-    /// Whether all requests begin before a body comes, and bodies take turns.
+    /// Whether all requests begin before any body, and bodies are interleaved.
     heads_first: bool,
 }
 
@@ -133,7 +133,7 @@ impl Plan {
         (0..self.streams).map(|number| 2 * number + 1)
     }
 
-    /// The body of a stream: of its own length, and of its own bytes.
+    /// The body of a stream: its length and content are unique.
     fn body(&self, id: u32) -> Vec<u8> {
         let id = id as usize;
         let length = self.size * (id * 37 % 64);
@@ -142,7 +142,7 @@ impl Plan {
             .collect()
     }
 
-    /// What the client sends behind its preface and settings, some PINGs among it.
+    /// The client's frames after its preface and settings, including some PINGs.
     fn frames(&self) -> VecDeque<Vec<u8>> {
         let mut frames = VecDeque::new();
         let mut bodies = Vec::new();
@@ -187,25 +187,25 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What the client does next.
+/// A step of the client.
 #[derive(Clone, Copy)]
 enum Step {
-    /// So many bytes are sent.
+    /// Sends this many bytes.
     Deliver(usize),
-    /// They are sent, and the server has its turn before others follow.
+    /// Sends them, and lets the server run before others follow.
     DeliverAlone(usize),
-    /// So many bytes are read, if they are there.
+    /// Reads this many bytes, if available.
     Read(usize),
-    /// It stands still while the server has its turn.
+    /// Does nothing while the server runs.
     Stall,
-    /// A window opens by so much: the connection's, or that of a stream.
+    /// Opens the window of the connection or a stream by this much.
     Open(u32),
-    /// As if nothing had come for long: the server's read ends without any bytes.
+    /// Simulates a read timeout: the server's read ends without bytes.
     LosePatience,
 }
 
 impl Step {
-    /// Three bits say what, the others how much: 1 to 16 bytes, or a power of two.
+    /// Three bits select the step, the others its amount: 1 to 16 bytes, or a power of two.
     fn of(byte: u8) -> Self {
         let amount = match byte >> 3 {
             few @ 0..16 => u32::from(few) + 1,

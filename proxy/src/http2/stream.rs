@@ -1,8 +1,8 @@
-//! One stream of an HTTP/2 connection, as an exchange sees it: a head each way, bytes each way.
+//! One stream of an HTTP/2 connection: a head and bytes in each direction.
 //!
-//! Owned by one task, which reads and writes it at once. Bytes that were read count against the
-//! peer's window until that task comes back for more: then they have been sent on. A head waits for
-//! the first bytes behind it, so that a message without a body is one frame.
+//! Owned by one task, which reads and writes concurrently. Bytes read count against the peer's
+//! window until the task reads again: by then they have been forwarded. A head waits for the first
+//! bytes after it, so that a message without a body is one frame.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -23,73 +23,68 @@ use crate::shard::signals::Signals;
 
 use super::usage::Usage;
 
-/// A stream.
 pub(crate) struct Stream {
-    /// Its connection to an endpoint, which knows whether a response is malformed.
+    /// Its connection to an endpoint, which detects malformed responses.
     usage: Option<Rc<Usage>>,
     signals: Rc<Signals>,
-    /// Whether a request of ours asks for a tunnel.
+    /// Whether it requests a tunnel.
     tunnels: Cell<bool>,
-    /// What the peer is told if the message to it cannot be brought to its end.
+    /// The reset code if the outgoing message cannot be completed.
     reset: Cell<Reason>,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
 }
 
-/// What of a message has gone out.
+/// The state of the outgoing message.
 enum Sending {
-    /// Nothing; the head may be known.
+    /// Not started; the head may be known.
     Request(SendRequest<Bytes>, Option<Box<Request<()>>>),
-    /// Nothing; the head may be known.
+    /// Not started; the head may be known.
     Response(SendResponse<Bytes>, Option<Box<Response<()>>>),
-    /// The head, and perhaps some of the body.
+    /// The head was sent, and perhaps some of the body.
     Body(SendStream<Bytes>),
-    /// All of it.
     Ended(SendStream<Bytes>),
-    /// It broke off.
     Broken,
 }
 
-/// What of a message has come in.
+/// The state of the incoming message.
 enum Receiving {
-    /// Nothing can have: the request is not out.
+    /// None expected: the request was not sent.
     Unasked,
-    /// Perhaps the response's head.
+    /// The response head is expected.
     Response(ResponseFuture),
-    /// The head.
     Body(Body),
-    /// It broke off.
     Broken,
 }
 
-/// A body on its way in.
+/// A body being received.
 struct Body {
     stream: RecvStream,
-    /// Came, and had no room in the reader's buffer.
+    /// Received, but without space in the reader's buffer.
     left: Bytes,
-    /// Bytes that the reader has and has not sent on.
+    /// Bytes that the reader has and has not forwarded.
     lent: usize,
     trailers: Vec<u8>,
     done: bool,
-    /// Why the peer broke off.
+    /// The peer's reset code.
     reset: Option<Reason>,
 }
 
-/// Whether a read can be ended by [`Signals::cancel_read`].
+/// Whether a read can be cancelled by [`Signals::cancel_read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
     ToTheEnd,
     UntilCanceled,
 }
 
-/// A response's head, one of perhaps several.
+/// A response head, possibly one of several.
 pub(crate) enum Head {
     Interim(Response<()>),
     Final(Response<()>),
 }
 
 impl Stream {
-    /// A client's stream: its request's body, and where the response goes.
+    /// A client's stream: its request body, and the handle for the response.
     pub(crate) fn accepted(body: RecvStream, respond: SendResponse<Bytes>) -> Self {
         Self {
             usage: None,
@@ -101,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// A stream for a request of ours.
+    /// A stream for an upstream request.
     pub(crate) fn to_open(connection: SendRequest<Bytes>, usage: Rc<Usage>) -> Self {
         Self {
             usage: Some(usage),
@@ -117,7 +112,7 @@ impl Stream {
         &self.signals
     }
 
-    /// How the server can be asked for a switch of protocols.
+    /// How the server can be asked for an upgrade.
     pub(crate) fn switch(&self) -> Switch {
         match &*self.sending.borrow() {
             Sending::Request(connection, _)
@@ -129,12 +124,12 @@ impl Stream {
         }
     }
 
-    /// Whether the request asks for a tunnel.
+    /// Whether the request opens a tunnel.
     pub(crate) fn tunnels(&self) -> bool {
         self.tunnels.get()
     }
 
-    /// Sets the head of the request that goes with the next bytes.
+    /// Sets the request head to send with the next bytes.
     pub(crate) fn put_request(&self, request: Request<()>) {
         self.tunnels.set(request.method() == http::Method::CONNECT);
         if let Sending::Request(_, head) = &mut *self.sending.borrow_mut() {
@@ -142,16 +137,17 @@ impl Stream {
         }
     }
 
-    /// Sets the head of the response that goes with the next bytes.
+    /// Sets the response head to send with the next bytes.
     pub(crate) fn put_response(&self, response: Response<()>) {
         if let Sending::Response(_, head) = &mut *self.sending.borrow_mut() {
             *head = Some(Box::new(response));
         }
     }
 
-    /// Sends a response's head that another one follows.
+    /// Sends a response head that another one follows.
     ///
     /// # Errors
+    ///
     /// The client is gone.
     pub(crate) fn send_interim(&self, response: Response<()>) -> io::Result<()> {
         match &mut *self.sending.borrow_mut() {
@@ -160,11 +156,12 @@ impl Stream {
         }
     }
 
-    /// Sends the head, if that is still to go, then `payload`; and with `end`, lines of trailers
-    /// or none, the end. What is under way within the peer's window needs nobody to wait for it.
+    /// Sends the head, if not sent yet, then `payload`; and with `end`, trailer lines or none, the
+    /// end. Data within the peer's window is sent without further waiting.
     ///
     /// # Errors
-    /// The peer is gone, or took nothing until the deadline.
+    ///
+    /// The peer is gone, or accepted nothing until the deadline.
     pub(crate) async fn send(&self, payload: &[u8], end: Option<&[u8]>) -> io::Result<()> {
         let sent = self.send_all(payload, end).await;
         if sent.is_err() {
@@ -195,7 +192,7 @@ impl Stream {
         }
     }
 
-    /// Sends the head, if it is still to go. Whether that was all.
+    /// Sends the head, if not sent yet. Returns whether that completed the message.
     fn poll_begin(&self, context: &mut Context<'_>, ends: bool) -> Poll<io::Result<bool>> {
         self.signals.note_task(context);
         if self.signals.is_disconnected() {
@@ -226,7 +223,7 @@ impl Stream {
         Poll::Ready(Ok(ends))
     }
 
-    /// How many of `wanted` bytes the peer's windows have room for, once that is not none.
+    /// How many of `wanted` bytes fit into the peer's windows, once any do.
     fn poll_room(&self, context: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
         self.signals.note_task(context);
         if self.signals.is_disconnected() {
@@ -282,9 +279,10 @@ impl Stream {
         }
     }
 
-    /// Waits for the head of the response to what was sent.
+    /// Waits for the response head.
     ///
     /// # Errors
+    ///
     /// There will be none.
     pub(crate) async fn next_head(&self) -> Result<Head, h2::Error> {
         poll_fn(|context| self.poll_head(context)).await
@@ -298,7 +296,7 @@ impl Stream {
         let mut receiving = self.receiving.borrow_mut();
         let response = match &mut *receiving {
             Receiving::Response(response) => response,
-            // The connection was over before the request went out on it.
+            // The connection ended before the request was sent on it.
             Receiving::Unasked => return Poll::Ready(Err(Reason::REFUSED_STREAM.into())),
             Receiving::Body(_) | Receiving::Broken => {
                 return Poll::Ready(Err(Reason::CANCEL.into()));
@@ -331,12 +329,13 @@ impl Stream {
         })
     }
 
-    /// Reads body bytes into the room behind the buffer's; 0 at the end. What was read before has
-    /// been sent on by now, so the peer may send as much again. While nothing comes, an empty buffer
-    /// has no memory: a stream that waits would hold 68 KiB.
+    /// Reads body bytes behind those in the buffer; 0 at the end. Bytes read before have been
+    /// forwarded by now, so the peer may send as many again. While waiting, an empty buffer has no
+    /// memory: a waiting stream would hold 68 KiB.
     ///
     /// # Errors
-    /// The peer broke off, or `ECANCELED`.
+    ///
+    /// The peer reset the stream, or `ECANCELED`.
     pub(crate) async fn read(&self, buffer: &mut Buffer, reads: Reads) -> io::Result<usize> {
         poll_fn(|context| self.poll_read(context, buffer, reads)).await
     }
@@ -361,7 +360,7 @@ impl Stream {
         }
     }
 
-    /// Whether everything the peer sends has been read.
+    /// Whether everything from the peer has been read.
     pub(crate) fn is_read(&self) -> bool {
         match &*self.receiving.borrow() {
             Receiving::Body(body) => body.is_done(),
@@ -369,15 +368,15 @@ impl Stream {
         }
     }
 
-    /// Shows the trailers that came: lines, each ended by CRLF.
+    /// Passes the received trailers to `take`: lines, each terminated by CRLF.
     pub(crate) fn with_trailers(&self, take: impl FnOnce(&[u8])) {
         if let Receiving::Body(body) = &*self.receiving.borrow() {
             take(&body.trailers);
         }
     }
 
-    /// Why the peer reset the stream, where the other side is to be told: it cancelled, or it is
-    /// overloaded. Other reasons concern this connection alone.
+    /// The peer's reset code, if it concerns the other side: cancelled or overloaded. Other codes
+    /// concern this connection only.
     pub(crate) fn reset_by_peer(&self) -> Option<Reason> {
         let reason = match &*self.receiving.borrow() {
             Receiving::Body(body) => body.reset,
@@ -386,12 +385,12 @@ impl Stream {
         reason.filter(|reason| [Reason::CANCEL, Reason::ENHANCE_YOUR_CALM].contains(reason))
     }
 
-    /// Sets the reason for a reset to come.
+    /// Sets the code of a later reset.
     pub(crate) fn set_reset(&self, reason: Reason) {
         self.reset.set(reason);
     }
 
-    /// Ends the stream for a reason other than that all is said.
+    /// Resets the stream.
     pub(crate) fn reset(&self) {
         let reason = self.reset.get();
         match &mut *self.sending.borrow_mut() {
@@ -401,7 +400,7 @@ impl Stream {
         }
     }
 
-    /// Looks whether the client has reset the stream or its connection is gone; the task is woken
+    /// Checks whether the client has reset the stream or its connection is gone; the task is woken
     /// when that happens.
     pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         let gone = match &mut *self.sending.borrow_mut() {
@@ -441,7 +440,7 @@ impl Body {
     ) -> Poll<io::Result<usize>> {
         let lent = std::mem::take(&mut self.lent);
         if lent > 0 {
-            // It fails where the stream is closed, and then no window matters any more.
+            // It fails for a closed stream, whose window does not matter any more.
             let _ = self.stream.flow_control().release_capacity(lent);
         }
         loop {
@@ -451,7 +450,7 @@ impl Body {
             }
             match self.poll_next(context) {
                 Poll::Ready(Ok(())) => {}
-                // It comes again when what is there was taken.
+                // It is polled again once the available bytes were taken.
                 Poll::Ready(Err(_)) | Poll::Pending if self.lent > 0 => break,
                 Poll::Ready(Err(error)) => {
                     self.reset = error.reason().filter(|_| error.is_remote());
@@ -466,7 +465,7 @@ impl Body {
         Poll::Ready(Ok(self.lent))
     }
 
-    /// Moves what came to the reader's buffer, as far as there is room.
+    /// Moves received bytes to the reader's buffer, as far as they fit.
     fn hand_out(&mut self, buffer: &mut Buffer) {
         if buffer.room() < self.left.len() {
             buffer.grow();
@@ -478,7 +477,7 @@ impl Body {
         }
     }
 
-    /// Takes the next bytes, or the end.
+    /// Polls for the next bytes, or the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
         if let Some(data) = ready!(self.stream.poll_data(context)) {
             self.left = data?;

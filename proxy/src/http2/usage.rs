@@ -1,4 +1,4 @@
-//! How many streams use an HTTP/2 connection: what its task waits for depends on it.
+//! Counts the streams of an HTTP/2 connection, which determine its timeouts.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,13 +6,13 @@ use std::task::{Context, Waker};
 
 use crate::limits::H2_WATCHED_STREAMS;
 
-/// The streams that use a connection.
+/// The streams of a connection.
 #[derive(Default)]
 pub(crate) struct Usage {
     streams: Cell<u32>,
     /// The task that drives the connection.
     driver: RefCell<Option<Waker>>,
-    /// Streams whose response is malformed.
+    /// Streams with a malformed response.
     malformed: RefCell<Vec<u32>>,
 }
 
@@ -20,12 +20,12 @@ pub(crate) struct Usage {
 pub(crate) struct InUse(Rc<Usage>);
 
 impl Usage {
-    /// How many streams there are.
+    /// Number of streams.
     pub(crate) fn streams(&self) -> u32 {
         self.streams.get()
     }
 
-    /// One more stream. With the first and the last one changes what the connection waits for.
+    /// Adds a stream. The first and the last one change what the connection waits for.
     pub(crate) fn enter(self: &Rc<Self>) -> InUse {
         let before = self.streams.get();
         self.streams.set(before.saturating_add(1));
@@ -35,18 +35,18 @@ impl Usage {
         InUse(Rc::clone(self))
     }
 
-    /// Names streams whose response is malformed.
+    /// Records streams with a malformed response.
     pub(super) fn note_malformed(&self, streams: Vec<u32>) {
         if !streams.is_empty() {
             let mut malformed = self.malformed.borrow_mut();
             malformed.extend(streams);
-            // Those that were reset are never asked for.
+            // Streams that were reset are never queried.
             let excess = malformed.len().saturating_sub(H2_WATCHED_STREAMS);
             malformed.drain(..excess);
         }
     }
 
-    /// Whether the response of a stream is malformed.
+    /// Whether a stream's response is malformed.
     pub(super) fn is_malformed(&self, stream: u32) -> bool {
         self.malformed.borrow().contains(&stream)
     }
@@ -58,12 +58,12 @@ impl Usage {
         }
     }
 
-    /// Names the task that drives the connection: its turn is over.
+    /// Sets the driving task after its iteration.
     pub(super) fn note_driver(&self, context: &Context<'_>) {
         *self.driver.borrow_mut() = Some(context.waker().clone());
     }
 
-    /// The task that drives the connection has its turn, and sees for itself.
+    /// Clears the driving task during its iteration, in which it needs no wake-up.
     pub(super) fn forget_driver(&self) {
         self.driver.borrow_mut().take();
     }

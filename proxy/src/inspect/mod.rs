@@ -1,7 +1,7 @@
-//! The proxy's side of the admin server: what it hands over at the start.
+//! The proxy's data for the admin server.
 //!
 //! Everything here runs on threads of the admin server and reads what shards and the configuration
-//! thread publish; what only a shard knows is asked through its inbox.
+//! thread publish; state that only a shard has is queried through its inbox.
 
 pub mod scrape;
 pub mod servers;
@@ -34,37 +34,37 @@ use crate::memory::heap::{self, Sampling};
 use crate::shard::inbox;
 use crate::supervisor::Shards;
 
-/// What there is to be inspected.
+/// The parts of the process that can be inspected.
 #[derive(Clone)]
 pub struct Inspected {
-    /// The shards.
+    /// Handle of the shards.
     pub shards: Shards,
-    /// The configuration in force.
+    /// The current configuration.
     pub in_force: InForce,
-    /// Where it comes from.
+    /// Source of the configuration.
     pub origin: Origin,
-    /// The CPUs of the process.
+    /// CPUs of the process.
     pub cpus: Cpus,
-    /// When the process began.
+    /// Start time of the process.
     pub started: Instant,
 }
 
-/// Where the configuration comes from.
+/// Source of the configuration.
 #[derive(Clone)]
 pub enum Origin {
-    /// Files and folders.
+    /// Paths of files and folders.
     Files(Vec<PathBuf>),
-    /// A controller.
+    /// A controller, over xDS.
     Controller {
-        /// Its URL.
+        /// URL of the controller.
         address: String,
-        /// How it is.
+        /// State of the connection.
         state: ControllerState,
     },
 }
 
 impl Inspected {
-    /// Hands it over. `quit` brings the process to its end.
+    /// Builds the handles. `quit` shuts the process down.
     #[must_use]
     pub fn handles(self, log: LogControl, quit: impl Fn() + Send + Sync + 'static) -> Handles {
         let this = Arc::new(self);
@@ -137,7 +137,7 @@ impl Inspected {
                     heartbeat_ms: u64::try_from(counters.heartbeat.age(now).as_millis())
                         .unwrap_or(u64::MAX),
                     connections: counters.clients.value(),
-                    // Filled in by who asks the shards.
+                    // Filled in by the code that queries the shards.
                     stuck: false,
                 }
             });
@@ -174,7 +174,7 @@ impl Inspected {
         }
     }
 
-    /// What the proxy is not ready for yet.
+    /// What readiness still waits for.
     fn pending(&self) -> Vec<&'static str> {
         let told = self.in_force.told();
         let waits = [
@@ -267,8 +267,8 @@ fn endpoints(snapshot: Arc<Snapshot>) -> FindEndpoints {
     })
 }
 
-/// `Service/namespace/name:port` taken apart; backends have no port. A transport may stand behind it,
-/// and the Gateway that has it for itself.
+/// Splits `Service/namespace/name:port`; backends have no port. A transport may follow, and the
+/// Gateway of a dedicated cluster.
 fn key_and_port(name: &str) -> (&str, Option<u16>) {
     let name = name.split_once(" from ").map_or(name, |(name, _)| name);
     match name.rsplit_once(':') {

@@ -1,4 +1,4 @@
-//! The sockets of the admin, metrics and readiness servers, as the command line wants them.
+//! The sockets of the admin, metrics and readiness servers.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use crate::args::RunArgs;
 
-/// The sockets, and the ports that they take.
+/// The sockets, and the ports that they occupy.
 #[derive(Debug)]
 pub struct Servers {
     /// The sockets.
@@ -17,7 +17,7 @@ pub struct Servers {
     addresses: [Address; 3],
 }
 
-/// Why a server cannot listen.
+/// A server cannot listen.
 #[derive(Debug, Error)]
 #[error("cannot start the {server} server: {error}, {}; choose another {flag}, or off", why(.error))]
 pub struct ServerError {
@@ -27,18 +27,19 @@ pub struct ServerError {
 }
 
 impl Servers {
-    /// Ports that no listener may have, wherever it listens.
+    /// Ports that listeners cannot use, on any address.
     #[must_use]
     pub fn ports(&self) -> BTreeSet<u16> {
         self.addresses.iter().filter_map(Address::port).collect()
     }
 }
 
-/// Listens for all three.
+/// Listens for all three servers.
 ///
 /// # Errors
-/// An address that was asked for cannot be had. Where a default one is taken, as by a second
-/// gateway on one machine, traffic goes before: it is only said.
+///
+/// A configured address is unavailable. If a default one is, as with a second gateway on one
+/// machine, that is only logged: traffic has priority.
 pub fn bind(args: &RunArgs) -> Result<Servers, ServerError> {
     let want = |server, flag, asked, default| Wanted {
         server,
@@ -69,7 +70,7 @@ pub fn bind(args: &RunArgs) -> Result<Servers, ServerError> {
     })
 }
 
-/// One of the servers: its name, the flag for its address, and that.
+/// A server: its name, the flag of its address, and the address.
 struct Wanted<'a> {
     server: &'static str,
     flag: &'static str,
@@ -103,9 +104,9 @@ impl Wanted<'_> {
 
 fn why(error: &BindError) -> &'static str {
     match error.error.kind() {
-        ErrorKind::AddrInUse => "another process has the port",
+        ErrorKind::AddrInUse => "the port is in use by another process",
         ErrorKind::AddrNotAvailable => "this machine does not have the address",
-        ErrorKind::PermissionDenied => "this user may not",
+        ErrorKind::PermissionDenied => "permission denied for this user",
         _ => "the system refuses",
     }
 }

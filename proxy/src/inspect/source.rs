@@ -1,4 +1,4 @@
-//! Where the configuration comes from, as the dump shows it.
+//! The source of the configuration, for the dump.
 
 use std::time::Instant;
 
@@ -59,7 +59,7 @@ fn shown_type(kind: Kind, state: &Counted) -> TypeState {
     }
 }
 
-/// What the configuration thread does.
+/// The state of the configuration thread.
 pub(super) fn task_state(origin: &Origin, told: &Told) -> &'static str {
     match origin {
         Origin::Files(_) if told.since.is_some() => "watching",

@@ -1,9 +1,8 @@
-//! The life of a connection that is carried as it is, whatever it says: a rule, a backend, an
-//! endpoint, then bytes both ways.
+//! Byte-proxied connections: a rule, a backend, an endpoint, then bytes in both directions.
 //!
-//! No phase waits for the client: where the server speaks first, it is heard. A connection keeps
-//! its rule and not the snapshot that it came from: connections live for days, and snapshots are
-//! large. What the client has said already (its ClientHello) is in the buffer.
+//! No phase waits for the client: protocols in which the server speaks first work too. A connection
+//! keeps its rule but not its snapshot: connections may last for days, and snapshots are large. The
+//! client's bytes received so far (its ClientHello) are in the buffer.
 
 mod reach;
 mod record;
@@ -24,16 +23,17 @@ use crate::shard::Held;
 use self::reach::{BookedConnection, reach};
 pub(crate) use self::record::{Protocol, Record};
 
-/// A rule, with the configuration that its positions are of.
+/// A rule with the configuration that its indices refer to.
 pub(crate) struct Found {
     pub(crate) snapshot: Held,
     pub(crate) rule: Arc<L4Rule>,
 }
 
-/// Carries a connection to its end by the rule that was found for it, or ends it without one.
+/// Proxies a connection by its rule until it ends, or ends it without one.
 ///
 /// # Errors
-/// Why there is no rule, or the connection did not come to an end in order.
+///
+/// There is no rule, or the connection failed.
 pub(crate) async fn serve(
     proxy: &Rc<Proxy>,
     client: &Client,

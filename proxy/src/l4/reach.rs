@@ -1,4 +1,4 @@
-//! From a rule to a connection to one of its endpoints.
+//! Connects to an endpoint of a rule.
 
 use std::time::Instant;
 
@@ -13,14 +13,14 @@ use crate::upstream::pool::Connection;
 use crate::upstream::retry::{Ending, Replay};
 use crate::upstream::tries::Tries;
 
-/// A connection to an endpoint, and the note in its books that it is under way.
+/// A connection to an endpoint, with its registration at the endpoint.
 pub(super) struct BookedConnection {
     pub(super) connection: Connection,
     pub(super) booking: Booking,
 }
 
-/// Connects to an endpoint of the backend that the lot falls on. One that cannot be reached has
-/// seen nothing of the client, so another one is tried where the service bears it.
+/// Connects to an endpoint of a backend drawn by weight. Unreachable endpoints have received
+/// nothing, so others are tried within the retry budget.
 pub(super) async fn reach(
     proxy: &Proxy,
     client: &Client,
@@ -57,7 +57,7 @@ pub(super) async fn reach(
         .await;
         let now = Instant::now();
         let took = now.saturating_duration_since(begun);
-        // The snapshot is held, so that the id is still the rule's.
+        // The snapshot is held, so the id still belongs to the rule.
         shard.counters.routes.of(rule.id).connect.observe(took);
         let outcome = match &connected {
             Ok(_) => Some(Outcome::Success(took)),

@@ -1,4 +1,4 @@
-//! What is known of a connection, or of a session of datagrams, at its end: counters, access log.
+//! The facts about a connection or UDP session for metrics and the access log.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -18,14 +18,11 @@ use crate::shard::Shard;
 use crate::trace::{ConnectionBegun, Tracer};
 use xds::model::AccessLog;
 
-/// What is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Any bytes.
     Tcp,
-    /// TLS, looked into no further than its first message.
+    /// TLS passthrough.
     Tls,
-    /// Datagrams.
     Udp,
 }
 
@@ -39,12 +36,12 @@ impl Protocol {
     }
 }
 
-/// What is known of a connection.
+/// The facts about a connection.
 pub(crate) struct Record<'a> {
     started: Instant,
     protocol: Protocol,
     server_name: Option<&'a str>,
-    /// Whose log it is in, and who answers for it, where no rule does.
+    /// Access log and owner for connections without a rule.
     nobodys: Nobodys,
     rule: Option<Arc<L4Rule>>,
     pub(super) cluster: Option<(Interned, Arc<str>)>,
@@ -53,11 +50,11 @@ pub(crate) struct Record<'a> {
     pub(super) retries: u32,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
-    /// Tells those who watch it.
+    /// Reports to active traces that match.
     pub(super) trace: Option<Box<Tracer>>,
 }
 
-/// What holds for connections that no rule serves.
+/// Settings for connections without a rule.
 struct Nobodys {
     gateway: Arc<str>,
     listener: Option<(Interned, String)>,
@@ -65,7 +62,7 @@ struct Nobodys {
 }
 
 impl<'a> Record<'a> {
-    /// A connection that begins now.
+    /// The record of a connection that begins now.
     pub(crate) fn begin(
         protocol: Protocol,
         server_name: Option<&'a str>,
@@ -93,7 +90,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Tells those who watch connections like this one of it.
+    /// Starts traces that match the connection.
     #[cold]
     pub(crate) fn begin_trace(
         &mut self,
@@ -119,7 +116,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A rule takes it.
+    /// Sets the rule.
     pub(super) fn takes(&mut self, shard: &Shard, rule: &Arc<L4Rule>) {
         shard.counters.routes.of(rule.id).active.up();
         self.rule = Some(Arc::clone(rule));
@@ -133,7 +130,7 @@ impl<'a> Record<'a> {
         self.end_trace(failure);
     }
 
-    /// Tells how it ended.
+    /// Traces the end.
     pub(crate) fn end_trace(&self, failure: Option<Failure>) {
         let Some(trace) = &self.trace else { return };
         let micros = self.started.elapsed().as_micros();
@@ -153,7 +150,7 @@ impl<'a> Record<'a> {
         let counters = &shard.counters;
         let owner = match (&self.rule, &self.nobodys.listener) {
             (Some(rule), _) => {
-                // Its id may belong to another rule by now, and then nothing is said of this one.
+                // Its id may belong to another rule by now.
                 let Some(route) = counters.routes.read(rule.id) else {
                     return;
                 };

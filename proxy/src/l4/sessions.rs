@@ -1,10 +1,9 @@
-//! The sessions of a UDP listener: which client's datagrams belong together, and which session goes
-//! when there are too many or it was quiet for too long.
+//! The session table of a UDP listener: which datagrams belong together, and which session is
+//! evicted at the limit or after the idle timeout.
 //!
-//! Sans-io: time is passed in. Anybody can make a session with one datagram and a false address, so
-//! a full table gives up sessions that were never answered, the one quiet for longest first; those
-//! of real conversations only after they were quiet for a while. Every call costs the same, however
-//! many sessions there are.
+//! Sans-io: time is passed in. Anyone can create a session with one datagram and a forged address,
+//! so a full table evicts unanswered sessions first, longest idle first; answered ones only after
+//! they were idle for a while. Every operation takes constant time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,30 +11,30 @@ use std::time::Duration;
 
 use crate::shard::wheel::Tick;
 
-/// The sessions of a listener, by whose they are.
+/// The sessions of a listener, by key.
 #[derive(Debug)]
 pub struct Sessions<K, V> {
     places: HashMap<K, usize>,
     slots: Vec<Slot<K, V>>,
     free: Vec<usize>,
-    /// Quiet for longest first.
+    /// Unanswered sessions, longest idle first.
     unanswered: Line,
     answered: Line,
     bounds: Bounds,
 }
 
-/// How many sessions there may be, and for how long.
+/// Limits of the sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many.
+    /// Most sessions.
     pub most: usize,
     /// For how long one may be quiet.
     pub idle: Duration,
-    /// After which quiet an answered one makes room for another.
+    /// Idle time after which an answered session may be evicted for another.
     pub yields_after: Duration,
 }
 
-/// There are too many, and none is to make room.
+/// The table is full, and no session may be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
@@ -49,7 +48,7 @@ struct Slot<K, V> {
     next: Option<usize>,
 }
 
-/// A list of slots, linked through them.
+/// A linked list of slots.
 #[derive(Debug, Default, Clone, Copy)]
 struct Line {
     first: Option<usize>,
@@ -57,7 +56,7 @@ struct Line {
 }
 
 impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
-    /// No sessions.
+    /// An empty table.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
         }
     }
 
-    /// How many there are.
+    /// Number of sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
@@ -82,19 +81,19 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
         self.places.is_empty()
     }
 
-    /// From now on other bounds hold. Sessions in excess stay until room is needed.
+    /// Replaces the bounds. Excess sessions stay until space is needed.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
 
-    /// The session of `key`, which its client has just moved.
+    /// The session of `key`, which its client has just used.
     pub fn ask(&mut self, key: &K, now: Tick) -> Option<&V> {
         let at = *self.places.get(key)?;
         self.requeue(at, now, false);
         self.slots[at].session.as_ref().map(|(_, value)| value)
     }
 
-    /// Notes that the session of `key` was answered. `false` where there is none.
+    /// Records a response in the session of `key`. `false` if there is none.
     pub fn answer(&mut self, key: &K, now: Tick) -> bool {
         let Some(at) = self.places.get(key).copied() else {
             return false;
@@ -103,10 +102,11 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
         true
     }
 
-    /// Makes the room for one more; the session that had it.
+    /// Makes space for one more; returns the evicted session.
     ///
     /// # Errors
-    /// No session may be given up for it.
+    ///
+    /// No session may be evicted.
     pub fn make_room(&mut self, now: Tick) -> Result<Option<V>, Full> {
         if self.places.len() < self.bounds.most {
             return Ok(None);
@@ -118,7 +118,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
         Ok(self.take(at))
     }
 
-    /// Adds a session, for which there must be room; one of the same key is replaced.
+    /// Adds a session, for which there must be space; replaces one of the same key.
     pub fn insert(&mut self, key: K, value: V, now: Tick) {
         self.remove(&key);
         let slot = Slot {
@@ -139,13 +139,13 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
         self.link(at);
     }
 
-    /// Takes the session of `key` out.
+    /// Removes the session of `key`.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let at = *self.places.get(key)?;
         self.take(at)
     }
 
-    /// Takes out one that was quiet for too long. Call it until there is none.
+    /// Removes a session that exceeded the idle timeout. Call it until it returns `None`.
     pub fn expire(&mut self, now: Tick) -> Option<V> {
         let idle = self.bounds.idle;
         let lines = [self.unanswered.first, self.answered.first];
@@ -154,7 +154,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
         self.take(at)
     }
 
-    /// Takes out all of them.
+    /// Removes all of them.
     pub fn drain(&mut self) -> impl Iterator<Item = V> {
         self.places.clear();
         self.free.clear();
@@ -172,7 +172,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
         Some(value)
     }
 
-    /// Puts a session at the end of its line; one that is answered changes lines once.
+    /// Moves a session to the end of its list; the first response moves it to the other list.
     fn requeue(&mut self, at: usize, now: Tick, answered: bool) {
         self.unlink(at);
         let slot = &mut self.slots[at];

@@ -1,5 +1,4 @@
-//! How many shards a process gets, and which cores: its CPU set, cut to its cgroup's quota. And how a
-//! thread is bound to some of them.
+//! The number of shards and their cores, from the CPU set and cgroup quota of the process.
 
 #![expect(clippy::disallowed_methods, reason = "it runs before any shard does")]
 #![expect(unsafe_code, reason = "sysconf(3)")]
@@ -12,9 +11,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// The CPUs of this process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cpus {
-    /// The cores it may run on.
+    /// The cores in the process's affinity mask.
     pub set: Vec<usize>,
-    /// Cores' worth of time that its cgroup grants; `None` where there is no quota.
+    /// CPU quota of the cgroup in cores; `None` without a quota.
     pub quota: Option<f64>,
 }
 
@@ -36,7 +35,7 @@ impl Cpus {
         }
     }
 
-    /// Whether it may run on some of the machine's cores alone.
+    /// Whether it is restricted to some of the machine's cores.
     #[must_use]
     pub fn is_part_of_machine(&self) -> bool {
         // SAFETY: sysconf takes and gives plain integers.
@@ -44,8 +43,8 @@ impl Cpus {
         usize::try_from(online).is_ok_and(|online| self.set.len() < online)
     }
 
-    /// How many shards to run: a shard that the quota throttles would stall every connection it
-    /// has, so there are as many as can run all of the time.
+    /// The number of shards: a shard throttled by the quota would stall all of its connections, so
+    /// there are as many as can run all of the time.
     #[must_use]
     pub fn shards(&self) -> NonZeroU16 {
         #[expect(
@@ -80,10 +79,11 @@ fn affinity() -> Vec<usize> {
         .collect()
 }
 
-/// Binds this thread, and those that it starts, to these cores.
+/// Pins this thread, and threads it starts, to these cores.
 ///
 /// # Errors
-/// There are no such cores, or the process may not have them.
+///
+/// The cores do not exist, or are not allowed for the process.
 pub fn bind_thread(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &core in cores {

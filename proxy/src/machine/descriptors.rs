@@ -1,4 +1,4 @@
-//! How many sockets we may have: the limit on file descriptors, raised as far as it goes.
+//! The limit of file descriptors, raised to its maximum.
 #![expect(unsafe_code, reason = "getrlimit(2) and setrlimit(2)")]
 
 use std::io;
@@ -6,10 +6,11 @@ use std::num::NonZeroU32;
 
 use crate::limits::OWN_DESCRIPTORS;
 
-/// Sockets that each of `shards` may have, after the soft limit on descriptors was raised to the
-/// hard one.
+/// Limit of sockets for each of `shards`, after raising the soft limit of descriptors to the hard
+/// one.
 ///
 /// # Errors
+///
 /// The limit cannot be read.
 pub fn per_shard(shards: NonZeroU32) -> io::Result<u32> {
     let limit = raise()?;
@@ -31,7 +32,7 @@ fn raise() -> io::Result<u64> {
         rlim_cur: limit.rlim_max,
         rlim_max: limit.rlim_max,
     };
-    // SAFETY: as above. Refused, the limit that was read stays in force.
+    // SAFETY: as above. On failure the previous limit applies.
     let raised = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) } == 0;
     Ok(if raised {
         limit.rlim_max

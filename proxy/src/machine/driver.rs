@@ -1,6 +1,6 @@
-//! Which runtime a shard runs on: io_uring with the best flags that the kernel takes, else epoll.
+//! The runtime of a shard: io_uring with the best flags that the kernel supports, else epoll.
 //!
-//! Probed on the shard's own thread, because a ring belongs to the thread that made it
+//! Probed on the shard's own thread, because a ring belongs to the thread that created it
 //! (`SINGLE_ISSUER`) and seccomp filters are per thread too.
 
 use std::fmt;
@@ -12,24 +12,24 @@ use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
 
 use crate::limits::{RING_ENTRIES, RING_MAX_COMPLETIONS, RING_MIN_COMPLETIONS};
 
-/// The driver that the operator asked for.
+/// The configured driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum DriverChoice {
-    /// io_uring if the kernel allows it, otherwise epoll.
+    /// io_uring if the kernel allows it, else epoll.
     #[default]
     Auto,
-    /// io_uring; the start fails if the kernel refuses it.
+    /// io_uring only; fails otherwise.
     IoUring,
-    /// epoll.
+    /// epoll only.
     Epoll,
 }
 
-/// What a shard got, and why not something better.
+/// The driver in use, and why not a better one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverReport {
-    /// The driver that won.
+    /// Name of the driver.
     pub driver: &'static str,
-    /// Why the better ones did not; empty where the best one won.
+    /// Why better ones failed; empty for the best one.
     pub reason: String,
 }
 
@@ -51,13 +51,13 @@ pub enum Driver {
     Epoll(Runtime<TimeDriver<LegacyDriver>>),
 }
 
-/// How a runtime waits for sockets that it did not make itself.
+/// How a runtime waits for sockets created outside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waits {
-    /// For an operation to complete. The socket has to block: io_uring answers EAGAIN for one that
-    /// does not, instead of waiting.
+    /// For completion of an operation. The socket must be blocking: on a non-blocking one io_uring
+    /// returns EAGAIN instead of waiting.
     ForCompletion,
-    /// For the socket to become ready. It must not block.
+    /// For readiness of the socket. It must be non-blocking.
     ForReadiness,
 }
 
@@ -71,10 +71,11 @@ impl Driver {
         }
     }
 
-    /// Builds the best runtime of the choice, for at most `connections` sockets.
+    /// Builds the best runtime for the choice, for at most `connections` sockets.
     ///
     /// # Errors
-    /// io_uring was demanded and the kernel refuses it, or epoll cannot be set up.
+    ///
+    /// io_uring was required but is not available, or epoll cannot be set up.
     pub fn build(choice: DriverChoice, connections: u32) -> io::Result<(Self, DriverReport)> {
         let mut refused = Vec::new();
         if choice != DriverChoice::Epoll {
@@ -93,7 +94,7 @@ impl Driver {
         }
         if choice == DriverChoice::IoUring {
             let text = format!(
-                "the kernel refuses io_uring ({}); use --driver auto, or allow io_uring in the \
+                "io_uring is not available ({}); use --driver auto, or allow io_uring in the \
                  seccomp profile and in kernel.io_uring_disabled",
                 refused.join("; ")
             );
@@ -153,8 +154,8 @@ const RING_FLAGS: [RingFlags; 3] = [
 ];
 
 fn ring(flags: RingFlags, connections: u32) -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
-    // A seccomp profile that names only some of the calls lets a ring be made and not be used, and
-    // then whoever waits for it waits for ever.
+    // With a seccomp profile that allows only some of the calls, a ring can be created but not
+    // used, and waiting on it would hang forever.
     io_uring::IoUring::new(1)?.submit()?;
     // Two operations a connection can be under way; clamped, since more than the kernel's maximum
     // is EINVAL and would look like a refusal.

@@ -1,5 +1,4 @@
-//! The memory that this process may use, and how much of it is in use. The supervisor looks; shards
-//! read what it found.
+//! The memory limit of the process and its usage. The supervisor measures; shards read the result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +10,14 @@ use tracing::{info, warn};
 
 use crate::limits::{MEMORY_LOOK, OVERLOAD_MEMORY_PERCENT};
 
-/// What the last look found.
+/// The last measurement.
 #[derive(Debug)]
 pub struct MemoryUse {
-    /// Bytes that the cgroup may use; 0 without a limit.
+    /// Limit of the cgroup in bytes; 0 without a limit.
     limit: AtomicU64,
-    /// Bytes that it uses, without files that nobody has used for a while.
+    /// Working set of the cgroup in bytes: usage without inactive file pages.
     working_set: AtomicU64,
-    /// Bytes of the machine.
+    /// Memory of the machine in bytes.
     machine: u64,
 }
 
@@ -34,27 +33,26 @@ impl Default for MemoryUse {
 }
 
 impl MemoryUse {
-    /// Bytes that the cgroup may use.
+    /// Limit of the cgroup in bytes.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
-    /// Bytes that it uses.
+    /// Working set of the cgroup in bytes.
     #[must_use]
     pub fn working_set(&self) -> u64 {
         self.working_set.load(Ordering::Relaxed)
     }
 
-    /// How much of its limit it uses; 0 without a limit.
+    /// Usage in percent of the limit; 0 without a limit.
     pub(crate) fn percent(&self) -> usize {
         let used = self.working_set().saturating_mul(100);
         let percent = self.limit().and_then(|limit| used.checked_div(limit));
         percent.map_or(0, |percent| usize::try_from(percent).unwrap_or(usize::MAX))
     }
 
-    /// Bytes that the buffers of one of so many shards may come to: of all of them, half of what
-    /// there is.
+    /// Limit of buffers in bytes for one of this many shards: half of the memory, divided by them.
     pub(crate) fn for_buffers(&self, shards: usize) -> usize {
         let all = self.limit().unwrap_or(self.machine);
         let share = usize::try_from(all / 2).unwrap_or(usize::MAX);
@@ -62,18 +60,17 @@ impl MemoryUse {
     }
 }
 
-/// Who looks.
 #[derive(Debug)]
 pub(crate) struct MemoryWatch {
     cgroup: Option<MemoryCgroup>,
     found: Arc<MemoryUse>,
     looked: Instant,
-    /// Whether the log was told that memory is short.
+    /// Whether low memory was logged.
     told: bool,
 }
 
 impl MemoryWatch {
-    /// A watch that has looked.
+    /// A watch, after a first measurement.
     pub(crate) fn new(found: Arc<MemoryUse>) -> Self {
         #[cfg(feature = "test-hooks")]
         let cgroup = std::env::var_os("TEST_MEMORY_CGROUP")
@@ -91,12 +88,12 @@ impl MemoryWatch {
         watch
     }
 
-    /// For how long no look is due.
+    /// Time until the next measurement.
     pub(crate) fn patience(&self) -> Duration {
         MEMORY_LOOK.saturating_sub(self.looked.elapsed())
     }
 
-    /// Looks, if it is time to.
+    /// Measures if it is time to.
     pub(crate) fn look(&mut self) {
         if self.patience().is_zero() {
             self.looked = Instant::now();
@@ -121,7 +118,7 @@ impl MemoryWatch {
             warn!(
                 working_set,
                 limit,
-                "memory is close to the limit: refusing requests until less is in use; raise the \
+                "memory is close to the limit: rejecting requests until usage falls; raise the \
                  limit if this happens under normal load"
             );
         } else if percent < relaxed && self.told {

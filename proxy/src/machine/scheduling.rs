@@ -1,4 +1,4 @@
-//! How soon the kernel runs a shard's thread.
+//! The scheduling of a shard's thread.
 
 #![expect(unsafe_code, reason = "sched_getattr(2) and sched_setattr(2)")]
 
@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use crate::limits::SHARD_SLICE;
 
-/// Asks for turns that are short, and so soon: the kernel lets a thread that wakes interrupt one of
-/// longer turns (EEVDF, Linux 6.12). With equal ones a request waits until a dump that runs on the
-/// shard's core has used up its turn.
+/// Requests short scheduling slices: a thread that wakes up preempts one with longer slices (EEVDF,
+/// Linux 6.12). With equal ones a request would wait until a dump on the shard's core has used up
+/// its slice.
 ///
-/// Older kernels take no notice. What forbids it, as a container's profile may, costs but that.
+/// Older kernels ignore it. If it is forbidden, for example by a container's profile, only this
+/// benefit is lost.
 pub(crate) fn wake_soon() {
     if let Err(error) = shorten_turns(SHARD_SLICE) {
         tracing::debug!(%error, "cannot shorten the scheduling slice of the shard's thread");
@@ -28,7 +29,7 @@ fn shorten_turns(turn: Duration) -> io::Result<()> {
     if got != 0 {
         return Err(io::Error::last_os_error());
     }
-    // Whoever set another policy for the process, as a real-time one, knows better.
+    // A different policy of the process, such as a real-time one, takes precedence.
     if attributes.sched_policy != libc::SCHED_OTHER.cast_unsigned() {
         return Ok(());
     }

@@ -1,8 +1,8 @@
-//! Listening sockets: bound once, kept by the supervisor, lent to the shards as duplicates.
+//! Listening sockets: bound once, held by the supervisor, and lent to the shards as duplicates.
 //!
-//! Each shard has a socket of its own on the port (`SO_REUSEPORT`), so that the kernel spreads
-//! connections and no shard waits for another's accept. A socket is never closed for a change of
-//! configuration that keeps its address: closing it would reset whatever waits in its queue.
+//! Each shard has its own socket on the port (`SO_REUSEPORT`), so that the kernel distributes
+//! connections and no shard waits for another's accept. A socket stays open through configuration
+//! changes that keep its address: closing it would reset the connections in its queue.
 
 #![expect(unsafe_code, reason = "listen(2) and a filter on a listening socket")]
 
@@ -15,8 +15,8 @@ use xds::model::Transport;
 
 use crate::limits::{ACCEPT_BACKLOG, KEEPALIVE_AFTER};
 
-/// The listening sockets of an address, one a shard. The port is free again when the supervisor
-/// and the last shard have dropped it.
+/// The listening sockets of an address, one per shard. The port is free again when the supervisor
+/// and the last shard have dropped them.
 #[derive(Debug)]
 pub struct Listening {
     transport: Transport,
@@ -28,7 +28,8 @@ impl Listening {
     /// Binds one listening socket for each of `shards`.
     ///
     /// # Errors
-    /// Another process has the port, we may not bind it, or the address is not ours.
+    ///
+    /// The port is in use or not permitted, or the address is not one of this machine.
     pub fn bind(transport: Transport, address: SocketAddr, shards: usize) -> io::Result<Self> {
         let sockets = bind(transport, address, shards)?;
         Ok(Self {
@@ -38,13 +39,13 @@ impl Listening {
         })
     }
 
-    /// What comes in.
+    /// TCP or UDP.
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.transport
     }
 
-    /// Where they listen.
+    /// The local address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -53,6 +54,7 @@ impl Listening {
     /// A duplicate of a shard's socket, which listens, whatever was done to it before.
     ///
     /// # Errors
+    ///
     /// No descriptor is left, or the kernel does not let it listen again.
     pub(crate) fn lend(&self, shard: u16) -> io::Result<OwnedFd> {
         let socket = self.sockets.get(usize::from(shard));
@@ -69,16 +71,16 @@ impl Listening {
     }
 }
 
-/// Lets no new client begin a handshake; those that have begun one come to its end. A client that
-/// is turned away knows nothing of it and asks again after a second, when there is an answer.
+/// Rejects new TCP handshakes; those in progress complete. The client notices nothing and retries
+/// after a second.
 pub(crate) fn turn_clients_away(socket: RawFd) {
     let mut steps = SYN_FILTER;
     let program = libc::sock_fprog {
         len: u16::try_from(steps.len()).unwrap_or_default(),
         filter: steps.as_mut_ptr(),
     };
-    // SAFETY: the pointer and size name a live program, which the kernel copies. Where it is
-    // refused, a client that comes in the last moment is reset.
+    // SAFETY: the pointer and size name a live program, which the kernel copies. If it fails,
+    // clients that arrive in the last moment are reset.
     unsafe {
         libc::setsockopt(
             socket,
@@ -93,8 +95,7 @@ pub(crate) fn turn_clients_away(socket: RawFd) {
 /// Undoes [`turn_clients_away`].
 fn admit_clients(socket: RawFd) {
     let unused: libc::c_int = 0;
-    // SAFETY: the pointer and size name a live integer. Without a filter it is an error that means
-    // nothing.
+    // SAFETY: the pointer and size name a live integer. Without a filter it fails harmlessly.
     unsafe {
         libc::setsockopt(
             socket,
@@ -107,7 +108,7 @@ fn admit_clients(socket: RawFd) {
 }
 
 /// Drops segments with SYN and without ACK. A filter of a TCP socket sees a segment from its TCP
-/// header on, whose byte 13 holds the flags.
+/// header on, whose byte 13 has the flags.
 const SYN_FILTER: [libc::sock_filter; 5] = {
     const SYN: u32 = 0x02;
     const ACK: u32 = 0x10;
@@ -148,8 +149,8 @@ fn bind(transport: Transport, address: SocketAddr, shards: usize) -> io::Result<
 }
 
 fn bind_all(transport: Transport, address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
-    // With SO_REUSEPORT alone, another process of ours could take half of the connections: a
-    // socket without it tells whether anybody else is there.
+    // With SO_REUSEPORT alone, another process of the same user could take half of the connections:
+    // binding without it detects that.
     drop(socket(transport, address, Sharing::Alone)?);
     (0..shards)
         .map(|_| socket(transport, address, Sharing::Reuseport).map(OwnedFd::from))
@@ -169,7 +170,7 @@ fn socket(transport: Transport, address: SocketAddr, sharing: Sharing) -> io::Re
         Transport::Udp => Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
     };
     if transport == Transport::Tcp {
-        // Of UDP it would share the port, with anybody.
+        // For UDP this would share the port with any process.
         socket.set_reuse_address(true)?;
     }
     if address.is_ipv6() {
@@ -181,7 +182,7 @@ fn socket(transport: Transport, address: SocketAddr, sharing: Sharing) -> io::Re
     socket.bind(&address.into())?;
     if transport == Transport::Udp {
         tell_asked_address(&socket, address)?;
-        // Datagrams are taken where there are any, on either driver.
+        // Datagrams are received without waiting, on either driver.
         socket.set_nonblocking(true)?;
     } else if sharing == Sharing::Reuseport {
         // Accepted sockets inherit both.
@@ -192,8 +193,8 @@ fn socket(transport: Transport, address: SocketAddr, sharing: Sharing) -> io::Re
     Ok(socket)
 }
 
-/// Has the kernel say with each datagram which of our addresses it was sent to: answers have to
-/// come from there.
+/// Makes the kernel report with each datagram which of our addresses it was sent to: responses have
+/// to come from there.
 fn tell_asked_address(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     let (level, option) = if address.is_ipv4() {
         (libc::IPPROTO_IP, libc::IP_PKTINFO)

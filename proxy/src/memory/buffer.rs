@@ -1,11 +1,11 @@
-//! The buffer that bytes pass through: read at its end, sent from its start, with room in front.
+//! I/O buffers: filled at the end, sent from the front, with headroom.
 //!
-//! A head that we write anew goes into the room in front of the body bytes that arrived with the
-//! old one, so that a message is sent in one piece and its body is never copied.
+//! A rewritten head goes into the headroom, in front of the body bytes that arrived with the
+//! original one, so that a message is sent in one piece and its body is never copied.
 //!
-//! What is waited for is waited for in a small buffer, which grows when more comes than it holds:
-//! the large ones are few, and the processor's cache keeps them. What needs no memory to be waited for,
-//! as the data of an HTTP/2 stream, is waited for without any. The pool counts what it has lent.
+//! Connections wait in small buffers, which grow if more arrives than fits: few large ones are in
+//! use, and the processor's cache keeps them. HTTP/2 streams wait without any memory. The pool
+//! counts what it has lent.
 
 #![expect(unsafe_code, reason = "buffers are lent to the kernel")]
 
@@ -20,22 +20,22 @@ use crate::limits::{BUFFER_BYTES, BUFFER_HEADROOM_BYTES, SMALL_BUFFER_BYTES, SPA
 use crate::memory;
 use crate::memory::Shelf;
 
-/// Bytes that were read and not sent on yet. Its memory is left untouched until bytes arrive, so
-/// a buffer that waits costs address space alone.
+/// Bytes read and not forwarded yet. The memory is untouched until bytes arrive, so a waiting
+/// buffer costs only address space.
 pub struct Buffer {
     memory: Box<[MaybeUninit<u8>]>,
-    /// First byte that was not consumed.
+    /// First byte not consumed.
     start: usize,
-    /// One past the last byte that was read.
+    /// One past the last byte read.
     end: usize,
-    /// One past the last byte that was ever written: from the headroom's end up to here all of the
-    /// memory is initialised.
+    /// One past the last byte ever written: the memory from the headroom's end to here is
+    /// initialised.
     written: usize,
-    /// Where its memory is from, if it is a pool's.
+    /// The pool of its memory, if any.
     loan: Option<Loan>,
 }
 
-/// Memory that a pool has lent, which counts until it comes back or is freed.
+/// Memory lent by a pool, which is counted until it is returned or freed.
 struct Loan {
     pool: Rc<BufferPool>,
     bytes: usize,
@@ -49,7 +49,7 @@ impl Drop for Loan {
 }
 
 impl Default for Buffer {
-    /// A buffer without memory, which takes the place of one while the kernel has it.
+    /// A buffer without memory, a placeholder while the kernel has the actual one.
     fn default() -> Self {
         Self {
             memory: Box::new([]),
@@ -61,17 +61,17 @@ impl Default for Buffer {
     }
 }
 
-/// Room behind the bytes that a buffer was made for: the end of a chunk, and the last one.
+/// Space reserved at the end for chunk framing.
 const FRAMING_BYTES: usize = 16;
 
 impl Buffer {
-    /// An empty buffer with room for a whole read and for a head in front of it.
+    /// An empty buffer with space for a full read, and headroom.
     #[must_use]
     pub fn with_room() -> Self {
         Self::of(BUFFER_BYTES)
     }
 
-    /// A buffer of no pool that holds these bytes, with room for framing around them.
+    /// An unpooled buffer with these bytes, and space for framing around them.
     #[must_use]
     pub fn holding(bytes: &[u8]) -> Self {
         let mut buffer = Self::of(bytes.len() + FRAMING_BYTES);
@@ -98,21 +98,21 @@ impl Buffer {
         self.memory.len() == BUFFER_HEADROOM_BYTES + SMALL_BUFFER_BYTES
     }
 
-    /// Becomes a large buffer with the same bytes, if it is a smaller one of a pool.
+    /// Moves to a large buffer of the pool, if it is a small one.
     pub fn grow(&mut self) {
         if self.is_small() || self.memory.is_empty() {
             self.change_for(BufferPool::take);
         }
     }
 
-    /// Becomes a small buffer, if it is a large one of a pool and has no bytes.
+    /// Moves to a small buffer of the pool, if it is large and empty.
     pub fn shrink(&mut self) {
         if !self.is_small() && self.is_empty() {
             self.change_for(BufferPool::take_small);
         }
     }
 
-    /// Becomes one that has room for so many bytes, if there are such in its pool and it has not.
+    /// Ensures space for this many bytes, if a buffer of the pool has it.
     pub fn reserve(&mut self, bytes: usize) {
         if self.room() >= bytes {
             return;
@@ -124,14 +124,14 @@ impl Buffer {
         }
     }
 
-    /// Gives its memory back to its pool, if it has no bytes.
+    /// Returns its memory to the pool, if it is empty.
     pub fn release(&mut self) {
         if self.is_empty() && !self.memory.is_empty() {
             self.change_for(BufferPool::without_memory);
         }
     }
 
-    /// Becomes another buffer of its pool with the same bytes.
+    /// Moves its bytes to another buffer of the pool.
     fn change_for(&mut self, take: impl FnOnce(&Rc<BufferPool>) -> Self) {
         let Some(loan) = &self.loan else {
             return;
@@ -143,7 +143,7 @@ impl Buffer {
         pool.put(std::mem::replace(self, other));
     }
 
-    /// Bytes that were read and not consumed.
+    /// Bytes read and not consumed.
     #[must_use]
     pub fn filled(&self) -> &[u8] {
         // SAFETY: `start..end` was written by `prepend`, `append` or the kernel, and both stay
@@ -151,25 +151,25 @@ impl Buffer {
         unsafe { self.memory[self.start..self.end].assume_init_ref() }
     }
 
-    /// Bytes that were read and not consumed, to change in place.
+    /// Bytes read and not consumed, for changes in place.
     pub fn filled_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `filled`.
         unsafe { self.memory[self.start..self.end].assume_init_mut() }
     }
 
-    /// How many bytes were read and not consumed.
+    /// Number of bytes read and not consumed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Whether every byte was consumed.
+    /// Whether all bytes are consumed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Forgets the first `count` bytes; all of them where there are fewer.
+    /// Drops the first `count` bytes, or all if there are fewer.
     pub fn consume(&mut self, count: usize) {
         self.start += count.min(self.len());
         if self.start == self.end {
@@ -177,19 +177,19 @@ impl Buffer {
         }
     }
 
-    /// Forgets what is behind the first `len` bytes.
+    /// Keeps only the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.end = self.end.min(self.start + len);
     }
 
-    /// Forgets every byte.
+    /// Drops all bytes.
     pub fn clear(&mut self) {
         self.start = BUFFER_HEADROOM_BYTES.min(self.memory.len());
         self.end = self.start;
     }
 
-    /// Writes `bytes` in front of the first byte, over what was consumed. `false` where they do
-    /// not fit; then nothing changed.
+    /// Writes `bytes` in front of the first byte, over consumed ones. `false` if they do not fit;
+    /// then nothing changes.
     #[must_use]
     pub fn prepend(&mut self, bytes: &[u8]) -> bool {
         let Some(start) = self.start.checked_sub(bytes.len()) else {
@@ -200,7 +200,7 @@ impl Buffer {
         true
     }
 
-    /// Writes `bytes` behind the last byte. `false` where they do not fit; then nothing changed.
+    /// Writes `bytes` after the last byte. `false` if they do not fit; then nothing changes.
     #[must_use]
     pub fn append(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.memory.get_mut(self.end..self.end + bytes.len()) else {
@@ -212,8 +212,8 @@ impl Buffer {
         true
     }
 
-    /// Lets `write` write behind the last byte, `most` bytes at most; it returns how many it wrote.
-    /// `false` where there is no room for so many; then it is not called.
+    /// Lets `write` write up to `most` bytes after the last byte; it returns how many it wrote.
+    /// `false` if there is not enough space; then it is not called.
     pub fn append_with(&mut self, most: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(room) = self.memory.get_mut(self.end..self.end + most) else {
             return false;
@@ -227,9 +227,9 @@ impl Buffer {
         true
     }
 
-    /// Writes `bytes` behind the first `end` bytes: over bytes that are done with, which are those
-    /// before `consumed`, or behind the last byte if that is where `end` is. `false` where they do
-    /// not fit; then nothing changed.
+    /// Writes `bytes` after the first `end` bytes: over bytes that can be dropped, which are those
+    /// before `consumed`, or after the last byte if `end` is there. `false` if they do not fit;
+    /// then nothing changes.
     #[must_use]
     pub fn put_behind(&mut self, end: usize, consumed: &mut usize, bytes: &[u8]) -> bool {
         let room = self.filled_mut().get_mut(end..*consumed);
@@ -240,7 +240,8 @@ impl Buffer {
         if *consumed != self.len() {
             return false;
         }
-        // What is done with may go: the bytes before `end` are the last ones that matter.
+        // Bytes that can be dropped may be overwritten: those before `end` are the last ones
+        // needed.
         let before = self.end;
         self.end = self.start + end;
         let fits = self.append(bytes);
@@ -252,14 +253,14 @@ impl Buffer {
         fits
     }
 
-    /// How many bytes one read could bring.
+    /// How many bytes a read can return.
     #[must_use]
     pub fn room(&self) -> usize {
         self.memory.len() - self.end
     }
 
-    /// Sees to it that there is room behind what is left: moves that to the front where there is
-    /// little, or grows where there is none. One without memory stays so.
+    /// Ensures space after the remaining bytes: moves them to the front, or grows. A buffer without
+    /// memory stays so.
     pub fn make_room(&mut self) {
         if self.room() == 0 && self.is_small() && self.start <= BUFFER_HEADROOM_BYTES {
             self.grow();
@@ -307,11 +308,11 @@ unsafe impl IoBufMut for Buffer {
     }
 }
 
-/// Part of a buffer, on its way out.
+/// A part of a buffer being sent.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     pub(crate) buffer: Buffer,
-    /// What is left to send, counted from the buffer's first byte.
+    /// The rest to send, relative to the buffer's first byte.
     pub(crate) range: Range<usize>,
 }
 
@@ -334,12 +335,12 @@ unsafe impl IoBuf for Outgoing {
     }
 }
 
-/// Buffers that no connection uses at the moment.
+/// The unused buffers of a shard.
 #[derive(Default)]
 pub struct BufferPool {
     large: Shelf<Buffer>,
     small: Shelf<Buffer>,
-    /// Bytes of the buffers that are in use.
+    /// Bytes of buffers in use.
     lent: Cell<usize>,
 }
 
@@ -351,15 +352,14 @@ impl BufferPool {
         self.lend(buffer)
     }
 
-    /// An empty buffer to wait in.
+    /// A small empty buffer, for waiting.
     #[must_use]
     pub fn take_small(self: &Rc<Self>) -> Buffer {
         let buffer = self.small.take();
         self.lend(buffer.unwrap_or_else(|| Buffer::of(SMALL_BUFFER_BYTES)))
     }
 
-    /// A buffer that takes its memory when there are bytes for it, by [`Buffer::reserve`] or
-    /// [`Buffer::grow`].
+    /// A buffer that takes memory when bytes arrive, by [`Buffer::reserve`] or [`Buffer::grow`].
     #[must_use]
     pub fn without_memory(self: &Rc<Self>) -> Buffer {
         self.lend(Buffer::default())
@@ -375,13 +375,13 @@ impl BufferPool {
         }
     }
 
-    /// Bytes of the buffers that are in use.
+    /// Bytes of buffers in use.
     #[must_use]
     pub fn lent(&self) -> usize {
         self.lent.get()
     }
 
-    /// Gives a buffer back; whatever is in it is forgotten.
+    /// Returns a buffer; its content is dropped.
     pub fn put(&self, mut buffer: Buffer) {
         buffer.clear();
         buffer.loan = None;
@@ -392,7 +392,7 @@ impl BufferPool {
         }
     }
 
-    /// As [`Self::put`], of who is not about to need another one: it is freed where some are free.
+    /// As [`Self::put`], for a connection that becomes idle: freed if others are free.
     pub fn give_up(&self, mut buffer: Buffer) {
         if !buffer.is_small() {
             return self.put(buffer);
@@ -404,7 +404,7 @@ impl BufferPool {
         }
     }
 
-    /// Frees what nobody has needed since the last time. How many there were.
+    /// Frees buffers not used since the last call. Returns how many.
     pub fn trim(&self) -> usize {
         let discard = |mut buffer: Buffer| memory::discard(&mut buffer.memory);
         self.large.trim(discard) + self.small.trim(discard)

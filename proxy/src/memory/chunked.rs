@@ -1,11 +1,10 @@
-//! A table that shares with its copies what they have in common: copying one of 40 000 entries and
-//! changing an entry costs 650 reference counts, and finding an entry one pointer more than in a
-//! vector.
+//! A table whose copies share unchanged parts: copying one of 40 000 entries and changing an entry
+//! costs 650 reference counts, and a lookup one pointer more than in a vector.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Entries by number; numbers without an entry are skipped.
+/// Entries by index, with gaps.
 pub struct Chunked<T> {
     chunks: Vec<Arc<Chunk<T>>>,
     count: usize,
@@ -13,26 +12,25 @@ pub struct Chunked<T> {
 
 type Chunk<T> = [Option<Arc<T>>; CHUNK];
 
-/// Entries of a chunk: what a change copies of the table's end, where a copy of the table copies one
-/// pointer each chunk.
+/// Entries per chunk: a change copies a chunk, and a copy of the table one pointer per chunk.
 const CHUNK: usize = 64;
 
 impl<T> Chunked<T> {
-    /// The entry of a number.
+    /// The entry at an index.
     #[must_use]
     #[inline]
     pub fn get(&self, number: usize) -> Option<&T> {
         self.shared(number).map(Arc::as_ref)
     }
 
-    /// The entry of a number, to be kept.
+    /// The entry at an index, shared.
     #[must_use]
     #[inline]
     pub fn shared(&self, number: usize) -> Option<&Arc<T>> {
         self.chunks.get(number / CHUNK)?[number % CHUNK].as_ref()
     }
 
-    /// Puts an entry in place of another, or takes it out.
+    /// Replaces or removes an entry.
     pub fn set(&mut self, number: usize, entry: Option<Arc<T>>) {
         let chunk = number / CHUNK;
         while self.chunks.len() <= chunk {
@@ -44,31 +42,31 @@ impl<T> Chunked<T> {
         *place = entry;
     }
 
-    /// The entries, by number.
+    /// The entries, by index.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.entries().map(|(_, entry)| entry)
     }
 
-    /// The entries and their numbers.
+    /// The entries with their indices.
     pub fn entries(&self) -> impl Iterator<Item = (usize, &T)> {
         let places = self.chunks.iter().flat_map(|chunk| chunk.iter());
         let entries = places.enumerate();
         entries.filter_map(|(number, place)| Some((number, place.as_deref()?)))
     }
 
-    /// The entry with the lowest number.
+    /// The entry with the lowest index.
     #[must_use]
     pub fn first(&self) -> Option<&T> {
         self.iter().next()
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0

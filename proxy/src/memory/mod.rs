@@ -1,5 +1,5 @@
-//! Memory: I/O buffers, free lists, tables whose copies share what they have in common, returning
-//! memory to the system, and the heap profile.
+//! Memory: I/O buffers, free lists, tables with shared copies, returning memory to the system, and
+//! the heap profile.
 
 mod buffer;
 mod chunked;

@@ -1,12 +1,11 @@
-//! What is kept to be used again: buffers, working memory, tasks.
+//! A free list of reusable things: buffers, working memory, tasks.
 
 use std::cell::{Cell, RefCell};
 
-/// Things of one kind that nobody uses at the moment, the one used last on top: it is still in the
-/// processor's cache.
+/// Unused things of one kind, the most recently used on top: it is still in the processor's cache.
 pub(crate) struct Shelf<T> {
     free: RefCell<Vec<T>>,
-    /// The fewest that were free at once since the last trim: so many nobody needed.
+    /// The fewest that were free at once since the last trim: this many were not needed.
     fewest: Cell<usize>,
 }
 
@@ -20,7 +19,7 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    /// The one that was used last, if there is any.
+    /// Takes the most recently used one.
     pub(crate) fn take(&self) -> Option<T> {
         let mut free = self.free.borrow_mut();
         let taken = free.pop();
@@ -28,12 +27,12 @@ impl<T> Shelf<T> {
         taken
     }
 
-    /// Keeps it for later.
+    /// Returns one.
     pub(crate) fn put(&self, thing: T) {
         self.free.borrow_mut().push(thing);
     }
 
-    /// Keeps it for later, unless there are `spare` ones already: then it comes back, to be ended.
+    /// Returns one, unless there are `spare` already: then it is handed back, to be ended.
     pub(crate) fn put_spare(&self, thing: T, spare: usize) -> Option<T> {
         let mut free = self.free.borrow_mut();
         if free.len() >= spare {
@@ -43,8 +42,8 @@ impl<T> Shelf<T> {
         None
     }
 
-    /// Takes away what nobody has needed since the last time, and hands each to `end`. How many there
-    /// were. None is kept in reserve: one that stays keeps memory around it from going back.
+    /// Removes those not needed since the last call, and passes each to `end`. Returns how many.
+    /// None is kept in reserve: one that stays keeps memory around it from being returned.
     pub(crate) fn trim(&self, end: impl FnMut(T)) -> usize {
         let mut free = self.free.borrow_mut();
         let unneeded = self.fewest.get();

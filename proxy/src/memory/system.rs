@@ -1,4 +1,4 @@
-//! Memory back to the system: what a burst needed must not stay with an idle process.
+//! Returns memory to the system after bursts.
 
 #![expect(
     unsafe_code,
@@ -11,11 +11,12 @@ use std::mem::MaybeUninit;
 
 use admin_types::memory::Allocator;
 
-/// Backs the memory that is used from here on by small pages. The allocator asks for huge ones, of
-/// which a buffer that waits for bytes would fill 2 MiB where it has touched 8 KiB.
+/// Uses small pages for memory from now on. The allocator requests huge ones, of which a waiting
+/// buffer would use 2 MiB after touching 8 KiB.
 ///
 /// # Errors
-/// The kernel has no such switch.
+///
+/// The kernel does not support it.
 pub fn without_huge_pages() -> io::Result<()> {
     // SAFETY: this option takes plain integers.
     match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
@@ -24,29 +25,29 @@ pub fn without_huge_pages() -> io::Result<()> {
     }
 }
 
-/// Gives the whole pages of memory that is about to be freed back at once: the allocator would keep
-/// them for a while. Their contents are lost.
+/// Returns the whole pages of memory that is about to be freed immediately: the allocator would
+/// keep them for a while. Their contents are lost.
 pub(crate) fn discard(memory: &mut [MaybeUninit<u8>]) {
     let start = memory.as_mut_ptr();
     let skipped = start.align_offset(PAGE);
     let Some(length) = memory.len().checked_sub(skipped) else {
         return;
     };
-    // SAFETY: the pages lie within `memory`, which nobody else can touch, and whose bytes need not
-    // have any value. An error leaves them as they are.
+    // SAFETY: the pages lie within `memory`, which nothing else can access, and whose bytes need no
+    // value. On an error they stay as they are.
     unsafe {
         let first = start.add(skipped).cast();
         libc::madvise(first, length / PAGE * PAGE, libc::MADV_DONTNEED);
     }
 }
 
-/// Lets the allocator give back what this thread has freed.
+/// Lets the allocator return the memory freed by this thread.
 pub(crate) fn trim() {
-    // SAFETY: it touches nothing but the allocator's own free memory, on any thread.
+    // SAFETY: it only affects the allocator's own free memory, on any thread.
     unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
-/// What the allocator says of itself.
+/// The allocator's statistics.
 #[must_use]
 pub fn report() -> Allocator {
     let [
@@ -82,7 +83,7 @@ pub fn report() -> Allocator {
     }
 }
 
-/// Address space that the allocator has taken: only its text of JSON says so.
+/// Reserved address space, which the allocator reports only in its JSON.
 fn reserved() -> Option<u64> {
     // SAFETY: without a buffer the call allocates one, which is freed below; it ends in a zero.
     let json = unsafe {

@@ -1,18 +1,18 @@
-//! Causes: why something was refused, or came to nothing.
+//! Causes of rejections and failures.
 
-/// Why something was refused, or came to nothing; one of a fixed few.
+/// One of a fixed set of causes of a rejection or failure.
 pub trait Cause: Copy + 'static {
-    /// Every one, in the order of their numbers.
+    /// All causes, in the order of their numbers.
     const EVERY: &'static [Self];
 
-    /// Its number.
+    /// Its index in [`Self::EVERY`].
     fn index(self) -> usize;
 
     /// Its name in metrics.
     fn name(self) -> &'static str;
 }
 
-/// Makes an enumeration of causes, each with its name in logs and metrics.
+/// Defines an enum of causes with their names in logs and metrics.
 macro_rules! causes {
     (
         $(#[$about:meta])*
@@ -27,7 +27,7 @@ macro_rules! causes {
         }
 
         impl $name {
-            /// Every one; metrics are laid out by it.
+            /// All causes, in the order that metrics are indexed by.
             pub const ALL: &'static [Self] = &[$(Self::$cause),*];
 
             /// Its name in logs and metrics.

@@ -1,8 +1,8 @@
-//! Names made small: whatever is counted or remembered across configurations gets an id.
+//! Interned ids for everything that is counted or remembered across configurations.
 //!
-//! An id is an index into the tables of every shard, and a generation that tells the index's present
-//! owner from earlier ones. The configuration thread hands ids out when it compiles a snapshot; shards only
-//! look things up.
+//! An id is an index into the tables of every shard, and a generation that distinguishes the
+//! index's current owner from earlier ones. The configuration thread assigns ids when it compiles a
+//! snapshot; shards only look them up.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,12 +12,12 @@ use std::hash::Hash;
 pub struct Interned {
     /// Index into the shards' tables.
     pub index: u32,
-    /// How many owners the index had before.
+    /// Number of earlier owners of the index.
     pub generation: u32,
 }
 
 impl Interned {
-    /// The id of a bind, which is never given to another one.
+    /// The id of a bind, whose index is never reused.
     #[must_use]
     pub fn bind(index: u32) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Interned {
     }
 }
 
-/// Hands out ids for keys of one kind.
+/// Assigns ids to keys of one kind.
 #[derive(Debug)]
 pub struct Interner<K> {
     ids: HashMap<K, Interned>,
@@ -46,7 +46,7 @@ impl<K> Default for Interner<K> {
 }
 
 impl<K: Eq + Hash + Clone> Interner<K> {
-    /// The id of a key; a new one where it has none yet.
+    /// The id of a key, assigned if it has none.
     pub fn intern(&mut self, key: &K) -> Interned {
         if let Some(id) = self.ids.get(key) {
             return *id;
@@ -63,13 +63,13 @@ impl<K: Eq + Hash + Clone> Interner<K> {
         id
     }
 
-    /// The id of a key that has one.
+    /// The id of a key, if it has one.
     #[must_use]
     pub fn get(&self, key: &K) -> Option<Interned> {
         self.ids.get(key).copied()
     }
 
-    /// Gives up the id of a key. Call it when the last snapshot that used it is gone from every
+    /// Releases the id of a key. Call it when the last snapshot that used it is gone from every
     /// shard.
     pub fn remove(&mut self, key: &K) {
         if let Some(id) = self.ids.remove(key) {
@@ -86,7 +86,7 @@ impl<K: Eq + Hash + Clone> Interner<K> {
     }
 }
 
-/// A shard's table, looked up by id. An entry of an earlier owner is not found.
+/// A shard's table by id. Entries of an earlier owner are not found.
 #[derive(Debug)]
 pub struct Table<T> {
     slots: Vec<Option<(u32, T)>>,
@@ -108,7 +108,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The entry of an id, to change it.
+    /// The mutable entry of an id.
     pub fn find_mut(&mut self, id: Interned) -> Option<&mut T> {
         match self.slots.get_mut(id.index as usize) {
             Some(Some((generation, entry))) if *generation == id.generation => Some(entry),
@@ -126,12 +126,12 @@ impl<T> Table<T> {
         })
     }
 
-    /// All entries, to change them.
+    /// All entries, mutable.
     pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().flatten().map(|(_, entry)| entry)
     }
 
-    /// The entry of an id; made by `new` where there is none, in place of an earlier owner's.
+    /// The entry of an id; created by `new` if there is none, replacing an earlier owner's.
     pub fn find_or_insert(&mut self, id: Interned, new: impl FnOnce() -> T) -> &mut T {
         let index = id.index as usize;
         if self.slots.len() <= index {

@@ -1,4 +1,4 @@
-//! Compact names to count by: ids of configured objects, and fixed sets of causes.
+//! Compact names for counters: ids of configured objects, and fixed sets of causes.
 
 mod causes;
 mod interned;

@@ -1,7 +1,7 @@
-//! Datagram sockets: whom a datagram was for, and answers that come from there.
+//! Datagram sockets, with the local address of each datagram.
 //!
-//! They never block: whoever uses one waits for it to become readable, and then takes what there
-//! is. A datagram that cannot be sent at once is lost, as any datagram may be.
+//! They never block: wait for readability, then receive. A datagram that cannot be sent at once is
+//! dropped.
 
 #![expect(
     unsafe_code,
@@ -18,41 +18,41 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::descriptor::shutdown;
 
-/// A datagram socket.
 pub(crate) struct Datagrams {
     fd: RawFd,
-    /// Waits for the socket, and closes it.
+    /// For waiting; closes it on drop.
     socket: UdpSocket,
 }
 
-/// A datagram that has come.
+/// A received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Received {
-    /// Bytes of it that were taken.
+    /// Bytes received.
     pub(crate) len: usize,
-    /// Whether there were more.
+    /// Whether it was truncated.
     pub(crate) is_cut: bool,
-    /// Who sent it.
     pub(crate) from: SocketAddr,
-    /// Which of our addresses it was sent to, where the kernel says.
+    /// The local address that it was sent to, if reported.
     pub(crate) to: Option<IpAddr>,
 }
 
 impl Datagrams {
-    /// Takes over a bound socket, whose options are set.
+    /// Adopts a bound socket, whose options are set.
     ///
     /// # Errors
-    /// The runtime cannot take it over.
+    ///
+    /// The runtime cannot adopt it.
     pub(crate) fn bound(socket: OwnedFd) -> io::Result<Self> {
         let fd = socket.as_raw_fd();
         let socket = UdpSocket::from_std(socket.into())?;
         Ok(Self { fd, socket })
     }
 
-    /// A socket that talks with one address alone, and learns of errors on the way there.
+    /// A socket connected to one address, which reports errors on the way there.
     ///
     /// # Errors
-    /// No descriptor is left, or there is no way there.
+    ///
+    /// No descriptor is left, or there is no route.
     pub(crate) fn connected(peer: SocketAddr) -> io::Result<Self> {
         let domain = Domain::for_address(peer);
         let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
@@ -61,23 +61,25 @@ impl Datagrams {
         Self::bound(socket.into())
     }
 
-    /// Waits until there is something to read. May be dropped: it has no bytes.
+    /// Waits until a datagram is available. Cancel-safe: it holds no bytes.
     ///
     /// # Errors
-    /// What poll(2) says.
+    ///
+    /// Those of poll(2).
     pub(crate) async fn readable(&self) -> io::Result<()> {
         self.socket.readable(false).await
     }
 
-    /// Wakes whoever waits for a connected socket, for good.
+    /// Wakes the waiter of a connected socket, permanently.
     pub(crate) fn wake(&self) {
         shutdown(self.fd, libc::SHUT_RDWR);
     }
 
-    /// Takes a datagram.
+    /// Receives a datagram.
     ///
     /// # Errors
-    /// What recvmsg(2) says; `WouldBlock` where there is none.
+    ///
+    /// Those of recvmsg(2); `WouldBlock` if there is none.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
         let mut control = Control::default();
         let mut part = libc::iovec {
@@ -114,10 +116,11 @@ impl Datagrams {
         })
     }
 
-    /// Takes a datagram from a connected socket: its length, and whether it was cut.
+    /// Receives a datagram from a connected socket: its length, and whether it was truncated.
     ///
     /// # Errors
-    /// What recv(2) says; `WouldBlock` where there is none, and errors on the way there.
+    ///
+    /// Those of recv(2); `WouldBlock` if there is none, and network errors.
     pub(crate) fn receive_from_peer(&self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
         // SAFETY: the pointer and length name the buffer. With MSG_TRUNC the datagram's own length
         // is returned.
@@ -133,10 +136,11 @@ impl Datagrams {
         Ok((length.min(buffer.len()), length > buffer.len()))
     }
 
-    /// Sends to the address that the socket is connected to.
+    /// Sends to the connected address.
     ///
     /// # Errors
-    /// What send(2) says, among it errors that earlier datagrams met.
+    ///
+    /// Those of send(2), including network errors of earlier datagrams.
     pub(crate) fn send_to_peer(&self, bytes: &[u8]) -> io::Result<()> {
         // SAFETY: the pointer and length name the bytes.
         let count = unsafe {
@@ -153,10 +157,11 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Sends to `to` from the address of ours that it asked.
+    /// Sends to `to` from the given local address.
     ///
     /// # Errors
-    /// What sendmsg(2) says.
+    ///
+    /// Those of sendmsg(2).
     pub(crate) fn send_from(
         &self,
         bytes: &[u8],
@@ -195,7 +200,7 @@ impl Datagrams {
     }
 }
 
-/// Room for the one control message that we use, aligned as its header has to be.
+/// Space for the one control message used here, aligned as its header requires.
 #[repr(align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
@@ -205,15 +210,16 @@ impl Default for Control {
     }
 }
 
-/// A header and an `in6_pktinfo` take 40.
+/// A header and an `in6_pktinfo` take 40 bytes.
 const CONTROL_BYTES: usize = 64;
 
-/// The address that a datagram was sent to.
+/// The local address of a received datagram.
 ///
 /// # Safety
-/// The kernel has filled the message in, and its control bytes live.
+///
+/// The kernel has filled the message in, and its control bytes are live.
 unsafe fn address_in(message: &libc::msghdr) -> Option<IpAddr> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
     // SAFETY: the data follows its header.
     let data = unsafe { libc::CMSG_DATA(header) };
@@ -232,14 +238,15 @@ unsafe fn address_in(message: &libc::msghdr) -> Option<IpAddr> {
     }
 }
 
-/// Writes the address that a datagram is sent from; the bytes that takes.
+/// Writes the source address of a datagram to send; returns the length.
 ///
 /// # Safety
-/// The message points at `CONTROL_BYTES` of live, aligned memory.
+///
+/// The message points to `CONTROL_BYTES` of live, aligned memory.
 unsafe fn put_address(message: &mut libc::msghdr, from: IpAddr) -> usize {
     message.msg_controllen = CONTROL_BYTES;
     let put = |level, kind, info: &[u8]| {
-        // SAFETY: there is room for a header and either kind of data behind it.
+        // SAFETY: there is space for a header and either kind of data.
         unsafe {
             let header = libc::CMSG_FIRSTHDR(message);
             (*header).cmsg_level = level;
@@ -249,7 +256,7 @@ unsafe fn put_address(message: &mut libc::msghdr, from: IpAddr) -> usize {
             libc::CMSG_SPACE(socklen(info.len())) as usize
         }
     };
-    // Interface 0 (any), then the address; of IPv4 a second one that only receiving fills in.
+    // Interface 0 (any), then the address; IPv4 has a second one, used only when receiving.
     match from {
         IpAddr::V4(from) => {
             let mut info = [0; size_of::<libc::in_pktinfo>()];

@@ -1,5 +1,5 @@
-//! What is asked of a connected socket by its descriptor alone, without waiting: by who has no
-//! [`Stream`](super::Stream) at hand, since its task holds that.
+//! Non-blocking operations on a connected socket by its descriptor, for callers without its
+//! [`Stream`](super::Stream), which its task owns.
 
 #![expect(
     unsafe_code,
@@ -9,14 +9,14 @@
 use std::io;
 use std::os::fd::RawFd;
 
-/// What an idle socket looks like without taking a byte from it.
+/// The state of an idle socket, determined without reading from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
-    /// Open, nothing to read.
+    /// Open, no bytes available.
     Quiet,
-    /// Open, bytes to read.
+    /// Open, bytes available.
     Readable,
-    /// Closed by the peer, or broken.
+    /// Closed by the peer, or failed.
     Gone,
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn liveness(fd: RawFd) -> Liveness {
     }
 }
 
-/// Bytes that the peer of a TCP socket has acknowledged since it was connected; 0 where that is not
-/// known, as of a unix socket.
+/// Bytes acknowledged by the peer of a TCP socket since it was connected; 0 if unknown, as for a
+/// unix socket.
 #[must_use]
 pub(crate) fn acknowledged(fd: RawFd) -> u64 {
     let mut info = [0_u8; ACKED_AT + size_of::<u64>()];
@@ -67,7 +67,8 @@ pub(crate) fn acknowledged(fd: RawFd) -> u64 {
     acked.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// [`Stream::reset`](super::Stream::reset) of a descriptor. A unix socket, which has no resets, is shut down.
+/// [`Stream::reset`](super::Stream::reset) of a descriptor. A unix socket, which has no resets, is
+/// shut down.
 pub(crate) fn reset(fd: RawFd) {
     let nowhere = libc::sockaddr {
         sa_family: libc::AF_UNSPEC
@@ -84,14 +85,14 @@ pub(crate) fn reset(fd: RawFd) {
     }
 }
 
-/// Whether all that can be read is a sealed record of an alert's size. Two bytes of data look like
-/// one (RFC 8446 section 5.2), and are no request either.
+/// Whether the only available bytes are a sealed record of an alert's size. Two bytes of data look
+/// the same (RFC 8446 section 5.2), and are not a request either.
 fn is_goodbye(bytes: &[u8]) -> bool {
     matches!(bytes, [21 | 23, 3, 3, 0, length, record @ ..]
         if record.len() == usize::from(*length) && bytes.len() <= GOODBYE_BYTES)
 }
 
-/// Whether the peer has ended its half, whatever can still be read.
+/// Whether the peer has closed its direction, even if bytes are available.
 fn has_ended(fd: RawFd) -> bool {
     let mut poll = libc::pollfd {
         fd,
@@ -102,13 +103,14 @@ fn has_ended(fd: RawFd) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLRDHUP != 0 }
 }
 
-/// Where in `struct tcp_info` the kernel has `tcpi_bytes_acked` (Linux 4.1); libc's ends before it.
+/// Offset of `tcpi_bytes_acked` in the kernel's `struct tcp_info` (Linux 4.1); libc's ends before
+/// it.
 const ACKED_AT: usize = 120;
 
-/// Bytes of a sealed alert: 24 in TLS 1.3, up to 31 in TLS 1.2.
+/// Length of a sealed alert: 24 bytes in TLS 1.3, up to 31 in TLS 1.2.
 const GOODBYE_BYTES: usize = 31;
 
-/// shutdown(2); an error means the peer was quicker.
+/// shutdown(2); an error means that the peer was faster.
 pub(crate) fn shutdown(fd: RawFd, how: libc::c_int) {
     // SAFETY: shutdown takes plain integers; a closed descriptor is an error it reports.
     let _ = unsafe { libc::shutdown(fd, how) };

@@ -1,5 +1,4 @@
-//! Bytes in and out: sockets as the shards use them. Knows no protocol but TLS, so that
-//! nobody above it has to.
+//! Sockets of the shards. Knows no protocol but TLS, so that the modules above need not.
 
 mod datagram;
 mod descriptor;

@@ -1,8 +1,8 @@
 //! TLS over a socket: the I/O around a [`Session`].
 //!
-//! The one task that owns a stream reads and writes it at once, and each is awaited. So the session
-//! is borrowed for calls alone, and while the kernel has the buffer that records come into, writing
-//! does without. What waits for bytes without having part of a record holds no buffer.
+//! The task that owns a stream reads and writes it concurrently. So the session is borrowed only
+//! for single calls, and writing does not need the receive buffer while the kernel has it. A stream
+//! that waits without a partial record holds no buffer.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -20,25 +20,24 @@ use crate::tls::session::{Session, SessionError};
 pub(super) struct Secure {
     state: RefCell<State>,
     pool: Rc<BufferPool>,
-    /// Whether records are on their way out: nothing may come between them.
+    /// Whether records are being sent: nothing may be sent in between.
     sending: Cell<bool>,
 }
 
 struct State {
     session: Session,
-    /// Records that were received and not opened; without memory while the kernel has it, or there
-    /// are none.
+    /// Records received and not decrypted; without memory while the kernel has it, or when empty.
     incoming: Buffer,
 }
 
-/// Why a handshake did not come to its end.
+/// Why a handshake failed.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
-    /// What the peer sent, or will not accept. An alert has told it, or come from it.
+    /// A TLS error on either side. An alert was sent or received.
     #[error("the TLS handshake failed: {0}")]
     Tls(#[from] SessionError),
-    /// The connection ended or broke.
-    #[error("the connection broke off in the TLS handshake: {0}")]
+    /// The connection ended or failed.
+    #[error("the connection failed during the TLS handshake: {0}")]
     Broken(#[from] io::Error),
 }
 
@@ -51,12 +50,12 @@ impl Secure {
         }
     }
 
-    /// Lends the session, for one call.
+    /// Borrows the session for one call.
     pub(super) fn with_session<R>(&self, look: impl FnOnce(&Session) -> R) -> R {
         look(&self.state.borrow().session)
     }
 
-    /// Brings the handshake to its end. Plaintext that came with it is appended to `plain`.
+    /// Completes the handshake. Plaintext received with it is appended to `plain`.
     pub(super) async fn handshake(
         &self,
         socket: &Stream,
@@ -78,8 +77,8 @@ impl Secure {
         }
     }
 
-    /// Reads plaintext into the room behind the buffer's bytes, of what has been received: how much,
-    /// 0 where the peer has said that no more comes. `None` where more has to be received.
+    /// Decrypts received records behind the buffer's bytes; returns how many bytes, 0 after the
+    /// peer's close. `None` if more has to be received.
     pub(super) fn open_some(
         &self,
         socket: &Stream,
@@ -123,8 +122,8 @@ impl Secure {
         lent
     }
 
-    /// Takes it back with what was received. An end of the connection is an error, since anybody on
-    /// the way can bring it about (RFC 8446 section 6.1).
+    /// Takes it back with the received bytes. An end without a TLS close is an error, since anyone
+    /// on the network can cause it (RFC 8446 section 6.1).
     pub(super) fn take_back(&self, lent: Buffer, received: io::Result<usize>) -> io::Result<()> {
         let incoming = &mut self.state.borrow_mut().incoming;
         if incoming.is_empty() && !lent.is_empty() {
@@ -132,7 +131,7 @@ impl Secure {
         } else {
             incoming.grow();
             incoming.make_room();
-            // A message that is too large is cut here, and then found to fill the buffer.
+            // A message that is too large is truncated here, and then found to fill the buffer.
             let fits = lent.len().min(incoming.room());
             let appended = incoming.append(lent.filled().get(..fits).unwrap_or_default());
             debug_assert!(appended, "no more than its room was taken");
@@ -144,7 +143,7 @@ impl Secure {
         }
     }
 
-    /// Seals what fits into a buffer of the front of `plain`: how much that was, and what it came to.
+    /// Encrypts the front of `plain` that fits into a buffer; returns its length and the buffer.
     pub(super) fn seal_some(&self, plain: &[u8]) -> io::Result<(usize, Outgoing)> {
         let mut out = self.pool.take();
         let mut state = self.state.borrow_mut();
@@ -157,13 +156,13 @@ impl Secure {
         Ok((sealed, Outgoing { buffer: out, range }))
     }
 
-    /// Takes back a buffer that was sealed into.
+    /// Takes back a sent buffer.
     pub(super) fn sent(&self, buffer: Buffer) {
         self.sending.set(false);
         self.pool.put(buffer);
     }
 
-    /// Tells the peer that nothing more comes, unless it is in the middle of a record.
+    /// Sends a close alert, unless a record is incomplete.
     pub(super) async fn close(&self, socket: &Stream) {
         if self.sending.get() {
             return;
@@ -175,12 +174,12 @@ impl Secure {
             session.take_outgoing()
         };
         if !notice.is_empty() {
-            // A peer that has gone does not mind.
+            // A failed peer does not matter.
             let _ = socket.send(&mut notice).await;
         }
     }
 
-    /// Tells the peer what was wrong, if that can be done without waiting: the connection is over.
+    /// Sends an alert if possible without waiting: the connection is over.
     fn send_alert(&self, socket: &Stream) {
         let alert = self.state.borrow_mut().session.take_outgoing();
         if !self.sending.get() && !alert.is_empty() {
@@ -188,7 +187,7 @@ impl Secure {
         }
     }
 
-    /// What is known without looking at the socket; `None` where that has to be looked at.
+    /// The liveness known without checking the socket; `None` if it has to be checked.
     pub(super) fn liveness(&self) -> Option<Liveness> {
         let state = self.state.borrow();
         if state.session.is_at_end() {

@@ -1,7 +1,7 @@
-//! Bytes from one socket to another without passing through our memory: splice(2) over a pipe.
+//! Moves bytes between sockets through a kernel pipe: splice(2).
 //!
-//! The calls are made directly, on sockets that do not block: as operations of a ring they would
-//! each go to a worker thread of the kernel (about 40 µs).
+//! The calls are made directly, on non-blocking sockets: as io_uring operations they would each go
+//! to a kernel worker thread (about 40 µs).
 
 #![expect(unsafe_code, reason = "pipe2(2), fcntl(2) and splice(2)")]
 
@@ -12,13 +12,13 @@ use std::rc::Rc;
 
 use crate::limits::{SPLICE_PIPE_BYTES, SPLICE_PIPES};
 
-/// A pipe that bytes pass through.
+/// A pipe for splicing.
 pub(crate) struct Pipe {
     out: OwnedFd,
     into: OwnedFd,
-    /// Bytes that are in it.
+    /// Bytes in the pipe.
     held: usize,
-    /// One of the shard's pipes for as long as it lives.
+    /// Its slot in the shard's limit of pipes.
     _counted: Rc<()>,
 }
 
@@ -31,9 +31,9 @@ impl Pipe {
             return Err(io::Error::last_os_error());
         }
         let [out, into] = ends;
-        // SAFETY: the kernel has just made both, for nobody else.
+        // SAFETY: the kernel has just created both, for this owner.
         let (out, into) = unsafe { (OwnedFd::from_raw_fd(out), OwnedFd::from_raw_fd(into)) };
-        // SAFETY: fcntl takes plain integers. A pipe that may not grow does with what it has.
+        // SAFETY: fcntl takes plain integers. If the pipe may not grow, its default size is used.
         unsafe { libc::fcntl(into.as_raw_fd(), libc::F_SETPIPE_SZ, SPLICE_PIPE_BYTES) };
         Ok(Self {
             out,
@@ -43,15 +43,17 @@ impl Pipe {
         })
     }
 
-    /// Whether no byte is in it.
+    /// Whether it holds no bytes.
     pub(crate) fn is_empty(&self) -> bool {
         self.held == 0
     }
 
-    /// Takes what a socket has, and no more than `most` bytes: how much, 0 at its end.
+    /// Moves up to `most` available bytes from a socket into the pipe; returns how many, 0 at the
+    /// end.
     ///
     /// # Errors
-    /// What splice(2) says; `WouldBlock` where there is nothing.
+    ///
+    /// Those of splice(2); `WouldBlock` if none are available.
     pub(crate) fn fill(&mut self, from: RawFd, most: u64) -> io::Result<usize> {
         let room = SPLICE_PIPE_BYTES.unsigned_abs() as usize;
         let most = usize::try_from(most).map_or(room, |most| most.min(room));
@@ -60,10 +62,11 @@ impl Pipe {
         Ok(count)
     }
 
-    /// Gives a socket what it takes: how much.
+    /// Moves bytes from the pipe to a socket; returns how many.
     ///
     /// # Errors
-    /// What splice(2) says; `WouldBlock` where it takes nothing now.
+    ///
+    /// Those of splice(2); `WouldBlock` if the socket is full.
     pub(crate) fn empty(&mut self, to: RawFd) -> io::Result<usize> {
         let count = splice(self.out.as_raw_fd(), to, self.held)?;
         self.held = self.held.saturating_sub(count);
@@ -72,7 +75,7 @@ impl Pipe {
 }
 
 fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<usize> {
-    // SAFETY: splice takes plain integers; null offsets are what sockets and pipes want.
+    // SAFETY: splice takes plain integers; null offsets are required for sockets and pipes.
     let count = unsafe {
         libc::splice(
             from,
@@ -86,26 +89,27 @@ fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// Has the operations of a socket end with `WouldBlock` where they would wait.
+/// Makes a socket non-blocking.
 ///
 /// # Errors
-/// What fcntl(2) says.
+///
+/// Those of fcntl(2).
 pub(crate) fn never_block(fd: RawFd) -> io::Result<()> {
     Unblocked::begin(fd).map(std::mem::forget)
 }
 
-/// A socket whose operations end with `WouldBlock` where they would wait; as it was before once this
-/// is dropped.
+/// A socket made non-blocking; restored on drop.
 pub(crate) struct Unblocked {
     fd: RawFd,
     flags: libc::c_int,
 }
 
 impl Unblocked {
-    /// Of a socket that is open until the end of it.
+    /// Makes a socket non-blocking that stays open until the drop.
     ///
     /// # Errors
-    /// What fcntl(2) says.
+    ///
+    /// Those of fcntl(2).
     pub(crate) fn begin(fd: RawFd) -> io::Result<Self> {
         // SAFETY: fcntl takes plain integers.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
@@ -139,12 +143,12 @@ fn set_flags(fd: RawFd, flags: libc::c_int) -> bool {
 #[derive(Default)]
 pub(crate) struct Pipes {
     free: RefCell<Vec<Pipe>>,
-    /// Shared with each pipe there is.
+    /// Counts the existing pipes.
     made: Rc<()>,
 }
 
 impl Pipes {
-    /// A pipe with nothing in it, unless all are in use.
+    /// An empty pipe, unless all are in use.
     pub(crate) fn take(&self) -> Option<Pipe> {
         if let Some(pipe) = self.free.borrow_mut().pop() {
             return Some(pipe);
@@ -155,7 +159,7 @@ impl Pipes {
             .flatten()
     }
 
-    /// Gives a pipe back; one that still holds bytes is closed.
+    /// Returns a pipe; one that still holds bytes is closed.
     pub(crate) fn put(&self, pipe: Pipe) {
         if pipe.is_empty() {
             self.free.borrow_mut().push(pipe);

@@ -1,5 +1,5 @@
-//! A connected socket: TCP or unix, plain or with TLS over it, read and written at the same time by
-//! the one task that owns it.
+//! A connected socket: TCP or unix, with or without TLS, read and written concurrently by the task
+//! that owns it.
 
 #![expect(
     unsafe_code,
@@ -31,7 +31,7 @@ pub struct Stream {
     fd: RawFd,
     socket: Socket,
     secure: Option<Box<Secure>>,
-    /// The error that came behind bytes, for whoever reads next; 0 is none.
+    /// An error that followed bytes, for the next read; 0 is none.
     broke: Cell<i32>,
 }
 
@@ -40,14 +40,14 @@ enum Socket {
     Unix(UnsafeCell<UnixStream>),
 }
 
-/// Runs `$body` with `$socket` bound to the socket of `$stream`, whichever kind it is.
+/// Runs `$body` with `$socket` bound to the socket of `$stream`, of either kind.
 macro_rules! with_socket {
     ($stream:expr, $socket:ident => $body:expr) => {
         match &$stream.socket {
             Socket::Tcp(cell) => {
-                // SAFETY: monoio's sockets are `Split`: their methods only copy the descriptor
-                // into an operation, so a read and a write may be under way at once. `Stream` is
-                // not `Sync`, and one task owns it.
+                // SAFETY: monoio's sockets are `Split`: their methods only copy the descriptor into
+                // an operation, so a read and a write may be in progress at once. `Stream` is not
+                // `Sync`, and one task owns it.
                 let $socket = unsafe { &mut *cell.get() };
                 $body
             }
@@ -61,7 +61,7 @@ macro_rules! with_socket {
 }
 
 impl Stream {
-    /// Takes over an accepted or connected TCP socket.
+    /// Adopts an accepted or connected TCP socket.
     #[must_use]
     pub fn tcp(socket: TcpStream) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Stream {
         }
     }
 
-    /// Takes over a connected unix socket.
+    /// Adopts a connected unix socket.
     #[must_use]
     pub fn unix(socket: UnixStream) -> Self {
         Self {
@@ -86,7 +86,8 @@ impl Stream {
     /// Connects to a TCP address.
     ///
     /// # Errors
-    /// What connect(2) says.
+    ///
+    /// Those of connect(2).
     pub async fn connect_tcp(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpStream::connect_addr(address).await?;
         socket.set_nodelay(true)?;
@@ -96,7 +97,8 @@ impl Stream {
     /// Connects to a unix socket.
     ///
     /// # Errors
-    /// What connect(2) says.
+    ///
+    /// Those of connect(2).
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
         UnixStream::connect(path).await.map(Self::unix)
     }
@@ -107,29 +109,30 @@ impl Stream {
         self.fd
     }
 
-    /// Addresses of the peer and of our end; none where it is no TCP.
+    /// Peer and local address; `None` unless TCP.
     #[must_use]
     pub fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let Socket::Tcp(cell) = &self.socket else {
             return None;
         };
-        // SAFETY: as above; the calls ask the kernel and keep nothing.
+        // SAFETY: as above; the calls query the kernel and keep nothing.
         let socket = unsafe { &*cell.get() };
         Option::zip(socket.peer_addr().ok(), socket.local_addr().ok())
     }
 
-    /// Whether what passes through the socket is what is read and written.
+    /// Whether it has no TLS.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.secure.is_none()
     }
 
-    /// Puts TLS over it: brings the handshake of `session` to its end, and seals and opens from then
-    /// on. `received` are the first records, where some were read already; plaintext that comes
-    /// with the last one is appended to `plain`.
+    /// Adds TLS: completes the handshake of `session`, and encrypts and decrypts from then on.
+    /// `received` holds the first records, if some were read already; plaintext that arrives with
+    /// the last one is appended to `plain`.
     ///
     /// # Errors
-    /// There is no session; the connection is good for nothing but to be closed.
+    ///
+    /// The handshake failed; the connection can only be closed.
     pub async fn handshake(
         &mut self,
         session: Session,
@@ -143,37 +146,40 @@ impl Stream {
         done
     }
 
-    /// Lends what TLS has agreed on, for one call; `None` where there is no TLS.
+    /// Borrows the TLS session for one call; `None` without TLS.
     pub fn with_session<R>(&self, look: impl FnOnce(&Session) -> R) -> Option<R> {
         let secure = self.secure.as_deref()?;
         Some(secure.with_session(look))
     }
 
-    /// Reads what there is into the room behind the buffer's bytes, and waits in a small buffer until
-    /// there is something; 0 at the end of the stream.
+    /// Reads available bytes behind those in the buffer, and waits in a small buffer until there
+    /// are any; 0 at the end of the stream.
     ///
-    /// Like every operation here, it must be awaited to its end: the kernel has the buffer.
+    /// Like every operation here, it must be awaited to completion: the kernel has the buffer.
     ///
     /// # Errors
-    /// What recv(2) says; `InvalidData` for what is no TLS, and `UnexpectedEof` where its end may
-    /// not be the peer's doing.
+    ///
+    /// Those of recv(2); `InvalidData` for a TLS error, and `UnexpectedEof` for an end without a
+    /// TLS close.
     pub async fn read(&self, buffer: &mut Buffer) -> io::Result<usize> {
         let count = self.fill(buffer, None).await?;
         Ok(count + self.read_on(buffer))
     }
 
-    /// As [`Stream::read`], but no more than the buffer holds that it waits in: what is behind it can
-    /// go on by another way, or is for [`Stream::read_on`].
+    /// As [`Stream::read`], but at most the capacity of the waiting buffer: the rest can be
+    /// spliced, or is for [`Stream::read_on`].
     ///
     /// # Errors
+    ///
     /// As for [`Stream::read`].
     pub fn read_some(&self, buffer: &mut Buffer) -> impl Future<Output = io::Result<usize>> {
         self.fill(buffer, None)
     }
 
-    /// As [`Stream::read`], ended by the handle's canceller with `ECANCELED`.
+    /// As [`Stream::read`], but the handle's canceller ends it with `ECANCELED`.
     ///
     /// # Errors
+    ///
     /// As for [`Stream::read`], or `ECANCELED`.
     pub async fn read_until_canceled(
         &self,
@@ -184,8 +190,8 @@ impl Stream {
         Ok(count + self.read_on(buffer))
     }
 
-    /// Takes what has come, without waiting, if a read has filled the buffer: it becomes a large one.
-    /// How much that was.
+    /// Takes available bytes without waiting, if a read has filled the buffer, which becomes a
+    /// large one. Returns how many.
     pub fn read_on(&self, buffer: &mut Buffer) -> usize {
         match self.secure {
             None if buffer.room() == 0 => self.receive_on(buffer),
@@ -199,7 +205,7 @@ impl Stream {
         if room == 0 {
             return 0;
         }
-        // SAFETY: the pointer and length name the buffer's room.
+        // SAFETY: the pointer and length name the buffer's free space.
         let received = unsafe { libc::recv(self.fd, to.cast(), room, libc::MSG_DONTWAIT) };
         let Ok(count) = usize::try_from(received) else {
             let error = io::Error::last_os_error();
@@ -250,17 +256,18 @@ impl Stream {
                 received => return received,
             }
             if cancel.is_some() {
-                // Nobody holds a buffer for as long as it takes: as good as canceled.
+                // A buffer must not be held while waiting for this: treat it as cancelled.
                 return Err(io::Error::from_raw_os_error(libc::ECANCELED));
             }
             self.readable().await?;
         }
     }
 
-    /// Sends a range of the buffer's bytes and keeps them, so that they can be sent again.
+    /// Sends a range of the buffer and keeps the bytes, so that they can be sent again.
     ///
     /// # Errors
-    /// What send(2) says.
+    ///
+    /// Those of send(2).
     pub async fn write(&self, buffer: &mut Buffer, mut range: Range<usize>) -> io::Result<()> {
         loop {
             let mut outgoing = match &self.secure {
@@ -289,7 +296,8 @@ impl Stream {
     /// Sends all of `bytes`.
     ///
     /// # Errors
-    /// What send(2) says.
+    ///
+    /// Those of send(2).
     pub async fn write_vec(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         match &self.secure {
             Some(secure) => self.seal(secure, bytes).await,
@@ -297,7 +305,7 @@ impl Stream {
         }
     }
 
-    /// Sends bytes through TLS, in as few pieces as there are buffers' worth of them.
+    /// Encrypts and sends bytes, in as few pieces as buffers allow.
     async fn seal(&self, secure: &Secure, mut plain: &[u8]) -> io::Result<()> {
         let mut result = Ok(());
         while !plain.is_empty() && result.is_ok() {
@@ -319,15 +327,16 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads bytes that nobody wants, as they are on the wire; 0 at the end of the stream.
+    /// Reads and drops raw bytes; 0 at the end of the stream.
     ///
     /// # Errors
-    /// What recv(2) says.
+    ///
+    /// Those of recv(2).
     pub async fn discard(&self, buffer: &mut Buffer) -> io::Result<usize> {
         self.receive(buffer).await
     }
 
-    /// Receives bytes as they are on the wire.
+    /// Receives raw bytes.
     pub(super) async fn receive(&self, buffer: &mut Buffer) -> io::Result<usize> {
         let taken = std::mem::take(buffer);
         let result;
@@ -335,7 +344,7 @@ impl Stream {
         result
     }
 
-    /// Sends all of `bytes` as they are.
+    /// Sends all of `bytes` unencrypted.
     pub(super) async fn send(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         let mut sent = 0;
         while sent < bytes.len() {
@@ -347,7 +356,7 @@ impl Stream {
         Ok(())
     }
 
-    /// How many bytes a send took; 0 where the socket had no room and has some now.
+    /// Number of bytes sent; 0 if the socket was full and has space now.
     async fn taken(&self, result: io::Result<usize>) -> io::Result<usize> {
         match result {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
@@ -356,15 +365,14 @@ impl Stream {
         }
     }
 
-    /// Sends a few bytes as they are, if that can be done without waiting. Nothing else may be on
-    /// its way.
+    /// Sends a few raw bytes if possible without waiting. Nothing else may be in progress.
     pub(super) fn send_now(&self, bytes: &[u8]) {
-        // An alert that does not go out is none: the connection ends all the same.
+        // If the alert cannot be sent, the connection ends all the same.
         let _ = self.try_send(bytes, 0);
     }
 
-    /// Sends what of these bytes can be sent without waiting, in one segment with what is sent next.
-    /// How many; none where that is not known.
+    /// Sends what is possible of these bytes without waiting, in one segment with the next send.
+    /// Returns how many; 0 if unknown.
     pub(crate) fn send_ahead(&self, bytes: &[u8]) -> usize {
         self.try_send(bytes, libc::MSG_MORE).unwrap_or(0)
     }
@@ -377,23 +385,25 @@ impl Stream {
         usize::try_from(sent).ok()
     }
 
-    /// Waits until there is something to read, holding no buffer.
+    /// Waits until bytes are available, without holding a buffer.
     ///
     /// # Errors
-    /// What poll(2) says.
+    ///
+    /// Those of poll(2).
     pub async fn readable(&self) -> io::Result<()> {
         with_socket!(self, socket => socket.readable(false).await)
     }
 
-    /// Waits until something can be sent.
+    /// Waits until bytes can be sent.
     ///
     /// # Errors
-    /// What poll(2) says.
+    ///
+    /// Those of poll(2).
     pub async fn writable(&self) -> io::Result<()> {
         with_socket!(self, socket => socket.writable(false).await)
     }
 
-    /// Looks at the socket without waiting and without taking bytes (250 ns).
+    /// Checks the socket without waiting and without reading (250 ns).
     #[must_use]
     pub fn liveness(&self) -> Liveness {
         if self.broke.get() != 0 {
@@ -403,7 +413,7 @@ impl Stream {
         held.unwrap_or_else(|| liveness(self.fd))
     }
 
-    /// Tells the peer that no more bytes will come.
+    /// Closes the sending direction.
     pub async fn shutdown_write(&self) {
         if let Some(secure) = &self.secure {
             secure.close(self).await;
@@ -411,17 +421,18 @@ impl Stream {
         shutdown(self.fd, libc::SHUT_WR);
     }
 
-    /// Ends the connection both ways: whatever waits for it returns.
+    /// Shuts down both directions: pending operations return.
     pub fn disconnect(&self) {
         shutdown(self.fd, libc::SHUT_RDWR);
     }
 
-    /// Resets the connection at once: whatever waits for it returns.
+    /// Resets the connection: pending operations return.
     pub fn reset(&self) {
         reset(self.fd);
     }
 
-    /// Makes close(2) reset the connection, so that the peer cannot take a torn message for whole.
+    /// Makes close(2) reset the connection, so that the peer does not take a truncated message for
+    /// a complete one.
     pub fn reset_on_close(&self) {
         let linger = libc::linger {
             l_onoff: 1,
@@ -441,8 +452,8 @@ impl Stream {
     }
 }
 
-/// Whether an operation came too early: on some kernels, those of a ring do not wait on a socket that
-/// was made non-blocking for splice(2).
+/// Whether an operation did not wait: on some kernels, io_uring does not wait on a socket that was
+/// made non-blocking for splice(2).
 fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }

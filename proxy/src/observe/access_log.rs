@@ -1,8 +1,8 @@
-//! The access log: which requests are logged, and the line of one.
+//! The access log: which requests are logged, and the format of a line.
 //!
-//! A line is written straight into the shard's chunk (`log_writer`). What came from a peer is
-//! clipped and escaped, so that no request can forge a line, a field or a terminal's control
-//! sequence. Both forms name their fields alike: logfmt for people, JSON for machines.
+//! A line is written directly into the shard's chunk (`log_writer`). Data from peers is clipped and
+//! escaped, so that no request can forge a line, a field or a terminal control sequence. Both
+//! formats use the same field names: logfmt for people, JSON for machines.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ mod connection;
 
 pub use connection::ConnectionRecord;
 
-/// Whether a request that ended like this is logged.
+/// Whether a request with this result is logged.
 pub fn wants(log: &AccessLog, status: u16, duration: Duration, rng: &mut impl Rng) -> bool {
     !log.off && passes(log.filter, status, duration) && drawn(log.sample_per_million, rng)
 }
@@ -40,32 +40,32 @@ fn drawn(per_million: u32, rng: &mut impl Rng) -> bool {
 
 const MILLION: u32 = 1_000_000;
 
-/// What is logged of a request. Names come from the configuration; bytes from peers.
+/// The logged facts of a request. Names come from the configuration; bytes from peers.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// When it began.
+    /// When the request began.
     pub time: SystemTime,
     /// `namespace/name`.
     pub gateway: &'a str,
-    /// Key of the listener; `None` where none matched.
+    /// Key of the listener; `None` if none matched.
     pub listener: Option<&'a str>,
-    /// Key of the route rule; `None` where none matched.
+    /// Key of the route rule; `None` if none matched.
     pub route: Option<&'a str>,
     /// Key of the backend or service it was sent to last.
     pub backend: Option<&'a str>,
     /// Address of the endpoint it was sent to last.
     pub endpoint: Option<&'a str>,
-    /// The client, behind trusted hops where there are any.
+    /// The client's address, behind trusted hops if there are any.
     pub client: Option<IpAddr>,
     /// Method.
     pub method: &'a [u8],
-    /// Host it asked for.
+    /// Host of the request.
     pub host: &'a [u8],
     /// Path and query.
     pub path: &'a [u8],
     /// `HTTP/1.1`, `HTTP/2`.
     pub protocol: &'static str,
-    /// Status sent, or that stands for what happened (499).
+    /// Status sent, or 499 for a client that disconnected.
     pub status: u16,
     /// `grpc-status` sent.
     pub grpc_status: Option<u32>,
@@ -75,19 +75,19 @@ pub struct Record<'a> {
     pub bytes_out: u64,
     /// From the first byte of the head to the last of the response.
     pub duration: Duration,
-    /// From the last try's start to its response head.
+    /// From the start of the last attempt to its response head.
     pub upstream: Option<Duration>,
-    /// Why it failed.
+    /// Why it failed; `None` on success.
     pub reason: Option<FailureKind>,
-    /// Tries after the first.
+    /// Number of retries.
     pub retries: u32,
     /// `User-Agent`.
     pub user_agent: Option<&'a [u8]>,
     /// `X-Request-Id`.
     pub request_id: Option<&'a [u8]>,
-    /// SHA-256 of the certificate that the client has shown and the listener has verified.
+    /// SHA-256 of the verified client certificate.
     pub client_certificate: Option<&'a str>,
-    /// `sub` of its token.
+    /// The `sub` claim of its token.
     pub jwt_subject: Option<&'a [u8]>,
 }
 
@@ -128,9 +128,9 @@ impl Fields for Record<'_> {
     }
 }
 
-/// What a line is of.
+/// The fields of a line.
 trait Fields {
-    /// Names each field and its value.
+    /// Passes each field to `line`.
     fn fields(&self, line: &mut impl Line);
 }
 
@@ -148,11 +148,11 @@ fn write(record: &impl Fields, format: LogFormat, out: &mut Vec<u8>) {
     }
 }
 
-/// A line's form. Fields without a value are left out.
+/// The format of a line. Fields without a value are left out.
 trait Line {
     fn out(&mut self) -> &mut Vec<u8>;
 
-    /// Writes what separates and names a field.
+    /// Writes a separator and the name of a field.
     fn key(&mut self, key: &str);
 
     /// Writes a value of any bytes.
@@ -161,7 +161,7 @@ trait Line {
     fn time(&mut self, time: SystemTime) {
         self.key("time");
         let time = Timestamp::try_from(time).unwrap_or_default();
-        // Digits, dashes, colons: no form needs to escape them, and both take quotes.
+        // Digits, dashes, colons: no format needs to escape them, and both allow quotes.
         let _ = write!(self.out(), "\"{time:.3}\"");
     }
 
@@ -234,7 +234,7 @@ impl Line for Text<'_> {
     }
 }
 
-/// An object of JSON, but for its last brace.
+/// A JSON object, without its closing brace.
 struct Json<'a>(&'a mut Vec<u8>);
 
 impl Line for Json<'_> {
@@ -268,7 +268,7 @@ impl Json<'_> {
         match char {
             '"' => self.0.extend_from_slice(b"\\\""),
             '\\' => self.0.extend_from_slice(b"\\\\"),
-            // All of Unicode's controls lie below U+0100.
+            // All Unicode control characters are below U+0100.
             _ if char.is_control() => {
                 let _ = write!(self.0, "\\u{:04x}", u32::from(char));
             }

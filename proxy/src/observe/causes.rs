@@ -1,4 +1,4 @@
-//! Counters by cause: why something was refused, or came to nothing.
+//! Counters by cause of a rejection or failure.
 
 use std::marker::PhantomData;
 
@@ -22,20 +22,20 @@ impl<C: Cause> Default for ByCause<C> {
 }
 
 impl<C: Cause> ByCause<C> {
-    /// Counts one.
+    /// Increments the counter of a cause.
     pub fn count(&self, cause: C) {
         if let Some(counter) = self.counters.get(cause.index()) {
             counter.increment();
         }
     }
 
-    /// How many there were for this cause.
+    /// The count of a cause.
     #[must_use]
     pub fn of(&self, cause: C) -> u64 {
         self.counters.get(cause.index()).map_or(0, Counter::value)
     }
 
-    /// The causes and how many there were for each.
+    /// The causes with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (C, u64)> {
         let counts = self.counters.iter().map(Counter::value);
         C::EVERY.iter().copied().zip(counts)

@@ -1,8 +1,8 @@
-//! What a shard counts: for itself, for each route, listener and endpoint.
+//! The counters of a shard: for itself, and for each route, listener and endpoint.
 //!
 //! Every counter has one writer, its shard, so counting is a load and a store without a locked
-//! instruction; a scrape reads them from its own thread and adds the shards up. Counters are found
-//! by interned id and start from zero with each new owner of an index.
+//! instruction; a scrape reads them from its own thread and sums the shards. Counters are found by
+//! interned id and start from zero with each new owner of an index.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,23 +26,23 @@ use crate::policy::authorization::Forbidden;
 use crate::policy::jwt::{Proof, Refusal};
 use crate::tls::UpstreamTlsFailure;
 
-/// A number that grows, written by one thread.
+/// A monotonic counter, written by one thread.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to it. Its shard alone may.
+    /// Adds to it. Only its shard may.
     pub fn add(&self, n: u64) {
         let sum = self.0.load(Ordering::Relaxed).wrapping_add(n);
         self.0.store(sum, Ordering::Relaxed);
     }
 
-    /// Adds one.
+    /// Increments it. Only its shard may.
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// Its value.
+    /// The current value.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -53,39 +53,39 @@ impl Counter {
     }
 }
 
-/// A number that goes up and down, written by one thread.
+/// A value that goes up and down, written by one thread.
 #[derive(Debug, Default)]
 pub struct Gauge(Counter);
 
 impl Gauge {
-    /// One more.
+    /// Increments it.
     pub fn up(&self) {
         self.0.increment();
     }
 
-    /// One less; what never went up stays at zero.
+    /// Decrements it, but not below zero.
     pub fn down(&self) {
         self.set(self.value().saturating_sub(1));
     }
 
-    /// So many.
+    /// Sets it.
     pub fn set(&self, value: u64) {
         self.0.0.store(value, Ordering::Relaxed);
     }
 
-    /// Its value.
+    /// The current value.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.0.value()
     }
 }
 
-/// One more of what a gauge counts, until it is dropped: also by a panic.
+/// Increments a gauge until dropped, also by a panic.
 #[derive(Debug)]
 pub struct GaugeGuard<'a>(&'a Gauge);
 
 impl<'a> GaugeGuard<'a> {
-    /// Counts one more.
+    /// Increments the gauge.
     #[must_use]
     pub fn new(gauge: &'a Gauge) -> Self {
         gauge.up();
@@ -99,7 +99,7 @@ impl Drop for GaugeGuard<'_> {
     }
 }
 
-/// How many durations fell into each of fixed buckets.
+/// A histogram of durations with fixed buckets.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [Counter; BUCKETS],
@@ -107,7 +107,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a duration.
+    /// Records a duration.
     pub fn observe(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros);
@@ -123,17 +123,17 @@ impl Histogram {
     }
 }
 
-/// A histogram as read, or the sum of some.
+/// A snapshot of a histogram, or the sum of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HistogramSum {
-    /// Durations in each bucket alone; the last one is for what is above every bound.
+    /// Durations in each bucket, not cumulative; the last one is for values above every bound.
     pub buckets: [u64; BUCKETS],
     /// Sum of all durations in µs.
     pub sum_micros: u64,
 }
 
 impl HistogramSum {
-    /// Adds a shard's.
+    /// Adds a shard's histogram.
     pub fn merge(&mut self, histogram: &Histogram) {
         for (sum, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
             *sum = sum.wrapping_add(bucket.value());
@@ -141,14 +141,14 @@ impl HistogramSum {
         self.sum_micros = self.sum_micros.wrapping_add(histogram.sum_micros.value());
     }
 
-    /// How many durations.
+    /// Number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 }
 
-/// Upper bounds of the buckets in µs, 500 µs to 60 s; what one more bucket holds is above.
+/// Upper bounds of the buckets in µs, 500 µs to 60 s; one more bucket is unbounded.
 pub const BOUNDS_MICROS: [u64; BUCKETS - 1] = [
     500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
@@ -158,7 +158,7 @@ pub const BUCKETS: usize = 17;
 
 /// Counters that belong to an interned id.
 pub trait Block: Default {
-    /// Sets all of them to zero, for the next owner.
+    /// Resets all of them for the next owner.
     fn reset(&self);
 }
 
@@ -178,7 +178,7 @@ macro_rules! blocks {
     )*};
 }
 
-/// What a block can be made of.
+/// The types that a block consists of.
 trait Zero {
     fn zero(&self);
 }
@@ -208,53 +208,52 @@ impl Zero for Histogram {
 }
 
 blocks! {
-    /// Of a route rule.
+    /// The counters of a route rule.
     RouteCounters {
-        /// From the first byte of a request's head to the last of its response.
+        /// From the first byte of a request head to the last of its response.
         duration: Histogram,
-        /// To connect to an endpoint.
+        /// Time to connect to an endpoint.
         connect: Histogram,
-        /// Bytes of requests' bodies.
+        /// Bytes of request bodies.
         bytes_in: Counter,
-        /// Bytes of responses' bodies.
+        /// Bytes of response bodies.
         bytes_out: Counter,
-        /// Tries after the first.
+        /// Number of retries.
         retries: Counter,
-        /// Requests now.
+        /// Requests in flight.
         active: Gauge,
     }
-
-    /// Of a bind.
+    /// The counters of a bind.
     BindCounters {
-        /// Connections accepted.
+        /// Client connections accepted.
         accepted: Counter,
-        /// Connections now.
+        /// Open client connections.
         connections: Gauge,
-        /// Streams of HTTP/2 connections now.
+        /// Open streams of HTTP/2 connections.
         streams: Gauge,
     }
-    /// Of a listener.
+    /// The counters of a listener.
     ListenerCounters {
-        /// Requests now.
+        /// Requests in flight.
         requests: Gauge,
     }
 
-    /// Of an endpoint.
+    /// The counters of an endpoint.
     EndpointCounters {
-        /// Connections made.
+        /// Connections opened.
         connected: Counter,
-        /// Connections that could not be had.
+        /// Failed connection attempts.
         failed_connects: Counter,
-        /// Connections that TLS came to nothing on.
+        /// Failed TLS handshakes.
         tls_failures: ByCause<UpstreamTlsFailure>,
     }
 }
 
-/// Counts by the error code that HTTP/2 connections were ended with.
+/// Counts by the error code with which HTTP/2 connections ended.
 #[derive(Debug, Default)]
 pub struct Http2Errors([Counter; HTTP2_ERRORS.len()]);
 
-/// Names of error codes, by number (RFC 9113 section 7), and behind them of what has no code.
+/// Names of error codes, by number (RFC 9113 section 7), followed by those without code.
 const HTTP2_ERRORS: [&str; 15] = [
     "no_error",
     "protocol_error",
@@ -274,7 +273,7 @@ const HTTP2_ERRORS: [&str; 15] = [
 ];
 
 impl Http2Errors {
-    /// Counts one. Codes that have no name are nobody's but the peer's.
+    /// Counts an error code. Unknown codes are not counted.
     pub fn count(&self, code: u32) {
         let counter = usize::try_from(code).ok().and_then(|code| self.0.get(code));
         if let Some(counter) = counter {
@@ -282,32 +281,32 @@ impl Http2Errors {
         }
     }
 
-    /// Counts one that its peer has ended in the middle of a frame.
+    /// Counts a connection that its peer closed within a frame.
     pub fn count_cut_off(&self) {
         self.0[HTTP2_ERRORS.len() - 1].increment();
     }
 
-    /// The names and how often each came.
+    /// The names with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         (HTTP2_ERRORS.into_iter()).zip(self.0.iter().map(Counter::value))
     }
 }
 
-/// Requests that a policy of tokens was asked about.
+/// Requests checked by a JWT policy.
 #[derive(Debug, Default)]
 pub struct TokenResults {
-    /// Let in without a token.
+    /// Allowed without a token.
     pub absent: Counter,
-    /// Let in by a token that had been verified before.
+    /// Allowed by a token verified before.
     pub cached: Counter,
-    /// Let in by a token that was verified.
+    /// Allowed by a verified token.
     pub verified: Counter,
-    /// Not let in.
+    /// Rejected, by reason.
     pub refused: ByCause<Refusal>,
 }
 
 impl TokenResults {
-    /// Counts a result.
+    /// Counts the result of a check.
     pub fn count(&self, result: Result<Proof, Refusal>) {
         match result {
             Ok(Proof::None) => self.absent.increment(),
@@ -318,17 +317,17 @@ impl TokenResults {
     }
 }
 
-/// Requests that a policy of authorization was asked about.
+/// Requests checked by an authorization policy.
 #[derive(Debug, Default)]
 pub struct AuthorizationResults {
     /// Let through.
     pub allowed: Counter,
-    /// Not let through.
+    /// Rejected, by reason.
     pub forbidden: ByCause<Forbidden>,
 }
 
 impl AuthorizationResults {
-    /// Counts a result.
+    /// Counts the result of a check.
     pub fn count(&self, result: Result<(), Forbidden>) {
         match result {
             Ok(()) => self.allowed.increment(),
@@ -337,35 +336,35 @@ impl AuthorizationResults {
     }
 }
 
-/// Everything that one shard counts.
+/// All counters of one shard.
 #[derive(Debug, Default)]
 pub struct ShardCounters {
-    /// Requests, by who served them and how they ended.
+    /// Requests, by owner and result.
     pub requests: SeriesTable,
-    /// Connections and sessions of datagrams that are carried as they are, by who carried them and
-    /// how they ended. They have no method and no status.
+    /// Byte-proxied connections and UDP sessions, by owner and result. They have no method and no
+    /// status.
     pub connections: SeriesTable,
-    /// By route rule.
+    /// Counters of each route rule.
     pub routes: Blocks<RouteCounters>,
-    /// By bind, of which each has an index for good: [`Interned::bind`].
+    /// Counters of each bind, whose index is permanent: [`Interned::bind`].
     pub binds: Blocks<BindCounters>,
-    /// By listener.
+    /// Counters of each listener.
     pub listeners: Blocks<ListenerCounters>,
-    /// By endpoint.
+    /// Counters of each endpoint.
     pub endpoints: Blocks<EndpointCounters>,
-    /// When its event loop last turned.
+    /// Time of the last iteration of its event loop.
     pub heartbeat: Heartbeat,
-    /// How late the event loop comes to its tick.
+    /// Delay of the event loop's ticks.
     pub loop_lag: Histogram,
     /// Tasks that panicked.
     pub panics: Counter,
-    /// Heads that never became a request, by what was wrong with them.
+    /// Rejected heads, by reason.
     pub refused: ByCause<FailureKind>,
-    /// Requests that a policy of tokens was asked about.
+    /// Requests checked by a JWT policy.
     pub tokens: TokenResults,
-    /// Requests that a policy of authorization was asked about.
+    /// Requests checked by an authorization policy.
     pub authorizations: AuthorizationResults,
-    /// Questions to endpoint pickers.
+    /// Calls to endpoint pickers.
     pub picks: Picks,
     /// Questions to authorization servers.
     pub external_auth: ExternalAuths,
@@ -373,30 +372,30 @@ pub struct ShardCounters {
     pub proxy_headers: ByCause<ProxyHeaderFailure>,
     /// Datagrams that were dropped, by reason.
     pub dropped_datagrams: ByCause<FailureKind>,
-    /// TLS of clients.
+    /// TLS handshakes of clients.
     pub handshakes: Handshakes,
-    /// HTTP/2 connections ended because of what their client did too often.
+    /// HTTP/2 connections closed because the client exceeded a flood limit.
     pub abuses: ByCause<Abuse>,
-    /// HTTP/2 connections ended because of what their endpoint did too often.
+    /// HTTP/2 connections closed because the endpoint exceeded a flood limit.
     pub upstream_abuses: ByCause<Abuse>,
-    /// HTTP/2 connections of clients that the `h2` crate ended.
+    /// HTTP/2 client connections closed by the `h2` crate.
     pub http2_errors: Http2Errors,
-    /// Requests refused under overload.
+    /// Requests rejected under overload.
     pub shed: ByCause<ShedCause>,
-    /// Bytes of the buffers in use.
+    /// Bytes of buffers in use.
     pub buffers: Gauge,
-    /// Accepts that failed.
+    /// Failed accepts.
     pub accept_errors: Counter,
-    /// Times that accepting paused, for want of descriptors or by overload.
+    /// Pauses in accepting, for lack of descriptors or under overload.
     pub accept_paused: Counter,
-    /// Client connections now.
+    /// Open client connections.
     pub clients: Gauge,
-    /// The thread that counts here, and what it costs.
+    /// The shard's thread and its CPU time.
     pub thread: ThreadClock,
 }
 
-/// Blocks of counters by interned id. It grows as ids do, never moves a block, and is read without
-/// a lock: segments double in size and are made once.
+/// Blocks of counters by interned id. It grows with the ids, never moves a block, and is read
+/// without a lock: segments double in size and are allocated once.
 #[derive(Debug)]
 pub struct Blocks<T> {
     segments: [OnceLock<Segment<T>>; SEGMENTS],
@@ -406,7 +405,7 @@ type Segment<T> = Box<[CachePadded<Slot<T>>]>;
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Generation of the owner, `VACANT` where there was none yet or the block is being reset.
+    /// Generation of the owner; `VACANT` before the first one and during a reset.
     generation: AtomicU32,
     block: T,
 }
@@ -420,7 +419,7 @@ impl<T> Default for Blocks<T> {
 }
 
 impl<T: Block> Blocks<T> {
-    /// The block of an id, for its shard to count in.
+    /// The block of an id, for its shard to write.
     #[must_use]
     pub fn of(&self, id: Interned) -> &T {
         let (segment, offset) = place(id.index);
@@ -434,7 +433,7 @@ impl<T: Block> Blocks<T> {
         &slot.block
     }
 
-    /// The block of an id, for others to read; `None` where its shard has not counted yet.
+    /// The block of an id, for other threads to read; `None` if its shard has not counted yet.
     #[must_use]
     pub fn read(&self, id: Interned) -> Option<&T> {
         let (segment, offset) = place(id.index);

@@ -1,52 +1,51 @@
-//! How the TLS of a shard's clients went.
+//! TLS handshakes of a shard's clients.
 
 use super::causes::ByCause;
 use super::counters::Counter;
 use crate::names::causes;
 use crate::tls::session::Fault;
 
-/// How TLS handshakes of clients ended, and what came after them.
+/// Results of client TLS handshakes, and of the sessions after them.
 #[derive(Debug, Default)]
 pub struct Handshakes {
-    /// Those that proved everything anew.
+    /// Full handshakes.
     pub full: Counter,
-    /// Those that took up an earlier session.
+    /// Resumed sessions.
     pub resumed: Counter,
-    /// Those that came to nothing.
+    /// Failed handshakes, by reason.
     pub failed: ByCause<HandshakeFailure>,
-    /// Sessions that were ended by an error after their handshake.
+    /// Sessions that ended with an error after their handshake.
     pub broken: ByCause<Fault>,
 }
 
 causes! {
-    /// Why a handshake came to nothing.
+    /// Why a handshake failed.
     HandshakeFailure;
     /// The client does not speak TLS.
     NotTls "not_tls";
     /// Its first message is malformed.
     Malformed "malformed";
-    /// No listener has the name that it wants.
+    /// No listener matches the server name.
     NoListener "no_listener";
-    /// The listener's own TLS cannot be set up.
+    /// The listener's TLS settings are invalid.
     NotSetUp "not_set_up";
-    /// The client and the listener have no version of TLS in common.
+    /// The client and the listener have no TLS version in common.
     NoVersion "no_version";
-    /// They have no protocol in common, of those that the client offers (ALPN).
+    /// They have no ALPN protocol in common.
     NoProtocol "no_protocol";
-    /// The client shows no certificate where one is required.
+    /// The client sent no certificate although one is required.
     CertificateMissing "certificate_missing";
     /// The client's certificate is not valid at this time.
     CertificateExpired "certificate_expired";
-    /// Nobody whom the listener trusts vouches for the client's certificate.
+    /// The client's certificate is not signed by a trusted CA.
     CertificateUntrusted "certificate_untrusted";
-    /// The client's certificate has something else that is not acceptable.
+    /// The client's certificate is invalid in another way.
     CertificateBad "certificate_bad";
-    /// The client does not accept the listener's certificate.
+    /// The client rejects the listener's certificate.
     Distrusted "distrusted";
-    /// One side found the other unacceptable for another reason.
+    /// One side rejected the other for another reason.
     Refused "refused";
-    /// It took too long.
+    /// It timed out.
     Timeout "timeout";
-    /// The connection ended.
     Broken "broken";
 }

@@ -1,20 +1,20 @@
-//! When each shard's event loop last turned: one that stands still is stuck.
+//! Detects stuck shards by the last iteration of their event loops.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// When an event loop last turned; written by its shard alone.
+/// Time of an event loop's last iteration; written only by its shard.
 #[derive(Debug, Default)]
 pub struct Heartbeat(AtomicU64);
 
 impl Heartbeat {
-    /// It turns now.
+    /// Records an iteration.
     pub fn beat(&self, now: Instant) {
         self.0.store(millis(now), Ordering::Relaxed);
     }
 
-    /// How long ago it turned.
+    /// Time since the last iteration.
     #[must_use]
     pub fn age(&self, now: Instant) -> Duration {
         Duration::from_millis(millis(now).saturating_sub(self.0.load(Ordering::Relaxed)))
@@ -22,7 +22,7 @@ impl Heartbeat {
 }
 
 fn millis(at: Instant) -> u64 {
-    /// What the beats of all shards count from.
+    /// The origin of all heartbeats.
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let since = at.saturating_duration_since(*ORIGIN);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -1,9 +1,8 @@
-//! The way of log lines from the shards to a file descriptor that may be slow, stuck or gone.
+//! Passes log lines from the shards to a file descriptor that may be slow, blocked or closed.
 //!
-//! A shard fills a chunk of its own and hands it, when full or on a tick, to a thread that writes.
-//! Chunks go round: nothing is allocated in the steady state. When the writer falls behind, there is
-//! no spare chunk left, and the lines of the shard's chunk are dropped and counted. A shard never
-//! waits.
+//! A shard fills its own chunk and passes it, when full or on a tick, to a writer thread. Chunks
+//! circulate: the steady state does not allocate. When the writer falls behind, there is no spare
+//! chunk, and the lines of the shard's chunk are dropped and counted. A shard never waits.
 
 #![expect(
     clippy::disallowed_methods,
@@ -22,7 +21,7 @@ use crossbeam::queue::ArrayQueue;
 
 use crate::limits::{LOG_CHUNK_BYTES, LOG_LINE_ROOM_BYTES, LOG_QUEUED_CHUNKS};
 
-/// Lines on their way.
+/// A chunk of lines.
 #[derive(Debug)]
 struct Chunk {
     bytes: Vec<u8>,
@@ -40,12 +39,12 @@ impl Chunk {
     fn clear(&mut self) {
         self.lines = 0;
         self.bytes.clear();
-        // One long line must not hold its memory for good.
+        // One long line must not hold memory permanently.
         self.bytes.shrink_to(LOG_CHUNK_BYTES);
     }
 }
 
-/// What shards and writer share.
+/// State shared by shards and writer.
 #[derive(Debug)]
 pub struct LogQueue {
     full: ArrayQueue<Chunk>,
@@ -72,7 +71,7 @@ impl LogQueue {
         })
     }
 
-    /// Lines that were dropped so far, because the writer fell behind or failed.
+    /// Lines dropped so far, because the writer fell behind or failed.
     #[must_use]
     pub fn dropped_lines(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -93,7 +92,7 @@ impl LogQueue {
     }
 }
 
-/// A shard's end.
+/// The log of one shard.
 #[derive(Debug)]
 pub struct LogSink {
     chunk: Chunk,
@@ -101,7 +100,7 @@ pub struct LogSink {
 }
 
 impl LogSink {
-    /// The end of one shard.
+    /// A sink for one shard.
     #[must_use]
     pub fn new(queue: Arc<LogQueue>) -> Self {
         Self {
@@ -119,7 +118,7 @@ impl LogSink {
         }
     }
 
-    /// Hands over what there is, so that no line waits for others. Call it on a tick.
+    /// Passes the current chunk on, so that no line waits for others. Call it on a tick.
     pub fn flush(&mut self) {
         if self.chunk.lines == 0 {
             return;
@@ -130,7 +129,7 @@ impl LogSink {
             return;
         };
         let full = mem::replace(&mut self.chunk, spare);
-        // There are as many chunks beside the shards' own as the queue has room for.
+        // There are as many chunks besides the shards' own as the queue has slots.
         if let Err(full) = self.queue.full.push(full) {
             self.queue.drop_lines(full.lines);
         }
@@ -144,7 +143,7 @@ impl Drop for LogSink {
     }
 }
 
-/// The thread that writes.
+/// The writer thread.
 #[derive(Debug)]
 pub struct LogWriter {
     queue: Arc<LogQueue>,
@@ -156,7 +155,8 @@ impl LogWriter {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system starts no more threads.
+    ///
+    /// The system cannot start a thread.
     pub fn spawn(
         queue: Arc<LogQueue>,
         output: impl Write + Send + 'static,
@@ -166,13 +166,13 @@ impl LogWriter {
         let thread = thread::Builder::new()
             .name("access-log".to_owned())
             .spawn(move || write_all(&shared, output, running))?;
-        // Set here and not by the thread, so that no wake-up can come before it.
+        // Set here and not by the thread, so that no wake-up can precede it.
         let _ = queue.writer.set(thread.thread().clone());
         Ok(Self { queue, ended })
     }
 
-    /// Writes what is queued and ends the thread; gives up after `patience`, since a stuck output
-    /// must not keep the process. Whether all was written.
+    /// Writes what is queued and ends the thread; gives up after `patience`, since a blocked output
+    /// must not keep the process alive. Returns whether all was written.
     #[must_use]
     pub fn stop(self, patience: Duration) -> bool {
         self.queue.stopping.store(true, Ordering::Relaxed);
@@ -182,8 +182,8 @@ impl LogWriter {
     }
 }
 
-/// Writes chunks until told to stop. A failed write costs its lines, never the thread: a reader
-/// that went away (EPIPE) may be replaced.
+/// Writes chunks until stopped. A failed write loses its lines, but does not end the thread: a
+/// reader that closed the pipe (EPIPE) may be replaced.
 fn write_all(queue: &LogQueue, mut output: impl Write, running: Sender<()>) {
     loop {
         while let Some(mut chunk) = queue.full.pop() {
@@ -192,7 +192,7 @@ fn write_all(queue: &LogQueue, mut output: impl Write, running: Sender<()>) {
                 queue.drop_lines(chunk.lines);
             }
             chunk.clear();
-            // It came from the spare ones, so there is room.
+            // It came from the spare ones, so there is space.
             let _ = queue.spare.push(chunk);
         }
         if queue.stopping.load(Ordering::Relaxed) && queue.full.is_empty() {

@@ -1,6 +1,6 @@
-//! What an operator sees of the traffic: counters and the access log.
+//! Observability of the traffic: metrics and the access log.
 //!
-//! A shard writes, others read or carry away; nothing here makes a request wait.
+//! Shards write, other threads read; nothing here delays a request.
 
 pub mod access_log;
 pub mod causes;

@@ -1,7 +1,7 @@
-//! How a panic is told: by a line of the program's log, which waits for nobody.
+//! Logs panics through the program log, which never blocks.
 //!
-//! The standard library has the thread that panics write to stderr itself. While stderr is stuck, a
-//! shard would stand still there for good, since its fence is reached only after that.
+//! By default the panicking thread writes to stderr itself. With a blocked stderr, a shard would
+//! hang there, since its fence is reached only afterwards.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::Cell;
@@ -13,18 +13,16 @@ use tracing::field::display;
 
 use super::program_log::ProgramLogWriter;
 
-/// What filters of the log know a panic by, and what is said of its consequences: one without the
-/// other would be of little use.
+/// Log target of panics and of the messages about their consequences.
 pub const TARGET: &str = "proxy::panic";
 
 thread_local! {
-    /// Whether this thread has panicked and not outlived it.
+    /// Whether this thread is unwinding from a panic.
     static UNWINDING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has panics told by the log from here on. Told by the thread itself, which may wait, are one of the
-/// thread that writes the log, since nobody else would write it, and one amid another, since the
-/// process ends before anybody else does.
+/// Logs panics through the program log from now on. Two kinds are written directly by their thread:
+/// a panic of the log writer itself, and a panic while unwinding, which ends the process.
 pub fn tell_by_log(writer: &ProgramLogWriter) {
     let writer = writer.thread();
     let tell_at_once = panic::take_hook();
@@ -38,17 +36,17 @@ pub fn tell_by_log(writer: &ProgramLogWriter) {
     }));
 }
 
-/// To be called by who has caught a panic and goes on.
+/// Call it after catching a panic.
 pub(crate) fn outlived() {
     UNWINDING.set(false);
 }
 
 fn tell(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
-    let said = panic.payload_as_str().unwrap_or("what it said is no text");
+    let said = panic.payload_as_str().unwrap_or("its message is not text");
     let location = panic.location().map(ToString::to_string);
-    let location = location.as_deref().unwrap_or("an unknown place");
-    // None unless RUST_BACKTRACE asks for it.
+    let location = location.as_deref().unwrap_or("an unknown location");
+    // Empty unless RUST_BACKTRACE is set.
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| display(backtrace));
     error!(

@@ -1,24 +1,23 @@
-//! What endpoint pickers of inference pools said.
+//! Endpoint picker calls.
 
 use super::causes::ByCause;
 use super::counters::Histogram;
 use crate::names::causes;
 
-/// Questions to endpoint pickers.
+/// Calls to endpoint pickers.
 #[derive(Debug, Default)]
 pub struct Picks {
-    /// By what came of them.
+    /// Counts by result.
     pub results: ByCause<PickResult>,
-    /// How long they took, the request's body included.
+    /// Duration, including sending the request body.
     pub took: Histogram,
 }
 
 causes! {
-    /// What came of a question to an endpoint picker.
+    /// The result of a call to an endpoint picker.
     PickResult;
-    /// It named endpoints.
     Picked "picked";
-    /// It answered the request itself.
+    /// The picker responded to the request itself.
     Answered "answered";
     /// It failed, and load balancing chose.
     FailedOpen "failed_open";

@@ -1,8 +1,8 @@
-//! The way of the program's own log to stderr, which may be slow, stuck or gone.
+//! Passes the program log to stderr, which may be slow, blocked or closed.
 //!
-//! Shards log too, and so does the thread that answers probes: none of them may wait for whoever
-//! reads stderr, or end because nobody does. Lines gather here and a thread writes them; those that
-//! find no room are dropped, and a line of the thread's own, behind those that did, says how many.
+//! Shards log too, and so does the thread that answers probes: none of them may block on stderr.
+//! Lines are queued and written by a thread; those that do not fit are dropped, and a later line
+//! states how many.
 
 #![expect(
     clippy::disallowed_types,
@@ -21,7 +21,7 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::limits::{LOG_STOP_PATIENCE, PROGRAM_LOG_BYTES, PROGRAM_LOG_KEPT_BYTES};
 
-/// Output format of the program's own log.
+/// Output format of the program log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// Plain text
@@ -31,7 +31,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Takes lines: what `tracing` writes to.
+/// The queue of lines that `tracing` writes to.
 #[derive(Debug, Default)]
 pub struct ProgramLog {
     format: LogFormat,
@@ -46,15 +46,15 @@ struct Pending {
     stopping: bool,
 }
 
-/// What there is to write.
+/// Lines to write.
 struct Taken {
     lines: Vec<u8>,
-    /// How many more there would be.
+    /// Number of dropped lines after them.
     dropped: u64,
 }
 
 impl ProgramLog {
-    /// One whose lines have this form.
+    /// A log with this format.
     #[must_use]
     pub fn new(format: LogFormat) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl ProgramLog {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for lines, and takes them in exchange for an empty buffer; none at the end.
+    /// Waits for lines, and takes them in exchange for an empty buffer; `None` at the end.
     fn take(&self, empty: Vec<u8>) -> Option<Taken> {
         let waiting = self.news.wait_while(self.pending(), |pending| {
             pending.lines.is_empty() && !pending.stopping
@@ -84,7 +84,7 @@ impl ProgramLog {
 }
 
 impl Write for &ProgramLog {
-    /// Takes a line whole, or drops it.
+    /// Queues a complete line, or drops it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut pending = self.pending();
         if pending.lines.len() + line.len() > PROGRAM_LOG_BYTES {
@@ -101,7 +101,7 @@ impl Write for &ProgramLog {
     }
 }
 
-/// The thread that writes.
+/// The writer thread.
 #[derive(Debug)]
 pub struct ProgramLogWriter {
     log: Arc<ProgramLog>,
@@ -114,7 +114,8 @@ impl ProgramLogWriter {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system starts no more threads.
+    ///
+    /// The system cannot start a thread.
     pub fn spawn(log: Arc<ProgramLog>, output: impl Write + Send + 'static) -> io::Result<Self> {
         let (running, ended) = bounded(0);
         let shared = Arc::clone(&log);
@@ -125,14 +126,14 @@ impl ProgramLogWriter {
         Ok(Self { log, thread, ended })
     }
 
-    /// The thread, which alone may wait for the output.
+    /// The writer thread, the only one that may block on the output.
     #[must_use]
     pub fn thread(&self) -> ThreadId {
         self.thread
     }
 
-    /// Writes what is left and ends the thread; gives up after `patience`, since a stuck output must
-    /// not keep the process. Whether all was written.
+    /// Writes what is left and ends the thread; gives up after `patience`, since a blocked output
+    /// must not keep the process alive. Returns whether all was written.
     fn stop(&self, patience: Duration) -> bool {
         self.log.pending().stopping = true;
         self.log.news.notify_one();
@@ -141,16 +142,15 @@ impl ProgramLogWriter {
 }
 
 impl Drop for ProgramLogWriter {
-    /// Waits for the last lines, but not for long: where the process ends by a panic of its main
-    /// thread, they say so.
+    /// Waits briefly for the last lines: if the main thread panicked, they say so.
     fn drop(&mut self) {
-        // There is no other place left to say that they were not taken.
+        // There is no other place to report the loss.
         let _ = self.stop(LOG_STOP_PATIENCE);
     }
 }
 
-/// Writes until told to stop. A failed write costs its lines, never the thread: a full disk may have
-/// room again.
+/// Writes until stopped. A failed write loses its lines, but does not end the thread: a full disk
+/// may have space again.
 fn write_all(log: &ProgramLog, mut output: impl Write, running: Sender<()>) {
     let mut empty = Vec::new();
     while let Some(Taken { mut lines, dropped }) = log.take(empty) {
@@ -170,11 +170,11 @@ fn write_all(log: &ProgramLog, mut output: impl Write, running: Sender<()>) {
     drop(running);
 }
 
-/// The line that says how many others were dropped, as `tracing` would have it. It is not `tracing`'s,
-/// since the filter in force may let no warning pass, and the lines to come leave no room for it.
+/// The line that states how many others were dropped, formatted like those of `tracing`. It
+/// bypasses `tracing`, whose filter might suppress it and whose queue is full.
 fn loss(format: LogFormat, lines: u64) -> String {
     let mut time = String::new();
-    // It fails only where what it writes to does, and that is memory.
+    // Writing to memory cannot fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
     match format {
         LogFormat::Text => format!("{time}  WARN {LOSS_TARGET}: {LOSS} lines={lines}\n"),
@@ -185,7 +185,7 @@ fn loss(format: LogFormat, lines: u64) -> String {
     }
 }
 
-const LOSS: &str = "lines of this log were dropped, since stderr did not take them";
+const LOSS: &str = "lines of this log were dropped because stderr was blocked";
 const LOSS_TARGET: &str = module_path!();
 
 fn count(lines: &[u8]) -> u64 {

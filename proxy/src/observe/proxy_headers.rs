@@ -1,17 +1,17 @@
-//! Why connections of a shard were closed over their PROXY protocol header.
+//! Connections closed because of their PROXY protocol header.
 
 use crate::names::causes;
 
 causes! {
-    /// Why a connection was closed over its PROXY protocol header.
+    /// Why a connection was closed because of its PROXY protocol header.
     ProxyHeaderFailure;
-    /// One is required, and does not come.
+    /// A header is required, but missing.
     Missing "missing";
-    /// It is none that could be read.
+    /// It is malformed.
     Malformed "malformed";
-    /// It comes from a peer whose header is not believed, or is required of one.
+    /// It comes from an untrusted peer.
     Untrusted "untrusted";
-    /// It took too long.
+    /// It timed out.
     Timeout "timeout";
     /// The connection ended within it.
     Broken "broken";

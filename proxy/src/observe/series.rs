@@ -1,4 +1,4 @@
-//! How many requests ended how: a count for each combination of labels that occurred.
+//! Request counts by result: one for each combination of labels that occurred.
 //!
 //! Labels come from the configuration and from closed sets, never from the wire, so the number of
 //! series is bounded by the configuration. One shard writes; a scrape reads without a lock.
@@ -11,16 +11,16 @@ use crate::failure::FailureKind;
 use crate::limits::SERIES;
 use crate::names::Interned;
 
-/// Who answered for a request.
+/// The owner of a request's count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// The route rule it matched.
     Route(Interned),
-    /// The listener it came to, where it matched no route.
+    /// The listener, if no route matched.
     Listener(Interned),
 }
 
-/// A method's class.
+/// A method, or `Other`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MethodClass {
@@ -61,7 +61,7 @@ impl MethodClass {
         Self::ALL.into_iter().find(is).unwrap_or(Self::Other)
     }
 
-    /// Its label.
+    /// The value of the label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -77,14 +77,14 @@ impl MethodClass {
     }
 }
 
-/// The labels of a count of requests.
+/// The labels of a request count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Series {
-    /// Who answered.
+    /// Route rule or listener.
     pub owner: Owner,
     /// The backend or service it was sent to, if any.
     pub backend: Option<Interned>,
-    /// The method.
+    /// Method of the request.
     pub method: MethodClass,
     /// The status; `None` for one outside of the registry.
     pub status: Option<u16>,
@@ -103,7 +103,7 @@ impl From<FailureKind> for FailureReason {
 }
 
 impl FailureReason {
-    /// Its label.
+    /// The value of the label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         let kind = FailureKind::ALL.get(usize::from(self.0));
@@ -111,7 +111,7 @@ impl FailureReason {
     }
 }
 
-/// A status as a label: `None` unless IANA's registry has it (499, our own, besides).
+/// A status as a label: `None` unless it is in IANA's registry (or 499).
 #[must_use]
 pub fn registered(status: u16) -> Option<u16> {
     let known = matches!(
@@ -122,18 +122,18 @@ pub fn registered(status: u16) -> Option<u16> {
     known.then_some(status)
 }
 
-/// Counts of requests by series: an open-addressing table of segments that double in size, so that
-/// it grows without moving what a reader may be looking at.
+/// Request counts by series: an open-addressing hash table of segments that double in size, so that
+/// it grows without moving entries under a reader.
 #[derive(Debug)]
 pub struct SeriesTable {
     segments: [OnceLock<Box<[Entry]>>; SEGMENTS],
-    /// Counted nowhere else, because every segment was full where the series belongs.
+    /// Requests without an entry, because every segment was full at their hash.
     overflow: Counter,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// The labels but the owner; 0 while the entry is free.
+    /// The labels except the owner; 0 while the entry is free.
     labels: AtomicU64,
     /// Generation and index of the owner.
     owner: AtomicU64,
@@ -150,7 +150,7 @@ impl Default for SeriesTable {
 }
 
 impl SeriesTable {
-    /// Counts a request. Its shard alone may.
+    /// Counts a request. Only its shard may.
     pub fn count(&self, series: &Series) {
         let key = Key::pack(series);
         let hash = key.hash();
@@ -165,14 +165,14 @@ impl SeriesTable {
         self.overflow.increment();
     }
 
-    /// Requests that found no entry.
+    /// Number of requests without an entry.
     #[must_use]
     pub fn overflow(&self) -> u64 {
         self.overflow.value()
     }
 
-    /// Calls `read` for every series that occurred. Those of owners that are gone are among them:
-    /// whoever knows the ids passes over them.
+    /// Calls `read` for every series that occurred, including those of removed owners, which the
+    /// caller has to skip.
     pub fn for_each(&self, mut read: impl FnMut(Series, u64)) {
         for entry in self.segments.iter().filter_map(OnceLock::get).flatten() {
             let labels = entry.labels.load(Ordering::Acquire);
@@ -185,7 +185,7 @@ impl SeriesTable {
 }
 
 impl Entry {
-    /// Whether it is the key's. A free entry becomes so, and one of an earlier owner too.
+    /// Whether it is the key's. A free entry, or one of an earlier owner, is taken.
     fn is(&self, key: Key) -> bool {
         let labels = self.labels.load(Ordering::Relaxed);
         let owner = self.owner.load(Ordering::Relaxed);
@@ -203,7 +203,7 @@ impl Entry {
     }
 }
 
-/// A series in two words.
+/// A series packed into two words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
     owner: u64,
@@ -230,7 +230,7 @@ impl Key {
             (series.method as u64, METHOD_BITS),
             (kind, KIND_BITS),
         ];
-        // The leading 1 tells the series from a free entry.
+        // The leading 1 distinguishes the series from a free entry.
         let labels = fields.into_iter().fold(1, |labels, (value, bits)| {
             labels << bits | (value & mask(bits))
         });
@@ -274,7 +274,7 @@ impl Key {
         }
     }
 
-    /// Spreads index and labels; not the generation, so that a new owner finds the old entries.
+    /// Hashes index and labels, but not the generation, so that a new owner finds the old entries.
     fn hash(self) -> u64 {
         let mixed = (self.labels ^ u64::from(index_of(self.owner)) << 32).wrapping_mul(SPREAD);
         (mixed ^ mixed >> 29).wrapping_mul(SPREAD) >> 16
@@ -286,7 +286,7 @@ fn new_segment(segment: usize) -> Box<[Entry]> {
     entries.take(FIRST_SEGMENT << segment).collect()
 }
 
-/// The entries where a hash may be.
+/// The candidate entries of a hash.
 fn window(entries: &[Entry], hash: u64) -> impl Iterator<Item = &Entry> {
     let windows = entries.len() / WINDOW;
     let start = (low_u32(hash) as usize % windows) * WINDOW;
@@ -309,10 +309,10 @@ const fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// Entries that are looked at in a segment before the next one.
+/// Entries examined per segment.
 const WINDOW: usize = 8;
 const FIRST_SEGMENT: usize = 256;
-/// Each is twice as large as the one before it.
+/// Each is twice as large as the previous one.
 const SEGMENTS: usize = (SERIES / FIRST_SEGMENT).ilog2() as usize;
 /// 2^64 over the golden ratio, odd: multiplication by it spreads neighbours.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -326,7 +326,7 @@ const GENERATION_BITS: u32 = 17;
 const NO_REASON: u64 = mask(REASON_BITS);
 const NO_BACKEND_INDEX: u64 = mask(INDEX_BITS);
 const NO_BACKEND: u64 = NO_BACKEND_INDEX;
-/// Generations of backends beyond this are told apart modulo it.
+/// Generations of backends are stored modulo this.
 const MAX_GENERATION: u64 = mask(GENERATION_BITS);
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! Why requests are refused under overload.
+//! Why requests are rejected under overload.
 
 use crate::names::causes;
 
 causes! {
-    /// Why a request is refused, so that others can be served.
+    /// Why a request is rejected under overload.
     ShedCause;
-    /// The event loop comes late.
+    /// The event loop is late.
     Late "late";
     /// There was no file descriptor for a connection to an endpoint.
     Descriptors "descriptors";
-    /// The process has nearly used up its memory limit.
+    /// The process is close to its memory limit.
     Memory "memory";
-    /// The shard's buffers hold as much as they may.
+    /// The shard's buffers have reached their limit.
     Buffers "buffers";
 }

@@ -1,4 +1,4 @@
-//! The CPU time of a shard's thread, as the kernel counts it.
+//! The CPU time of a shard's thread.
 
 #![expect(
     clippy::disallowed_methods,
@@ -9,14 +9,14 @@ use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Names a thread to others, who can ask the kernel for its CPU time.
+/// A thread's id, with which other threads read its CPU time.
 #[derive(Debug, Default)]
 pub struct ThreadClock(AtomicU32);
 
 impl ThreadClock {
-    /// It is the calling thread's from here on.
+    /// Records the calling thread.
     pub fn start(&self) {
-        // It leads to `<process>/task/<thread>`.
+        // The link has the form `<process>/task/<thread>`.
         let link = fs::read_link("/proc/thread-self").ok();
         let id = link
             .as_ref()
@@ -24,8 +24,8 @@ impl ThreadClock {
         self.0.store(id.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// CPU time of the thread; `None` before its start, after its end, and where the kernel keeps no
-    /// count.
+    /// CPU time of the thread; `None` before its start, after its end, and if the kernel does not
+    /// account it.
     #[must_use]
     pub fn cpu_time(&self) -> Option<Duration> {
         let id = self.0.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The filters of a rule, compiled for the request path.
 //!
-//! Two stages, as a request meets them: what the rule may answer before a backend is drawn, and
-//! what happens on the way to the backend that was drawn and back. A stage without filters is
-//! `None`, so a rule without filters costs one branch a stage.
+//! Two stages: responses by the rule before a backend is selected, and filters of the selected
+//! backend. A stage without filters is `None`, so a rule without filters costs one branch per
+//! stage.
 
 use xds::model::{Filters, HttpRule};
 
@@ -12,36 +12,36 @@ use super::mirror::Mirror;
 use super::redirect::Redirect;
 use super::rewrite::Rewrite;
 
-/// The filters of a rule.
+/// The compiled filters of a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RulePolicy {
-    /// What the rule itself may answer.
+    /// Responses of the rule itself.
     pub answers: Option<Box<Answers>>,
-    /// What is done with each backend, in the order of the rule's backends.
+    /// Filters of each backend, in the order of the rule's backends.
     pub backends: Box<[Option<Box<BackendPolicy>>]>,
 }
 
-/// What a rule may answer before a backend is drawn: preflights by `cors`, the rest by `redirect`.
+/// Responses of a rule before a backend is selected: preflights by `cors`, others by `redirect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
-    /// Answers preflights, and adds its lines to every other answer of ours.
+    /// Responds to preflights, and adds its headers to every other local response.
     pub cors: Option<Cors>,
-    /// Answers every request.
+    /// Redirects every request.
     pub redirect: Option<Redirect>,
 }
 
-/// The filters of a rule and of one of its backends together.
+/// The filters of a rule and of one of its backends combined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendPolicy {
-    /// The backend's own redirect: answers in its place.
+    /// The backend's own redirect, which responds in its place.
     pub redirect: Option<Redirect>,
     /// The backend's own filter, otherwise the rule's.
     pub cors: Option<Cors>,
-    /// New host and path.
+    /// Rewrite of host and path.
     pub rewrite: Option<Rewrite>,
-    /// Edits of the request.
+    /// Edits of request headers.
     pub request_headers: HeaderEdits,
-    /// Edits of the response.
+    /// Edits of response headers.
     pub response_headers: HeaderEdits,
     /// The rule's mirrors, then the backend's.
     pub mirrors: Box<[Mirror]>,
@@ -61,7 +61,7 @@ impl RulePolicy {
         }
     }
 
-    /// What is done with the backend that was drawn.
+    /// Filters of the selected backend.
     #[must_use]
     pub fn of_backend(&self, at: usize) -> Option<&BackendPolicy> {
         self.backends.get(at)?.as_deref()
@@ -81,7 +81,7 @@ impl Answers {
 impl BackendPolicy {
     fn compile(rule: &Filters, backend: &Filters) -> Option<Self> {
         let cors = backend.cors.as_ref().or(rule.cors.as_ref());
-        // A second `access-control-allow-origin` would make browsers refuse the answer.
+        // Browsers reject a response with a second `access-control-allow-origin`.
         let owned = match cors {
             Some(_) => Cors::drops,
             None => |_: &[u8]| false,

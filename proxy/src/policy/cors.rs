@@ -1,7 +1,7 @@
-//! Cross-origin resource sharing (Fetch standard, section 3.2; `HTTPCORSFilter` of Gateway API).
+//! Cross-origin resource sharing (Fetch standard section 3.2; `HTTPCORSFilter` of Gateway API).
 //!
-//! Preflights are answered here and never reach a backend. Answers of backends lose their own
-//! `access-control-*` lines and get ours: a rule with this filter has one owner of the question.
+//! The gateway responds to preflights, which never reach a backend. In responses of backends it
+//! replaces all `access-control-*` headers.
 
 use http::{HeaderName, StatusCode};
 use xds::model::{self, Allow};
@@ -16,8 +16,8 @@ use origin::Origin;
 
 /// A compiled CORS filter.
 ///
-/// Where the model says `*`, the answer still names what the request asked for: browsers refuse `*`
-/// beside credentials, and for `Authorization` even without them.
+/// For `*` in the model, the response still repeats the requested names: browsers reject `*` with
+/// credentials, and for `Authorization` even without.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
     origins: Box<[Origin]>,
@@ -29,20 +29,20 @@ pub struct Cors {
     max_age: Box<str>,
 }
 
-/// What a preflight is told is allowed.
+/// The value of a header in a preflight response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
-    /// Whatever it asks for.
+    /// Repeats the requested value.
     Echo,
-    /// A ready line; empty for none.
+    /// A prepared line; empty for none.
     Line(Box<str>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Exposed {
-    /// A ready line; empty for none.
+    /// A prepared line; empty for none.
     Line(Box<str>),
-    /// The names of the response, one by one: beside credentials `*` is a plain name.
+    /// All header names of the response: with credentials `*` is a literal name.
     EveryName,
 }
 
@@ -55,7 +55,7 @@ pub struct Preflight<'a> {
 }
 
 impl<'a> Preflight<'a> {
-    /// Tells a preflight: `OPTIONS` with `Origin` and `Access-Control-Request-Method`.
+    /// Recognises a preflight: `OPTIONS` with `Origin` and `Access-Control-Request-Method`.
     #[must_use]
     pub fn of(method: &[u8], fields: &Fields, head: &'a [u8]) -> Option<Self> {
         if method != b"OPTIONS" {
@@ -76,11 +76,11 @@ impl<'a> Preflight<'a> {
 }
 
 impl Cors {
-    /// The status of every answer to a preflight: Gateway API leaves 200 and 204, its conformance
-    /// tests want 200 in places.
+    /// Status of preflight responses: Gateway API allows 200 and 204, but some conformance tests
+    /// expect 200.
     pub const PREFLIGHT_STATUS: StatusCode = StatusCode::OK;
 
-    /// Compiles a filter.
+    /// Compiles a CORS filter.
     #[must_use]
     pub fn compile(cors: &model::Cors) -> Self {
         let credentials = if cors.allow_credentials {
@@ -120,15 +120,15 @@ impl Cors {
         }
     }
 
-    /// Whether a response line of this name, from a backend, is left out.
+    /// Whether a header of a backend's response is dropped.
     #[must_use]
     pub fn drops(name: &[u8]) -> bool {
         name.split_at_checked(PREFIX.len())
             .is_some_and(|(start, _)| start.eq_ignore_ascii_case(PREFIX))
     }
 
-    /// Writes the lines of an answer to a preflight, which has no body, and tells whether the origin
-    /// is allowed: nothing is where it is not.
+    /// Writes the headers of a preflight response; returns whether the origin is allowed. Otherwise
+    /// nothing else is.
     pub fn write_preflight_lines(&self, preflight: Preflight<'_>, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(VARY_PREFLIGHT);
         if !self.write_origin(preflight.origin, out) {
@@ -159,15 +159,15 @@ impl Cors {
         true
     }
 
-    /// Writes the lines that a response gets, and tells whether the origin is allowed. `origin` is the
-    /// request's, `response` the backend's fields with their head (none where the answer is our own).
+    /// Writes the headers of a response; returns whether the origin is allowed. `origin` is the
+    /// request's, `response` the backend's fields with their head (`None` for a local response).
     pub fn write_lines(
         &self,
         origin: Option<&[u8]>,
         response: Option<(&Fields, &[u8])>,
         out: &mut Vec<u8>,
     ) -> bool {
-        // Also without an origin: a cache must not give this answer to a request that has one.
+        // Also without an origin: a cache must not reuse this response for a request with one.
         out.extend_from_slice(VARY);
         if !origin.is_some_and(|origin| self.write_origin(origin, out)) {
             return false;
@@ -180,7 +180,7 @@ impl Cors {
         true
     }
 
-    /// Writes origin and credentials if the origin is allowed; tells whether it is.
+    /// Writes origin and credentials if the origin is allowed; returns whether it is.
     fn write_origin(&self, origin: &[u8], out: &mut Vec<u8>) -> bool {
         let allowed = origin::is_serialised(origin)
             && self.origins.iter().any(|allowed| allowed.matches(origin));
@@ -194,7 +194,7 @@ impl Cors {
     }
 }
 
-/// A header line of a list; empty for an empty list.
+/// A header line with a list; empty for an empty list.
 fn line<'a>(name: &str, values: impl Iterator<Item = &'a str>) -> Box<str> {
     let values: Vec<&str> = values.collect();
     if values.is_empty() {
@@ -220,7 +220,7 @@ fn write_names(fields: &Fields, head: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Names between commas and blanks, at least one.
+/// Whether a text is a comma-separated list of at least one name.
 fn is_name_list(text: &[u8]) -> bool {
     let mut names = grammar::list(text)
         .filter(|name| !name.is_empty())

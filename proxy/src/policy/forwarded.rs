@@ -1,8 +1,8 @@
-//! What a backend learns of the client: `X-Forwarded-For`, `-Proto` and `-Host`.
+//! Forwarding headers for backends: `X-Forwarded-For`, `-Proto` and `-Host`.
 //!
-//! From a peer that is not trusted every such line is dropped and replaced by what we see. From a
-//! trusted hop `X-Forwarded-For` is continued in one line, and its other lines are kept. The port
-//! stands in `X-Forwarded-Host`, so `X-Forwarded-Port` is only ever passed on.
+//! Those of an untrusted peer are dropped and replaced by what the gateway sees. For a trusted hop
+//! `X-Forwarded-For` is extended, and its other headers are kept. `X-Forwarded-Host` includes the
+//! port, so `X-Forwarded-Port` is only ever forwarded.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use crate::http::grammar;
 use crate::http::head::Fields;
 use crate::http::known::Known;
 
-/// The hop before us, told once for each connection.
+/// The previous hop, stored once per connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Hop {
     address: IpAddr,
@@ -26,13 +26,13 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// A peer: its address (from the PROXY protocol where that was read), and what it speaks to us.
+    /// A peer: its address (from the PROXY protocol if used), and its scheme.
     #[must_use]
     pub fn new(peer: IpAddr, scheme: Scheme) -> Self {
         let address = peer.to_canonical();
         let mut text = [0; MAX_ADDRESS_BYTES];
         let mut rest = text.as_mut_slice();
-        // An address fits, so this cannot fail; if it did, the line would be cut, not wrong.
+        // An address always fits; otherwise the line would be truncated.
         let _ = write!(rest, "{address}");
         let text_len = MAX_ADDRESS_BYTES.saturating_sub(rest.len());
         let text_len = u8::try_from(text_len).unwrap_or(u8::MAX);
@@ -44,13 +44,13 @@ impl Hop {
         }
     }
 
-    /// The peer's address, IPv4 where a dual-stack socket shows it as IPv6.
+    /// The peer's address; IPv4-mapped addresses as IPv4.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// What it speaks to us.
+    /// The scheme of its connection.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
@@ -63,20 +63,20 @@ impl Hop {
     }
 }
 
-/// Who is believed: a compiled [`Trust`].
+/// The trusted hops: a compiled [`Trust`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum TrustedHops {
-    /// Nobody.
+    /// No hop is trusted.
     #[default]
     Nobody,
-    /// The last so many hops.
+    /// The last so many hops are trusted.
     Last(usize),
-    /// Hops in these networks.
+    /// Hops in these networks are trusted.
     In(Networks),
 }
 
 impl TrustedHops {
-    /// Compiles a trust; none means nobody.
+    /// Compiles a trust setting; `None` trusts no hop.
     #[must_use]
     pub fn compile(trust: Option<&Trust>) -> Self {
         match trust {
@@ -88,7 +88,7 @@ impl TrustedHops {
         }
     }
 
-    /// Whether what the peer says of its clients is believed.
+    /// Whether the peer's forwarding headers are trusted.
     #[must_use]
     pub fn belief(&self, hop: &Hop) -> Belief {
         if self.vouches(0, hop.address) {
@@ -98,10 +98,11 @@ impl TrustedHops {
         }
     }
 
-    /// The client's address: the first one, from us backwards, that no trusted hop tells more of.
+    /// The client's address: the first one, counted back from the gateway, that was not added by a
+    /// trusted hop.
     ///
-    /// Each hop wrote the address before it, so an address is as good as the hop that wrote it. What
-    /// is no address ends the chain.
+    /// Each hop adds the address of the previous one, so an address is as trustworthy as the hop
+    /// that added it. An invalid address ends the chain.
     #[must_use]
     pub fn client(&self, hop: &Hop, fields: &Fields, head: &[u8]) -> IpAddr {
         let mut client = hop.address;
@@ -117,7 +118,7 @@ impl TrustedHops {
         client
     }
 
-    /// Whether the hop that is `passed` hops behind the peer is trusted.
+    /// Whether the hop `passed` hops behind the peer is trusted.
     fn vouches(&self, passed: usize, address: IpAddr) -> bool {
         match self {
             Self::Nobody => false,
@@ -127,17 +128,17 @@ impl TrustedHops {
     }
 }
 
-/// Whether a request's forwarding lines are believed.
+/// Whether a request's forwarding headers are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
     /// They come from a trusted hop.
     Believed,
-    /// Anybody may have written them.
+    /// They may be forged.
     Disbelieved,
 }
 
 impl Belief {
-    /// Whether a line of the request is left out: what we write anew, and what is not believed.
+    /// Whether a request header is dropped: those that are generated, and untrusted ones.
     #[must_use]
     pub fn drops(self, known: Known, name: &[u8]) -> bool {
         match known {
@@ -152,12 +153,12 @@ impl Belief {
         }
     }
 
-    /// The scheme that the client's own URL has: what the first hop says that is believed, otherwise
-    /// what the peer speaks to us.
+    /// The scheme of the client's URL: the first hop's statement if trusted, otherwise that of the
+    /// peer's connection.
     #[must_use]
     pub fn scheme(self, hop: &Hop, fields: &Fields, head: &[u8]) -> Scheme {
         let said = fields.value(Known::XForwardedProto, head);
-        // Where each hop has added its own, the client's is the first.
+        // If each hop has added its own, the client's is the first.
         let said = said.and_then(|said| grammar::list(said).next());
         match said.filter(|_| self == Self::Believed) {
             Some(said) if said.eq_ignore_ascii_case(b"https") => Scheme::Https,
@@ -166,8 +167,8 @@ impl Belief {
         }
     }
 
-    /// Writes our lines for a request with these fields and this authority. A name that `edits` drop
-    /// is left to them: a filter that sets `X-Forwarded-Proto` has the last word.
+    /// Writes the forwarding headers of a request with these fields and this authority, except
+    /// names set by `edits`: filters take precedence.
     pub fn write_lines(
         self,
         hop: &Hop,
@@ -202,10 +203,10 @@ impl Belief {
     }
 }
 
-/// Whether it is a forwarding line without a name of its own here, such as `x-forwarded-prefix` or
-/// `x-forwarded-ssl`, which some backends believe. Names with underscores never pass.
+/// Whether it is another forwarding header, such as `x-forwarded-prefix` or `x-forwarded-ssl`,
+/// which some backends trust. Names with underscores never pass.
 fn is_unlisted(name: &[u8]) -> bool {
-    // Most names end at the first comparison.
+    // Most names fail the first comparison.
     matches!(name, [b'x' | b'X', b'-', ..])
         && name
             .get(..PREFIX.len())
@@ -214,7 +215,7 @@ fn is_unlisted(name: &[u8]) -> bool {
 
 const PREFIX: &[u8] = b"x-forwarded-";
 
-/// Writes the lines of `X-Forwarded-For` that came, joined to one list, a comma behind each.
+/// Writes the received `X-Forwarded-For` lines as one list, with a comma after each.
 fn write_chain(fields: &Fields, head: &[u8], out: &mut Vec<u8>) {
     for value in chain(fields, head).filter(|value| !value.is_empty()) {
         out.extend_from_slice(value);

@@ -1,7 +1,7 @@
 //! Header edits: those of a rule, then those of its backend, composed into one pass.
 //!
-//! The encoder leaves out the names that [`HeaderEdits::drops`] tells and appends
-//! [`HeaderEdits::appended`] as it is. The same type serves requests and responses.
+//! The encoder drops the names that [`HeaderEdits::drops`] selects and appends
+//! [`HeaderEdits::appended`] unchanged. Requests and responses use the same type.
 
 use http::{HeaderName, HeaderValue};
 use xds::model::HeaderEdit;
@@ -10,7 +10,7 @@ use crate::http::grammar::is_alike;
 use crate::http::hop_by_hop::REGENERATED;
 use crate::http::known::Known;
 
-/// Composed edits: lines to leave out, lines to append.
+/// Composed edits: names to drop, lines to append.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderEdits {
     dropped: Box<[HeaderName]>,
@@ -20,16 +20,16 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
-    /// Composes edits, the first one carried out first; each as set, add, remove.
+    /// Composes edits, in the order of application; each as set, add, remove.
     ///
-    /// Names that belong to framing, to the connection or to routing (`Host`) are passed over: we
-    /// generate them, and a second line would let two parsers see two messages.
+    /// Names of framing, connection and routing (`Host`) are skipped: they are generated, and a
+    /// second line would let two parsers see two messages.
     #[must_use]
     pub fn compose(edits: &[Option<&HeaderEdit>]) -> Self {
         Self::compose_without(edits, |_| false)
     }
 
-    /// Composes edits, and passes over the names that another filter owns as well.
+    /// Composes edits, and also skips names that another filter owns.
     #[must_use]
     pub fn compose_without(edits: &[Option<&HeaderEdit>], owned: fn(&[u8]) -> bool) -> Self {
         let mut draft = Draft {
@@ -52,14 +52,14 @@ impl HeaderEdits {
         draft.finish()
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are no edits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lengths == 0 && self.appended.is_empty()
     }
 
-    /// Whether lines of this name, or of one that backends may take for it, are left out. Without
-    /// edits this is one branch.
+    /// Whether a name, or one that backends may take for it, is dropped. Without edits this is one
+    /// branch.
     #[must_use]
     pub fn drops(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
@@ -69,7 +69,7 @@ impl HeaderEdits {
                 .any(|dropped| is_alike(dropped.as_str().as_bytes(), name))
     }
 
-    /// Ready lines, `name: value\r\n` each.
+    /// Lines to append, `name: value\r\n` each.
     #[must_use]
     pub fn appended(&self) -> &[u8] {
         &self.appended
@@ -125,7 +125,7 @@ fn length_bit(name: &[u8]) -> u64 {
     1 << name.len().min(63)
 }
 
-/// Names that no filter may touch: those the encoder writes, and `Expect`, which it answers.
+/// Names that no filter may change: those the encoder generates, and `Expect`.
 pub(super) fn is_ours(name: &[u8]) -> bool {
     let known = Known::of(name);
     REGENERATED.has(known) || known == Known::Expect

@@ -1,18 +1,18 @@
-//! Which mirrors a request is copied to: one coin for each mirror and request.
+//! Selects the mirrors of a request: one random draw for each mirror and request.
 
 use xds::model::{self, Fraction, Target};
 
 /// A compiled mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
-    /// Where the copy goes.
+    /// The backend that receives the copies.
     pub target: Target,
     /// Whether this request is copied.
     pub coin: Coin,
 }
 
 impl Mirror {
-    /// Compiles a mirror.
+    /// Compiles a mirror filter.
     #[must_use]
     pub fn compile(mirror: &model::Mirror) -> Self {
         Self {
@@ -22,15 +22,15 @@ impl Mirror {
     }
 }
 
-/// Comes down for its share of the throws.
+/// A random draw with a fixed probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coin {
-    /// Throws below it win.
+    /// Numbers below it win.
     below: u128,
 }
 
 impl Coin {
-    /// A coin for this share; `None` means always.
+    /// A draw with this probability; `None` means always.
     #[must_use]
     pub fn new(fraction: Option<Fraction>) -> Self {
         let below = fraction.map_or(ALL, |fraction| {
@@ -41,15 +41,14 @@ impl Coin {
         Self { below }
     }
 
-    /// Throws it, with 64 random bits that nothing else uses: several coins of a request, and
-    /// those of several requests, are independent.
+    /// Draws with 64 random bits that are used only here: all draws are independent.
     #[must_use]
     pub fn lands(self, random: u64) -> bool {
         u128::from(random) < self.below
     }
 }
 
-/// How many throws there are.
+/// Number of possible values.
 const ALL: u128 = 1 << 64;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! What a rule does to a request and its response, beside routing it.
+//! What a rule does to a request and its response, besides routing.
 //!
-//! Each file compiles one part of the model off the shards, then judges or writes bytes on them:
-//! pure functions, no I/O, time and randomness passed in, output appended to the caller's buffer.
-//! [`compiled`] puts the parts of a rule together; the request path calls it.
+//! Each file compiles one part of the model off the shards, and applies it on them: pure functions,
+//! without I/O, with time and randomness passed in and output appended to the caller's buffer.
+//! [`compiled`] combines the parts of a rule for the request path.
 
-// Everything in here reads what a peer sent.
+// Everything in here processes input of peers.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,4 +1,4 @@
-//! Sets of networks (CIDR), as trust is given to.
+//! Sets of networks (CIDR).
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ enum Network {
 }
 
 impl Networks {
-    /// Compiles addresses with their prefix lengths; bits beyond the length mean nothing.
+    /// Compiles addresses with prefix lengths; bits beyond the length are ignored.
     #[must_use]
     pub fn compile(list: &[(IpAddr, u8)]) -> Self {
         let network = |&(address, length): &(IpAddr, u8)| match address {
@@ -33,14 +33,13 @@ impl Networks {
         Self(list.iter().map(network).collect())
     }
 
-    /// Whether there is no network.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an address lies in one of the networks. An IPv4 address that a dual-stack socket
-    /// shows as IPv6 counts as IPv4.
+    /// Whether an address is in one of the networks. IPv4-mapped addresses count as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -1,10 +1,10 @@
-//! The one form of a path and of a host that is matched and sent on.
+//! Normalises path and host for matching and forwarding.
 //!
-//! A route must not mean one thing to us and another to the origin, so a target is put in its
-//! normal form once, before routing, and that same text is forwarded. The common target is normal
-//! already: one scan proves it and nothing is copied.
+//! A route must not mean one thing to the gateway and another to the origin, so a target is
+//! normalised once, before routing, and the result is also forwarded. The usual target is normal
+//! already: one scan confirms it and nothing is copied.
 
-// What a peer sent never panics: no indexing, no arithmetic that overflows.
+// Peers cannot cause a panic: no indexing, no overflowing arithmetic.
 #![cfg_attr(
     not(test),
     deny(
@@ -23,10 +23,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::http::ascii;
 use crate::http::authority::MAX_HOST_BYTES;
 
-/// Why a target is refused: 400, each.
+/// Why a target is rejected, always with 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PathError {
-    /// It begins neither with `/` nor, without a path, with `?`, and is not `*`.
+    /// It starts neither with `/` nor, without a path, with `?`, and is not `*`.
     #[error("target is not a path")]
     Form,
     /// A control byte, a space, `#`, `\` or a byte beyond ASCII.
@@ -35,13 +35,13 @@ pub enum PathError {
     /// `%` without two hexadecimal digits, or `%00`.
     #[error("invalid escape in the target")]
     Escape,
-    /// `%2F` where it is not wanted.
+    /// `%2F`, if not allowed.
     #[error("escaped slash in the path")]
     EscapedSlash,
 }
 
 impl PathError {
-    /// A stable name for logs and counters.
+    /// A stable name for logs and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -59,10 +59,10 @@ impl From<PathError> for Failure {
     }
 }
 
-/// A target in its normal form.
+/// A normalised target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// Path, and query after a `?` where there is one: what is forwarded.
+    /// Path and query as forwarded.
     pub text: &'a str,
     path: usize,
 }
@@ -74,20 +74,21 @@ impl<'a> Target<'a> {
         self.text.get(..self.path).unwrap_or(self.text)
     }
 
-    /// The query without its `?`, as it came.
+    /// The query without its `?`, as received.
     #[must_use]
     pub fn query(&self) -> Option<&'a str> {
         self.text.get(self.path.checked_add(1)?..)
     }
 }
 
-/// Puts the target of a request head into its normal form: unreserved characters unescaped, other
-/// escapes in upper case, dot segments gone (RFC 3986 section 6.2.2). The query is only checked.
+/// Normalises the target of a request: unescapes unreserved characters, upper-cases other escapes,
+/// and removes dot segments (RFC 3986 section 6.2.2). The query is only checked.
 ///
-/// Borrows from `target` where that is normal already, otherwise writes to `scratch`.
+/// Borrows from `target` if it is normal already, otherwise writes to `scratch`.
 ///
 /// # Errors
-/// The target holds what two readers could understand in two ways; 400.
+///
+/// The target is ambiguous or malformed; 400.
 pub fn normalise_target<'a>(
     target: &'a [u8],
     options: PathOptions,
@@ -103,12 +104,12 @@ pub fn normalise_target<'a>(
             (scratch.as_slice(), path)
         }
     };
-    // Never fails: the scan let ASCII through alone.
+    // Never fails: the scan accepts only ASCII.
     let text = ascii::text(normal).ok_or(PathError::Byte)?;
     Ok(Target { text, path })
 }
 
-/// What a look over a target found.
+/// The result of scanning a target.
 struct Scan {
     /// Where the path ends.
     path: usize,
@@ -116,7 +117,7 @@ struct Scan {
 }
 
 fn scan(target: &[u8], options: PathOptions) -> Result<Scan, PathError> {
-    // Escapes and dots may make it abnormal; everything else is told by its class.
+    // Escapes and dots may have to be changed; other bytes are checked by class.
     let mut is_normal = match target {
         [b'/', ..] | b"*" => true,
         [b'?', ..] => false,
@@ -143,7 +144,7 @@ fn scan(target: &[u8], options: PathOptions) -> Result<Scan, PathError> {
 }
 
 fn check_query(query: &[u8]) -> Result<(), PathError> {
-    // `\` has no meaning in a query, so it may stand there.
+    // `\` is harmless in a query.
     let is_refused = |&byte: &u8| matches!(class(byte), Class::Refused) && byte != b'\\';
     if query.iter().any(is_refused) {
         return Err(PathError::Byte);
@@ -156,7 +157,7 @@ fn starts_dot_segment(target: &[u8], at: usize) -> bool {
     let rest = target.get(at..).unwrap_or_default();
     let rest = rest.strip_prefix(b".").unwrap_or(rest);
     let rest = rest.strip_prefix(b".").unwrap_or(rest);
-    // `.%2e` is one as well; what follows a `%` decides the escape itself, and it is not normal.
+    // `.%2e` is one as well; but a `%` already makes the target not normal.
     matches!(rest.first(), None | Some(b'/' | b'?'))
 }
 
@@ -175,7 +176,7 @@ fn is_normal_escape(target: &[u8], at: usize, options: PathOptions) -> Result<bo
     }
 }
 
-/// Writes the normal form of a target that `scan` has let through; returns where its path ends.
+/// Writes the normal form of a scanned target; returns where its path ends.
 fn rewrite(target: &[u8], path: usize, options: PathOptions, out: &mut Vec<u8>) -> usize {
     out.clear();
     let (path, query) = target.split_at_checked(path).unwrap_or((target, b""));
@@ -208,8 +209,8 @@ fn slash(out: &mut Vec<u8>, options: PathOptions) {
     }
 }
 
-/// Takes a dot segment off the end, with the segment before it for `..`, and leaves the slash that
-/// came before (RFC 3986 section 5.2.4). Above the root there is nothing to take.
+/// Removes a dot segment from the end, with the previous segment for `..`, and keeps the slash
+/// before it (RFC 3986 section 5.2.4). At the root there is nothing to remove.
 fn remove_dot_segment(out: &mut Vec<u8>) -> bool {
     if let Some(before) = out.strip_suffix(b"/..") {
         let parent = before.iter().rposition(|&byte| byte == b'/');
@@ -244,11 +245,11 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Room for a host in lower case.
+/// Buffer for a host in lower case.
 pub type HostBuffer = [u8; MAX_HOST_BYTES];
 
-/// The host of a valid authority as it is matched: lower case, without port and trailing dot; an
-/// IPv6 address keeps its brackets. Empty for an empty authority.
+/// The normalised host of a valid authority: lower case, without port and trailing dot; an IPv6
+/// address keeps its brackets. Empty for an empty authority.
 #[must_use]
 pub fn normalise_host<'a>(authority: &'a [u8], buffer: &'a mut HostBuffer) -> &'a str {
     let end = match authority.first() {
@@ -273,7 +274,7 @@ pub fn normalise_host<'a>(authority: &'a [u8], buffer: &'a mut HostBuffer) -> &'
     ascii::text(normal).unwrap_or_default()
 }
 
-/// What a byte of a path may mean.
+/// Classes of bytes in a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Plain,

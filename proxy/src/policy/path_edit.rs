@@ -1,22 +1,22 @@
-//! Paths as redirects and rewrites make them.
+//! Path edits of redirects and rewrites.
 //!
-//! Nothing is written that cannot stand in a request line or a `Location`, whatever the model or
-//! the request holds.
+//! The output is always valid in a request line or a `Location`, whatever the model or the request
+//! contains.
 
 use xds::model;
 
-/// Where a request goes: its normalised path and query, and what the rule matched of it.
+/// The normalised path and query of a request, with the length of the rule's match.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestPath<'a> {
     path: &'a [u8],
-    /// Its `?` included; empty where there is none.
+    /// Including its `?`; empty without a query.
     query: &'a [u8],
     matched_prefix: usize,
 }
 
 impl<'a> RequestPath<'a> {
     /// Splits a target in origin form. `matched_prefix` is the length of the rule's prefix without
-    /// its trailing slash, as [`model::PathMatch::Prefix`] holds it.
+    /// trailing slash, as in [`model::PathMatch::Prefix`].
     #[must_use]
     pub fn new(target: &'a [u8], matched_prefix: usize) -> Self {
         let at = target.iter().position(|&byte| byte == b'?');
@@ -28,7 +28,7 @@ impl<'a> RequestPath<'a> {
         }
     }
 
-    /// Writes path and query, the path after `edit`.
+    /// Writes path and query, with `edit` applied to the path.
     pub fn write(&self, edit: Option<&PathEdit>, out: &mut Vec<u8>) {
         match edit {
             Some(PathEdit::Full(path)) => out.extend_from_slice(path),
@@ -41,7 +41,7 @@ impl<'a> RequestPath<'a> {
     fn write_replaced(&self, prefix: &[u8], out: &mut Vec<u8>) {
         let rest = self.path.get(self.matched_prefix..).unwrap_or_default();
         if prefix.is_empty() {
-            // The rest alone: never empty, never `//host`, which readers take for an authority.
+            // Only the rest: never empty, and never `//host`, which could be read as an authority.
             out.push(b'/');
             write_encoded(without_leading_slashes(rest), b"", out);
         } else {
@@ -56,13 +56,13 @@ impl<'a> RequestPath<'a> {
 pub enum PathEdit {
     /// The whole new path.
     Full(Box<[u8]>),
-    /// What stands in place of the matched prefix, without trailing slashes: what follows a match
-    /// starts with one, or is empty.
+    /// The replacement of the matched prefix, without trailing slashes: what follows starts with
+    /// one, or is empty.
     Prefix(Box<[u8]>),
 }
 
 impl PathEdit {
-    /// Compiles an edit. Bytes that a path cannot hold are percent-encoded, `?` and `#` among them.
+    /// Compiles an edit. Bytes not allowed in a path are percent-encoded, including `?` and `#`.
     #[must_use]
     pub fn compile(edit: &model::PathEdit) -> Self {
         match edit {
@@ -88,7 +88,7 @@ pub(super) fn without_leading_slashes(path: &[u8]) -> &[u8] {
     path.get(slashes..).unwrap_or_default()
 }
 
-/// Copies bytes; spaces, controls, what is not ASCII, and `also` are percent-encoded.
+/// Copies bytes; spaces, control characters, non-ASCII bytes and `also` are percent-encoded.
 pub(super) fn write_encoded(bytes: &[u8], also: &[u8], out: &mut Vec<u8>) {
     let clean = |byte: &u8| byte.is_ascii_graphic() && !also.contains(byte);
     for run in bytes.chunk_by(|a, b| clean(a) && clean(b)) {

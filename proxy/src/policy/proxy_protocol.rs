@@ -1,7 +1,8 @@
-//! PROXY protocol, versions 1 and 2 (HAProxy's `proxy-protocol.txt`): who a connection really is of.
+//! PROXY protocol, versions 1 and 2 (HAProxy's `proxy-protocol.txt`): the client's address behind a
+//! proxy.
 //!
-//! Sans-io: the listener hands over the first bytes of a connection and reads on while the answer
-//! is [`Progress::Partial`]. A header that starts like one and goes wrong is an error, never data.
+//! Sans-io: call it with the first bytes of a connection, and read more while the result is
+//! [`Progress::Partial`]. A header that starts like one and is malformed is an error, never data.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,46 +17,47 @@ mod v2;
 
 pub use encode::{Version, write};
 
-/// Both ends of the connection that a header tells of.
+/// The addresses in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Who connected.
+    /// The client's address.
     pub source: SocketAddr,
-    /// What it connected to.
+    /// The address that the client connected to.
     pub destination: SocketAddr,
 }
 
-/// What the first bytes of a connection are.
+/// The result of parsing the first bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Perhaps the start of a header: read on. At most [`PROXY_HEADER_BYTES`](crate::limits::PROXY_HEADER_BYTES) ever come to this.
+    /// Possibly the start of a header: read more. At most
+    /// [`PROXY_HEADER_BYTES`](crate::limits::PROXY_HEADER_BYTES) give this result.
     Partial,
-    /// A whole header.
+    /// A complete header.
     Complete {
-        /// Its bytes; data follows.
+        /// Length of the header; data follows.
         len: usize,
-        /// Whom it tells of; none for a connection of the sender's own (`LOCAL`, a health check) or
-        /// of a kind that has no IP addresses.
+        /// Its addresses; `None` for a connection of the proxy itself (`LOCAL`, a health check) or
+        /// without IP addresses.
         endpoints: Option<Endpoints>,
     },
-    /// No header: the bytes are data.
+    /// Not a header.
     NotProxy,
 }
 
-/// Why a header is refused.
+/// Why a header is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// A version 1 header without its end in 107 bytes, or with an end of line other than CRLF.
+    /// A version 1 header longer than 107 bytes, or with a line end other than CRLF.
     #[error("the PROXY line does not end with CRLF within {} bytes", v1::MAX_BYTES)]
     Line,
-    /// Something other than `TCP4`, `TCP6` or `UNKNOWN`, or too few or too many words.
+    /// Not `TCP4`, `TCP6` or `UNKNOWN`, or the wrong number of words.
     #[error("the PROXY line does not have the form `PROXY TCP4|TCP6 source destination ports`")]
     Words,
-    /// An address that is none, or of the other family.
-    #[error("the PROXY line has a bad address")]
+    /// An invalid address, or of the other family.
+    #[error("the PROXY line has an invalid address")]
     Address,
-    /// A port that is none.
-    #[error("the PROXY line has a bad port")]
+    /// An invalid port.
+    #[error("the PROXY line has an invalid port")]
     Port,
     /// A version other than 2, or an unknown command.
     #[error("the binary PROXY header has an unknown version or command")]
@@ -63,15 +65,16 @@ pub enum Malformed {
     /// An unknown address family or transport.
     #[error("the binary PROXY header has an unknown address family or transport")]
     Family,
-    /// A length too short for the addresses, or beyond our bound.
-    #[error("the binary PROXY header has a bad length")]
+    /// A length too short for the addresses, or beyond the limit.
+    #[error("the binary PROXY header has an invalid length")]
     Length,
 }
 
-/// Reads the first bytes of a connection.
+/// Parses the first bytes of a connection.
 ///
 /// # Errors
-/// They start like a header, and are none.
+///
+/// They start like a header, but are malformed.
 pub fn parse(bytes: &[u8]) -> Result<Progress, Malformed> {
     match Start::of(bytes) {
         Start::Header(Version::V1) => v1::parse(bytes),
@@ -81,19 +84,19 @@ pub fn parse(bytes: &[u8]) -> Result<Progress, Malformed> {
     }
 }
 
-/// What the first bytes of a connection start, whatever becomes of it.
+/// Whether the first bytes of a connection start a header, valid or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// They are too few to say.
+    /// Too few bytes to decide.
     Undecided,
-    /// A header, perhaps a malformed one.
+    /// A header, possibly malformed.
     Header(Version),
     /// No header.
     Data,
 }
 
 impl Start {
-    /// Judges the first bytes of a connection.
+    /// Checks the first bytes of a connection.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         if bytes.starts_with(v1::START) {
@@ -108,14 +111,14 @@ impl Start {
     }
 }
 
-/// Judges the first bytes of a connection that are not kept until they are judged.
+/// Checks the first bytes of a connection incrementally, without keeping them.
 #[derive(Debug, Default)]
 pub struct StartWatch {
     seen: Vec<u8>,
 }
 
 impl StartWatch {
-    /// Judges what has come so far; `bytes` are the next of it.
+    /// Checks the next bytes.
     pub fn advance(&mut self, bytes: &[u8]) -> Start {
         let missing = v2::SIGNATURE.len().saturating_sub(self.seen.len());
         self.seen.extend(bytes.iter().take(missing));
@@ -123,31 +126,31 @@ impl StartWatch {
     }
 }
 
-/// From whom headers are read: a compiled [`ProxyProtocolIn`].
+/// Which peers' headers are accepted: a compiled [`ProxyProtocolIn`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acceptance {
     mode: ProxyProtocolMode,
-    /// Empty means everyone.
+    /// Empty means all.
     trusted: Networks,
 }
 
-/// What a listener does with the first bytes of a connection.
+/// What a listener expects at the start of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expectation {
-    /// They are data.
+    /// Data.
     Nothing,
-    /// A header may come first.
+    /// Possibly a header.
     Optional,
-    /// A header must come first; without one the connection is closed.
+    /// A header; a connection without one is closed.
     Required,
-    /// A header must come first, and this peer's is not believed: the connection is closed.
+    /// A header, which this peer is not trusted to send: the connection is closed.
     Refused,
-    /// They are data; were they a header, it would not be believed, and the connection is closed.
+    /// Data; a header of this peer would be untrusted, and closes the connection.
     Forbidden,
 }
 
 impl Acceptance {
-    /// Compiles what a policy says; none means that headers are never read.
+    /// Compiles the setting of a policy; `None` means that headers are never read.
     #[must_use]
     pub fn compile(policy: Option<&ProxyProtocolIn>) -> Self {
         policy.map_or(
@@ -169,7 +172,7 @@ impl Acceptance {
         match (self.mode, trusted) {
             (ProxyProtocolMode::Off, _) => Expectation::Nothing,
             (ProxyProtocolMode::Optional, true) => Expectation::Optional,
-            // Passed on as data, a backend that reads headers would believe it.
+            // Forwarded as data, a backend that reads headers would trust it.
             (ProxyProtocolMode::Optional, false) => Expectation::Forbidden,
             (ProxyProtocolMode::Required, true) => Expectation::Required,
             (ProxyProtocolMode::Required, false) => Expectation::Refused,

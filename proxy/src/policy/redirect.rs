@@ -1,16 +1,16 @@
-//! Redirects (`RequestRedirect`): the status and the `Location` of an answer without a body.
+//! Redirects (`RequestRedirect`): status and `Location` of a response without body.
 
 use http::StatusCode;
 use xds::model::{self, Scheme};
 
 use super::path_edit::{PathEdit, RequestPath, without_leading_slashes, write_encoded};
 
-/// A request as its client addressed it.
+/// A request as addressed by its client.
 #[derive(Debug, Clone, Copy)]
 pub struct Address<'a> {
-    /// `https` where the listener ends TLS.
+    /// `https` if the listener terminates TLS.
     pub scheme: Scheme,
-    /// Host and port as sent; empty on HTTP/1.0 without Host.
+    /// Host and port as received; empty on HTTP/1.0 without Host.
     pub authority: &'a [u8],
     /// Port of the Gateway listener.
     pub listener_port: u16,
@@ -43,7 +43,7 @@ impl Redirect {
             scheme: redirect.scheme,
             host: redirect.hostname.as_ref().map(|host| host.as_str().into()),
             path: redirect.path.as_ref().map(PathEdit::compile),
-            // Gateway API: the given port, else the well-known one of a given scheme, else the
+            // Gateway API: the configured port, else the default of a configured scheme, else the
             // listener's.
             port: match (redirect.port, redirect.scheme) {
                 (Some(port), _) => Port::Given(port),
@@ -87,15 +87,15 @@ impl Redirect {
         request.path.write(self.path.as_ref(), out);
     }
 
-    /// Writes the line of `Location`; the answer needs no other of ours, and no body.
+    /// Writes the `Location` line.
     pub fn write_line(&self, request: Address<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"location: ");
         self.write_location(request, out);
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Without any host only the path can be told. A second slash would make it an authority, and
-    /// the redirect an open one, so leading slashes become one.
+    /// Writes only the path, without any host. A second slash would make it an authority, and the
+    /// redirect an open one, so leading slashes are merged.
     fn write_relative(&self, path: RequestPath<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         path.write(self.path.as_ref(), out);
@@ -108,7 +108,7 @@ impl Redirect {
     }
 }
 
-/// The host of an authority, brackets of an IPv6 address included.
+/// The host of an authority, including the brackets of an IPv6 address.
 fn host_of(authority: &[u8]) -> &[u8] {
     let after_bracket = authority.iter().position(|&byte| byte == b']').unwrap_or(0);
     let port = authority

@@ -1,4 +1,4 @@
-//! `X-Request-Id`: one name for a request in every log it reaches.
+//! `X-Request-Id`: identifies a request in all logs.
 
 use super::forwarded::Belief;
 use super::headers::HeaderEdits;
@@ -7,7 +7,7 @@ use crate::http::head::Fields;
 use crate::http::known::Known;
 use crate::limits::REQUEST_ID_BYTES;
 
-/// A request's id; owned, so that it outlives the head it may have come in.
+/// A request's id; owned, so that it outlives the head it may come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RequestId {
     text: [u8; REQUEST_ID_BYTES],
@@ -15,7 +15,7 @@ pub struct RequestId {
 }
 
 impl RequestId {
-    /// Takes over a trusted hop's id if it is a plain word, otherwise makes one from `random`.
+    /// Uses a trusted hop's id if it is valid, otherwise generates one from `random`.
     #[must_use]
     pub fn choose(belief: Belief, fields: &Fields, head: &[u8], random: [u64; 2]) -> Self {
         let sent = match belief {
@@ -75,8 +75,8 @@ impl RequestId {
         self.text.get(..self.len).unwrap_or_default()
     }
 
-    /// Writes its line, unless `edits` drop the name. The request's own lines of the name are to be
-    /// left out whatever they were.
+    /// Writes its header, unless `edits` set the name. The request's own headers of that name have
+    /// to be dropped.
     pub fn write_line(&self, edits: Option<&HeaderEdits>, out: &mut Vec<u8>) {
         if edits.is_some_and(|edits| edits.drops(b"x-request-id")) {
             return;
@@ -93,8 +93,7 @@ impl std::fmt::Debug for RequestId {
     }
 }
 
-/// Eight hex digits at once: every nibble becomes a byte, gets `0`'s code, and from ten on what lies
-/// between `9` and `a`.
+/// Eight hex digits at once: every nibble becomes a byte, and is mapped to its digit.
 fn hex(bytes: [u8; 4]) -> [u8; 8] {
     let spread = u64::from(u32::from_be_bytes(bytes));
     let spread = (spread | spread << 16) & 0x0000_ffff_0000_ffff;
@@ -109,9 +108,9 @@ fn hex(bytes: [u8; 4]) -> [u8; 8] {
 
 /// Hex digits and dashes.
 const UUID_BYTES: usize = 36;
-/// Version and variant, in their places.
+/// Version and variant bits.
 const UUID_V4: u128 = 4 << 76 | 0b10 << 62;
-/// The bits that they take.
+/// Mask of these bits.
 const UUID_FIXED: u128 = 15 << 76 | 0b11 << 62;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Rewrites of host and path on the way to a backend (`URLRewrite`).
+//! Rewrites of host and path for backends (`URLRewrite`).
 
 use xds::model;
 
@@ -12,8 +12,8 @@ pub struct Rewrite {
 }
 
 impl Rewrite {
-    /// Composes the rewrites of a rule and of its backend. Where both change host or path, the
-    /// backend's change stands alone: a prefix match means the request as the rule matched it.
+    /// Composes the rewrites of a rule and of its backend. If both change host or path, only the
+    /// backend's change applies: a prefix match refers to the request as matched.
     #[must_use]
     pub fn compose(rewrites: &[Option<&model::Rewrite>]) -> Option<Self> {
         let mut composed = Self::default();
@@ -28,13 +28,13 @@ impl Rewrite {
         (composed != Self::default()).then_some(composed)
     }
 
-    /// The new value of `Host`; `None` leaves the client's.
+    /// The new `Host`; `None` keeps the client's.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
-    /// Writes path and query as the backend gets them.
+    /// Writes path and query for the backend.
     pub fn write_target(&self, request: RequestPath<'_>, out: &mut Vec<u8>) {
         request.write(self.path.as_ref(), out);
     }

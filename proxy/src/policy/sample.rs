@@ -1,9 +1,9 @@
-//! Heads for tests: field lines in, fields as the codec would give them out.
+//! Heads for tests: field lines as parsed by the codec.
 
 use crate::http::head::{Field, Fields, Span};
 use crate::http::known::Known;
 
-/// A head that holds these field lines.
+/// A head with these field lines.
 pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
     let mut head = Vec::new();
     let mut fields = Fields::default();
@@ -18,7 +18,7 @@ pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
     (fields, head)
 }
 
-/// What a function writes, as text.
+/// The output of a function, as text.
 pub(super) fn written<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> String {
     let mut out = Vec::new();
     write(&mut out);

@@ -1,4 +1,4 @@
-//! Whether whoever sent the request may do so, where the rule has a policy on that.
+//! Authorization, if the rule has a policy.
 
 use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::policy::authorization::{Attributes, Subject};
 use crate::policy::jwt::Principal;
 
 impl<'a> Exchange<'a> {
-    /// Lets the request through or refuses it, as the rule's policy of authorization says.
+    /// Allows or rejects the request by the rule's authorization policy.
     pub(super) fn authorize(&mut self, matched: &Matched<'a>, host: &str) -> Result<(), Failure> {
         let Some(policy) = matched.rule.authorization.as_deref() else {
             return Ok(());
@@ -38,7 +38,7 @@ impl<'a> Exchange<'a> {
                 rule = verdict.rule,
                 errors = ?verdict.errors,
                 why = forbidden.reason(),
-                "not let through"
+                "rejected"
             );
             return Err(forbidden.into());
         }

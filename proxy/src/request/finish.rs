@@ -1,4 +1,4 @@
-//! The end of every request: the answer to a failure, counters, the access log.
+//! The end of every request: the response to a failure, metrics, the access log.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +21,7 @@ use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
 
 impl Exchange<'_> {
-    /// Ends the request, however it went.
+    /// Ends the request, whatever its result.
     pub(super) async fn finish(
         mut self,
         outcome: Result<After, Failure>,
@@ -40,7 +40,7 @@ impl Exchange<'_> {
         after
     }
 
-    /// Answers a failure, if anything can be answered yet.
+    /// Responds to a failure, if a response is still possible.
     async fn refuse(&mut self, failure: Failure) -> After {
         let kind = failure.kind;
         if self.record.answered || kind.connection_action() == ConnectionAction::Reset {
@@ -75,7 +75,7 @@ impl Exchange<'_> {
             self.write_grpc_failure(kind.grpc_status(), kind);
         }
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_GATEWAY);
-        // A call fails in its trailers, and there are none but these.
+        // gRPC errors go into the trailers of a trailers-only response.
         let (status, text) = if self.record.is_grpc {
             (StatusCode::OK, b"".as_slice())
         } else {
@@ -123,7 +123,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// The access log of whatever the request belonged to.
+    /// The access log settings of the rule, or of the listener or bind.
     fn access_log(&self) -> &AccessLog {
         match (self.record.rule, self.record.listener) {
             (Some(rule), _) => &rule.access_log,
@@ -188,8 +188,8 @@ impl Exchange<'_> {
             .append(|out| line.write(log.format, out));
     }
 
-    /// The target, without the query where that may hold a token: where a policy reads it from
-    /// there, and where there is no rule that could say so.
+    /// The target, without a query that may contain a token: if a policy reads tokens from the
+    /// query, or no rule was selected.
     fn logged_path<'t>(&'t self, target: Option<Target<'t>>) -> &'t [u8] {
         let Some(target) = target else {
             let text = self.received.head.target.of(&self.received.bytes);

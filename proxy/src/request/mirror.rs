@@ -1,7 +1,7 @@
-//! Copies of requests, sent elsewhere; nobody waits for their answers.
+//! Mirrored requests, whose responses are ignored.
 //!
-//! A mirror has a task of its own, so it never delays its request. What it has not sent yet of the
-//! body is bounded; a mirror that falls further behind is given up.
+//! A mirror has its own task, so it never delays its request. Its queue is bounded; a mirror that
+//! falls behind is dropped.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -30,16 +30,16 @@ use crate::upstream::Upstreams;
 use crate::upstream::connect::open;
 use crate::upstream::pool::Connection;
 
-/// The head of a copy.
+/// The head of a mirrored request.
 enum CopyHead {
-    /// It comes before the body's bytes, over a socket.
+    /// Sent before the body, over a socket.
     AmongBytes,
-    /// It goes by itself, over a stream.
+    /// Sent separately, over a stream.
     Apart(Box<Request<()>>),
 }
 
 impl<'a> Exchange<'a> {
-    /// Starts the mirrors that the request's coins choose.
+    /// Starts the mirrors drawn for this request.
     pub(super) fn mirror(&mut self, matched: &Matched<'a>, drawn: Destination<'a>) {
         let Some(policy) = drawn.backend.policy.as_deref() else {
             return;
@@ -62,7 +62,7 @@ impl<'a> Exchange<'a> {
         let framed = matches!(head, CopyHead::AmongBytes);
         let chunked = framed && self.framing() == Framing::Chunked;
         self.mirrors.push(Feed::new(&copy, chunked));
-        // The index is a position in the request's own snapshot, whatever is in force by now.
+        // The index refers to the request's own snapshot, even if a newer one is current.
         let (proxy, snapshot) = (Rc::clone(self.proxy), Rc::clone(self.snapshot));
         let (limits, asked) = (matched.rule.limits, self.received.asked());
         let persist = if self.received.has_undefined_content() {
@@ -73,7 +73,7 @@ impl<'a> Exchange<'a> {
         let wanted = (protocol, self.client.proxied_to(target));
         monoio::spawn(fenced(self.shard, Purpose::Mirror, async move {
             let cluster = snapshot.cluster(index);
-            // Boxed, so that requests without mirrors do not carry their room.
+            // Boxed, so that requests without mirrors do not reserve the space.
             Box::pin(carry(
                 &proxy.upstreams,
                 cluster,
@@ -86,7 +86,7 @@ impl<'a> Exchange<'a> {
         }));
     }
 
-    /// Writes the head of a copy. `None` where what the target speaks cannot carry it.
+    /// Writes the head of a mirrored request. `None` if the target's protocol cannot express it.
     fn copy_head(
         &mut self,
         (protocol, over): (Protocol, &Protection),
@@ -104,7 +104,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Sends a copy and reads its answer; `None` where that broke off.
+/// Sends a mirrored request and reads its response; `None` if that failed.
 async fn carry(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -130,7 +130,7 @@ async fn carry(
     match (connection.stream.as_h2(), head) {
         (Some(stream), CopyHead::Apart(head)) => stream.put_request(*head),
         (None, CopyHead::AmongBytes) => {}
-        // A stream gets a head of its own, a socket gets bytes.
+        // A stream takes a head, a socket takes bytes.
         _ => return None,
     }
     send(copy, &connection, limits.write_idle_timeout).await?;
@@ -158,8 +158,8 @@ async fn carry(
     Some(())
 }
 
-/// An answer that nobody wants. It is read to its end all the same: its connection can be used
-/// again, and closing at once would make the backend see a broken request where there was none.
+/// The ignored response. It is read to its end all the same: its connection can be reused, and
+/// closing early would look like a client error to the backend.
 struct Answer<'a> {
     connection: &'a Connection,
     buffer: Buffer,
@@ -168,7 +168,7 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// As [`Answer::discard`], of a stream, whose connection lives on in any case.
+    /// As [`Answer::discard`], for a stream, whose connection survives in any case.
     async fn discard_stream(&mut self, stream: &h2::Stream) -> Option<Persist> {
         while let Head::Interim(_) = stream.next_head().await.ok()? {}
         while self.more().await.is_some() {
@@ -177,7 +177,7 @@ impl Answer<'_> {
         Some(Persist::Close)
     }
 
-    /// Whether the connection may live on after it; `None` where it does not come to its end.
+    /// Whether the connection can be reused; `None` if the response did not end.
     async fn discard(&mut self, asked: Asked, limits: &HeadLimits) -> Option<Persist> {
         let head = self.head(asked, limits).await?;
         let mut body = BodyDecoder::new(head.framing);
@@ -219,7 +219,7 @@ impl Answer<'_> {
     }
 }
 
-/// Sends the request as it comes; `None` where that broke off.
+/// Sends the request as it is received; `None` if that failed.
 async fn send(copied: &Copied, connection: &Connection, timeout: Option<Duration>) -> Option<()> {
     let mut bytes = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! The life of a request: every phase in its order, each one call, and one `finish` for every end.
+//! The life of a request: all phases in order, each one call, and one `finish` for every outcome.
 
 mod answer;
 mod authenticate;
@@ -53,8 +53,8 @@ pub(crate) async fn handle(
         .await
 }
 
-/// Ends a request whose head is not to be believed, so that nothing behind it can be either; `scratch`
-/// has what can be told of it.
+/// Ends a request whose head is malformed, so that nothing after it can be trusted; `scratch` has
+/// the parts to log.
 pub(crate) async fn refuse(
     proxy: &Rc<Proxy>,
     client: &Client,
@@ -78,8 +78,7 @@ pub(crate) async fn refuse(
     }
 }
 
-/// The phases, top to bottom. What cannot be done for this request is a failure, which `finish`
-/// turns into an answer.
+/// The phases, top to bottom. An error is a failure that `finish` turns into a response.
 async fn serve<'a>(
     exchange: &mut Exchange<'a>,
     host: &str,

@@ -1,4 +1,4 @@
-//! The request as the backend gets it: target, host, and the lines we add.
+//! The request as sent to the backend: target, host, and added lines.
 
 use rand::RngExt;
 
@@ -11,7 +11,7 @@ use crate::policy::request_id::RequestId;
 use crate::trace::{RequestBegun, Tracer};
 
 impl<'a> Exchange<'a> {
-    /// Tells those who watch requests like this one of it, and gives it its id already.
+    /// Starts traces that match the request, and assigns its id early for them.
     #[cold]
     pub(super) fn begin_trace(&mut self, target: &Result<(&str, Target<'_>), Failure>) {
         let received = self.received;
@@ -37,7 +37,7 @@ impl<'a> Exchange<'a> {
         self.record.trace = trace;
     }
 
-    /// Writes what the backend gets in place of, and beside, what the client sent.
+    /// Writes the lines that replace or complete those of the client.
     pub(super) fn prepare(&mut self, matched: &Matched<'a>, drawn: Destination<'a>) {
         let carrier = self.carrier(matched.target);
         let Work {
@@ -64,7 +64,7 @@ impl<'a> Exchange<'a> {
             certificate.write_line(edits, lines);
         }
         let random = self.shard.with_rng(RngExt::random);
-        // A request that is watched has it already.
+        // A traced request has its id already.
         let chosen = self.record.id.take();
         let id = chosen.unwrap_or_else(|| RequestId::choose(self.belief, fields, bytes, random));
         id.write_line(edits, lines);

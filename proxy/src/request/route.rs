@@ -1,4 +1,4 @@
-//! Where a request belongs: listener by host, rule by everything else, backend by weight.
+//! Routing: the listener by host, the rule by everything else, the backend by weight.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::trace::Tracer;
 use crate::upstream::session::{self, seconds};
 
 impl<'a> Exchange<'a> {
-    /// The listener that owns the request's host.
+    /// The listener for the request's host.
     pub(super) fn select_listener(&mut self, host: &str) -> Result<&'a Listener, Failure> {
         let bind: &'a Bind = self.bind;
         let listener = bind.listener(host);
@@ -30,15 +30,15 @@ impl<'a> Exchange<'a> {
         self.record.listener = Some(listener);
         let counters = self.shard.counters.listeners.of(listener.id);
         self.record.active[0] = Some(GaugeGuard::new(&counters.requests));
-        // A client that met another listener in its handshake has shown that one's certificates
-        // and been shown them (RFC 9110 section 15.5.20, GEP-3567).
+        // A client that used another listener in its handshake was authenticated by that one's
+        // settings (RFC 9110 section 15.5.20, GEP-3567).
         match &self.client.tls {
             Some(tls) if !tls.is_for(listener) => Err(FailureKind::Misdirected.into()),
             _ => Ok(listener),
         }
     }
 
-    /// The rule that serves the request.
+    /// The rule that matches the request.
     pub(super) fn select_rule(
         &mut self,
         listener: &'a Listener,
@@ -98,7 +98,7 @@ impl<'a> Exchange<'a> {
         Ok(selected.zip(rule).ok_or(FailureKind::NoRoute)?)
     }
 
-    /// The backend that the request goes to: its session's, or the one that the lot falls on.
+    /// The backend of the request: its session's, or one drawn by weight.
     pub(super) fn draw_backend(
         &mut self,
         matched: &Matched<'a>,
@@ -120,7 +120,7 @@ impl<'a> Exchange<'a> {
         Ok(drawn)
     }
 
-    /// The backend and endpoint of the request's session, if that lives and the endpoint too.
+    /// The backend and endpoint of the request's session, if both are valid.
     fn find_session(&self, rule: &'a Rule) -> Option<Pinned<'a>> {
         let policy = rule.session.as_ref()?;
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());

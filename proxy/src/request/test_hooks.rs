@@ -1,4 +1,4 @@
-//! Ways for tests to break things on purpose; compiled with the feature `test-hooks` alone.
+//! Faults that tests inject; compiled only with the feature `test-hooks`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,8 +12,8 @@ use crate::exchange::Exchange;
 use crate::limits::{LATE_TICKS, OVERLOAD_LAG};
 use crate::shard::Shard;
 
-/// Stands still where the request's path is the one that `GATEWAY_TEST_STALL_PATH` names: for two
-/// seconds, or as many as `GATEWAY_TEST_STALL_SECONDS` says.
+/// Blocks the shard if the request's path is `GATEWAY_TEST_STALL_PATH`: for two seconds, or
+/// `GATEWAY_TEST_STALL_SECONDS`.
 pub(super) fn stall_if_asked(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_STALL_PATH").ok());
@@ -27,8 +27,8 @@ pub(super) fn stall_if_asked(path: &str) {
     }
 }
 
-/// Stands still until another configuration is in force than the request's, where the request's path is
-/// the one that `GATEWAY_TEST_CHANGE_PATH` names.
+/// Blocks until a newer configuration is current than the request's, if its path is
+/// `GATEWAY_TEST_CHANGE_PATH`.
 pub(super) fn await_change_if_asked(exchange: &Exchange<'_>, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_CHANGE_PATH").ok());
@@ -40,8 +40,7 @@ pub(super) fn await_change_if_asked(exchange: &Exchange<'_>, path: &str) {
     }
 }
 
-/// As if ticks had come late for long enough that requests are refused, where the request's path is
-/// the one that `GATEWAY_TEST_LATE_PATH` names.
+/// Simulates late ticks, so that requests are rejected, if the path is `GATEWAY_TEST_LATE_PATH`.
 pub(super) fn be_late_if_asked(shard: &Shard, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_LATE_PATH").ok());
@@ -50,26 +49,25 @@ pub(super) fn be_late_if_asked(shard: &Shard, path: &str) {
     }
 }
 
-/// Panics where the request's path is the one that `GATEWAY_TEST_PANIC_PATH` names.
+/// Panics if the request's path is `GATEWAY_TEST_PANIC_PATH`.
 pub(super) fn panic_if_asked(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_PANIC_PATH").ok());
     assert!(PATH.as_deref() != Some(path), "a test asked for this panic");
 }
 
-/// Ends the whole shard where the request's path is the one that `GATEWAY_TEST_DEATH_PATH` names.
+/// Ends the whole shard if the request's path is `GATEWAY_TEST_DEATH_PATH`.
 pub(super) fn end_shard_if_asked(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_DEATH_PATH").ok());
     if PATH.as_deref() == Some(path) {
-        // A task without a fence takes its shard with it.
+        // A panic in a task without a fence ends the shard.
         monoio::spawn(async { panic!("a test asked for the shard's end") });
     }
 }
 
-/// Has deadlines see 31 seconds pass at once where the request's path is the one that
-/// `GATEWAY_TEST_SKIP_PATH` names: more than a quiet peer gets before it is asked for a sign of
-/// life, and more than it then gets to give one.
+/// Advances deadlines by 31 seconds at once if the request's path is `GATEWAY_TEST_SKIP_PATH`:
+/// longer than both the silence before a PING and its timeout.
 pub(super) fn skip_time_if_asked(shard: &Shard, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_SKIP_PATH").ok());

@@ -1,10 +1,10 @@
-//! Compiles the matches of a listener's rules into a router, and after a change once more at the cost
-//! of what changed.
+//! Compiles the matches of a listener's rules into a router, and recompiles only what a change
+//! affects.
 //!
-//! Every pair of a match and one of its hosts becomes a candidate: of a path of that host, of the
-//! prefix `/`, or of the host's regular expressions. Paths and hosts are spread over parts by the hash
-//! that a request finds them by: a change compiles a small part again, and all others are shared with
-//! the router before.
+//! Every pair of a match and one of its hosts becomes a candidate: at a path of that host, at the
+//! prefix `/`, or among the host's regular expressions. Paths and hosts are distributed over parts
+//! by the hash that lookups use: a change recompiles a small part, and all others are shared with
+//! the previous router.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::limits::{ROUTER_PARTS, ROUTER_PLACES_PER_PART};
 pub struct Entry<'a> {
     /// Hosts of the rule; empty means every host.
     pub hostnames: &'a [Hostname],
-    /// The match.
+    /// Conditions on the request.
     pub matches: &'a HttpMatch,
-    /// Where the rule stands among equally specific ones.
+    /// Precedence among equally specific rules.
     pub order: &'a Order,
-    /// Number of the match in its rule.
+    /// Index of the match in its rule.
     pub match_index: u16,
-    /// The rule, by the caller's number.
+    /// Index of the rule, chosen by the caller.
     pub route: u32,
 }
 
@@ -45,29 +45,29 @@ impl Router {
     }
 }
 
-/// Compiles one router after another, of matches that come and go.
+/// Compiles successive routers as matches are added and removed.
 #[derive(Debug)]
 pub(crate) struct RouterCompiler<S> {
     numbers: HashMap<HostName, usize>,
-    /// By number; numbers without a level are free.
+    /// By index, with gaps.
     levels: Vec<Option<NewLevel<S>>>,
     free: Vec<usize>,
     parts: Vec<NewPart<S>>,
-    /// Hosts and paths in all parts.
+    /// Number of hosts and paths in all parts.
     places: usize,
     patterns: PatternPool,
     dirty: Dirty,
     last: Router,
 }
 
-/// What has to be compiled again.
+/// What has to be recompiled.
 #[derive(Debug, Default)]
 struct Dirty {
     levels: BTreeSet<usize>,
     parts: BTreeSet<usize>,
 }
 
-/// A level that is being put together.
+/// A level under construction.
 #[derive(Debug)]
 pub(super) struct NewLevel<S> {
     pub(super) name: HostName,
@@ -75,14 +75,13 @@ pub(super) struct NewLevel<S> {
     /// Candidates of the prefix `/`.
     pub(super) root: Vec<S>,
     pub(super) regexes: Vec<S>,
-    /// How many candidates it has, those of its paths included.
+    /// Number of candidates, including those of its paths.
     candidates: usize,
 }
 
-/// A part that is being put together.
+/// A part under construction.
 #[derive(Debug)]
 pub(super) struct NewPart<S> {
-    /// Numbers of levels.
     pub(super) hosts: Vec<usize>,
     pub(super) nodes: Vec<NewNode<S>>,
 }
@@ -115,7 +114,6 @@ impl<S> Default for RouterCompiler<S> {
 }
 
 impl<S: Source> RouterCompiler<S> {
-    /// Adds a match.
     pub(crate) fn add(&mut self, source: &S) {
         for coverage in coverages(source.hostnames()) {
             let number = self.level(coverage);
@@ -146,7 +144,7 @@ impl<S: Source> RouterCompiler<S> {
         }
     }
 
-    /// Takes a match out that was added.
+    /// Removes a match.
     pub(crate) fn remove(&mut self, source: &S) {
         for coverage in coverages(source.hostnames()) {
             let number = self.numbers.get(&HostName::of(coverage));
@@ -184,7 +182,7 @@ impl<S: Source> RouterCompiler<S> {
         }
     }
 
-    /// The number of a level.
+    /// The index of a level, added if missing.
     fn level(&mut self, coverage: Coverage<'_>) -> usize {
         let name = HostName::of(coverage);
         if let Some(number) = self.numbers.get(&name) {
@@ -223,8 +221,8 @@ impl<S: Source> RouterCompiler<S> {
         self.places -= 1;
     }
 
-    /// Counts one place more. Where the parts are full, there are twice as many from then on: that
-    /// costs as much as all additions before it, so that an addition is cheap on average.
+    /// Counts a host or path. When the parts are full, their number doubles, which costs as much as
+    /// all additions before, so that additions are cheap on average.
     fn add_place(&mut self) {
         self.places += 1;
         let count = self.parts.len() * 2;
@@ -249,7 +247,7 @@ impl<S: Source> RouterCompiler<S> {
         self.dirty.parts = (0..count).collect();
     }
 
-    /// The router of the matches that are there.
+    /// The router of the current matches.
     pub(crate) fn router(&mut self) -> Router {
         let Dirty { levels, parts } = std::mem::take(&mut self.dirty);
         for number in levels {
@@ -268,7 +266,7 @@ impl<S: Source> RouterCompiler<S> {
     }
 }
 
-/// What hosts cover; none cover every host. A host that is named twice is covered once.
+/// The coverages of host names; empty covers every host. Duplicates count once.
 fn coverages(hostnames: &[Hostname]) -> impl Iterator<Item = Coverage<'_>> {
     let any = hostnames.is_empty().then_some(Coverage::Any);
     let named = hostnames.iter().enumerate().filter_map(|(at, hostname)| {

@@ -1,4 +1,4 @@
-//! What a match demands beyond an exact path or a prefix, one condition each. All must hold.
+//! The conditions of a match besides its path. All must be met.
 
 use std::collections::HashMap;
 
@@ -8,67 +8,61 @@ use xds::model::{HttpMatch, PathMatch, StringMatch};
 use super::pattern::{PatternId, PatternPool, PatternSet};
 use super::table::narrow;
 
-/// The first demand of a match that a request does not meet.
+/// The first condition of a match that a request does not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch<'r> {
-    /// None of its hosts covers the request's.
+    /// None of its hosts matches.
     Host,
-    /// Neither exact path, prefix nor regular expression covers the path.
+    /// The path does not match.
     Path,
-    /// Another method.
+    /// The method differs; contains the expected one.
     Method(&'r Method),
-    /// No such header.
+    /// The header is missing.
     HeaderMissing(&'r HeaderName),
     /// The header has another value.
     HeaderValue(&'r HeaderName),
-    /// No such query parameter.
+    /// The query parameter is missing.
     QueryMissing(&'r str),
     /// The query parameter has another value.
     QueryValue(&'r str),
 }
 
-/// One demand.
 #[derive(Debug)]
 pub(super) enum Condition {
-    /// The method.
     Method(Method),
-    /// A header.
     Header(NameId, ValueTest),
-    /// A query parameter.
     Query(Box<(Box<str>, ValueTest)>),
-    /// The whole path.
     Path(PatternId),
 }
 
-/// What a value must be.
+/// The expected value.
 #[derive(Debug)]
 pub(super) enum ValueTest {
-    /// These bytes.
     Exact(Box<[u8]>),
     /// What the pattern matches.
     Regex(PatternId),
 }
 
-/// Number of a header name in its router.
+/// Index of a header name in its router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NameId(u32);
 
 impl NameId {
-    /// Its place in the router's list of names.
+    /// The index as usize.
     pub(super) fn place(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Collects the conditions of a router that is being compiled.
+/// Collects the conditions of a router under construction.
 #[derive(Debug)]
 pub(super) struct ConditionSet<'a, 'p> {
     names: HashMap<&'a HeaderName, NameId>,
-    /// The names, by number.
+    /// The names, by index.
     pub(super) name_list: Vec<HeaderName>,
     /// The patterns of all conditions.
     pub(super) patterns: PatternSet<'a, 'p>,
-    /// All conditions; those of one match stand together.
+    /// All conditions; those of one match are adjacent.
     pub(super) list: Vec<Condition>,
 }
 

@@ -1,4 +1,4 @@
-//! Explains a selection to an operator: every candidate, and why it lost.
+//! Explains a selection: every candidate, and why it was not selected.
 
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
@@ -9,31 +9,31 @@ use super::pattern::RegexCache;
 use super::request::{HeaderLookup, RequestView};
 use super::select::{Candidate, Router};
 
-/// A match of a rule that a request was held against.
+/// A match that a request was compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Considered<'r> {
-    /// The rule, by the number it was compiled with.
+    /// Index of the rule.
     pub route: u32,
-    /// Which of its matches.
+    /// Index of the match in the rule.
     pub match_index: u16,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome<'r>,
 }
 
-/// What came of holding a request against a match.
+/// The result of comparing a request with a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome<'r> {
     /// It serves the request.
     Selected,
-    /// It matches, but a more specific or older one serves the request.
+    /// It matches, but a more specific or older one is selected.
     Shadowed,
     /// It does not match.
     Lost(Mismatch<'r>),
 }
 
 impl Router {
-    /// Every match that the request was held against, in the order of [`Router::select`], then
-    /// those that its path or its host does not lead to; at most `limit`, each match once.
+    /// Every match that the request was compared with, in the order of [`Router::select`], then
+    /// those not reached by its host or path; at most `limit`, each match once.
     #[must_use]
     pub fn explain<H: HeaderLookup>(
         &self,
@@ -92,7 +92,7 @@ impl Router {
     }
 }
 
-/// What is explained so far: the first outcome of each match.
+/// The explanation so far: the first outcome of each match.
 struct Explanation<'r> {
     limit: usize,
     seen: HashSet<(u32, u16)>,

@@ -1,6 +1,6 @@
-//! A hash that grows part by part, so that every prefix of a path costs one step more.
+//! An incremental hash, so that all prefixes of a path are hashed in one pass.
 //!
-//! It need not resist flooding: keys come from the configuration alone, every hit is verified by
+//! It need not resist flooding: keys come only from the configuration, every hit is verified by
 //! comparing bytes, and a request makes a bounded number of probes.
 
 /// The hash of the parts appended so far.
@@ -8,12 +8,12 @@
 pub(super) struct Hash(u64);
 
 impl Hash {
-    /// The hash of nothing, different for each `seed`.
+    /// The empty hash, different for each `seed`.
     pub(super) fn seeded(seed: u32) -> Self {
         Self(fold(OFFSET ^ u64::from(seed)))
     }
 
-    /// The hash with one part more.
+    /// The hash extended by a part.
     pub(super) fn append(self, part: &[u8]) -> Self {
         let (words, tail) = part.as_chunks::<8>();
         let mut state = self.0;
@@ -23,7 +23,7 @@ impl Hash {
         Self(fold(state ^ tail_word(tail)))
     }
 
-    /// The half that chooses a slot.
+    /// The half that selects a slot.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the half is what is wanted"
@@ -32,7 +32,7 @@ impl Hash {
         self.0 as u32 as usize
     }
 
-    /// The half that is kept in the slot.
+    /// The half that is stored in the slot.
     pub(super) fn tag(self) -> u64 {
         self.0 >> 32
     }

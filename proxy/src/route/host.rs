@@ -1,4 +1,4 @@
-//! Hosts of a router: from a request's host to the levels it falls through.
+//! Host levels of a router, from the most specific to the least.
 //!
 //! A level is an exact name, a wildcard, or every host.
 
@@ -14,19 +14,17 @@ use super::path::Scope;
 use super::pattern::PatternPool;
 use super::rank::Source;
 
-/// What a level covers.
+/// The hosts of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Coverage<'a> {
-    /// This name.
     Exact(&'a str),
-    /// Every name under this one, itself not.
+    /// Every name under this one, but not itself.
     Under(&'a str),
-    /// Every host.
     Any,
 }
 
 impl<'a> Coverage<'a> {
-    /// What a host name covers; none covers every host.
+    /// The coverage of a host name; `None` covers every host.
     pub(super) fn of(hostname: Option<&'a Hostname>) -> Self {
         let Some(hostname) = hostname else {
             return Self::Any;
@@ -63,7 +61,7 @@ impl<'a> Coverage<'a> {
     }
 }
 
-/// A [`Coverage`] without its name; the value seeds the name's hash.
+/// The kind of a [`Coverage`]; the value seeds the name's hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -72,7 +70,7 @@ pub(super) enum Kind {
     Any,
 }
 
-/// A [`Coverage`] that owns its name.
+/// A [`Coverage`] with an owned name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct HostName {
     kind: Kind,
@@ -104,15 +102,13 @@ impl HostName {
     }
 }
 
-/// One level: a host with what it knows of its paths, and with the candidates that need none to be
-/// found.
+/// A level: its path table, and the candidates that are not found by path.
 #[derive(Debug)]
 pub(super) struct Level {
-    /// Its paths.
     pub(super) scope: Scope,
-    /// The candidates of the prefix `/`, and behind them those with regular expressions.
+    /// The candidates of the prefix `/`, followed by those with regular expressions.
     pub(super) matches: Matches,
-    /// How many of them are of the prefix.
+    /// How many of them have the prefix.
     root: usize,
 }
 
@@ -140,9 +136,9 @@ impl Level {
     }
 }
 
-/// The longest wildcard that covers `host`, of those that `find` knows by name, which have at most
-/// `deepest` labels, and where it starts. One covers what is under its name: the host without one
-/// label or more. Only those count that start behind `after`.
+/// The longest wildcard that covers `host`, of those known to `find`, which have at most `deepest`
+/// labels; with its position. A wildcard covers names with at least one more label. Only those
+/// starting after `after` count.
 pub(super) fn longest_wildcard(
     host: &[u8],
     deepest: usize,
@@ -151,7 +147,7 @@ pub(super) fn longest_wildcard(
 ) -> Option<(usize, usize)> {
     let mut longest = None;
     for suffix in suffixes(host).take(deepest) {
-        // There must be a label before the dot before the suffix.
+        // The suffix must be preceded by a label and a dot.
         if suffix.start < 2 || suffix.start <= after {
             break;
         }
@@ -166,10 +162,9 @@ pub(super) fn hash_exact(name: &[u8]) -> Hash {
     Hash::seeded(Kind::Exact as u32).append(name)
 }
 
-/// A name from the start of one of its labels.
+/// A suffix of a name, at a label boundary.
 #[derive(Clone, Copy)]
 pub(super) struct Suffix {
-    /// Where it starts.
     pub(super) start: usize,
     /// Its hash as a wildcard's name.
     pub(super) hash: Hash,

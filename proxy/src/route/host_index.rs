@@ -1,5 +1,5 @@
-//! Finds the listener of a host among all of a bind: an exact name, then the longest wildcard, then
-//! the one for every host. Costs O(labels), however many listeners there are.
+//! Finds the listener of a host among those of a bind: an exact name, then the longest wildcard,
+//! then the one for every host. Costs O(labels), whatever the number of listeners.
 
 use xds::model::Hostname;
 
@@ -7,12 +7,12 @@ use super::hash::Hash;
 use super::host::{Coverage, hash_exact, longest_wildcard, suffixes};
 use super::table::{Link, Table};
 
-/// Positions of listeners, by the hosts they serve.
+/// Indices of listeners, by their hosts.
 #[derive(Debug)]
 pub struct HostIndex {
     table: Table,
     names: Box<[Name]>,
-    /// Labels of the wildcard that has the most.
+    /// Most labels of any wildcard.
     deepest: usize,
     any: Link,
 }
@@ -31,8 +31,8 @@ enum Cover {
 }
 
 impl HostIndex {
-    /// An index in which the n-th of `hostnames` leads to n; `None` is every host. Of two equal
-    /// ones the first counts.
+    /// An index that maps the n-th of `hostnames` to n; `None` is every host. Of two equal ones the
+    /// first counts.
     #[must_use]
     pub fn build<'a>(hostnames: impl IntoIterator<Item = Option<&'a Hostname>>) -> Self {
         let (mut names, mut hashes) = (Vec::new(), Vec::new());
@@ -64,7 +64,7 @@ impl HostIndex {
         }
     }
 
-    /// The position of the most specific one that serves `host`.
+    /// The index of the most specific one for `host`.
     #[must_use]
     pub fn find(&self, host: &[u8]) -> Option<usize> {
         // Most binds have one listener, for every host.

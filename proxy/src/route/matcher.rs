@@ -1,4 +1,4 @@
-//! Holds one request against conditions.
+//! Checks one request against conditions.
 
 use http::HeaderName;
 
@@ -7,13 +7,13 @@ use super::pattern::{Patterns, RegexCache};
 use super::query;
 use super::request::{HeaderLookup, RequestView};
 
-/// One request, and what is needed to hold it against the conditions of a router.
+/// A request, and the state for checking the conditions of a router.
 pub(super) struct Matcher<'a, 'r, H> {
     request: &'a RequestView<'a, H>,
     names: &'r [HeaderName],
     patterns: &'r Patterns,
     cache: &'a mut RegexCache,
-    /// The header looked up last: candidates of one path mostly ask for the same one.
+    /// The last header looked up: candidates of one path mostly use the same one.
     recent: Option<(NameId, Lines<'a>)>,
 }
 
@@ -69,8 +69,8 @@ impl<'a, 'r: 'a, H: HeaderLookup> Matcher<'a, 'r, H> {
         }
     }
 
-    /// Whether a header has the value; `None` where there is no such header. Several lines of a
-    /// name are one value, joined by commas (RFC 9110 section 5.3).
+    /// Whether a header has the value; `None` if absent. Several lines are one value, joined by
+    /// commas (RFC 9110 section 5.3).
     fn header(&mut self, id: NameId, name: &'r HeaderName, test: &ValueTest) -> Option<bool> {
         match (self.lines(id, name), test) {
             (Lines::None, _) => None,
@@ -105,7 +105,7 @@ impl<'a, 'r: 'a, H: HeaderLookup> Matcher<'a, 'r, H> {
         lines
     }
 
-    /// Whether the first parameter of this name has the value; `None` where there is none.
+    /// Whether the first parameter of this name has the value; `None` if absent.
     fn parameter(&mut self, name: &str, test: &ValueTest) -> Option<bool> {
         let raw = query::first(self.request.query?, name.as_bytes())?;
         Some(match test {
@@ -121,7 +121,7 @@ impl<'a, 'r: 'a, H: HeaderLookup> Matcher<'a, 'r, H> {
     }
 }
 
-/// The value that all lines of a header make.
+/// The value of all lines of a header.
 fn joined<'a>(
     headers: &'a impl HeaderLookup,
     name: &'a HeaderName,

@@ -1,9 +1,9 @@
-//! Which rule serves a request: Gateway API matching, compiled for one listener.
+//! Routing: Gateway API matching, compiled for one listener.
 //!
 //! [`Router::compile`] runs off the shards whenever the configuration changes; the shards share the
-//! immutable result. [`Router::select`] costs O(path segments + candidates of the paths that
-//! match), never O(routes), and allocates nothing. [`Router::explain`] walks the same way and tells
-//! why each candidate lost. The path is normalised before, and the listener chosen, with the help of
+//! immutable result. [`Router::select`] costs O(path segments + candidates of the matching paths),
+//! never O(routes), and does not allocate. [`Router::explain`] walks the same way and reports why
+//! each candidate was not selected. The path is normalised before, and the listener selected with
 //! [`HostIndex`].
 
 mod compile;

@@ -1,4 +1,4 @@
-//! Parts of a router: each has the hosts and the paths that hash to it, with the candidates there.
+//! Parts of a router: each has the hosts and paths that hash to it, with their candidates.
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use super::rank::{Source, ranked};
 use super::select::Candidate;
 use super::table::{Table, narrow};
 
-/// One part.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     table: Table,
@@ -24,21 +23,21 @@ pub(super) struct Part {
     pub(super) matches: Matches,
 }
 
-/// A host, and the number of its level.
+/// A host, and the index of its level.
 #[derive(Debug)]
 struct Host {
     name: HostName,
     level: u32,
 }
 
-/// Which of so many parts has what has this hash.
+/// The part for a hash, out of `parts`.
 pub(super) fn part_of(hash: Hash, parts: usize) -> usize {
-    // Within a part, the other half of the hash chooses the slot.
+    // Within a part, the other half of the hash selects the slot.
     usize::try_from(hash.tag()).unwrap_or_default() & (parts - 1)
 }
 
 impl Part {
-    /// The number of a level by its name.
+    /// The index of a level by its name.
     pub(super) fn level(&self, hash: Hash, kind: Kind, name: &[u8]) -> Option<usize> {
         let is_meant = |number: usize| self.hosts[number].name.is(kind, name);
         let number = self.table.find(hash, is_meant)?;
@@ -75,17 +74,17 @@ impl Part {
     }
 }
 
-/// Candidates, and what they demand.
+/// Candidates with their conditions.
 #[derive(Debug, Default)]
 pub(super) struct Matches {
     pub(super) candidates: Box<[Candidate]>,
     pub(super) conditions: Box<[Condition]>,
-    /// Names of the headers that conditions ask for.
+    /// Names of the headers in conditions.
     pub(super) names: Box<[HeaderName]>,
     pub(super) patterns: Patterns,
 }
 
-/// Candidates that are being put together.
+/// Candidates under construction.
 pub(super) struct NewMatches<'a, 'p> {
     candidates: Vec<Candidate>,
     conditions: ConditionSet<'a, 'p>,
@@ -99,12 +98,12 @@ impl<'a, 'p> NewMatches<'a, 'p> {
         }
     }
 
-    /// How many candidates there are.
+    /// Number of candidates.
     pub(super) fn count(&self) -> u32 {
         narrow(self.candidates.len())
     }
 
-    /// Adds the candidates of one place, in the order of Gateway API.
+    /// Adds the candidates of one place, in Gateway API's order of precedence.
     pub(super) fn add<S: Source>(&mut self, sources: &'a [S]) {
         for source in ranked(sources) {
             let conditions_start = narrow(self.conditions.list.len());
@@ -129,12 +128,12 @@ impl<'a, 'p> NewMatches<'a, 'p> {
     }
 }
 
-/// A path of a host that is being put together. It has a candidate at least.
+/// A path of a host under construction. It has at least one candidate.
 #[derive(Debug)]
 pub(super) struct NewNode<S> {
-    /// Number of the host.
+    /// Index of the host.
     pub(super) level: usize,
-    /// Candidates that match the path alone.
+    /// Candidates that match exactly this path.
     pub(super) exact: Vec<S>,
     /// Candidates that match it and everything under it.
     pub(super) prefix: Vec<S>,
@@ -151,7 +150,6 @@ impl<S: Source> NewNode<S> {
         node
     }
 
-    /// The path.
     pub(super) fn path(&self) -> &str {
         let source = self.exact.first().or(self.prefix.first());
         match source.map(|source| &source.matches().path) {
@@ -169,7 +167,7 @@ impl<S: Source> NewNode<S> {
         self.list(source).push(source.clone());
     }
 
-    /// Takes a candidate out. Whether none is left.
+    /// Removes a candidate. Returns whether none is left.
     pub(super) fn remove(&mut self, source: &S) -> bool {
         self.list(source).retain(|other| other.id() != source.id());
         self.exact.is_empty() && self.prefix.is_empty()
@@ -183,5 +181,4 @@ impl<S: Source> NewNode<S> {
     }
 }
 
-/// A shared part.
 pub(super) type SharedPart = Arc<Part>;

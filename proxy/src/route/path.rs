@@ -1,16 +1,15 @@
-//! Paths of the hosts of a router: from a request's path to the nodes it falls through.
+//! Paths of the hosts of a router.
 //!
-//! Tables hold the exact and prefix paths of every host. A request's path is hashed segment by segment,
-//! probing only at depths that the host has prefixes of. Where the longest prefix does not serve the
-//! request, the next shorter one is looked for in the same way.
+//! Tables hold the exact and prefix paths of every host. A request's path is hashed segment by
+//! segment, probing only at depths at which the host has prefixes. If the longest prefix does not
+//! match the request, the next shorter one is looked up in the same way.
 
 use std::ops::Range;
 
 use super::hash::Hash;
 use super::table::{Table, narrow};
 
-/// One path of one host, with the candidates that match it exactly and as a prefix. Half a cache
-/// line, so that it never lies in two.
+/// One path of one host, with its candidates. Half a cache line, so that it never spans two.
 #[derive(Debug)]
 #[repr(align(32))]
 pub(super) struct Node {
@@ -26,12 +25,12 @@ pub(super) struct Node {
 const _: () = assert!(size_of::<Node>() == 32, "a node fits half a cache line");
 
 impl Node {
-    /// Number of the host.
+    /// Index of the host.
     pub(super) fn scope(&self) -> usize {
         self.scope as usize
     }
 
-    /// Candidates that match this path alone.
+    /// Candidates that match exactly this path.
     pub(super) fn exact(&self) -> Range<usize> {
         self.start as usize..self.middle as usize
     }
@@ -47,16 +46,16 @@ impl Node {
     }
 }
 
-/// What one host knows of its paths before a table is touched.
+/// A summary of a host's paths, checked before a table is accessed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope {
-    /// Number of the host; tells its paths from those of others.
+    /// Index of the host; distinguishes its paths from those of others.
     id: u32,
     /// Depths of its prefixes.
     prefixes: Depths,
     /// Depths of its exact paths.
     exacts: Depths,
-    /// Bytes of its longest path.
+    /// Length of its longest path.
     longest: usize,
 }
 
@@ -71,12 +70,12 @@ impl Scope {
         }
     }
 
-    /// Number of the host.
+    /// Index of the host.
     pub(super) fn id(&self) -> u32 {
         self.id
     }
 
-    /// Notes a path that the host has.
+    /// Adds a path of the host.
     pub(super) fn note(&mut self, path: &str, is_exact: bool) {
         self.longest = self.longest.max(path.len());
         let depth = steps(self.id, path.as_bytes()).count();
@@ -88,8 +87,8 @@ impl Scope {
         depths.add(depth);
     }
 
-    /// The steps of a request's path at which the host may have a path: those that end before `limit`,
-    /// each with whether it is the whole path and the host has such exact ones.
+    /// The steps of a request's path at which the host may have a path: those that end before
+    /// `limit`, each with whether it is the whole path and the host has exact ones of that depth.
     pub(super) fn steps<'p>(
         &self,
         path: &'p [u8],
@@ -110,7 +109,7 @@ impl Scope {
     }
 }
 
-/// Numbers of segments, as a set. 63 and more are one.
+/// A set of numbers of segments. 63 and more are one.
 #[derive(Debug, Clone, Copy, Default)]
 struct Depths(u64);
 
@@ -150,7 +149,6 @@ impl Paths {
         Some(&self.nodes[number])
     }
 
-    /// Every node.
     pub(super) fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -159,8 +157,8 @@ impl Paths {
         &self.keys[node.key_start as usize..][..node.length()]
     }
 
-    /// Builds the table of paths: each with the number of its host and where its candidates begin,
-    /// where those begin that match it as a prefix, and where they end.
+    /// Builds the table of paths: each with the index of its host and where its exact candidates
+    /// begin, its prefix candidates begin, and all end.
     pub(super) fn build<'a>(new: impl Iterator<Item = (usize, &'a str, [u32; 3])>) -> Self {
         let (mut keys, mut nodes, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
         for (level, path, [start, middle, end]) in new {
@@ -213,7 +211,7 @@ fn steps(scope: u32, path: &[u8]) -> impl Iterator<Item = Step> + use<'_> {
     })
 }
 
-/// The hash of a path of the host with this number.
+/// The hash of a path of the host with this index.
 pub(super) fn path_hash(level: usize, path: &str) -> Hash {
     let scope = narrow(level);
     let last = steps(scope, path.as_bytes()).last();

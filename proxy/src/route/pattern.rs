@@ -1,7 +1,7 @@
-//! The regular expressions of a router, and the memory that a shard matches them with.
+//! The regular expressions of a router, and the memory for matching them.
 //!
-//! A router is shared by all shards, so what a search writes to lives in the shard's own
-//! [`RegexCache`]: no lock, and no allocation once a pattern was used.
+//! Shards share a router, so the working memory of a search is in the shard's own [`RegexCache`]:
+//! no lock, and no allocation after the first use of a pattern.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,26 +14,26 @@ use xds::model::Pattern;
 
 use crate::limits::REGEX_CACHES;
 
-/// What a shard matches the regular expressions of one router, and of those that follow it, with.
+/// A shard's working memory for the regular expressions of a router and its successors.
 ///
-/// Keep one for each listener that the shard holds. It fills as patterns are used.
+/// Keep one for each listener of a shard. It grows as patterns are used.
 #[derive(Debug, Default)]
 pub struct RegexCache {
-    /// The working memory of each pattern that was used, by its id.
+    /// The working memory of each pattern used, by its id.
     searches: HashMap<u64, Box<meta::Cache>, BuildHasherDefault<IdHasher>>,
-    /// A text that has to be put together before it can be matched.
+    /// A text that has to be assembled before matching.
     text: Vec<u8>,
 }
 
 impl RegexCache {
-    /// An empty cache, good for any router.
+    /// An empty cache, for any router.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-/// Ids are counted up, so they are their own hashes.
+/// Ids are consecutive, so they are their own hashes.
 #[derive(Debug, Default)]
 struct IdHasher(u64);
 
@@ -47,26 +47,26 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, id: u64) {
-        // The table looks at the upper bits too.
+        // The table uses the upper bits too.
         self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-/// Number of a pattern among those of its candidates.
+/// Index of a pattern among those of its candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PatternId(usize);
 
-/// The regular expressions of some candidates, each distinct one once.
+/// The distinct regular expressions of some candidates.
 #[derive(Debug, Default)]
 pub(super) struct Patterns(Box<[Arc<Compiled>]>);
 
-/// A pattern, ready to match.
+/// A compiled pattern.
 #[derive(Debug)]
 struct Compiled {
-    /// No other pattern has ever had it: a cache used with another regex would panic.
+    /// Unique forever: a cache used with another regex would panic.
     id: u64,
-    /// What every text that matches starts with. Most rules of a host differ in it, and comparing
-    /// it costs a tenth of a search.
+    /// The literal prefix of every match. Most rules of a host differ in it, and comparing it costs
+    /// a tenth of a search.
     prefix: Box<[u8]>,
     regex: meta::Regex,
 }
@@ -78,7 +78,7 @@ impl Patterns {
         self.0[id.0].is_match(text, searches)
     }
 
-    /// Whether the pattern matches the whole text that the bytes make.
+    /// Whether the pattern matches the whole text of the bytes.
     pub(super) fn is_match_of(
         &self,
         id: PatternId,
@@ -105,7 +105,7 @@ impl Compiled {
             return false;
         }
         if searches.len() >= REGEX_CACHES && !searches.contains_key(&self.id) {
-            // Most are of patterns that are gone.
+            // Most entries belong to removed patterns.
             searches.clear();
         }
         let cache = searches.entry(self.id);
@@ -115,11 +115,11 @@ impl Compiled {
     }
 }
 
-/// The patterns of a router that is compiled again and again, each compiled once.
+/// The patterns of successive routers, each compiled once.
 #[derive(Debug, Default)]
 pub(super) struct PatternPool {
     compiled: HashMap<Box<str>, Arc<Compiled>>,
-    /// How many the last trim left.
+    /// Number of patterns after the last trim.
     left: usize,
 }
 
@@ -139,7 +139,7 @@ impl PatternPool {
         compiled
     }
 
-    /// Forgets the patterns that no router has any more, once there are twice as many as the last time.
+    /// Removes the patterns that no router uses any more, once their number has doubled.
     pub(super) fn trim(&mut self) {
         if self.compiled.len() > 2 * self.left {
             self.compiled
@@ -149,7 +149,7 @@ impl PatternPool {
     }
 }
 
-/// Collects the patterns of candidates that are being compiled.
+/// Collects the patterns of candidates under construction.
 #[derive(Debug)]
 pub(super) struct PatternSet<'a, 'p> {
     pool: &'p mut PatternPool,
@@ -166,7 +166,7 @@ impl<'a, 'p> PatternSet<'a, 'p> {
         }
     }
 
-    /// The number of a pattern; compiles it when it is new.
+    /// The index of a pattern, compiled if it is new.
     pub(super) fn add(&mut self, pattern: &'a Pattern) -> PatternId {
         *self.ids.entry(pattern.as_str()).or_insert_with(|| {
             self.list.push(self.pool.get(pattern));
@@ -174,13 +174,12 @@ impl<'a, 'p> PatternSet<'a, 'p> {
         })
     }
 
-    /// The finished set.
     pub(super) fn build(self) -> Patterns {
         Patterns(self.list.into_boxed_slice())
     }
 }
 
-/// The bytes that everything a pattern matches starts with; none where there is a choice.
+/// The literal prefix of everything a pattern matches; empty if it begins with an alternative.
 fn literal_prefix(pattern: &str) -> Vec<u8> {
     let Ok(parsed) = regex_syntax::parse(pattern) else {
         return Vec::new();
@@ -196,7 +195,6 @@ fn literal_prefix(pattern: &str) -> Vec<u8> {
     literals.flatten().copied().collect()
 }
 
-/// Tells patterns apart.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Query parameters, compared without decoding them into memory first.
 //!
-//! Names and values are decoded as forms are (WHATWG URL, `application/x-www-form-urlencoded`):
-//! `+` is a space, `%41` is `A`, an escape that is none stays as it came. Parameters are separated
-//! by `&`; one without `=` has an empty value.
+//! Names and values are decoded as forms (WHATWG URL, `application/x-www-form-urlencoded`): `+` is
+//! a space, `%41` is `A`, an invalid escape stays as it is. Parameters are separated by `&`; one
+//! without `=` has an empty value.
 
 /// The raw value of the first parameter of this name.
 pub(super) fn first<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {

@@ -1,4 +1,4 @@
-//! The precedence of Gateway API among candidates of one place.
+//! Gateway API's order of precedence among candidates of one place.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -6,21 +6,20 @@ use xds::model::{Hostname, HttpMatch, Order};
 
 use super::compile::Entry;
 
-/// A match of a rule, as the compiler keeps it.
+/// A match of a rule, as kept by the compiler.
 pub(crate) trait Source: Clone {
     /// Hosts of the rule; empty means every host.
     fn hostnames(&self) -> &[Hostname];
 
-    /// The match.
     fn matches(&self) -> &HttpMatch;
 
-    /// Where the rule stands among equally specific ones.
+    /// Precedence among equally specific rules.
     fn order(&self) -> &Order;
 
-    /// Decides between rules that stand at the same place; where it is the same too, the first wins.
+    /// Breaks ties between equal orders; if equal too, the first wins.
     fn tie(&self) -> &str;
 
-    /// The rule, by the caller's number, and the match's number in it.
+    /// Index of the rule, and of the match in it.
     fn id(&self) -> (u32, u16);
 }
 
@@ -46,7 +45,7 @@ impl Source for Entry<'_> {
     }
 }
 
-/// The candidates of one place, those that win first.
+/// The candidates of one place, in order of precedence.
 pub(super) fn ranked<S: Source>(sources: &[S]) -> Vec<&S> {
     let mut ranked: Vec<&S> = sources.iter().collect();
     ranked.sort_by(|a, b| compare(*a, *b));

@@ -1,22 +1,22 @@
-//! What a router reads of a request, whichever protocol it came by.
+//! The parts of a request that routing reads, independent of the protocol.
 
 use http::{HeaderMap, HeaderName};
 
 use crate::http::head::Fields;
 use crate::http::known::Known;
 
-/// What is matched of a request.
+/// A request as seen by the router.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestView<'a, H> {
     /// Host in lower case, without port and trailing dot.
     pub host: &'a [u8],
     /// Path, normalised, without query.
     pub path: &'a [u8],
-    /// Query as it came, without `?`.
+    /// Query as received, without `?`.
     pub query: Option<&'a [u8]>,
-    /// Method.
+    /// Method, compared exactly.
     pub method: &'a [u8],
-    /// Header fields.
+    /// Looks up header fields.
     pub headers: &'a H,
 }
 
@@ -26,12 +26,12 @@ pub trait HeaderLookup {
     fn values<'a>(&'a self, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]>;
 }
 
-/// The fields of an HTTP/1 head with the bytes they are spans of.
+/// The fields of an HTTP/1 head with its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadFields<'a> {
-    /// The fields.
+    /// The parsed fields.
     pub fields: &'a Fields,
-    /// The head they were parsed from.
+    /// The bytes that the fields point into.
     pub head: &'a [u8],
 }
 

@@ -1,8 +1,8 @@
-//! Selects the rule of a request: the walk over the candidates that its host and path lead to.
+//! Selects the rule of a request by walking the candidates for its host and path.
 //!
 //! Host levels from the most specific one; in each the exact path, prefixes from the longest one,
-//! regular expressions; in each of these the candidates by rank. What does not match falls through
-//! to the next.
+//! then regular expressions; in each of these the candidates by rank. If none matches, the next one
+//! is tried.
 
 use std::ops::{ControlFlow, Range};
 
@@ -16,16 +16,16 @@ use super::pattern::RegexCache;
 use super::request::{HeaderLookup, RequestView};
 use crate::memory::Chunked;
 
-/// The compiled matches of all rules of a listener. Immutable; shards share it.
+/// The compiled matches of all rules of a listener. Immutable; shared by the shards.
 #[derive(Debug, Clone)]
 pub struct Router {
-    /// A power of two of them.
+    /// Their number is a power of two.
     pub(super) parts: Vec<SharedPart>,
-    /// The hosts, by number.
+    /// The hosts, by index.
     pub(super) levels: Chunked<Level>,
-    /// Labels of the wildcard that has, or had, the most.
+    /// Most labels of any wildcard, past or present.
     deepest: usize,
-    /// The number of the level of every host.
+    /// The index of the level for every host.
     any: Option<usize>,
 }
 
@@ -43,11 +43,10 @@ impl Default for Router {
 /// A match of a rule, at one place in the router.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    /// The rule, by the caller's number.
+    /// Index of the rule.
     pub(super) route: u32,
-    /// Number of the match in the rule.
+    /// Index of the match in the rule.
     pub(super) match_index: u16,
-    /// Its first condition.
     pub(super) conditions_start: u32,
     /// One past its last condition.
     pub(super) conditions_end: u32,
@@ -59,20 +58,20 @@ impl Candidate {
     }
 }
 
-/// The rule that serves a request.
+/// The rule selected for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selected {
-    /// The rule, by the number it was compiled with.
+    /// Index of the rule.
     pub route: u32,
-    /// Which of its matches.
+    /// Index of the match in the rule.
     pub match_index: u16,
-    /// Bytes of the path that a prefix matched, without trailing slash; 0 for other matches.
+    /// Bytes of the path matched by a prefix, without trailing slash; 0 for other matches.
     pub prefix_len: usize,
 }
 
 impl Router {
-    /// The rule that serves a request, if there is one. Allocates nothing, unless `cache` meets
-    /// a regular expression for the first time.
+    /// The rule for a request, if one matches. Allocates only when `cache` meets a regular
+    /// expression for the first time.
     #[must_use]
     pub fn select<H: HeaderLookup>(
         &self,
@@ -94,8 +93,8 @@ impl Router {
         selected
     }
 
-    /// Visits the candidates that host and path lead to, best first, each with the length of its
-    /// prefix and whether it matches.
+    /// Visits the candidates for host and path, best first, each with the length of its prefix and
+    /// whether it matches.
     pub(super) fn walk<'r, H: HeaderLookup>(
         &'r self,
         request: &RequestView<'_, H>,
@@ -119,7 +118,7 @@ impl Router {
                 all(matches, node.prefix(), node.length())?;
                 located = self.locate(level, request.path, node.length());
             }
-            // The target `*` of OPTIONS lies under no prefix.
+            // The target `*` of OPTIONS matches no prefix.
             if request.path.first().is_none_or(|byte| *byte == b'/') {
                 all(&level.matches, level.root(), 0)?;
             }
@@ -128,7 +127,7 @@ impl Router {
         ControlFlow::Continue(())
     }
 
-    /// Where `path` leads in a host, no further than before `limit`.
+    /// The nodes of `path` in a host, up to before `limit`.
     fn locate(&self, level: &Level, path: &[u8], limit: usize) -> Located<'_> {
         let mut located = Located::default();
         for (step, is_exact) in level.scope.steps(path, limit) {
@@ -147,7 +146,7 @@ impl Router {
         located
     }
 
-    /// The levels that cover `host`, most specific first, each with its number.
+    /// The levels that cover `host`, most specific first, with their indices.
     pub(super) fn covering(&self, host: &[u8]) -> impl Iterator<Item = (usize, &Level)> {
         let exact = || self.level(hash_exact(host), Kind::Exact, host);
         let mut stage = Stage::Exact;
@@ -183,7 +182,7 @@ impl Router {
         self.parts[part_of(hash, self.parts.len())].level(hash, kind, name)
     }
 
-    /// Notes a level that is there from now on.
+    /// Adds a level.
     pub(super) fn note_level(&mut self, coverage: Coverage<'_>, number: usize) {
         match coverage {
             Coverage::Any => self.any = Some(number),
@@ -195,7 +194,7 @@ impl Router {
         }
     }
 
-    /// Notes that a level is gone.
+    /// Removes a level.
     pub(super) fn forget_level(&mut self, coverage: Coverage<'_>) {
         if coverage == Coverage::Any {
             self.any = None;
@@ -203,19 +202,19 @@ impl Router {
     }
 }
 
-/// Where a request's path leads in one host.
+/// The nodes of a request's path in one host.
 #[derive(Default)]
 struct Located<'r> {
-    /// The node of the very path.
+    /// The node of the exact path.
     exact: Option<(&'r Matches, &'r Node)>,
     /// The node of the longest prefix.
     prefix: Option<(&'r Matches, &'r Node)>,
 }
 
-/// Which levels come next.
+/// The stage of the walk over levels.
 enum Stage {
     Exact,
-    /// The wildcards that start behind this byte of the host.
+    /// The wildcards that start after this byte of the host.
     Under(usize),
     Any,
     Over,

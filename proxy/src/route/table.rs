@@ -1,11 +1,11 @@
-//! A read-only hash table from keys to numbers, made once for a known set of keys.
+//! A read-only hash table from keys to indices, built for a known set of keys.
 //!
-//! A slot holds half of the hash beside the number, so that a miss costs one load and touches no
-//! key. The keys live with the caller, who compares them.
+//! A slot holds half of the hash and the index, so that a miss costs one load and accesses no key.
+//! The caller holds and compares the keys.
 
 use super::hash::Hash;
 
-/// A read-only open-addressed table, at most half full, probed linearly.
+/// An open-addressing table, at most half full, with linear probing.
 #[derive(Debug)]
 pub(super) struct Table {
     /// The tag in the upper half, one more than the number in the lower; 0 where empty.
@@ -19,7 +19,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// A table in which the n-th of `hashes` leads to n.
+    /// A table that maps the n-th of `hashes` to n.
     pub(super) fn build(hashes: &[Hash]) -> Self {
         let slots = vec![0; (hashes.len() * 2).next_power_of_two().max(2)];
         let mut table = Self {
@@ -35,7 +35,7 @@ impl Table {
         table
     }
 
-    /// The number whose hash this is and that `is` the one meant.
+    /// The index with this hash that satisfies `is`.
     pub(super) fn find(&self, hash: Hash, is: impl Fn(usize) -> bool) -> Option<usize> {
         let mut at = self.home(hash);
         loop {
@@ -62,31 +62,28 @@ impl Table {
     }
 }
 
-/// A number of something else in the router, or none; half the size of an `Option<usize>`.
+/// An optional index; half the size of an `Option<usize>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Link(u32);
 
 impl Link {
-    /// Leads nowhere.
     pub(super) const NONE: Self = Self(u32::MAX);
 
-    /// Leads to `number`.
     pub(super) fn to(number: usize) -> Self {
         Self(narrow(number))
     }
 
-    /// This one, or where it leads nowhere the other.
+    /// This one, or the other one if this is empty.
     pub(super) fn or(self, other: Self) -> Self {
         if self == Self::NONE { other } else { self }
     }
 
-    /// Where it leads.
     pub(super) fn target(self) -> Option<usize> {
         (self != Self::NONE).then_some(self.0 as usize)
     }
 }
 
-/// The 32 bits in which the router keeps its numbers, to fit more of them in a cache line.
+/// Indices in 32 bits, so that more of them fit in a cache line.
 pub(super) fn narrow(number: usize) -> u32 {
     u32::try_from(number)
         .ok()

@@ -1,4 +1,4 @@
-//! Accepting clients, and stopping to.
+//! Accepts clients, and stops accepting.
 
 #![expect(
     unsafe_code,
@@ -30,7 +30,7 @@ use crate::shard::tasks::{Purpose, listed};
 #[derive(Default)]
 pub(super) struct Acceptors {
     list: RefCell<Vec<Rc<Acceptor>>>,
-    /// Whether there is no room, as the accept loops have seen it: they pause together.
+    /// Whether accepting is paused for lack of descriptors or memory; shared by all accept loops.
     paused: Rc<Cell<bool>>,
 }
 
@@ -39,17 +39,18 @@ struct Acceptor {
     fd: RawFd,
     listener: TcpListener,
     stopped: Cell<bool>,
-    /// That of all acceptors of the shard.
+    /// Shared by all acceptors of the shard.
     paused: Rc<Cell<bool>>,
-    /// Keeps the port for as long as this takes connections from it.
+    /// Keeps the port while connections are accepted from it.
     _sockets: Arc<Listening>,
 }
 
 impl Acceptors {
-    /// Accepts connections of `bind` from the shard's own socket until told to stop.
+    /// Accepts connections of `bind` from the shard's own socket until stopped.
     ///
     /// # Errors
-    /// The kernel or the runtime cannot take the socket over.
+    ///
+    /// The kernel or the runtime cannot adopt the socket.
     pub(super) fn listen(
         &self,
         downstream: &Rc<Downstream>,
@@ -81,8 +82,8 @@ impl Acceptors {
         Ok(())
     }
 
-    /// Stops accepting where `which` says so of a bind, after what waits in the queue was taken:
-    /// whoever is in it has a connection already, as far as they know.
+    /// Stops accepting on the binds selected by `which`, after accepting what is in the queue:
+    /// those clients are already connected from their point of view.
     pub(super) async fn stop(&self, shard: &Shard, which: impl Fn(u32) -> bool) {
         let stopping: Vec<_> = {
             let mut list = self.list.borrow_mut();
@@ -92,7 +93,7 @@ impl Acceptors {
         for acceptor in &stopping {
             sockets::turn_clients_away(acceptor.fd);
         }
-        // Those whose handshake is under way come to the queue yet, or they would be reset.
+        // TCP handshakes in progress still reach the queue, and would otherwise be reset.
         let mut quiet = 0;
         for _ in 0..QUEUE_LOOKS {
             let waits = stopping.iter().any(|acceptor| is_readable(acceptor.fd));
@@ -119,7 +120,7 @@ impl Acceptor {
                 if !self.paused.replace(true) {
                     shard.counters.accept_paused.increment();
                 }
-                // Clients wait in the kernel's queue, which costs them time and us nothing.
+                // Clients wait in the kernel's queue meanwhile.
                 monoio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -133,7 +134,8 @@ impl Acceptor {
                     }
                 }
                 Err(_) if self.stopped.get() => return,
-                // One client's failure (ECONNABORTED), or no descriptors: neither ends the loop.
+                // A single client's failure (ECONNABORTED), or no descriptors: neither ends the
+                // loop.
                 Err(error) => {
                     shard.counters.accept_errors.add(1);
                     if error.raw_os_error() != Some(libc::ECONNABORTED) {
@@ -146,7 +148,7 @@ impl Acceptor {
 }
 
 impl Acceptor {
-    /// Serves a connection, or hands it to another shard that has fewer.
+    /// Serves a connection, or hands it to a shard with fewer.
     fn place(&self, downstream: &Rc<Downstream>, socket: TcpStream, address: SocketAddr) {
         let shard = &downstream.proxy.shard;
         let other = shard.with_rng(|rng| shard.peers.better_off(shard.id, rng));
@@ -166,16 +168,17 @@ impl Acceptor {
     }
 }
 
-/// Another descriptor of the same connection, which belongs to no runtime.
+/// A duplicate descriptor that belongs to no runtime.
 fn copy(socket: &TcpStream) -> io::Result<OwnedFd> {
     // SAFETY: the descriptor is open for as long as the socket is borrowed.
     unsafe { BorrowedFd::borrow_raw(socket.as_raw_fd()) }.try_clone_to_owned()
 }
 
-/// Serves a connection that another shard has accepted.
+/// Serves a connection accepted by another shard.
 ///
 /// # Errors
-/// The runtime cannot take the socket over.
+///
+/// The runtime cannot adopt the socket.
 pub(super) fn adopt(
     downstream: &Rc<Downstream>,
     bind: u32,
@@ -198,7 +201,7 @@ fn serve(downstream: &Rc<Downstream>, bind: u32, socket: TcpStream, address: Soc
     monoio::spawn(fenced(shard, Purpose::Connection(address), serve));
 }
 
-/// IPv4 peers of a socket for both families come as IPv6: back to what they are.
+/// Maps IPv4-mapped addresses of dual-stack sockets back to IPv4.
 fn canonical(mut address: SocketAddr) -> SocketAddr {
     address.set_ip(address.ip().to_canonical());
     address

@@ -1,4 +1,4 @@
-//! What a shard answers to the admin server: its tasks, its upstreams, and that it traces.
+//! A shard's replies to queries of the admin server.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ impl From<Interned> for UpstreamId {
     }
 }
 
-/// Answers. Whoever asked may have given up waiting, which is no matter.
+/// Replies. The querier may have timed out, which is harmless.
 pub(super) fn answer(proxy: &Proxy, query: ShardQuery) {
     match query {
         ShardQuery::Tasks(reply) => drop(reply.send(proxy.shard.report_tasks())),

@@ -21,9 +21,7 @@ pub(crate) use self::run::{ServerOptions, run};
 /// All state of a running shard.
 struct Server {
     downstream: Rc<Downstream>,
-    /// Listening sockets.
     acceptors: Acceptors,
-    /// UDP listeners.
     udp: UdpListeners,
 }
 
@@ -45,7 +43,7 @@ impl Server {
         &self.downstream.proxy.shard
     }
 
-    /// Frees what nobody needs.
+    /// Frees unused memory.
     fn trim_memory(&self) {
         let trimmed = self.proxy().scratch.trim() + self.downstream.stream_tasks.trim();
         self.shard().trim_memory(trimmed);

@@ -22,21 +22,21 @@ use crate::shard::tasks::{Purpose, listed};
 use crate::shard::turn::Turns;
 use crate::shard::{Shard, ShardOptions};
 
-/// What a server is started with.
+/// The parameters of a server.
 pub(crate) struct ServerOptions {
-    /// What its shard is.
+    /// Parameters of its shard.
     pub(crate) shard: ShardOptions,
-    /// The runtime wanted.
     pub(crate) driver: DriverChoice,
-    /// The core to run on.
+    /// The core to pin to.
     pub(crate) core: Option<usize>,
     /// Seals session tokens.
     pub(crate) session_key: ring::hmac::Key,
 }
 
-/// Runs a shard on this thread until it is asked to stop. `started` learns which driver won.
+/// Runs a shard on this thread until it is stopped. `started` receives the driver.
 ///
 /// # Errors
+///
 /// No runtime could be built.
 pub(crate) fn run(
     options: ServerOptions,
@@ -65,8 +65,8 @@ pub(crate) fn run(
     })
 }
 
-/// Hangs up on the clients of a shard that panics: the runtime leaves sockets open whose operations
-/// are under way, and their clients would wait for ever.
+/// Closes the client connections of a shard that panics: the runtime leaves sockets with pending
+/// operations open, and clients would wait forever.
 struct HangsUp(Weak<Shard>);
 
 impl Drop for HangsUp {
@@ -75,13 +75,13 @@ impl Drop for HangsUp {
             && let Some(shard) = self.0.upgrade()
         {
             shard.clients.reset_all();
-            // Without a runtime its sockets cannot be closed.
+            // Without the runtime its sockets cannot be closed.
             std::mem::forget(shard);
         }
     }
 }
 
-/// Each tick: expired deadlines, and the access log's lines; now and then, idle upstreams.
+/// Each tick: expired deadlines and access log lines; now and then, idle upstream connections.
 async fn housekeeping(server: Rc<Server>) {
     let shard = server.shard();
     let mut due = Instant::now();
@@ -94,7 +94,7 @@ async fn housekeeping(server: Rc<Server>) {
         shard.counters.loop_lag.observe(lag);
         shard.counters.heartbeat.beat(now);
         let tick = shard.advance(now);
-        // This looks at the configuration, so an idle shard lets go of old ones too.
+        // This reads the configuration, so that idle shards release old ones too.
         shard.relieve(lag);
         shard.end_surplus_waits();
         shard.log.borrow_mut().flush();
@@ -173,7 +173,7 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
     }
 }
 
-/// Closes what is idle, some at a time.
+/// Closes idle connections in batches.
 async fn close_idle(shard: Rc<Shard>) {
     let each = shard.clients.open() / DRAIN_SPREAD_TICKS;
     while shard.clients.close_idle_some(each.max(DRAIN_BATCH)) > 0 {
@@ -181,7 +181,7 @@ async fn close_idle(shard: Rc<Shard>) {
     }
 }
 
-/// Closes the idle connections of a bind that is gone, unless it came back meanwhile.
+/// Closes the idle connections of a removed bind, unless it was restored meanwhile.
 async fn close_orphans(shard: Rc<Shard>, bind: u32) {
     monoio::time::sleep(ORPHAN_GRACE).await;
     if shard.config.load().bind(bind).is_none() {
@@ -189,7 +189,7 @@ async fn close_orphans(shard: Rc<Shard>, bind: u32) {
     }
 }
 
-/// Ends every connection and waits for their operations: the kernel may still have their buffers.
+/// Ends every connection and waits for its operations: the kernel may still use their buffers.
 async fn stop(server: &Server) -> io::Result<()> {
     let shard = server.shard();
     server.acceptors.stop(shard, |_| true).await;
@@ -197,7 +197,7 @@ async fn stop(server: &Server) -> io::Result<()> {
     shard.clients.reset_all();
     let sessions = server.udp.end_sessions();
     for tick in 0..STOP_TICKS {
-        // Sessions are logged as they end, which they do at once.
+        // UDP sessions are logged as they end, which is immediate.
         if shard.clients.open() == 0 && (sessions == 0 || tick > 0) {
             break;
         }

@@ -1,4 +1,4 @@
-//! Shutting a channel down from outside of its task, as deadlines do.
+//! Shuts down a channel from outside of its task, as deadlines do.
 
 use std::os::fd::RawFd;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::signals::Signals;
 use crate::net::{self, Liveness};
 
-/// What is needed to end a channel whose owner waits for it.
+/// A handle to end a channel that its owner waits for.
 #[derive(Clone)]
 pub(crate) enum Cutoff {
     Socket(RawFd),
@@ -20,7 +20,7 @@ impl From<RawFd> for Cutoff {
 }
 
 impl Cutoff {
-    /// The peer's bytes end here.
+    /// Shuts down the receiving direction.
     pub(crate) fn stop_reading(&self) {
         match self {
             Self::Socket(fd) => net::shutdown(*fd, libc::SHUT_RD),
@@ -28,7 +28,7 @@ impl Cutoff {
         }
     }
 
-    /// Nothing goes either way any more.
+    /// Shuts down both directions.
     pub(crate) fn disconnect(&self) {
         match self {
             Self::Socket(fd) => net::shutdown(*fd, libc::SHUT_RDWR),
@@ -36,7 +36,7 @@ impl Cutoff {
         }
     }
 
-    /// Breaks it off, so that the peer cannot take what came for whole.
+    /// Resets it, so that the peer does not take a truncated message for a complete one.
     pub(crate) fn reset(&self) {
         match self {
             Self::Socket(fd) => net::reset(*fd),
@@ -44,8 +44,8 @@ impl Cutoff {
         }
     }
 
-    /// Bytes that the peer has taken since the channel began, as far as is known: what its kernel has
-    /// acknowledged, or what its stream's window had room for.
+    /// Bytes that the peer has received so far, as far as known: acknowledged by its kernel, or
+    /// within its stream's window.
     pub(crate) fn taken(&self) -> u64 {
         match self {
             Self::Socket(fd) => net::acknowledged(*fd),
@@ -53,7 +53,7 @@ impl Cutoff {
         }
     }
 
-    /// Whether the peer is still there.
+    /// Whether the peer is still connected.
     pub(crate) fn liveness(&self) -> Liveness {
         match self {
             Self::Socket(fd) => net::liveness(*fd),

@@ -1,8 +1,8 @@
-//! Deadlines of channels: what happens when a peer takes too long.
+//! Deadlines of channels.
 //!
-//! Arming is one store into the shard's wheel. An operation that is under way is never dropped
-//! (its buffer would be lost): expiry shuts the channel down or cancels the read, the operation
-//! returns, and its owner asks [`Deadline::expired`] why.
+//! Arming is one store into the shard's timer wheel. A pending operation is never dropped (its
+//! buffer would be lost): expiry shuts the channel down or cancels the read, the operation returns,
+//! and its owner asks [`Deadline::expired`] for the reason.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -16,39 +16,39 @@ use super::wheel::{Handle, Tick};
 use crate::net::{CancelHandle, Canceller, Liveness};
 use crate::shard::cutoff::Cutoff;
 
-/// What happens at a deadline.
+/// The action at a deadline.
 #[derive(Clone)]
 pub(crate) enum Expiry {
-    /// The peer's bytes end here; an answer can still be sent.
+    /// Shut down the receiving direction; a response can still be sent.
     StopReading,
-    /// The channel is shut down both ways.
+    /// Shut down both directions.
     Disconnect,
-    /// The same, where the peer takes too little of what waits for it.
+    /// The same, if the peer is below its minimum rate.
     Stalled(Stall),
-    /// The channel and `other` are reset.
+    /// Reset the channel and `other`.
     Reset {
-        /// The other end of what passes through.
+        /// The other side of a tunnel.
         other: Cutoff,
     },
-    /// The read under way ends with `ECANCELED`, and nothing else happens.
+    /// Cancel the pending read with `ECANCELED`.
     CancelRead,
-    /// Where the peer has left, `other` is shut down both ways; where it has not, look again.
+    /// If the peer has disconnected, shut down `other` in both directions; otherwise check again.
     Watch {
-        /// The channel of the peer that works for the one watched.
+        /// The channel that works for the watched peer.
         other: Cutoff,
-        /// After how long to look again.
+        /// Interval of the checks.
         again: Duration,
     },
 }
 
-/// A channel's deadline. One owner; ends with it.
+/// The deadline of a channel, owned by its task.
 pub(crate) struct Deadline {
     shard: Rc<Shard>,
     handle: Handle,
     state: Rc<Armed>,
 }
 
-/// What the wheel knows of a deadline. Every idle connection has one.
+/// The wheel's part of a deadline. Every idle connection has one.
 pub(crate) struct Armed {
     cutoff: Cutoff,
     expiry: Cell<Expiry>,
@@ -73,7 +73,7 @@ impl Deadline {
         }
     }
 
-    /// Sets what happens, and when; `None` means never. What was set before is forgotten.
+    /// Sets action and time; `None` disables it. Replaces the previous setting.
     pub(crate) fn arm(&self, after: Option<Duration>, expiry: Expiry) {
         self.state.expiry.set(expiry);
         let mut wheel = self.shard.wheel.borrow_mut();
@@ -83,8 +83,8 @@ impl Deadline {
         }
     }
 
-    /// Shuts the channel down where its peer takes too little for so long of what is written from now
-    /// on, and in any case after the time that is `left`.
+    /// Shuts the channel down if its peer is below its minimum rate for this long from now on, and
+    /// in any case after the time `left`.
     pub(crate) fn arm_write(&self, patience: Option<Duration>, left: Option<Duration>) {
         let Some(patience) = patience else {
             return self.arm(left, Expiry::Disconnect);
@@ -96,18 +96,18 @@ impl Deadline {
         self.arm(Some(first), Expiry::Stalled(stall));
     }
 
-    /// Forgets what was set.
+    /// Disables it.
     pub(crate) fn disarm(&self) {
         self.state.expiry.set(Expiry::Disconnect);
         self.shard.wheel.borrow_mut().disarm(self.handle);
     }
 
-    /// Whether it expired since it was last asked.
+    /// Whether it expired since the last call.
     pub(crate) fn expired(&self) -> bool {
         self.state.expired.take()
     }
 
-    /// Looks now at a peer that is watched, since it may have left.
+    /// Checks a watched peer now, since it may have disconnected.
     pub(crate) fn look(&self) {
         let mut expiry = self.state.expiry.replace(Expiry::Disconnect);
         if matches!(expiry, Expiry::Watch { .. }) {
@@ -116,7 +116,7 @@ impl Deadline {
         self.state.expiry.set(expiry);
     }
 
-    /// A handle for a read that [`Expiry::CancelRead`] ends.
+    /// A handle for a read that [`Expiry::CancelRead`] cancels.
     pub(crate) fn cancel_handle(&self) -> CancelHandle {
         if let Cutoff::Stream(signals) = &self.state.cutoff {
             signals.forget_cancel();
@@ -127,14 +127,14 @@ impl Deadline {
         handle
     }
 
-    /// Ends the read that has the handle.
+    /// Cancels the read with the handle.
     pub(crate) fn cancel_read(&self) {
         self.state.cancel_read();
     }
 
-    /// Arms it for a read that waits with a buffer in hand, until the returned value is dropped: after
-    /// a while, or where too many wait, the read ends with `ECANCELED`. To be called after
-    /// [`Self::cancel_handle`].
+    /// Arms it for a read that waits with a buffer, until the returned value is dropped: after a
+    /// while, or when too many wait, the read ends with `ECANCELED`. Call [`Self::cancel_handle`]
+    /// first.
     pub(crate) fn wait_with_buffer(&self) -> impl Drop {
         let (place, patience) = self.shard.waiting.enter(self.handle, self.shard.now());
         self.arm(Some(patience), Expiry::CancelRead);
@@ -145,7 +145,7 @@ impl Deadline {
         }
     }
 
-    /// Lets the shard's other sockets have a turn.
+    /// Yields to the shard's other tasks.
     pub(crate) async fn give_way(&self) {
         self.shard.turns.give_way().await;
     }
@@ -160,14 +160,14 @@ impl Deadline {
         self.shard.turns.put_off(read).await
     }
 
-    /// Forgets what was set, and gives back what only a busy connection needs.
+    /// Disables it, and returns what only a busy connection needs.
     pub(crate) fn park(&self) {
         self.disarm();
         self.state.canceller.set(None);
     }
 }
 
-/// A connection among those that wait.
+/// A waiting connection.
 struct Waits<'a> {
     shard: &'a Shard,
     place: Place,
@@ -186,7 +186,7 @@ impl Drop for Deadline {
 }
 
 impl Armed {
-    /// Ends the read that has the handle.
+    /// Cancels the read with the handle.
     pub(super) fn cancel_read(&self) {
         if let Cutoff::Stream(signals) = &self.cutoff {
             return signals.cancel_read();
@@ -195,7 +195,7 @@ impl Armed {
         self.canceller.set(canceller.map(Canceller::cancel));
     }
 
-    /// Carries out what was set. Says after how long to look again, if at all.
+    /// Performs the action. Returns when to check again, if at all.
     pub(crate) fn expire(&self, now: Tick) -> Option<Duration> {
         let mut expiry = self.expiry.replace(Expiry::Disconnect);
         let again = self.carry_out(&mut expiry, now);

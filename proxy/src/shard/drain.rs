@@ -1,18 +1,18 @@
-//! Whether a shard is being drained, for whoever has to know it at once.
+//! The drain state of a shard, and its waiters.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// Whether connections are being brought to their end.
+/// Whether connections are being drained.
 #[derive(Default)]
 pub(crate) struct Draining {
     begun: Cell<bool>,
-    /// Whether its time is over, and what is left is reset.
+    /// Whether the drain deadline has passed, and remaining connections are reset.
     over: Cell<bool>,
-    /// Who is woken when it begins.
+    /// Tasks woken when the drain begins.
     waiting: RefCell<Vec<Option<Waker>>>,
-    /// Places among them that nobody has.
+    /// Free slots among them.
     free: RefCell<Vec<usize>>,
 }
 
@@ -22,7 +22,7 @@ impl Draining {
         self.begun.get()
     }
 
-    /// Begins, and wakes who waits for it.
+    /// Begins the drain, and wakes the waiters.
     pub(crate) fn begin(&self) {
         self.begun.set(true);
         for waker in self.waiting.borrow_mut().iter_mut() {
@@ -32,18 +32,18 @@ impl Draining {
         }
     }
 
-    /// Its time is over: what still ends does not do so by itself.
+    /// The deadline has passed: remaining connections are reset.
     pub(crate) fn give_up(&self) {
         self.over.set(true);
         self.begin();
     }
 
-    /// Whether its time is over.
+    /// Whether the deadline has passed.
     pub(crate) fn is_over(&self) -> bool {
         self.over.get()
     }
 
-    /// Waits until it begins. May be dropped at any time.
+    /// Waits until it begins. Cancel-safe.
     pub(crate) async fn wait(&self) {
         let mut place = Waiting {
             draining: self,
@@ -60,7 +60,7 @@ impl Draining {
     }
 }
 
-/// A place among those who wait, given up when dropped.
+/// A waiter's slot, released on drop.
 struct Waiting<'a> {
     draining: &'a Draining,
     at: Option<usize>,

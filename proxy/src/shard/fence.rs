@@ -1,4 +1,4 @@
-//! A panic costs one connection: its task ends, its neighbours never notice.
+//! Isolates panics: one ends its task, and no other.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use super::Shard;
 use super::tasks::{Purpose, TaskEntry};
 use crate::observe::panics;
 
-/// Runs `task`, which is for this purpose; a panic in it ends it alone, and is counted.
+/// Runs `task` of this kind; a panic ends only this task, and is counted.
 pub(crate) fn fenced<F: Future<Output = ()>>(
     shard: &Rc<Shard>,
     purpose: Purpose,
@@ -19,13 +19,13 @@ pub(crate) fn fenced<F: Future<Output = ()>>(
     fenced_in(TaskEntry::new(shard, purpose), task)
 }
 
-/// As [`fenced`], of a task that has its place in the list.
+/// As [`fenced`], for a task that is registered already.
 pub(crate) fn fenced_in<F: Future<Output = ()>>(place: TaskEntry, task: F) -> Fenced<F> {
     Fenced { place, task }
 }
 
 pin_project_lite::pin_project! {
-    /// A task behind a fence.
+    /// A task with panic isolation.
     pub(crate) struct Fenced<F> {
         place: TaskEntry,
         #[pin]
@@ -39,7 +39,7 @@ impl<F: Future<Output = ()>> Future for Fenced<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         let _running = this.place.run();
-        // What the task shares with others is made of cells, whose guards unwind with it.
+        // State shared with other tasks is made of cells, whose guards unwind with it.
         catch_unwind(AssertUnwindSafe(|| this.task.poll(context))).unwrap_or_else(|_| {
             panics::outlived();
             let shard = &this.place.shard;

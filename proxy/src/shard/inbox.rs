@@ -1,7 +1,7 @@
-//! What other threads ask of a shard: a queue, and a socket that wakes the shard to look.
+//! Messages from other threads to a shard: a queue, and a socket that wakes the shard.
 //!
-//! A socket, because a read on it is an ordinary operation of either driver; monoio's own
-//! cross-thread wakers would cost every shard an eventfd read per wake and a lock.
+//! A socket, because reading it is an ordinary operation of either driver; monoio's own
+//! cross-thread wakers would cost every shard an eventfd read per wake-up and a lock.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -13,57 +13,58 @@ use crossbeam::queue::SegQueue;
 
 use crate::machine::sockets::Listening;
 
-/// What a shard can be asked.
+/// A message to a shard.
 #[derive(Debug)]
 pub enum Ask {
     /// Accept connections of a bind from this shard's one of these sockets.
     Listen {
-        /// The bind's id.
+        /// Index of the bind.
         bind: u32,
-        /// A socket for each shard.
+        /// One socket for each shard.
         sockets: Arc<Listening>,
     },
-    /// Serve a connection that another shard has accepted.
+    /// Serve a connection accepted by another shard.
     Adopt {
-        /// The bind's id.
+        /// Index of the bind.
         bind: u32,
-        /// The connection.
+        /// The accepted connection.
         socket: OwnedFd,
-        /// The client.
+        /// The client's address.
         address: SocketAddr,
     },
-    /// Take what is in the accept queue of a bind, then accept no more. After a while, close its
-    /// idle connections; until then whoever asks over one is told.
+    /// Accept what is in the queue of a bind, then stop accepting. After a grace period, close its
+    /// idle connections; until then requests on them get an error response.
     Unlisten {
-        /// The bind's id.
+        /// Index of the bind.
         bind: u32,
     },
-    /// Answer with `Connection: close` from now on and close what is idle.
+    /// Respond with `Connection: close` from now on, and close idle connections.
     Drain,
-    /// Stop accepting, on every bind.
+    /// Stop accepting on every bind.
     StopAccepting,
-    /// Something that the admin server wants to know or have.
+    /// A query of the admin server.
     Admin(admin::ShardQuery),
-    /// Reset what is left and end.
+    /// Reset the remaining connections and end.
     Stop,
 }
 
-/// The sending end: one for each thread that asks.
+/// The sending end; each sending thread has one.
 #[derive(Clone)]
 pub struct Inbox {
     queue: Arc<SegQueue<Ask>>,
     bell: Arc<UnixStream>,
 }
 
-/// The shard's end.
+/// The receiving end, for the shard.
 pub struct InboxReader {
     pub(crate) queue: Arc<SegQueue<Ask>>,
     pub(crate) bell: UnixStream,
 }
 
-/// Makes an inbox.
+/// Creates an inbox.
 ///
 /// # Errors
+///
 /// No descriptors are left.
 pub fn inbox() -> io::Result<(Inbox, InboxReader)> {
     let (bell, ringing) = UnixStream::pair()?;
@@ -83,10 +84,10 @@ pub fn inbox() -> io::Result<(Inbox, InboxReader)> {
 }
 
 impl Inbox {
-    /// Leaves a question and wakes the shard.
+    /// Sends a message and wakes the shard.
     pub fn ask(&self, ask: Ask) {
         self.queue.push(ask);
-        // A full socket means that the shard has been woken and has not looked yet.
+        // If the socket is full, the shard has been woken already.
         let _ = (&*self.bell).write(&[1]);
     }
 }

@@ -1,5 +1,5 @@
-//! The state that every task on a shard may use: time and deadlines, scheduling, the task list, panic
-//! isolation, buffers, counters, and the configuration in force.
+//! The state that every task on a shard may use: time and deadlines, scheduling, the task list,
+//! panic isolation, buffers, counters, and the current configuration.
 //!
 //! A shard is a thread with a runtime. It shares only the published snapshot, the counters and the
 //! inbox with other threads, so nothing locks, and a request's path through a shard is plain function
@@ -56,53 +56,49 @@ pub use self::options::ShardOptions;
 
 /// The state that every task on a shard may use.
 pub(crate) struct Shard {
-    /// Its number, from 0.
+    /// Number of the shard, from 0.
     pub(crate) id: u16,
-    /// It and the others.
+    /// The shards of the process.
     pub(crate) peers: Arc<Peers>,
     /// How its runtime waits for sockets.
     pub(crate) waits: Waits,
-    /// The configuration in force.
+    /// The current configuration.
     pub(crate) config: ConfigCell,
-    /// Who lets others run.
+    /// Yields between tasks.
     pub(crate) turns: Rc<Turns>,
-    /// Open client connections.
     pub(crate) clients: Registry,
-    /// Client connections that wait for a request with a buffer in hand.
+    /// Client connections that wait for a request with a buffer.
     pub(crate) waiting: Waiting,
     /// Free buffers.
     pub(crate) buffers: Rc<BufferPool>,
-    /// Pipes that bytes pass through.
+    /// Pipes for splicing.
     pub(crate) pipes: Pipes,
-    /// Deadlines of sockets.
     pub(crate) wheel: RefCell<Wheel<Rc<Armed>>>,
-    /// What is counted.
     pub(crate) counters: Arc<ShardCounters>,
-    /// Where access log lines go.
+    /// The access log.
     pub(crate) log: RefCell<LogSink>,
-    /// Spreads load, and nothing that has to be secret.
+    /// For load balancing; not for secrets.
     rng: RefCell<SmallRng>,
-    /// What it is at.
+    /// The running tasks.
     pub(crate) tasks: Tasks,
-    /// Whether connections are being brought to their end.
+    /// The drain state.
     pub(crate) draining: Draining,
     /// When its ticks began.
     started: Cell<Instant>,
-    /// Ticks since then; the wheel's time.
+    /// Ticks since then: the wheel's time.
     tick: Cell<Tick>,
-    /// What presses it.
     overload: RefCell<Overload>,
-    /// What the process uses of its memory.
+    /// Memory usage of the process.
     memory: Arc<MemoryUse>,
-    /// Bytes that its buffers may come to.
+    /// Limit of its buffers in bytes.
     buffer_bytes: Cell<usize>,
-    /// Sockets that it may have.
+    /// Limit of its sockets.
     descriptors: usize,
-    /// Clients that there is room for, in the configuration in force.
+    /// Limit of clients under the current configuration.
     room: Cell<usize>,
-    /// Connections that went idle, and buffers freed, since memory was last given back.
+    /// Connections that became idle, and buffers freed, since memory was last returned.
     freed: Cell<usize>,
-    /// When abuse was last told of in the log.
+    /// When abuse was last logged.
     abuse_told: Cell<Option<Tick>>,
 }
 
@@ -136,13 +132,13 @@ impl Shard {
         }
     }
 
-    /// Notes that a connection went idle.
+    /// Records that a connection became idle.
     pub(crate) fn note_parked(&self) {
         self.freed.set(self.freed.get() + 1);
     }
 
-    /// Counts a peer whose connection is ended for what it did too often. One a second is told
-    /// of in the log: there may be thousands.
+    /// Counts a peer whose connection is closed for exceeding a flood limit. At most one is logged
+    /// per second.
     pub(crate) fn note_abuse(&self, abuse: Abuse, peer: Peer, address: impl Display) {
         let (counter, whose) = match peer {
             Peer::Client => (&self.counters.abuses, "client"),
@@ -162,7 +158,7 @@ impl Shard {
         }
     }
 
-    /// Ends the reads that hold a buffer and have waited longest, where too many do.
+    /// Cancels the longest-waiting reads with a buffer, if there are too many.
     pub(crate) fn end_surplus_waits(&self) {
         while let Some(deadline) = self.waiting.take_surplus(self.now()) {
             let armed = self.wheel.borrow_mut().value(deadline).cloned();
@@ -172,18 +168,18 @@ impl Shard {
         }
     }
 
-    /// Frees buffers that nobody needs, beside so many other things that were trimmed.
+    /// Frees unused buffers; `others` is the number of other objects freed.
     pub(crate) fn trim_memory(&self, others: usize) {
         let trimmed = self.buffers.trim() + others;
         self.freed.set(self.freed.get() + trimmed);
     }
 
-    /// Whether memory is to be given back as soon as it is free.
+    /// Whether memory should be returned to the system as soon as it is free.
     pub(crate) fn is_short_of_memory(&self) -> bool {
         self.overload.borrow().is_short_of_memory()
     }
 
-    /// Gives back to the system what connections that went idle have freed, where they are many.
+    /// Returns memory of connections that became idle to the system, if they are many.
     pub(crate) fn give_memory_back(&self) {
         if self.freed.get() > TRIM_AFTER || self.is_short_of_memory() {
             self.freed.set(0);
@@ -191,12 +187,11 @@ impl Shard {
         }
     }
 
-    /// The current tick.
     pub(crate) fn now(&self) -> Tick {
         self.tick.get()
     }
 
-    /// Goes on to a time, and returns its tick: what is due expires.
+    /// Advances the time; returns the tick. Due deadlines expire.
     pub(crate) fn advance(&self, now: Instant) -> Tick {
         let tick = Tick::at(now.saturating_duration_since(self.started.get()));
         self.tick.set(tick);
@@ -207,7 +202,7 @@ impl Shard {
         tick
     }
 
-    /// Has the next tick come so much later.
+    /// Skips time before the next tick, for tests.
     #[cfg(feature = "test-hooks")]
     pub(crate) fn skip(&self, time: Duration) {
         let started = self.started.get();
@@ -215,20 +210,20 @@ impl Shard {
             .set(started.checked_sub(time).unwrap_or(started));
     }
 
-    /// Lends the random numbers, for one call: they are not to be held while anything is awaited.
+    /// Borrows the random number generator for one call; not across an await.
     pub(crate) fn with_rng<R>(&self, draw: impl FnOnce(&mut SmallRng) -> R) -> R {
         draw(&mut self.rng.borrow_mut())
     }
 
-    /// Whether connections of a bind end with their next response: with the whole process, because
-    /// the bind is gone, or to make room.
+    /// Whether connections of a bind close after their next response: on drain, because the bind
+    /// was removed, or under overload.
     pub(crate) fn ends_connections(&self, bind: u32) -> bool {
         self.draining.get()
             || self.pressure() >= Pressure::CloseSoon
             || self.config.load().bind(bind).is_none()
     }
 
-    /// For how long a connection may be idle, where the configuration says `wanted`.
+    /// The keep-alive timeout, given the configured one.
     pub(crate) fn keep_alive(&self, wanted: Option<Duration>) -> Option<Duration> {
         if self.pressure() < Pressure::CloseIdle {
             return wanted;
@@ -237,7 +232,7 @@ impl Shard {
         Some(least)
     }
 
-    /// Whether a request is refused, so that others can be served; counts it.
+    /// Whether a request is rejected under overload; counts it.
     pub(crate) fn sheds(&self) -> bool {
         let mut cause = self.overload.borrow().sheds(self.now());
         if self.buffers.lent() > self.buffer_bytes.get() {
@@ -249,7 +244,7 @@ impl Shard {
         cause.is_some()
     }
 
-    /// How many clients there is room for.
+    /// Limit of clients.
     pub(crate) fn room(&self) -> usize {
         self.room.get()
     }
@@ -259,7 +254,7 @@ impl Shard {
         self.pressure() < Pressure::Pause
     }
 
-    /// Takes note that a connection to an endpoint found no descriptor.
+    /// Records that a connection to an endpoint failed for lack of descriptors.
     pub(crate) fn note_shortage(&self) {
         self.overload.borrow_mut().note_shortage(self.now());
     }
@@ -269,7 +264,7 @@ impl Shard {
         self.overload.borrow().pressure(clients, room, self.now())
     }
 
-    /// Looks at how it is pressed, once a tick, which came so late.
+    /// Updates the overload state, once per tick with its delay.
     pub(crate) fn relieve(&self, lag: Duration) {
         {
             let mut overload = self.overload.borrow_mut();
@@ -282,7 +277,7 @@ impl Shard {
         let snapshot = self.config.load();
         let reserved = snapshot.upstream_connections_per_shard as usize
             + snapshot.binds.iter().flatten().count() * BIND_DESCRIPTORS;
-        // A client needs one upstream connection at most, so half is always enough for both.
+        // A client needs at most one upstream connection, so half always suffices for both.
         let reserved = reserved.min(self.descriptors / 2);
         self.room.set(self.descriptors - reserved);
         if self.pressure() >= Pressure::CloseIdle {
@@ -292,8 +287,8 @@ impl Shard {
     }
 }
 
-/// A snapshot in the hands of one shard's requests, which count on the outer counter: that one is
-/// not atomic, and stays in this core's cache.
+/// A snapshot held by a shard's requests. They count on the outer counter, which is not atomic and
+/// stays in this core's cache.
 pub(crate) type Held = Rc<Arc<Snapshot>>;
 
 /// The shard's view of the published configuration.
@@ -312,7 +307,7 @@ impl ConfigCell {
         }
     }
 
-    /// The configuration in force, for one request to hold.
+    /// The current configuration, for one request to hold.
     pub(crate) fn load(&self) -> Held {
         let mut published = self.published.borrow_mut();
         let latest = published.load();

@@ -10,27 +10,27 @@ use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::LogQueue;
 use crate::observe::log_writer::LogSink;
 
-/// What a shard is started with.
+/// The parameters of a shard.
 pub struct ShardOptions {
-    /// Its number, from 0.
+    /// Number of the shard, from 0.
     pub id: u16,
-    /// Sockets it may have, of clients and of endpoints.
+    /// Limit of its sockets, to clients and endpoints together.
     pub descriptors: u32,
-    /// What the process uses of its memory.
+    /// Memory usage of the process.
     pub memory: Arc<MemoryUse>,
     /// The published configuration.
     pub published: Published,
-    /// It and the others.
+    /// The shards of the process.
     pub peers: Arc<Peers>,
-    /// Where it counts.
+    /// Its counters.
     pub counters: Arc<ShardCounters>,
-    /// Where its access log goes.
+    /// Its access log.
     pub log: LogSink,
 }
 
 #[cfg(any(test, feature = "test-hooks"))]
 impl ShardOptions {
-    /// A shard of no supervisor's, for tests of what runs on one.
+    /// A shard without a supervisor, for tests.
     pub(crate) fn alone() -> Self {
         Self {
             peers: Arc::new(Peers::new(&[])),

@@ -1,8 +1,8 @@
-//! How hard pressed a shard is, and the ladder of what it does about it.
+//! The overload level of a shard, and the measures at each level.
 //!
-//! Three things press a shard: clients that fill the room for connections, an event loop that comes
-//! late to its ticks, and a process that has nearly used up its memory. Each step gives up a little more, so that a shard that can still serve
-//! does, and one that cannot says so at once instead of letting everybody wait.
+//! Three causes: clients close to the connection limit, a late event loop, and a process close to
+//! its memory limit. Each level gives up a little more, so that a shard that can still serve does,
+//! and one that cannot rejects requests at once instead of letting all of them wait.
 
 use std::time::Duration;
 
@@ -12,30 +12,29 @@ use crate::limits::{
 };
 use crate::observe::shed::ShedCause;
 
-/// A step of the ladder; each one does what those before it do.
+/// A level of overload, which includes the measures of lower ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pressure {
-    /// Nothing is given up.
+    /// No measures.
     #[default]
     Low,
-    /// Connections end with their next response.
+    /// Connections close after their next response.
     CloseSoon,
-    /// Idle connections end soon.
+    /// Idle connections close soon.
     CloseIdle,
-    /// Requests are answered with 503.
+    /// Requests get 503.
     Shed,
-    /// Nobody is accepted.
     Pause,
 }
 
-/// Where a step is reached.
+/// The thresholds of a level.
 struct Step {
     pressure: Pressure,
-    /// How late the event loop comes.
+    /// Delay of the event loop.
     lag: Duration,
-    /// Share of the room for clients that is taken.
+    /// Percentage of the client limit.
     room_percent: Option<usize>,
-    /// Share of the memory limit that is in use.
+    /// Percentage of the memory limit.
     memory_percent: usize,
 }
 
@@ -55,21 +54,22 @@ const fn step(pressure: Pressure, nth: usize, room_percent: Option<usize>) -> St
     }
 }
 
-/// What presses a shard.
+/// The causes of overload.
 #[derive(Debug, Default)]
 pub(crate) struct Overload {
-    /// For how many ticks in a row the loop was late enough for each step.
+    /// Consecutive late ticks, for each level.
     late: [u32; STEPS.len()],
-    /// The step that this comes to.
+    /// The level by delay.
     lag: Pressure,
-    /// The step that the memory in use comes to.
+    /// The level by memory.
     memory: Pressure,
-    /// When the kernel last had no descriptor for a connection to an endpoint.
+    /// When a connection to an endpoint last failed for lack of descriptors.
     short: Option<Tick>,
 }
 
 impl Overload {
-    /// Takes note of how late a tick came. One late tick means nothing: others may run on the core.
+    /// Records the delay of a tick. A single late tick is ignored: other processes may run on the
+    /// core.
     pub(crate) fn note_tick(&mut self, lag: Duration) {
         for (late, step) in self.late.iter_mut().zip(&STEPS) {
             *late = if lag >= step.lag {
@@ -83,19 +83,19 @@ impl Overload {
         self.lag = reached.map_or(Pressure::Low, |(step, _)| step.pressure);
     }
 
-    /// Takes note of how much of the memory limit is in use.
+    /// Records the percentage of the memory limit in use.
     pub(crate) fn note_memory(&mut self, percent: usize) {
         let mut steps = STEPS.iter().rev();
         let reached = steps.find(|step| percent >= step.memory_percent);
         self.memory = reached.map_or(Pressure::Low, |step| step.pressure);
     }
 
-    /// Whether memory is to be given back as soon as it is free.
+    /// Whether memory should be returned to the system as soon as it is free.
     pub(crate) fn is_short_of_memory(&self) -> bool {
         self.memory > Pressure::Low
     }
 
-    /// Takes note that there was no descriptor.
+    /// Records a lack of descriptors.
     pub(crate) fn note_shortage(&mut self, now: Tick) {
         self.short = Some(now);
     }

@@ -1,9 +1,8 @@
-//! The shards of a process as each of them sees the others: how many clients they have, and how to
-//! hand one over.
+//! The other shards of the process: their number of clients, and handing connections over.
 //!
-//! The kernel spreads connections by a hash, which leaves a few that live long unevenly spread: of 64
-//! on two shards, one has 36 or more in every third case. So a shard that accepts looks at one other
-//! and hands the connection over where that one has fewer.
+//! The kernel distributes connections by a hash, which leaves few long-lived ones uneven: of 64 on
+//! two shards, one has 36 or more in every third case. So an accepting shard checks one other and
+//! hands the connection over if that one has fewer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,12 +21,12 @@ struct Peer {
     /// None while its shard is not running.
     inbox: ArcSwapOption<Inbox>,
     counters: Arc<ShardCounters>,
-    /// Connections that are handed to it and not counted by it yet.
+    /// Connections handed to it and not counted by it yet.
     coming: AtomicU64,
 }
 
 impl Peers {
-    /// Shards that count there, none of them running.
+    /// The shards with these counters, none of them running.
     #[must_use]
     pub fn new(counters: &[Arc<ShardCounters>]) -> Self {
         let peer = |counters: &Arc<ShardCounters>| Peer {
@@ -38,12 +37,12 @@ impl Peers {
         Self(counters.iter().map(peer).collect())
     }
 
-    /// How many there are.
+    /// Number of shards.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// A shard has started, or ended.
+    /// Registers a started or ended shard.
     pub fn set(&self, shard: u16, inbox: Option<Inbox>) {
         if let Some(peer) = self.0.get(usize::from(shard)) {
             peer.coming.store(0, Ordering::Relaxed);
@@ -51,7 +50,7 @@ impl Peers {
         }
     }
 
-    /// Looks at one other shard: that one, if a fresh connection of `shard` is better off there.
+    /// Checks one other shard; returns it if a new connection of `shard` should move there.
     pub(crate) fn better_off(&self, shard: u16, rng: &mut impl Rng) -> Option<u16> {
         let others = u16::try_from(self.0.len()).ok()?.checked_sub(1)?;
         if others == 0 {
@@ -64,7 +63,7 @@ impl Peers {
         (theirs.saturating_add(gap) <= own).then_some(other)
     }
 
-    /// Hands a connection to another shard; gives it back where that one is not running.
+    /// Hands a connection to another shard; returns it if that one is not running.
     pub(crate) fn hand_over(&self, shard: u16, ask: Ask) -> Result<(), Ask> {
         let peer = self.0.get(usize::from(shard));
         let inbox = peer.and_then(|peer| peer.inbox.load_full());
@@ -78,17 +77,17 @@ impl Peers {
         }
     }
 
-    /// A connection that was handed to this shard is counted by it from now on.
+    /// A handed-over connection is counted by this shard from now on.
     pub(crate) fn has_come(&self, shard: u16) {
         if let Some(peer) = self.0.get(usize::from(shard)) {
             let less = |coming: u64| coming.checked_sub(1);
             let order = Ordering::Relaxed;
-            // Nothing is coming any more to a shard that was started again meanwhile.
+            // A shard that was restarted meanwhile does not receive it any more.
             let _ = peer.coming.fetch_update(order, order, less);
         }
     }
 
-    /// Clients of a shard, with those on their way to it.
+    /// Clients of a shard, including those being handed over.
     fn load(&self, shard: u16) -> Option<u64> {
         let peer = self.0.get(usize::from(shard))?;
         let coming = peer.coming.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The open client connections of a shard, so that a drain finds them.
+//! The open client connections of a shard, for closing them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub(crate) struct Registry {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     open: Cell<usize>,
-    /// By slot: who wants to be woken for a drain, since it has to say something first.
+    /// Wakers of connections that are notified of a drain, by slot.
     listening: RefCell<HashMap<u32, Waker>>,
 }
 
@@ -25,40 +25,39 @@ struct Slot {
     fd: RawFd,
     bind: u32,
     state: ClientState,
-    /// When it came to this state.
+    /// When it entered this state.
     since: Tick,
 }
 
-/// What a client connection is doing.
+/// The state of a client connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientState {
-    /// No connection is in this slot.
+    /// The slot is free.
     Free,
-    /// Between two requests.
     Idle,
-    /// A request is under way, or its first bytes.
+    /// A request is in progress, or its first bytes have arrived.
     Busy,
 }
 
-/// A connection's place in the registry; leaves it when dropped.
+/// A connection's entry, removed on drop.
 pub(crate) struct Registered {
     shard: Rc<super::Shard>,
     slot: u32,
 }
 
 impl Registry {
-    /// How many connections are open.
+    /// Number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.open.get()
     }
 
-    /// Shuts the idle connections down, where `which` says so of their bind. How many there were.
+    /// Closes the idle connections of binds selected by `which`. Returns how many.
     pub(crate) fn close_idle(&self, which: impl Fn(u32) -> bool) -> usize {
         let idle = |slot: &Slot| slot.state == ClientState::Idle && which(slot.bind);
         self.each(idle, |fd| net::shutdown(fd, libc::SHUT_RD))
     }
 
-    /// Wakes those that end connections themselves, to look whether they have to.
+    /// Wakes connections that close themselves, to check whether to.
     pub(crate) fn wake_listening(&self) {
         self.listening
             .borrow()
@@ -66,13 +65,13 @@ impl Registry {
             .for_each(Waker::wake_by_ref);
     }
 
-    /// Shuts the idle connections down, where `which` says so of the time since when they are.
+    /// Closes connections by the time since when they are idle.
     pub(crate) fn close_idle_since(&self, which: impl Fn(Tick) -> bool) -> usize {
         let idle = |slot: &Slot| slot.state == ClientState::Idle && which(slot.since);
         self.each(idle, |fd| net::shutdown(fd, libc::SHUT_RD))
     }
 
-    /// Shuts so many of the idle connections down at most. How many there were.
+    /// Closes at most `most` idle connections. Returns how many.
     pub(crate) fn close_idle_some(&self, most: usize) -> usize {
         let left = Cell::new(most);
         let some = |slot: &Slot| {
@@ -83,7 +82,7 @@ impl Registry {
         self.each(some, |fd| net::shutdown(fd, libc::SHUT_RD))
     }
 
-    /// Resets every connection. How many there were.
+    /// Resets every connection. Returns how many.
     pub(crate) fn reset_all(&self) -> usize {
         self.each(|slot| slot.state != ClientState::Free, net::reset)
     }
@@ -96,7 +95,7 @@ impl Registry {
 }
 
 impl Registered {
-    /// Enters a connection of `bind`.
+    /// Adds a connection of `bind`.
     pub(crate) fn new(shard: &Rc<super::Shard>, fd: RawFd, bind: u32) -> Self {
         let registry = &shard.clients;
         let entry = Slot {
@@ -123,13 +122,13 @@ impl Registered {
         }
     }
 
-    /// Has `waker` woken where connections may have to end.
+    /// Registers `waker` to be woken when connections may have to close.
     pub(crate) fn listen_for_drain(&self, waker: &Waker) {
         let mut listening = self.shard.clients.listening.borrow_mut();
         listening.insert(self.slot, waker.clone());
     }
 
-    /// Says what the connection is doing.
+    /// Sets the state of the connection.
     pub(crate) fn set(&self, state: ClientState) {
         let slot = &mut self.shard.clients.slots.borrow_mut()[self.slot as usize];
         slot.state = state;

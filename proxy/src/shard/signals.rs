@@ -1,78 +1,78 @@
-//! What ends the waiting of a stream's task, from outside of it: deadlines, and whoever works for it.
+//! Signals to a stream's task from outside: deadlines and cancellation.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
 
 use crate::net::Liveness;
 
-/// What of a stream others can reach: to end what its task waits for.
+/// The part of a stream that other tasks can access, to end its waiting.
 #[derive(Default)]
 pub(crate) struct Signals {
     reading_stopped: Cell<bool>,
     disconnected: Cell<bool>,
     canceled: Cell<bool>,
     gone: Cell<bool>,
-    /// Bytes of bodies that the peer's windows had room for.
+    /// Body bytes that fitted into the peer's windows.
     taken: Cell<u64>,
     task: RefCell<Option<Waker>>,
 }
 
 impl Signals {
-    /// The peer's bytes end here.
+    /// Closes the receiving direction.
     pub(crate) fn stop_reading(&self) {
         self.reading_stopped.set(true);
         self.wake();
     }
 
-    /// Nothing goes either way any more.
+    /// Closes both directions.
     pub(crate) fn disconnect(&self) {
         self.disconnected.set(true);
         self.wake();
     }
 
-    /// Ends the cancelable read under way, or the next one.
+    /// Cancels the pending cancellable read, or the next one.
     pub(crate) fn cancel_read(&self) {
         self.canceled.set(true);
         self.wake();
     }
 
-    /// Forgets a cancellation that found nothing to cancel.
+    /// Clears a cancellation that met no read.
     pub(crate) fn forget_cancel(&self) {
         self.canceled.set(false);
     }
 
-    /// Whether nothing goes either way any more.
+    /// Whether both directions are closed.
     pub(crate) fn is_disconnected(&self) -> bool {
         self.disconnected.get()
     }
 
-    /// Whether the peer's bytes have come to their end.
+    /// Whether the receiving direction is closed.
     pub(crate) fn is_reading_stopped(&self) -> bool {
         self.reading_stopped.get()
     }
 
-    /// Whether a read is to end; asked once.
+    /// Whether a read should be cancelled; true only once.
     pub(crate) fn takes_cancel(&self) -> bool {
         self.canceled.take()
     }
 
-    /// Notes that the peer has left.
+    /// Records that the peer has disconnected.
     pub(crate) fn note_gone(&self) {
         self.gone.set(true);
     }
 
-    /// Notes that the peer's windows had room for so many bytes.
+    /// Records bytes that fitted into the peer's windows.
     pub(crate) fn note_taken(&self, bytes: usize) {
         self.taken
             .set(self.taken.get().saturating_add(bytes as u64));
     }
 
-    /// Bytes that the peer's windows had room for.
+    /// Body bytes that fitted into the peer's windows.
     pub(super) fn taken(&self) -> u64 {
         self.taken.get()
     }
 
-    /// Whether the peer is still there.
+    /// Whether the peer is still connected.
     pub(crate) fn liveness(&self) -> Liveness {
         if self.gone.get() {
             Liveness::Gone

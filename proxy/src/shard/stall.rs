@@ -1,29 +1,27 @@
-//! When a receiver takes too little: none of what waits for it, or so little that it holds memory for
-//! nothing.
+//! The minimum rate of a receiver.
 //!
-//! A write waits until the whole of a buffer has found room, which takes a slow receiver longer than
-//! it may take nothing for. So what it has taken is looked at several times in that time.
+//! A write completes only once a whole buffer has fitted, which takes a slow receiver longer than
+//! its timeout. So its progress is measured several times within that time.
 
 use std::time::Duration;
 
 use super::wheel::Tick;
 use crate::limits::{RECEIVER_LOOKS, RECEIVER_MIN_RATE};
 
-/// How a receiver does while bytes wait for it.
+/// The progress of a receiver while bytes wait for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stall {
-    /// For how long it may take too little.
+    /// Timeout for too little progress.
     patience: Duration,
-    /// When its time is over, whatever it takes.
+    /// Deadline, regardless of progress.
     until: Tick,
-    /// What it had taken when it last took enough; not known before the first look.
+    /// Its total when it was last fast enough; unknown before the first measurement.
     taken: Option<u64>,
-    /// Looks since then.
     looks: u32,
 }
 
 impl Stall {
-    /// Of a receiver that may take too little for so long.
+    /// For a receiver with this timeout.
     pub(super) fn new(patience: Duration, until: Tick) -> Self {
         Self {
             patience,
@@ -33,13 +31,12 @@ impl Stall {
         }
     }
 
-    /// Between two looks.
     pub(super) fn interval(&self) -> Duration {
         self.patience / RECEIVER_LOOKS
     }
 
-    /// Looks at what it has taken by now, in all: after how long to look again, or `None` where it is
-    /// not waited for any longer.
+    /// Measures the total received so far; returns when to measure again, or `None` if it has timed
+    /// out.
     pub(super) fn look(&mut self, taken: u64, now: Tick) -> Option<Duration> {
         if now >= self.until {
             return None;

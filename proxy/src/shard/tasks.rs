@@ -1,8 +1,7 @@
-//! What a shard is at: a list of its tasks, each with what it is for and what it is at.
+//! The list of a shard's tasks, each with its purpose and state.
 //!
-//! A task is in the list by a wrapper around its future, which also makes it the current one while
-//! it runs: so whoever says what is being done need not know in which task, and a task that is begun
-//! knows who began it.
+//! A task is registered by a wrapper around its future, which also makes it the current one while
+//! it runs: code can set the state without knowing its task, and a new task knows its parent.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -22,15 +21,14 @@ use super::wheel::Tick;
 pub(crate) struct Tasks {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
-    /// Slot of the task that runs, counted from 1; 0 while none does.
+    /// Slot of the running task, counted from 1; 0 for none.
     current: Cell<u32>,
-    /// Tasks begun.
     begun: Cell<u64>,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Number of its task; 0 where it has none.
+    /// Id of its task; 0 if free.
     id: u64,
     parent: u64,
     purpose: Purpose,
@@ -39,7 +37,7 @@ struct Slot {
     polls: u32,
 }
 
-/// What a task is for.
+/// The purpose of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Deadlines, memory, the access log.
@@ -50,35 +48,35 @@ pub(crate) enum Purpose {
     Connection(SocketAddr),
     /// Serves a stream of a client's HTTP/2 connection, which has begun it.
     Stream,
-    /// Carries an HTTP/2 connection to an endpoint.
+    /// Drives an HTTP/2 connection to an endpoint.
     UpstreamSession,
-    /// Sends a copy of a request.
+    /// Sends a mirrored request.
     Mirror,
 }
 
-/// What a task is at.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum TaskState {
-    /// Whatever it is for.
+    /// Any other work.
     #[default]
     Running,
-    /// It waits for a request.
+    /// Waiting for a request.
     Idle,
-    /// A request's head comes.
+    /// Reading a request head.
     ReadingHead,
-    /// A request is routed, filtered and sent.
+    /// Routing, filtering and sending a request.
     Forwarding,
     /// An authorization server is asked.
     Authorizing,
     /// An endpoint picker is asked.
     Picking,
-    /// A connection to an endpoint is made, or waited for.
+    /// Connecting to an endpoint, or waiting for a connection.
     Connecting,
-    /// The response's head is waited for.
+    /// Waiting for the response head.
     AwaitingResponse,
-    /// The response is on its way.
+    /// Sending the response.
     Responding,
-    /// Bytes go both ways.
+    /// Proxying bytes in both directions.
     Tunnel,
 }
 
@@ -100,7 +98,7 @@ impl TaskState {
 }
 
 impl Shard {
-    /// Says what the task that runs is at.
+    /// Sets the state of the current task.
     pub(crate) fn note(&self, state: TaskState) {
         let current = (self.tasks.current.get() as usize).wrapping_sub(1);
         if let Some(slot) = self.tasks.slots.borrow_mut().get_mut(current) {
@@ -109,7 +107,7 @@ impl Shard {
         }
     }
 
-    /// All tasks, for the admin server; some of them where they are too many.
+    /// All tasks, for the admin server; some of them if there are too many.
     pub(crate) fn report_tasks(&self) -> TaskReports {
         let config = self.config.load();
         let slots = self.tasks.slots.borrow();
@@ -144,14 +142,14 @@ impl Shard {
     }
 }
 
-/// A task's place in the list; it leaves it when dropped.
+/// A task's entry in the list, removed on drop.
 pub(crate) struct TaskEntry {
     pub(super) shard: Rc<Shard>,
     slot: u32,
 }
 
 impl TaskEntry {
-    /// Enters a task, which the one that runs has begun.
+    /// Registers a task, as a child of the current one.
     pub(crate) fn new(shard: &Rc<Shard>, purpose: Purpose) -> Self {
         let tasks = &shard.tasks;
         tasks.begun.set(tasks.begun.get() + 1);
@@ -200,7 +198,7 @@ impl Drop for TaskEntry {
     }
 }
 
-/// Also a panic puts back which task is the current one.
+/// Restores the current task, also after a panic.
 struct Running<'a> {
     current: &'a Cell<u32>,
     before: u32,
@@ -212,7 +210,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Puts a task without a fence into the list: where it panics, its shard has to start again.
+/// Registers a task without a fence: if it panics, its shard has to be restarted.
 pub(crate) fn listed<F: Future<Output = ()>>(
     shard: &Rc<Shard>,
     purpose: Purpose,
@@ -225,7 +223,7 @@ pub(crate) fn listed<F: Future<Output = ()>>(
 }
 
 pin_project_lite::pin_project! {
-    /// A task in the list.
+    /// A registered task.
     pub(crate) struct Listed<F> {
         place: TaskEntry,
         #[pin]

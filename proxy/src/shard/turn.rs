@@ -1,16 +1,16 @@
-//! Giving way: a task whose sockets never let it wait lets the others run, now and then.
+//! Yielding: lets other tasks run when a task's sockets never make it wait.
 //!
-//! epoll's driver answers from what the kernel has buffered, so such a task would go on for ever. A
-//! task that wakes itself goes to the front of monoio's queue, and one that another task wakes keeps
-//! the queue from running empty, which is what timers wait for. So whoever gives way waits for a
-//! socket that rings: the driver looks at all sockets and at the clock before it does. On io_uring
-//! every operation is a wait like that, and nobody who has begun one has to give way. Whoever works
-//! without operations, as splice(2) does, [waits a turn](Turns::wait_a_turn) on either driver; who
-//! has more to begin than a turn should hold [comes back](Turns::come_back).
+//! epoll's driver completes operations from what the kernel has buffered, so such a task would run
+//! forever. A task that wakes itself goes to the front of monoio's queue, and one woken by another
+//! task keeps the queue from running empty, which timers wait for. So a yielding task waits for a
+//! socket, the bell: the driver checks all sockets and the clock before that one. On io_uring every
+//! operation waits like that, so that no yield is needed after one. A task without operations, as
+//! with splice(2), [waits a turn](Turns::wait_a_turn) on either driver; one with more work than
+//! fits into an iteration [comes back](Turns::come_back).
 //!
-//! epoll's driver also forgets that a socket was read to its end: a read that comes too early is
-//! tried in vain, and once more when there is something. So a read of what cannot be there yet is
-//! [put off](Turns::put_off) for a turn, where enough others are.
+//! epoll's driver also forgets that a socket was drained: a read that comes too early fails, and is
+//! repeated when there is something. So a read of what cannot have arrived is
+//! [postponed](Turns::put_off) for an iteration, if enough others are.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -24,36 +24,35 @@ use monoio::io::AsyncReadRent;
 
 use crate::machine::driver::Waits;
 
-/// Who gives way on a shard.
+/// The yielding tasks of a shard.
 pub(crate) struct Turns {
-    /// Rung by the first who waits.
+    /// Written by the first waiter.
     bell: UnixStream,
     waits: Waits,
     waiting: RefCell<Vec<Waker>>,
     turn: Cell<u64>,
-    /// System calls that putting reads off has spared, less those that it took; reads are put off
-    /// while it pays for a turn.
+    /// System calls saved by postponing reads, minus those spent on it; reads are postponed while
+    /// it is positive.
     spared: Cell<u32>,
-    /// Reads that were not put off since the last one that was.
+    /// Reads not postponed since the last one that was.
     at_once: Cell<u32>,
 }
 
-/// System calls of a turn that nothing but a read that was put off asked for: the bell is rung and
-/// read, in vain the second time, and the driver looks at the sockets without waiting.
+/// System calls of an iteration only for a postponed read: the bell is written and read, in vain
+/// the second time, and the driver polls without waiting.
 const TURN_COST: u32 = 4;
-/// After so many reads that were not put off, some are, to see whether that pays by now.
+/// After this many reads that were not postponed, some are, to find out whether it pays by now.
 const TRY_EVERY: u32 = 256;
-/// What seeing that may cost: four turns, which is 2 % of what so many reads and their sends take.
+/// Budget for finding out: four iterations, 2 % of the calls of so many reads and their sends.
 const TRY_COST: u32 = 4 * TURN_COST;
-/// What was spared long ago does not count: a shard that is busy no longer notices within so many
-/// calls.
+/// Upper limit of the savings: a shard that is no longer busy notices within this many calls.
 const SPARED_AT_MOST: u32 = 256;
 
 impl Turns {
-    /// For a runtime that waits like this; with the bell's other end, which is to be
-    /// [answered](Self::answer).
+    /// For a runtime that waits like this; with the bell's other end, to pass to [`Self::answer`].
     ///
     /// # Errors
+    ///
     /// No descriptors are left.
     pub(crate) fn new(waits: Waits) -> io::Result<(Rc<Self>, UnixStream)> {
         let (bell, ringing) = UnixStream::pair()?;
@@ -70,10 +69,11 @@ impl Turns {
         Ok((Rc::new(turns), ringing))
     }
 
-    /// Wakes those who wait whenever the bell rings.
+    /// Wakes the waiters whenever the bell rings.
     ///
     /// # Errors
-    /// The runtime cannot take the socket.
+    ///
+    /// The runtime cannot adopt the socket.
     pub(crate) async fn answer(self: Rc<Self>, ringing: UnixStream) -> io::Result<()> {
         let mut ringing = monoio::net::UnixStream::from_std(ringing)?;
         let (mut rings, mut going_on) = (vec![0_u8; 8], Vec::new());
@@ -89,15 +89,14 @@ impl Turns {
         }
     }
 
-    /// Lets the shard's other tasks run, and its timers, where an operation of the runtime would not
-    /// do so anyway.
+    /// Yields to the shard's other tasks and timers, unless operations of the runtime do so anyway.
     pub(crate) async fn give_way(&self) {
         if self.waits == Waits::ForReadiness {
             self.wait_a_turn().await;
         }
     }
 
-    /// Lets the shard's other tasks run, and its timers, on either driver.
+    /// Yields to the shard's other tasks and timers, on either driver.
     pub(crate) async fn wait_a_turn(&self) {
         let turn = self.turn.get();
         let mut waits = false;
@@ -113,8 +112,8 @@ impl Turns {
         .await;
     }
 
-    /// Reads what is the answer to bytes sent a moment ago, and so cannot be there yet: in the next
-    /// turn, as long as that spares more calls than the turns take.
+    /// Postpones a read of the response to bytes just sent, which cannot have arrived yet: to the
+    /// next iteration, as long as that saves system calls.
     pub(crate) async fn put_off<T>(&self, mut read: Pin<&mut impl Future<Output = T>>) -> T {
         if !self.puts_off() {
             return read.await;
@@ -147,16 +146,17 @@ impl Turns {
         true
     }
 
-    /// Another one after whoever [comes back](Self::come_back) was woken.
+    /// The number of the iteration, which grows each time a task that [comes back](Self::come_back)
+    /// is woken.
     pub(crate) fn number(&self) -> u64 {
         self.turn.get()
     }
 
-    /// Has a task that is about to wait woken once the others have had their turn, on either driver.
+    /// Wakes a task that is about to wait once the others have had their turn, on either driver.
     pub(crate) fn come_back(&self, context: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.is_empty() {
-            // It is read to its end before it rings again, so there is room for a byte.
+            // The bell is drained before it rings again, so there is space for a byte.
             let _ = (&self.bell).write(&[1]);
         }
         waiting.push(context.waker().clone());

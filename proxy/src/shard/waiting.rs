@@ -1,7 +1,7 @@
-//! The connections of a shard that wait for a request with a buffer in hand, in the order in which
-//! they began to: where too many are idle, those that have waited longest give their buffers up.
+//! The connections of a shard that wait for a request with a buffer, longest first: if too many are
+//! idle, the first ones return their buffers.
 //!
-//! Every request enters and leaves, so both are a few stores. The list is linked by position in a
+//! Every request enters and leaves, so both are a few stores. The list is linked by index in a
 //! table that grows to the limit and no further.
 
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::wheel::{Handle, Tick};
 use crate::limits::{PARK_AFTER, PARK_SOON_AFTER, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE};
 
-/// The connections that wait.
+/// The waiting connections.
 #[derive(Default)]
 pub(crate) struct Waiting(RefCell<List>);
 
@@ -18,11 +18,10 @@ pub(crate) struct Waiting(RefCell<List>);
 struct List {
     entries: Vec<Entry>,
     count: usize,
-    /// Who has waited longest.
+    /// The longest-waiting one.
     first: Option<usize>,
-    /// Who came last.
     last: Option<usize>,
-    /// A free entry; further ones are linked by `next`.
+    /// A free entry; others are linked by `next`.
     free: Option<usize>,
 }
 
@@ -31,13 +30,13 @@ struct Entry {
     deadline: Handle,
     /// When it began to wait.
     since: Tick,
-    /// How many connections had the entry before.
+    /// Number of earlier uses of the entry.
     turn: u32,
     next: Option<usize>,
     previous: Option<usize>,
 }
 
-/// A connection's place among those that wait.
+/// A connection's entry in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     entry: usize,
@@ -45,8 +44,8 @@ pub(crate) struct Place {
 }
 
 impl Waiting {
-    /// Enters the connection whose read has this deadline, behind all others. For how long it may
-    /// hold its buffer: less where many wait.
+    /// Adds the connection with this read deadline at the end. Returns how long it may hold its
+    /// buffer: less if many wait.
     pub(crate) fn enter(&self, deadline: Handle, now: Tick) -> (Place, Duration) {
         let mut list = self.0.borrow_mut();
         let place = list.append(deadline, now);
@@ -59,7 +58,7 @@ impl Waiting {
         (place, patience)
     }
 
-    /// The connection waits no longer, unless it has left before.
+    /// Removes the connection, unless it has left already.
     pub(crate) fn leave(&self, place: Place) {
         let mut list = self.0.borrow_mut();
         let entry = list.entries.get(place.entry);
@@ -68,9 +67,9 @@ impl Waiting {
         }
     }
 
-    /// Takes the connection out that has waited longest, where too many do: the deadline of its read,
-    /// which is to end. One that began in this tick is at work rather than idle, and is spared as
-    /// long as there are not far too many.
+    /// If too many wait, removes the longest-waiting connection and returns its read deadline, to
+    /// be cancelled. One that began in this tick is busy rather than idle, and is spared unless
+    /// there are far too many.
     pub(crate) fn take_surplus(&self, now: Tick) -> Option<Handle> {
         let mut list = self.0.borrow_mut();
         let first = list.first.filter(|_| list.count > WAITING_BUFFERS)?;
@@ -114,7 +113,7 @@ impl List {
         Place { entry, turn }
     }
 
-    /// Takes an entry out and frees it.
+    /// Removes and frees an entry.
     fn release(&mut self, at: usize) {
         self.count -= 1;
         let Entry { next, previous, .. } = self.entries[at];

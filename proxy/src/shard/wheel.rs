@@ -1,9 +1,9 @@
-//! A shard's deadlines: a wheel of coarse ticks.
+//! A shard's deadlines: a timer wheel of coarse ticks.
 //!
-//! Nearly all deadlines are put off again and again, and never come. So putting one off is a single
-//! store: the entry stays in the slot where it is queued, and is looked at, and queued again, when
-//! that slot comes by. Arming, disarming and removing are O(1), and no entry allocates once the
-//! wheel has grown to the number of connections.
+//! Nearly all deadlines are postponed again and again, and never expire. So postponing is a single
+//! store: the entry stays in its slot, and is queued again when the wheel reaches that slot.
+//! Arming, disarming and removing are O(1), and entries do not allocate once the wheel has grown to
+//! the number of connections.
 
 use std::time::Duration;
 
@@ -14,34 +14,34 @@ use crate::limits::WHEEL_TICK;
 pub struct Tick(u64);
 
 impl Tick {
-    /// Later than any.
+    /// Later than any other tick.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The tick at so much time since the start.
+    /// The tick at this time since the start.
     #[must_use]
     pub fn at(since_start: Duration) -> Self {
         let part = since_start.subsec_nanos() / WHEEL_TICK.subsec_nanos();
         Self(ticks(since_start.as_secs(), part))
     }
 
-    /// How much later it is than an earlier one.
+    /// Time since an earlier tick.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         let ticks = u32::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(u32::MAX);
         WHEEL_TICK.saturating_mul(ticks)
     }
 
-    /// The first tick that is at least so much later than any time of this one.
+    /// The first tick that is at least this much later than any time within this one.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
         let part = time.subsec_nanos().div_ceil(WHEEL_TICK.subsec_nanos());
         let whole = ticks(time.as_secs(), part);
-        // One more, since this tick is partly over.
+        // One more, since this tick has partly passed.
         Self(self.0.saturating_add(whole).saturating_add(1))
     }
 }
 
-/// So many seconds and ticks, in ticks. Without a division of 128 bits: every request sets deadlines.
+/// Seconds and ticks, in ticks. Avoids a 128-bit division: every request sets deadlines.
 fn ticks(seconds: u64, more: u32) -> u64 {
     const PER_SECOND: u32 = 1_000_000_000 / WHEEL_TICK.subsec_nanos();
     const _: () = assert!(WHEEL_TICK.saturating_mul(PER_SECOND).as_secs() == 1);
@@ -49,14 +49,14 @@ fn ticks(seconds: u64, more: u32) -> u64 {
     whole.saturating_add(u64::from(more))
 }
 
-/// An entry of the wheel.
+/// A reference to an entry of the wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
     index: u32,
     generation: u32,
 }
 
-/// A wheel whose entries carry a `T`.
+/// A timer wheel whose entries carry a `T`.
 #[derive(Debug)]
 pub struct Wheel<T> {
     entries: Vec<Entry<T>>,
@@ -69,12 +69,12 @@ pub struct Wheel<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// `None` while it is free.
+    /// `None` if free.
     value: Option<T>,
     generation: u32,
-    /// When it is due; `NEVER` while disarmed.
+    /// When it is due; `NEVER` if disarmed.
     due: u64,
-    /// The tick whose slot it is in; `NEVER` where it is in none. Never later than `due`.
+    /// The tick of its slot; `NEVER` if in none. Never later than `due`.
     queued: u64,
     next: u32,
     previous: u32,
@@ -120,7 +120,7 @@ impl<T> Wheel<T> {
         Handle { index, generation }
     }
 
-    /// Removes an entry; what it carried, unless it is gone already.
+    /// Removes an entry; returns its value, unless it was removed already.
     pub fn remove(&mut self, handle: Handle) -> Option<T> {
         self.find(handle)?;
         self.unlink(handle.index);
@@ -134,8 +134,8 @@ impl<T> Wheel<T> {
         value
     }
 
-    /// Makes an entry due at `tick`, in place of what was set before; one of the past is due at the
-    /// next tick.
+    /// Makes an entry due at `tick`, replacing the previous setting; a past one is due at the next
+    /// tick.
     pub fn arm(&mut self, handle: Handle, tick: Tick) {
         let tick = tick.0.clamp(self.now + 1, NEVER - 1);
         let Some(entry) = self.find(handle) else {
@@ -149,22 +149,22 @@ impl<T> Wheel<T> {
         self.link(handle.index);
     }
 
-    /// Makes an entry due never.
+    /// Disarms an entry.
     pub fn disarm(&mut self, handle: Handle) {
         if let Some(entry) = self.find(handle) {
             entry.due = NEVER;
         }
     }
 
-    /// What an entry carries, unless it is gone.
+    /// The value of an entry, unless removed.
     pub fn value(&mut self, handle: Handle) -> Option<&mut T> {
         self.find(handle)?.value.as_mut()
     }
 
-    /// Goes on to tick `now` and calls `fire` for every entry that is due. It is disarmed then,
-    /// unless `fire` says when it is due again.
+    /// Advances to tick `now` and calls `fire` for every due entry. It is disarmed then, unless
+    /// `fire` returns when it is due again.
     pub fn advance(&mut self, Tick(now): Tick, mut fire: impl FnMut(&mut T) -> Option<Tick>) {
-        // After a long sleep every slot is looked at, but only once.
+        // After a long sleep every slot is visited, but only once.
         let passed = now.saturating_sub(self.now).min(SLOTS as u64);
         self.now += now.saturating_sub(self.now);
         for tick in (1..=passed).map(|nth| now - passed + nth) {
@@ -200,7 +200,7 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes an entry out of its slot, if it is in one.
+    /// Removes an entry from its slot, if it is in one.
     fn unlink(&mut self, index: u32) {
         let entry = self.at(index);
         if entry.queued == NEVER {
@@ -228,8 +228,8 @@ impl<T> Wheel<T> {
     }
 }
 
-/// Ticks that the wheel reaches ahead: 1024 of 100 ms, longer than nearly every timeout. Entries
-/// due later are looked at once a turn.
+/// Slots of the wheel: 1024 ticks of 100 ms, longer than nearly every timeout. Entries due later
+/// are visited once per revolution.
 const SLOTS: usize = 1024;
 const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;

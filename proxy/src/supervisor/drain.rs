@@ -1,5 +1,5 @@
-//! The end of all shards: connections are accepted for a while, what was begun comes to its end, and
-//! what is left is reset.
+//! Draining all shards: keeps accepting for a while, lets open connections finish, and resets the
+//! rest.
 
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -13,7 +13,7 @@ use crate::limits::{DRAIN_LOOK, STOP_PATIENCE};
 use crate::machine::memory::MemoryWatch;
 use crate::shard::inbox::Ask;
 
-/// Lets what was begun come to its end. A second wish for an end is granted at once.
+/// Drains. A second shutdown request ends at once.
 pub(super) fn run(
     shards: &Shards,
     events: &Receiver<Event>,
@@ -42,7 +42,7 @@ pub(super) fn run(
     }
 }
 
-/// Ends at once: whoever asked twice does not want to wait. The kernel resets what is open.
+/// Exits immediately after a second request. The kernel resets what is open.
 fn abandon(shards: &Shards) {
     warn!(
         clients = shards.clients(),
@@ -50,8 +50,8 @@ fn abandon(shards: &Shards) {
     );
 }
 
-/// Ends the shards, and waits for them. One that is stuck is not waited for, nor is any once the end
-/// is asked for again: the kernel takes back what they hold.
+/// Stops the shards and waits for them, except for stuck ones and after another request: the kernel
+/// frees their resources.
 fn stop(shards: &Shards, events: &Receiver<Event>) {
     match shards.clients() {
         0 => info!("drained"),
@@ -84,7 +84,7 @@ enum Waited {
     Interrupted,
 }
 
-/// Waits until `until` or `done`; a shard that dies meanwhile is put back.
+/// Waits until `until` or `done`; restarts shards that die meanwhile.
 fn wait(
     shards: &Shards,
     events: &Receiver<Event>,

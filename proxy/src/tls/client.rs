@@ -1,5 +1,5 @@
-//! TLS towards backends: whom we believe them to be, what we show them, and sessions to resume.
-//! Made on the configuration thread; handshakes on the shards only read it.
+//! TLS to backends: verification, client certificates and session resumption. Built on the
+//! configuration thread; handshakes on the shards only read it.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -20,14 +20,14 @@ use super::server::{TlsError, certified_key};
 use super::session::{Session, SessionError};
 use crate::limits::RESUMABLE_SERVERS;
 
-/// TLS towards the endpoints of a cluster.
+/// TLS settings of a cluster's endpoints.
 pub struct UpstreamTls {
     server_name: ServerName<'static>,
-    /// By shard: each remembers its own sessions, and waits for no other.
+    /// By shard: each has its own session cache, without contention.
     shards: Box<[Configs]>,
 }
 
-/// By what is to be spoken inside.
+/// By application protocol.
 struct Configs {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
@@ -44,9 +44,10 @@ impl fmt::Debug for UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// Makes it of the model. `certificate` is shown where a backend asks for one.
+    /// Builds it from the model. `certificate` is sent if a backend asks for one.
     ///
     /// # Errors
+    ///
     /// A certificate, key or root is unusable.
     pub(crate) fn compile(
         client: &TlsClient,
@@ -70,10 +71,11 @@ impl UpstreamTls {
         Self::trusting(verifier, &client.server_name, certificate, shards)
     }
 
-    /// TLS that takes whatever certificate it is shown.
+    /// TLS without verification of the certificate.
     ///
     /// # Errors
-    /// The certificate to show is unusable.
+    ///
+    /// The client certificate is unusable.
     pub(crate) fn unverified(
         server_name: &Hostname,
         certificate: Option<&Certificate>,
@@ -112,18 +114,19 @@ impl UpstreamTls {
         })
     }
 
-    /// HTTP/1.1 off the shards, and the name to ask for. It resumes no session: memories of sessions
-    /// have locks, and shards wait for nobody.
+    /// The settings for HTTP/1.1 off the shards, with the server name. Without session resumption:
+    /// the caches have locks, and shards must not wait.
     pub(crate) fn off_shards(&self) -> Option<(ClientConfig, ServerName<'static>)> {
         let mut config = ClientConfig::clone(&self.shards.first()?.http1);
         config.resumption = Resumption::disabled();
         Some((config, self.server_name.clone()))
     }
 
-    /// A session of a shard, in which `protocol` is to be spoken; none leaves it to what both know.
+    /// A session of a shard for `protocol`; `None` leaves it to ALPN.
     ///
     /// # Errors
-    /// The configuration cannot be used.
+    ///
+    /// The settings are unusable.
     pub(crate) fn session(
         &self,
         shard: u16,
@@ -161,20 +164,19 @@ impl Configs {
     }
 }
 
-/// Believes a certificate that has one of several names, whatever the SNI was (GEP-3155).
+/// Verifies that a certificate has one of several names, regardless of the SNI (GEP-3155).
 #[derive(Debug)]
 struct Verifier {
     roots: Arc<RootCertStore>,
-    /// The roots that the policy names.
+    /// The roots in the policy.
     named: Vec<Der>,
     identities: Vec<Identity>,
     provider: Arc<CryptoProvider>,
 }
 
 impl Verifier {
-    /// Whether a certificate needs nobody to vouch for it: it is one of the roots itself, and its
-    /// being one is all that is wrong with it (its time is looked at before). Certificates that sign
-    /// themselves are often made so.
+    /// Whether a certificate is trusted directly: it is one of the roots itself, and that is its
+    /// only flaw (expiry is checked before). Self-signed certificates are often like that.
     fn is_named(&self, certificate: &CertificateDer<'_>, error: &Error) -> bool {
         let Error::InvalidCertificate(CertificateError::Other(why)) = error else {
             return false;
@@ -253,7 +255,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Believes any certificate, and whoever shows it has its key.
+/// Accepts any certificate, but checks that the peer has its key.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 
@@ -299,7 +301,7 @@ fn has_dns_name(certificate: &ParsedCertificate<'_>, name: &Hostname) -> bool {
         .is_ok_and(|name| verify_server_name(certificate, &name).is_ok())
 }
 
-/// Whether a name of a certificate lies under `suffix`; one that is a wildcard itself does too.
+/// Whether a name of a certificate is under `suffix`; a wildcard is too.
 fn is_under(name: &str, suffix: &str) -> bool {
     let Some(at) = name.len().checked_sub(suffix.len()) else {
         return false;

@@ -1,4 +1,4 @@
-//! Certificates of clients: whom a listener believes.
+//! Verification of client certificates by a listener.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use xds::model::{ClientAuth, ObjectName};
 
-/// Whom listeners believe. Sessions are resumed, and requests served, within one alone: what was
-/// proved to one listener was not proved to another (CVE-2025-23419).
+/// The trust settings of listeners. Sessions are resumed, and requests served, only within one
+/// domain: authentication to one listener does not count for another (CVE-2025-23419).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustDomain {
-    /// The Gateway.
+    /// Gateway of the listeners.
     pub gateway: ObjectName,
-    /// Which certificates of clients it takes.
+    /// Client validation of the listeners.
     pub client_auth: ClientAuth,
 }
 
-/// `AllowInsecureFallback`: asks for a certificate, and takes any or none.
+/// `AllowInsecureFallback`: requests a certificate, and accepts any or none.
 #[derive(Debug)]
 pub(super) struct Lenient(Arc<dyn ClientCertVerifier>);
 
 impl Lenient {
-    /// Asks as `verifier` does.
+    /// Requests certificates as `verifier` does.
     pub(super) fn over(verifier: Arc<dyn ClientCertVerifier>) -> Self {
         Self(verifier)
     }
@@ -70,8 +70,8 @@ impl ClientCertVerifier for Lenient {
     }
 }
 
-/// A certificate that we cannot read proves nothing and may pass; a signature that another key made
-/// is an attack.
+/// An unreadable certificate proves nothing and is accepted; a signature by another key is an
+/// attack.
 fn unless_forged(
     verified: Result<HandshakeSignatureValid, Error>,
 ) -> Result<HandshakeSignatureValid, Error> {

@@ -1,4 +1,4 @@
-//! What a client's certificate says, and what backends are told of it.
+//! A client's certificate, and the header that passes it to backends.
 
 use std::fmt::Write as _;
 
@@ -12,32 +12,32 @@ use xds::model::Der;
 use crate::limits::CLIENT_CERTIFICATE_BYTES;
 use crate::policy::headers::HeaderEdits;
 
-/// What a client's certificate says, for logs and backends.
+/// The facts of a client certificate, for logs and backends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// Whether somebody whom the listener believes vouches for it.
+    /// Whether it was verified.
     pub trust: Trusted,
     /// SHA-256 of the certificate in hexadecimal.
     pub fingerprint: Box<str>,
-    /// The value of `x-forwarded-client-cert`, in Envoy's form: `Hash`, `Subject` (RFC 4514), and each
-    /// `URI` and `DNS` of the subject's alternative names. Empty where nobody vouches for them.
+    /// The value of `x-forwarded-client-cert`, in Envoy's format: `Hash`, `Subject` (RFC 4514), and
+    /// each `URI` and `DNS` of the subject alternative names. Empty if not verified.
     pub forwarded: Box<str>,
 }
 
-/// The line that tells backends of a client's certificate.
+/// The header that passes a client certificate to backends.
 pub const FORWARDED_CLIENT_CERT: &str = "x-forwarded-client-cert";
 
 /// Whether a certificate was verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trusted {
-    /// By a root of the listener.
+    /// By a trusted CA of the listener.
     Verified,
-    /// By nobody: the listener takes any.
+    /// Not verified: the listener accepts any.
     Unverified,
 }
 
 impl ClientCertificate {
-    /// What the certificate says that a client has shown, the first one of its chain.
+    /// Reads the first certificate of a client's chain.
     #[must_use]
     pub fn read(chain: &[CertificateDer<'_>], verifier: &dyn ClientCertVerifier) -> Option<Self> {
         let (certificate, others) = chain.split_first()?;
@@ -54,7 +54,7 @@ impl ClientCertificate {
         })
     }
 
-    /// Writes the line that tells a backend of it, unless `edits` have the last word.
+    /// Writes the header for a backend, unless `edits` set it.
     pub fn write_line(&self, edits: Option<&HeaderEdits>, out: &mut Vec<u8>) {
         if edits.is_some_and(|edits| edits.drops(FORWARDED_CLIENT_CERT.as_bytes())) {
             return;
@@ -84,8 +84,7 @@ fn forwarded(fingerprint: &str, certificate: &CertificateDer<'_>) -> String {
     value
 }
 
-/// A name as RFC 4514 section 2 writes it, the most specific part first; `None` where a part is no
-/// text.
+/// A name in RFC 4514 format, the most specific part first; `None` if a part is not text.
 fn distinguished_name(name: &X509Name<'_>) -> Option<String> {
     let parts: Vec<_> = name.iter_rdn().collect();
     let mut text = String::new();
@@ -106,7 +105,7 @@ fn distinguished_name(name: &X509Name<'_>) -> Option<String> {
     Some(text)
 }
 
-/// Appends a value, so that it cannot be taken for several (RFC 4514 section 2.4).
+/// Appends a value with escapes (RFC 4514 section 2.4).
 fn push_value(value: &str, text: &mut String) {
     let last = value.chars().count().saturating_sub(1);
     for (nth, character) in value.chars().enumerate() {
@@ -120,8 +119,8 @@ fn push_value(value: &str, text: &mut String) {
     }
 }
 
-/// Appends an element, unless the line gets too long for a backend: quoted where it could be taken
-/// for something else, and what is no printable ASCII as RFC 4514 section 2.4 escapes it.
+/// Appends an element, unless the line gets too long for a backend: quoted if needed, with
+/// characters other than printable ASCII escaped as in RFC 4514 section 2.4.
 fn push_element(key: &str, text: &str, value: &mut String) {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

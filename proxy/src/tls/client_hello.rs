@@ -1,9 +1,9 @@
-//! Reads a TLS client's first message without taking part in the handshake: whom it wants to speak
-//! to, and in which protocols (RFC 8446 section 4.1.2, RFC 5246 section 7.4.1.2).
+//! Parses a ClientHello without taking part in the handshake: server name and protocols (RFC 8446
+//! section 4.1.2, RFC 5246 section 7.4.1.2).
 //!
-//! Sans-io: the listener hands over the first bytes of a connection, again with more behind them
-//! while the answer is [`Progress::NeedMore`], and keeps them for whoever does the handshake. Every
-//! byte is looked at once, however the records and the reads are cut.
+//! Sans-io: call it with the first bytes of a connection, again with more after them while the
+//! result is [`Progress::NeedMore`], and keep them for the handshake. Every byte is examined once,
+//! however records and reads are split.
 
 use std::net::IpAddr;
 
@@ -16,76 +16,77 @@ mod wire;
 
 use wire::Cursor;
 
-/// What a client asks for.
+/// The contents of a ClientHello.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientHello {
     server_name: Option<Box<str>>,
-    /// As on the wire: names, each behind its length.
+    /// As on the wire: names, each preceded by its length.
     alpn: Vec<u8>,
     versions: Vec<u16>,
 }
 
-/// What the first bytes of a connection are.
+/// The result of reading the first bytes of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Perhaps the start of a message: read on. At most [`CLIENT_HELLO_BYTES`] ever come to this.
+    /// Possibly the start of a ClientHello: read more. At most [`CLIENT_HELLO_BYTES`] give this
+    /// result.
     NeedMore,
-    /// A whole message.
+    /// A complete ClientHello.
     Hello(ClientHello),
-    /// No TLS: the bytes are something else.
+    /// Not TLS.
     NotTls,
 }
 
-/// Why a message is refused.
+/// Why a ClientHello is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HelloError {
-    /// A record that is empty, too long, or of another kind than the first.
-    #[error("a TLS record before the end of the ClientHello is empty, too long or of another kind")]
+    /// A record that is empty, too long, or of another type than the first.
+    #[error("a TLS record before the end of the ClientHello is empty, too long or of another type")]
     Record,
-    /// The first message is another one.
+    /// The first message is of another type.
     #[error("the first TLS message is not a ClientHello")]
     Message,
-    /// Larger than our bound, record headers included.
+    /// Larger than the limit, record headers included.
     #[error("the ClientHello has more than {CLIENT_HELLO_BYTES} bytes")]
     TooLarge,
-    /// Lengths that do not fit into one another, or a list that may not be empty.
-    #[error("the ClientHello's fields do not fit into it")]
+    /// Inconsistent lengths, or an empty list that must not be.
+    #[error("the ClientHello's fields exceed its length")]
     Fields,
-    /// The same extension twice.
-    #[error("the ClientHello has an extension twice")]
+    /// A duplicate extension.
+    #[error("the ClientHello has a duplicate extension")]
     Repeated,
-    /// A server name that is no DNS name.
+    /// A server name that is not a DNS name.
     #[error("the ClientHello's server name is not a DNS name")]
     ServerName,
 }
 
-/// How far a connection's first bytes have been read.
+/// Progress of reading a connection's first bytes.
 #[derive(Debug, Default)]
 pub struct HelloReader {
-    /// Bytes of the stream that were read.
+    /// Bytes of the stream read so far.
     seen: usize,
-    /// Bytes that the current record still has.
+    /// Remaining bytes of the current record.
     record_left: usize,
-    /// The message so far, records taken away.
+    /// The message so far, without record headers.
     message: Vec<u8>,
 }
 
 impl ClientHello {
-    /// The host it wants, in lower case and without a final dot. None where it names no host, or
-    /// an address, which RFC 6066 section 3 allows no client to do, and some do.
+    /// The server name, in lower case and without a final dot. `None` if absent, or an address,
+    /// which RFC 6066 section 3 forbids but some clients send.
     #[must_use]
     pub fn server_name(&self) -> Option<&str> {
         self.server_name.as_deref()
     }
 
-    /// The application protocols it offers, most wanted first; made-up ones (RFC 8701) included.
+    /// The offered ALPN protocols, preferred first; including GREASE values (RFC 8701).
     pub fn alpn(&self) -> impl Iterator<Item = &[u8]> {
         let mut names = Cursor::new(&self.alpn);
         std::iter::from_fn(move || names.vector8())
     }
 
-    /// The protocol versions it speaks, as on the wire (0x0304 is TLS 1.3), most wanted first;
-    /// made-up ones included.
+    /// The supported versions, as on the wire (0x0304 is TLS 1.3), preferred first; including
+    /// GREASE values.
     #[must_use]
     pub fn versions(&self) -> &[u16] {
         &self.versions
@@ -93,10 +94,11 @@ impl ClientHello {
 }
 
 impl HelloReader {
-    /// Reads on in `stream`, which is the connection from its first byte.
+    /// Continues reading `stream`, which is the connection from its first byte.
     ///
     /// # Errors
-    /// The bytes start like TLS, and are no `ClientHello` that we would take.
+    ///
+    /// The bytes begin like TLS, but are not an acceptable `ClientHello`.
     pub fn read(&mut self, stream: &[u8]) -> Result<Progress, HelloError> {
         loop {
             let rest = stream.get(self.seen..).unwrap_or_default();
@@ -111,7 +113,8 @@ impl HelloReader {
                     }
                 }
             }
-            // Never beyond the message's end, so that the verdict does not depend on the cuts.
+            // Never beyond the message's end, so that the result does not depend on how it is
+            // split.
             let wanted = self.message_length()?.saturating_sub(self.message.len());
             let taken = rest.len().min(self.record_left).min(wanted);
             if taken == 0 {
@@ -124,7 +127,7 @@ impl HelloReader {
             if self.seen > CLIENT_HELLO_BYTES {
                 return Err(HelloError::TooLarge);
             }
-            // Judged as soon as it is there: the record may end before the message's header does.
+            // Checked as soon as possible: the record may end before the message's header does.
             let length = self.message_length()?;
             if self.message.len() >= MESSAGE_HEADER_BYTES && self.message.len() == length {
                 return parse_message(&self.message).map(Progress::Hello);
@@ -132,7 +135,7 @@ impl HelloReader {
         }
     }
 
-    /// Bytes of the whole message, or of its header where that is not there yet.
+    /// Length of the message, or of its header if that is incomplete.
     fn message_length(&self) -> Result<usize, HelloError> {
         if self
             .message
@@ -156,14 +159,14 @@ impl HelloReader {
     }
 }
 
-/// What the bytes where a record begins are.
+/// The result of reading a record header.
 enum Header {
     Partial,
     NotTls,
     Record { length: usize },
 }
 
-/// Judges a record's header byte by byte, so that what is no TLS is not waited for.
+/// Checks a record header byte by byte, so that other protocols are detected without waiting.
 fn record_length(bytes: &[u8], is_first: bool) -> Result<Header, HelloError> {
     let of_tls = |at: usize, byte: u8| bytes.get(at).is_none_or(|&found| found == byte);
     if !of_tls(0, HANDSHAKE_RECORD) || !of_tls(1, MAJOR_VERSION) {
@@ -177,7 +180,7 @@ fn record_length(bytes: &[u8], is_first: bool) -> Result<Header, HelloError> {
         return Ok(Header::Partial);
     };
     let length = usize::from(u16::from_be_bytes([high, low]));
-    // RFC 8446 section 5.1: no empty fragments of handshake messages.
+    // RFC 8446 section 5.1: handshake messages must not have empty fragments.
     if length == 0 || length > RECORD_BYTES {
         return Err(HelloError::Record);
     }
@@ -210,7 +213,7 @@ fn parse_message(message: &[u8]) -> Result<ClientHello, HelloError> {
     })
 }
 
-/// The version that clients before TLS 1.3 asked for, and the extensions.
+/// The version requested by clients before TLS 1.3, and the extensions.
 fn split_body(body: &[u8]) -> Option<(u16, &[u8])> {
     let mut body = Cursor::new(body);
     let version = body.number16()?;
@@ -226,7 +229,7 @@ fn split_body(body: &[u8]) -> Option<(u16, &[u8])> {
     body.is_empty().then_some((version, extensions))
 }
 
-/// The extensions that we read.
+/// The extensions that are used.
 #[derive(Default)]
 struct Extensions<'a> {
     server_name: Option<&'a [u8]>,
@@ -293,14 +296,14 @@ fn supported_versions(data: &[u8]) -> Option<Vec<u16>> {
     data.is_empty().then_some(versions)
 }
 
-/// The kind of records that carry handshake messages.
+/// Content type of handshake records.
 const HANDSHAKE_RECORD: u8 = 22;
-/// SSL 3.0 and every TLS.
+/// Of SSL 3.0 and all TLS versions.
 const MAJOR_VERSION: u8 = 3;
 const RECORD_HEADER_BYTES: usize = 5;
 /// RFC 8446 section 5.1.
 const RECORD_BYTES: usize = 1 << 14;
-/// The kind of message.
+/// Handshake message type.
 const CLIENT_HELLO: u8 = 1;
 const MESSAGE_HEADER_BYTES: usize = 4;
 const RANDOM_BYTES: usize = 32;
@@ -308,7 +311,7 @@ const SESSION_ID_BYTES: usize = 32;
 const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
-/// The only kind of server name there is.
+/// The only type of server name.
 const HOST_NAME: u8 = 0;
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
-//! What is wrong with a certificate, and which alerts speak of one.
+//! Classes of certificate errors, and the related alerts.
 
 use rustls::{AlertDescription, CertificateError};
 
-/// What is wrong with a certificate.
+/// Why a certificate is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// It is for another name.
     OtherName,
-    /// Nobody who is believed vouches for it.
+    /// It is not signed by a trusted CA.
     Untrusted,
     /// It is not valid at this time.
     Expired,
-    /// Anything else.
     Other,
 }
 
@@ -31,8 +30,7 @@ impl From<&CertificateError> for Flaw {
     }
 }
 
-/// Whether an alert says that a certificate of ours is missing or not accepted (RFC 8446 section
-/// 6.2).
+/// Whether an alert means that our certificate is missing or not accepted (RFC 8446 section 6.2).
 pub(crate) fn is_distrust(alert: AlertDescription) -> bool {
     matches!(
         alert,

@@ -1,5 +1,4 @@
-//! TLS: what is read of it before the handshake, the two ends of a session, and what of the
-//! configuration they are made with.
+//! TLS: the ClientHello, both ends of a session, and their configuration.
 
 use std::sync::Arc;
 
@@ -24,19 +23,20 @@ pub use client_certificate::{ClientCertificate, FORWARDED_CLIENT_CERT, Trusted};
 pub use server::{ServerTls, TlsError};
 pub use upstream_failure::UpstreamTlsFailure;
 
-/// The protocols that clients may choose from in a handshake.
+/// The ALPN protocols offered to clients.
 pub(crate) const CLIENT_PROTOCOLS: &[Alpn] = &[Alpn::H2, Alpn::Http11];
 
-/// Keys for the tickets of one trust domain: they change every six hours, and what was sealed with
-/// the ones before is still opened.
+/// Ticket keys of one trust domain: rotated every six hours; tickets of the previous keys are still
+/// accepted.
 ///
 /// # Errors
+///
 /// The system has no randomness.
 pub(crate) fn tickets() -> Result<Arc<dyn ProducesTickets>, TlsError> {
     Ok(ring::Ticketer::new()?)
 }
 
-/// The cryptography of every session.
+/// The crypto provider of every session.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }

@@ -1,5 +1,5 @@
-//! Which earlier sessions are taken up where clients have to show a certificate: a ticket stands for
-//! one that was good when it was shown, and may outlive it. rustls asks nobody about that.
+//! Session resumption where client certificates are required: a ticket stands for a certificate
+//! that was valid when it was verified, and may outlive it. rustls has no hook for that.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::server::ServerTls;
 use super::session::{Session, SessionError};
 use crate::memory::Buffer;
 
-/// Seals tickets, and opens none: a handshake by it proves everything anew.
+/// Issues tickets, but accepts none: every handshake with it is a full one.
 #[derive(Debug)]
 pub(super) struct Unopened(pub(super) Arc<dyn ProducesTickets>);
 
@@ -35,13 +35,14 @@ impl ProducesTickets for Unopened {
 }
 
 impl ServerTls {
-    /// A session with a client whose whole first message is in `received`. Where a certificate is
-    /// required, that was read already, into `spare`, which then has what is left; an earlier session
-    /// is taken up only if its certificate would be let in now. Otherwise the client has to show it
-    /// once more, or another one: it learns what is wrong, and a renewed one gets in.
+    /// A session with a client whose complete first message is in `received`. If a certificate is
+    /// required, that message was read already, into `spare`, which then has the rest; an earlier
+    /// session is resumed only if its certificate is still acceptable. Otherwise the client has to
+    /// present one again, and learns why it is rejected.
     ///
     /// # Errors
-    /// The configuration cannot be used.
+    ///
+    /// The settings are unusable.
     pub(crate) fn session(
         &self,
         received: &mut Buffer,
@@ -50,7 +51,7 @@ impl ServerTls {
         let (Some(anew), Some(clients)) = (&self.anew, &self.clients) else {
             return Session::server(Arc::clone(&self.config));
         };
-        // Records are opened in place, and may be needed once more.
+        // Records are decrypted in place, and may be needed again.
         if spare.append(received.filled()) {
             let mut session = Session::server(Arc::clone(&self.config))?;
             let read = session.process(spare, &mut Buffer::default());
@@ -65,8 +66,8 @@ impl ServerTls {
     }
 }
 
-/// Whether a session that is about to answer rests on no certificate of before, or on one that is
-/// good. After a `HelloRetryRequest` it is not known yet.
+/// Whether a session that is about to respond is not based on an earlier certificate, or on a valid
+/// one. Unknown after a `HelloRetryRequest`.
 fn is_sound(session: &Session, clients: &dyn ClientCertVerifier) -> bool {
     let agreed = session.agreed();
     match agreed.handshake_kind() {

@@ -1,4 +1,4 @@
-//! Certificates that vouch for others.
+//! Trusted CA certificates.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use xds::model::Der;
 
 use super::server::{TlsError, der};
 
-/// These roots, every one of which has to be usable.
+/// A store of these roots, all of which have to be valid.
 pub(crate) fn of(certificates: &[Der]) -> Result<Arc<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
@@ -16,10 +16,10 @@ pub(crate) fn of(certificates: &[Der]) -> Result<Arc<RootCertStore>, TlsError> {
     Ok(Arc::new(roots))
 }
 
-/// The roots that the system trusts: those of `SSL_CERT_FILE` or `SSL_CERT_DIR`, or where the
-/// distribution keeps them. Single ones that cannot be used are left out, as other programs do.
+/// The system's roots: from `SSL_CERT_FILE` or `SSL_CERT_DIR`, or the distribution's location.
+/// Single invalid ones are skipped, as other programs do.
 ///
-/// It reads files, so it is not for shards.
+/// It reads files, so it must not run on shards.
 pub(crate) fn of_system() -> Result<Arc<RootCertStore>, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

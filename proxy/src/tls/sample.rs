@@ -1,9 +1,9 @@
-//! Both ends of a session in memory, for tests: what one says is what the other one hears.
+//! Both ends of a session in memory, for tests.
 
 use super::session::{Session, SessionError};
 use crate::memory::Buffer;
 
-/// One end, with what came to it and was not opened yet, and what it has read.
+/// One end, with the bytes received and not decrypted yet, and the plaintext read.
 pub(super) struct End {
     pub(super) session: Session,
     pub(super) incoming: Buffer,
@@ -19,7 +19,7 @@ impl End {
         }
     }
 
-    /// Takes bytes from the other end in pieces of this size; what it says to them at once.
+    /// Passes bytes of the other end in pieces of this size; returns the response.
     pub(super) fn takes(&mut self, bytes: &[u8], cut: usize) -> Result<Vec<u8>, SessionError> {
         let mut said = Vec::new();
         for piece in bytes.chunks(cut) {
@@ -58,7 +58,7 @@ impl End {
     }
 }
 
-/// Brings the handshake of two strangers to its end; what either says comes in pieces of this size.
+/// Completes a handshake, with messages in pieces of this size.
 pub(super) fn meet(client: &mut End, server: &mut End, cut: usize) -> Result<(), SessionError> {
     client
         .session

@@ -1,5 +1,5 @@
-//! How a listener ends TLS: its certificates, whom it asks for one, and what of the model cannot be
-//! used. Made on the configuration thread; handshakes on the shards only read it.
+//! TLS termination of a listener: certificates and client validation. Built on the configuration
+//! thread; handshakes on the shards only read it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,52 +21,53 @@ use super::client_auth::{Lenient, TrustDomain};
 use super::resumption::Unopened;
 use super::roots;
 
-/// How a listener ends TLS, ready for handshakes.
+/// TLS settings of a listener, ready for handshakes.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
-    /// What a handshake needs.
+    /// The settings of a handshake.
     pub config: Arc<ServerConfig>,
-    /// The same, where a certificate is required, to take up no earlier session.
+    /// The same without resumption, if a client certificate is required.
     pub(super) anew: Option<Arc<ServerConfig>>,
-    /// Whom it believes: a connection to a listener of another domain is none to this one.
+    /// Its trust domain: connections to listeners of another one cannot use this one.
     pub domain: Arc<TrustDomain>,
-    /// Tells whether a client's certificate is believed, where one is asked for.
+    /// Verifies client certificates, if they are requested.
     pub clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-/// Why TLS cannot be ended as the model says.
+/// Why TLS settings are invalid.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// There is no certificate to show.
+    /// The listener has no certificate.
     #[error("there is no certificate")]
     NoCertificate,
-    /// A certificate cannot be parsed, or is not for its key.
-    #[error("certificate {position} cannot be used: {error}")]
+    /// A certificate cannot be parsed, or does not match its key.
+    #[error("certificate {position} is unusable: {error}")]
     Certificate {
-        /// Which one, from 1.
+        /// Position in the list, from 1.
         position: usize,
-        /// What is wrong.
+        /// The error from rustls.
         error: rustls::Error,
     },
     /// A root certificate cannot be parsed.
-    #[error("a root certificate cannot be used: {0}")]
+    #[error("a root certificate is unusable: {0}")]
     Root(rustls::Error),
-    /// The roots cannot vouch for anybody.
-    #[error("the root certificates cannot be used: {0}")]
+    /// The roots are unusable.
+    #[error("the root certificates are unusable: {0}")]
     Roots(#[from] VerifierBuilderError),
-    /// The system has none.
+    /// The system's roots are unavailable.
     #[error("the system's root certificates cannot be read: {0}")]
     SystemRoots(String),
-    /// Any other.
-    #[error("TLS cannot be set up: {0}")]
+    /// Any other error of rustls.
+    #[error("invalid TLS settings: {0}")]
     Tls(#[from] rustls::Error),
 }
 
 impl ServerTls {
-    /// Makes it of the model. Tickets of `tickets` are believed, so only listeners of one trust
-    /// domain may have the same. Of its protocols those are offered that are `spoken`.
+    /// Builds it from the model. Tickets of `tickets` are accepted, so only listeners of one trust
+    /// domain may share them. Offers those of its protocols that are in `spoken`.
     ///
     /// # Errors
+    ///
     /// A certificate, key or root is unusable.
     pub fn compile(
         server: &model::TlsServer,
@@ -104,7 +105,7 @@ impl ServerTls {
             .collect();
         config.ticketer = tickets;
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        // One is what a client uses; each costs a record and its sealing.
+        // A client uses one; each costs a record and its encryption.
         config.send_tls13_tickets = 1;
         let anew = matches!(server.client_auth, ClientAuth::Required { .. }).then(|| {
             let mut config = config.clone();
@@ -159,9 +160,9 @@ impl fmt::Debug for Certificates {
 }
 
 impl ResolvesServerCert for Certificates {
-    /// The first one that has the name and whose key the client understands, then the first one of
-    /// these whatever its name: a client that sees the wrong name says so, one that is cut off
-    /// cannot.
+    /// The first certificate that has the name and whose key type the client supports, otherwise
+    /// the first of the latter regardless of its name: a client reports a wrong name, but not a
+    /// closed connection.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name();
         let schemes = hello.signature_schemes();
@@ -209,7 +210,7 @@ fn lower_case(name: &str) -> Box<str> {
     name.to_ascii_lowercase().into()
 }
 
-/// A certificate with its key, which is one for it.
+/// A certificate with its matching key.
 pub(super) fn certified_key(
     certificate: &model::Certificate,
     provider: &CryptoProvider,
@@ -220,7 +221,7 @@ pub(super) fn certified_key(
     CertifiedKey::from_der(chain, key, provider)
 }
 
-/// A certificate as rustls has it.
+/// A certificate in rustls' type.
 pub(super) fn der(certificate: &Der) -> CertificateDer<'static> {
     CertificateDer::from(certificate.as_bytes().to_vec())
 }

@@ -1,8 +1,7 @@
-//! One end of a TLS connection, sans-io: records in, plaintext and records out.
+//! One end of a TLS connection, sans-io.
 //!
-//! Over rustls' unbuffered connections, so that what waits for bytes holds none. The socket around
-//! it is `net`'s; which certificates are shown and believed is in the configuration that a session
-//! is made with.
+//! Built on rustls' unbuffered connections, so that waiting sessions hold no memory. The socket
+//! around it is in `net`; certificates and trust come from the configuration of a session.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,35 +26,34 @@ mod spilled;
 /// One end of a TLS connection.
 pub struct Session {
     end: End,
-    /// Plaintext that came in one record with what its reader had room for.
+    /// Plaintext of a record that did not fit into the reader's buffer.
     spilled: Spilled,
-    /// Records that are to be sent before any other: of the handshake, and alerts.
+    /// Records to send before any other: handshake messages and alerts.
     outgoing: Vec<u8>,
-    /// Whether `process` stopped for want of room, with whole records left.
+    /// Whether `process` stopped for lack of space, with complete records left.
     stopped: bool,
     peer_closed: bool,
     us: Us,
 }
 
-/// What can still be done from our side.
+/// The state of our own end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Us {
-    /// Everything.
     Open,
-    /// Reading: we have said that nothing more comes, and the peer would drop whatever did.
+    /// Only reading: close was sent, and the peer would drop anything after it.
     Closed,
-    /// Nothing: an error has ended it, and rustls is not to be asked again.
+    /// Nothing: an error has ended it, and rustls must not be called again.
     Failed(Fault),
 }
 
 causes! {
-    /// What has ended a session, as far as it can be told.
+    /// The error that ended a session, as far as known.
     Fault;
-    /// A record that was not sealed with the session's keys, or is larger than records may be.
+    /// A record that fails decryption, or exceeds the size limit.
     Record "bad_record";
-    /// An alert of the peer, other than that nothing more comes.
+    /// A fatal alert of the peer.
     Alert "alert";
-    /// A message that does not belong there, or our own end.
+    /// A protocol violation, or an internal error.
     Protocol "protocol";
 }
 
@@ -76,19 +74,19 @@ enum End {
     Client(Box<UnbufferedClientConnection>),
 }
 
-/// Why a session cannot go on.
+/// Why a session cannot continue.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// What the peer sent, or our own configuration, ends it.
+    /// A TLS error of either side.
     #[error("{0}")]
     Tls(#[from] rustls::Error),
-    /// A record or a message of the handshake is larger than a buffer.
+    /// A record or handshake message is larger than a buffer.
     #[error("a TLS message does not fit into a buffer")]
     TooLarge,
-    /// The keys have sealed as many records as they may (TLS 1.2).
+    /// The keys have encrypted the allowed number of records (TLS 1.2).
     #[error("the TLS keys are used up")]
     Exhausted,
-    /// It has not come to the end of its handshake, or was closed.
+    /// Its handshake is incomplete, or it was closed.
     #[error("the TLS session is not open")]
     NotOpen,
 }
@@ -104,19 +102,21 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// The server's end.
+    /// A server session.
     ///
     /// # Errors
-    /// The configuration cannot be used.
+    ///
+    /// The configuration is unusable.
     pub fn server(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
         let connection = UnbufferedServerConnection::new(config)?;
         Ok(Self::new(End::Server(Box::new(connection))))
     }
 
-    /// The client's end, towards the server of this name.
+    /// A client session for this server name.
     ///
     /// # Errors
-    /// The configuration cannot be used.
+    ///
+    /// The configuration is unusable.
     pub fn client(
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// What was agreed on: version, protocol, the peer's certificates.
+    /// The negotiated version, protocol and peer certificates.
     #[must_use]
     pub fn agreed(&self) -> &CommonState {
         match &self.end {
@@ -145,13 +145,13 @@ impl Session {
         }
     }
 
-    /// Whether the peer has said that nothing more comes, and all that came was handed out.
+    /// Whether the peer has closed the session, and everything received was read.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.peer_closed && self.spilled.is_empty()
     }
 
-    /// What has ended it, where that was an error.
+    /// The error that ended it, if any.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         match self.us {
@@ -160,18 +160,19 @@ impl Session {
         }
     }
 
-    /// Whether there is plaintext to be had without another byte from the peer.
+    /// Whether plaintext is available without receiving more.
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.stopped || !self.spilled.is_empty()
     }
 
-    /// Opens the records at the front of `incoming` and appends their plaintext to `plain`, until
-    /// either is used up. How many bytes were appended. An incomplete record, or message of the
-    /// handshake, stays in `incoming`, and has to be there again with more behind it.
+    /// Decrypts the records at the front of `incoming` and appends their plaintext to `plain`,
+    /// until either is exhausted. Returns how many bytes were appended. An incomplete record or
+    /// handshake message stays in `incoming`, and has to be there again with more after it.
     ///
     /// # Errors
-    /// What came ends the session; an alert that says why may be in [`Session::take_outgoing`].
+    ///
+    /// The session has failed; an alert may be in [`Session::take_outgoing`].
     pub fn process(
         &mut self,
         incoming: &mut Buffer,
@@ -208,12 +209,13 @@ impl Session {
         Ok(plain.len() - before)
     }
 
-    /// Seals what fits of `plain` into the room of `out`, behind whatever has to go first. How many
-    /// bytes of `plain` are sealed. `incoming` is what [`Session::process`] left of it, or empty
-    /// while it is lent to the kernel.
+    /// Encrypts what fits of `plain` into `out`, after records that have to be sent first. Returns
+    /// how many bytes of `plain` were encrypted. `incoming` is what [`Session::process`] left of
+    /// it, or empty while it is lent to the kernel.
     ///
     /// # Errors
-    /// The session is not open, or cannot seal any more.
+    ///
+    /// The session is not open, or cannot encrypt any more.
     pub fn seal(
         &mut self,
         plain: &[u8],
@@ -222,7 +224,7 @@ impl Session {
     ) -> Result<usize, SessionError> {
         let mut sealed = Err(SessionError::NotOpen);
         self.when_open(incoming, |traffic, first| {
-            // Records have numbers: what was sealed before goes before.
+            // Records are numbered: they must be sent in the order of their encryption.
             sealed = if out.append(first) {
                 first.clear();
                 seal_into(traffic, plain, out)
@@ -233,9 +235,9 @@ impl Session {
         sealed
     }
 
-    /// Tells the peer that nothing more comes (RFC 8446 section 6.1).
+    /// Sends a close alert (RFC 8446 section 6.1).
     pub fn close(&mut self, incoming: &mut Buffer) {
-        // A session that is not open has nobody to tell.
+        // A session that is not open needs no alert.
         let told = self.when_open(incoming, |traffic, outgoing| {
             let mut notice = [0; NOTICE_BYTES];
             let length = traffic.queue_close_notify(&mut notice).unwrap_or_default();
@@ -246,7 +248,7 @@ impl Session {
         }
     }
 
-    /// Takes the records that are to be sent at once.
+    /// Takes the records to send immediately.
     #[must_use]
     pub fn take_outgoing(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)

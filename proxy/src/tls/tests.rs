@@ -312,7 +312,7 @@ fn what_cannot_be_used_is_said() {
     for (server, expected) in [
         (mismatched, "certificate 2 cannot be used"),
         (unparsable, "certificate 1 cannot be used"),
-        (nobody, "a root certificate cannot be used"),
+        (nobody, "a root certificate is unusable"),
         (nothing, "there is no certificate"),
     ] {
         let domain = Arc::new(TrustDomain {
@@ -390,7 +390,7 @@ fn a_backend_has_to_be_who_the_policy_says() {
         ),
         (
             stranger.server(&["a.test"]),
-            "nobody whom the policy trusts vouches for its certificate",
+            "its certificate is not signed by a trusted authority",
         ),
         (expired, "its certificate is not valid at this time"),
     ] {

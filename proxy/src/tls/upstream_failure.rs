@@ -1,4 +1,4 @@
-//! Why TLS with an endpoint came to nothing.
+//! Why TLS with an endpoint failed.
 
 use rustls::{AlertDescription, Error};
 
@@ -7,42 +7,42 @@ use super::session::SessionError;
 use crate::names::causes;
 
 causes! {
-    /// Why TLS with an endpoint came to nothing.
+    /// Why TLS with an endpoint failed.
     UpstreamTlsFailure;
     /// Its certificate is for another name.
     OtherName "other_name";
-    /// Nobody whom the policy trusts vouches for its certificate.
+    /// Its certificate is not signed by a trusted CA.
     Untrusted "untrusted";
     /// Its certificate is not valid at this time.
     Expired "expired";
-    /// Its certificate has something else that is not acceptable.
+    /// Its certificate is invalid in another way.
     BadCertificate "bad_certificate";
-    /// It does not accept our certificate, or that we have none.
+    /// It requires a client certificate, or rejected ours.
     Distrusted "distrusted";
-    /// It refused us for another reason, by an alert.
+    /// It rejected the handshake for another reason, by an alert.
     Refused "refused";
-    /// It speaks none of our protocols, or did not agree to the one that is needed.
+    /// It supports none of our ALPN protocols, or did not select the required one.
     NoProtocol "no_protocol";
-    /// It does not speak TLS as we do.
+    /// It violated the TLS protocol.
     NotTls "not_tls";
-    /// It broke off.
+    /// The connection was reset.
     Broken "broken";
 }
 
 impl UpstreamTlsFailure {
-    /// What it means, for whoever looks for its cause in a log.
+    /// The description for logs.
     #[must_use]
     pub fn detail(self) -> &'static str {
         match self {
             Self::OtherName => "its certificate is for another name",
-            Self::Untrusted => "nobody whom the policy trusts vouches for its certificate",
+            Self::Untrusted => "its certificate is not signed by a trusted authority",
             Self::Expired => "its certificate is not valid at this time",
             Self::BadCertificate => "its certificate is not acceptable",
-            Self::Distrusted => "it does not accept our certificate, or that we have none",
-            Self::Refused => "it ended TLS by an alert",
-            Self::NoProtocol => "it did not agree to the protocol that is needed (ALPN)",
-            Self::NotTls => "it does not speak TLS as we do",
-            Self::Broken => "it broke off",
+            Self::Distrusted => "it requires a client certificate, or rejected ours",
+            Self::Refused => "it ended TLS with an alert",
+            Self::NoProtocol => "it did not agree to the required protocol (ALPN)",
+            Self::NotTls => "it violated the TLS protocol",
+            Self::Broken => "the connection was reset",
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What is told of a connection that is carried as it is, or of a session of datagrams: how it came,
-//! listener and rule, and how it ended.
+//! Trace events of byte-proxied connections and UDP sessions.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,9 +15,9 @@ use crate::limits::TRACE_CANDIDATES;
 use crate::policy::request_id::RequestId;
 use crate::shard::Shard;
 
-/// A connection at its beginning.
+/// The start of a connection.
 pub(crate) struct ConnectionBegun<'a> {
-    /// `TCP`, `TLS` or `UDP`: what stands in the place of a method.
+    /// `TCP`, `TLS` or `UDP`, in place of a method.
     pub(crate) protocol: &'static str,
     pub(crate) server_name: Option<&'a str>,
     pub(crate) client: IpAddr,
@@ -29,7 +28,7 @@ pub(crate) struct ConnectionBegun<'a> {
 }
 
 impl Tracer {
-    /// A tracer for a connection that somebody watches.
+    /// A tracer for a connection that a watch matches.
     #[cold]
     pub(crate) fn begin_connection(
         watches: &Watches,
@@ -42,7 +41,7 @@ impl Tracer {
             path: b"",
             request_id: None,
         };
-        // Of its own: a connection brings none.
+        // Generated: connections have no id of their own.
         let id = RequestId::new(shard.with_rng(RngExt::random));
         let id = id.as_str().to_owned();
         let tracer = Self::begin(watches, shard.id, &request, id, begun.started)?;
@@ -57,7 +56,7 @@ impl Tracer {
         Some(Box::new(tracer))
     }
 
-    /// Which rule carries the connection.
+    /// The rule of the connection.
     #[cold]
     pub(crate) fn connection_route(&self, rules: &L4Routes, server_name: Option<&str>) {
         let selected = rules.find(server_name);
@@ -79,7 +78,7 @@ impl Tracer {
         self.tell(found(selected.is_some()), message);
     }
 
-    /// How the connection ended.
+    /// The end of the connection.
     #[cold]
     pub(crate) fn connection_finished(&self, finished: ConnectionFinished) {
         let severity = if finished.reason.is_some() {
@@ -97,7 +96,7 @@ fn candidate(rule: &L4Rule, is_match: bool, is_selected: bool) -> RouteCandidate
         (_, true) => (RouteOutcome::Selected, ""),
         (true, false) => (
             RouteOutcome::Shadowed,
-            "a more specific or older rule carries the connection",
+            "a more specific or older rule takes the connection",
         ),
         (false, false) => (RouteOutcome::Lost, "the server name differs"),
     };

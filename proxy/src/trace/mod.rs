@@ -1,9 +1,9 @@
-//! Tells watchers of requests, and of connections that are carried as they are, as they happen
-//! (`/debug/trace` of the admin server).
+//! Reports requests and byte-proxied connections to watches as they happen (`/debug/trace` of the
+//! admin server).
 //!
-//! A request that nobody watches pays one branch: whether any watch is armed on its shard. One that
-//! is claimed by a watch carries a [`Tracer`], and every phase tells it what it decided and why.
-//! Watchers have bounded room; a request never waits for them.
+//! A request pays one branch without any watch on its shard. One that is claimed by a watch carries
+//! a [`Tracer`], to which every phase reports its decision and reason. The queues of watches are
+//! bounded; a request never waits for them.
 
 mod connection;
 mod policy;
@@ -21,7 +21,7 @@ pub(crate) use self::connection::ConnectionBegun;
 pub(crate) use self::policy::PolicyEffect;
 pub(crate) use self::request::RequestBegun;
 
-/// Who watches the requests of a shard.
+/// The watches of a shard.
 #[derive(Default)]
 pub(crate) struct Watches {
     list: RefCell<Vec<Arc<Watch>>>,
@@ -29,18 +29,17 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Adds a watcher.
     pub(crate) fn arm(&self, watch: Arc<Watch>) {
         self.list.borrow_mut().push(watch);
         self.armed.set(true);
     }
 
-    /// Whether there may be a watcher.
+    /// Whether there may be a watch.
     pub(crate) fn are_armed(&self) -> bool {
         self.armed.get()
     }
 
-    /// The watchers that want a request; those who want no more are forgotten.
+    /// The watches that match a request; removes those that are spent.
     #[cold]
     fn claim(&self, request: &RequestInfo<'_>) -> Vec<Claim> {
         let mut list = self.list.borrow_mut();
@@ -52,21 +51,20 @@ impl Watches {
     }
 }
 
-/// Tells the watchers of one request.
+/// Reports one request to its watches.
 pub(crate) struct Tracer {
     claims: Vec<Claim>,
     shard: u16,
     started: Instant,
     request_id: String,
-    /// Tries begun.
     attempts: u32,
     attempt_began: Instant,
-    /// Policies and filters that hold, and of which nothing was told yet.
+    /// Policies and filters that apply and were not reported yet.
     untold: RefCell<Vec<&'static str>>,
 }
 
 impl Tracer {
-    /// A tracer for a request or connection that a watch matches; None otherwise.
+    /// A tracer for a request or connection that a watch matches; `None` otherwise.
     fn begin(
         watches: &Watches,
         shard: u16,
@@ -86,12 +84,12 @@ impl Tracer {
         })
     }
 
-    /// Tells what happens now.
+    /// Reports an event now.
     fn tell(&self, severity: Severity, message: Message) {
         self.tell_since(Instant::now(), severity, message);
     }
 
-    /// Tells what began at `since` and is over.
+    /// Reports an event that began at `since` and has ended.
     fn tell_since(&self, since: Instant, severity: Severity, message: Message) {
         let event = Event {
             event_start: self.micros(since),
@@ -115,7 +113,7 @@ impl Tracer {
     }
 }
 
-/// Text of what came over the wire.
+/// Text of bytes from the wire.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

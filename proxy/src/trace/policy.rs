@@ -1,4 +1,4 @@
-//! What is told of policies and filters: which hold, and what they did.
+//! Trace events of policies and filters: which apply, and what they did.
 
 use std::fmt::Write as _;
 
@@ -13,18 +13,18 @@ use crate::policy::compiled::BackendPolicy;
 use crate::policy::external_auth::{self, NoVerdict};
 use crate::policy::jwt::{Proof, Refusal};
 
-/// What a filter came to.
+/// The effect of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PolicyEffect {
-    /// It did something: what.
+    /// What it did.
     Applied(&'static str),
-    /// It did nothing: why not.
+    /// Why it did nothing.
     Skipped(&'static str),
 }
 
 impl Tracer {
-    /// What holds for requests of a rule, whichever of its backends is drawn. Of each, one event
-    /// tells what came of it.
+    /// The policies of a rule, whichever backend is selected. One later event reports the effect of
+    /// each.
     #[cold]
     pub(crate) fn policies(&self, rule: &Rule) {
         let answers = rule.answers.as_deref();
@@ -58,10 +58,10 @@ impl Tracer {
         let policies = names.iter().map(|name| (*name).to_owned()).collect();
         self.untold.replace(names);
         self.tell(Severity::Info, Message::PolicySelection { policies });
-        self.policy(LIMITS, PolicyEffect::Applied("they hold from here on"));
+        self.policy(LIMITS, PolicyEffect::Applied("they apply from here on"));
     }
 
-    /// Whether the policy of tokens lets the request in. Of the token itself nothing is told.
+    /// The result of the JWT policy. Never contains the token.
     #[cold]
     pub(crate) fn token(&self, result: Result<Proof, Refusal>) {
         let (severity, allowed, detail) = match result {
@@ -87,7 +87,7 @@ impl Tracer {
         self.tell(severity, message);
     }
 
-    /// Whether the policy of authorization lets the request through, and by which rule.
+    /// The result of the authorization policy, and the decisive rule.
     #[cold]
     pub(crate) fn authorization(&self, verdict: &Verdict<'_>) {
         let mut detail = match (verdict.result, verdict.rule) {
@@ -156,18 +156,18 @@ impl Tracer {
         self.tell(Severity::Info, message);
     }
 
-    /// Whether the request belongs to a session that lives.
+    /// Whether the request has a valid session.
     #[cold]
     pub(crate) fn session(&self, is_pinned: bool) {
         let did = if is_pinned {
-            PolicyEffect::Applied("the request goes where its session does")
+            PolicyEffect::Applied("the request follows its session")
         } else {
-            PolicyEffect::Skipped("the request belongs to no living session")
+            PolicyEffect::Skipped("the request has no valid session")
         };
         self.policy("sessionPersistence", did);
     }
 
-    /// What the filters of the drawn backend do to the request, and will do to the response.
+    /// The filters of the selected backend.
     #[cold]
     pub(crate) fn backend_filters(&self, backend: &RuleBackend) {
         let policy = backend.policy.as_deref();
@@ -181,25 +181,25 @@ impl Tracer {
         }
     }
 
-    /// Tells of what only the request's end decides, and of what it never came to.
+    /// Reports the effects that are known only at the end, and those that never happened.
     pub(super) fn settle_policies(&self, retries: u32, failure: Option<Failure>) {
         let ran_out = failure.is_some_and(|it| it.kind == FailureKind::RequestTimeout);
         let untold = self.untold.borrow().clone();
         for kind in untold {
             let did = match kind {
-                _ if self.attempts == 0 => PolicyEffect::Skipped("the request came to no backend"),
-                REQUEST_TIMEOUT if ran_out => PolicyEffect::Applied("it ran out"),
-                REQUEST_TIMEOUT => PolicyEffect::Applied("it did not run out"),
-                BACKEND_TIMEOUT => PolicyEffect::Applied("it held for each try"),
-                RETRY if retries > 0 => PolicyEffect::Applied("there was more than one try"),
-                RETRY => PolicyEffect::Skipped("the first try was the last"),
+                _ if self.attempts == 0 => PolicyEffect::Skipped("the request reached no backend"),
+                REQUEST_TIMEOUT if ran_out => PolicyEffect::Applied("expired"),
+                REQUEST_TIMEOUT => PolicyEffect::Applied("did not expire"),
+                BACKEND_TIMEOUT => PolicyEffect::Applied("it applied to each attempt"),
+                RETRY if retries > 0 => PolicyEffect::Applied("there was more than one attempt"),
+                RETRY => PolicyEffect::Skipped("the first attempt was the last"),
                 _ => PolicyEffect::Skipped(OF_ANOTHER),
             };
             self.policy(kind, did);
         }
     }
 
-    /// Whether it holds and nothing was told of it yet.
+    /// Whether it applies and was not reported yet.
     fn take_untold(&self, kind: &str) -> bool {
         let mut untold = self.untold.borrow_mut();
         let at = untold.iter().position(|it| *it == kind);
@@ -207,7 +207,7 @@ impl Tracer {
     }
 }
 
-/// Whether anything but the defaults holds, for the rule or what it leads to.
+/// Whether limits other than the defaults apply.
 fn has_limits(rule: &Rule) -> bool {
     let default = Limits::default();
     let of_backend = |it: &RuleBackend| {
@@ -217,7 +217,7 @@ fn has_limits(rule: &Rule) -> bool {
     rule.limits != default || rule.backends.iter().any(of_backend)
 }
 
-/// Filters that do something to a request on its way to a backend, or to the response.
+/// Filters that affect a request to a backend, or its response.
 const FILTERS: [(&str, Has); 4] = [
     ("rewrite", |it| it.rewrite.is_some()),
     ("requestHeaders", |it| !it.request_headers.is_empty()),
@@ -235,5 +235,5 @@ const REQUEST_TIMEOUT: &str = "requestTimeout";
 const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
 const RETRY: &str = "retry";
 
-/// Why a filter of the rule does nothing.
-const OF_ANOTHER: &str = "it is another backend's";
+/// Why a filter of the rule has no effect.
+const OF_ANOTHER: &str = "it belongs to another backend";

@@ -1,4 +1,4 @@
-//! What is told of a request itself: how it came, listener and route, and how it ended.
+//! Trace events of a request: start, listener and route, and end.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -17,15 +17,15 @@ use crate::http::known::Known;
 use crate::limits::TRACE_CANDIDATES;
 use crate::route::{Considered, Mismatch, Outcome};
 
-/// A request at its beginning.
+/// The start of a request.
 pub(crate) struct RequestBegun<'a> {
     pub(crate) head: &'a RequestHead,
     /// The bytes that the head points into.
     pub(crate) bytes: &'a [u8],
-    /// Host and path in their normal form, where they have one.
+    /// Normalised host and path, if valid.
     pub(crate) host: &'a [u8],
     pub(crate) path: &'a [u8],
-    /// Its id, where it has brought none.
+    /// Its id, unless the request has one.
     pub(crate) id: &'a str,
     pub(crate) client: IpAddr,
     pub(crate) bind: &'a Bind,
@@ -35,7 +35,7 @@ pub(crate) struct RequestBegun<'a> {
 }
 
 impl Tracer {
-    /// A tracer for a request that somebody watches.
+    /// A tracer for a request that a watch matches.
     #[cold]
     pub(crate) fn begin_request(
         watches: &Watches,
@@ -75,7 +75,7 @@ impl Tracer {
         Some(Box::new(tracer))
     }
 
-    /// Which listener owns the host.
+    /// The listener of the host.
     #[cold]
     pub(crate) fn listener(&self, host: &str, bind: &Bind, selected: Option<&Listener>) {
         let is_selected =
@@ -97,10 +97,10 @@ impl Tracer {
         self.tell(found(selected.is_some()), message);
     }
 
-    /// How many candidates [`Self::route`] takes.
+    /// Most candidates that [`Self::route`] reports.
     pub(crate) const ROUTES: usize = TRACE_CANDIDATES;
 
-    /// Which rule serves the request.
+    /// The rule of the request.
     #[cold]
     pub(crate) fn route(
         &self,
@@ -133,7 +133,7 @@ impl Tracer {
         self.tell(found(selected.is_some()), message);
     }
 
-    /// How the request ended.
+    /// The end of the request.
     #[cold]
     pub(crate) fn request_finished(&self, finished: Finished, failure: Option<Failure>) {
         let severity = match (failure, finished.status) {
@@ -146,7 +146,7 @@ impl Tracer {
     }
 }
 
-/// Header fields; the values that are secret are masked.
+/// Header fields, with secret values masked.
 pub(super) fn headers(fields: &Fields, bytes: &[u8]) -> Vec<(String, String)> {
     let shown = fields.iter().map(|field| {
         let (name, value) = (text(field.name.of(bytes)), text(field.value.of(bytes)));

@@ -1,4 +1,4 @@
-//! What is told of the way to an endpoint and back: choice, tries, retries, the response's head.
+//! Trace events of the upstream: selection, attempts, retries, and the response head.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::upstream::health::EndpointStates;
 use crate::upstream::retry::NoRetry;
 
 impl Tracer {
-    /// Which endpoint a try goes to, and which others there are. `tried` has the earlier ones.
+    /// The endpoint of an attempt, and the other candidates. `tried` has the earlier ones.
     #[cold]
     pub(crate) fn endpoint(
         &self,
@@ -54,7 +54,7 @@ impl Tracer {
         self.tell(severity, message);
     }
 
-    /// What an endpoint picker has said, in so much time.
+    /// The endpoint picker's response, and its duration.
     #[cold]
     pub(crate) fn picked(
         &self,
@@ -70,7 +70,7 @@ impl Tracer {
             }
             (PickResult::Answered, _) => "answered the request itself".to_owned(),
             (PickResult::FailedOpen, error) => format!(
-                "failed ({}): load balancing selects, as failureMode says",
+                "failed ({}): load balancing selects, as set by failureMode",
                 error.unwrap_or_default()
             ),
             (PickResult::FailedClosed, error) => format!("failed ({})", error.unwrap_or_default()),
@@ -91,7 +91,7 @@ impl Tracer {
         self.tell(severity, message);
     }
 
-    /// The backend that was drawn does not resolve, and has no endpoints for that.
+    /// The selected backend does not resolve, so it has no endpoints.
     #[cold]
     pub(crate) fn unresolved(&self, named: Option<&str>, why: InvalidBackend) {
         let message = Message::BackendSelection {
@@ -104,14 +104,13 @@ impl Tracer {
         self.tell(Severity::Error, message);
     }
 
-    /// A try begins.
     #[cold]
     pub(crate) fn attempt(&mut self) {
         self.attempts += 1;
         self.attempt_began = Instant::now();
     }
 
-    /// The try has a connection: an old one, or a new one that took so long to make.
+    /// The attempt has a connection: a pooled one, or a new one with its connect time.
     #[cold]
     pub(crate) fn connected(&self, endpoint: &Endpoint, took: Option<Duration>) {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -124,7 +123,7 @@ impl Tracer {
         self.tell_since(self.attempt_began, Severity::Info, message);
     }
 
-    /// The try is over, or has the response's head.
+    /// The attempt has ended, or has the response head.
     #[cold]
     pub(crate) fn attempted(
         &self,
@@ -146,7 +145,7 @@ impl Tracer {
         self.tell_since(self.attempt_began, severity, message);
     }
 
-    /// Whether there is another try.
+    /// Whether the request is retried.
     #[cold]
     pub(crate) fn retry(&self, after: String, refused: Option<NoRetry>) {
         let (severity, reason) = match refused {
@@ -157,7 +156,7 @@ impl Tracer {
         self.tell(severity, Message::Retry { retried, reason });
     }
 
-    /// The response's head, as it came.
+    /// The response head as received.
     #[cold]
     pub(crate) fn response(&self, head: &ResponseHead, bytes: &[u8]) {
         let message = Message::ResponseSnapshot {

@@ -1,7 +1,7 @@
-//! Which endpoint of a service a request goes to.
+//! Load balancing: selects an endpoint of a service.
 //!
-//! Endpoints are drawn by weight twice, and the one that scores better gets the request. That costs
-//! the same whatever the number of endpoints, as long as most of them are well.
+//! Two endpoints are drawn by weight, and the one with the better score is selected. The cost does
+//! not depend on the number of endpoints, as long as most of them are healthy.
 
 use std::cell::OnceCell;
 use std::time::Instant;
@@ -14,8 +14,8 @@ use crate::limits::{CLEARLY_BETTER, LATENCY_FLOOR, PROBE_ONE_IN, QUICK_DRAWS};
 use crate::names::Interned;
 
 impl EndpointStates {
-    /// Chooses an endpoint. Those in `tried` come last, and so do ejected ones; `None` means that
-    /// the service has no endpoint at all.
+    /// Selects an endpoint. Those in `tried` come last, and so do ejected ones; `None` means that
+    /// the service has no endpoint.
     pub fn choose(
         &self,
         set: &EndpointSet,
@@ -23,7 +23,7 @@ impl EndpointStates {
         now: Instant,
         rng: &mut impl Rng,
     ) -> Option<Interned> {
-        // Whatever became of the only one, there is no other.
+        // A single endpoint is used whatever its state.
         if let [only] = set.serving() {
             return Some(only.id);
         }
@@ -43,7 +43,7 @@ impl EndpointStates {
             .map(|endpoint| endpoint.id)
     }
 
-    /// The first endpoints of a set as a choice at `now` would see them.
+    /// The first endpoints of a set with their scores at `now`.
     #[must_use]
     pub fn explain(&self, set: &EndpointSet, now: Instant, limit: usize) -> Vec<Scored> {
         let choice = Choice {
@@ -62,52 +62,52 @@ impl EndpointStates {
         scored.collect()
     }
 
-    /// Whether a session may go on with this endpoint: it is not put aside.
+    /// Whether a session may continue with this endpoint: it is not ejected.
     #[must_use]
     pub fn in_service(&self, endpoint: Interned, now: Instant) -> bool {
         self.with_endpoint(endpoint, |state| state.ejected_for(now).is_none())
     }
 }
 
-/// An endpoint as a choice sees it.
+/// An endpoint with its score.
 #[derive(Debug, Clone, Copy)]
 pub struct Scored {
-    /// Which.
+    /// The endpoint.
     pub endpoint: EndpointRef,
-    /// Of two that are drawn, the better one gets the request.
+    /// The higher one of two is selected.
     pub score: f64,
-    /// What that comes from.
+    /// The inputs of the score.
     pub report: EndpointReport,
 }
 
-/// One choice among the endpoints of a set.
+/// One selection among the endpoints of a set.
 struct Choice<'a> {
     states: &'a EndpointStates,
     set: &'a EndpointSet,
     now: Instant,
-    /// Whether less than half of the endpoints are left; counted once, and only if one is ejected.
+    /// Whether fewer than half of the endpoints are in service; counted only if one is ejected.
     panics: OnceCell<bool>,
     latency: f64,
 }
 
 impl Choice<'_> {
-    /// Whether an endpoint is not put aside, or so many are that it no longer counts.
+    /// Whether an endpoint is not ejected, or so many are that ejection is ignored.
     fn in_service(&self, id: Interned) -> bool {
         self.states.in_service(id, self.now) || *self.panics.get_or_init(|| self.too_few_left())
     }
 
-    /// With less than half of the endpoints left, better all than these alone.
+    /// With fewer than half of the endpoints left, all are used.
     fn too_few_left(&self) -> bool {
         let all = self.set.serving().len();
         let left = all.saturating_sub(self.states.ejected(self.set, self.now));
         left.saturating_mul(2) < all
     }
 
-    /// Draws two that `may` allows and takes the better one.
+    /// Draws two that `may` allows and selects the better one.
     ///
-    /// The first one stands unless the second is clearly better, so that equals get exactly their
-    /// weights. And now and then it stands anyway if it has nothing to do: what was slow or failing
-    /// once would not be asked again otherwise.
+    /// The first one stays unless the second is clearly better, so that equals get exactly their
+    /// weights. Occasionally it stays anyway if it is idle: an endpoint that was slow or failing
+    /// once would not be tried again otherwise.
     fn best(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
         let first = self.one(rng, &may)?;
         let Some(second) = self.one(rng, |id| id != first.id && may(id)) else {
@@ -132,7 +132,7 @@ impl Choice<'_> {
                 return Some(*endpoint);
             }
         }
-        // Few are left: look at each, once. The n-th replaces what came before with the
+        // Few are left: examine each once. The n-th replaces the previous choice with the
         // probability of its weight among the first n.
         let mut chosen = None;
         let mut total = 0_u64;
@@ -146,7 +146,7 @@ impl Choice<'_> {
         chosen
     }
 
-    /// Health over expected time and load; a heavier endpoint bears more at once.
+    /// Health divided by expected time and load; a heavier endpoint takes more requests at once.
     fn score(&self, endpoint: EndpointRef) -> f64 {
         self.states.with_endpoint(endpoint.id, |state| {
             let latency =

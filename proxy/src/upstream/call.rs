@@ -66,7 +66,6 @@ impl CallError {
 /// Whether more messages of ours follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
-    /// Some may.
     Follow,
     /// That was the last one.
     No,
@@ -75,7 +74,6 @@ pub(crate) enum More {
 /// A call under way: our side of it.
 pub(crate) struct Call<'a>(Reached<'a>);
 
-/// What comes back.
 pub(crate) struct Answers {
     pool: Rc<BufferPool>,
     buffer: Buffer,
@@ -88,9 +86,7 @@ pub(crate) struct Answers {
 enum State {
     /// Not even its head.
     Asked,
-    /// Messages come.
     Open,
-    /// All of it.
     Ended,
 }
 
@@ -340,13 +336,13 @@ fn head(
 
 fn check_head(response: &Response<()>) -> Result<(), CallError> {
     if response.status() != StatusCode::OK {
-        return Err(CallError::NoGrpc("another status of HTTP than 200"));
+        return Err(CallError::NoGrpc("HTTP status other than 200"));
     }
     let kind = response.headers().get(CONTENT_TYPE);
     if kind.is_some_and(|kind| grpc::is_grpc(kind.as_bytes())) {
         Ok(())
     } else {
-        Err(CallError::NoGrpc("another content type"))
+        Err(CallError::NoGrpc("unexpected content type"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Getting a connection to an endpoint: a new one, a stream of one, or one that comes free.
+//! Connections to endpoints: a new one, a stream of one, or one that becomes free.
 
 use std::io;
 use std::rc::Rc;
@@ -20,11 +20,12 @@ use super::pool::{Connection, Pool};
 use super::room::{Counted, Granted};
 use super::{Upstreams, h2};
 
-/// A connection to an endpoint for one exchange in a protocol, told whom it is for where the
-/// endpoint wants to know; had in `timeout` at most.
+/// A connection to an endpoint for one exchange in a protocol, with the client's addresses if the
+/// endpoint expects a PROXY header; within `timeout`.
 ///
 /// # Errors
-/// As [`connect`], or the endpoint does not speak that.
+///
+/// As [`connect`], or the endpoint does not support the protocol.
 pub(crate) async fn open(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -41,34 +42,36 @@ pub(crate) async fn open(
             };
             connect(upstreams, cluster, endpoint, wanted, timeout).await
         }
-        // What waits for a stream is larger, and most requests do not.
+        // Waiting for a stream takes a larger future, and is rare.
         Protocol::Http2 => Box::pin(h2::open(upstreams, cluster, endpoint, proxied, timeout)).await,
     }
 }
 
-/// Whom a connection is for, and what will do for that.
+/// Requirements of a connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
-    /// The client, where the backend is told of it; the connection is for that client alone.
+    /// The client, if the backend expects a PROXY header; the connection is then for that client
+    /// only.
     pub(crate) proxied: Option<Box<Endpoints>>,
-    /// The protocol that is asked for inside of TLS.
+    /// The ALPN protocol.
     pub(crate) speaks: Option<Alpn>,
-    /// Whether no request may have gone over it.
+    /// Whether it must not have been used before.
     pub(crate) fresh: bool,
 }
 
 impl Wanted {
-    /// Whether a connection that another request has just been done with will do.
+    /// Whether a connection that another request has just finished with can be used.
     fn takes(&self, used: &Connection) -> bool {
         !self.fresh && self.proxied.is_none() && used.is_reusable()
     }
 }
 
-/// Connects to an endpoint, in `timeout` at most. Where the service has as many connections as it
-/// may, waits for one to come free; that can be a used one.
+/// Connects to an endpoint within `timeout`. At the service's connection limit, waits for one to
+/// become free, which may be a used one.
 ///
 /// # Errors
-/// None came free, too many wait already, or connecting failed or took too long.
+///
+/// None became free, too many are waiting already, or connecting failed or timed out.
 pub(crate) async fn connect(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -83,7 +86,7 @@ pub(crate) async fn connect(
     let until = timeout.map(|timeout| Instant::now() + timeout);
     let counted = match enter(&upstreams.pool, cluster) {
         Some(counted) => counted,
-        // Few requests wait, and those that do not are better off with a small future.
+        // Waiting is rare, and other requests should have a small future.
         None => match Box::pin(wait(&upstreams.pool, cluster, endpoint, timeout)).await? {
             Granted::Place(counted) => counted,
             Granted::Connection(used) if wanted.takes(&used) => return Ok(used),
@@ -92,7 +95,7 @@ pub(crate) async fn connect(
     };
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let counters = shard.counters.endpoints.of(endpoint.id);
-    // A connect under way may be dropped: its operation holds no buffer and no bytes.
+    // A pending connect may be dropped: its operation holds no buffer and no bytes.
     let mut stream = match within(left, dial(&endpoint.address)).await {
         Some(Ok(stream)) => stream,
         failed => {
@@ -133,7 +136,7 @@ pub(crate) async fn connect(
     Ok(connection)
 }
 
-/// Says at the start of a connection whom it is for. It is for nobody else then.
+/// Sends the PROXY header at the start of a connection, which is then for that client only.
 async fn introduce(
     stream: &Stream,
     version: Version,
@@ -141,7 +144,7 @@ async fn introduce(
 ) -> Result<(), Failure> {
     let mut header = Vec::new();
     proxy_protocol::write(version, client.copied(), &mut header);
-    // A socket that has sent nothing takes this without waiting.
+    // A new socket accepts this without waiting.
     let sent = stream.write_vec(&mut header).await;
     sent.map_err(|_| FailureKind::ConnectFailed.into())
 }

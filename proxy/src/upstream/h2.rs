@@ -1,7 +1,7 @@
-//! Connections to endpoints that speak HTTP/2: shared by the requests of a shard.
+//! HTTP/2 connections to endpoints, shared by the requests of a shard.
 //!
-//! An endpoint has one for each shard, and another where the endpoint allows no more streams on it.
-//! Each is driven by a task of its own, which outlives the request that wanted it first.
+//! An endpoint has one per shard, and another when it allows no more streams on it. Each is driven
+//! by its own task, which outlives the request that opened it.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -44,33 +44,31 @@ use super::pool::Connection;
 #[derive(Default)]
 pub(crate) struct Sessions(RefCell<Table<Vec<Rc<Session>>>>);
 
-/// One shared connection.
 struct Session {
-    /// Whom it is for alone, where the endpoint is told (PROXY protocol).
+    /// The client that it is dedicated to, if the endpoint expects a PROXY header.
     client: Option<Box<Endpoints>>,
     state: RefCell<State>,
-    /// Requests that were sent over it, or wait to be.
+    /// Requests sent over it, or waiting to be.
     requests: Cell<u64>,
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// What sends requests over a connection, and what counts them.
+/// The handle that sends requests over a connection, and its stream counter.
 type Opened = (SendRequest<Bytes>, Rc<Usage>);
 
 enum State {
-    /// It is being made.
+    /// Being connected.
     Dialing,
-    /// It takes requests.
     Open {
         send: SendRequest<Bytes>,
         usage: Rc<Usage>,
     },
-    /// It takes no more.
+    /// It accepts no more requests.
     Closed(FailureKind),
 }
 
 impl Sessions {
-    /// Lets go of all connections; each ends with its last stream.
+    /// Releases all connections; each ends with its last stream.
     pub(crate) fn clear(&self) {
         let mut sessions = self.0.borrow_mut();
         for session in sessions.entries_mut().flat_map(|list| list.drain(..)) {
@@ -78,7 +76,7 @@ impl Sessions {
         }
     }
 
-    /// The connection of an endpoint that takes another request of the client, or is about to.
+    /// The connection of an endpoint that accepts, or will accept, another request of the client.
     fn find(&self, endpoint: Interned, client: Option<&Endpoints>) -> Option<Rc<Session>> {
         let mut sessions = self.0.borrow_mut();
         let list = sessions.find_mut(endpoint)?;
@@ -88,7 +86,7 @@ impl Sessions {
             .cloned()
     }
 
-    /// The connection of an endpoint where a request waits the least for others to end.
+    /// The connection of an endpoint with the fewest requests.
     fn least_used(&self, endpoint: Interned, client: Option<&Endpoints>) -> Option<Rc<Session>> {
         let sessions = self.0.borrow();
         let open = sessions.find(endpoint)?.iter();
@@ -104,10 +102,11 @@ impl Sessions {
     }
 }
 
-/// A stream of a connection to an endpoint, had in `timeout` at most.
+/// A stream of a connection to an endpoint, within `timeout`.
 ///
 /// # Errors
-/// As [`connect`], or the endpoint does not speak HTTP/2.
+///
+/// As [`connect`], or the endpoint does not support HTTP/2.
 pub(super) async fn open(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -124,7 +123,7 @@ pub(super) async fn open(
         };
         let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
         let opened = opened.unwrap_or(Err(FailureKind::ConnectTimeout))?;
-        // Of those who waited for it together, some may be more than the endpoint allows on one.
+        // More requests may have waited for it together than the endpoint allows on one connection.
         let crowded = !session.has_room() && session.streams() > 0;
         if !(crowded && upstreams.pool.has_place(cluster)) {
             break (session, opened);
@@ -143,7 +142,7 @@ pub(super) async fn open(
     ))
 }
 
-/// A connection to use. Where the service may have no more of them, requests queue on what there is.
+/// A connection to use. At the service's connection limit, requests queue on the existing ones.
 fn find(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -157,7 +156,7 @@ fn find(
     })
 }
 
-/// Makes a further connection; who comes meanwhile waits for the same one.
+/// Opens another connection; requests that arrive meanwhile wait for it.
 async fn dial(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -168,7 +167,7 @@ async fn dial(
     let wanted = Wanted {
         proxied: client.clone(),
         speaks: Some(Alpn::H2),
-        // Whoever used another one spoke HTTP/1, before the configuration said otherwise.
+        // Used connections are HTTP/1, from before a change of the configuration.
         fresh: true,
     };
     let session = Rc::new(Session {
@@ -194,7 +193,7 @@ async fn dial(
     Ok(session)
 }
 
-/// Tells those who wait for a connection that nobody makes it any more.
+/// Reports to the waiting requests if connecting is abandoned.
 struct Dialing<'a>(&'a Session);
 
 impl Drop for Dialing<'_> {
@@ -253,17 +252,17 @@ fn builder() -> Builder {
     builder
 }
 
-/// What drives one connection.
+/// The driver of one connection.
 struct Driver<'l, 'a> {
     session: &'l Session,
     link: &'l Link<'a>,
-    /// What the session gets once the endpoint has said how it wants to be spoken to.
+    /// The handle for the session, once the endpoint's SETTINGS have arrived.
     send: Option<SendRequest<Bytes>>,
     liveness: Liveness,
 }
 
 impl Driver<'_, '_> {
-    /// Goes on until the connection ends, with an error or without.
+    /// Polls until the connection ends, with or without an error.
     fn poll(
         &mut self,
         mut connection: Pin<&mut impl Future<Output = Result<(), h2::Error>>>,
@@ -275,7 +274,7 @@ impl Driver<'_, '_> {
         if polled.is_pending() && self.liveness.is_asked_for(link, context) {
             polled = connection.as_mut().poll(context);
         }
-        // Before, neither its limits nor what it can do are known.
+        // Before SETTINGS, its limits and extensions are unknown.
         if link.has_settings()
             && let Some(send) = self.send.take()
         {
@@ -287,7 +286,7 @@ impl Driver<'_, '_> {
         }
         let polled = match (polled, link.verdict()) {
             (Poll::Ready(ended), _) => Poll::Ready(ended.err()),
-            // When nobody can use it any more, `h2` takes its leave.
+            // When it cannot be used any more, `h2` sends GOAWAY.
             (Poll::Pending, Some(Verdict::Idle)) if !session.is_closed() => {
                 session.close(FailureKind::UpstreamClosed);
                 connection.as_mut().poll(context).map(Result::err)
@@ -321,7 +320,7 @@ impl Session {
         }
     }
 
-    /// Whether the peer allows another stream, as far as is known.
+    /// Whether the peer allows another stream, as far as known.
     fn has_room(&self) -> bool {
         match &*self.state.borrow() {
             State::Dialing => true,
@@ -349,7 +348,7 @@ impl Session {
         self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }
 
-    /// Takes no more requests; those under way go on.
+    /// Accepts no more requests; those in progress continue.
     fn close(&self, kind: FailureKind) {
         if self.is_closed() {
             return;

@@ -1,7 +1,7 @@
-//! What a shard knows of each endpoint and service: health, latency, load, ejection.
+//! A shard's state of each endpoint and service: health, latency, load, ejection.
 //!
-//! State is kept by interned id, so that it outlives changes of configuration. A `Booking` stands
-//! for one request in flight and takes itself off the books when dropped, also by a panic.
+//! State is kept by interned id, so that it outlives changes of the configuration. A `Booking`
+//! stands for one request in flight and removes itself on drop, also by a panic.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,19 +14,19 @@ use crate::failure::FailureKind;
 use crate::limits::{EWMA_ALPHA, LATENCY_HALF_LIFE, RECENT_HALF_LIFE};
 use crate::names::{Interned, Table};
 
-/// How an endpoint did on one request.
+/// The result of a request to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It answered, after so long until the response's head.
+    /// A response, with the time to its head.
     Success(Duration),
-    /// It answered with 502, 503 or 504, after so long until the response's head.
+    /// A response with 502, 503 or 504, with the time to its head.
     BadAnswer(Duration),
     /// Connect or TLS error, reset or timeout.
     Failure,
 }
 
 impl Outcome {
-    /// What a response of this status says of the endpoint.
+    /// The result for a response of this status.
     #[must_use]
     pub fn answered(status: u16, head_after: Duration) -> Self {
         match status {
@@ -35,7 +35,7 @@ impl Outcome {
         }
     }
 
-    /// What a failed request says of the endpoint; nothing where that had no part in it.
+    /// The result for a failed request; `None` if the endpoint was not at fault.
     #[must_use]
     pub fn failed(kind: FailureKind) -> Option<Self> {
         use FailureKind as Kind;
@@ -56,7 +56,7 @@ impl Outcome {
     }
 }
 
-/// What one shard knows of its upstreams.
+/// A shard's state of its upstreams.
 #[derive(Debug, Default)]
 pub struct EndpointStates {
     endpoints: RefCell<Table<Rc<EndpointState>>>,
@@ -64,21 +64,21 @@ pub struct EndpointStates {
 }
 
 impl EndpointStates {
-    /// What is known of an endpoint.
+    /// The state of an endpoint.
     #[must_use]
     pub fn endpoint(&self, id: Interned) -> Rc<EndpointState> {
         let mut table = self.endpoints.borrow_mut();
         Rc::clone(table.find_or_insert(id, Rc::default))
     }
 
-    /// What is known of a service.
+    /// The state of a service.
     #[must_use]
     pub fn service(&self, id: Interned) -> Rc<ServiceState> {
         let mut table = self.services.borrow_mut();
         Rc::clone(table.find_or_insert(id, Rc::default))
     }
 
-    /// Runs `read` on an endpoint's state, without counting a reference.
+    /// Calls `read` with an endpoint's state, without counting a reference.
     pub(super) fn with_endpoint<R>(
         &self,
         id: Interned,
@@ -90,13 +90,13 @@ impl EndpointStates {
         read(&self.endpoint(id))
     }
 
-    /// Shows every endpoint that was asked.
+    /// Passes every known endpoint to `show`.
     pub(crate) fn for_each(&self, mut show: impl FnMut(Interned, &EndpointState)) {
         let endpoints = self.endpoints.borrow();
         endpoints.iter().for_each(|(id, state)| show(id, state));
     }
 
-    /// Books a request to an endpoint of `set`.
+    /// Registers a request to an endpoint of `set`.
     #[must_use]
     pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> Booking {
         let booking = Booking {
@@ -109,14 +109,14 @@ impl EndpointStates {
         booking
     }
 
-    /// How many endpoints of `set` that take requests are put aside at `now`.
+    /// Number of serving endpoints of `set` that are ejected at `now`.
     pub(super) fn ejected(&self, set: &EndpointSet, now: Instant) -> usize {
         let is_ejected = |id| self.with_endpoint(id, |state| state.ejected_for(now).is_some());
         set.serving().iter().filter(|e| is_ejected(e.id)).count()
     }
 }
 
-/// A request in flight to an endpoint. Dropping it ends the request.
+/// A request in flight to an endpoint, until dropped.
 #[derive(Debug)]
 pub struct Booking {
     endpoint: Rc<EndpointState>,
@@ -124,8 +124,8 @@ pub struct Booking {
 }
 
 impl Booking {
-    /// Notes how the endpoint did, as soon as that is known: at the response's head, or at the
-    /// failure that comes instead. One that the client gave up is not judged.
+    /// Records the result as soon as it is known: at the response head, or at the failure. A
+    /// request cancelled by the client has none.
     pub fn judge(
         &self,
         states: &EndpointStates,
@@ -149,7 +149,7 @@ impl Booking {
 
     fn took(&self, head_after: Duration, now: Instant) {
         let seconds = head_after.as_secs_f64();
-        // The service goes first: a new endpoint starts from what the others showed.
+        // The service first: a new endpoint starts from the average of the others.
         let mean = self.service.latency.get().unwrap_or(seconds);
         self.service.latency.set(Some(ewma(mean, seconds)));
         let own = self.endpoint.expected_latency(mean, now);
@@ -162,7 +162,7 @@ impl Booking {
         if !self.endpoint.failed(rule, now) {
             return;
         }
-        // Counting is linear, and happens a few times in an outage.
+        // Counting is linear, but happens only a few times in an outage.
         let most = set
             .serving()
             .len()
@@ -181,12 +181,11 @@ impl Drop for Booking {
     }
 }
 
-/// What is known of a service as a whole.
+/// The state of a service as a whole.
 #[derive(Debug, Default)]
 pub struct ServiceState {
-    /// Average seconds to the response's head over all its endpoints.
+    /// Average seconds to the response head over all its endpoints.
     latency: Cell<Option<f64>>,
-    /// Retries against requests.
     pub(super) load: super::retry::Load,
 }
 
@@ -196,15 +195,15 @@ impl ServiceState {
     }
 }
 
-/// What is known of an endpoint.
+/// The state of an endpoint.
 #[derive(Debug)]
 pub struct EndpointState {
     health: Cell<f64>,
     latency: Cell<Option<f64>>,
-    /// When `latency` was last brought up to date.
+    /// When `latency` was last updated.
     measured: Cell<Option<Instant>>,
     requests: Cell<u64>,
-    /// Requests judged, older ones counting less and less, as of `noted`.
+    /// Number of results, exponentially decaying, as of `noted`.
     recent: Cell<f64>,
     noted: Cell<Option<Instant>>,
     in_flight: Cell<u32>,
@@ -230,27 +229,27 @@ impl Default for EndpointState {
     }
 }
 
-/// What the admin server shows of an endpoint.
+/// The state of an endpoint for the admin server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EndpointReport {
     /// From 0 (failing) to 1 (healthy).
     pub health: f64,
-    /// Average time to the response's head; `None` before the first.
+    /// Average time to the response head; `None` before the first.
     pub latency: Option<Duration>,
-    /// Requests so far.
+    /// Requests since the start.
     pub requests: u64,
-    /// Requests now.
+    /// Requests in flight.
     pub in_flight: u32,
     /// Failures since the last success.
     pub consecutive_failures: u32,
-    /// Requests of the last seconds: older ones count less and less.
+    /// Requests of the last seconds, exponentially decaying.
     pub recent: f64,
-    /// For how much longer it is put aside.
+    /// Remaining time of its ejection.
     pub ejected_for: Option<Duration>,
 }
 
 impl EndpointState {
-    /// All of it, for the admin server.
+    /// The whole state, for the admin server.
     #[must_use]
     pub fn report(&self, now: Instant) -> EndpointReport {
         EndpointReport {
@@ -264,7 +263,7 @@ impl EndpointState {
         }
     }
 
-    /// For how much longer it is put aside; `None` where it is not.
+    /// Remaining time of its ejection; `None` if not ejected.
     #[must_use]
     pub fn ejected_for(&self, now: Instant) -> Option<Duration> {
         let left = self.ejected_until.get()?.checked_duration_since(now)?;
@@ -275,8 +274,8 @@ impl EndpointState {
         self.health.get()
     }
 
-    /// Seconds that a request would take: what was measured, drifting to the service's `mean` as
-    /// it grows old. Otherwise an endpoint that was slow once would never be asked again.
+    /// Expected seconds of a request: the measured latency, decaying towards the service's `mean`.
+    /// Otherwise an endpoint that was slow once would never be used again.
     pub(super) fn expected_latency(&self, mean: f64, now: Instant) -> f64 {
         let (Some(own), Some(measured)) = (self.latency.get(), self.measured.get()) else {
             return mean;
@@ -309,12 +308,12 @@ impl EndpointState {
         self.consecutive_failures.set(0);
     }
 
-    /// Notes a failure; whether it is one too many.
+    /// Records a failure; returns whether it ejects the endpoint.
     fn failed(&self, rule: &Ejection, now: Instant) -> bool {
         self.health.set(ewma(self.health.get(), 0.0));
         let in_a_row = self.consecutive_failures.get().saturating_add(1);
         self.consecutive_failures.set(in_a_row);
-        // The row is unbroken when an endpoint comes back: its first failure then is enough.
+        // After an ejection the count continues: the first failure then is enough.
         in_a_row >= rule.consecutive_failures.get() && self.ejected_for(now).is_none()
     }
 

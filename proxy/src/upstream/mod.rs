@@ -1,4 +1,4 @@
-//! Choosing where a request goes: endpoints, their health, retries, sessions.
+//! Upstreams: endpoints, load balancing, health, retries, sessions.
 //!
 //! `balance`, `health`, `retry`, `tries` and `session` are arithmetic on a shard's own state, with time
 //! and randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections. A `call` of
@@ -26,19 +26,19 @@ use self::h2::Sessions;
 use self::health::EndpointStates;
 use self::pool::Pool;
 
-/// The state of a shard about endpoints.
+/// The per-shard state of upstreams.
 pub(crate) struct Upstreams {
     pub(crate) shard: Rc<Shard>,
     /// Idle connections to endpoints.
     pub(crate) pool: Pool,
-    /// Connections to endpoints that requests share.
+    /// Shared HTTP/2 connections to endpoints.
     pub(crate) sessions: Sessions,
-    /// What is known of endpoints and services.
+    /// Health and load of endpoints and services.
     pub(crate) endpoints: EndpointStates,
 }
 
 impl Upstreams {
-    /// No connections, and nothing known.
+    /// An empty state.
     pub(crate) fn new(shard: Rc<Shard>) -> Self {
         Self {
             shard,

@@ -1,7 +1,7 @@
-//! Connections to endpoints, and those that are idle.
+//! Connections to endpoints, and the pool of idle ones.
 //!
-//! Per shard and endpoint, last in first out: the newest is the likeliest to live, and the oldest
-//! get to their timeout when load falls. One holds no buffer.
+//! Per shard and endpoint, last in first out: the newest is the likeliest to be alive, and the
+//! oldest reach their timeout when load falls. Idle connections hold no buffer.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,25 +26,24 @@ use super::room::{Counted, Room};
 pub(crate) struct Connection {
     pub(crate) stream: Channel,
     pub(crate) deadline: Deadline,
-    /// Whether an earlier request went over it: then the endpoint may have closed it meanwhile.
+    /// Whether it was used before: then the endpoint may have closed it meanwhile.
     pub(crate) used: bool,
-    /// The client that the endpoint was told it is for (PROXY protocol); nobody else may have it.
+    /// The client in its PROXY header; nobody else may use it.
     pub(crate) proxied: Option<Box<Endpoints>>,
-    /// The tick at which it was put into the pool.
+    /// The tick at which it became idle.
     idle_since: Tick,
     pub(super) place: Place,
 }
 
-/// What a connection takes up while it lives.
+/// A connection's slot in its service's limit.
 pub(super) enum Place {
-    /// A place among those of its service.
+    /// Its own slot.
     Own(Counted),
-    /// One of the streams of a connection that has such a place.
+    /// A stream of a shared connection, which has the slot.
     Shared { _stream: InUse },
 }
 
 impl Connection {
-    /// A fresh connection.
     pub(crate) fn new(shard: &Rc<Shard>, stream: Stream, counted: Counted) -> Self {
         Self {
             deadline: Deadline::new(shard, stream.fd()),
@@ -56,7 +55,7 @@ impl Connection {
         }
     }
 
-    /// A stream of a connection that is shared; `used` where others went over it before.
+    /// A stream of a shared connection; `used` if there were others before.
     pub(super) fn shared(shard: &Rc<Shard>, stream: Channel, in_use: InUse, used: bool) -> Self {
         Self {
             deadline: Deadline::new(shard, stream.cutoff()),
@@ -68,15 +67,14 @@ impl Connection {
         }
     }
 
-    /// Whether the next request can go over it: the endpoint has neither closed it nor sent
-    /// anything. Bytes that nobody asked for belong to no request (RFC 9112 section 9.2), and would
-    /// pass for the answer to the next one. Asked at the moment of every reuse, however short the
-    /// connection was idle: 250 ns.
+    /// Whether it can be reused: the endpoint has neither closed it nor sent anything. Unrequested
+    /// bytes belong to no request (RFC 9112 section 9.2), and would be taken for the response to
+    /// the next one. Checked at every reuse, however short the connection was idle: 250 ns.
     pub(super) fn is_reusable(&self) -> bool {
         self.stream.liveness() == Liveness::Quiet
     }
 
-    /// Closes it, for another one to be made in its place.
+    /// Closes it, and keeps its slot for another one.
     pub(super) fn replace(self) -> Option<Counted> {
         match self.place {
             Place::Own(counted) => Some(counted),
@@ -93,8 +91,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The newest idle connection of an endpoint that can be used; one for this client, where the
-    /// endpoint is told of clients.
+    /// The newest usable idle connection of an endpoint; one for this client, if the endpoint
+    /// expects a PROXY header.
     pub(crate) fn take(
         &self,
         endpoint: Interned,
@@ -112,10 +110,10 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection whose last exchange came to an exact end.
+    /// Returns a connection after a clean exchange.
     pub(crate) fn put(&self, endpoint: Interned, mut connection: Connection, shard: &Shard) {
         let Place::Own(counted) = &connection.place else {
-            // Its connection stays where it is, for streams to come.
+            // The shared connection stays where it is.
             return;
         };
         connection.used = true;
@@ -136,7 +134,7 @@ impl Pool {
             .has_place(cluster.connections_per_shard.get())
     }
 
-    /// The room that a service's connections share.
+    /// The connection limit of a service.
     pub(super) fn room(&self, service: Interned) -> Rc<Room> {
         let mut rooms = self.rooms.borrow_mut();
         Rc::clone(rooms.find_or_insert(service, Rc::default))
@@ -166,7 +164,7 @@ impl Pool {
         false
     }
 
-    /// Closes what has been idle for too long or was closed by the endpoint.
+    /// Closes connections idle for too long or closed by the endpoint.
     pub(crate) fn sweep(&self, now: Tick) {
         for connections in self.idle.borrow_mut().entries_mut() {
             connections.retain(|connection| {
@@ -175,7 +173,7 @@ impl Pool {
         }
     }
 
-    /// Shows the connections to every service and backend that was asked.
+    /// Passes the connections of every known service and backend to `show`.
     pub(crate) fn for_each(&self, mut show: impl FnMut(Interned, Connections)) {
         let mut idle: HashMap<*const Room, u64> = HashMap::new();
         for (_, connections) in self.idle.borrow().iter() {
@@ -195,7 +193,6 @@ impl Pool {
         }
     }
 
-    /// Closes everything idle.
     pub(crate) fn clear(&self) {
         self.idle.borrow_mut().entries_mut().for_each(Vec::clear);
     }

@@ -1,8 +1,8 @@
-//! Whether a request is tried again, and how long to wait before that.
+//! The decision to retry a request, and the backoff.
 //!
 //! A retry must be allowed by the failure, the route, the body and the service's budget, in this
 //! order. The budget bounds retries in flight by a share of the requests in flight, so that retries
-//! cannot make an outage out of a stumble.
+//! cannot turn a brief failure into an outage.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,39 +15,39 @@ use super::health::ServiceState;
 use crate::failure::{self, FailureKind};
 use crate::limits::{RETRY_BACKOFF, RETRY_BACKOFF_MAX, UNASKED_RETRIES};
 
-/// How a try ended.
+/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Without a response.
+    /// With a failure, without a response.
     Failed(FailureKind),
-    /// With the head of a response of this status.
+    /// With a response of this status.
     Answered(u16),
 }
 
-/// Whether the request can be sent once more.
+/// Whether the request can be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
-    /// It has no body, or all that was sent of it is kept.
+    /// Yes: it has no body, or all that was sent is kept.
     Possible,
-    /// More of the body went out than is kept.
+    /// No: part of the body that was sent is not kept.
     Impossible,
 }
 
-/// Why a request is not tried again.
+/// Why a request is not retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRetry {
-    /// Another try would not help, or the route does not ask for one.
+    /// A retry would not help, or the route does not ask for one.
     NotAsked,
-    /// All tries are used up.
+    /// The number of attempts is exhausted.
     Exhausted,
-    /// The body is gone.
+    /// The body was not kept.
     BodyGone,
-    /// The service bears no more retries now.
+    /// The service's retry budget is exhausted.
     OverBudget,
 }
 
 impl NoRetry {
-    /// Its name in traces.
+    /// The description in traces.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,11 +59,12 @@ impl NoRetry {
     }
 }
 
-/// Decides on a retry after `retries` of them, and books it with the service. Keep the returned
-/// value for as long as the retry is in flight.
+/// Decides on a retry after `retries` of them, and registers it with the service. Keep the returned
+/// value while the retry is in flight.
 ///
 /// # Errors
-/// Why there is none.
+///
+/// The request must not be retried.
 pub fn may_retry(
     policy: Option<&Retry>,
     ending: Ending,
@@ -85,7 +86,7 @@ pub fn may_retry(
     RetryInFlight::book(service, budget).ok_or(NoRetry::OverBudget)
 }
 
-/// How many retries this ending gets, in all.
+/// Most retries in total for this ending.
 fn most_retries(policy: Option<&Retry>, ending: Ending) -> u32 {
     match (ending, policy) {
         (Ending::Answered(status), Some(policy)) => {
@@ -101,8 +102,8 @@ fn most_retries(policy: Option<&Retry>, ending: Ending) -> u32 {
     }
 }
 
-/// How long to wait before retry number `retry` (from 1): full jitter over a base that doubles.
-/// Where the route names a backoff, it is the base, and the least wait too (GEP-1731).
+/// The wait before retry number `retry` (from 1): full jitter over a base that doubles. A route's
+/// backoff is the base, and also the least wait (GEP-1731).
 pub fn backoff(policy: Option<&Retry>, retry: u32, rng: &mut impl Rng) -> Duration {
     let named = policy.and_then(|policy| policy.backoff);
     let base = named.unwrap_or(RETRY_BACKOFF);
@@ -120,12 +121,12 @@ pub(super) struct Load {
     retries: Cell<u32>,
 }
 
-/// A request in flight to a service, from its first try to its end.
+/// A request in flight to a service, including its retries.
 #[derive(Debug)]
 pub struct RequestInFlight(Rc<ServiceState>);
 
 impl RequestInFlight {
-    /// Books a request with its service.
+    /// Registers a request with its service.
     #[must_use]
     pub fn book(service: &Rc<ServiceState>) -> Self {
         let requests = &service.load.requests;

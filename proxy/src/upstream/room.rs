@@ -1,8 +1,8 @@
-//! How many connections a service may have, and who waits for one of them to come free.
+//! The connection limit of a service, and the queue for free connections.
 //!
-//! What comes free goes to whoever waits longest, straight from hand to hand: nobody who comes later
-//! gets in between, and nobody is woken for nothing. Whoever stops waiting passes on what they
-//! were given.
+//! A freed connection or slot is passed directly to the longest-waiting request: later requests
+//! cannot overtake it, and no wake-up is in vain. A request that stops waiting passes on what it
+//! was given.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,35 +15,35 @@ use admin::shard::Connections;
 use super::pool::{Connection, Place};
 use crate::names::Interned;
 
-/// The room of one service.
+/// The connection limit of one service.
 #[derive(Default)]
 pub(crate) struct Room {
-    /// Connections that it may have.
+    /// Most connections.
     most: Cell<u32>,
     open: Cell<u32>,
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
 }
 
-/// One open connection of a service, or the right to make one.
+/// One open connection of a service, or the right to open one.
 pub(crate) struct Counted(Rc<Room>);
 
-/// What somebody who waited gets.
+/// What a waiting request receives.
 pub(crate) enum Granted {
-    /// A connection to the endpoint they want.
+    /// A connection to its endpoint.
     Connection(Connection),
-    /// The right to make one.
+    /// The right to open one.
     Place(Counted),
 }
 
 struct Waiter {
-    /// Where they want to go.
+    /// The endpoint that it needs.
     endpoint: Interned,
     granted: RefCell<Option<Granted>>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Room {
-    /// Takes a place, unless all of `most` are taken.
+    /// Takes a slot, unless all of `most` are taken.
     pub(super) fn enter(self: &Rc<Self>, most: u32) -> Option<Counted> {
         self.most.set(most);
         if self.open.get() >= most {
@@ -53,12 +53,12 @@ impl Room {
         Some(Counted(Rc::clone(self)))
     }
 
-    /// Whether fewer than `most` places are taken.
+    /// Whether fewer than `most` slots are taken.
     pub(super) fn has_place(&self, most: u32) -> bool {
         self.open.get() < most
     }
 
-    /// Waits for a place or a connection to come free; `None` where `most` wait already.
+    /// Waits for a slot or a connection; `None` if `most` requests are waiting already.
     pub(super) fn wait(
         self: &Rc<Self>,
         endpoint: Interned,
@@ -81,7 +81,7 @@ impl Room {
         Some(async move { poll_fn(|context| place.poll(context.waker())).await })
     }
 
-    /// What it counts, but for those that are idle.
+    /// Its counts, except idle connections.
     pub(super) fn connections(&self) -> Connections {
         Connections {
             open: self.open.get().into(),
@@ -90,25 +90,25 @@ impl Room {
         }
     }
 
-    /// Takes the one who waits longest out of the line.
+    /// Removes the longest-waiting request from the queue.
     fn next(&self) -> Option<Rc<Waiter>> {
         self.waiting.borrow_mut().pop_front()
     }
 }
 
 impl Counted {
-    /// Whether somebody waits for what this counts to come free.
+    /// Whether a request waits for this slot.
     pub(super) fn is_wanted(&self) -> bool {
         !self.0.waiting.borrow().is_empty()
     }
 
-    /// The room it counts in.
+    /// The limit that it counts in.
     pub(super) fn room(&self) -> *const Room {
         Rc::as_ptr(&self.0)
     }
 
-    /// Hands a connection that came free to whoever waits longest. Where they want to go elsewhere
-    /// it is closed, and they get its place.
+    /// Passes a free connection to the longest-waiting request. If that needs another endpoint, the
+    /// connection is closed and it receives the slot.
     pub(super) fn hand_over(endpoint: Interned, connection: Connection) {
         let Place::Own(Self(room)) = &connection.place else {
             return;
@@ -126,7 +126,7 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         let room = &self.0;
-        // Of a limit that was lowered meanwhile, nothing is passed on.
+        // If the limit was lowered meanwhile, the slot is not passed on.
         let within = room.open.get() <= room.most.get();
         let next = if within { room.next() } else { None };
         match next {
@@ -145,7 +145,7 @@ impl Waiter {
     }
 }
 
-/// Somebody who waits. Dropped, they are out of the line.
+/// A request in the queue, removed on drop.
 struct InLine {
     room: Rc<Room>,
     waiter: Rc<Waiter>,
@@ -168,7 +168,7 @@ impl Drop for InLine {
             .waiting
             .borrow_mut()
             .retain(|waiter| !is_me(waiter));
-        // What was given and not taken passes on as it is dropped.
+        // What was granted but not taken is passed on when dropped.
         drop(self.waiter.granted.take());
     }
 }

@@ -1,9 +1,9 @@
-//! Session persistence (GEP-1619): a token that brings a client back to its endpoint.
+//! Session persistence (GEP-1619): a token that returns a client to its endpoint.
 //!
-//! The token names the endpoint by a stable identity and says when the session began and was last
-//! used. It is authenticated, so no client can choose an endpoint, or make a session live longer.
-//! Every replica with the same key reads it. When the endpoint is gone or put aside, the token
-//! counts as absent: the request is balanced, and its response carries a new one.
+//! The token contains the endpoint's stable identity and when the session began and was last used.
+//! It is authenticated, so that no client can choose an endpoint or extend a session. Every replica
+//! with the same key reads it. If the endpoint is gone or ejected, the token is ignored: the
+//! request is balanced, and its response has a new token.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,11 +16,11 @@ use crate::config::Identity;
 /// A session: an endpoint, and times in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Session {
-    /// Where its requests go.
+    /// Identity of its endpoint.
     pub endpoint: Identity,
-    /// When it began.
+    /// Time of its first request.
     pub began: u32,
-    /// When it was last used.
+    /// Time of its last recorded request.
     pub used: u32,
 }
 
@@ -35,7 +35,7 @@ impl Session {
         }
     }
 
-    /// Reads a token; `None` unless it was sealed with `key`.
+    /// Decodes a token; `None` unless it was sealed with `key`.
     #[must_use]
     pub fn open(token: &[u8], key: &hmac::Key) -> Option<Self> {
         let bytes = decode_hex(token)?;
@@ -51,7 +51,7 @@ impl Session {
         })
     }
 
-    /// Appends its token to `out`: 114 hex digits, which any cookie or header can carry.
+    /// Appends its token to `out`: 114 hex digits, valid in any cookie or header.
     pub fn seal(&self, key: &hmac::Key, out: &mut Vec<u8>) {
         let mut said = [0; SAID_BYTES];
         let times = self
@@ -67,7 +67,7 @@ impl Session {
         encode_hex(hmac::sign(key, &said).as_ref(), out);
     }
 
-    /// Whether neither its absolute nor its idle timeout has passed.
+    /// Whether neither its absolute nor its idle timeout has expired.
     #[must_use]
     pub fn lives(&self, policy: &SessionPersistence, now: u32) -> bool {
         let within = |since: u32, timeout: Option<Duration>| {
@@ -77,7 +77,7 @@ impl Session {
         within(self.began, policy.absolute_timeout) && within(self.used, policy.idle_timeout)
     }
 
-    /// The session as used at `now`, where its token must be issued again to say so.
+    /// The session as used at `now`, if a new token has to be issued to record that.
     #[must_use]
     pub fn renewed(&self, policy: &SessionPersistence, now: u32) -> Option<Self> {
         let renew = policy.idle_timeout.is_some() && now > self.used;
@@ -85,8 +85,8 @@ impl Session {
     }
 }
 
-/// The living session that a request carries. `field` is the value of its Cookie field, or of the
-/// header that the policy names.
+/// The valid session of a request. `field` is the value of its Cookie field, or of the header in
+/// the policy.
 #[must_use]
 pub fn carried(
     field: &[u8],
@@ -113,11 +113,11 @@ pub fn cookies<'a>(field: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a 
     })
 }
 
-/// Appends the value of the field that hands `session` to the client: `Set-Cookie`, or the header
-/// that the policy names. `scheme` is how the client reached us, or the hop before us that is believed.
+/// Appends the value of the field with the session's token: `Set-Cookie`, or the header in the
+/// policy. `scheme` is that of the client's URL.
 ///
-/// `SameSite=Lax` is what browsers assume anyway. The cookie says nothing about the user, so the
-/// attributes only keep it from scripts and from being sent in the clear.
+/// `SameSite=Lax` is the default of browsers. The cookie contains nothing about the user, so the
+/// attributes only keep it from scripts and from plain-text connections.
 pub fn write_token(
     session: &Session,
     policy: &SessionPersistence,

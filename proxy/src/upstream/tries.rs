@@ -10,20 +10,20 @@ use super::health::{EndpointStates, ServiceState};
 use super::retry::{Ending, NoRetry, Replay, RequestInFlight, RetryInFlight, backoff, may_retry};
 use crate::config::Cluster;
 
-/// Counts attempts, and decides on further ones.
+/// Counts attempts, and decides on retries.
 pub(crate) struct Tries<'a> {
     policy: Option<&'a Retry>,
     budget: RetryBudget,
     service: Rc<ServiceState>,
-    /// Tries after the first.
+    /// Number of retries.
     retries: u32,
     retry: Option<RetryInFlight>,
     _request: RequestInFlight,
 }
 
 impl<'a> Tries<'a> {
-    /// Books a request with its service. Without a policy it is tried again where no endpoint has
-    /// seen it.
+    /// Registers a request with its service. Without a policy it is retried only if no endpoint has
+    /// received it.
     pub(crate) fn begin(
         states: &EndpointStates,
         cluster: &Cluster,
@@ -40,12 +40,13 @@ impl<'a> Tries<'a> {
         }
     }
 
-    /// Books another try.
+    /// Registers a retry.
     ///
     /// # Errors
-    /// Why there is none.
+    ///
+    /// The request must not be retried.
     pub(crate) fn book(&mut self, ending: Ending, replay: Replay) -> Result<(), NoRetry> {
-        // The one before is over, whatever becomes of this one.
+        // The previous one has ended, whatever happens to this one.
         self.retry = None;
         let (retries, service) = (self.retries, &self.service);
         let booked = may_retry(self.policy, ending, retries, replay, service, self.budget)?;
@@ -54,12 +55,12 @@ impl<'a> Tries<'a> {
         Ok(())
     }
 
-    /// Tries after the first.
+    /// Number of retries.
     pub(crate) fn retries(&self) -> u32 {
         self.retries
     }
 
-    /// For how long to wait before the try that was booked.
+    /// The wait before the registered retry.
     pub(crate) fn backoff(&self, rng: &mut impl Rng) -> Duration {
         backoff(self.policy, self.retries, rng)
     }

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 pub(crate) struct Counts {
     /// New memory, and memory that grew or shrank.
     pub(crate) allocations: usize,
-    /// Memory given back.
     pub(crate) frees: usize,
 }
 

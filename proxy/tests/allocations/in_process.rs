@@ -81,7 +81,6 @@ impl InProcess {
         }
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

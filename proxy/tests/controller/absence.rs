@@ -93,6 +93,6 @@ fn a_kept_configuration_that_is_damaged_is_passed_over() {
     ]);
     controller.publish(&base, &ports);
     let gateway = base.start_with("", &ports);
-    gateway.waits_for_log("is not used: it is not of Gateway default/gw");
+    gateway.waits_for_log("is not used: it belongs to another Gateway than default/gw");
     gateway.client().gets("/").expects(200);
 }

@@ -40,7 +40,7 @@ fn a_token_is_read_again_for_each_connection() {
     controller.publish(&base, &ports);
     let gateway = base.begin(&ports);
     controller.waits_until(|seen| seen.denied >= 2);
-    gateway.waits_for_log("does not accept the token of this proxy: the token has expired");
+    gateway.waits_for_log("rejects the token of this proxy: the token has expired");
     assert!(!is_ready(&gateway));
     let failure = source(&gateway)["failure"].as_str().map(str::to_owned);
     assert!(failure.is_some_and(|it| it.contains("the token has expired")));
@@ -77,7 +77,7 @@ fn a_bundle_of_authorities_is_read_again_for_each_connection() {
     ]);
     controller.publish(&base, &ports);
     let gateway = base.begin(&ports);
-    gateway.waits_for_log("its certificate is of none of the given certificate authorities");
+    gateway.waits_for_log("not signed by any of the configured certificate authorities");
     assert_eq!(
         controller.seen().nodes.len(),
         0,

@@ -147,7 +147,9 @@ fn a_port_that_another_process_has_is_refused_until_it_is_free() {
         "{refusal:?}"
     );
     assert!(
-        refusal.text.contains("another process has the port"),
+        refusal
+            .text
+            .contains("the port is in use by another process"),
         "{refusal:?}"
     );
     drop(taken);

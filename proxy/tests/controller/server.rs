@@ -63,7 +63,6 @@ pub(crate) struct Seen {
     pub(crate) sent: Vec<String>,
     /// The types of responses that were accepted.
     pub(crate) accepted: Vec<Kind>,
-    /// What was refused.
     pub(crate) refused: Vec<Refusal>,
     /// Streams that were turned away.
     pub(crate) denied: usize,
@@ -100,7 +99,6 @@ impl Controller {
         }
     }
 
-    /// Its URL.
     pub(crate) fn url(&self) -> String {
         format!("{}://127.0.0.1:{}", self.scheme, self.port[0])
     }

@@ -27,7 +27,7 @@ fn a_source_is_needed_and_only_one() {
         (
             &["--xds", "a:1", "--gateway", "a/b"],
             1,
-            "give https://HOST:PORT or http://HOST:PORT",
+            "use https://HOST:PORT or http://HOST:PORT",
         ),
         (
             &["--xds", "https://a:1", "--gateway", "a/b"],

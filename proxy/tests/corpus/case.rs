@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::escape::unescape;
 
-/// A case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::NOW;
 use super::tokens::{Signer, encode, key_set, mac, message};
 
-/// Everybody who signs.
 pub(crate) struct Signers(Vec<(&'static str, Signer)>);
 
 impl Default for Signers {
@@ -161,7 +160,6 @@ fn nothing() -> String {
 }
 
 impl Recipe {
-    /// The whole table.
     pub(crate) fn all() -> Vec<Self> {
         #[derive(Deserialize)]
         struct Table {
@@ -171,7 +169,6 @@ impl Recipe {
         table.token
     }
 
-    /// The token.
     pub(crate) fn make(&self, signers: &Signers) -> String {
         let signer = signers.find(&self.signer);
         let usual = json!({"alg": signer.algorithm(), "typ": "JWT", "kid": self.signer});

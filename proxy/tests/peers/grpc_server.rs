@@ -128,7 +128,6 @@ impl GrpcServer {
         }
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -37,7 +37,6 @@ impl Server {
         server
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -13,9 +13,7 @@ use super::{Broken, MOMENT, Message, PATIENCE, Tls, Wire};
 /// How the gateway ended a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// In order.
     Closed,
-    /// By a reset.
     Reset,
     /// Without the goodbye that TLS wants.
     Truncated,
@@ -24,7 +22,6 @@ pub(crate) enum Ending {
 /// A response that did not come to its end.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// Why.
     pub(crate) broken: Broken,
     /// What had come of it.
     pub(crate) so_far: Box<Message>,
@@ -88,7 +85,6 @@ impl Client {
         }
     }
 
-    /// Its own end.
     pub(crate) fn address(&self) -> SocketAddr {
         self.wire.stream().local_addr().expect("it is connected")
     }

@@ -163,7 +163,6 @@ impl Config {
         }
     }
 
-    /// Forgets every rule.
     pub(super) fn without_rules(&mut self) {
         self.routes.clear();
     }

@@ -3,9 +3,7 @@
 /// How the gateway under test talks to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driver {
-    /// io_uring.
     IoUring,
-    /// epoll.
     Epoll,
     /// Whichever the gateway finds best; tests of a driver name theirs.
     Auto,

@@ -191,11 +191,9 @@ pub(crate) struct Peer {
 /// What it means that nothing comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Silence {
-    /// The test fails.
     Failure,
     /// It is one of the things that may happen.
     Borne,
-    /// It has happened.
     Met,
 }
 

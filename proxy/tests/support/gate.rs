@@ -37,7 +37,6 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds to it.
     pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }

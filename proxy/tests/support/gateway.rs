@@ -21,7 +21,6 @@ pub(crate) use builder::{Failure, GatewayBuilder, gateway};
 /// A signal to a gateway.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Signal {
-    /// Drain.
     Term,
     /// Drain without the wait for endpoint removal.
     Int,
@@ -94,12 +93,10 @@ impl Gateway {
         tls_client(self.https_address(), tls)
     }
 
-    /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its resident memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
         let status = status.expect("our own child");

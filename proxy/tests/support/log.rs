@@ -23,12 +23,10 @@ struct Said {
 /// What whoever reads the log does after the next line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// Reads on.
     #[default]
     Reads,
     /// Reads no more, and keeps the pipe.
     Stalls,
-    /// Closes the pipe.
     Leaves,
 }
 

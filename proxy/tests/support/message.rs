@@ -7,12 +7,9 @@ use super::Broken;
 /// How a body was delimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// There was none.
     #[default]
     Nothing,
-    /// By Content-Length.
     Length(u64),
-    /// By chunks.
     Chunked,
     /// By the end of the connection.
     UntilClose,
@@ -29,7 +26,6 @@ pub(crate) struct Message {
     pub(crate) framing: Framing,
     /// The body, without its framing.
     pub(crate) body: Vec<u8>,
-    /// Trailer field lines.
     pub(crate) trailers: Vec<(String, String)>,
     /// Whether the body was read to its end.
     pub(crate) complete: bool,
@@ -40,12 +36,10 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// A request's method.
     pub(crate) fn method(&self) -> &str {
         &self.start[0]
     }
 
-    /// A request's target.
     pub(crate) fn target(&self) -> &str {
         &self.start[1]
     }
@@ -55,7 +49,6 @@ impl Message {
         self.start[1].parse().unwrap_or_default()
     }
 
-    /// The protocol version.
     pub(crate) fn version(&self) -> &str {
         self.start
             .iter()

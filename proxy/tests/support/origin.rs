@@ -150,7 +150,6 @@ impl Origin {
         self.script().next.clear();
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

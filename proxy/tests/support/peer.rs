@@ -21,7 +21,6 @@ struct Shared {
 }
 
 impl Peer {
-    /// Where it is.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

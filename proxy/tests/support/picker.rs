@@ -43,7 +43,6 @@ pub(crate) enum Says {
     Names(&'static str),
     /// Ends the call with this status of gRPC.
     Fails(&'static str),
-    /// Says nothing.
     Nothing,
 }
 
@@ -133,7 +132,6 @@ impl Picker {
         }
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

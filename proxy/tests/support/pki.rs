@@ -144,7 +144,6 @@ impl Authority {
         }
     }
 
-    /// Its own certificate.
     pub(crate) fn der(&self) -> CertificateDer<'static> {
         self.certificate.der().clone()
     }
@@ -156,7 +155,6 @@ impl Authority {
 }
 
 impl Credential {
-    /// The certificate.
     pub(crate) fn der(&self) -> CertificateDer<'static> {
         self.certificate.der().clone()
     }
@@ -166,7 +164,6 @@ impl Credential {
         self.certificate.pem()
     }
 
-    /// The key.
     pub(crate) fn key(&self) -> PrivateKeyDer<'static> {
         PrivatePkcs8KeyDer::from(self.key.serialize_der()).into()
     }

@@ -9,7 +9,6 @@ pub(crate) enum Step {
     ReadBody,
     /// Reads so many bytes of the request's body.
     ReadSome(u64),
-    /// Sends bytes.
     Send(Vec<u8>),
     /// Sends zeros until the peer is gone or so many are sent, counting what the kernel took.
     Pour(usize, Tally),
@@ -25,7 +24,6 @@ pub(crate) enum Step {
     Close,
     /// Ends the connection without the goodbye that TLS wants.
     Cut,
-    /// Resets the connection.
     Reset,
 }
 
@@ -89,7 +87,6 @@ impl Reply {
         self.then(Step::ReadSome(bytes))
     }
 
-    /// Then sends bytes.
     pub(crate) fn sends(self, bytes: impl AsRef<[u8]>) -> Self {
         self.then(Step::Send(bytes.as_ref().to_vec()))
     }

@@ -102,7 +102,6 @@ fn config(
 /// Whether a server asks for a certificate.
 #[derive(Clone, Copy)]
 pub(crate) enum Asks<'a> {
-    /// It does not.
     Nobody,
     /// For one that this authority vouches for.
     For(&'a Authority),

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 /// tests alone.
 const RSA_2048: &[u8] = include_bytes!("rsa_2048.der");
 
-/// What signs tokens.
 pub(crate) enum Signer {
     /// RSA with 2048 bits, the same in every test.
     Rsa(RsaKeyPair),
@@ -119,7 +118,6 @@ impl Signer {
     }
 }
 
-/// A key set.
 pub(crate) fn key_set(keys: &[Value]) -> String {
     json!({ "keys": keys }).to_string()
 }

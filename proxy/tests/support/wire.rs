@@ -107,7 +107,6 @@ impl Wire {
         }
     }
 
-    /// The connection itself.
     pub(crate) fn stream(&self) -> &TcpStream {
         &self.stream
     }

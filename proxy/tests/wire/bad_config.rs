@@ -57,7 +57,7 @@ on_both_drivers! {
         let misspelled = |yaml: String| yaml.replace("backendRefs", "backendRef");
         gateway.rewrite(&misspelled(good.yaml(gateway.ports())));
         gateway.waits_for_log("backendRef: unknown field (did you mean `backendRefs`?)");
-        gateway.waits_for_log("the previous version stays in force of HTTPRoute default/route-0");
+        gateway.waits_for_log("the previous version of HTTPRoute default/route-0 stays in effect");
         gateway.client().gets("/").expects(200);
     }
 
@@ -132,7 +132,7 @@ on_both_drivers! {
         let port = taken.local_addr().expect("bound").port();
         let failure = gateway(driver).fails_with(&gateway(driver).yaml(&[port]));
         assert_eq!(failure.code, Some(1));
-        assert!(failure.log.contains("another process has the port"), "{}", failure.log);
+        assert!(failure.log.contains("the port is in use by another process"), "{}", failure.log);
         assert!(!failure.log.contains("tried again"), "it ended:\n{}", failure.log);
     }
 

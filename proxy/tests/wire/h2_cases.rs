@@ -68,7 +68,6 @@ fn run(driver: Driver, piece: usize) {
         .next_of(HEADERS);
 }
 
-/// One case.
 struct Case {
     title: String,
     steps: Vec<Step>,

@@ -31,7 +31,6 @@ impl Flood {
     }
 }
 
-/// All of them.
 pub(crate) const FLOODS: [&Flood; 12] = [
     &RAPID_RESET,
     &OWN_RESETS,

@@ -145,5 +145,4 @@ fn percentile(mut times: Vec<Duration>) -> Duration {
 
 const TURNS: usize = 5;
 
-/// Of each turn.
 const REQUESTS: usize = 200;

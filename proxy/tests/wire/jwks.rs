@@ -200,7 +200,7 @@ on_both_drivers! {
         assert_eq!(answer.status(), 503);
         assert_eq!(answer.value("retry-after"), Some("1"));
         assert!(!answer.has("www-authenticate"), "{answer}");
-        gateway.waits_for_log("keys cannot be fetched");
+        gateway.waits_for_log("cannot fetch keys");
         let _keys = origin_on(socket).replies(ok(key_set(&[signer.jwk("key")])));
         waits_for_status(&gateway, &signer, "key", 200);
         assert_eq!(app.requests().len(), 1);

@@ -111,7 +111,7 @@ on_both_drivers! {
             waits_for_readiness(&gateway, 200, "ready");
             // Ready once, it stays so: what was recognised stays in force.
             gateway.reconfigure(&open.clone().document(&bad));
-            gateway.waits_for_log("previous version stays in force");
+            gateway.waits_for_log("the previous version of ");
             waits_for_readiness(&gateway, 200, "ready");
         }
     }
@@ -124,7 +124,7 @@ on_both_drivers! {
         for slip in ["jwtt: {", "basicCredentials: {", "jwt: {realms: x, "] {
             let document = good.replace("jwt: {", slip);
             let gateway = open.clone().document(&document).start();
-            gateway.waits_for_log("it may say who is let in");
+            gateway.waits_for_log("it may restrict access");
             refuses_everyone(&gateway, &signer, slip);
         }
         // Others are.

@@ -152,7 +152,7 @@ on_both_drivers! {
         let dump = json(&gateway, "/config_dump");
         let down = &dump["runtime"]["bindsDown"][0];
         assert_eq!(down["bind"], format!("tcp/{}/default/gw", ports[1]), "{dump}");
-        assert!(down["reason"].as_str().is_some_and(|it| it.starts_with("another process has the port")));
+        assert!(down["reason"].as_str().is_some_and(|it| it.starts_with("the port is in use by another process")));
         drop(taken);
         waits_for_sum(&gateway, "gateway_bind_up", &[&bind], 1.0);
         assert!(json(&gateway, "/config_dump")["runtime"].get("bindsDown").is_none());

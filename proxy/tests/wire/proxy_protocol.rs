@@ -124,7 +124,7 @@ on_both_drivers! {
 
     fn a_connection_without_a_required_header_is_closed(driver) {
         let scene = Scene::with(driver, "in: Required");
-        scene.closes_on(REQUEST, "does not begin with a PROXY protocol header");
+        scene.closes_on(REQUEST, "the PROXY protocol header that the policy requires is missing");
         scene.gateway.client().sends(&V1[..9]).finishes().expects_end();
         scene.gateway.waits_for_log("it was closed within its PROXY protocol header");
     }

@@ -115,7 +115,7 @@ on_both_drivers! {
         gateway.waits_for_applied(3);
         gateway.client().gets("/").expects(200);
         let log = gateway.log();
-        let says = "gateway.yaml: has no objects now; what it had is gone";
+        let says = "gateway.yaml: has no objects now; those it had are removed";
         let line = log.lines().find(|line| line.contains(says));
         assert!(line.is_some_and(|line| line.contains("WARN")), "{log}");
         assert_eq!(log.matches(says).count(), 1, "{log}");

@@ -30,7 +30,7 @@ on_both_drivers! {
             for client in &mut waiting {
                 client.gets("/").expects(200);
             }
-            gateway.waits_for_log_times("restarting it", round);
+            gateway.waits_for_log_times("the shard ended and is restarted", round);
         }
     }
 }

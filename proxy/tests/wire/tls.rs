@@ -197,7 +197,7 @@ on_both_drivers! {
         let scene = Scene::with(driver, |gateway| gateway.environment("RUST_LOG", "proxy=debug"));
         let mut client = crate::support::client(scene.gateway.https_address());
         client.sends(b"\x16\x03\x01\x02\x00\x01").expects_end();
-        scene.gateway.waits_for_log("its TLS handshake took too long");
+        scene.gateway.waits_for_log("the TLS handshake timed out");
     }
 
     fn an_expired_certificate_is_shown_and_told_of(driver) {

@@ -140,7 +140,7 @@ on_both_drivers! {
         let ca = authority("ca");
         let pair = ca.server(&["a.test"]);
         let speaks: [(&'static [&'static str], _); 2] =
-            [(&["http/1.1"], "NoApplicationProtocol"), (&[], "did not agree to the protocol")];
+            [(&["http/1.1"], "NoApplicationProtocol"), (&[], "did not agree to the required protocol")];
         for (protocols, why) in speaks {
             let origin = origin();
             let gateway = over_http_2(driver, &ca, out_of_tls(origin.address(), &pair, protocols));

@@ -123,7 +123,7 @@ on_both_drivers! {
         assert_eq!(outcomes, [
             ("lost", "the server name differs"),
             ("selected", ""),
-            ("shadowed", "a more specific or older rule carries the connection"),
+            ("shadowed", "a more specific or older rule takes the connection"),
         ]);
         other.cuts();
     }

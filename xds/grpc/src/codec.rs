@@ -10,10 +10,10 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 /// Encodes messages of type `E`, and decodes those of type `D`.
 pub struct Prost<E, D>(PhantomData<fn(E) -> D>);
 
-/// Encodes messages.
+/// The encoder of [`Prost`].
 pub struct ProstEncoder<E>(PhantomData<fn(E)>);
 
-/// Decodes messages.
+/// The decoder of [`Prost`].
 pub struct ProstDecoder<D>(PhantomData<fn() -> D>);
 
 impl<E, D> Default for Prost<E, D> {
@@ -81,7 +81,7 @@ impl<D: Message + Default> Decoder for ProstDecoder<D> {
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<D>, Status> {
         let decoded = D::decode(from).map(Some);
-        let invalid = "a message is not what its protocol file says";
+        let invalid = "a message does not conform to its protocol file";
         decoded.map_err(|error| Status::invalid_argument(format!("{invalid}: {error}")))
     }
 }

@@ -1,4 +1,4 @@
-//! The gRPC stream of delta xDS, both sides: what [`xds::delta`] decides, on a connection.
+//! The gRPC stream of delta xDS, both sides: transports the state machines of [`xds::delta`].
 //!
 //! One method carries everything: `envoy.service.discovery.v3.AggregatedDiscoveryService/
 //! DeltaAggregatedResources`, a bidirectional stream of the messages in [`xds::discovery`].

@@ -1,4 +1,4 @@
-//! How a proxy calls itself in the first request of a stream.
+//! The identity that a proxy states in the first request of a stream.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,15 +11,15 @@ use xds::model::ObjectName;
 /// `<namespace>/<gateway>/<proxy>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId {
-    /// The Gateway.
+    /// The Gateway that the proxy serves.
     pub gateway: ObjectName,
-    /// The proxy's own name: of its pod, in a cluster.
+    /// The proxy's own name: its pod's, in a cluster.
     pub proxy: Arc<str>,
 }
 
-/// Why a text is not the id of a node.
+/// A text that is not a valid node id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the node id `{0}` is not of the form `<namespace>/<gateway>/<proxy>`")]
+#[error("the node id `{0}` does not have the form `<namespace>/<gateway>/<proxy>`")]
 pub struct InvalidNodeId(String);
 
 impl fmt::Display for NodeId {
@@ -32,7 +32,7 @@ impl FromStr for NodeId {
     type Err = InvalidNodeId;
 
     fn from_str(text: &str) -> Result<Self, InvalidNodeId> {
-        // What is refused is repeated in logs: not more of it than a valid one may have.
+        // The error quotes it in logs: limit it to the length of a valid id.
         let end = text.floor_char_boundary(NODE_ID_BYTES);
         let invalid = || InvalidNodeId(text.get(..end).unwrap_or_default().to_owned());
         let mut parts = text.split('/');
@@ -48,17 +48,16 @@ impl FromStr for NodeId {
     }
 }
 
-/// Whether it has the characters and the length of a name in Kubernetes, so that it can stand in a
-/// log and in a label of a metric.
+/// Whether it is a valid name in Kubernetes, so that it is safe in a log and in a metric label.
 fn is_name(text: &str) -> bool {
     let is_legal = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'.' | b'_');
     !text.is_empty() && text.len() <= NAME_BYTES && text.bytes().all(is_legal)
 }
 
-/// Of a name in Kubernetes (RFC 1123 subdomain).
+/// Longest name in Kubernetes (RFC 1123 subdomain).
 const NAME_BYTES: usize = 253;
 
-/// Three names and what is between them.
+/// Three names and two separators.
 const NODE_ID_BYTES: usize = 3 * NAME_BYTES + 2;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which requests are let through.
+//! Authorization policies.
 
 use super::place::Place;
 use crate::model::{AuthorizationPolicy, AuthorizationRule};

@@ -1,4 +1,4 @@
-//! Both ends of a connection: binds and listeners, services, workloads and backends.
+//! Binds and listeners, services, workloads and backends.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -110,7 +110,8 @@ fn backend_protocol(place: &Place<'_>, number: i32) -> Option<BackendProtocol> {
     })
 }
 
-/// Plain text must never go where TLS was meant, nor the other way round.
+/// Rejects combinations of protocol and TLS settings that would send plain text where TLS was
+/// meant, or the reverse.
 fn check_tls(
     place: &Place<'_>,
     protocol: Option<BackendProtocol>,
@@ -123,12 +124,12 @@ fn check_tls(
         (BackendProtocol::Https | BackendProtocol::H2, None) => {
             place
                 .field("tls")
-                .problem::<()>("is missing: this protocol needs it");
+                .problem::<()>("is required for this protocol");
         }
         (BackendProtocol::Http | BackendProtocol::H2c, Some(_)) => {
             place
                 .field("tls")
-                .problem::<()>("does not go with a protocol in plain text");
+                .problem::<()>("does not apply to a plain-text protocol");
         }
         _ => {}
     }
@@ -297,5 +298,5 @@ fn unix_path(place: &Place<'_>, bytes: Vec<u8>) -> Option<PathBuf> {
     Some(OsString::from_vec(bytes).into())
 }
 
-/// `sun_path` of Linux holds 108 bytes, the last of which ends it.
+/// `sun_path` of Linux holds 108 bytes, including the terminating NUL.
 const MAX_UNIX_PATH_BYTES: usize = 107;

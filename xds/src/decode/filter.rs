@@ -1,4 +1,4 @@
-//! What a rule, or one backend of it, does to requests and responses.
+//! Filters of a rule or a backend.
 
 use http::{HeaderName, HeaderValue};
 
@@ -53,7 +53,7 @@ fn header_field(
 ) -> Option<(HeaderName, HeaderValue)> {
     let name = header_name(&place.field("name"), &message.name);
     let value = HeaderValue::from_bytes(&message.value)
-        .map_err(|_| "is not a header value: it has control characters");
+        .map_err(|_| "is not a valid header value: it contains control characters");
     let value = place.field("value").accept(value);
     Some((name?, value?))
 }
@@ -199,5 +199,5 @@ fn allow<T>(
     }
 }
 
-/// Gateway API's redirects; 304 and the like mean something else.
+/// The redirects of Gateway API; 304 and others have different meanings.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];

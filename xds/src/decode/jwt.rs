@@ -1,4 +1,4 @@
-//! Who may come in by which token.
+//! JWT policies.
 
 use super::place::Place;
 use super::value::{choice, duration, header_name, set_text, target};

@@ -1,4 +1,4 @@
-//! What an HTTP rule matches.
+//! Matches of an HTTP rule.
 
 use http::Method;
 
@@ -28,10 +28,10 @@ pub(super) fn http_match(place: &Place<'_>, message: proto::HttpMatch) -> Option
     })
 }
 
-/// A method, which may be one that no standard knows.
+/// A method, including non-standard ones.
 pub(super) fn method(place: &Place<'_>, text: &str) -> Option<Method> {
     let method = Method::from_bytes(text.as_bytes());
-    place.accept(method.map_err(|_| format!("`{text}` is not a method")))
+    place.accept(method.map_err(|_| format!("`{text}` is not a valid method")))
 }
 
 fn path_match(place: &Place<'_>, message: proto::PathMatch) -> Option<PathMatch> {
@@ -77,7 +77,7 @@ fn query_match(place: &Place<'_>, message: proto::QueryMatch) -> Option<QueryMat
     })
 }
 
-/// Of two entries of one name only the first would count (Gateway API), so two are a mistake.
+/// Rejects duplicates: of two entries with one name Gateway API uses only the first.
 fn no_name_twice<'a>(place: &Place<'_>, names: impl Iterator<Item = &'a str>) {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
@@ -85,7 +85,7 @@ fn no_name_twice<'a>(place: &Place<'_>, names: impl Iterator<Item = &'a str>) {
         if let [first, second] = pair
             && first == second
         {
-            place.problem::<()>(format!("`{first}` is there twice"));
+            place.problem::<()>(format!("`{first}` is duplicated"));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! From wire bytes to the model, or to the full list of what is wrong with them.
+//! Decodes wire bytes into the model, or into the full list of their problems.
 //!
-//! Values are made through the model's constructors alone, so what decodes can be carried out. A
-//! missing field or a choice that this version does not know is a problem: to guess would serve
-//! something else than was configured. Unknown fields are ignored, so that a newer controller can
-//! say more to an older proxy. Any bytes may come in; none of them panic.
+//! Values are built with the model's constructors only, so whatever decodes can be applied. A
+//! missing field, or an enum value unknown to this version, is a problem: guessing would serve
+//! something that was not configured. Unknown fields are ignored, so that a newer controller can
+//! talk to an older proxy. No input bytes cause a panic.
 
 #![expect(
     clippy::large_types_passed_by_value,

@@ -1,7 +1,7 @@
-//! A place in a message: where a reader stands, and where the problems it finds are noted.
+//! A position in a message, and the list of problems found.
 //!
-//! Readers return `None` once they noted a problem, and read all fields before they give up, so
-//! that one answer names everything that is wrong.
+//! Readers return `None` after recording a problem, and read all fields before they give up, so
+//! that one response names every problem.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -24,7 +24,7 @@ enum Step {
 }
 
 impl<'a> Place<'a> {
-    /// The whole message; problems go to `found`.
+    /// The whole message; problems are added to `found`.
     pub(super) fn root(found: &'a RefCell<Vec<Problem>>) -> Self {
         Self {
             parent: None,
@@ -33,7 +33,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A field of this place.
+    /// A field of this message.
     pub(super) fn field(&self, name: &'static str) -> Place<'_> {
         self.step(Step::Field(name))
     }
@@ -46,7 +46,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Notes a problem here.
+    /// Records a problem here.
     pub(super) fn problem<T>(&self, text: impl Display) -> Option<T> {
         let problem = Problem {
             field: self.path(),
@@ -56,17 +56,17 @@ impl<'a> Place<'a> {
         None
     }
 
-    /// Notes that nothing is here.
+    /// Records that a required value is absent.
     pub(super) fn missing<T>(&self) -> Option<T> {
         self.problem("is missing")
     }
 
-    /// Notes that no member of a `oneof` is here: it may be one that a later version added.
+    /// Records that no member of a `oneof` is set: it may be one added in a later version.
     pub(super) fn no_choice<T>(&self) -> Option<T> {
-        self.problem("is missing, or of a kind that this version does not know")
+        self.problem("is missing, or of a kind unknown to this version")
     }
 
-    /// The value, or its error as a problem.
+    /// The value; an error is recorded as a problem.
     pub(super) fn accept<T, E: Display>(&self, result: Result<T, E>) -> Option<T> {
         result.map_or_else(|error| self.problem(error), Some)
     }
@@ -93,7 +93,7 @@ impl<'a> Place<'a> {
         Some(text)
     }
 
-    /// Reads a field that must be there.
+    /// Reads a required field.
     pub(super) fn required<M, T>(
         &self,
         name: &'static str,
@@ -107,7 +107,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Reads a field that may be there; the outer `None` means a problem.
+    /// Reads an optional field; the outer `None` means a problem.
     #[expect(
         clippy::option_option,
         reason = "a problem is not the same as an unset field"
@@ -140,7 +140,7 @@ impl<'a> Place<'a> {
         (values.len() == count).then_some(values)
     }
 
-    /// Reads all items of a list that has at least one.
+    /// Reads all items of a list that must not be empty.
     pub(super) fn some<M, T>(
         &self,
         name: &'static str,
@@ -170,7 +170,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Texts quote what was sent: a control character in it must not forge a line of a log.
+/// Texts quote the input: control characters must not forge log lines.
 fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Policies and what they aim at.
+//! Policies and their targets.
 
 use super::authorization::authorization;
 use super::jwt::jwt_policy;

@@ -1,15 +1,15 @@
-//! What is wrong with a message, said so that it can stand in a NACK and in a status.
+//! Problems of a message, formatted for NACKs and statuses.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Path of the field, such as `http.matches[2].path.regex`; empty for the whole message.
     pub field: String,
-    /// What is wrong with it, in one line.
+    /// Description of the problem, in one line.
     pub text: String,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with one message, at least one problem.
+/// All problems of one message, at least one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -41,5 +41,5 @@ impl fmt::Display for Problems {
     }
 }
 
-/// A status message and a NACK are read by people, and may be 32 KiB long at most.
+/// Status messages and NACKs are read by people and limited to 32 KiB.
 const SHOWN_PROBLEMS: usize = 16;

@@ -104,7 +104,7 @@ fn http_rule(place: &Place<'_>, message: proto::HttpRule) -> Option<HttpRule> {
     })
 }
 
-/// A prefix can be replaced only where one was matched.
+/// The prefixes of a rule whose matches are all prefixes: only those can be replaced.
 fn prefixes_to_edit<'a>(
     place: &Place<'_>,
     matches: &[HttpMatch],
@@ -112,9 +112,9 @@ fn prefixes_to_edit<'a>(
 ) {
     let matches_prefix = |matching: &HttpMatch| matches!(matching.path, PathMatch::Prefix(_));
     if filters.any(edits_prefix) && !matches.iter().all(matches_prefix) {
-        place
-            .field("matches")
-            .problem::<()>("has a path that is no prefix, while a filter replaces the prefix");
+        place.field("matches").problem::<()>(
+            "has a path match other than a prefix, but a filter replaces the prefix",
+        );
     }
 }
 
@@ -169,7 +169,7 @@ fn session(place: &Place<'_>, message: proto::SessionPersistence) -> Option<Sess
     if permanent && absolute_timeout == Some(None) {
         place
             .field("absolute_timeout")
-            .problem::<()>("is missing: a permanent cookie needs one");
+            .problem::<()>("is required for a permanent cookie");
     }
     Some(SessionPersistence {
         token: token?,
@@ -179,7 +179,7 @@ fn session(place: &Place<'_>, message: proto::SessionPersistence) -> Option<Sess
 }
 
 fn cookie(place: &Place<'_>, message: proto::SessionCookie) -> Option<SessionToken> {
-    // A cookie's name is a token (RFC 6265, section 4.1.1), as a header's is.
+    // A cookie name is a token (RFC 6265 section 4.1.1), like a header name.
     let valid = http::HeaderName::from_bytes(message.name.as_bytes()).is_ok();
     let name = if valid {
         Some(message.name)

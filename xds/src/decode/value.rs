@@ -1,4 +1,4 @@
-//! The values that several resources are made of.
+//! Values shared by several resources.
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::proto::{self, target, timeout};
 
-/// A value of an enum; `meaning` has none for the unspecified one.
+/// An enum value; `meaning` returns `None` for the unspecified one.
 pub(super) fn choice<E: TryFrom<i32>, T>(
     place: &Place<'_>,
     number: i32,
@@ -20,9 +20,7 @@ pub(super) fn choice<E: TryFrom<i32>, T>(
 ) -> Option<T> {
     match E::try_from(number) {
         Ok(value) => meaning(value).or_else(|| place.missing()),
-        Err(_) => place.problem(format!(
-            "{number} is a value that this version does not know"
-        )),
+        Err(_) => place.problem(format!("{number} is unknown to this version")),
     }
 }
 
@@ -41,7 +39,7 @@ pub(super) fn address(place: &Place<'_>, bytes: &[u8]) -> Option<IpAddr> {
     })
 }
 
-/// An address and how many of its first bits count.
+/// An address and a prefix length.
 pub(super) fn network(place: &Place<'_>, message: proto::Network) -> Option<(IpAddr, u8)> {
     let address = address(&place.field("address"), &message.address)?;
     let most = if address.is_ipv4() { 32 } else { 128 };
@@ -60,7 +58,7 @@ pub(super) fn port(place: &Place<'_>, number: u32) -> Option<NonZeroU16> {
     port.or_else(|| place.problem(format!("{number} is not a port: use 1 to 65535")))
 }
 
-/// A number that is not 0.
+/// A number other than 0.
 pub(super) fn non_zero<N, Z: TryFrom<N>>(place: &Place<'_>, number: N) -> Option<Z> {
     let number = Z::try_from(number).ok();
     number.or_else(|| place.problem("0 is too small: use 1 or more"))
@@ -88,7 +86,6 @@ pub(super) fn status(place: &Place<'_>, number: u32) -> Option<StatusCode> {
     status.or_else(|| place.problem(format!("{number} is not a status code: use 100 to 999")))
 }
 
-/// What carries something.
 pub(super) fn transport(place: &Place<'_>, number: i32) -> Option<Transport> {
     choice(place, number, |transport| match transport {
         proto::Transport::Unspecified => None,
@@ -102,37 +99,36 @@ pub(super) fn hostname(place: &Place<'_>, text: String) -> Option<Hostname> {
     place.accept(Hostname::parse(&text))
 }
 
-/// A field name, in any case.
+/// A field name, in either case.
 pub(super) fn header_name(place: &Place<'_>, text: &str) -> Option<HeaderName> {
     let name = HeaderName::from_bytes(text.as_bytes());
     place.accept(name.map_err(|_| format!("`{text}` is not a header name")))
 }
 
-/// The host name of one place to go to.
+/// An exact host name, without wildcard.
 pub(super) fn exact_hostname(place: &Place<'_>, text: &str) -> Option<Hostname> {
     place.accept(Hostname::parse_exact(text))
 }
 
-/// A text that is not empty where it is set.
+/// A text that is set but not empty.
 pub(super) fn set_text(place: &Place<'_>, text: String) -> Option<String> {
     if text.is_empty() {
-        return place.problem("is empty: leave it out, or say something");
+        return place.problem("is empty: set it, or leave it out");
     }
     Some(text)
 }
 
-/// Namespace and name.
 pub(super) fn object_name(place: &Place<'_>, message: proto::ObjectName) -> Option<ObjectName> {
     let namespace = place.text("namespace", message.namespace);
     let name = place.text("name", message.name);
     place.accept(ObjectName::parse(&namespace?, &name?))
 }
 
-/// A span of time.
+/// A duration.
 pub(super) fn duration(place: &Place<'_>, message: proto::Duration) -> Option<Duration> {
     if message.nanos >= NANOS_A_SECOND {
         return place.field("nanos").problem(format!(
-            "{} is a second or more: use `seconds` for it",
+            "{} is one second or more: use `seconds`",
             message.nanos
         ));
     }
@@ -151,7 +147,6 @@ pub(super) fn timeout(place: &Place<'_>, message: proto::Timeout) -> Option<Time
     }
 }
 
-/// Where requests go.
 pub(super) fn target(place: &Place<'_>, message: proto::Target) -> Option<Target> {
     match message.kind {
         Some(target::Kind::Service(message)) => {
@@ -185,5 +180,5 @@ fn invalid_backend(why: proto::InvalidBackend) -> Option<InvalidBackend> {
     }
 }
 
-/// From here on `Duration::new` carries over into the seconds, where it could overflow.
+/// Larger values would make `Duration::new` carry into the seconds, where it could overflow.
 const NANOS_A_SECOND: u32 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! A batch of changes as responses: one for each type, or several where there is much of one.
+//! A batch of changes as responses: one for each type, or several for large ones.
 //!
 //! Responses are encoded without their nonce, which is all that differs between connections.
 
@@ -14,29 +14,28 @@ use super::limits::PART_BYTES;
 use crate::discovery::{Any, DeltaDiscoveryResponse, Resource};
 use crate::model::{Kind, ResourceKey};
 
-/// One resource of a view that changed; `None` where it was removed.
+/// One changed resource of a view; `None` if removed.
 pub(super) type Entry = (ResourceKey, Option<Arc<Encoded>>);
 
-/// All changes up to a place in the log of a view.
+/// All changes up to a position in the log of a view.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// The place in the log.
+    /// Position in the log.
     pub(super) sequence: u64,
     pub(super) parts: Vec<Part>,
 }
 
-/// One response.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) kind: Kind,
-    /// What it has, by key, with versions; none for what it removes.
+    /// Keys of its resources with their versions; no version for removed ones.
     pub(super) resources: Vec<(ResourceKey, Option<Version>)>,
     body: Bytes,
 }
 
 impl Batch {
-    /// Makes responses of changes. Each type in `announced` gets one even where nothing changed:
-    /// it tells a client that it has everything.
+    /// Builds the responses for changes. Each type in `announced` gets a response even without
+    /// changes: it tells the client that its state is complete.
     pub(super) fn new(sequence: u64, changes: Vec<Entry>, announced: &[Kind]) -> Self {
         let mut changes = changes;
         changes.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
@@ -68,7 +67,7 @@ impl Batch {
     }
 }
 
-/// Runs of entries that are small enough for one response each.
+/// Splits entries into runs that fit into one response each.
 fn chunked(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
     let mut size = entries.first().map_or(0, sent_bytes);
     entries.chunk_by(move |_, next| {
@@ -88,7 +87,7 @@ fn sent_bytes((key, value): &Entry) -> usize {
 }
 
 impl Part {
-    /// The resource of this key, if it has one, with the version that it was sent in.
+    /// The resource of this key, with the version that was sent, if it is in the batch.
     pub(super) fn sent(&self, key: &ResourceKey) -> Option<&(ResourceKey, Option<Version>)> {
         let at = self.resources.binary_search_by(|(it, _)| it.cmp(key));
         at.ok().and_then(|at| self.resources.get(at))
@@ -143,13 +142,13 @@ impl Part {
 pub struct Outgoing {
     /// The kind of its resources.
     pub kind: Kind,
-    /// Everything but the nonce, shared by all connections that are sent the same.
+    /// Everything but the nonce, shared by all connections that receive the same response.
     pub body: Bytes,
-    /// The nonce. Fields of a message may come in any order.
+    /// The nonce. Protobuf fields may come in any order.
     pub tail: Bytes,
 }
 
-/// Which part of which batch a response is: `<sequence>/<part>/<parts>`, counted from one.
+/// The position of a response in its batch: `<sequence>/<part>/<parts>`, counted from one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) sequence: u64,

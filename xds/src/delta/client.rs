@@ -1,4 +1,5 @@
-//! The proxy's side: collects the parts of a batch, says what to apply, and answers.
+//! The proxy's side: assembles the parts of a batch, returns the changes to apply, and
+//! acknowledges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,33 +14,33 @@ use crate::decode;
 use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
 use crate::model::{self, Kind, ResourceKey};
 
-/// Says why a valid resource cannot be carried out by this proxy.
+/// Returns why this proxy cannot apply a valid resource.
 pub type Check = fn(&model::Resource) -> Result<(), String>;
 
-/// What a proxy holds, and the batch that is arriving. It outlives streams.
+/// The resources that a proxy holds, and the batch being received. It outlives streams.
 #[derive(Debug)]
 pub struct Client {
     node: String,
-    /// Versions of what is in force; none for what could not be carried out, so that it is sent
-    /// again to the next stream.
+    /// Versions of applied resources; `None` for those that could not be applied, so that the next
+    /// stream sends them again.
     held: BTreeMap<ResourceKey, Option<Version>>,
-    /// Of each type, all versions that are held.
+    /// For each type, a digest of all held versions.
     digests: BTreeMap<Kind, Version>,
-    /// Whether a valid resource can be carried out here.
+    /// Checks whether a valid resource can be applied here.
     check: Check,
     objects: Objects,
     arriving: Vec<DeltaDiscoveryResponse>,
-    /// Types of which nothing was received yet.
+    /// Types for which no response has been received yet.
     missing: BTreeSet<Kind>,
 }
 
-/// A whole batch. Apply its changes, all at once, and pass it to [`Client::answer`].
+/// A complete batch. Apply its changes atomically and pass it to [`Client::answer`].
 #[derive(Debug)]
-#[must_use = "the controller waits for an answer"]
+#[must_use = "the controller waits for an acknowledgement"]
 pub struct Received {
-    /// What to apply.
+    /// The changes to apply.
     pub changes: Vec<model::Change>,
-    /// What was refused. The previous versions stay in force.
+    /// Rejected resources. Their previous versions stay in effect.
     pub refused: Vec<Refusal>,
     versions: Vec<(ResourceKey, Option<Version>)>,
     parts: Vec<ReceivedPart>,
@@ -52,36 +53,36 @@ struct ReceivedPart {
     keys: BTreeSet<ResourceKey>,
 }
 
-/// A response that breaks the protocol: end the stream.
+/// A protocol violation by the controller: end the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProtocolError {
-    /// Of a type that nobody asked for.
+    /// A response for a type without a subscription.
     #[error("the controller sent resources of the unknown type `{0}`")]
     UnknownType(String),
-    /// Without a nonce.
+    /// A response without a nonce.
     #[error("the controller sent a response without a nonce")]
     NoNonce,
-    /// Not a part of a batch.
-    #[error("the controller sent `{0}` where `<sequence>/<part>/<parts>` is expected")]
+    /// A nonce without a batch position.
+    #[error("expected `<sequence>/<part>/<parts>` from the controller, got `{0}`")]
     NotAPart(String),
-    /// Not the part that comes next.
-    #[error("the controller sent part `{found}` of a batch where `{expected}` comes next")]
+    /// A part out of order.
+    #[error("expected part `{expected}` of a batch from the controller, got `{found}`")]
     NotNext {
-        /// What came.
+        /// The position received.
         found: String,
-        /// What was expected.
+        /// The position expected.
         expected: String,
     },
 }
 
 impl Client {
-    /// A client that calls itself `node` and holds nothing.
+    /// A client with the node id `node` that holds nothing.
     #[must_use]
     pub fn new(node: String) -> Self {
         Self::with_check(node, |_| Ok(()))
     }
 
-    /// The same, which also refuses what `check` says cannot be carried out.
+    /// The same, which also rejects resources that `check` cannot apply.
     #[must_use]
     pub fn with_check(node: String, check: Check) -> Self {
         Self {
@@ -95,8 +96,8 @@ impl Client {
         }
     }
 
-    /// Says that a whole configuration of an earlier process is in force again: resources with
-    /// their versions, and none for those that could not be carried out.
+    /// Restores the configuration of a previous process: resources with their versions, without a
+    /// version for those that could not be applied.
     pub fn restore(&mut self, held: impl IntoIterator<Item = (ResourceKey, Option<Version>)>) {
         self.missing.clear();
         for (key, version) in held {
@@ -104,15 +105,15 @@ impl Client {
         }
     }
 
-    /// The version of all resources of a type together: proxies that hold the same have the same.
-    /// `None` before there is any.
+    /// The digest of all resources of a type: proxies with the same resources have the same digest.
+    /// `None` before there are any.
     #[must_use]
     pub fn digest(&self, kind: Kind) -> Option<Version> {
         self.digests.get(&kind).copied()
     }
 
-    /// Begins a stream: subscribes to everything, and says what is held. What an earlier stream
-    /// left unfinished is forgotten.
+    /// Begins a stream: subscribes to everything and reports the held versions. An unfinished batch
+    /// of an earlier stream is dropped.
     pub fn connect(&mut self) -> Vec<DeltaDiscoveryRequest> {
         self.arriving.clear();
         self.objects.clear();
@@ -135,16 +136,17 @@ impl Client {
         requests.collect()
     }
 
-    /// Whether a whole configuration has been received, since the process began.
+    /// Whether a complete configuration has been received since the process started.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// Takes a response. Returns a batch when its last part has arrived.
+    /// Takes a response. Returns a batch once its last part has arrived.
     ///
     /// # Errors
-    /// It breaks the protocol.
+    ///
+    /// The response violates the protocol.
     pub fn receive(
         &mut self,
         response: DeltaDiscoveryResponse,
@@ -189,7 +191,7 @@ impl Client {
         let mut refused = Vec::new();
         let mut parts = Vec::new();
         for response in responses {
-            // A response of another type was not taken.
+            // A response of another type was not accepted.
             let Some(kind) = Kind::from_type_url(&response.type_url) else {
                 continue;
             };
@@ -220,8 +222,8 @@ impl Client {
         received(self.objects.take(changes), refused, parts)
     }
 
-    /// Answers a batch that was applied. What could not be carried out although it is valid (an
-    /// address that another process has) is told as refused too.
+    /// Acknowledges an applied batch. Resources that could not be applied although valid (an
+    /// address that another process uses) are reported as rejected too.
     pub fn answer(
         &mut self,
         received: Received,
@@ -259,7 +261,7 @@ impl Client {
         answers.collect()
     }
 
-    /// Notes that a resource is held, in a version unless it could not be carried out.
+    /// Records a held resource; without a version if it could not be applied.
     fn hold(&mut self, key: ResourceKey, version: Option<Version>) {
         let digest = self.digests.entry(key.kind).or_default();
         digest.toggle(version);
@@ -293,7 +295,7 @@ fn received(
     }
 }
 
-/// Reads a resource, or says what is wrong with it.
+/// Decodes a resource, or returns its problems.
 fn read(
     key: &ResourceKey,
     resource: &discovery::Resource,
@@ -302,11 +304,11 @@ fn read(
     let version = resource.version.parse::<Version>();
     let version = version.map_err(|error| error.to_string())?;
     let Some(message) = &resource.resource else {
-        return Err("it has a version and no content".to_owned());
+        return Err("it has a version but no content".to_owned());
     };
     let decoded = decode::resource(key.kind, &message.value).map_err(|it| it.to_string())?;
     if decoded.key() != &*key.key {
-        return Err(format!("its content says that it is `{}`", decoded.key()));
+        return Err(format!("its content is named `{}`", decoded.key()));
     }
     check(&decoded)?;
     Ok((version, decoded))

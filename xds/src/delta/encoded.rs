@@ -1,4 +1,4 @@
-//! A resource in its wire form, made once for each change and shared by all who send it.
+//! A resource in wire form, encoded once per change and shared by all streams.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::encode;
 use crate::model::{Resource, ResourceKey};
 
 /// The version of a resource: the first 64 bits of the SHA-256 of its wire form, the same in every
-/// process. Written in base64url, since every version is sent again when a stream begins.
+/// process. Written in base64url, because all versions are sent again when a stream begins.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version([u8; 8]);
 
@@ -29,8 +29,7 @@ impl Version {
         Self(version)
     }
 
-    /// Adds a version to those that this one stands for, or takes it out if it is among them: the
-    /// order does not matter.
+    /// Adds a version to a digest, or removes it if present: the order does not matter.
     pub(super) fn toggle(&mut self, other: Option<Self>) {
         let other = other.unwrap_or_default();
         for (to, from) in self.0.iter_mut().zip(other.0) {
@@ -51,7 +50,7 @@ impl fmt::Debug for Version {
     }
 }
 
-/// Why a text is not a version.
+/// A text that is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a version: 64 bits in base64url are expected")]
 pub struct InvalidVersion(pub String);
@@ -66,19 +65,19 @@ impl FromStr for Version {
     }
 }
 
-/// A resource as it is sent.
+/// A resource in wire form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
     /// Its kind and key.
     pub key: ResourceKey,
-    /// Its version.
+    /// The version of these bytes.
     pub version: Version,
-    /// Its message.
+    /// The encoded protobuf message.
     pub bytes: Bytes,
 }
 
 impl Encoded {
-    /// Encodes a resource.
+    /// Encodes a resource and computes its version.
     #[must_use]
     pub fn new(resource: &Resource) -> Self {
         let bytes = encode::resource(resource);

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 /// Bytes of resources in one response, unless a single resource is larger. gRPC implementations
-/// refuse messages over 4 MiB by default, and a proxy holds a part while it waits for the others.
+/// reject messages over 4 MiB by default, and a proxy holds a part while it waits for the others.
 pub(super) const PART_BYTES: usize = 1 << 20;
 
 /// Parts of a batch that a client accepts: 4 GiB at [`PART_BYTES`], far beyond any configuration.
 pub(super) const PARTS: u32 = 4_096;
 
 /// Removed resources that a view remembers for connections that are behind, besides as many as it
-/// has resources. A connection that needs older ones is closed: telling the versions that it holds
-/// costs less by then.
+/// has resources. A connection that needs older ones is closed: reporting its versions again costs
+/// less by then.
 pub(super) const TOMBSTONES: usize = 4_096;
 
-/// How long a first answer waits for the requests of all types, so that it can be one batch. The
-/// requests of a proxy arrive together.
+/// How long the first response waits for the requests of all types, so that it can be one batch.
+/// The requests of a proxy arrive together.
 pub(super) const FIRST_REQUESTS: Duration = Duration::from_secs(1);
 
-/// Bytes of the text of a refusal: it becomes part of a condition, whose message may have 32 KiB.
+/// Bytes of a rejection's text: it becomes part of a condition, whose message may have 32 KiB.
 pub(super) const REFUSAL_TEXT: usize = 1_024;

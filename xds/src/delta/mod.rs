@@ -1,15 +1,16 @@
-//! Bookkeeping of delta xDS, for both sides of a stream. No I/O: requests and responses in and out,
-//! time as an argument.
+//! Bookkeeping of delta xDS for both sides of a stream, without I/O: requests and responses in and
+//! out, time as an argument.
 //!
-//! The controller's side: [`Views`] holds what the proxies of each Gateway need, as a log in which
-//! each resource stands once, at its last change. A [`Session`] is one stream: its subscriptions,
-//! its position in the log, and the batch that it has yet to acknowledge. Only one batch is under
-//! way on a stream, so a slow proxy costs no memory: what changes meanwhile is one batch later.
+//! On the controller's side, [`Views`] holds the resources that each Gateway's proxies need, as a
+//! log in which each resource appears once, at its last change. A [`Session`] is one stream: its
+//! subscriptions, its position in the log, and the batch that is not acknowledged yet. Only one
+//! batch is in flight on a stream, so a slow proxy costs no memory: later changes accumulate into
+//! the next batch.
 //!
-//! The proxy's side is [`Client`], which collects the parts of a batch and says what to apply.
+//! On the proxy's side, [`Client`] assembles the parts of a batch and returns the changes to apply.
 //!
-//! A batch spans all types, and is one response for each, or several where it is large. Each says
-//! which part of which batch it is, so that a route is never applied without its service.
+//! A batch spans all types, with one response for each, or several for large ones. Each response
+//! states its part of the batch, so that a route is never applied without its service.
 
 #![cfg_attr(
     not(test),

@@ -1,8 +1,8 @@
-//! Which changes a client applies: those of one object together, and none of them while one of its
-//! resources is refused.
+//! Groups changes by object: a client applies the changes of one object together, and none of them
+//! while one of its resources is rejected.
 //!
 //! An HTTPRoute is a resource for each rule and listener. Half of its new version would be a
-//! configuration that nobody wrote, so a refused rule keeps the others at their previous versions.
+//! configuration that nobody wrote, so one rejected rule keeps the previous versions of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use std::sync::Arc;
 use super::encoded::Version;
 use crate::model::{Kind, Resource, ResourceKey};
 
-/// The objects with a refused resource.
+/// The objects with a rejected resource.
 #[derive(Debug, Default)]
 pub(super) struct Objects(BTreeMap<(Kind, Arc<str>), HeldBack>);
 
 #[derive(Debug, Default)]
 struct HeldBack {
     refused: BTreeSet<ResourceKey>,
-    /// Valid changes that wait for the refused ones to be corrected.
+    /// Valid changes held back until the rejected ones are corrected.
     waiting: BTreeMap<ResourceKey, Change>,
 }
 
-/// What becomes of a resource: `None` where it was removed.
+/// The new version of a resource; `None` if removed.
 pub(super) type Change = Option<(Version, Resource)>;
 
 impl Objects {
-    /// Takes the changes of a batch, with `None` for a resource that is refused, and gives back
-    /// those that can be applied.
+    /// Takes the changes of a batch, with `None` for rejected resources, and returns those that can
+    /// be applied.
     pub(super) fn take(
         &mut self,
         changes: BTreeMap<ResourceKey, Option<Change>>,
@@ -55,14 +55,14 @@ impl Objects {
         applied
     }
 
-    /// Forgets what waits: a new stream begins by telling what is in force.
+    /// Drops the held-back changes: a new stream begins by reporting the applied versions.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// The object that a resource is of. Only routes and policies are several resources that make
-/// sense together alone: a Gateway's listeners are independent of each other, and so are endpoints.
+/// The object that a resource belongs to. Only routes and policies consist of several resources
+/// that depend on each other: a Gateway's listeners are independent, and so are endpoints.
 fn object(key: &ResourceKey) -> (Kind, Arc<str>) {
     let end = match key.kind {
         Kind::Route | Kind::Policy => key.key.match_indices('/').nth(2),

@@ -1,4 +1,4 @@
-//! Refused resources, as a NACK carries them.
+//! Rejected resources, as carried in a NACK.
 
 use prost::Message;
 
@@ -6,24 +6,23 @@ use super::limits::REFUSAL_TEXT;
 use crate::discovery::{self, Any, Status};
 use crate::model::{Kind, ResourceKey};
 
-/// A resource that a proxy refused, and why.
+/// A resource that a proxy rejected, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which.
+    /// The rejected resource.
     pub key: ResourceKey,
-    /// Why, for the status of the object that the user wrote.
+    /// The reason, for the status of the user's object.
     pub text: String,
 }
 
-/// The error detail of a NACK. The message is for people who read the stream; the details name each
-/// resource.
+/// The error detail of a NACK. The message is for people; the details name each resource.
 pub(super) fn status<'a>(refusals: impl IntoIterator<Item = &'a Refusal>) -> Status {
     let mut message = String::new();
     let mut details = Vec::new();
     for Refusal { key, text } in refusals {
         let text = shortened(text);
         if message.is_empty() {
-            message = format!("{key} was refused: {text}");
+            message = format!("{key} was rejected: {text}");
         }
         let refusal = discovery::Refusal {
             name: key.key.to_string(),
@@ -36,7 +35,7 @@ pub(super) fn status<'a>(refusals: impl IntoIterator<Item = &'a Refusal>) -> Sta
     }
     if details.len() > 1 {
         let count = details.len();
-        message = format!("{message}; {count} resources were refused in all");
+        message = format!("{message}; {count} resources were rejected in total");
     }
     Status {
         code: INVALID_ARGUMENT,
@@ -45,7 +44,7 @@ pub(super) fn status<'a>(refusals: impl IntoIterator<Item = &'a Refusal>) -> Sta
     }
 }
 
-/// The resources of `kind` that a NACK names.
+/// The resources of `kind` named in a NACK.
 pub(super) fn named(kind: Kind, status: &Status) -> Vec<Refusal> {
     let details = status.details.iter();
     let details = details.filter(|detail| detail.type_url == TYPE_URL);
@@ -67,5 +66,5 @@ pub(super) fn shortened(text: &str) -> &str {
 
 const TYPE_URL: &str = "type.googleapis.com/envoy.service.discovery.v3.Refusal";
 
-/// Of gRPC: what xDS implementations send with a NACK.
+/// gRPC code that xDS implementations send with a NACK.
 const INVALID_ARGUMENT: i32 = 3;

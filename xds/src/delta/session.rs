@@ -1,5 +1,5 @@
-//! One stream of a controller: subscriptions, a cursor in the view of its Gateway, and the batch
-//! that the proxy has yet to acknowledge.
+//! One stream of a controller: subscriptions, a cursor in its Gateway's view, and the batch that is
+//! not acknowledged yet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,57 +25,58 @@ pub struct Session {
     nonces: u64,
     subscriptions: BTreeMap<Kind, Subscription>,
     first_request: Option<Instant>,
-    /// Up to where it was sent the view; `None` before the first batch.
+    /// Position in the view up to which changes were sent; `None` before the first batch.
     cursor: Option<u64>,
     under_way: Option<UnderWay>,
-    /// Up to where the proxy has answered.
+    /// Position in the view up to which the proxy has acknowledged.
     acknowledged: Option<u64>,
-    /// What the proxy refused, in the version that it was sent last.
+    /// Resources that the proxy rejected, with the version last sent.
     refused: BTreeMap<ResourceKey, (Option<Version>, String)>,
 }
 
-/// A batch that was sent and not wholly answered.
+/// A batch that was sent and is not fully acknowledged.
 #[derive(Debug)]
 struct UnderWay {
     batch: Arc<Batch>,
-    /// Positions of the parts that have no answer, by nonce.
+    /// Unacknowledged parts, by nonce.
     open: BTreeMap<String, usize>,
 }
 
-/// What a stream is to do next.
+/// The next step of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Wait for a request or a publication, or until then.
+    /// Wait for a request or a publication, or until this time.
     Wait(Option<Instant>),
-    /// Send these responses, one after the other.
+    /// Send these responses in order.
     Send(Vec<Outgoing>),
-    /// End the stream: the proxy is so far behind that it has to say what it holds.
+    /// End the stream: the proxy is so far behind that it has to report its versions again.
     Resynchronise,
 }
 
-/// What a request answered.
+/// The effect of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
-    /// No response, or one that is not waited for: it is of an earlier stream, or answered already.
+    /// It acknowledged nothing that is waited for: no response, one of an earlier stream, or one
+    /// acknowledged before.
     Nothing,
-    /// A response whose resources are all in force.
+    /// It acknowledged a response (ACK).
     Accepted,
-    /// A response of which these were refused.
+    /// It rejected these resources of a response (NACK).
     Refused(Vec<Refusal>),
 }
 
-/// What is known of a resource at one proxy.
+/// What is known of one resource at one proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acknowledged<'a> {
-    /// Its current version was not sent, or not answered.
+    /// Its current version was not sent, or not acknowledged.
     Open,
-    /// Its current version is in force.
+    /// Its current version was applied.
     Yes,
-    /// Its current version was refused, for this reason.
+    /// Its current version was rejected, for this reason.
     Refused(&'a str),
 }
 
-/// A request for a type that is not one of ours. It should be logged; the stream goes on.
+/// A request for an unknown type. It should be logged; the stream continues.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a resource type of this gateway; the request was ignored")]
 pub struct UnknownType(pub String);
@@ -97,16 +98,17 @@ impl Session {
         }
     }
 
-    /// Its number, which no other stream of these views has.
+    /// The session's number, unique among these views.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Takes a request. Subscriptions change whatever it answers, if anything.
+    /// Takes a request: updates subscriptions and acknowledgements.
     ///
     /// # Errors
-    /// It is of an unknown type.
+    ///
+    /// The type is unknown.
     pub fn receive(
         &mut self,
         request: &DeltaDiscoveryRequest,
@@ -150,7 +152,7 @@ impl Session {
         refusals.map_or(Answered::Accepted, Answered::Refused)
     }
 
-    /// What to do now. Call it after a request, and after a publication for this Gateway.
+    /// The next step. Call it after a request, and after a publication for this Gateway.
     pub fn poll(&mut self, views: &mut Views, now: Instant) -> Poll {
         if self.under_way.is_some() || !views.is_complete() {
             return Poll::Wait(None);
@@ -175,14 +177,14 @@ impl Session {
         Poll::Send(self.send(batch))
     }
 
-    /// Until when the first answer waits for the requests of the other types.
+    /// Until when the first response waits for the requests of the other types.
     fn waits_for_requests(&self) -> Option<Instant> {
         let waits = self.cursor.is_none() && self.subscriptions.len() < Kind::ALL.len();
         let first = self.first_request.filter(|_| waits)?;
         first.checked_add(FIRST_REQUESTS)
     }
 
-    /// What is to be sent, if anything changed or is owed.
+    /// The next batch, if something changed or is owed.
     fn batch(&mut self, view: &mut View) -> Option<Arc<Batch>> {
         let mut all = self.subscriptions.values();
         let has_all = all.len() == Kind::ALL.len();
@@ -232,7 +234,7 @@ impl Session {
         responses
     }
 
-    /// What this proxy has said of the current version of a resource.
+    /// The proxy's acknowledgement of the current version of a resource.
     #[must_use]
     pub fn acknowledged(&self, views: &Views, key: &ResourceKey) -> Acknowledged<'_> {
         let view = views.view(&self.gateway);
@@ -247,7 +249,7 @@ impl Session {
         }
     }
 
-    /// What this proxy has refused of the current configuration, and why.
+    /// What this proxy has rejected of the current configuration, and why.
     #[must_use]
     pub fn refused(&self, views: &Views) -> Vec<Refusal> {
         let view = views.view(&self.gateway);
@@ -264,14 +266,13 @@ impl Session {
         refusals.collect()
     }
 
-    /// Whether the proxy has yet to answer a response.
+    /// Whether a response is not acknowledged yet.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// Bytes that the stream keeps of the proxy's requests: names that it has subscribed to and is
-    /// owed, and what the proxy says it holds.
+    /// Bytes kept of the proxy's requests: names subscribed to or owed, and reported versions.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         let subscriptions = self.subscriptions.values();
@@ -279,15 +280,15 @@ impl Session {
         bytes.fold(0, usize::saturating_add)
     }
 
-    /// Ends the stream. It is not to be used afterwards.
+    /// Ends the stream. The session must not be used afterwards.
     pub fn end(&self, views: &mut Views) {
         views.disconnect(&self.gateway, self.number);
     }
 }
 
-/// What a NACK refuses of a part: what it names, or everything where it names nothing.
+/// The resources of a part that a NACK rejects: those it names, or all if it names none.
 fn refusals_of(part: &Part, status: &Status) -> Vec<Refusal> {
-    // Each once, however often it is named: there are no more refusals than resources.
+    // Each once, however often it is named: there are no more rejections than resources.
     let mut refusals = BTreeMap::new();
     for refusal in refusal::named(part.kind, status) {
         if let Some((key, _)) = part.sent(&refusal.key) {

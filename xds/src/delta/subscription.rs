@@ -1,4 +1,4 @@
-//! What a stream has subscribed to of one type, and what it is owed besides changes.
+//! A stream's subscription to one type, and what it is owed besides changes.
 //!
 //! The rules are those of the xDS protocol ("Subscribing to resources", "Unsubscribing from
 //! resources"), incremental variant.
@@ -17,16 +17,17 @@ pub(super) struct Subscription {
     kind: Kind,
     wildcard: bool,
     names: BTreeSet<Arc<str>>,
-    /// Where everything is owed: the versions that the client holds, by name.
+    /// Set while everything is owed: the versions that the client holds, by name.
     unsynced: Option<HashMap<String, String>>,
-    /// Names that are owed an answer even if nothing changed.
+    /// Names that are owed a response even without a change.
     owed: BTreeSet<Arc<str>>,
     /// Bytes of both sets of names, and of the versions that the client holds.
     kept_bytes: usize,
 }
 
 impl Subscription {
-    /// By the first request of a type on a stream: without names, or with `*`, it is for all.
+    /// From the first request of a type on a stream: without names, or with `*`, it subscribes to
+    /// all.
     pub(super) fn begin(kind: Kind, request: &DeltaDiscoveryRequest) -> Self {
         let names = &request.resource_names_subscribe;
         let wildcard = names.is_empty() || names.iter().any(|name| name == WILDCARD);
@@ -53,8 +54,8 @@ impl Subscription {
         self.kept_bytes
     }
 
-    /// By a later request. One that names nothing changes nothing, and versions that a client holds
-    /// are only told at the beginning.
+    /// Applies a later request. One without names changes nothing; held versions are only reported
+    /// at the beginning.
     pub(super) fn change(&mut self, request: &DeltaDiscoveryRequest) {
         for name in &request.resource_names_subscribe {
             if name == WILDCARD {
@@ -64,7 +65,7 @@ impl Subscription {
                 }
                 continue;
             }
-            // Also where it is subscribed to: the client may have dropped what it had.
+            // Owed even if subscribed to already: the client may have dropped its copy.
             let name: Arc<str> = name.as_str().into();
             add(&mut self.owed, Arc::clone(&name), &mut self.kept_bytes);
             add(&mut self.names, name, &mut self.kept_bytes);
@@ -75,7 +76,7 @@ impl Subscription {
                 continue;
             }
             remove(&mut self.names, name, &mut self.kept_bytes);
-            // Still covered by a wildcard: whether the resource is there has to be told again.
+            // Still covered by the wildcard: its current state has to be sent again.
             if self.wildcard {
                 add(&mut self.owed, name.as_str().into(), &mut self.kept_bytes);
             } else {
@@ -84,12 +85,12 @@ impl Subscription {
         }
     }
 
-    /// Whether it is for all, and owed nothing but changes.
+    /// Whether it covers all resources and is owed nothing but changes.
     pub(super) fn is_settled(&self) -> bool {
         self.wildcard && self.unsynced.is_none() && self.owed.is_empty()
     }
 
-    /// Whether it is for all, by a client that holds nothing.
+    /// Whether it covers all resources, for a client that holds nothing.
     pub(super) fn is_fresh(&self) -> bool {
         let unsynced = self.unsynced.as_ref();
         self.wildcard && self.owed.is_empty() && unsynced.is_some_and(HashMap::is_empty)
@@ -100,12 +101,12 @@ impl Subscription {
         self.unsynced.is_some()
     }
 
-    /// Whether names are owed an answer.
+    /// Whether names are owed a response.
     pub(super) fn owes_names(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// What to send, given what changed since the last time. Nothing is owed afterwards.
+    /// The entries to send, given the changes since the last call. Nothing is owed afterwards.
     pub(super) fn take(&mut self, view: &View, changed: &[Entry]) -> Vec<Entry> {
         let mut found: BTreeMap<Arc<str>, Option<Arc<Encoded>>> = BTreeMap::new();
         if let Some(held) = self.unsynced.take() {

@@ -1,5 +1,6 @@
-//! What the proxies of one Gateway need, as a log: sequence numbers to keys, each key once, at its
-//! last change. Removed keys stay as tombstones until every connection has been told.
+//! The resources that one Gateway's proxies need, as a log: sequence numbers to keys, each key
+//! once, at its last change. Removed keys stay as tombstones until every connection has received
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -18,15 +19,15 @@ pub(super) struct View {
     head: u64,
     /// Sequence numbers of removed keys.
     tombstones: BTreeSet<u64>,
-    /// Tombstones up to this one are forgotten: connections before it cannot go on.
+    /// Tombstones up to this number are dropped: connections with older cursors must resynchronise.
     forgotten: u64,
-    /// How far each connection is, by session.
+    /// Cursors of the connections, by session.
     cursors: BTreeMap<u64, u64>,
-    /// The batch of everything, while a connection has it under way: proxies start together.
+    /// The batch of everything, while a connection is receiving it: proxies often start together.
     whole: Weak<Batch>,
-    /// Batches up to the head, by what they begin after, while a connection is there to take them.
+    /// Batches up to the head by their starting point, while a connection may still take them.
     batches: BTreeMap<u64, Arc<Batch>>,
-    /// How many batches were made.
+    /// Number of batches built.
     made: u64,
 }
 
@@ -36,17 +37,16 @@ struct Logged {
     value: Option<Arc<Encoded>>,
 }
 
-/// What a batch begins after.
+/// The starting point of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// Nothing: the receiver holds nothing.
+    /// The receiver holds nothing.
     Nothing,
-    /// This sequence number.
     Sequence(u64),
 }
 
 impl View {
-    /// Logs what became of a key, unless the view has it so already. Returns whether it did.
+    /// Logs a change of a key, unless the view has that value already. Returns whether it changed.
     pub(super) fn set(&mut self, key: &ResourceKey, value: Option<Arc<Encoded>>) -> bool {
         let before = self.entries.get(key);
         let version = |value: &Option<Arc<Encoded>>| value.as_ref().map(|it| it.version);
@@ -73,12 +73,12 @@ impl View {
         self.head
     }
 
-    /// The resource of this key, if the view has it.
+    /// The resource of this key, if present.
     pub(super) fn get(&self, key: &ResourceKey) -> Option<&Arc<Encoded>> {
         self.entries.get(key)?.value.as_ref()
     }
 
-    /// When the resource of this key changed last, if the view has it.
+    /// The sequence number of this key's last change, if present.
     pub(super) fn changed(&self, key: &ResourceKey) -> Option<u64> {
         let logged = self.entries.get(key)?;
         logged.value.as_ref().map(|_| logged.sequence)
@@ -95,19 +95,20 @@ impl View {
         entries.filter_map(|(_, logged)| logged.value.as_ref())
     }
 
-    /// What changed after a place in the log.
+    /// The changes after a position in the log.
     pub(super) fn since(&self, sequence: u64) -> impl Iterator<Item = Entry> {
         let later = (Bound::Excluded(sequence), Bound::Unbounded);
         let keys = self.log.range(later).map(|(_, key)| key);
         keys.map(|key| (key.clone(), self.get(key).cloned()))
     }
 
-    /// Whether a connection that is so far can go on from there.
+    /// Whether a connection with this cursor can continue.
     pub(super) fn remembers(&self, cursor: u64) -> bool {
         cursor >= self.forgotten
     }
 
-    /// Everything up to the head for a connection that wants all of it. Made once for all of them.
+    /// All changes up to the head, for a connection that subscribes to everything. Built once for
+    /// all of them.
     pub(super) fn batch(&mut self, after: After) -> Arc<Batch> {
         let known = match after {
             After::Nothing => self.whole.upgrade(),
@@ -134,32 +135,31 @@ impl View {
         }
     }
 
-    /// How many batches were made for all connections that want everything.
+    /// Number of batches built for connections that subscribe to everything.
     pub(super) fn made(&self) -> u64 {
         self.made
     }
 
-    /// Notes that a connection was sent everything up to the head.
+    /// Records that a connection was sent everything up to the head.
     pub(super) fn advance(&mut self, session: u64) {
         self.cursors.insert(session, self.head);
         self.forget_batches();
         self.forget_tombstones();
     }
 
-    /// Forgets a connection.
     pub(super) fn disconnect(&mut self, session: u64) {
         self.cursors.remove(&session);
         self.forget_batches();
     }
 
-    /// Forgets the batches that no connection will take.
+    /// Drops the batches that no connection will take.
     fn forget_batches(&mut self) {
         let cursors = &self.cursors;
         let is_at = |sequence: &u64| cursors.values().any(|cursor| cursor == sequence);
         self.batches.retain(|after, _| is_at(after));
     }
 
-    /// Forgets the tombstones that no connection needs, and those that are too many.
+    /// Drops the tombstones that no connection needs, and those beyond the limit.
     pub(super) fn forget_tombstones(&mut self) {
         let passed = self.cursors.values().min().copied().unwrap_or(self.head);
         let most = self.log.len().saturating_sub(self.tombstones.len());
@@ -175,7 +175,7 @@ impl View {
         }
     }
 
-    /// Whether nothing is in it, and nobody follows it.
+    /// Whether it is empty and unused.
     pub(super) fn is_unused(&self) -> bool {
         self.entries.is_empty() && self.cursors.is_empty()
     }

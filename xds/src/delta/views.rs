@@ -1,4 +1,4 @@
-//! The resources of all Gateways, and which of them the proxies of each Gateway need.
+//! The resources of all Gateways, and which of them each Gateway's proxies need.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,27 +23,27 @@ struct Held {
     gateways: BTreeSet<ObjectName>,
 }
 
-/// One change of the configuration, which proxies are to apply as a whole.
+/// One change of the configuration, which proxies apply atomically.
 #[derive(Debug, Clone, Default)]
 pub struct Publication {
-    /// Resources that changed; `None` for those that were removed.
+    /// Changed resources; `None` for removed ones.
     pub resources: Vec<(ResourceKey, Option<Arc<Encoded>>)>,
-    /// Resources that proxies of a Gateway need from now on, or no longer.
+    /// Resources that a Gateway's proxies start or stop needing.
     pub members: Vec<(ObjectName, ResourceKey, Member)>,
 }
 
-/// How the need of a Gateway for a resource changed.
+/// How a Gateway's need for a resource changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Member {
-    /// Needed from now on.
+    /// The resource is needed from now on.
     Joined,
-    /// No longer needed.
+    /// The resource is no longer needed.
     Left,
 }
 
 impl Views {
-    /// Publishes a change. Returns the Gateways whose proxies have something to be sent. The first
-    /// publication has to be complete: before it, nobody is answered.
+    /// Publishes a change. Returns the Gateways whose proxies have something to receive. The first
+    /// publication has to be complete: before it, no stream is served.
     pub fn publish(&mut self, publication: Publication) -> BTreeSet<ObjectName> {
         self.is_complete = true;
         let mut touched: BTreeSet<(ObjectName, ResourceKey)> = BTreeSet::new();
@@ -85,7 +85,7 @@ impl Views {
         changed
     }
 
-    /// Forgets what nobody needs of a view.
+    /// Drops what no stream needs of a view.
     fn tidy(&mut self, gateway: &ObjectName) {
         if let Some(view) = self.by_gateway.get_mut(gateway) {
             view.forget_tombstones();
@@ -117,8 +117,8 @@ impl Views {
         resources.map(|it| (it.key.clone(), it.version)).collect()
     }
 
-    /// How many batches were made for the proxies of a Gateway that subscribe to everything, each
-    /// of them encoded once however many proxies it is sent to.
+    /// Number of batches built for a Gateway's proxies that subscribe to everything, each encoded
+    /// once however many proxies receive it.
     #[must_use]
     pub fn batches(&self, gateway: &ObjectName) -> u64 {
         self.view(gateway).map_or(0, View::made)
@@ -128,7 +128,7 @@ impl Views {
         self.by_gateway.get(gateway)
     }
 
-    /// The view of a Gateway, which is empty where nothing is known of it.
+    /// The view of a Gateway, empty if unknown.
     pub(super) fn view_mut(&mut self, gateway: &ObjectName) -> &mut View {
         self.by_gateway.entry(gateway.clone()).or_default()
     }

@@ -1,4 +1,4 @@
-//! Both ends of a connection: binds and listeners, services, workloads and backends.
+//! Binds and listeners, services, workloads and backends.
 
 use std::os::unix::ffi::OsStrExt;
 

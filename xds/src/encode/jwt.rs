@@ -1,4 +1,4 @@
-//! Who may come in by which token.
+//! JWT policies.
 
 use super::value::list;
 use crate::model::{

@@ -1,4 +1,4 @@
-//! What an HTTP rule matches.
+//! Matches of an HTTP rule.
 
 use super::value::list;
 use crate::model::{HeaderMatch, HttpMatch, PathMatch, QueryMatch, StringMatch};

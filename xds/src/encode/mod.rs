@@ -1,8 +1,8 @@
-//! From the model to its wire form. Cannot fail: a model value is correct by construction.
+//! Encodes the model into its wire form. Cannot fail: a model value is correct by construction.
 //!
-//! The same value always gives the same bytes, in every process: fields go out in the order of
-//! their numbers, lists in the order of the model, and there are no maps. So a hash of the bytes is
-//! a version on which all replicas of a controller agree ([`crate::delta::Version`]).
+//! The same value always gives the same bytes, in every process: fields in the order of their
+//! numbers, lists in the order of the model, and no maps. So a hash of the bytes is a version on
+//! which all replicas of a controller agree ([`crate::delta::Version`]).
 
 mod authorization;
 mod endpoint;

@@ -1,4 +1,4 @@
-//! Policies and what they aim at.
+//! Policies and their targets.
 
 use super::value::list;
 use crate::model::{

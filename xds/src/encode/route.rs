@@ -73,7 +73,7 @@ impl From<&L4Backend> for proto::L4Backend {
     }
 }
 
-/// Most rules and nearly all backends have no filters: nothing is sent for them.
+/// Empty filters are not sent: most rules and nearly all backends have none.
 fn filters(filters: &Filters) -> Option<proto::Filters> {
     (*filters != Filters::default()).then(|| filters.into())
 }

@@ -1,4 +1,4 @@
-//! The values that several resources are made of.
+//! Values shared by several resources.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) fn address(address: &IpAddr) -> Vec<u8> {
     }
 }
 
-/// Texts of anything that prints, in order.
+/// The texts of printable items, in order.
 pub(super) fn texts<T: ToString>(list: &[T]) -> Vec<String> {
     list.iter().map(ToString::to_string).collect()
 }

@@ -1,18 +1,18 @@
-//! Which requests are let through, by what they and their tokens say.
+//! Authorization of requests by their attributes and their tokens' claims.
 
-/// Rules of a target. A request is refused where a rule of `deny` holds, and where there are rules of
-/// `allow` and none of them holds. A rule that cannot be evaluated counts against the request: in
-/// `deny` it holds, in `allow` it does not.
+/// The authorization rules of a target. A request is rejected if a rule of `deny` is true, or if
+/// there are rules of `allow` and none of them is true. A rule that cannot be evaluated counts
+/// against the request: as true in `deny`, as false in `allow`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizationPolicy {
-    /// Any of them refuses.
+    /// A request that matches any of them is rejected.
     pub deny: Vec<AuthorizationRule>,
-    /// One of them has to hold, where there are any.
+    /// Unless empty, a request has to match one of them.
     pub allow: Vec<AuthorizationRule>,
 }
 
 impl AuthorizationPolicy {
-    /// Refuses every request.
+    /// A policy that rejects every request.
     #[must_use]
     pub fn deny_all() -> Self {
         Self {
@@ -30,6 +30,6 @@ impl AuthorizationPolicy {
 pub struct AuthorizationRule {
     /// Its name in the policy; may be empty.
     pub name: String,
-    /// An expression in CEL that is true of the requests meant.
+    /// A CEL expression that is true for matching requests.
     pub when: String,
 }

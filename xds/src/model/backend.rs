@@ -10,35 +10,35 @@ use super::{BackendKey, BackendTls, Health, Hostname};
 /// A `Backend`, InferencePool or XBackend object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
-    /// Its key.
+    /// Key of the object.
     pub key: BackendKey,
-    /// Where it is.
+    /// How endpoints are found.
     pub hosts: Hosts,
-    /// What it speaks.
+    /// The application protocol of its endpoints.
     pub protocol: BackendProtocol,
-    /// TLS towards it; with [`BackendProtocol::Https`] and [`BackendProtocol::H2`] there always is.
+    /// TLS settings; always set with [`BackendProtocol::Https`] and [`BackendProtocol::H2`].
     pub tls: Option<BackendTls>,
-    /// The PROXY protocol header that it gets at the start of a connection.
+    /// PROXY protocol header to send at the start of each connection; `None` sends none.
     pub proxy_protocol: Option<ProxyProtocolVersion>,
 }
 
-/// Where a backend is.
+/// How the endpoints of a backend are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hosts {
     /// Listed hosts, at least one.
     Static(Vec<Host>),
-    /// Every address that a DNS name has, looked up again when its TTL ends.
+    /// All addresses of a DNS name, resolved again when the TTL expires.
     Dns {
-        /// The name.
+        /// The DNS name to resolve.
         name: Hostname,
-        /// The port.
+        /// TCP port of each address.
         port: NonZeroU16,
-        /// Looked up at least this often; `None` means by TTL alone.
+        /// Longest interval between resolutions; `None` means by TTL only.
         refresh: Option<Duration>,
     },
     /// A unix stream socket.
     Unix {
-        /// Its path.
+        /// Absolute path of the socket.
         path: PathBuf,
     },
     /// The pods of an InferencePool or XBackend.
@@ -48,50 +48,50 @@ pub enum Hosts {
 /// The pods of an InferencePool or XBackend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Ports of pods; there may be none.
+    /// The pods' ports; may be empty.
     pub members: Vec<Member>,
-    /// Who chooses among them; without one, we do.
+    /// The endpoint picker; `None` means that the proxy balances load itself.
     pub picker: Option<Picker>,
 }
 
 /// A port of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The pod's address.
+    /// IP address of the pod.
     pub address: IpAddr,
-    /// The port.
+    /// TCP port on the pod.
     pub port: NonZeroU16,
     /// Whether the pod takes requests.
     pub health: Health,
 }
 
-/// An endpoint picker of the Inference Extension: a gRPC service that is told of each request and
+/// An endpoint picker of the Inference Extension: a gRPC service that receives each request and
 /// names the pods to send it to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picker {
-    /// Where it is; where nowhere, each of its requests fails as [`Self::failure_mode`] says.
+    /// Its endpoints; without any, each request fails as set by [`Self::failure_mode`].
     pub members: Vec<Member>,
-    /// TLS towards it; `None` means HTTP/2 with prior knowledge.
+    /// TLS settings; `None` means HTTP/2 with prior knowledge.
     pub tls: Option<BackendTls>,
-    /// What becomes of requests that it does not answer.
+    /// How requests are handled when the picker fails.
     pub failure_mode: PickerFailureMode,
 }
 
-/// What becomes of requests that an endpoint picker does not answer.
+/// How requests are handled when the endpoint picker fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PickerFailureMode {
-    /// They go to any pod of the pool.
+    /// Load balancing chooses a pod.
     FailOpen,
-    /// They fail.
+    /// The request fails with 503.
     FailClose,
 }
 
-/// A listed host.
+/// One host of a static backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Address or name.
+    /// IP address, or a DNS name to resolve.
     pub address: HostAddress,
-    /// Port.
+    /// TCP port.
     pub port: NonZeroU16,
     /// Share relative to the other hosts.
     pub weight: NonZeroU32,
@@ -100,24 +100,24 @@ pub struct Host {
 /// Address or DNS name of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostAddress {
-    /// An address.
+    /// A literal address.
     Ip(IpAddr),
-    /// A name; its first address is used, looked up again when its TTL ends.
+    /// A name, of which the first address is used; resolved again when its TTL expires.
     Name(Hostname),
 }
 
-/// What a backend or a service port speaks.
+/// The application protocol of a backend or a service port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackendProtocol {
-    /// HTTP/1.1, with upgrades. Rules of gRPC speak HTTP/2 with prior knowledge to it.
+    /// HTTP/1.1, with upgrades. gRPC rules use HTTP/2 with prior knowledge instead.
     Http,
     /// HTTP/2 with prior knowledge, no TLS.
     H2c,
-    /// HTTP/1.1 in TLS. Rules of gRPC speak HTTP/2 to it.
+    /// HTTP/1.1 over TLS. gRPC rules use HTTP/2 over TLS instead.
     Https,
-    /// HTTP/2 in TLS.
+    /// HTTP/2 over TLS.
     H2,
-    /// Any bytes or datagrams, in TLS where there are settings for it.
+    /// Opaque bytes or datagrams, over TLS if there are settings for it.
     Tcp,
 }
 
@@ -126,6 +126,6 @@ pub enum BackendProtocol {
 pub enum ProxyProtocolVersion {
     /// A line of text.
     V1,
-    /// A binary header.
+    /// The binary header, which can carry any address.
     V2,
 }

@@ -1,4 +1,4 @@
-//! A socket to listen on.
+//! Listening sockets.
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -8,9 +8,9 @@ use super::{BindKey, ObjectName};
 /// The transport protocol of a bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transport {
-    /// Stream sockets.
+    /// A stream socket.
     Tcp,
-    /// Datagram sockets.
+    /// A datagram socket.
     Udp,
 }
 
@@ -28,11 +28,11 @@ impl Transport {
 /// One address and port that a Gateway listens on; its listeners share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bind {
-    /// Its key.
+    /// Key of transport, port and Gateway.
     pub key: BindKey,
-    /// The address; unspecified means every address of the machine.
+    /// The local address; unspecified means all addresses of the machine.
     pub address: IpAddr,
-    /// The port.
+    /// The local port, with the port offset applied.
     pub port: NonZeroU16,
     /// TCP or UDP.
     pub transport: Transport,

@@ -1,7 +1,7 @@
-//! References between resources that lead nowhere.
+//! References to missing resources.
 //!
-//! Resources arrive one by one, so a child may be here before its parent: that is no error of the
-//! child. The proxy logs what [`Model::dangling`] lists once a change is complete.
+//! Resources arrive one by one, so a child may arrive before its parent, which is not an error. The
+//! proxy logs the result of [`Model::dangling`] once a change is complete.
 
 use std::fmt;
 
@@ -10,29 +10,29 @@ use super::{
     Transport,
 };
 
-/// A resource that names another which is not in the model.
+/// A resource that refers to another which is not in the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dangling {
-    /// Kind of the resource that names the other.
+    /// Kind of the referring resource.
     pub kind: Kind,
-    /// Its key.
+    /// Key of the referring resource.
     pub key: String,
-    /// What it names.
+    /// The missing resource.
     pub missing: Missing,
 }
 
-/// What a reference leads to in vain.
+/// A resource that is referred to but missing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
-    /// A bind.
+    /// A listener's bind is missing.
     Bind(BindKey),
-    /// A listener.
+    /// A route's or policy's listener is missing.
     Listener(ListenerKey),
-    /// A service.
+    /// A target service is missing.
     Service(ServiceKey),
-    /// A port of a service that is there.
+    /// A port of an existing service is missing.
     Port(ServiceKey, Transport, u16),
-    /// A backend.
+    /// A target backend is missing.
     Backend(BackendKey),
 }
 
@@ -53,12 +53,15 @@ impl fmt::Display for Missing {
 impl fmt::Display for Dangling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, key, missing } = self;
-        write!(f, "{kind} `{key}` names the {missing}, which is missing")
+        write!(
+            f,
+            "{kind} `{key}` refers to the {missing}, which does not exist"
+        )
     }
 }
 
 impl Model {
-    /// Every reference that leads nowhere, each once, by kind and key of the resource that has it.
+    /// All references to missing resources, each once, by kind and key of the referring resource.
     #[must_use]
     pub fn dangling(&self) -> Vec<Dangling> {
         let listeners = self.listeners.values().map(|listener| {
@@ -128,7 +131,7 @@ impl Model {
         match target {
             Target::Service { service, port } => self.missing_service(service, transport, *port),
             Target::Backend(key) => self.missing_backend(key),
-            // Known not to resolve, and said so in the route's status.
+            // Known not to resolve, and reported in the route's status.
             Target::Invalid { .. } => None,
         }
     }
@@ -140,7 +143,7 @@ impl Model {
                 Some(Missing::Service(key.clone()))
             }
             PolicyTarget::Backend(key) => self.missing_backend(key),
-            // Objects, of which the model has only parts.
+            // Objects, of which the model holds only parts.
             PolicyTarget::Service(_)
             | PolicyTarget::Gateway(_)
             | PolicyTarget::ListenerSet(_)
@@ -150,7 +153,7 @@ impl Model {
     }
 }
 
-/// Two backends of one rule may name the same service: it is listed once.
+/// Lists a target once if several backends of a rule refer to it.
 fn found(kind: Kind, key: &str, missing: impl IntoIterator<Item = Missing>) -> Vec<Dangling> {
     let mut missing: Vec<Missing> = missing.into_iter().collect();
     missing.sort();

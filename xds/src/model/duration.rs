@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why a text is no duration.
+/// A text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "`{0}` is not a duration: use hours, minutes, seconds, milliseconds, such as `1m30s` or `250ms`"
@@ -50,7 +50,7 @@ impl GatewayDuration {
 }
 
 impl fmt::Display for GatewayDuration {
-    /// Largest units first, so that what was parsed prints as something that parses.
+    /// Largest units first, so that the output parses to the same duration.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
         let groups = [
@@ -70,15 +70,15 @@ impl fmt::Display for GatewayDuration {
 /// Milliseconds of each unit; `ms` stands before `m` because it starts with it.
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
 
-/// A timeout of a route: our default, none at all (`0s`), or a time.
+/// A timeout of a route: the proxy's default, none at all (`0s`), or a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timeout {
-    /// The route says nothing; the default of the limits table holds.
+    /// Not set: the default of the limits table applies.
     #[default]
     Default,
-    /// `0s`: never.
+    /// `0s`: no timeout.
     Never,
-    /// After this long, more than zero: build with `Timeout::from`.
+    /// A duration above zero: build with `Timeout::from`.
     After(Duration),
 }
 

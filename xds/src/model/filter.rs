@@ -1,4 +1,4 @@
-//! What a rule, or one backend of it, does to requests and responses.
+//! Filters of a rule or a backend.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -17,13 +17,13 @@ pub struct Filters {
     pub request_headers: Option<HeaderEdit>,
     /// Edits of the response's headers.
     pub response_headers: Option<HeaderEdit>,
-    /// Answers with a redirect; excludes `rewrite`.
+    /// Responds with a redirect; excludes `rewrite`.
     pub redirect: Option<Redirect>,
     /// Rewrites host and path; excludes `redirect`.
     pub rewrite: Option<Rewrite>,
-    /// Copies of the request that are sent elsewhere.
+    /// Copies of the request sent to other backends.
     pub mirrors: Vec<Mirror>,
-    /// Cross-origin resource sharing.
+    /// CORS (cross-origin resource sharing) settings.
     pub cors: Option<Cors>,
     /// Servers that are asked whether the request may pass, in their order.
     pub external_auth: Vec<ExternalAuth>,
@@ -37,18 +37,18 @@ impl Filters {
     }
 }
 
-/// Changes to a set of header fields, carried out as set, add, remove.
+/// Changes to a set of header fields, applied in the order set, add, remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderEdit {
-    /// Replace all lines of a name by one.
+    /// Replaces all lines of a name by one.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Append to what is there.
+    /// Appends lines.
     pub add: Vec<(HeaderName, HeaderValue)>,
-    /// Take out all lines of a name.
+    /// Removes all lines of a name.
     pub remove: Vec<HeaderName>,
 }
 
-/// `http` or `https`.
+/// Scheme of a redirect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `http`, port 80.
@@ -66,10 +66,10 @@ pub enum PathEdit {
     PrefixMatch(String),
 }
 
-/// Why a text is no [`PathEdit`].
+/// A text that is not a valid [`PathEdit`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` cannot replace a path: start it with `/`, percent-encode what is not a character of a \
+    "`{0}` cannot replace a path: start it with `/`, percent-encode characters not allowed in a \
      URI path, and leave out query and fragment"
 )]
 pub struct InvalidPathEdit(pub String);
@@ -78,7 +78,9 @@ impl PathEdit {
     /// Replaces the whole path.
     ///
     /// # Errors
-    /// The text does not start with `/`, or has characters that no path has, such as spaces or `?`.
+    ///
+    /// The text does not start with `/`, or has characters that are not allowed in a path, such as
+    /// spaces or `?`.
     pub fn full(path: &str) -> Result<Self, InvalidPathEdit> {
         // Anything else could end the request line of the rewritten request, or begin a query.
         if path.starts_with('/') && is_uri_path(path) {
@@ -88,9 +90,10 @@ impl PathEdit {
         }
     }
 
-    /// Replaces the matched prefix; the empty text takes it away.
+    /// Replaces the matched prefix; an empty text removes it.
     ///
     /// # Errors
+    ///
     /// As [`PathEdit::full`].
     pub fn prefix_match(path: &str) -> Result<Self, InvalidPathEdit> {
         if path.is_empty() {
@@ -100,7 +103,7 @@ impl PathEdit {
     }
 }
 
-/// Answers with a redirect. What is `None` stays as the request had it.
+/// Responds with a redirect. Fields that are `None` keep the request's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// Scheme of the location.
@@ -118,30 +121,30 @@ pub struct Redirect {
 /// Rewrites the request on its way to the backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewrite {
-    /// New Host.
+    /// New `Host`; `None` keeps it.
     pub hostname: Option<Hostname>,
-    /// New path.
+    /// New path; `None` keeps it.
     pub path: Option<PathEdit>,
 }
 
-/// `numerator` of every `denominator` requests, each drawn on its own.
+/// `numerator` of every `denominator` requests, each drawn at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fraction {
-    /// How many; at most the denominator.
+    /// Number of selected requests; at most the denominator.
     pub numerator: u32,
-    /// Out of how many.
+    /// Number of requests to select from.
     pub denominator: NonZeroU32,
 }
 
-/// Why two numbers are no [`Fraction`].
+/// Two numbers that are not a valid [`Fraction`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "{numerator} of {denominator} is not a fraction: the numerator must not exceed the denominator"
 )]
 pub struct InvalidFraction {
-    /// How many.
+    /// The rejected numerator.
     pub numerator: u32,
-    /// Out of how many.
+    /// The rejected denominator.
     pub denominator: NonZeroU32,
 }
 
@@ -164,12 +167,12 @@ impl Fraction {
     }
 }
 
-/// Sends a copy of the request elsewhere and ignores the answer.
+/// Sends a copy of the request to another backend and ignores the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
-    /// Where to.
+    /// The backend that receives the copies.
     pub target: Target,
-    /// How many of the requests; `None` means all.
+    /// Fraction of the requests; `None` means all.
     pub fraction: Option<Fraction>,
 }
 
@@ -182,14 +185,14 @@ pub enum CorsOrigin {
     Exact(String),
     /// `https://*.example.com`, `http://*:8080`: any number of labels in the place of the `*`.
     Wildcard {
-        /// Up to the `*`.
+        /// Text before the `*`.
         before: String,
-        /// After the `*`.
+        /// Text after the `*`.
         after: String,
     },
 }
 
-/// Why a text is no [`CorsOrigin`].
+/// A text that is not a valid [`CorsOrigin`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "`{0}` is not an origin: use `*`, or scheme and host, such as `https://example.com:8443` or \
@@ -201,6 +204,7 @@ impl CorsOrigin {
     /// Parses `*`, an origin, or an origin whose host is `*` or begins with `*.`.
     ///
     /// # Errors
+    ///
     /// The text is none of them.
     pub fn parse(text: &str) -> Result<Self, InvalidOrigin> {
         let invalid = || InvalidOrigin(text.to_owned());
@@ -244,26 +248,26 @@ impl fmt::Display for CorsOrigin {
 /// A list of names, or `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allow<T> {
-    /// `*`: every one.
+    /// `*`: everything is allowed.
     Any,
-    /// These; none where empty.
+    /// Only these; nothing if empty.
     Listed(Vec<T>),
 }
 
 /// Cross-origin resource sharing (Fetch standard; Gateway API `HTTPCORSFilter`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
-    /// Who may ask.
+    /// Origins that may read responses.
     pub allow_origins: Vec<CorsOrigin>,
     /// Whether credentials may be sent.
     pub allow_credentials: bool,
-    /// Methods.
+    /// Methods allowed in requests.
     pub allow_methods: Allow<Method>,
-    /// Request headers.
+    /// Header fields allowed in requests.
     pub allow_headers: Allow<HeaderName>,
     /// Response headers that scripts may read.
     pub expose_headers: Allow<HeaderName>,
-    /// How long a preflight answer may be kept.
+    /// How long a browser may cache a preflight response.
     pub max_age: Duration,
 }
 

@@ -8,14 +8,14 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hostname(String);
 
-/// Why a text is no [`Hostname`].
+/// A text that is not a valid [`Hostname`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "`{0}` is not a host name: use lower-case DNS labels, such as `example.com` or `*.example.com`"
 )]
 pub struct InvalidHostname(pub String);
 
-/// Why a text is no exact [`Hostname`].
+/// A text that is not an exact [`Hostname`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not an exact host name: use lower-case DNS labels, such as `example.com`")]
 pub struct InvalidExactHostname(pub String);
@@ -37,10 +37,11 @@ impl Hostname {
         }
     }
 
-    /// Parses an exact name: a place to go to, not a set of hosts.
+    /// Parses an exact name, without wildcard.
     ///
     /// # Errors
-    /// The text is no host name, or a wildcard.
+    ///
+    /// The text is not a host name, or a wildcard.
     pub fn parse_exact(text: &str) -> Result<Self, InvalidExactHostname> {
         match Self::parse(text) {
             Ok(name) if name.wildcard_suffix().is_none() => Ok(name),
@@ -60,8 +61,8 @@ impl Hostname {
         self.0.strip_prefix("*.")
     }
 
-    /// Whether a request for `host` (lower case, no port) is meant: equal, or one or more labels
-    /// under the wildcard, never the bare domain.
+    /// Whether it matches `host` (lower case, no port): equal, or one or more labels under the
+    /// wildcard, never the bare domain.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         match self.wildcard_suffix() {
@@ -73,7 +74,7 @@ impl Hostname {
         }
     }
 
-    /// The hosts that both name: the narrower of the two where one contains the other.
+    /// The hosts that both match: the narrower of the two if one contains the other.
     #[must_use]
     pub fn intersect<'a>(&'a self, other: &'a Self) -> Option<&'a Self> {
         if self.contains(other) {
@@ -87,7 +88,7 @@ impl Hostname {
 
     fn contains(&self, other: &Self) -> bool {
         match other.wildcard_suffix() {
-            // `*.a.b` holds `*.a.b` and everything deeper, such as `*.c.a.b`.
+            // `*.a.b` contains `*.a.b` and everything deeper, such as `*.c.a.b`.
             Some(suffix) => {
                 self == other || (self.wildcard_suffix().is_some() && self.matches(suffix))
             }

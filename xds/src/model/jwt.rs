@@ -1,4 +1,4 @@
-//! Who may come in by which token.
+//! JWT authentication.
 
 use std::time::Duration;
 
@@ -9,12 +9,11 @@ use super::Target;
 /// JSON Web Tokens (RFC 7519) that requests must or may carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtPolicy {
-    /// What becomes of a request without a token.
+    /// Whether requests without a token are rejected.
     pub mode: JwtMode,
-    /// Named in the challenge of a 401; `None` leaves it to the proxy.
+    /// Realm of the challenge in a 401; `None` means the proxy's default.
     pub realm: Option<String>,
-    /// Whose tokens are believed. A token of none of them is refused, so that no provider at all
-    /// refuses every token.
+    /// Trusted issuers. Tokens of other issuers are rejected; without providers, all are.
     pub providers: Vec<JwtProvider>,
 }
 
@@ -32,12 +31,12 @@ impl JwtPolicy {
     }
 }
 
-/// What becomes of a request without a token. A token that is there is always verified.
+/// How requests without a token are handled. A token that is present is always verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JwtMode {
-    /// Refused.
+    /// They are rejected.
     Strict,
-    /// Let through.
+    /// They are allowed.
     Optional,
 }
 
@@ -46,30 +45,30 @@ pub enum JwtMode {
 pub struct JwtProvider {
     /// Its name in the policy.
     pub name: String,
-    /// The `iss` of its tokens.
+    /// The `iss` claim of its tokens.
     pub issuer: String,
-    /// A token is for one of them; none means that `aud` is not looked at.
+    /// Accepted `aud` claims, of which one has to match; empty accepts any.
     pub audiences: Vec<String>,
-    /// What its tokens are signed with.
+    /// Keys that sign its tokens.
     pub keys: JwtKeys,
-    /// Where a token is looked for, in this order; none means `Authorization: Bearer`.
+    /// Where tokens are read from, in this order; empty means `Authorization: Bearer`.
     pub from: Vec<JwtSource>,
-    /// Whether the backend gets the token too.
+    /// Whether the token is forwarded to the backend.
     pub forward: JwtForward,
-    /// Claims that the backend gets as headers.
+    /// Claims that are forwarded to the backend as headers.
     pub claims_to_headers: Vec<ClaimHeader>,
 }
 
 /// Keys of an issuer: a JWKS (RFC 7517).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JwtKeys {
-    /// The JSON text itself.
+    /// The JSON text, inline.
     Inline(String),
-    /// Fetched by HTTP.
+    /// Fetched over HTTP.
     Remote {
-        /// From where.
+        /// Where to fetch the keys.
         location: JwksLocation,
-        /// Fetched again after this; `None` leaves it to the answer's Cache-Control.
+        /// Refresh interval; `None` follows the response's Cache-Control.
         cache: Option<Duration>,
     },
 }
@@ -77,48 +76,49 @@ pub enum JwtKeys {
 /// Where keys are fetched from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JwksLocation {
-    /// A path of a backend, whose own TLS settings hold. Where it does not resolve, there are no
-    /// keys, and tokens of the provider are refused.
+    /// A path of a backend, fetched with the backend's TLS settings. If the backend does not
+    /// resolve, there are no keys, and tokens of the provider are rejected.
     Backend {
-        /// Which backend.
+        /// The backend that serves the keys.
         target: Target,
-        /// The path, with `/` first.
+        /// Absolute path of the key set.
         path: String,
     },
     /// An absolute `http` or `https` URL.
     Url(String),
 }
 
-/// Where a token is looked for.
+/// Where a token is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JwtSource {
-    /// In a header, after a prefix such as `Bearer `, which may be empty.
+    /// A header, after a prefix such as `Bearer `, which may be empty.
     Header {
-        /// The header.
+        /// Name of the header.
         name: HeaderName,
-        /// What stands before the token.
+        /// Text before the token.
         prefix: String,
     },
-    /// In a query parameter.
+    /// A query parameter of this name.
     Query(String),
-    /// In a cookie.
+    /// A cookie of this name.
     Cookie(String),
 }
 
-/// What becomes of a verified token.
+/// What happens to a verified token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JwtForward {
-    /// It is taken out of the request.
+    /// It is removed from the request.
     Strip,
-    /// The backend gets it as it came.
+    /// It is forwarded unchanged.
     Keep,
 }
 
-/// A claim that the backend gets as a header. What a client sent under that name is removed.
+/// A claim forwarded to the backend as a header. A header of that name sent by the client is
+/// removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimHeader {
-    /// The claim; dots lead into objects.
+    /// Path of the claim, separated by dots.
     pub claim: String,
-    /// The header.
+    /// Name of the header.
     pub header: HeaderName,
 }

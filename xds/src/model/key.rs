@@ -9,14 +9,14 @@ use thiserror::Error;
 /// Namespace and name of a Kubernetes object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName {
-    /// Its namespace.
+    /// Never empty, without `/`.
     pub namespace: Arc<str>,
-    /// Its name.
+    /// Never empty, without `/`.
     pub name: Arc<str>,
 }
 
 impl ObjectName {
-    /// Names an object.
+    /// A name from trusted parts.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
@@ -25,10 +25,11 @@ impl ObjectName {
         }
     }
 
-    /// Names an object by parts that came over the wire.
+    /// A name from parts received over the wire.
     ///
     /// # Errors
-    /// A part is empty or has a `/`, so that keys made of it would be ambiguous.
+    ///
+    /// A part is empty or contains a `/`, which would make keys ambiguous.
     pub fn parse(namespace: &str, name: &str) -> Result<Self, InvalidObjectName> {
         if [namespace, name]
             .iter()
@@ -43,13 +44,13 @@ impl ObjectName {
     }
 }
 
-/// Why a namespace and a name name no object.
+/// A namespace and a name that are not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{namespace}/{name}` names no object: neither part may be empty or have a `/`")]
+#[error("`{namespace}/{name}` is not an object's name: neither part may be empty or contain a `/`")]
 pub struct InvalidObjectName {
-    /// The namespace.
+    /// The rejected namespace.
     pub namespace: String,
-    /// The name.
+    /// The rejected name.
     pub name: String,
 }
 
@@ -59,13 +60,13 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// Why a text is no key.
+/// A text that is not a valid key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{key}` is not a key of the form `{form}`")]
+#[error("`{key}` does not have the form `{form}`")]
 pub struct InvalidKey {
-    /// The text.
+    /// The rejected text.
     pub key: String,
-    /// How such a key looks.
+    /// The expected form.
     pub form: &'static str,
 }
 
@@ -76,9 +77,10 @@ macro_rules! keys {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Parses a key as it came over the wire.
+            /// Parses a key received over the wire.
             ///
             /// # Errors
+            ///
             /// The text does not have the form of such a key.
             pub fn parse(key: &str) -> Result<Self, InvalidKey> {
                 let parts: Vec<&str> = key.split('/').collect();
@@ -96,14 +98,14 @@ macro_rules! keys {
                 &self.0
             }
 
-            /// The key as text that shares its memory.
+            /// The key as shared text.
             #[must_use]
             pub fn to_shared(&self) -> Arc<str> {
                 Arc::clone(&self.0)
             }
         }
 
-        /// Maps by key can be asked with plain text.
+        /// Lets maps by key be searched with plain text.
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -164,7 +166,7 @@ impl ListenerKey {
 }
 
 impl ListenerKey {
-    /// The ListenerSet that declares the listener, where a Gateway does not do so itself.
+    /// The ListenerSet that declares the listener; `None` if a Gateway does.
     #[must_use]
     pub fn listener_set(&self) -> Option<ObjectName> {
         let mut parts = self.0.split('/');
@@ -303,7 +305,7 @@ mod tests {
             ListenerKey::parse("web")
                 .expect_err("too short")
                 .to_string(),
-            "`web` is not a key of the form `<Kind>/<namespace>/<name>/<listener>`"
+            "`web` does not have the form `<Kind>/<namespace>/<name>/<listener>`"
         );
     }
 }

@@ -2,26 +2,26 @@
 
 use super::{BindKey, ExternalAuth, Hostname, ListenerKey, ObjectName, TlsServer, Transport};
 
-/// What a listener speaks to its clients. Those of one bind are all plain HTTP, or all of TLS in
-/// some form and told apart by SNI, or a single one of TCP or UDP.
+/// The protocol of a listener. The listeners of one bind are all HTTP, or all TLS and distinguished
+/// by SNI, or a single one of TCP or UDP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenerProtocol {
     /// Plain HTTP/1.1, and HTTP/2 with prior knowledge.
     Http,
-    /// HTTP in TLS that ends here.
+    /// HTTP over TLS, terminated here.
     Https(TlsServer),
-    /// Any bytes in TLS that ends here.
+    /// Opaque bytes over TLS, terminated here.
     Tls(TlsServer),
-    /// TLS that ends at the backend.
+    /// TLS passed through to the backend.
     TlsPassthrough,
-    /// Any bytes.
+    /// Opaque bytes.
     Tcp,
-    /// Any datagrams.
+    /// Opaque datagrams.
     Udp,
 }
 
 impl ListenerProtocol {
-    /// What it is carried by.
+    /// The transport protocol below.
     #[must_use]
     pub fn transport(&self) -> Transport {
         match self {
@@ -32,7 +32,7 @@ impl ListenerProtocol {
         }
     }
 
-    /// How it ends TLS, where it does.
+    /// The TLS settings, if TLS is terminated here.
     #[must_use]
     pub fn tls(&self) -> Option<&TlsServer> {
         match self {
@@ -46,17 +46,17 @@ impl ListenerProtocol {
 /// most specific match, and never falls through to another (GEP-1713, listener isolation).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
-    /// Its key.
+    /// Key of the listener.
     pub key: ListenerKey,
-    /// The bind it shares with the other listeners of its port.
+    /// The bind, shared with the other listeners of its port.
     pub bind: BindKey,
     /// The Gateway it belongs to.
     pub gateway: ObjectName,
-    /// Its section name.
+    /// Section name in the Gateway or ListenerSet.
     pub name: String,
-    /// Hosts it answers for; `None` means every host.
+    /// Matching hosts; `None` means all.
     pub hostname: Option<Hostname>,
-    /// What it speaks.
+    /// Protocol and TLS settings.
     pub protocol: ListenerProtocol,
     /// Servers that are asked whether a request may pass, in their order, before a rule is chosen for it
     /// (GEP-5224). What they add to the request counts for that choice.

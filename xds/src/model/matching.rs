@@ -1,4 +1,4 @@
-//! What an HTTP rule matches.
+//! Matches of an HTTP rule.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use http::{HeaderName, Method};
 use regex_automata::{meta, util::syntax};
 use thiserror::Error;
 
-/// A regular expression known to compile, anchored at both ends when matched.
+/// A regular expression that compiles, anchored at both ends when matched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pattern(String);
 
-/// Why a text is no [`Pattern`].
+/// A text that is not a valid [`Pattern`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidPattern {
-    /// Longer than [`Pattern::MAX_BYTES`].
-    #[error("the regular expression is {0} bytes long, {max} at most", max = Pattern::MAX_BYTES)]
+    /// Length of the text, which exceeds [`Pattern::MAX_BYTES`].
+    #[error("the regular expression is {0} bytes long; the limit is {max}", max = Pattern::MAX_BYTES)]
     TooLong(usize),
-    /// Does not compile.
+    /// It does not compile.
     #[error("the regular expression `{pattern}` does not compile: {reason}")]
     Syntax {
-        /// The text.
+        /// The rejected text.
         pattern: String,
-        /// What is wrong with it.
+        /// The parser's message.
         reason: String,
     },
     /// Compiles to more than [`Pattern::MAX_COMPILED_BYTES`].
@@ -55,8 +55,8 @@ impl Pattern {
         if text.len() > Self::MAX_BYTES {
             return Err(InvalidPattern::TooLong(text.len()));
         }
-        // On its own first: `a)|(?:b` is no pattern, but would become one between our anchors,
-        // and match more than it says.
+        // Checked alone first: `a)|(?:b` is invalid, but would become valid between the anchors,
+        // and match too much.
         syntax::parse(text).map_err(|error| InvalidPattern::syntax(text, &error))?;
         let pattern = Self(text.to_owned());
         match pattern.compile() {
@@ -92,21 +92,21 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Why a path cannot be matched on.
+/// A path that cannot be matched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "the path `{0}` must start with `/`, have only characters of a URI path, and no `//`, `/./`, \
+    "the path `{0}` must start with `/`, contain only characters of a URI path, and no `//`, `/./`, \
      `/../`, `%2f` or `%00`"
 )]
 pub struct InvalidPath(pub String);
 
-/// How a rule matches the path. Build through the constructors, which put a path into the form that
-/// request paths are matched in: `/a%62%c3%a9` is `/ab%C3%A9`.
+/// How a rule matches the path. Build through the constructors, which normalise the path like
+/// request paths: `/a%62%c3%a9` is `/ab%C3%A9`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathMatch {
     /// The whole path, case-sensitive.
     Exact(String),
-    /// Leading whole segments; no trailing slash, so `/` is the empty text.
+    /// Whole leading segments; no trailing slash, so `/` is the empty text.
     Prefix(String),
     /// The whole path against a pattern.
     Regex(Pattern),
@@ -116,15 +116,17 @@ impl PathMatch {
     /// Matches exactly this path.
     ///
     /// # Errors
-    /// No valid path of a match.
+    ///
+    /// The path is not valid in a match.
     pub fn exact(path: &str) -> Result<Self, InvalidPath> {
         normal_path(path).map(Self::Exact)
     }
 
-    /// Matches these leading segments; a trailing slash means nothing.
+    /// Matches these leading segments; a trailing slash is ignored.
     ///
     /// # Errors
-    /// No valid path of a match.
+    ///
+    /// The path is not valid in a match.
     pub fn prefix(path: &str) -> Result<Self, InvalidPath> {
         let mut path = normal_path(path)?;
         if path.ends_with('/') {
@@ -134,14 +136,14 @@ impl PathMatch {
     }
 }
 
-/// The rules of Gateway API's `HTTPPathMatch`: what a normalised request path can never equal is
-/// refused, so that a rule which cannot match does not go unnoticed.
+/// The rules of Gateway API's `HTTPPathMatch`: paths that a normalised request path never equals
+/// are rejected, so that a rule which cannot match does not go unnoticed.
 fn normal_path(path: &str) -> Result<String, InvalidPath> {
     let invalid = || InvalidPath(path.to_owned());
     if !path.starts_with('/') || !is_uri_path(path) {
         return Err(invalid());
     }
-    // Judged in normal form: an escaped dot is a dot.
+    // Checked in normal form: an escaped dot is a dot.
     let normal = normal_escapes(path);
     let unreachable = ["//", "/./", "/../", "%2F", "%00"]
         .iter()
@@ -155,8 +157,8 @@ fn normal_path(path: &str) -> Result<String, InvalidPath> {
     }
 }
 
-/// Unreserved characters unescaped, other escapes in upper case (RFC 3986 section 6.2.2), of a path
-/// with whole escapes.
+/// Unescapes unreserved characters and upper-cases the other escapes (RFC 3986 section 6.2.2), in a
+/// path with valid escapes.
 fn normal_escapes(path: &str) -> String {
     let mut parts = path.split('%');
     let mut normal = parts.next().unwrap_or_default().to_owned();
@@ -178,7 +180,7 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Whether a text is made of RFC 3986 `pchar` and `/`, with whole percent escapes.
+/// Whether a text consists of RFC 3986 `pchar` and `/`, with valid percent escapes.
 pub(super) fn is_uri_path(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&b);
     let mut rest = text.as_bytes();
@@ -194,7 +196,7 @@ pub(super) fn is_uri_path(text: &str) -> bool {
     }
 }
 
-/// How a header's or a query parameter's value is matched.
+/// How the value of a header or query parameter is matched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StringMatch {
     /// Equal, byte for byte.
@@ -203,34 +205,34 @@ pub enum StringMatch {
     Regex(Pattern),
 }
 
-/// A header that must be there with this value.
+/// A header that must be present with this value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderMatch {
-    /// Name, compared without case. Several lines of it are matched joined by `,`.
+    /// Name, case-insensitive. Several lines are matched joined by `,`.
     pub name: HeaderName,
-    /// Value.
+    /// Matches the field value.
     pub value: StringMatch,
 }
 
-/// A query parameter that must be there with this value.
+/// A query parameter that must be present with this value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryMatch {
-    /// Name, compared exactly. Only its first occurrence counts.
+    /// Name, compared exactly. Only the first occurrence is matched.
     pub name: String,
-    /// Value.
+    /// Matches the parameter's value.
     pub value: StringMatch,
 }
 
-/// One match of a rule: all of its parts must hold.
+/// One match of a rule: all its parts must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpMatch {
-    /// Path.
+    /// Matches the normalised path.
     pub path: PathMatch,
     /// Method; `None` means any.
     pub method: Option<Method>,
-    /// Headers, all of them; at most one entry a name.
+    /// Headers, all of which must match; at most one entry per name.
     pub headers: Vec<HeaderMatch>,
-    /// Query parameters, all of them; at most one entry a name.
+    /// Query parameters, all of which must match; at most one entry per name.
     pub query: Vec<QueryMatch>,
 }
 

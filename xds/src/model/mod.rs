@@ -1,7 +1,7 @@
-//! What a proxy can be told: seven kinds of resources, flat, children naming their parent.
+//! The configuration of a proxy: seven kinds of resources, flat, each child naming its parent.
 //!
-//! A value of a model type is correct by construction: its constructors refuse what the data plane
-//! could not carry out. So nothing behind the model checks again.
+//! A value of a model type is correct by construction: its constructors reject what the data plane
+//! could not apply, so later stages do not check again.
 
 mod authorization;
 mod backend;
@@ -73,17 +73,17 @@ pub use tls::{
 };
 pub use workload::{Health, Serves, Service, ServicePort, Workload};
 
-/// Everything one proxy is told, by kind and key. Resources are shared, so a clone copies keys and
-/// pointers alone.
+/// The whole configuration of one proxy, by kind and key. Resources are shared, so a clone copies
+/// only keys and pointers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Model {
-    /// Sockets to listen on.
+    /// Listening sockets.
     pub binds: BTreeMap<BindKey, Arc<Bind>>,
     /// Gateway listeners, each of one bind.
     pub listeners: BTreeMap<ListenerKey, Arc<Listener>>,
     /// Route rules, each of one listener.
     pub routes: BTreeMap<RouteKey, Arc<Route>>,
-    /// Static, DNS and unix-socket backends.
+    /// `Backend` objects and inference pools.
     pub backends: BTreeMap<BackendKey, Arc<Backend>>,
     /// Policies, each with its target.
     pub policies: BTreeMap<PolicyKey, Arc<Policy>>,

@@ -1,4 +1,4 @@
-//! Policies and what they aim at.
+//! Policies and their targets.
 
 use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -9,157 +9,158 @@ use super::{
     ServiceKey, Timeout,
 };
 
-/// What one policy object says of one target. Conflicts are settled before: of two policies of one
-/// target, at most one has a given field.
+/// The settings of one policy object for one target. Conflicts are already resolved: of two
+/// policies with the same target, at most one has a given field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Its key.
+    /// Key of object and target.
     pub key: PolicyKey,
-    /// What it aims at.
+    /// The target of the policy.
     pub target: PolicyTarget,
-    /// What it says.
+    /// The policy's settings.
     pub spec: PolicySpec,
 }
 
-/// What a policy aims at. Nearer ones win, per field: rule, route, listener, ListenerSet, Gateway.
+/// The target of a policy. The most specific one wins, per field: rule, route, listener,
+/// ListenerSet, Gateway.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyTarget {
     /// All of a Gateway.
     Gateway(ObjectName),
     /// All listeners of a ListenerSet.
     ListenerSet(ObjectName),
-    /// One listener.
+    /// One listener of a Gateway or ListenerSet.
     Listener(ListenerKey),
     /// All rules of a route object.
     Route {
-        /// Its kind.
+        /// Kind of the route object.
         kind: String,
-        /// Its name.
+        /// Name of the route object.
         object: ObjectName,
     },
     /// The rules of this name in a route object.
     Rule {
-        /// The object's kind.
+        /// Kind of the route object.
         kind: String,
-        /// The object's name.
+        /// Name of the route object.
         object: ObjectName,
-        /// The rule's name.
+        /// The `name` of the rules.
         rule: String,
     },
-    /// A service.
+    /// A Service; for backend settings.
     Service(ServiceKey),
-    /// A backend.
+    /// A `Backend`; for backend settings.
     Backend(BackendKey),
 }
 
-/// What a policy can say. What is `None` is left to the next wider target.
+/// The settings of a policy. A field that is `None` is inherited from the next wider target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicySpec {
-    /// The access log.
+    /// Whether and how requests are logged.
     pub access_log: Option<AccessLog>,
-    /// Limits and timeouts, each on its own.
+    /// Limits and timeouts, each inherited separately.
     pub limits: Limits,
-    /// Whose forwarding headers are believed.
+    /// Sources of trusted `X-Forwarded-*` headers.
     pub trust: Option<Trust>,
     /// PROXY protocol from clients.
     pub proxy_protocol: Option<ProxyProtocolIn>,
-    /// How paths are normalised.
+    /// Path normalisation.
     pub path_options: Option<PathOptions>,
-    /// How many retries a service bears.
+    /// Limit of retries to a service.
     pub retry_budget: Option<RetryBudget>,
-    /// When an endpoint is put aside.
+    /// Outlier ejection of endpoints.
     pub ejection: Option<Ejection>,
     /// Tokens that requests must carry.
     pub jwt: Option<JwtPolicy>,
-    /// Which requests are let through.
+    /// Rules on requests and claims.
     pub authorization: Option<AuthorizationPolicy>,
-    /// What a Gateway shows to backends that ask for a certificate (`spec.tls.backend`). Two
-    /// Gateways never share a connection to a backend unless it is the same.
+    /// The Gateway's client certificate for backends that ask for one (`spec.tls.backend`). Two
+    /// Gateways share connections to a backend only if it is the same.
     pub client_certificate: Option<Certificate>,
 }
 
 /// The access log of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
-    /// Off altogether.
+    /// Turns the access log off.
     pub off: bool,
-    /// Text or JSON.
+    /// Format of a line.
     pub format: LogFormat,
-    /// Share of the requests that are logged, in millionths.
+    /// Fraction of requests to log, per million.
     pub sample_per_million: u32,
-    /// Which requests are logged.
+    /// Conditions on requests to log.
     pub filter: AccessLogFilter,
 }
 
-/// Form of the access log.
+/// Format of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A line to read.
+    /// Human-readable text.
     Text,
-    /// A line of JSON.
+    /// One JSON object per line.
     Json,
 }
 
-/// Which requests are logged: those that reach any bound given; all where none is.
+/// Conditions on requests to log: one has to hold, unless none is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AccessLogFilter {
-    /// This status or a higher one.
+    /// Smallest status code.
     pub status_at_least: Option<u16>,
-    /// This long or longer.
+    /// Shortest duration.
     pub duration_at_least: Option<Duration>,
 }
 
-/// Overrides of the limits table; `None` leaves the default.
+/// Overrides of the limits table; `None` keeps the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Longest request line in bytes.
     pub request_line_bytes: Option<NonZeroU32>,
-    /// Largest head in bytes.
+    /// Largest request head in bytes.
     pub head_bytes: Option<NonZeroU32>,
-    /// Most header fields.
+    /// Most header fields in a request.
     pub header_fields: Option<NonZeroU32>,
     /// Largest request body in bytes.
     pub request_body_bytes: Option<NonZeroU64>,
-    /// Time for a request's head.
+    /// Timeout for a request's head.
     pub head_timeout: Option<Timeout>,
-    /// Time between bytes of a request's body.
+    /// Idle timeout of a request's body.
     pub body_idle_timeout: Option<Timeout>,
-    /// Least rate of a request's body in bytes a second; 0 means none.
+    /// Least rate of a request's body in bytes per second; 0 turns the check off.
     pub body_min_rate: Option<u32>,
-    /// Time between bytes of a response or tunnel.
+    /// Idle timeout of a response or tunnel.
     pub stream_idle_timeout: Option<Timeout>,
-    /// Time a client may refuse to take bytes.
+    /// Timeout for a client that does not read.
     pub write_idle_timeout: Option<Timeout>,
-    /// Time between requests of a connection.
+    /// Idle timeout between requests on a connection.
     pub keep_alive_timeout: Option<Timeout>,
-    /// Requests of a connection.
+    /// Most requests on a connection.
     pub requests_per_connection: Option<NonZeroU64>,
-    /// Age of a connection.
+    /// Maximum age of a connection.
     pub connection_age: Option<Timeout>,
-    /// Time to connect to a backend.
+    /// Timeout for connecting to a backend.
     pub connect_timeout: Option<Timeout>,
-    /// Time from the last request byte sent to the response head.
+    /// Timeout from the last request byte sent to the response head.
     pub response_head_timeout: Option<Timeout>,
-    /// Time for a client's TLS handshake, and for a PROXY protocol header before it.
+    /// Timeout for a client's TLS handshake, and for a PROXY protocol header before it.
     pub handshake_timeout: Option<Timeout>,
-    /// Time without a datagram of a UDP session.
+    /// Idle timeout of a UDP session.
     pub datagram_idle_timeout: Option<Timeout>,
-    /// Streams that an HTTP/2 client may have open.
+    /// Most concurrent streams of an HTTP/2 client.
     pub http2_streams: Option<NonZeroU32>,
-    /// Bytes that an HTTP/2 client may send on a stream before they were sent on.
+    /// HTTP/2 flow-control window of a client's stream, in bytes.
     pub http2_stream_window_bytes: Option<NonZeroU32>,
-    /// Bytes that an HTTP/2 client may send on its connection before they were sent on.
+    /// HTTP/2 flow-control window of a client's connection, in bytes.
     pub http2_connection_window_bytes: Option<NonZeroU32>,
-    /// Connections to one service, over all shards.
+    /// Most connections to one service, over all shards.
     pub upstream_connections: Option<NonZeroU32>,
-    /// Requests that wait for a connection to one service, over all shards.
+    /// Most requests that wait for a connection to one service, over all shards.
     pub upstream_pending: Option<NonZeroU32>,
 }
 
-/// Whose `X-Forwarded-*` is believed.
+/// Sources of trusted `X-Forwarded-*` headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// The last so many hops, whoever they are.
+    /// The last so many hops, whatever their addresses.
     Hops(NonZeroU32),
     /// Peers in these networks: address and prefix length.
     Sources(Vec<(IpAddr, u8)>),
@@ -168,42 +169,42 @@ pub enum Trust {
 /// PROXY protocol from clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyProtocolIn {
-    /// Whether it is read.
+    /// Whether the header is expected.
     pub mode: ProxyProtocolMode,
-    /// Networks it is believed from; empty means everyone.
+    /// Networks that may send the header; empty means all.
     pub trusted_sources: Vec<(IpAddr, u8)>,
 }
 
-/// Whether a PROXY protocol header is read.
+/// Whether a PROXY protocol header is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyProtocolMode {
-    /// Never.
+    /// No header is read.
     Off,
-    /// Where there is one.
+    /// A header is read if present.
     Optional,
-    /// Always; a connection without one is closed.
+    /// A connection without a header is closed.
     Required,
 }
 
-/// How paths are normalised, beyond what is always done.
+/// Path normalisation beyond the fixed rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathOptions {
-    /// `//` becomes `/`.
+    /// Replaces `//` by `/`.
     pub merge_slashes: bool,
-    /// What becomes of `%2F`.
+    /// How `%2F` is handled.
     pub escaped_slash: EscapedSlash,
 }
 
-/// What becomes of `%2F` in a path.
+/// How `%2F` in a path is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapedSlash {
-    /// Stays as it is, never equal to `/`.
+    /// It stays as it is, never equal to `/`.
     Keep,
-    /// 400.
+    /// The request is rejected with 400.
     Reject,
 }
 
-/// How many retries a service bears.
+/// Limit of retries to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryBudget {
     /// Retries in flight, in percent of the requests in flight.
@@ -212,15 +213,15 @@ pub struct RetryBudget {
     pub floor: u32,
 }
 
-/// When an endpoint is put aside.
+/// Outlier ejection: when an endpoint receives no requests for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ejection {
-    /// Failures in a row.
+    /// Consecutive failures that eject an endpoint.
     pub consecutive_failures: NonZeroU32,
-    /// For how long the first time; the n-th time n times as long.
+    /// Duration of the first ejection; the n-th lasts n times as long.
     pub base: Duration,
-    /// For how long at most.
+    /// Longest ejection.
     pub max: Duration,
-    /// Most endpoints put aside at once, in percent of the service's.
+    /// Most endpoints ejected at once, in percent of the service's.
     pub max_percent: u32,
 }

@@ -1,6 +1,6 @@
 //! One resource of any kind: what a configuration change adds, replaces or removes.
 //!
-//! The seven kinds are listed here once; the wire form, the client and the server go by this list.
+//! The seven kinds are listed here once; the wire form, the client and the server use this list.
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ macro_rules! kinds {
         }
 
         impl Resource {
-            /// Its kind.
+            /// The kind of the resource.
             #[must_use]
             pub fn kind(&self) -> Kind {
                 match self {
@@ -106,7 +106,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Removes the resource of this kind and key; returns whether it was there.
+            /// Removes the resource of this kind and key; returns whether it existed.
             pub fn remove(&mut self, kind: Kind, key: &str) -> bool {
                 match kind {
                     $(Kind::$kind => self.$category.remove(key).is_some(),)*
@@ -127,8 +127,8 @@ macro_rules! kinds {
                     $(.chain(self.$category.values().cloned().map(Resource::$kind)))*
             }
 
-            /// The changes that make `next` of this model, by kind and key. Resources that both
-            /// share cost one comparison of pointers.
+            /// The changes from this model to `next`, by kind and key. A shared resource costs one
+            /// comparison of pointers.
             #[must_use]
             pub fn changes_to(&self, next: &Self) -> Vec<Change> {
                 let mut changes = Vec::new();
@@ -149,7 +149,7 @@ kinds! {
     Bind in binds;
     /// A Gateway listener.
     Listener in listeners;
-    /// A service.
+    /// A Service and its ports.
     Service in services;
     /// A static, DNS or unix-socket backend.
     Backend in backends;

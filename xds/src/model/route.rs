@@ -13,38 +13,38 @@ use super::{
 /// One rule of one route object, attached to one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Its key.
+    /// Key of object, rule and listener.
     pub key: RouteKey,
-    /// The listener it hangs on.
+    /// The listener it is attached to.
     pub listener: ListenerKey,
-    /// Those of its hosts that share a name with the listener; empty means every host of the listener.
+    /// Hosts that match both the route and the listener; empty means every host of the listener.
     pub hostnames: Vec<Hostname>,
-    /// Where it stands among equally specific rules.
+    /// Precedence among equally specific rules.
     pub order: Order,
-    /// What it does.
+    /// Matches, filters and backends.
     pub rule: RouteRule,
 }
 
-/// What a rule does.
+/// A rule, by kind of route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all rules are of HTTP, and a box would cost each of them an allocation"
 )]
 pub enum RouteRule {
-    /// Of an HTTPRoute or GRPCRoute: on listeners of HTTP and HTTPS.
+    /// Of an HTTPRoute or GRPCRoute: on HTTP and HTTPS listeners.
     Http(HttpRule),
-    /// Of a TLSRoute, chosen by SNI: on listeners of TLS, ended here or passed through.
+    /// Of a TLSRoute, selected by SNI: on TLS listeners, terminated or passed through.
     Tls(L4Rule),
-    /// Of a TCPRoute: on listeners of TCP, and of TLS that ends here. The first by [`Order`] takes
-    /// all connections that no TLSRoute takes.
+    /// Of a TCPRoute: on TCP listeners, and on TLS listeners that terminate. The first by [`Order`]
+    /// takes all connections that no TLSRoute takes.
     Tcp(L4Rule),
-    /// Of a UDPRoute: on listeners of UDP. The first by [`Order`] takes all datagrams.
+    /// Of a UDPRoute: on UDP listeners. The first by [`Order`] takes all datagrams.
     Udp(L4Rule),
 }
 
 impl RouteRule {
-    /// Its name, if it has one.
+    /// The rule's name, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -53,7 +53,7 @@ impl RouteRule {
         }
     }
 
-    /// It, where it is of HTTP.
+    /// The HTTP rule, if it is one.
     #[must_use]
     pub fn http(&self) -> Option<&HttpRule> {
         match self {
@@ -62,7 +62,7 @@ impl RouteRule {
         }
     }
 
-    /// Which ports of services its targets mean.
+    /// The transport protocol of its targets' service ports.
     #[must_use]
     pub fn transport(&self) -> Transport {
         match self {
@@ -83,19 +83,19 @@ impl RouteRule {
     }
 }
 
-/// A rule that looks at connections alone. Without backends, connections are closed.
+/// A rule for connections or datagrams. Without backends, connections are closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct L4Rule {
     /// Its name, if it has one.
     pub name: Option<String>,
-    /// Where connections go.
+    /// Weighted destinations of connections.
     pub backends: Vec<L4Backend>,
 }
 
 /// A backend's share of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct L4Backend {
-    /// Where to.
+    /// The service port or backend.
     pub target: Target,
     /// Share of the connections, relative to the rule's other backends; 0 gets none.
     pub weight: u32,
@@ -104,7 +104,7 @@ pub struct L4Backend {
 /// The tie-break of Gateway API among equally specific matches: the smaller one wins.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Order {
-    /// Creation time in seconds since 1970; 0 where there is none.
+    /// Creation time in seconds since 1970; 0 if unknown.
     pub created: i64,
     /// `namespace/name` of the route object.
     pub object: String,
@@ -112,24 +112,24 @@ pub struct Order {
     pub rule: u16,
 }
 
-/// An HTTP rule.
+/// A rule for HTTP requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRule {
     /// Its name, if it has one.
     pub name: Option<String>,
     /// HTTP or gRPC.
     pub protocol: RequestProtocol,
-    /// Its matches, at least one; any of them will do.
+    /// Alternatives, at least one: a request has to satisfy one of them.
     pub matches: Vec<HttpMatch>,
-    /// What it does to requests and responses.
+    /// Applied to requests and responses.
     pub filters: Filters,
-    /// Where requests go; none means 500 (unless a filter answers).
+    /// Weighted destinations; empty means 500, unless a filter responds.
     pub backends: Vec<RouteBackend>,
-    /// Its timeouts.
+    /// Of the request and of each attempt.
     pub timeouts: Timeouts,
-    /// Its retries.
+    /// `None` means no retries beyond refused streams.
     pub retry: Option<Retry>,
-    /// Its session persistence.
+    /// `None` means no session persistence.
     pub session: Option<SessionPersistence>,
 }
 
@@ -143,44 +143,44 @@ impl HttpRule {
     }
 }
 
-/// What the requests of a rule are.
+/// The application protocol of a rule's requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum RequestProtocol {
     /// HTTP, of an HTTPRoute.
     #[default]
     Http,
-    /// gRPC, of a GRPCRoute: HTTP/2 towards the backend, whatever else it speaks.
+    /// gRPC, of a GRPCRoute: always HTTP/2 to the backend.
     Grpc,
 }
 
 /// A backend's share of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteBackend {
-    /// Where to.
+    /// The service port or backend.
     pub target: Target,
     /// Share of the requests, relative to the rule's other backends; 0 gets none.
     pub weight: u32,
-    /// Filters of this backend alone, after the rule's.
+    /// Filters of this backend only, applied after the rule's.
     pub filters: Filters,
 }
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
-    /// A port of a Service: a UDP one for rules of UDP, otherwise a TCP one.
+    /// A port of a Service: UDP for UDP rules, otherwise TCP.
     Service {
-        /// Which service.
+        /// Key of the Service.
         service: ServiceKey,
-        /// Which of its ports.
+        /// Port number in the Service.
         port: u16,
     },
-    /// A `Backend`.
+    /// A `Backend` object or inference pool.
     Backend(BackendKey),
     /// A reference that does not resolve: its share is answered with 500, or closed.
     Invalid {
-        /// Why.
+        /// Why it does not resolve.
         why: InvalidBackend,
-        /// What it names: `kind/namespace/name`, and the port where it gives one.
+        /// The referenced object: `kind/namespace/name`, and the port if set.
         reference: String,
     },
 }
@@ -200,7 +200,7 @@ impl fmt::Display for Target {
 pub enum InvalidBackend {
     /// `BackendNotFound`: no such object or port.
     NotFound,
-    /// `InvalidKind`: a kind we do not route to.
+    /// `InvalidKind`: the kind cannot be a backend.
     InvalidKind,
     /// `RefNotPermitted`: no `ReferenceGrant` allows it.
     NotPermitted,
@@ -209,7 +209,7 @@ pub enum InvalidBackend {
 }
 
 impl InvalidBackend {
-    /// The reason's name.
+    /// The reason in Gateway API's spelling.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -224,19 +224,19 @@ impl InvalidBackend {
 /// Timeouts of a rule (GEP-1742).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The whole exchange with the client, retries included.
+    /// The whole request, retries included.
     pub request: Timeout,
-    /// One try with a backend.
+    /// One attempt.
     pub backend_request: Timeout,
 }
 
-/// Retries of a rule (GEP-1731). Connection errors and resets are always retried under one.
+/// Retries of a rule (GEP-1731). Connection errors and resets are always retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Extra tries after the first.
+    /// Most attempts after the first.
     pub attempts: u32,
     /// Status codes that are retried.
     pub codes: Vec<StatusCode>,
-    /// Least wait before a retry.
+    /// Least wait before a retry; `None` means the default.
     pub backoff: Option<Duration>,
 }

@@ -6,34 +6,34 @@ use std::time::Duration;
 use http::HeaderName;
 use thiserror::Error;
 
-/// Session persistence: requests of a session go to one endpoint while it lives.
+/// Session persistence: the requests of a session go to one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPersistence {
-    /// Cookie or header.
+    /// How clients return the session's token.
     pub token: SessionToken,
-    /// A session ends this long after it began.
+    /// Longest duration of a session; `None` means unlimited.
     pub absolute_timeout: Option<Duration>,
-    /// A session ends this long after its last request.
+    /// Longest time between requests; `None` means unlimited.
     pub idle_timeout: Option<Duration>,
 }
 
-/// Where a session's token lives.
+/// How clients return a session's token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionToken {
-    /// A cookie of this name.
+    /// In a cookie.
     Cookie {
-        /// Its name.
+        /// Name of the cookie.
         name: String,
-        /// The paths that a browser sends it to.
+        /// `Path` attribute of the cookie.
         path: CookiePath,
-        /// Whether the browser keeps it.
+        /// Whether browsers keep the cookie.
         lifetime: SessionLifetime,
     },
-    /// A header of this name, sent by us and returned by the client.
+    /// In a header of this name, set in responses.
     Header(HeaderName),
 }
 
-/// How long a session cookie lives.
+/// Lifetime of a session cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionLifetime {
     /// Until the browser closes.
@@ -46,10 +46,10 @@ pub enum SessionLifetime {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CookiePath(String);
 
-/// Why a text is no [`CookiePath`].
+/// A text that is not a valid [`CookiePath`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is not a path of a cookie: start it with `/`, and leave out `;` and characters that are \
+    "`{0}` is not a valid cookie path: start it with `/`, and leave out `;` and characters that are \
      not visible ASCII"
 )]
 pub struct InvalidCookiePath(pub String);
@@ -58,7 +58,9 @@ impl CookiePath {
     /// Parses a path.
     ///
     /// # Errors
-    /// A browser would ignore it (RFC 6265 section 5.2.4), or it would end the attribute or the field.
+    ///
+    /// A browser would ignore it (RFC 6265 section 5.2.4), or it contains characters that end the
+    /// attribute or the field.
     pub fn parse(text: &str) -> Result<Self, InvalidCookiePath> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b';';
         if text.starts_with('/') && text.bytes().all(fits) {
@@ -68,7 +70,7 @@ impl CookiePath {
         }
     }
 
-    /// The text.
+    /// The attribute's value.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,7 +1,7 @@
-//! TLS on both sides: what a listener shows to clients, and what a backend must show to us.
+//! TLS of listeners and backends.
 //!
-//! Certificates are DER that `translate` has parsed and compared with their keys. A private key is
-//! in the model, for a proxy cannot serve without it, but no text is ever made of one.
+//! Certificates are DER, parsed by `translate` and matched with their keys. A private key is in the
+//! model because a proxy cannot serve without it, but it is never printed.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ impl Der {
         Self(bytes.into())
     }
 
-    /// The bytes.
+    /// The DER encoding.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The SHA-256 of the bytes in hexadecimal, as `openssl x509 -fingerprint -sha256` says it.
+    /// The SHA-256 of the bytes in hexadecimal, as printed by `openssl x509 -fingerprint -sha256`.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let hash = digest::digest(&digest::SHA256, &self.0);
@@ -57,7 +57,7 @@ impl PrivateKey {
         Self(bytes.into())
     }
 
-    /// The secret bytes: for the TLS library and the wire form alone.
+    /// The secret bytes: only for the TLS library and the wire form.
     #[must_use]
     pub fn secret_der(&self) -> &[u8] {
         &self.0
@@ -73,43 +73,45 @@ impl fmt::Debug for PrivateKey {
 /// A certificate with its private key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// The certificate and those that lead to its root, at least one, the own one first.
+    /// The certificate and its intermediates, at least one, the leaf first.
     pub chain: Vec<Der>,
-    /// The own certificate's key.
+    /// The private key of the leaf certificate.
     pub key: PrivateKey,
 }
 
-/// How a listener ends TLS.
+/// TLS termination at a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsServer {
-    /// At least one. The first whose names match the SNI is shown, or else the first.
+    /// At least one. The first whose names match the SNI is used, or else the first.
     pub certificates: Vec<Certificate>,
-    /// Whether clients show a certificate.
+    /// Whether clients are asked for a certificate.
     pub client_auth: ClientAuth,
-    /// Protocols that are offered, the preferred first; none means that ALPN is not answered.
+    /// Offered protocols, preferred first; empty disables ALPN.
     pub alpn: Vec<Alpn>,
-    /// The oldest version that is spoken.
+    /// The oldest accepted version.
     pub min_version: TlsVersion,
 }
 
-/// Whether clients show a certificate, and who vouches for it. Lists of roots are never empty.
+/// Whether clients are asked for a certificate, and which CAs are trusted. Lists of roots are never
+/// empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// None is asked for.
+    /// Clients are not asked.
     None,
-    /// `AllowValidOnly`: without a certificate under one of the roots there is no connection.
+    /// `AllowValidOnly`: connections without a valid certificate are rejected.
     Required {
-        /// Who vouches.
+        /// Trusted CA certificates.
         roots: Vec<Der>,
     },
-    /// `AllowInsecureFallback`: asked for, but none and an invalid one will do as well.
+    /// `AllowInsecureFallback`: clients are asked, but connections without a valid certificate are
+    /// accepted.
     Optional {
-        /// Who vouches.
+        /// Trusted CA certificates.
         roots: Vec<Der>,
     },
 }
 
-/// A protocol inside of TLS (RFC 7301).
+/// An application protocol in ALPN (RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Alpn {
     /// `http/1.1`.
@@ -119,7 +121,7 @@ pub enum Alpn {
 }
 
 impl Alpn {
-    /// Its name on the wire.
+    /// The protocol id on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -138,30 +140,31 @@ pub enum TlsVersion {
     V13,
 }
 
-/// TLS towards a backend. The certificate that we show to it is the Gateway's:
+/// TLS to a backend. The client certificate is the Gateway's:
 /// [`PolicySpec::client_certificate`](super::PolicySpec::client_certificate).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackendTls {
-    /// What the backend must show.
+    /// The backend's certificate is verified.
     Verified(TlsClient),
-    /// Whatever certificate the backend shows will do. No user can ask for this: it is how endpoint
-    /// pickers of the Inference Extension are reached, whose certificates nobody vouches for.
+    /// The backend's certificate is not verified. Users cannot configure this: it is for endpoint
+    /// pickers of the Inference Extension, which use self-signed certificates.
     Unverified {
         /// The SNI: one exact name.
         server_name: Hostname,
     },
-    /// TLS was asked for in a way that cannot be carried out: requests fail, never in plain text.
+    /// The TLS settings cannot be applied: requests fail, and are never sent in plain text.
     Invalid,
 }
 
-/// How a backend proves who it is.
+/// How a backend's certificate is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsClient {
     /// The SNI: one exact name.
     pub server_name: Hostname,
-    /// Names of which its certificate must have one; none means `server_name`.
+    /// Subject alternative names, of which the certificate must have one; empty means
+    /// `server_name`.
     pub identities: Vec<Identity>,
-    /// Who vouches for its certificate.
+    /// Trusted CA certificates.
     pub roots: Roots,
 }
 
@@ -174,12 +177,12 @@ pub enum Identity {
     Uri(String),
 }
 
-/// Who vouches for a backend's certificate.
+/// The trusted CAs of a backend's certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Roots {
-    /// The certificates that the proxy's system trusts.
+    /// The CA certificates of the proxy's system.
     System,
-    /// These, at least one.
+    /// Only these, at least one.
     Certificates(Vec<Der>),
 }
 

@@ -5,69 +5,69 @@ use std::num::NonZeroU16;
 
 use super::{BackendProtocol, BackendTls, ServiceKey, Transport, WorkloadKey};
 
-/// A `Service`: its ports. Which workloads serve it, the workloads say.
+/// A `Service` with its ports. Workloads name the services that they serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
-    /// Its key.
+    /// Key of the Service.
     pub key: ServiceKey,
-    /// Its virtual addresses; none for a headless one.
+    /// Virtual addresses; empty for a headless Service.
     pub vips: Vec<IpAddr>,
-    /// Its ports.
+    /// TCP and UDP ports.
     pub ports: Vec<ServicePort>,
 }
 
 /// A port of a service. TCP and UDP each have their own numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePort {
-    /// Number in the Service.
+    /// Port number in the Service.
     pub port: NonZeroU16,
-    /// What carries it.
+    /// TCP or UDP.
     pub transport: Transport,
-    /// Name in the Service; empty where there is one port alone.
+    /// Name in the Service; empty if it is the only port.
     pub name: String,
-    /// What stands behind it (`appProtocol`, GEP-1911).
+    /// Application protocol (`appProtocol`, GEP-1911).
     pub protocol: BackendProtocol,
-    /// TLS towards it; with [`BackendProtocol::Https`] and [`BackendProtocol::H2`] there always is.
+    /// TLS settings; always set with [`BackendProtocol::Https`] and [`BackendProtocol::H2`].
     pub tls: Option<BackendTls>,
 }
 
-/// One address that serves.
+/// One address that serves services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Its key.
+    /// Key of object and address.
     pub key: WorkloadKey,
-    /// Its address.
+    /// IP address of the pod.
     pub address: IpAddr,
-    /// Node it runs on.
+    /// Node that it runs on, if known.
     pub node: Option<String>,
-    /// Zone it runs in.
+    /// Zone that it runs in, if known.
     pub zone: Option<String>,
-    /// Whether it takes requests.
+    /// Whether it receives requests.
     pub health: Health,
-    /// What it serves.
+    /// Ports of services that it serves.
     pub serves: Vec<Serves>,
 }
 
-/// Whether a workload takes requests.
+/// Whether a workload receives requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// Takes new requests.
+    /// Receives requests.
     Ready,
-    /// Serving but terminating: used where nothing ready is left (KEP-1669).
+    /// Terminating but still serving: used if nothing ready is left (KEP-1669).
     Draining,
-    /// Takes none.
+    /// Receives no requests.
     NotReady,
 }
 
 /// A service port that a workload serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serves {
-    /// Which service.
+    /// Key of the Service.
     pub service: ServiceKey,
-    /// Number of the port in the Service.
+    /// Port number in the Service.
     pub port: NonZeroU16,
-    /// What carries it.
+    /// TCP or UDP.
     pub transport: Transport,
-    /// Number of the port on the workload.
+    /// Port number on the workload.
     pub target_port: NonZeroU16,
 }

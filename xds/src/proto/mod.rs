@@ -1,5 +1,5 @@
-//! The messages of `*.proto`, as `build.rs` compiles them. The protocol files are the reference of
-//! the wire form; only `encode` and `decode` use these types.
+//! The messages of `*.proto`, compiled by `build.rs`. The protocol files are the reference of the
+//! wire form; only `encode` and `decode` use these types.
 
 #![allow(
     clippy::large_enum_variant,

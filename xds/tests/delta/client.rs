@@ -265,7 +265,7 @@ fn a_resource_under_another_name_is_refused() {
     assert_eq!(changed(&received), [""; 0]);
     let texts: Vec<_> = received.refused.iter().map(|it| it.text.as_str()).collect();
     let expected = [
-        "its content says that it is `Service/a/x`",
+        "its content is named `Service/a/x`",
         "`1` is not a version: 64 bits in base64url are expected",
     ];
     assert_eq!(texts, expected);

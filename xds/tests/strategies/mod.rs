@@ -27,7 +27,6 @@ pub(crate) fn resource() -> impl Strategy<Value = Resource> {
     ]
 }
 
-/// Any kind.
 pub(crate) fn kind() -> impl Strategy<Value = Kind> {
     prop::sample::select(&Kind::ALL[..])
 }

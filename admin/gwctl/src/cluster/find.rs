@@ -23,7 +23,6 @@ pub(crate) struct Found {
     pub(crate) owner: String,
     /// `namespace/name` of the Gateway, where one was asked for.
     pub(crate) gateway: Option<String>,
-    /// In whatever state.
     pub(crate) pods: Vec<PodState>,
 }
 

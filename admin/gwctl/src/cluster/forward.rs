@@ -41,7 +41,7 @@ impl PodPort {
         let stream = forwarder.take_stream(self.port);
         let error = forwarder.take_error(self.port);
         Ok(Forwarded {
-            stream: stream.expect("the port was asked for"),
+            stream: stream.expect("the port was requested"),
             error: error.map(|it| -> Refusal { Box::pin(it) }),
         })
     }

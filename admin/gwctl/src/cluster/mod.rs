@@ -178,7 +178,6 @@ pub(crate) enum Scope {
 pub(crate) struct Kind {
     /// API group.
     pub(crate) group: &'static str,
-    /// Version.
     pub(crate) version: &'static str,
     /// Name, as in an object's `kind`.
     pub(crate) name: &'static str,

@@ -6,7 +6,6 @@ use kube::ResourceExt as _;
 /// What matters of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PodState {
-    /// Its name.
     pub(crate) name: String,
     /// The node it runs on; empty before it is scheduled.
     pub(crate) node: String,

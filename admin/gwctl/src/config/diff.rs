@@ -65,7 +65,6 @@ fn leave_out_assigned(dump: &mut Dump) {
     }
 }
 
-/// Prints the differences.
 pub(super) fn compare(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Result<()> {
     let (loaded, other) = (resources(loaded), resources(other));
     let mut changes = 0;

@@ -1,6 +1,5 @@
 //! Keys of resources, such as `Service/default/shop`.
 
-/// A parsed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key<'a> {
     pub(super) kind: &'a str,

@@ -136,7 +136,7 @@ fn the_status_of_a_listener_is_read_from_the_runtime_section() {
         let (_, status) = lines[1].rsplit_once("  ").expect("columns");
         status.to_owned()
     };
-    assert_eq!(status(&dump), "down: another process has the port");
+    assert_eq!(status(&dump), "down: the port is in use by another process");
     dump.runtime = Some(Runtime::default());
     assert_eq!(status(&dump), "up");
     dump.runtime = None;

@@ -39,9 +39,9 @@ pub(super) async fn run(admin: &Admin, out: &mut dyn Write) -> Result<ExitCode> 
         }
     }
     let done = if changes.any() {
-        "nothing of gwctl is left at the provider"
+        "everything that gwctl created at the provider is removed"
     } else {
-        "there was nothing to remove"
+        "nothing to remove"
     };
     output::line(done, out)?;
     Ok(ExitCode::SUCCESS)

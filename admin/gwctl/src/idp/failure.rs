@@ -16,7 +16,6 @@ pub(super) enum Purpose {
     UserToken,
     /// A client is registered with an initial access token.
     Registration,
-    /// An administrator's call.
     Administration,
     /// What everybody may read.
     Discovery,

@@ -19,7 +19,6 @@ impl Secret {
         Self(text)
     }
 
-    /// The text itself.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -37,7 +36,6 @@ pub(super) struct Place {
     option: &'static str,
 }
 
-/// Of an administrator.
 pub(super) const ADMIN: Place = Place {
     variable: "IDP_ADMIN_PASSWORD",
     option: "--admin-password-file",

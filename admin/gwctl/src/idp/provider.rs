@@ -21,7 +21,6 @@ use crate::tls::{Tls, Trust};
 
 /// The realm that everything is set up in.
 pub(super) const REALM: &str = "/realms/master";
-/// Its administration.
 pub(super) const ADMIN: &str = "/admin/realms/master";
 
 /// Base URL of a provider, without a slash at its end.
@@ -93,7 +92,6 @@ impl ProviderUrl {
     }
 }
 
-/// An identity provider.
 pub(super) struct Provider {
     pub(super) url: ProviderUrl,
     tls: Option<Tls>,
@@ -127,7 +125,6 @@ pub(super) enum Body<'a> {
     Form(&'a [(&'a str, &'a str)]),
 }
 
-/// What came back.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) content_type: String,

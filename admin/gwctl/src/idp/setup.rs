@@ -27,7 +27,6 @@ pub(super) struct Setup {
     pub(super) issuer: String,
     pub(super) jwks_path: String,
     pub(super) client_id: String,
-    /// Told once.
     client_secret: Option<String>,
     /// Whether anything was not as it should be before.
     changed: bool,
@@ -167,7 +166,7 @@ impl Setup {
 
     fn write(&self, out: &mut dyn Write) -> Result<()> {
         if !self.changed {
-            output::line("nothing had to be changed", out)?;
+            output::line("nothing to change", out)?;
         }
         let secret = match &self.client_secret {
             Some(secret) => format!("{secret}  (not shown again)"),

@@ -14,7 +14,6 @@ use super::users::USERS;
 use super::{profile, registration};
 use crate::output;
 
-/// What there is.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {

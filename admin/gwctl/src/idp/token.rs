@@ -21,7 +21,7 @@ use crate::output;
 /// Nothing is set up, or the provider refuses.
 pub(super) async fn run(args: &TokenArgs, admin: &Admin, out: &mut dyn Write) -> Result<ExitCode> {
     let client = Client::find(admin).await?;
-    let client = client.context("nothing is set up: run `gwctl idp setup` first")?;
+    let client = client.context("not set up: run `gwctl idp setup` first")?;
     let secret = client.secret(admin).await?;
     let file = args.password_file.as_deref();
     let password = password::read(&password::USER, &args.user, file)?;

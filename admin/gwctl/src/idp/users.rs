@@ -8,7 +8,6 @@ use super::changes::Changes;
 use super::password::Secret;
 use super::provider::ADMIN;
 
-/// A test user.
 pub(super) struct TestUser {
     pub(super) name: &'static str,
     pub(super) group: &'static str,
@@ -17,7 +16,6 @@ pub(super) struct TestUser {
     last_name: &'static str,
 }
 
-/// All of them.
 pub(super) const USERS: [TestUser; 2] = [
     TestUser {
         name: "user1",
@@ -55,7 +53,7 @@ impl TestUser {
             return Ok(());
         };
         if !self.owns(&user) {
-            bail!("the user {name} exists and is not of gwctl: rename or delete it");
+            bail!("the user {name} exists and was not created by gwctl: rename or delete it");
         }
         if self.is_as_wanted(&user) {
             return Ok(());

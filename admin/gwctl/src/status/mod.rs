@@ -66,7 +66,7 @@ pub(crate) fn run(args: &StatusArgs, source: &Source, out: &mut dyn Write) -> Re
 
 fn name(resource: &Resource) -> Result<&str> {
     if resource.kind != ResourceKind::Gateway {
-        bail!("the status is that of a Gateway; name one as [gateway/]NAME");
+        bail!("only a Gateway has a status; name one as [gateway/]NAME");
     }
     Ok(&resource.name)
 }
@@ -75,7 +75,6 @@ fn name(resource: &Resource) -> Result<&str> {
 struct Everything<'a> {
     cluster: &'a Cluster,
     listener_sets: Vec<DynamicObject>,
-    /// With their kinds.
     routes: Vec<(&'static str, DynamicObject)>,
     policies: Vec<(&'static str, DynamicObject)>,
     /// What could not be read.

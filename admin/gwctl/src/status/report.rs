@@ -159,7 +159,7 @@ impl Report {
                 _ => String::new(),
             };
             self.problems.push(format!(
-                "no controller has taken the Gateway up: is the controller{controller} running? Its pods \
+                "no controller has processed the Gateway: is the controller{controller} running? Its pods \
                  and their log say more"
             ));
             return false;
@@ -169,7 +169,7 @@ impl Report {
         let observed = conditions.iter().map(|it| it.observed_generation).min();
         if observed.is_some_and(|it| it < gateway.generation) {
             self.problems.push(
-                "the status is of an earlier version of the Gateway: the controller has not taken up \
+                "the status is of an earlier version of the Gateway: the controller has not processed \
                  the last change"
                     .to_owned(),
             );
@@ -195,12 +195,12 @@ impl Report {
             }
             if let Some(silent) = &proxy.silent {
                 self.notes
-                    .push(format!("proxy {pod} cannot be asked: {silent}"));
+                    .push(format!("proxy {pod} does not respond: {silent}"));
             }
             let Some(own) = &proxy.own else { continue };
             if let Some(why) = &own.disconnected {
                 self.problems.push(format!(
-                    "proxy {pod} is not connected to the controller, and serves what it has: {why}"
+                    "proxy {pod} is not connected to the controller and serves its current configuration: {why}"
                 ));
             }
             let refused = own.refused.iter();
@@ -249,7 +249,7 @@ impl Report {
             let title = route.title();
             if conditions.is_empty() {
                 self.problems.push(format!(
-                    "{title}: no controller has taken it up for this Gateway"
+                    "{title}: no controller has processed it for this Gateway"
                 ));
             }
             let found = problems(conditions).into_iter();

@@ -3,7 +3,6 @@
 use admin_types::trace::{Event, Severity};
 use serde_json::Value;
 
-/// A trace event.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TraceEvent {
     Known(Box<Event>),

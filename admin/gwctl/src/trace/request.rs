@@ -57,7 +57,6 @@ impl TracedRequest {
         })
     }
 
-    /// Its `x-request-id`.
     pub(crate) fn id(&self) -> &[u8] {
         let id = self.request.headers().get(&REQUEST_ID);
         id.map_or(&[], HeaderValue::as_bytes)

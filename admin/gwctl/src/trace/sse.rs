@@ -13,7 +13,6 @@ pub(crate) enum Item {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// An incremental parser.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     line: Vec<u8>,

@@ -22,7 +22,6 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::port_forward::forward;
 
-/// A cluster.
 pub(super) struct ApiServer {
     state: Arc<State>,
     /// `host:port`.
@@ -35,9 +34,7 @@ struct State(Mutex<Contents>);
 
 #[derive(Default)]
 struct Contents {
-    /// By path.
     objects: BTreeMap<String, Value>,
-    /// Paths of collections.
     kinds: BTreeSet<String>,
     /// Addresses by pod and port.
     ports: BTreeMap<(String, u16), String>,

@@ -64,7 +64,6 @@ fn frame(channel: u8, bytes: &[u8]) -> Message {
 
 const BYTES: u8 = 0;
 const ERROR: u8 = 1;
-/// What containerd says.
 const REFUSED: &str = "error forwarding port PORT to pod 7, uid : failed to execute portforward in network \
     namespace \"/var/run/netns/cni-7\": failed to connect to localhost:PORT inside namespace \"7\", IPv4: \
     dial tcp4 127.0.0.1:PORT: connect: connection refused IPv6 dial tcp6 [::1]:PORT: connect: connection \

@@ -65,7 +65,7 @@ async function lacksPort(child, admin, ports) {
   const { taken } = await until("the gateway is ready", async () => {
     if (child.exitCode !== null) {
       await closed;
-      assert.ok(log.includes("another process has the port"), `the gateway ended:\n${log}`);
+      assert.ok(log.includes("the port is in use by another process"), `the gateway ended:\n${log}`);
       return { taken: log };
     }
     const asked = ask(admin, "/config_dump?type=runtime").catch(() => undefined);

@@ -42,7 +42,6 @@ impl Stack {
         self.copied(address)
     }
 
-    /// Discards the copy.
     pub(super) fn forget(&mut self) {
         self.length = 0;
     }

@@ -48,7 +48,6 @@ impl Timers {
     }
 }
 
-/// A thread's timer.
 struct Timer(libc::timer_t);
 
 // SAFETY: it is a number that the kernel gave to the process.

@@ -1,16 +1,16 @@
-//! Which requests are let through, as a dump shows it.
+//! Authorization rules in a dump.
 
 use serde::{Deserialize, Serialize};
 use xds::model;
 
-/// Rules of a policy, as they are written.
+/// Authorization rules of a policy, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Authorization {
-    /// Any of them refuses.
+    /// A request that matches any of them is rejected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<AuthorizationRule>,
-    /// One of them has to hold, where there are any.
+    /// Unless empty, a request has to match one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<AuthorizationRule>,
 }
@@ -22,7 +22,7 @@ pub struct AuthorizationRule {
     /// Its name, where it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The expression.
+    /// CEL expression that is true for matching requests.
     pub when: String,
 }
 

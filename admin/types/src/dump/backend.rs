@@ -60,14 +60,14 @@ pub(super) fn protocol(protocol: model::BackendProtocol) -> &'static str {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Hosts {
-    /// Listed hosts.
+    /// A list of hosts.
     Static {
         /// Addresses or names with ports.
         hosts: Vec<Host>,
     },
     /// All addresses of a DNS name.
     Dns {
-        /// The DNS name.
+        /// DNS name to resolve.
         name: String,
         /// Port on every address.
         port: u16,
@@ -119,7 +119,7 @@ impl From<&model::Picker> for Picker {
     }
 }
 
-/// A listed host.
+/// A host of a static backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// IP address or DNS name.

@@ -1,4 +1,4 @@
-//! Who may come in by which token; keys by their ids alone, since some of them are secrets.
+//! JWT authentication; keys are shown by id only, since some of them are secrets.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,10 +13,10 @@ use crate::text::of_duration;
 pub struct Jwt {
     /// `Strict` or `Optional`.
     pub mode: String,
-    /// Named in the challenge of a 401.
+    /// Realm of the challenge in a 401.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub realm: Option<String>,
-    /// Whose tokens are believed.
+    /// Trusted issuers.
     pub providers: Vec<JwtProvider>,
 }
 
@@ -38,21 +38,21 @@ impl From<&model::JwtPolicy> for Jwt {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtProvider {
-    /// Its name.
+    /// Name in the policy.
     pub name: String,
-    /// The `iss` of its tokens.
+    /// The `iss` claim of its tokens.
     pub issuer: String,
-    /// A token is for one of them.
+    /// Accepted `aud` claims; empty accepts any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audiences: Vec<String>,
-    /// What its tokens are signed with.
+    /// Keys that sign its tokens.
     pub keys: JwtKeys,
-    /// Where a token is looked for: `header:name`, `query:name` or `cookie:name`.
+    /// Where tokens are read from: `header:name`, `query:name` or `cookie:name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
-    /// Whether the backend gets the token too.
+    /// Whether the token is forwarded to the backend.
     pub forward: bool,
-    /// Claims that the backend gets as headers: claim and header.
+    /// Claims forwarded as headers: claim and header.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims_to_headers: Vec<(String, String)>,
 }
@@ -63,24 +63,24 @@ pub struct JwtProvider {
 pub enum JwtKeys {
     /// Part of the policy.
     Inline {
-        /// The keys' ids.
+        /// The `kid` of each key.
         key_ids: Vec<String>,
     },
     /// Fetched from a backend.
     Backend {
-        /// Which backend.
+        /// The backend that serves the key set.
         target: Target,
-        /// The path.
+        /// Path of the key set.
         path: String,
-        /// Fetched again after this.
+        /// Refresh interval.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache: Option<String>,
     },
-    /// Fetched from elsewhere.
+    /// Fetched from a URL.
     Url {
         /// The URL; credentials in it are masked.
         url: String,
-        /// Fetched again after this.
+        /// Refresh interval.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache: Option<String>,
     },

@@ -10,14 +10,14 @@ use super::tls::fingerprint;
 use super::{Authorization, Jwt};
 use crate::text::{of_duration, of_timeout};
 
-/// What one policy object says of one target.
+/// The settings of one policy object for one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Its key.
+    /// Key of the policy and its target.
     pub key: String,
-    /// What it aims at.
+    /// The target of the policy.
     pub target: PolicyTarget,
-    /// What it says.
+    /// The policy's settings.
     pub spec: PolicySpec,
 }
 
@@ -31,7 +31,7 @@ impl From<&model::Policy> for Policy {
     }
 }
 
-/// What a policy aims at.
+/// The target of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum PolicyTarget {
@@ -40,9 +40,9 @@ pub enum PolicyTarget {
         /// `namespace/name`.
         gateway: String,
     },
-    /// One listener.
+    /// One listener of a Gateway or ListenerSet.
     Listener {
-        /// Its key.
+        /// Key of the listener.
         listener: String,
     },
     /// All rules of a route object.
@@ -59,17 +59,17 @@ pub enum PolicyTarget {
     Rule {
         /// `Kind/namespace/name`.
         route: String,
-        /// The rule's name.
+        /// The `name` of the rules.
         rule: String,
     },
-    /// A service.
+    /// A Service; for backend settings.
     Service {
-        /// Its key.
+        /// `Service/namespace/name`.
         service: String,
     },
-    /// A backend.
+    /// A `Backend`; for backend settings.
     Backend {
-        /// Its key.
+        /// `Backend/namespace/name`.
         backend: String,
     },
 }
@@ -103,38 +103,38 @@ impl From<&model::PolicyTarget> for PolicyTarget {
     }
 }
 
-/// What a policy says; what is absent is left to the next wider target.
+/// The settings of a policy; absent fields are inherited from the next wider target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicySpec {
-    /// The access log.
+    /// Whether and how requests are logged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_log: Option<AccessLog>,
     /// Limits and timeouts.
     #[serde(skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
-    /// Whose forwarding headers are believed.
+    /// Sources of trusted forwarding headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
     /// PROXY protocol from clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// How paths are normalised.
+    /// Path normalisation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_options: Option<PathOptions>,
-    /// How many retries a service bears.
+    /// Limit of retries to a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<RetryBudget>,
-    /// When an endpoint is put aside.
+    /// Outlier ejection of endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ejection: Option<Ejection>,
     /// Tokens that requests must carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<Jwt>,
-    /// Which requests are let through.
+    /// Rules on requests and claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<Authorization>,
-    /// Fingerprint of what a Gateway shows to backends that ask for a certificate.
+    /// Fingerprint of the Gateway's client certificate for backends that ask for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,
 }
@@ -156,29 +156,29 @@ impl From<&model::PolicySpec> for PolicySpec {
     }
 }
 
-/// An access log.
+/// Settings of the access log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessLog {
-    /// Off altogether.
+    /// Whether the access log is off.
     pub off: bool,
     /// `text` or `json`.
     pub format: String,
-    /// Share of the requests that are logged, from 0 to 1.
+    /// Fraction of requests to log, from 0 to 1.
     pub sample: f64,
-    /// Which requests are logged.
+    /// Conditions on requests to log.
     #[serde(default)]
     pub filter: AccessLogFilter,
 }
 
-/// Which requests are logged: those that reach any bound.
+/// Conditions on requests to log; one has to hold, unless none is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccessLogFilter {
-    /// This status or a higher one.
+    /// Smallest status code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_at_least: Option<u16>,
-    /// This long or longer.
+    /// Shortest duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_at_least: Option<String>,
 }
@@ -201,77 +201,77 @@ impl From<&model::AccessLog> for AccessLog {
     }
 }
 
-/// Overrides of limits; the default holds where there is none, and a timeout of `0s` is never.
+/// Overrides of limits; absent fields have the default, and `0s` disables a timeout.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
     /// Longest request line in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_line_bytes: Option<u32>,
-    /// Largest head in bytes.
+    /// Largest request head in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_bytes: Option<u32>,
-    /// Most header fields.
+    /// Most header fields in a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_fields: Option<u32>,
     /// Largest request body in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_body_bytes: Option<u64>,
-    /// Time for a request's head.
+    /// Timeout for a request's head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_timeout: Option<String>,
-    /// Time between bytes of a request's body.
+    /// Idle timeout of a request's body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_idle_timeout: Option<String>,
-    /// Least rate of a request's body in bytes a second.
+    /// Least rate of a request's body in bytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_min_rate: Option<u32>,
-    /// Time between bytes of a response or tunnel.
+    /// Idle timeout of a response or tunnel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_idle_timeout: Option<String>,
-    /// Time a client may refuse to take bytes.
+    /// Timeout for a client that does not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_idle_timeout: Option<String>,
-    /// Time between requests of a connection.
+    /// Idle timeout between requests on a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_alive_timeout: Option<String>,
-    /// Requests of a connection.
+    /// Most requests on a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
-    /// Age of a connection.
+    /// Maximum age of a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_age: Option<String>,
-    /// Time to connect to a backend.
+    /// Timeout for connecting to a backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_timeout: Option<String>,
-    /// Time from the last request byte sent to the response's head.
+    /// Timeout from the last request byte sent to the response head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_head_timeout: Option<String>,
-    /// Time for a client's TLS handshake.
+    /// Timeout for a client's TLS handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_timeout: Option<String>,
-    /// Time without a datagram of a UDP session.
+    /// Idle timeout of a UDP session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datagram_idle_timeout: Option<String>,
-    /// Streams that an HTTP/2 client may have open.
+    /// Most concurrent streams of an HTTP/2 client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2_streams: Option<u32>,
-    /// Bytes that an HTTP/2 client may send on a stream before they were sent on.
+    /// HTTP/2 flow-control window of a client's stream, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2_stream_window_bytes: Option<u32>,
-    /// Bytes that an HTTP/2 client may send on its connection before they were sent on.
+    /// HTTP/2 flow-control window of a client's connection, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http2_connection_window_bytes: Option<u32>,
-    /// Connections to one service, over all shards; a shard's share is rounded up.
+    /// Most connections to one service, over all shards; a shard's share is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_connections: Option<u32>,
-    /// Requests that wait for one, over all shards; a shard's share is rounded up.
+    /// Most requests that wait for a connection, over all shards; a shard's share is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_pending: Option<u32>,
 }
 
 impl Limits {
-    /// Whether there are none.
+    /// Whether no limit is overridden.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -308,7 +308,7 @@ impl From<&model::Limits> for Limits {
     }
 }
 
-/// Whose forwarding headers are believed.
+/// Sources of trusted forwarding headers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trust {
@@ -333,7 +333,7 @@ impl From<&model::Trust> for Trust {
 pub struct ProxyProtocol {
     /// `Off`, `Optional` or `Required`.
     pub mode: String,
-    /// Networks it is believed from; everyone where there are none.
+    /// Networks that may send the header; empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trusted_sources: Vec<String>,
 }
@@ -357,13 +357,13 @@ fn texts(networks: &[(IpAddr, u8)]) -> Vec<String> {
     networks.iter().map(text).collect()
 }
 
-/// How paths are normalised.
+/// Path normalisation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PathOptions {
-    /// Whether `//` becomes `/`.
+    /// Whether `//` is replaced by `/`.
     pub merge_slashes: bool,
-    /// `Keep` or `Reject`.
+    /// `Keep` or `Reject`: how `%2F` is handled.
     pub escaped_slash: String,
 }
 
@@ -380,12 +380,12 @@ impl From<model::PathOptions> for PathOptions {
     }
 }
 
-/// How many retries a service bears.
+/// Limit of retries to a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryBudget {
-    /// In percent of the requests in flight.
+    /// Retries in flight, in percent of the requests in flight.
     pub percent: u32,
-    /// That are always allowed.
+    /// Retries that are always allowed.
     pub floor: u32,
 }
 
@@ -398,17 +398,17 @@ impl From<model::RetryBudget> for RetryBudget {
     }
 }
 
-/// When an endpoint is put aside.
+/// Outlier ejection of endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ejection {
-    /// After so many failures in a row.
+    /// Consecutive failures that eject an endpoint.
     pub consecutive_failures: u32,
-    /// For how long the first time.
+    /// Duration of the first ejection.
     pub base: String,
-    /// For how long at most.
+    /// Longest ejection.
     pub max: String,
-    /// Most endpoints at once, in percent of the service's.
+    /// Most endpoints ejected at once, in percent of the service's.
     pub max_percent: u32,
 }
 

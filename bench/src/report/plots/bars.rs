@@ -8,10 +8,8 @@ use super::{Area, INK, SOFT, WIDTH, draw, figure, role_colour, words, wrong};
 use crate::peers::Role;
 use crate::stats::Spread;
 
-/// One bar.
 #[derive(Debug, Clone)]
 pub(crate) struct Bar<'a> {
-    /// Whose.
     pub(crate) peer: &'a str,
     /// Whose side it is on.
     pub(crate) role: Role,

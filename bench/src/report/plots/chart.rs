@@ -10,10 +10,8 @@ use crate::load::latency::QUANTILES;
 use crate::report::summary::Row;
 use crate::stats::count;
 
-/// One line.
 #[derive(Debug, Clone)]
 pub(crate) struct Line<'a> {
-    /// Whose.
     pub(crate) peer: &'a str,
     /// Points from left to right.
     pub(crate) points: Vec<(f64, f64)>,
@@ -54,7 +52,6 @@ pub(crate) fn course(lines: &[Line<'_>], along: &str, up: &str, log: bool) -> Re
 /// The horizontal axis.
 #[derive(Debug, Clone, Copy)]
 enum Axis<'a> {
-    /// Evenly spaced names.
     Names(&'a [&'a str]),
     /// Counts on a log scale, and what they count.
     Counts(&'a str),

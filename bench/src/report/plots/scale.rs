@@ -1,6 +1,5 @@
 //! Vertical axes that end on round numbers.
 
-/// The vertical axis.
 pub(super) struct Scale {
     /// Its lower end.
     pub(super) low: f64,

@@ -1,5 +1,5 @@
-//! The objects that a Gateway runs on: pure, from what the user asked for and what the controller was
-//! started with.
+//! Renders the objects of a Gateway's workload: pure, from the user's settings and the
+//! controller's.
 
 mod pod;
 mod service;
@@ -25,27 +25,27 @@ use super::{labels, overlay};
 
 pub use service::addresses;
 
-/// A Gateway, as far as what it runs on depends on it.
+/// The properties of a Gateway that its workload depends on.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// Its name.
+    /// Namespace and name of the Gateway.
     pub name: ObjectName,
-    /// Its UID, by which it owns what it runs on.
+    /// UID of the Gateway, for owner references.
     pub uid: String,
-    /// What it asks for.
+    /// The Gateway's `infrastructure` and requested addresses.
     pub infrastructure: Infrastructure,
     /// The ports of its listeners.
     pub ports: BTreeSet<Port>,
-    /// Its parameters and those of its class, merged.
+    /// Its parameters, merged with those of its class.
     pub parameters: Parameters,
-    /// Whether its namespace takes pods of the security standard `restricted` alone.
+    /// Whether its namespace enforces the pod security standard `restricted`.
     pub enforces_restricted: bool,
-    /// Whether something scales its Deployment.
+    /// Whether its Deployment is autoscaled.
     pub is_autoscaled: bool,
 }
 
 impl Site {
-    /// Asks for any ClusterIP in the place of a certain one. Whether there was such.
+    /// Requests any ClusterIP instead of a specific one. Returns whether there was one.
     pub(super) fn gives_up_cluster_ip(&mut self) -> bool {
         let mut had_one = false;
         for address in &mut self.infrastructure.addresses {
@@ -58,32 +58,32 @@ impl Site {
     }
 }
 
-/// What every Gateway's proxies are started with.
+/// Settings common to the proxies of all Gateways.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defaults {
-    /// The image of the proxy, where parameters name no other.
+    /// Default image of the proxy.
     pub image: String,
-    /// When it is pulled.
+    /// Pull policy of the image.
     pub image_pull_policy: String,
-    /// Where the controller serves xDS: `https://HOST:PORT`, or `http://HOST:PORT`.
+    /// URL of the controller's xDS server: `https://HOST:PORT`, or `http://HOST:PORT`.
     pub xds_address: String,
-    /// PEM of who vouches for the controller; none in clear text.
+    /// PEM of the CA certificates for the controller; `None` without TLS.
     pub authorities: Option<String>,
-    /// The audience of the proxies' tokens.
+    /// Audience of the proxies' tokens.
     pub audience: String,
 }
 
-/// An object as it is to be applied.
+/// An object to apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
-    /// Which.
+    /// The rendered child.
     pub child: Child,
-    /// Its JSON form.
+    /// The object in JSON.
     pub object: Value,
 }
 
-/// The objects of a Gateway, in the order in which they are applied. A Gateway without ports has no
-/// Service yet: one cannot be without ports.
+/// The objects of a Gateway, in the order of application. A Gateway without ports has no Service
+/// yet, since a Service must have a port.
 #[must_use]
 pub fn render(site: &Site, defaults: &Defaults) -> Vec<Rendered> {
     let overlays = &site.parameters.overlays;
@@ -135,7 +135,7 @@ pub fn render(site: &Site, defaults: &Defaults) -> Vec<Rendered> {
     objects
 }
 
-/// An object with its overlay. What makes it ours stays whatever the overlay says.
+/// Applies the overlay to an object. Identifying fields stay whatever the overlay says.
 fn finished<T>(site: &Site, kind: ChildKind, object: &T, changes: &Value) -> Rendered
 where
     T: k8s_openapi::Metadata<Ty = ObjectMeta> + serde::Serialize,
@@ -167,7 +167,7 @@ where
     }
 }
 
-/// What no overlay changes.
+/// Fields that overlays cannot change.
 const FIXED: [&str; 6] = [
     "/apiVersion",
     "/kind",
@@ -207,7 +207,7 @@ fn metadata(site: &Site, name: &str) -> ObjectMeta {
     }
 }
 
-/// Ours after the user's: they must not take pods out of the Service.
+/// Our labels override the user's, which must not take pods out of the Service.
 fn all_labels(site: &Site) -> BTreeMap<String, String> {
     let mut all = site.infrastructure.labels.clone();
     all.extend(labels::of_gateway(
@@ -224,7 +224,7 @@ fn non_empty<K, V>(map: BTreeMap<K, V>) -> Option<BTreeMap<K, V>> {
 fn account(site: &Site, name: &str) -> ServiceAccount {
     ServiceAccount {
         metadata: metadata(site, name),
-        // Pods name the one token that they need.
+        // Pods mount explicitly the one token that they need.
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }
@@ -245,11 +245,11 @@ fn deployment(site: &Site, defaults: &Defaults, name: &str) -> Deployment {
     Deployment {
         metadata: metadata(site, name),
         spec: DeploymentSpec {
-            // Whoever scales it has the say.
+            // An autoscaler decides the number of replicas.
             replicas: site.parameters.replicas.filter(|_| !site.is_autoscaled),
             selector: selector(site),
             template: template(site, defaults, name),
-            // A new pod is ready before an old one goes.
+            // A new pod is ready before an old one is stopped.
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {

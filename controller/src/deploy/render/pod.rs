@@ -1,4 +1,4 @@
-//! The pods of a Gateway: one container, without privileges, with a read-only root.
+//! The pods of a Gateway: one unprivileged container with a read-only root file system.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) fn spec(site: &Site, defaults: &Defaults, name: &str) -> PodSpec {
             run_as_user: Some(USER),
             run_as_group: Some(USER),
             seccomp_profile,
-            // Ports below 1024 without a capability.
+            // Allows ports below 1024 without a capability.
             sysctls: Some(vec![Sysctl {
                 name: "net.ipv4.ip_unprivileged_port_start".to_owned(),
                 value: "0".to_owned(),
@@ -42,8 +42,8 @@ pub(super) fn spec(site: &Site, defaults: &Defaults, name: &str) -> PodSpec {
     }
 }
 
-/// Container runtimes' own profile refuses io_uring, so there is none unless the namespace insists; a
-/// profile of the user's choice is theirs to have tried.
+/// Default seccomp profiles block io_uring, so none is set unless the namespace requires one; a
+/// profile chosen by the user is used with the automatic driver.
 fn system_calls(site: &Site) -> (Option<SeccompProfile>, Option<Driver>) {
     let chosen = site.parameters.seccomp_profile.clone();
     if chosen.is_some() || !site.enforces_restricted {
@@ -59,7 +59,7 @@ fn system_calls(site: &Site) -> (Option<SeccompProfile>, Option<Driver>) {
     )
 }
 
-/// As long as the proxy takes to end, and a moment more: after that it is killed.
+/// The proxy's drain deadline plus a margin, after which it is killed.
 fn grace_period(parameters: &Parameters) -> i64 {
     let deadline = parameters.shutdown.deadline.as_deref();
     let deadline = deadline.and_then(|text| GatewayDuration::parse(text).ok());
@@ -108,7 +108,7 @@ fn container(site: &Site, defaults: &Defaults, driver: Option<Driver>) -> Contai
     }
 }
 
-/// What the scheduler is told where the user says nothing. No limits: they would be a guess.
+/// Default resource requests. No limits: they would be guesses.
 fn requests() -> ResourceRequirements {
     let requests = [("cpu", "100m"), ("memory", "128Mi")];
     let requests = requests.map(|(name, value)| (name.to_owned(), Quantity(value.to_owned())));
@@ -127,7 +127,8 @@ fn port(name: &str, number: i32) -> ContainerPort {
     }
 }
 
-/// What the proxy's command line reads. The user's own come last, and in the place of ours.
+/// The environment of the proxy, which configures its command line. The user's variables come last
+/// and override ours.
 fn environment(site: &Site, defaults: &Defaults, driver: Option<Driver>) -> Vec<EnvVar> {
     let parameters = &site.parameters;
     let shutdown = &parameters.shutdown;
@@ -214,7 +215,7 @@ fn volumes(defaults: &Defaults, name: &str) -> Vec<Volume> {
             }),
             ..Volume::default()
         },
-        // It holds private keys, which must not reach a disk.
+        // It holds private keys, which must not be written to a disk.
         Volume {
             name: CACHE.to_owned(),
             empty_dir: Some(EmptyDirVolumeSource {
@@ -238,19 +239,18 @@ fn volumes(defaults: &Defaults, name: &str) -> Vec<Volume> {
     all
 }
 
-/// The entry of the ConfigMap with who vouches for the controller.
+/// The ConfigMap entry with the CA certificates for the controller.
 pub(super) const AUTHORITIES: &str = "ca.crt";
 pub(super) const METRICS_PORT: i32 = 15_020;
 const READINESS_PORT: i32 = 15_021;
-/// Of the images.
 const USER: i64 = 65_532;
-/// The proxy's default, where parameters give no other: 30 s.
+/// The proxy's default drain deadline: 30 s.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
-/// Between the proxy's deadline and its end by force.
+/// Seconds from the proxy's deadline until it is killed.
 const GRACE_SECONDS: i64 = 5;
-/// For how long a token is valid; kubelet replaces it after four fifths.
+/// Lifetime of a token in seconds; the kubelet replaces it after four fifths.
 const TOKEN_SECONDS: i64 = 3_600;
-/// For the last configuration: 128 MiB, many times that of 5 000 routes.
+/// Size of the volume for the last configuration: 128 MiB, many times that of 5 000 routes.
 const CACHE_SIZE: &str = "128Mi";
 const TOKEN: &str = "token";
 const CACHE: &str = "cache";

@@ -1,4 +1,4 @@
-//! The Services of a Gateway, and the addresses by which they are reached.
+//! The Services of a Gateway, and its addresses.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -10,7 +10,7 @@ use crate::deploy::labels;
 use crate::deploy::parameters::ServiceType;
 use crate::deploy::ports::{Port, Transport};
 
-/// The Service with a port for each of the Gateway's.
+/// The Service with the Gateway's ports.
 pub(super) fn of_listeners(site: &Site) -> Service {
     let parameters = &site.parameters.service;
     let kind = service_type(site);
@@ -18,7 +18,7 @@ pub(super) fn of_listeners(site: &Site) -> Service {
     let mut annotations = site.infrastructure.annotations.clone();
     annotations.extend(parameters.annotations.clone());
     metadata.annotations = non_empty(annotations);
-    // What else was asked for cannot be given, and the Gateway's status says so.
+    // Other requested addresses are not available, which the Gateway's status reports.
     let asked = |is_in_cluster: bool| {
         let mut addresses = site.infrastructure.addresses.iter();
         let found = addresses.find(|it| {
@@ -41,8 +41,8 @@ pub(super) fn of_listeners(site: &Site) -> Service {
     }
 }
 
-/// A Gateway that asks for ClusterIPs alone is not to be reached from elsewhere, whatever its parameters
-/// say.
+/// A Gateway that requests only ClusterIPs must not be reachable from outside, whatever its
+/// parameters say.
 fn service_type(site: &Site) -> ServiceType {
     let addresses = &site.infrastructure.addresses;
     let is_internal = |it: &GatewayAddress| it.routability == ROUTABLE_IN_CLUSTER;
@@ -67,7 +67,7 @@ fn port(port: Port) -> ServicePort {
     }
 }
 
-/// The Service by which a Prometheus finds the proxies.
+/// The Service by which Prometheus discovers the proxies.
 pub(super) fn of_metrics(site: &Site) -> Service {
     let name = labels::service_name(&format!("{}-metrics", site.name.name));
     Service {
@@ -88,8 +88,8 @@ pub(super) fn of_metrics(site: &Site) -> Service {
     }
 }
 
-/// Where a Gateway is reached by its Service: what the load balancer assigned, or the Service's own
-/// addresses in the cluster where it has another type.
+/// The addresses of a Gateway: assigned by the load balancer, or those of its Service in the
+/// cluster if it has another type.
 #[must_use]
 pub fn addresses(service: &Service) -> AssignedAddresses {
     let address = |kind: &str, value: &str, routability: &str| GatewayAddress {

@@ -94,7 +94,7 @@ fn a_refusal_by_a_proxy_stands_in_the_status_of_the_object() {
         (&condition["status"], &condition["reason"]),
         (&"False".into(), &"UnsupportedValue".into())
     );
-    let message = "a proxy refuses this version and keeps the previous one: edge-1: no";
+    let message = "a proxy rejected this version and keeps the previous one: edge-1: no";
     assert_eq!(condition["message"], message);
 }
 
@@ -144,6 +144,6 @@ fn an_invalid_version_is_told_of_in_its_own_generation() {
         (&condition["status"], &condition["observedGeneration"]),
         (&"False".into(), &2.into())
     );
-    let message = "this version is invalid, the previous one stays in force: spec.rules: unknown";
+    let message = "this version is invalid; the previous one stays in effect: spec.rules: unknown";
     assert_eq!(condition["message"], message);
 }

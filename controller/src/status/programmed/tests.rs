@@ -127,7 +127,7 @@ fn a_refusal_by_one_proxy_counts_more_than_the_rest() {
         refused: Some("edge-1: port 80 is taken".to_owned()),
         ..tally(2, 3)
     };
-    let expected = "False Invalid: a proxy refuses this version and keeps the previous one: \
+    let expected = "False Invalid: a proxy rejected this version and keeps the previous one: \
                     edge-1: port 80 is taken";
     let said = judged(4, &Deployment::Done, refused, &written());
     assert_eq!(said, expected);

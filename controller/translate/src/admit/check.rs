@@ -1,4 +1,4 @@
-//! Walks an object and collects what is wrong with it, each remark with the field's path.
+//! Walks an object and collects problems, each with the field's path.
 
 use serde_json::Value;
 
@@ -9,14 +9,14 @@ use super::suggest;
 /// A walk over one object.
 #[derive(Debug)]
 pub(super) struct Check {
-    /// The object as it was written.
+    /// The object as written.
     written: Value,
     path: FieldPath,
     remarks: Vec<Remark>,
 }
 
 impl Check {
-    /// Begins at the root of the object that was written so.
+    /// Starts at the root of an object.
     pub(super) fn of(written: Value) -> Self {
         Self {
             written,
@@ -25,12 +25,11 @@ impl Check {
         }
     }
 
-    /// What was found.
     pub(super) fn into_remarks(self) -> Vec<Remark> {
         self.remarks
     }
 
-    /// Refuses the object for the field that the walk stands at.
+    /// Rejects the object because of the current field.
     pub(super) fn refuse(&mut self, text: impl Into<String>) {
         self.refuse_for(Reason::Invalid, text);
     }
@@ -39,8 +38,7 @@ impl Check {
         self.remarks.push(Remark::error(&self.path, reason, text));
     }
 
-    /// Refuses the object where the text that the walk stands at is not one of `allowed`; says
-    /// whether it is.
+    /// Rejects the object unless the current text is one of `allowed`; returns whether it is.
     pub(super) fn is_one_of(&mut self, allowed: &[&str]) -> bool {
         let is_allowed = allowed.contains(&self.text());
         if !is_allowed {
@@ -49,13 +47,13 @@ impl Check {
         is_allowed
     }
 
-    /// The text that the walk stands at, as it was written.
+    /// The current text, as written.
     fn text(&self) -> &str {
         let value = self.path.within(&self.written);
         value.and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Refuses the object for a value that is not one of `allowed`.
+    /// Rejects the object for a value that is not one of `allowed`.
     pub(super) fn refuse_all_but(&mut self, allowed: &[&str]) {
         let given = self.text();
         let hint = suggest::hint(given, allowed.iter().copied());
@@ -65,32 +63,32 @@ impl Check {
         ));
     }
 
-    /// Says that the field that the walk stands at has no effect, or not the one it seems to have.
+    /// Warns that the current field has no effect, or not the apparent one.
     pub(super) fn warn(&mut self, text: impl Into<String>) {
         let remark = Remark::warning(&self.path, Reason::UnsupportedField, text);
         self.remarks.push(remark);
     }
 
-    /// Refuses the object for want of `name`.
+    /// Rejects the object because `name` is missing.
     pub(super) fn missing(&mut self, name: &'static str, text: impl Into<String>) {
         self.field(name, |check| check.refuse_for(Reason::Required, text));
     }
 
-    /// Steps into a field.
+    /// Enters a field.
     pub(super) fn field(&mut self, name: &'static str, inside: impl FnOnce(&mut Self)) {
         self.path.push(Step::Field(name.into()));
         inside(self);
         self.path.pop();
     }
 
-    /// Steps into the entry of a mapping.
+    /// Enters an entry of a mapping.
     pub(super) fn entry(&mut self, name: &str, inside: impl FnOnce(&mut Self)) {
         self.path.push_field(name);
         inside(self);
         self.path.pop();
     }
 
-    /// Steps into each item of a field.
+    /// Enters each item of a field.
     pub(super) fn each<T>(
         &mut self,
         name: &'static str,
@@ -106,7 +104,7 @@ impl Check {
         });
     }
 
-    /// Refuses a field with more than `most` items, whatever they are.
+    /// Rejects a field with more than `most` items.
     pub(super) fn at_most(&mut self, name: &'static str, count: usize, most: usize) {
         if count > most {
             let text = format!("has {count} items: at most {most} are allowed");
@@ -114,7 +112,7 @@ impl Check {
         }
     }
 
-    /// Refuses a list that has an item's key twice; items without a key count for nothing.
+    /// Rejects a list with a duplicate key; items without a key are ignored.
     pub(super) fn distinct<'a, T, K: PartialEq>(
         &mut self,
         name: &'static str,
@@ -141,7 +139,7 @@ impl Check {
         });
     }
 
-    /// Refuses the text that the walk stands at where `parse` says why.
+    /// Rejects the current text if `parse` fails.
     pub(super) fn fits(&mut self, text: &str, parse: fn(&str) -> Result<(), String>) {
         if let Err(why) = parse(text) {
             self.refuse(why);

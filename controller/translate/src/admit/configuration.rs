@@ -1,5 +1,5 @@
-//! What is in force in local mode: the objects of the last load, and of earlier ones where the last
-//! brought nothing better.
+//! The effective configuration in file mode: the objects of the last load, and of earlier ones
+//! where the last was invalid.
 
 use std::collections::HashSet;
 
@@ -16,39 +16,39 @@ use crate::store::{Object, ObjectRef};
 use crate::translator::Event;
 use xds::model::ObjectName;
 
-/// The configuration of one machine, kept over reloads. A reload costs what changed: a document
-/// whose text is known is not parsed again, and no text is kept.
+/// The configuration of one machine across reloads. A reload costs what changed: a document with
+/// known text is not parsed again, and no text is kept.
 ///
-/// An object that is refused keeps its previous version in force (a rule about tokens that has none
-/// refuses everyone, and nothing is sent to the targets of a rule about TLS), and so does every object that a file no longer shows while a part of that file
-/// cannot be read. A file that is gone takes its objects with it.
+/// The previous version of an invalid object stays in effect (without one, a JWT policy rejects all
+/// requests, and nothing is sent to the targets of a TLS policy), and so does every object missing
+/// from a file while a part of that file is unreadable. A deleted file removes its objects.
 #[derive(Debug, Default)]
 pub struct Configuration {
     files: FileSet,
     objects: Objects,
-    /// What was said of all files together, without lines.
+    /// Findings about all files together, without lines.
     reported: HashSet<Finding>,
 }
 
-/// What a reload brought.
+/// The result of a reload.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reload {
-    /// What the previous load did not say.
+    /// New findings, compared with the previous load.
     pub findings: Vec<Finding>,
-    /// What the previous load said too of the files that changed and of all files together, wherever
-    /// the lines stand now: not worth another log line.
+    /// Findings that the previous load had as well, wherever the lines are now: not worth another
+    /// log line.
     pub repeated: Vec<Finding>,
-    /// The objects in force that are others than before.
+    /// Objects whose effective version has changed.
     pub events: Vec<Event>,
-    /// Whether a file could not be read, or has something in it that cannot be told: it may be a
-    /// policy that says who is let in.
+    /// Whether a file is unreadable, or contains something unidentifiable: it may be a policy that
+    /// restricts access.
     pub unrecognised: bool,
-    /// Documents whose text was not known.
+    /// Number of documents with new text.
     pub parsed: usize,
 }
 
 impl Configuration {
-    /// An empty one, with a choice of what becomes of objects with unknown fields.
+    /// An empty configuration; `unknown_fields` decides about objects with unknown fields.
     #[must_use]
     pub fn new(unknown_fields: UnknownFields) -> Self {
         Self {
@@ -57,13 +57,13 @@ impl Configuration {
         }
     }
 
-    /// Takes all files as they are now.
+    /// Loads all files.
     pub fn reload(&mut self, sources: &[Source]) -> Reload {
         let listed = sources.iter().cloned().map(Listed::Read);
         self.update(listed.collect())
     }
 
-    /// [`reload`](Self::reload), where files that did not change need not be read. All are listed.
+    /// [`reload`](Self::reload) without reading unchanged files. All files must be listed.
     pub fn update(&mut self, listed: Vec<Listed>) -> Reload {
         let changes = self.files.take(listed);
         let settled = self.objects.take(&changes, &self.files);
@@ -87,14 +87,13 @@ impl Configuration {
         reload
     }
 
-    /// Whether there is a file that can be read.
+    /// Whether any file is readable.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.files.iter().any(File::is_readable)
     }
 
-    /// The objects in force: those that were admitted, and what stands in for refused ones, and for
-    /// further ones of a name.
+    /// The effective objects: admitted ones, and stand-ins for invalid ones and for duplicates.
     pub fn in_force(&self) -> impl Iterator<Item = Object> {
         let objects = self.objects.iter();
         objects.flat_map(|(_, standing)| {
@@ -103,7 +102,7 @@ impl Configuration {
         })
     }
 
-    /// The Gateways in force.
+    /// The effective Gateways.
     pub fn gateways(&self) -> impl Iterator<Item = &Gateway> {
         let first = ObjectRef::of::<Gateway>(&ObjectName::new("", ""));
         let objects = self.objects.of_kind(first);
@@ -113,13 +112,13 @@ impl Configuration {
         })
     }
 
-    /// The object of this name, if it is in force.
+    /// The effective version of an object.
     #[must_use]
     pub fn get(&self, object: &ObjectRef) -> Option<&Object> {
         self.objects.get(object)?.in_force()?.in_force()
     }
 
-    /// The objects that were admitted, and where each stands.
+    /// The admitted objects, with their places.
     pub(super) fn admitted(&self) -> impl Iterator<Item = (&Object, &Place)> {
         self.objects.iter().filter_map(|(_, standing)| {
             let place = standing.in_force()?;
@@ -127,8 +126,8 @@ impl Configuration {
         })
     }
 
-    /// File and line of an object in force, or of one of its fields (`spec.rules[0].matches`). A
-    /// field that was not written is at the nearest one above it.
+    /// File and line of an effective object, or of one of its fields (`spec.rules[0].matches`). For
+    /// a field that was not written, the nearest one above it.
     #[must_use]
     pub fn locate(&self, object: &ObjectRef, field: Option<&str>) -> Option<(&str, u32)> {
         let place = self.objects.get(object).and_then(Standing::in_force)?;
@@ -138,7 +137,7 @@ impl Configuration {
 }
 
 impl Reload {
-    /// Whether any object in force is another one than before.
+    /// Whether the effective version of any object has changed.
     #[must_use]
     pub fn changed(&self) -> bool {
         !self.events.is_empty()

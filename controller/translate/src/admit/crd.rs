@@ -1,4 +1,4 @@
-//! The schemas of our own kinds, from the very definitions that a cluster is given.
+//! The schemas of our own kinds, from the same CRDs that a cluster installs.
 
 use std::sync::LazyLock;
 

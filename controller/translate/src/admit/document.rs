@@ -1,5 +1,5 @@
-//! One document of a file, read: a pure function of its text, so that what has not changed is
-//! never read again.
+//! One parsed document of a file: a pure function of its text, so that unchanged text is never
+//! parsed again.
 
 use serde_json::Value;
 
@@ -11,38 +11,38 @@ use super::yaml::{Composed, Lines, Note, Spans, compose};
 use crate::api::{Resource as _, Secret};
 use crate::store::{Object, ObjectRef};
 
-/// What a document's text came to. Lines count from its first.
+/// The result of a document's text. Lines count from its first.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) items: Vec<Item>,
     /// Without a file, and with lines of the document.
     pub(super) findings: Vec<Finding>,
-    /// Kind and line of each object that is of no kind that is read.
+    /// Kind and line of each object of a kind that is not supported.
     pub(super) passed_over: Vec<(String, u32)>,
-    /// Whether it may hold objects that could not be told.
+    /// Whether it may contain unidentifiable objects.
     pub(super) opaque: bool,
 }
 
-/// An object that could be told.
+/// An identified object.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) reference: ObjectRef,
-    /// None where it is refused.
+    /// `None` if it is invalid.
     pub(super) object: Option<Object>,
-    /// What holds in its place, where it is refused and nothing did before.
+    /// Takes effect if it is invalid and has no previous version.
     pub(super) stand_in: Option<Object>,
     lines: Lines,
 }
 
 impl Item {
-    /// Line of a field, or of the nearest one above it, in the document.
+    /// Line in the document of a field, or of the nearest one above it.
     pub(super) fn line(&self, field: &FieldPath) -> u32 {
         self.lines.nearest(field)
     }
 }
 
 impl Document {
-    /// Whether it holds no object of any kind.
+    /// Whether it contains no objects.
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.passed_over.is_empty() && !self.opaque
     }
@@ -74,8 +74,7 @@ impl Document {
         for mut note in notes {
             if secret {
                 // The remark quotes the value.
-                "kubectl may read the value as another one: write it in quotes"
-                    .clone_into(&mut note.text);
+                "kubectl may interpret the value differently: quote it".clone_into(&mut note.text);
             }
             let mut finding = remark_on_yaml(note, Severity::Warning, Reason::AmbiguousYaml);
             if let [only] = self.items.as_slice() {

@@ -1,5 +1,5 @@
-//! Documents by the fingerprint of their text. What stands in a text is read once, wherever and
-//! however often it stands, and the text is not kept.
+//! Documents by the fingerprint of their text. The same text is parsed once, wherever it occurs,
+//! and the text is not kept.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -8,13 +8,13 @@ use super::document::Document;
 use super::fingerprint::{Fingerprint, FingerprintKeys};
 use super::unknown_fields::UnknownFields;
 
-/// The documents that somebody holds.
+/// The documents in use.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     unknown_fields: UnknownFields,
     keys: FingerprintKeys,
     held: HashMap<Fingerprint, Weak<Document>>,
-    /// How many are looked over before entries of documents that nobody holds are dropped.
+    /// Number of entries at which unused ones are dropped.
     sweep_at: usize,
     parsed: usize,
 }
@@ -32,7 +32,7 @@ impl Documents {
         self.keys.of(text)
     }
 
-    /// The document of a text, parsed only if nobody holds it.
+    /// The document of a text, parsed unless it is in use.
     pub(super) fn read(&mut self, text: &str) -> Arc<Document> {
         let fingerprint = self.keys.of(text);
         if let Some(document) = self.held.get(&fingerprint).and_then(Weak::upgrade) {
@@ -45,7 +45,7 @@ impl Documents {
         document
     }
 
-    /// How many documents were parsed since the last call.
+    /// Number of documents parsed since the last call.
     pub(super) fn take_parsed(&mut self) -> usize {
         std::mem::take(&mut self.parsed)
     }
@@ -58,5 +58,5 @@ impl Documents {
     }
 }
 
-/// Parsed documents between two sweeps, at least.
+/// Least number of parsed documents between two sweeps.
 const LEAST_SWEPT: usize = 64;

@@ -1,4 +1,4 @@
-//! One file as it was read last: its documents, and where each object stands.
+//! One file as last read: its documents, and the places of its objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::store::{Object, ObjectRef};
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) name: Arc<str>,
-    /// Where it stands among all files.
+    /// Its position among all files.
     pub(super) rank: usize,
     content: Content,
     documents: Box<[(u32, Arc<Document>)]>,
-    /// The objects of kinds that are not read here, by kind (such as `apps/v1 Deployment`).
+    /// Objects of unsupported kinds, by kind (such as `apps/v1 Deployment`).
     pub(super) unread: BTreeMap<String, Unread>,
-    /// Whether it may hold objects that could not be told.
+    /// Whether it may contain unidentifiable objects.
     pub(super) is_opaque: bool,
 }
 
-/// What stands in a file.
+/// The content of a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Content {
     Text(Fingerprint),
@@ -36,7 +36,7 @@ enum Content {
 /// Objects of a kind that is not used here.
 #[derive(Debug, Clone)]
 pub(super) struct Unread {
-    /// Line of the first.
+    /// Line of the first one.
     pub(super) line: u32,
     pub(super) count: usize,
 }
@@ -51,7 +51,7 @@ impl Content {
 }
 
 impl File {
-    /// Reads a file; documents that somebody holds are not parsed again.
+    /// Reads a file; documents in use are not parsed again.
     pub(super) fn read(source: &Source, rank: usize, documents: &mut Documents) -> Self {
         let chunks = split(source.text().unwrap_or_default());
         let parts = chunks.into_iter();
@@ -70,27 +70,27 @@ impl File {
         }
     }
 
-    /// The same file, elsewhere among all.
+    /// The same file at another position.
     pub(super) fn at(self, rank: usize) -> Self {
         Self { rank, ..self }
     }
 
-    /// Whether this is still what stands in it.
+    /// Whether the content is unchanged.
     pub(super) fn says(&self, source: &Source, documents: &Documents) -> bool {
         self.content == Content::of(source, documents)
     }
 
-    /// Whether it could be read.
+    /// Whether it was readable.
     pub(super) fn is_readable(&self) -> bool {
         matches!(self.content, Content::Text(_))
     }
 
-    /// Whether it was read, and holds no object of any kind.
+    /// Whether it was readable and contains no objects.
     pub(super) fn is_empty(&self) -> bool {
         self.is_readable() && self.documents.iter().all(|(_, it)| it.is_empty())
     }
 
-    /// Every object that could be told, in their order.
+    /// Every identified object, in order.
     pub(super) fn places(&self) -> impl Iterator<Item = (ObjectRef, Place)> + '_ {
         self.documents
             .iter()
@@ -107,7 +107,7 @@ impl File {
             })
     }
 
-    /// What there is to say of it without looking at other files.
+    /// Findings that do not depend on other files.
     pub(super) fn findings(&self) -> Vec<Finding> {
         if let Content::Unreadable(why) = &self.content {
             return vec![Finding {
@@ -146,7 +146,7 @@ fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, Unread> 
     kinds
 }
 
-/// Where an object stands.
+/// The place of an object.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) file: Arc<str>,
@@ -156,17 +156,17 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The object as its document has it.
+    /// The object in its document.
     fn item(&self) -> Option<&Item> {
         self.document.items.get(self.index)
     }
 
-    /// The object, where it is admitted.
+    /// The object, if admitted.
     pub(super) fn object(&self) -> Option<&Object> {
         self.item()?.object.as_ref()
     }
 
-    /// What is in force of it: the object, or what stands in for it.
+    /// The effective object: the object, or its stand-in.
     pub(super) fn in_force(&self) -> Option<&Object> {
         let item = self.item()?;
         item.object.as_ref().or(item.stand_in.as_ref())
@@ -178,7 +178,7 @@ impl Place {
             .map_or(1, |item| self.lines_before + item.line(field))
     }
 
-    /// Sorts the places of one file as they stand in it.
+    /// Sorts the places of one file in order.
     pub(super) fn order(&self) -> impl Ord + use<> {
         (self.lines_before, self.index)
     }

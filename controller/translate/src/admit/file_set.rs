@@ -1,4 +1,4 @@
-//! All files of a configuration, in their order. A file that says what it said is not read again.
+//! All files of a configuration, in order. Unchanged files are not read again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use super::file::File;
 use super::source::Source;
 use super::unknown_fields::UnknownFields;
 
-/// A file as a look at the files found it.
+/// A file found by the watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listed {
-    /// The file of this name says what it said.
+    /// The file of this name is unchanged.
     Unchanged(String),
-    /// It may say something else.
+    /// It may have changed.
     Read(Source),
 }
 
@@ -26,19 +26,19 @@ impl Listed {
     }
 }
 
-/// The files that were there at the last look.
+/// The current files.
 #[derive(Debug, Default)]
 pub(super) struct FileSet {
     documents: Documents,
     files: HashMap<Arc<str>, File>,
 }
 
-/// A file that says something else than before.
+/// A changed file.
 #[derive(Debug)]
 pub(super) struct FileChange {
-    /// As it was; `None` for a new one.
+    /// Its previous content; `None` for a new file.
     pub(super) old: Option<File>,
-    /// Its name; `None` for one that is gone.
+    /// Its name; `None` for a deleted file.
     pub(super) new: Option<Arc<str>>,
 }
 
@@ -50,8 +50,7 @@ impl FileSet {
         }
     }
 
-    /// Takes all files as they are now, and returns those that changed. One that is listed twice is
-    /// read once.
+    /// Takes the list of all files, and returns the changed ones. One listed twice is read once.
     pub(super) fn take(&mut self, listed: Vec<Listed>) -> Vec<FileChange> {
         let mut before = std::mem::take(&mut self.files);
         let mut changes = Vec::new();
@@ -88,12 +87,12 @@ impl FileSet {
         self.files.get(name)
     }
 
-    /// Where a file stands among all.
+    /// The position of a file among all.
     pub(super) fn rank(&self, name: &str) -> Option<usize> {
         Some(self.files.get(name)?.rank)
     }
 
-    /// All files, in their order.
+    /// All files, in order.
     pub(super) fn in_order(&self) -> Vec<&File> {
         let mut files: Vec<&File> = self.files.values().collect();
         files.sort_by_key(|file| file.rank);
@@ -105,7 +104,7 @@ impl FileSet {
         self.files.values()
     }
 
-    /// How many documents were parsed since the last call.
+    /// Number of documents parsed since the last call.
     pub(super) fn take_parsed(&mut self) -> usize {
         self.documents.take_parsed()
     }

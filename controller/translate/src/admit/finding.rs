@@ -1,60 +1,60 @@
-//! What admission has to say: a severity, a place, what is wrong and what to do.
+//! Findings of admission: severity, place, problem and advice.
 
 use std::fmt;
 
 use super::path::FieldPath;
 use crate::store::ObjectRef;
 
-/// One remark on a file.
+/// One finding about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Finding {
-    /// How much it matters.
+    /// Severity of the finding.
     pub severity: Severity,
     /// The file, as its [`Source`](super::Source) names it.
     pub file: String,
-    /// Line, from 1; 0 where the file as a whole is meant.
+    /// Line, from 1; 0 for the file as a whole.
     pub line: u32,
-    /// The object, as far as it could be told.
+    /// The object, if identified.
     pub object: Option<ObjectRef>,
     /// The field of the object.
     pub field: Option<String>,
-    /// What kind of remark it is.
+    /// Category of the finding.
     pub reason: Reason,
-    /// What is wrong and what to do.
+    /// The problem, with advice.
     pub text: String,
 }
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Info,
-    /// The object is in force; likely not as meant.
+    /// The object takes effect, but probably not as intended.
     Warning,
-    /// The document or object is refused; its previous version stays in force.
+    /// The document or object is invalid; its previous version stays in effect.
     Error,
 }
 
-/// What kind of remark a finding is.
+/// Category of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The file could not be read.
     Unreadable,
-    /// The document is no YAML, or has a key twice.
+    /// The document is not YAML, or has a duplicate key.
     NotYaml,
-    /// kubectl would read the value as something else.
+    /// kubectl would interpret the value differently.
     AmbiguousYaml,
-    /// The document is no Kubernetes object.
+    /// The document is not a Kubernetes object.
     NotAnObject,
     /// An object of this kind is not used here.
     UnknownKind,
-    /// The kind is read, but not in this version of its API.
+    /// The kind is supported, but not in this version of its API.
     UnsupportedVersion,
-    /// The object is there twice.
+    /// The object is defined twice.
     Duplicate,
     /// The API has no such field.
     UnknownField,
-    /// The field has no effect here.
+    /// The field is not supported and has no effect.
     UnsupportedField,
     /// The value has the wrong type.
     WrongType,
@@ -62,18 +62,18 @@ pub enum Reason {
     Required,
     /// The value is not allowed.
     Invalid,
-    /// There is too much of something.
+    /// A limit is exceeded.
     TooMany,
-    /// What was refused, or cannot be read, keeps its previous version in force.
+    /// The previous version of an invalid or unreadable object stays in effect.
     PreviousKept,
-    /// What was refused has no previous version, and its absence would let someone in.
+    /// An invalid object has no previous version, and ignoring it would allow access.
     RefusesAll,
     /// The file had objects, and has none any more.
     Emptied,
 }
 
 impl Reason {
-    /// The reason as one word for logs.
+    /// The category as one word for logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -123,7 +123,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A remark on a field of an object whose place is not known yet.
+/// A finding about a field of an object whose place is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remark {
     pub(super) severity: Severity,
@@ -133,12 +133,12 @@ pub(super) struct Remark {
 }
 
 impl Remark {
-    /// Says why an object is refused.
+    /// A problem that makes the object invalid.
     pub(super) fn error(path: &FieldPath, reason: Reason, text: impl Into<String>) -> Self {
         Self::new(Severity::Error, path, reason, text)
     }
 
-    /// Says what is likely not meant.
+    /// A probable mistake.
     pub(super) fn warning(path: &FieldPath, reason: Reason, text: impl Into<String>) -> Self {
         Self::new(Severity::Warning, path, reason, text)
     }

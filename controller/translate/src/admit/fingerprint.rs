@@ -1,12 +1,12 @@
-//! Tells texts apart without keeping them.
+//! Compares texts without keeping them.
 
 use std::hash::{BuildHasher as _, RandomState};
 
-/// 128 bits of a text, under keys of this process: nobody can write two texts that share them.
+/// A 128-bit keyed hash of a text: nobody can construct a collision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint([u64; 2]);
 
-/// The keys of fingerprints. Only fingerprints under the same keys can be compared.
+/// The keys of the hash. Only fingerprints with the same keys are comparable.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FingerprintKeys([RandomState; 2]);
 

@@ -1,12 +1,12 @@
-//! What an API server does for an object, done for a file: documents become typed objects, with
-//! defaults, and what is wrong with them is said with file, line and field.
+//! Does for files what an API server does for objects: turns documents into typed objects with
+//! defaults, and reports problems with file, line and field.
 //!
-//! The way of a text: `yaml` (value and places) → `object` (which kind, which name) → `schema` (our
-//! kinds, from their definitions) → `typed` (serde) → `kinds` (what an API asks for beyond types).
-//! `documents` keeps what a text came to, `file` and `file_set` where it stands, `objects` decides which
-//! version of each object is in force, and `configuration` follows all of that over reloads.
+//! The steps of a text: `yaml` (value and places) → `object` (kind and name) → `schema` (our kinds,
+//! from their CRDs) → `typed` (serde) → `kinds` (validation beyond types). `documents` keeps parsed
+//! texts, `file` and `file_set` the places of objects, `objects` decides which version of each
+//! object takes effect, and `configuration` tracks all of it across reloads.
 //!
-//! An object of a cluster begins at `object`: see [`admit_value`].
+//! Objects from a cluster enter at `object`: see [`admit_value`].
 
 mod check;
 mod configuration;
@@ -41,37 +41,37 @@ pub use value::{AdmittedValue, KindInfo, admit_value, kinds};
 
 use crate::store::Object;
 
-/// What a set of files holds.
+/// The content of a set of files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Admitted {
-    /// The objects that were admitted, and where each stands.
+    /// The admitted objects, with their places.
     pub objects: Vec<(Object, Location)>,
-    /// What there is to say of the rest.
+    /// Findings about all objects.
     pub findings: Vec<Finding>,
 }
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
-    /// The file.
+    /// Path of the file.
     pub file: String,
     /// The line, from 1.
     pub line: u32,
 }
 
-/// Reads files once. Of two objects with one name the first is taken, and one with an unknown field
-/// is refused.
+/// Reads files once. Of two objects with the same name the first takes effect, and one with an
+/// unknown field is rejected.
 #[must_use]
 pub fn admit(sources: &[Source]) -> Admitted {
     admit_with(UnknownFields::Refuse, sources)
 }
 
-/// [`admit`], with a choice of what becomes of objects with unknown fields.
+/// [`admit`] with a setting for objects with unknown fields.
 #[must_use]
 pub fn admit_with(unknown_fields: UnknownFields, sources: &[Source]) -> Admitted {
     let mut configuration = Configuration::new(unknown_fields);
     let mut findings = configuration.reload(sources).findings;
-    // Nothing is in force, so nothing is to be said of what would stand in for a refused object.
+    // Nothing is in effect, so stand-ins are irrelevant.
     findings.retain(|finding| finding.reason != Reason::RefusesAll);
     let objects = configuration.admitted().map(|(object, place)| {
         let location = Location {

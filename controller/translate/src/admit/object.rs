@@ -1,4 +1,4 @@
-//! One object of a document: what it is, whether it is read here, and its typed form.
+//! One object of a document: identifies it, and converts it to its typed form.
 
 use serde_json::{Map, Value};
 
@@ -11,27 +11,26 @@ use crate::api::{GATEWAY_GROUP, OWN_GROUP};
 use crate::store::{Object, ObjectRef};
 use xds::model::ObjectName;
 
-/// What became of an object.
+/// The result for an object.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is of a kind that is not used here.
+    /// Its kind is not used here.
     PassedOver {
         /// Such as `apps/v1 Deployment`.
         kind: String,
     },
-    /// It cannot be told which object it is.
+    /// It cannot be identified.
     Unidentified { remarks: Vec<Remark> },
-    /// It is read: with an object where it is admitted, with an error where it is refused.
+    /// Its kind is supported: with an object if admitted, with an error if invalid.
     Read {
         reference: ObjectRef,
         object: Option<Object>,
-        /// What holds in its place, where it is refused and nothing did before.
+        /// Takes effect if it is invalid and has no previous version.
         stand_in: Option<Object>,
         remarks: Vec<Remark>,
     },
 }
 
-/// Reads one object.
 pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     let Value::Object(fields) = value else {
         let text = "is not a Kubernetes object: expected a mapping with apiVersion and kind";
@@ -64,7 +63,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     if !version_read {
         let path = FieldPath::default().field("apiVersion");
         let wanted = kind.api_version();
-        let text = format!("version `{version}` is not read: write {wanted}");
+        let text = format!("version `{version}` is not supported: use {wanted}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
         return Outcome::Read {
             stand_in: (kind.stand_in)(&reference.name, &value),
@@ -76,7 +75,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     judge(kind, reference, value, unknown_fields)
 }
 
-/// Reads an object of a kind that is known, whatever version of it is named.
+/// Reads an object of a known kind, whatever version it states.
 pub(super) fn read_as(
     kind: &Kind,
     fields: Map<String, Value>,
@@ -88,7 +87,7 @@ pub(super) fn read_as(
     }
 }
 
-/// Which object it is, and what of it is read.
+/// The identity of an object, and the fields to read.
 fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value), Vec<Remark>> {
     fields.retain(|name, _| match name.as_str() {
         "apiVersion" | "kind" => false,
@@ -105,7 +104,7 @@ fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value
     Ok((reference, value))
 }
 
-/// Reads an object of a kind and version that are read.
+/// Reads an object of a supported kind and version.
 fn judge(
     kind: &Kind,
     reference: ObjectRef,
@@ -146,23 +145,25 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
         )),
         None => {
             let slip = suggest::nearest(name, fields.keys().map(String::as_str));
-            let slip = slip.map_or(String::new(), |slip| format!(" (is `{slip}` a slip?)"));
+            let slip = slip.map_or(String::new(), |slip| format!(" (is `{slip}` a typo?)"));
             Err((
                 path,
-                format!("is missing{slip}: every object names its apiVersion and kind"),
+                format!("is required{slip}: every object has apiVersion and kind"),
             ))
         }
     }
 }
 
-/// What a group and kind turn out to be.
+/// The result of looking up a group and kind.
 enum Found {
-    /// A kind that is read.
+    /// A supported kind.
     Read(&'static Kind),
-    /// Another one.
     Foreign,
-    /// Most likely a slip of the pen in `field`.
-    Slip { field: &'static str, text: String },
+    /// Probably a typo in `field`.
+    Slip {
+        field: &'static str,
+        text: String,
+    },
 }
 
 fn find(group: &str, name: &str) -> Found {
@@ -170,7 +171,8 @@ fn find(group: &str, name: &str) -> Found {
     if let Some(kind) = named.clone().find(|kind| kind.group == group) {
         return Found::Read(kind);
     }
-    // A core kind under a foreign group is likely another project's, such as Knative's Service.
+    // A core kind with a foreign group probably belongs to another project, such as Knative's
+    // Service.
     let meant =
         |kind: &&Kind| !kind.group.is_empty() && (group.is_empty() || is_slip(group, kind.group));
     if let Some(kind) = named.find(meant) {
@@ -193,7 +195,7 @@ fn find(group: &str, name: &str) -> Found {
             field: "kind",
             text: format!("`{name}` is not a known kind: did you mean `{near}`?"),
         },
-        // It may be a newer policy, which says who is let in.
+        // It may be a newer kind of policy that restricts access.
         None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => Found::Slip {
             field: "kind",
             text: format!(
@@ -208,17 +210,17 @@ fn is_slip(group: &str, known: &str) -> bool {
     suggest::nearest(group, [known]).is_some()
 }
 
-/// Namespace and name; the namespace's default is put in.
+/// Namespace and name; sets the default namespace.
 fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, Vec<Remark>> {
     let path = FieldPath::default().field("metadata");
     let Some(Value::Object(metadata)) = fields.get_mut("metadata") else {
-        let text = "is missing: the object needs metadata with a name";
+        let text = "is required: an object needs metadata with a name";
         return Err(vec![Remark::error(&path, Reason::Required, text)]);
     };
     let name = match metadata.get("name") {
         Some(Value::String(name)) if !name.is_empty() => name.clone(),
         Some(Value::Number(_) | Value::Bool(_)) => {
-            let text = "is not text: write it in quotes";
+            let text = "is not text: quote it";
             return Err(vec![Remark::error(
                 &path.field("name"),
                 Reason::WrongType,
@@ -244,7 +246,7 @@ fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, 
         Some(Value::String(text)) if text.is_empty() => DEFAULT_NAMESPACE.to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(_) => {
-            let text = "is not text: write it in quotes";
+            let text = "is not text: quote it";
             return Err(vec![Remark::error(
                 &path.field("namespace"),
                 Reason::WrongType,
@@ -290,7 +292,7 @@ fn metadata(value: &Value) -> Vec<Remark> {
     remarks
 }
 
-/// A `null` is as good as nothing, to an API server too.
+/// `null` means absent, also to an API server.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -302,7 +304,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Whether a kind that is ignored belongs to Gateway API, so that its author counts on it.
+/// Whether an ignored kind belongs to Gateway API, so that users expect it to work.
 pub(super) fn is_gateway_kind(kind: &str) -> bool {
     kind.split_once('/')
         .is_some_and(|(group, rest)| group == GATEWAY_GROUP && !rest.ends_with(" GatewayClass"))
@@ -310,7 +312,7 @@ pub(super) fn is_gateway_kind(kind: &str) -> bool {
 
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Kinds of Gateway API and of ours that mean nothing here, or whose names are near to another's.
+/// Kinds of Gateway API and of ours that are not used here, or are similar to others.
 const UNREAD_KINDS: [&str; 4] = [
     "GatewayClass",
     "GatewayParameters",

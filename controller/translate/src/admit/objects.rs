@@ -21,7 +21,6 @@ pub(super) struct Objects {
     pub(super) stand_ins: BTreeSet<ObjectRef>,
 }
 
-/// One object.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     /// Where it stands, in the order in which files are read: the first counts.

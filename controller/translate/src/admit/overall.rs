@@ -1,5 +1,4 @@
-//! What there is to say of files together: of objects that stand in several, and of those that are
-//! not in force as they are written.
+//! Findings about several files: duplicate objects, and objects without effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use super::objects::{Objects, Standing};
 use super::path::FieldPath;
 use crate::store::{Object, ObjectRef};
 
-/// All of it. Files in `lost` had objects that are gone.
+/// All findings. Files in `lost` had objects that were removed.
 pub(super) fn findings(
     files: &FileSet,
     objects: &Objects,
@@ -32,7 +31,7 @@ pub(super) fn findings(
     findings
 }
 
-/// Says of every place of an object but the first that it does not count.
+/// Reports every place of an object except the first, which takes effect.
 fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
     let places = objects.get(reference).and_then(Standing::places);
     let Some((first, others)) = places else {
@@ -55,7 +54,7 @@ fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
     others.collect()
 }
 
-/// Says of each kind that is not read where the first of its objects stands, and how many there are.
+/// Reports each unsupported kind with the place of its first object and their number.
 fn unread(files: &FileSet) -> Vec<Finding> {
     let mut kinds: BTreeMap<&str, (&str, u32, usize)> = BTreeMap::new();
     for file in files.in_order() {
@@ -88,7 +87,7 @@ fn unread(files: &FileSet) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Says of a refused object that something stricter holds in its place.
+/// Reports that a stand-in replaces an invalid object.
 fn standing_in(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
     let place = objects.get(reference)?.in_force()?;
     Some(Finding {
@@ -99,7 +98,7 @@ fn standing_in(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
     })
 }
 
-/// What a stand-in refuses.
+/// The effect of a stand-in.
 fn refuses(stand_in: &Object) -> String {
     let targets = match stand_in {
         Object::TrafficPolicy(policy) => policy.spec.target_refs.as_slice(),
@@ -110,16 +109,16 @@ fn refuses(stand_in: &Object) -> String {
     if targets.is_empty() || targets.iter().any(|target| target.name.is_empty()) {
         let namespace = &stand_in.metadata().namespace;
         format!(
-            "is refused and has no previous version, and its targets cannot be told: until it is \
+            "is invalid, has no previous version, and its targets are unknown: until it is \
              admitted, they may be anything in namespace `{namespace}` that has no such policy of \
              its own, and {closed}"
         )
     } else {
-        format!("is refused and has no previous version: until it is admitted, {closed}")
+        format!("is invalid and has no previous version: until it is corrected, {closed}")
     }
 }
 
-/// What becomes of the targets of a stand-in.
+/// What happens to the targets of a stand-in.
 fn closed(stand_in: &Object) -> &'static str {
     match stand_in {
         Object::BackendTlsPolicy(_) => "nothing is sent to its targets",
@@ -127,18 +126,18 @@ fn closed(stand_in: &Object) -> &'static str {
     }
 }
 
-/// Says of each file that holds nothing any more what that takes away. It may well be meant; it is
-/// also what a script that failed leaves behind.
+/// Reports each file that has become empty, and the removed objects. That may be intended, or the
+/// result of a failed script.
 fn emptied(files: &FileSet, lost: &BTreeSet<Arc<str>>) -> Vec<Finding> {
     let is_empty = |name: &&Arc<str>| files.file(name).is_some_and(File::is_empty);
     let emptied = lost.iter().filter(is_empty);
-    let text = "has no objects now; what it had is gone";
+    let text = "has no objects now; those it had are removed";
     emptied
         .map(|file| of_file(file, Reason::Emptied, text.to_owned()))
         .collect()
 }
 
-/// Says once a file of which objects the previous version stays in force.
+/// Reports once per file the objects whose previous version stays in effect.
 fn kept(objects: &Objects) -> Vec<Finding> {
     let mut kept: BTreeMap<&Arc<str>, Vec<&ObjectRef>> = BTreeMap::new();
     for reference in &objects.kept {
@@ -154,7 +153,7 @@ fn kept(objects: &Objects) -> Vec<Finding> {
             more => format!(" and {more} more"),
         };
         let names = names.join(", ");
-        let text = format!("the previous version stays in force of {names}{more}");
+        let text = format!("the previous version of {names}{more} stays in effect");
         of_file(file, Reason::PreviousKept, text)
     });
     findings.collect()
@@ -172,7 +171,7 @@ fn of_file(file: &str, reason: Reason, text: String) -> Finding {
     }
 }
 
-/// A finding about an object where it stands, with all else to be filled in.
+/// A finding at an object's place, to be completed.
 fn at(place: &Place, reference: &ObjectRef) -> Finding {
     let object = Some(reference.clone());
     Finding {
@@ -182,5 +181,5 @@ fn at(place: &Place, reference: &ObjectRef) -> Finding {
     }
 }
 
-/// Objects that are named in one finding.
+/// Most objects named in one finding.
 const MAX_NAMED: usize = 5;

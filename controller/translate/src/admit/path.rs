@@ -1,4 +1,4 @@
-//! The way from an object to one of its fields, as people write it: `spec.rules[0].matches[1].path`,
+//! The path of a field in an object: `spec.rules[0].matches[1].path`,
 //! `metadata.annotations[example.com/team]`.
 
 use std::borrow::Cow;
@@ -13,14 +13,13 @@ pub struct FieldPath(Vec<Step>);
 /// One step into a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Step {
-    /// Into a mapping.
     Field(Cow<'static, str>),
-    /// Into a sequence.
     Item(usize),
 }
 
 impl FieldPath {
-    /// Reads a path as [`fmt::Display`] writes it. What is no index in brackets is a field's name.
+    /// Parses a path in the format of [`fmt::Display`]. A bracket without an index contains a
+    /// field's name.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut path = Self::default();
@@ -49,7 +48,7 @@ impl FieldPath {
         path
     }
 
-    /// The value that the path leads to.
+    /// The value at the path.
     pub(super) fn within<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(value, |value, step| match step {
             Step::Field(name) => value.get(name.as_ref()),
@@ -61,7 +60,7 @@ impl FieldPath {
         &self.0
     }
 
-    /// The names in it, without the indexes of lists.
+    /// Its names, without list indices.
     pub(super) fn names(&self) -> Vec<&str> {
         let names = self.0.iter().filter_map(|step| match step {
             Step::Field(name) => Some(name.as_ref()),

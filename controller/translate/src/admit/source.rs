@@ -1,22 +1,22 @@
-//! What comes in: files by name and text.
+//! Input files by name and text.
 
-/// A file as it was found.
+/// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// How findings name it: its path.
+    /// Its path, for findings.
     pub name: String,
     text: Result<String, String>,
 }
 
 impl Source {
-    /// A file of this text. One that is too large counts as unreadable.
+    /// A file with this text. One that is too large counts as unreadable.
     #[must_use]
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         let (name, text) = (name.into(), text.into());
         let text = if text.len() > MAX_BYTES {
             let size = text.len() >> 20;
             Err(format!(
-                "has {size} MiB: at most {} are read, split it",
+                "has {size} MiB: the limit is {} MiB; split it",
                 MAX_BYTES >> 20
             ))
         } else {
@@ -25,7 +25,7 @@ impl Source {
         Self { name, text }
     }
 
-    /// A file of these bytes, which have to be UTF-8.
+    /// A file with these bytes, which have to be UTF-8.
     #[must_use]
     pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
@@ -40,7 +40,7 @@ impl Source {
         }
     }
 
-    /// A file that is there and could not be read: what it held stays in force.
+    /// A file that could not be read: its previous content stays in effect.
     #[must_use]
     pub fn unreadable(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self {
@@ -54,5 +54,5 @@ impl Source {
     }
 }
 
-/// Beyond any configuration that is meant to be one.
+/// Larger than any sensible configuration.
 const MAX_BYTES: usize = 64 << 20;

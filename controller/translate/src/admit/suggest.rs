@@ -1,6 +1,6 @@
-//! "Did you mean": the nearest of the names that are known.
+//! "Did you mean": the most similar known name.
 
-/// The known name that `name` is likely a slip of.
+/// The known name of which `name` is probably a typo.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_NAME {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     nearest(name, known).map_or_else(String::new, |other| format!(" (did you mean `{other}`?)"))
 }
 
-/// How many letters are wrong, missing, too many or swapped with their neighbour, whatever their case.
+/// Number of wrong, missing, extra or swapped letters, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     strsim::osa_distance(&a.to_lowercase(), &b.to_lowercase())
 }

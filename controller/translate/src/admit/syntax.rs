@@ -1,9 +1,9 @@
-//! The forms of names and values that Kubernetes and Gateway API ask for. Each function says what
-//! is wrong in words that name the way out.
+//! Formats of names and values in Kubernetes and Gateway API. Each function returns the problem
+//! with advice.
 
 use xds::model::{GatewayDuration, Hostname};
 
-/// Verdict on a text.
+/// The result for a text.
 pub(super) type Verdict = Result<(), String>;
 
 /// A DNS label (RFC 1123): namespaces, port names.
@@ -30,7 +30,7 @@ pub(super) fn letter_label(text: &str) -> Verdict {
 
 /// A DNS name (RFC 1123): names of most objects, of listeners and rules.
 pub(super) fn subdomain(text: &str) -> Verdict {
-    // Each label of a name may be longer than 63 here, as an API server has it.
+    // As in an API server, labels longer than 63 are accepted here.
     let valid = text.len() <= MAX_NAME && text.split('.').all(|part| is_edged(part, is_lower));
     if valid {
         return Ok(());
@@ -41,7 +41,7 @@ pub(super) fn subdomain(text: &str) -> Verdict {
     ))
 }
 
-/// The name of an object that is referred to. What it may be is the other kind's business.
+/// The name of a referenced object. Its exact format depends on the kind.
 pub(super) fn object_name(text: &str) -> Verdict {
     length(text, 1, MAX_NAME)
 }
@@ -55,7 +55,6 @@ pub(super) fn group(text: &str) -> Verdict {
         .map_err(|_| format!("`{text}` is not an API group, such as gateway.networking.k8s.io"))
 }
 
-/// A kind.
 pub(super) fn kind(text: &str) -> Verdict {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -76,7 +75,7 @@ pub(super) fn hostname(text: &str) -> Verdict {
 pub(super) fn precise_hostname(text: &str) -> Verdict {
     match Hostname::parse(text) {
         Ok(host) if host.wildcard_suffix().is_none() => Ok(()),
-        Ok(_) => Err(format!("`{text}` has a wildcard: name one host")),
+        Ok(_) => Err(format!("`{text}` is a wildcard: use one host name")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -88,7 +87,7 @@ pub(super) fn duration(text: &str) -> Verdict {
         .map_err(|error| error.to_string())
 }
 
-/// The name of a header field (a token of RFC 9110).
+/// The name of a header field (an RFC 9110 token).
 pub(super) fn header_name(text: &str) -> Verdict {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if !text.is_empty() && text.len() <= MAX_HEADER_NAME && text.bytes().all(token) {
@@ -100,7 +99,7 @@ pub(super) fn header_name(text: &str) -> Verdict {
     ))
 }
 
-/// The value of a header field: words of printable ASCII, one space or tab between two of them.
+/// The value of a header field: words of printable ASCII, separated by one space or tab.
 pub(super) fn header_value(text: &str) -> Verdict {
     length(text, 1, 4096)?;
     let is_word = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_graphic());
@@ -126,7 +125,7 @@ pub(super) fn data_key(text: &str) -> Verdict {
     ))
 }
 
-/// The key of a label or annotation: a name, and before it perhaps a DNS name and `/`.
+/// The key of a label or annotation: a name with an optional DNS name and `/` before it.
 pub(super) fn qualified(text: &str) -> Verdict {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -154,7 +153,7 @@ pub(super) fn label_value(text: &str) -> Verdict {
     ))
 }
 
-/// A text of so many characters.
+/// A text of bounded length in characters.
 pub(super) fn length(text: &str, least: usize, most: usize) -> Verdict {
     let count = text.chars().count();
     if count < least {
@@ -172,7 +171,7 @@ fn is_label(text: &str) -> bool {
     text.len() <= MAX_LABEL && is_edged(text, is_lower)
 }
 
-/// Not empty, all of `inner`, and no sign of punctuation at its ends.
+/// Not empty, all of `inner`, and alphanumeric at both ends.
 fn is_edged(text: &str, inner: impl Fn(char) -> bool) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     text.chars().all(inner) && text.starts_with(edge) && text.ends_with(edge)

@@ -1,5 +1,4 @@
-//! Makes a typed object of a value: serde's complaints become remarks that name the field and the
-//! way out.
+//! Converts a value to a typed object: serde's errors become remarks with field and advice.
 
 use serde_json::Value;
 
@@ -10,7 +9,7 @@ use super::path::{FieldPath, Step};
 use super::suggest;
 use crate::store::Object;
 
-/// Reads an object and checks it. There is none where a remark is an error.
+/// Reads and validates an object. `None` if a remark is an error.
 pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Remark>) {
     let mut remarks = T::schema()
         .map(|schema| schema.admit(&mut value))
@@ -21,7 +20,7 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
     let mut unknown = Vec::new();
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(&value, &mut track);
-    // As a trait object: what is generic over it is compiled once, and not for each kind anew.
+    // A trait object, so that generic code is compiled once and not for each kind.
     let note: &mut dyn FnMut(serde_ignored::Path<'_>) =
         &mut |path| unknown.push(ignored_path(&path));
     let read: Result<T, _> = serde_ignored::deserialize(tracked, note);
@@ -34,7 +33,7 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
         }
     };
     if !unknown.is_empty() {
-        // The object written out again shows which fields its type has.
+        // Serializing the object again shows which fields its type has.
         let written = serde_json::to_value(&object).unwrap_or_default();
         let unknown = unknown
             .iter()
@@ -90,7 +89,7 @@ fn unknown_field<T: Admissible>(path: &FieldPath, written: &Value) -> Option<Rem
     Some(Remark::warning(path, Reason::UnknownField, text))
 }
 
-/// Serde's words in ours.
+/// Rephrases an error of serde.
 fn complaint<T: Admissible>(path: &FieldPath, value: &Value, error: &str) -> Remark {
     if let Some(field) = quoted(error, "missing field ") {
         let text = "is required";
@@ -130,7 +129,7 @@ fn complaint<T: Admissible>(path: &FieldPath, value: &Value, error: &str) -> Rem
     Remark::error(path, reason, text)
 }
 
-/// What is in backquotes after `start`.
+/// The text in backquotes after `start`.
 fn quoted<'a>(error: &'a str, start: &str) -> Option<&'a str> {
     error
         .strip_prefix(start)?
@@ -166,7 +165,7 @@ fn in_words(expected: &str) -> &str {
 
 fn remedy(value: Option<&Value>, expected: &str) -> &'static str {
     match value {
-        Some(Value::Number(_) | Value::Bool(_)) if expected == "a string" => ": write it in quotes",
+        Some(Value::Number(_) | Value::Bool(_)) if expected == "a string" => ": quote it",
         Some(Value::String(text)) if expected != "a string" => {
             let literal = text.parse::<f64>().is_ok() || text == "true" || text == "false";
             if literal { ": remove the quotes" } else { "" }
@@ -202,7 +201,7 @@ fn ignored_path(path: &serde_ignored::Path<'_>) -> FieldPath {
     }
 }
 
-/// Metadata that an API server or a client keeps and that means nothing here.
+/// Metadata of API servers and clients that is irrelevant here.
 const METADATA_UNREAD: [&str; 8] = [
     "metadata.resourceVersion",
     "metadata.generateName",

@@ -1,4 +1,4 @@
-//! What becomes of an object with a field that its kind does not have.
+//! How objects with unknown fields are handled.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,23 +6,23 @@ use std::str::FromStr;
 use super::finding::{Reason, Remark, Severity};
 use super::kinds::Kind;
 
-/// What becomes of an object with a field that its kind does not have.
+/// How objects with unknown fields are handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnknownFields {
-    /// The object is refused, as `kubectl apply` does: the field is most likely misspelled.
+    /// The object is rejected, as with `kubectl apply`: the field is probably misspelled.
     #[default]
     Refuse,
-    /// The field is ignored with a warning: for objects written for newer definitions than ours. Not
-    /// so one that may say who is let in: that is refused.
+    /// The field is ignored with a warning: for objects written for newer CRDs. A field that may
+    /// restrict access is rejected all the same.
     Warn,
 }
 
 impl UnknownFields {
-    /// How the choices are written.
+    /// The names of the choices.
     pub const NAMES: [&str; 2] = ["refuse", "warn"];
 
-    /// Completes the remark on an unknown field of an object of this kind. One that may say who is let
-    /// in is not ignored: the object would let in more than it was meant to.
+    /// Completes the remark on an unknown field of an object of this kind. One that may restrict
+    /// access is not ignored: the object would allow more than intended.
     pub(super) fn judge(self, kind: &Kind, remark: &mut Remark) {
         if remark.reason != Reason::UnknownField {
             return;
@@ -33,7 +33,7 @@ impl UnknownFields {
             }
             Self::Warn => {
                 remark.severity = Severity::Error;
-                remark.text += ", and it may say who is let in: correct or remove it, or update \
+                remark.text += ", and it may restrict access: correct or remove it, or update \
                                 the gateway";
             }
             Self::Refuse => {

@@ -1,5 +1,5 @@
-//! One object as a watch of an API server gives it. The server has judged it by the definitions that
-//! are installed, which may be newer or older than ours, so fields that are unknown here only warn.
+//! Admits one object from a watch. The API server has validated it with the installed CRDs, which
+//! may be newer or older than ours, so unknown fields only cause warnings.
 
 use serde_json::{Map, Value};
 
@@ -9,33 +9,32 @@ use super::object::{self, Outcome};
 use super::unknown_fields::UnknownFields;
 use crate::store::{Object, ObjectRef};
 
-/// What became of one object.
+/// The result for one object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdmittedValue {
-    /// Which object it is; `None` where it has no valid name.
+    /// Its identity; `None` without a valid name.
     pub reference: Option<ObjectRef>,
-    /// The object, where it is admitted.
+    /// The object, if admitted.
     pub object: Option<Object>,
-    /// What holds in the place of a refused object that has no earlier version: nothing, unless its
-    /// absence would let someone in.
+    /// The stand-in for an invalid object without earlier version: none, unless its absence would
+    /// allow access.
     pub stand_in: Option<Object>,
-    /// What there is to say of it. The object is refused where one of them is an error. They name no
-    /// file.
+    /// Findings about it; an error among them makes it invalid. They have no file.
     pub findings: Vec<Finding>,
 }
 
-/// A kind that is read.
+/// A supported kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindInfo {
     /// Its API group; empty for the core group.
     pub group: &'static str,
-    /// Its name.
+    /// Kind, as in manifests.
     pub kind: &'static str,
-    /// Its versions that are read, the best first.
+    /// Supported versions, the best first.
     pub versions: Vec<&'static str>,
 }
 
-/// Every kind that is read.
+/// All supported kinds.
 pub fn kinds() -> impl Iterator<Item = KindInfo> {
     KINDS.iter().map(|kind| KindInfo {
         group: kind.group,
@@ -46,8 +45,8 @@ pub fn kinds() -> impl Iterator<Item = KindInfo> {
     })
 }
 
-/// Reads one object of a kind. Its `apiVersion`, `kind` and `status` are not looked at: the lists of
-/// an API server leave out the first two. `None` if the kind is not read.
+/// Reads one object of a kind. Its `apiVersion`, `kind` and `status` are ignored: lists of an API
+/// server omit the first two. `None` if the kind is not supported.
 #[must_use]
 pub fn admit_value(group: &str, kind: &str, value: Map<String, Value>) -> Option<AdmittedValue> {
     let is_meant = |it: &&Kind| it.group == group && it.name == kind;

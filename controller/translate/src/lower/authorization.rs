@@ -1,5 +1,4 @@
-//! Which requests are let through. Whatever cannot be carried out denies: a rule that is left out of
-//! `deny` would let requests in.
+//! Authorization rules. Invalid parts fail closed: a rule left out of `deny` would allow requests.
 
 use xds::model::{AuthorizationPolicy, AuthorizationRule};
 
@@ -8,11 +7,11 @@ use crate::expression::Expression;
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// Lowers what a policy says of requests, and tells what of it cannot be carried out.
+/// Lowers the authorization of a policy, and returns its problems.
 pub(crate) fn lower(spec: &AuthorizationSpec) -> (AuthorizationPolicy, Vec<Problem>) {
     let mut problems = Vec::new();
     if spec.deny.is_empty() && spec.allow.is_empty() {
-        let message = "has no rule: give one in deny or in allow";
+        let message = "has no rule: add one to deny or allow";
         problems.push(Problem::new(Reason::Invalid, "", message));
     }
     let mut rules = |list: &str, specs: &[AuthorizationRuleSpec]| {

@@ -17,16 +17,16 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend_validation;
 
-/// A `Backend` and what is found of it.
+/// A lowered `Backend` and its problems.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LoweredBackend {
-    /// As the model has it, or what is wrong with it.
+    /// The resource of the model, or the problem.
     pub(crate) lowered: Arc<Result<Backend, Problem>>,
-    /// Of the certificates of those who vouch for it.
+    /// Expired CA certificates.
     pub(crate) expiries: Expiries,
 }
 
-/// Lowers a backend, or says what is wrong with it.
+/// Lowers a backend, or returns its problem.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
@@ -40,7 +40,8 @@ pub(crate) fn lower(
     }
 }
 
-/// One whose TLS cannot be carried out is refused as a whole: nothing is sent to it in plain text.
+/// A backend with invalid TLS settings is rejected as a whole, so that nothing is sent in plain
+/// text.
 fn lower_noting(
     reader: &Reader<'_>,
     name: &ObjectName,
@@ -70,7 +71,7 @@ fn lower_noting(
     })
 }
 
-/// A `Backend` with what a policy asks of it, unless it says so itself.
+/// A `Backend` with the TLS settings of a policy, unless it has its own.
 pub(crate) fn with_tls(reader: &Reader<'_>, backend: &Backend) -> Backend {
     let mut backend = backend.clone();
     if backend.tls.is_none()
@@ -95,11 +96,11 @@ fn protocol(spec: &BackendSpec) -> Result<BackendProtocol, Problem> {
         (Api::Tcp, _) => Ok(BackendProtocol::Tcp),
         (Api::Https, None) => Err(invalid(
             "protocol",
-            "HTTPS needs `tls`: say how the backend proves who it is",
+            "HTTPS needs `tls`: specify how to verify the backend's certificate",
         )),
         (Api::Http | Api::H2c, Some(_)) => Err(invalid(
             "protocol",
-            "this protocol is in clear text: use HTTPS or TCP, or remove `tls`",
+            "this protocol is plain text: use HTTPS or TCP, or remove `tls`",
         )),
     }
 }
@@ -127,7 +128,7 @@ fn hosts(spec: &BackendSpec) -> Result<Hosts, Problem> {
         }
         _ => Err(invalid(
             "",
-            "exactly one of `addresses`, `dns` and `unix` says where a backend is",
+            "set exactly one of `addresses`, `dns` and `unix`",
         )),
     }
 }

@@ -50,7 +50,7 @@ fn allow<T>(
     Ok(Allow::Listed(parsed.collect::<Result<_, _>>()?))
 }
 
-/// Brings an origin into the form in which browsers send it: lower case, no default port.
+/// Normalises an origin as browsers send it: lower case, no default port.
 fn origin(text: &str) -> Option<CorsOrigin> {
     if text == "*" {
         return Some(CorsOrigin::Any);

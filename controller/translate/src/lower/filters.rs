@@ -14,12 +14,9 @@ use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 use crate::resolve::external_auth;
 
-/// Where filters stand.
 pub(crate) struct Scope<'s> {
     pub(crate) reader: &'s Reader<'s>,
-    /// The route.
     pub(crate) from: Referrer<'s>,
-    /// The rule's matches.
     pub(crate) matches: &'s [HttpRouteMatch],
 }
 
@@ -40,7 +37,7 @@ pub(crate) fn lower(
         notes.keep(result.map_err(|problem| problem.under(format_args!("{at}[{index}]"))));
     }
     if filters.redirect.is_some() && filters.rewrite.is_some() {
-        let message = "RequestRedirect and URLRewrite exclude each other: keep one of them";
+        let message = "RequestRedirect and URLRewrite are mutually exclusive: keep one of them";
         notes
             .problems
             .push(Problem::new(Reason::IncompatibleFilters, at, message));
@@ -108,7 +105,7 @@ fn add(
 /// The field that belongs to a filter's type.
 fn present<T>(field: Option<&T>) -> Result<&T, Problem> {
     field.ok_or_else(|| {
-        let message = "the field of this type is missing: add it";
+        let message = "the field for this type is required: add it";
         Problem::new(Reason::UnsupportedValue, "type", message)
     })
 }
@@ -123,14 +120,14 @@ fn put<T>(
     if place.replace(filter).is_none() {
         return Ok(());
     }
-    let message = "this type of filter is there already: keep one of them";
+    let message = "this type of filter is used twice: keep one of them";
     Err(Problem::new(Reason::IncompatibleFilters, "type", message))
 }
 
 /// Such a filter may be what keeps requests out, so its rule is carried, but answers with 500.
 fn unsupported(kind: FilterType) -> Problem {
     let message = format!(
-        "filters of type {kind:?} are not supported: remove it; until then the rule answers with \
+        "filters of type {kind:?} are not supported: remove it; until then the rule responds with \
          500, so that nothing passes unchecked"
     );
     Problem::new(Reason::UnsupportedValue, "type", message)
@@ -157,13 +154,13 @@ fn fraction(spec: &MirrorFilter) -> Result<Option<Fraction>, Problem> {
         (Some(percent), None) => (percent, 100, "percent"),
         (None, Some(fraction)) => (fraction.numerator, fraction.denominator, "fraction"),
         (Some(_), Some(_)) => {
-            let message = "percent and fraction exclude each other: keep one of them";
+            let message = "percent and fraction are mutually exclusive: keep one of them";
             return Err(Problem::new(Reason::UnsupportedValue, "percent", message));
         }
     };
     let denominator = NonZeroU32::new(denominator).filter(|it| it.get() >= numerator);
     let denominator = denominator.ok_or_else(|| {
-        let message = "no fraction of the requests: use a numerator of at most the denominator, \
+        let message = "invalid fraction: use a numerator that does not exceed the denominator, \
                        and a denominator of at least 1";
         Problem::new(Reason::UnsupportedValue, field, message)
     })?;

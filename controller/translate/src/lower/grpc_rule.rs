@@ -1,4 +1,4 @@
-//! One rule of a GRPCRoute: a call is a POST to `/service/method`.
+//! Lowers a rule of a GRPCRoute: a call is a POST to `/service/method`.
 
 use http::Method;
 use xds::model::{HttpMatch, HttpRule, PathMatch, RequestProtocol, Timeouts};
@@ -28,7 +28,7 @@ pub(crate) fn lower(site: &Site<'_>, spec: &GrpcRouteRule) -> LoweredRule {
         matches,
         filters,
         backends,
-        // Calls carry their own deadlines.
+        // Calls have their own deadlines.
         timeouts: Timeouts::default(),
         retry: None,
         session,
@@ -40,8 +40,8 @@ fn a_match(spec: &GrpcRouteMatch) -> Result<HttpMatch, Problem> {
     let path = spec.method.as_ref().map(path).transpose();
     let path = path.map_err(|problem| problem.under("method"))?.flatten();
     Ok(HttpMatch {
-        // Every call is a POST. To ask for it ranks a method of any service before what matches
-        // every call: both are patterns, and Gateway API counts the letters of the method.
+        // Every call is a POST. Requiring it ranks a method of any service before a match for every
+        // call: both are patterns, and Gateway API counts the letters of the method.
         method: path.is_some().then_some(Method::POST),
         path: path.map_or_else(every_call, Ok)?,
         headers: matches::headers(&spec.headers)?,
@@ -49,12 +49,12 @@ fn a_match(spec: &GrpcRouteMatch) -> Result<HttpMatch, Problem> {
     })
 }
 
-/// A pattern, for a prefix would be tried before the patterns of methods.
+/// A pattern, since a prefix would be tried before the patterns of methods.
 fn every_call() -> Result<PathMatch, Problem> {
     pattern("/.*", "method").map(PathMatch::Regex)
 }
 
-/// `None` where it asks for nothing.
+/// `None` without conditions.
 fn path(spec: &GrpcMethodMatch) -> Result<Option<PathMatch>, Problem> {
     let given = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
     let (service, method) = (given(&spec.service), given(&spec.method));
@@ -64,7 +64,7 @@ fn path(spec: &GrpcMethodMatch) -> Result<Option<PathMatch>, Problem> {
     match spec.kind {
         ValueMatchType::Exact => exact(service.as_deref(), method.as_deref()).map(Some),
         ValueMatchType::RegularExpression => {
-            // Each on its own first, so that neither reaches out of its site.
+            // Each is checked alone first, so that neither reaches beyond its part.
             for (text, field) in [(&service, "service"), (&method, "method")] {
                 text.as_deref()
                     .map(|text| pattern(text, field))
@@ -80,7 +80,7 @@ fn exact(service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Probl
     for (text, field) in [(service, "service"), (method, "method")] {
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
         if text.is_some_and(|text| !text.chars().all(name)) {
-            let message = "this is no name of gRPC: use letters, digits, `_` and `.`";
+            let message = "this is not a gRPC name: use letters, digits, `_` and `.`";
             return Err(unsupported(field, message));
         }
     }
@@ -97,7 +97,7 @@ fn exact(service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Probl
     }
 }
 
-/// Patterns of which one that is not given is any.
+/// Patterns; a missing one matches anything.
 fn either(service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Problem> {
     let any = |text: Option<&str>| text.map_or("[^/]+".to_owned(), |text| format!("(?:{text})"));
     let whole = format!("/{}/{}", any(service), any(method));

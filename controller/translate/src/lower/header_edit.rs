@@ -7,8 +7,8 @@ use crate::api::{Header, HeaderFilter};
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// Lowers an edit. Names that frame a message or belong to one connection are refused: the proxy
-/// writes them itself, and an edit of them is a smuggled request.
+/// Lowers an edit. Names of framing and connection fields are rejected: the proxy writes them
+/// itself, and editing them would enable request smuggling.
 pub(crate) fn lower(spec: &HeaderFilter) -> Result<HeaderEdit, Problem> {
     let remove = spec.remove.iter().enumerate();
     let remove = remove
@@ -20,14 +20,14 @@ pub(crate) fn lower(spec: &HeaderFilter) -> Result<HeaderEdit, Problem> {
     })
 }
 
-/// Of several entries for one name, Gateway API wants the first alone.
+/// Of several entries for one name, Gateway API uses only the first.
 fn fields(specs: &[Header], list: &str) -> Result<Vec<(HeaderName, HeaderValue)>, Problem> {
     let mut fields: Vec<(HeaderName, HeaderValue)> = Vec::with_capacity(specs.len());
     for (index, spec) in specs.iter().enumerate() {
         let at = |problem: Problem| problem.under(format_args!("{list}[{index}]"));
         let name = name(&spec.name).map_err(|problem| at(problem.under("name")))?;
         let value = HeaderValue::from_str(&spec.value).map_err(|_| {
-            let message = "the value has characters that no header may have: remove them";
+            let message = "the value has characters that are not allowed in a header: remove them";
             at(Problem::new(Reason::UnsupportedValue, "value", message))
         })?;
         if fields.iter().all(|(other, _)| *other != name) {
@@ -37,7 +37,7 @@ fn fields(specs: &[Header], list: &str) -> Result<Vec<(HeaderName, HeaderValue)>
     Ok(fields)
 }
 
-/// Reads the name of a header that a user may write.
+/// Parses the name of a header that users may edit.
 pub(crate) fn name(text: &str) -> Result<HeaderName, Problem> {
     let fail = |message| Err(Problem::new(Reason::UnsupportedValue, "", message));
     let Ok(name) = HeaderName::from_bytes(text.as_bytes()) else {
@@ -55,7 +55,7 @@ pub(crate) fn name(text: &str) -> Result<HeaderName, Problem> {
     }
 }
 
-/// RFC 9110 section 7.6.1 and RFC 9112 section 6, and what else speaks to the next hop alone.
+/// Hop-by-hop fields (RFC 9110 section 7.6.1, RFC 9112 section 6 and others).
 const PROXY_OWN: [&str; 12] = [
     "connection",
     "content-length",

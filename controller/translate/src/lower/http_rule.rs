@@ -1,4 +1,4 @@
-//! One rule of an HTTPRoute.
+//! Lowers a rule of an HTTPRoute.
 
 use http::StatusCode;
 use xds::model::{GatewayDuration, HttpRule, RequestProtocol, Retry, Timeout, Timeouts};
@@ -16,7 +16,7 @@ pub(crate) fn lower(site: &Site<'_>, spec: &HttpRouteRule) -> LoweredRule {
     notes.lowered(spec.name.as_deref(), site.index, rule)
 }
 
-/// `None` only where the matches themselves cannot be carried out.
+/// `None` only if the matches themselves are invalid.
 fn carry_out(site: &Site<'_>, spec: &HttpRouteRule, notes: &mut Notes) -> Option<HttpRule> {
     let matches = matches::lower(&spec.matches, notes);
     let scope = filters::Scope {
@@ -59,7 +59,7 @@ fn timeouts(spec: &HttpRouteTimeouts, notes: &mut Notes) -> Timeouts {
         notes.problems.push(Problem::new(
             Reason::UnsupportedValue,
             "timeouts.backendRequest",
-            format!("{backend} is longer than the whole request's {request}: make it shorter"),
+            format!("{backend} exceeds the request timeout ({request}): shorten it"),
         ));
     }
     let timeout = |duration: Option<GatewayDuration>| {
@@ -79,7 +79,7 @@ fn retry(spec: &HttpRouteRetry, notes: &mut Notes) -> Retry {
             Problem::new(
                 Reason::UnsupportedValue,
                 format!("retry.codes[{index}]"),
-                format!("{code} is not retried: use codes from 400 to 599"),
+                format!("{code} cannot be retried: use codes from 400 to 599"),
             )
         }))
     });
@@ -93,7 +93,7 @@ fn retry(spec: &HttpRouteRetry, notes: &mut Notes) -> Retry {
     }
 }
 
-/// What Gateway API lets a retry name.
+/// The statuses that Gateway API allows to retry.
 const RETRIED_CODES: std::ops::RangeInclusive<u16> = 400..=599;
-/// The default of Gateway API since v1.7, which left it to us before.
+/// The default of Gateway API since v1.7.
 const DEFAULT_ATTEMPTS: u32 = 1;

@@ -1,5 +1,5 @@
-//! Who may come in by which token. Whatever cannot be carried out denies: a provider that is left
-//! out has its tokens refused, and keys that are not to be had verify nothing.
+//! JWT authentication. Invalid parts fail closed: without its provider a token is rejected, and
+//! without keys nothing is verified.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -22,20 +22,20 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 
-/// What became of the tokens of a policy.
+/// The lowered JWT settings of a policy.
 pub(crate) struct LoweredJwt {
     pub(crate) policy: JwtPolicy,
-    /// What cannot be carried out.
+    /// Invalid settings.
     pub(crate) problems: Vec<Problem>,
-    /// References that lead nowhere.
+    /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
 }
 
-/// Lowers what a policy, `from`, says of tokens.
+/// Lowers the JWT settings of the policy `from`.
 pub(crate) fn lower(reader: &Reader<'_>, from: Referrer<'_>, spec: &JwtSpec) -> LoweredJwt {
     let (mut problems, mut refs) = (Vec::new(), Vec::new());
     if spec.providers.is_empty() {
-        let message = "name nobody whose tokens are believed: give one with issuer and jwks";
+        let message = "no provider is configured: add one with issuer and jwks";
         problems.push(invalid("providers", message));
     }
     let mut issuers = HashSet::new();
@@ -73,14 +73,17 @@ pub(crate) fn lower(reader: &Reader<'_>, from: Referrer<'_>, spec: &JwtSpec) -> 
     }
 }
 
-/// A provider, and why its keys are not to be had.
+/// A provider, and why its keys are unavailable.
 fn provider(
     reader: &Reader<'_>,
     from: Referrer<'_>,
     spec: &JwtProviderSpec,
 ) -> Result<(JwtProvider, Option<Problem>), Problem> {
     if spec.issuer.is_empty() {
-        return Err(invalid("issuer", "is empty: give the `iss` of its tokens"));
+        return Err(invalid(
+            "issuer",
+            "is required: set it to the `iss` of the tokens",
+        ));
     }
     let (keys, problem) = keys(reader, from, &spec.jwks).map_err(|it| it.under("jwks"))?;
     let claims = spec.claims_to_headers.iter().enumerate();
@@ -118,7 +121,7 @@ fn keys(
             let (keys, problem) = remote.map_err(|problem| problem.under("remote"))?;
             Ok((keys, problem.map(|problem| problem.under("remote"))))
         }
-        _ => Err(invalid("", "give exactly one of inline and remote")),
+        _ => Err(invalid("", "set exactly one of inline and remote")),
     }
 }
 
@@ -136,7 +139,7 @@ fn remote(
         }
         (None, None, Some(url)) => (JwksLocation::Url(self::url(url)?), None),
         _ => {
-            let message = "give either backendRef with path, or url";
+            let message = "set either backendRef with path, or url";
             return Err(invalid("", message));
         }
     };
@@ -149,12 +152,12 @@ fn path(text: &str) -> Result<String, Problem> {
     if whole {
         return Ok(text.to_owned());
     }
-    let message = format!("`{text}` is no path: start it with `/`, without spaces and fragment");
+    let message = format!("`{text}` is not a path: start it with `/`, without spaces and fragment");
     Err(invalid("path", message))
 }
 
-/// Whoever changes keys on their way forges tokens, so that plain text stays inside of the cluster
-/// or the machine.
+/// Whoever can change keys in transit can forge tokens, so plain text is allowed only inside the
+/// cluster or the machine.
 fn url(text: &str) -> Result<String, Problem> {
     let uri: Option<Uri> = text.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
@@ -215,13 +218,14 @@ fn claim(spec: &ClaimHeaderSpec) -> Result<ClaimHeader, Problem> {
     })
 }
 
-/// A realm stands in quotes.
+/// A realm becomes a quoted string.
 fn realm(text: &str) -> Result<String, Problem> {
     let plain = |b: u8| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\';
     if text.bytes().all(plain) {
         return Ok(text.to_owned());
     }
-    let message = "has quotes, backslashes or what is not printable ASCII: leave them out";
+    let message =
+        "has quotes, backslashes or characters that are not printable ASCII: leave them out";
     Err(invalid("realm", message))
 }
 

@@ -1,4 +1,4 @@
-//! One rule of a route that looks at connections alone.
+//! Lowers rules of TLSRoutes, TCPRoutes and UDPRoutes.
 
 use std::sync::Arc;
 

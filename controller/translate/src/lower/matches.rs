@@ -1,4 +1,4 @@
-//! What a rule matches.
+//! Lowers the matches of a rule.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,13 @@ use crate::api::{
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// Lowers all matches of a rule; `None` if one of them cannot be carried out.
+/// Lowers all matches of a rule; `None` if one of them is invalid.
 pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut Notes) -> Option<Vec<HttpMatch>> {
-    // The default is the API's, as if the list had been left out.
+    // The default of the API, as if the list had been omitted.
     all(matches, notes, lower_one)
 }
 
-/// Lowers all matches of a rule by `one`; no matches are the match that asks for nothing.
+/// Lowers all matches of a rule by `one`; an empty list means one match without conditions.
 pub(crate) fn all<T: Default>(
     matches: &[T],
     notes: &mut Notes,
@@ -64,7 +64,7 @@ fn path(spec: &HttpPathMatch) -> Result<PathMatch, Problem> {
     }
 }
 
-/// Of several entries for one header, Gateway API wants the first alone.
+/// Of several entries for one header, Gateway API uses only the first.
 pub(crate) fn headers(specs: &[HttpHeaderMatch]) -> Result<Vec<HeaderMatch>, Problem> {
     let mut lowered: Vec<HeaderMatch> = Vec::with_capacity(specs.len());
     for (index, spec) in specs.iter().enumerate() {
@@ -81,7 +81,7 @@ pub(crate) fn headers(specs: &[HttpHeaderMatch]) -> Result<Vec<HeaderMatch>, Pro
     Ok(lowered)
 }
 
-/// Names of parameters are compared exactly; again the first entry of a name counts.
+/// Names of parameters are case-sensitive; only the first entry of a name counts.
 fn query(specs: &[HttpQueryParamMatch]) -> Result<Vec<QueryMatch>, Problem> {
     let mut seen = HashSet::with_capacity(specs.len());
     let first = specs
@@ -119,5 +119,5 @@ pub(crate) fn unsupported(field: &str, message: impl std::fmt::Display) -> Probl
 }
 
 pub(crate) fn unknown_type(field: &str) -> Problem {
-    unsupported(field, "this type of match is not known here: use another")
+    unsupported(field, "this type of match is not supported: use another")
 }

@@ -1,4 +1,4 @@
-//! From what objects mean to resources of the model: rules, backends, services and their workloads,
+//! Lowers objects to resources of the model: rules, backends, services and their workloads,
 //! policies.
 
 pub(crate) mod authorization;

@@ -1,4 +1,4 @@
-//! What a traffic policy says.
+//! Lowers traffic policies.
 
 use std::net::IpAddr;
 
@@ -18,17 +18,17 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend::{Carries, Referrer};
 
-/// What a policy says, whatever it aims at.
+/// A lowered policy, independent of its targets.
 pub(crate) struct LoweredPolicy {
-    /// What is in force, if the policy is not refused.
+    /// The settings that take effect if the policy is accepted.
     pub(crate) spec: PolicySpec,
-    /// Why it is refused.
+    /// Why it is rejected.
     pub(crate) refusal: Option<Problem>,
-    /// References that lead nowhere; there are some where it speaks of tokens alone.
+    /// Unresolved references, of its JWT settings.
     pub(crate) refs: Vec<Problem>,
 }
 
-/// Lowers what the policy `name` says. What restricts requests holds even where the policy is refused.
+/// Lowers the policy `name`. Access restrictions take effect even if the policy is rejected.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
@@ -42,7 +42,7 @@ pub(crate) fn lower(
     let mut refs = Vec::new();
     if let Some(jwt) = &spec.jwt {
         let jwt = jwt::lower(reader, from, jwt);
-        let until_then = "until then the tokens it is about are refused";
+        let until_then = "until then the tokens it covers are rejected";
         refusal = refusal.or_else(|| denied("spec.jwt", jwt.problems, until_then));
         refs.extend(
             jwt.refs
@@ -53,7 +53,7 @@ pub(crate) fn lower(
     }
     if let Some(authorization) = &spec.authorization {
         let (policy, problems) = authorization::lower(authorization);
-        let until_then = "until then every request of its targets is refused";
+        let until_then = "until then every request to its targets is rejected";
         refusal = refusal.or_else(|| denied("spec.authorization", problems, until_then));
         lowered.authorization = Some(policy);
     }
@@ -64,7 +64,7 @@ pub(crate) fn lower(
     }
 }
 
-/// All problems of a field as one, with what they lead to.
+/// Combines the problems of a field, with their consequence.
 fn denied(field: &str, problems: Vec<Problem>, until_then: &str) -> Option<Problem> {
     let problems: Vec<_> = problems.into_iter().map(|it| it.under(field)).collect();
     let first = problems.first()?;
@@ -108,7 +108,10 @@ fn all_but_restrictions(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem>
 
 fn access_log(spec: &AccessLogSpec) -> Result<AccessLog, Problem> {
     if !(0.0..=1.0).contains(&spec.sample) {
-        let message = format!("{} is no share of the requests: use 0 to 1", spec.sample);
+        let message = format!(
+            "{} is not a fraction of the requests: use 0 to 1",
+            spec.sample
+        );
         return Err(invalid("spec.accessLog.sample", message));
     }
     #[expect(
@@ -173,7 +176,7 @@ fn trust(spec: &TrafficPolicySpec) -> Result<Option<Trust>, Problem> {
             Ok(Some(Trust::Sources(sources)))
         }
         (Some(_), Some(_)) => {
-            let message = "trustedHops and trustedSources exclude each other: keep one of them";
+            let message = "trustedHops and trustedSources are mutually exclusive: keep one of them";
             Err(invalid("spec.trustedHops", message))
         }
     }
@@ -208,7 +211,7 @@ fn ejection(spec: &EjectionSpec) -> Result<Ejection, Problem> {
         return Err(invalid("spec.ejection.max", message));
     }
     if spec.max_percent > 100 {
-        let message = format!("{} % is more than all: use 0 to 100", spec.max_percent);
+        let message = format!("{} % is too large: use 0 to 100", spec.max_percent);
         return Err(invalid("spec.ejection.maxPercent", message));
     }
     Ok(Ejection {

@@ -1,4 +1,4 @@
-//! InferencePools, with their pods and who chooses among these.
+//! Lowers InferencePools, with their pods and endpoint pickers.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -17,16 +17,16 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// An InferencePool as the model has it.
+/// A lowered InferencePool.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LoweredPool {
     pub(crate) backend: Backend,
-    /// What is wrong with its reference to an endpoint picker.
+    /// Problems of its reference to an endpoint picker.
     pub(crate) refs: Vec<Problem>,
 }
 
-/// Lowers a pool. One whose endpoint picker cannot be found has one that is nowhere: its requests end
-/// as its failure mode says.
+/// Lowers a pool. If its endpoint picker cannot be resolved, it has one without endpoints: its
+/// failure mode applies.
 pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &InferencePool) -> LoweredPool {
     let spec = &object.spec;
     let mut refs = Vec::new();
@@ -93,12 +93,12 @@ fn is_selected(pod: &Pod, wanted: &BTreeMap<String, String>) -> bool {
         .all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// Whether another pod may have its address by now.
+/// Whether its address may belong to another pod by now.
 fn is_over(pod: &Pod) -> bool {
     matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
-/// As endpoints of Services are judged: a pod that is ready and about to end drains.
+/// As for endpoints of Services: a ready pod that is terminating drains.
 fn health(pod: &Pod) -> Health {
     let mut conditions = pod.status.conditions.iter();
     let is_ready = conditions.any(|it| it.kind == "Ready" && it.status == "True");
@@ -109,7 +109,7 @@ fn health(pod: &Pod) -> Health {
     }
 }
 
-/// Where an endpoint picker is, and how it is spoken to.
+/// Finds an endpoint picker, and its protocol.
 fn find_picker(
     reader: &Reader<'_>,
     namespace: &str,
@@ -121,7 +121,7 @@ fn find_picker(
     let EndpointPickerReference { group, kind, .. } = reference;
     if (&**group, &**kind) != (api::Service::GROUP, api::Service::KIND) {
         let message =
-            format!("kind `{kind}` of group `{group}` is no endpoint picker: use Service");
+            format!("kind `{kind}` of group `{group}` cannot be an endpoint picker: use Service");
         return fail("kind", message);
     }
     let name = ObjectName::new(namespace, &reference.name);
@@ -130,7 +130,7 @@ fn find_picker(
     };
     if object.spec.kind.as_deref() == Some("ExternalName") {
         let message = format!(
-            "Service {name} is of type ExternalName, which can lead anywhere (CVE-2021-25740): use \
+            "Service {name} is of type ExternalName, which can point anywhere (CVE-2021-25740): use \
              one that selects pods"
         );
         return fail("name", message);
@@ -141,7 +141,7 @@ fn find_picker(
     let Some(port) = port else {
         let message = match number {
             Some(number) => format!("Service {name} has no TCP port {number}: use one that it has"),
-            None => "is missing: a Service has to be named with one of its ports".to_owned(),
+            None => "is required for a Service".to_owned(),
         };
         return fail("port", message);
     };
@@ -149,8 +149,8 @@ fn find_picker(
     Ok((picker_members(reader, &name, object, port.port), tls))
 }
 
-/// The Inference Extension: a picker is reached by TLS, and its certificate is signed by itself. A
-/// BackendTLSPolicy says what it must be, and `kubernetes.io/h2c` that there is none.
+/// The Inference Extension: a picker uses TLS with a self-signed certificate, unless a
+/// BackendTLSPolicy applies, or the protocol is `kubernetes.io/h2c`.
 fn tls(reader: &Reader<'_>, name: &ObjectName, port: &api::ServicePort) -> Option<BackendTls> {
     if let Some(tls) = reader.tls_of_port(&ServiceKey::new(name), &port.name) {
         return Some(tls.clone());
@@ -161,7 +161,7 @@ fn tls(reader: &Reader<'_>, name: &ObjectName, port: &api::ServicePort) -> Optio
     let host = format!("{}.{}.svc", name.name, name.namespace);
     Some(match Hostname::parse(&host) {
         Ok(server_name) => BackendTls::Unverified { server_name },
-        // Names of Services and namespaces are labels.
+        // Names of Services and namespaces are DNS labels.
         Err(_) => BackendTls::Invalid,
     })
 }

@@ -1,4 +1,4 @@
-//! Redirects and rewrites.
+//! Lowers redirects and rewrites.
 
 use http::StatusCode;
 use xds::model::{Hostname, PathEdit, Redirect, Rewrite, Scheme};
@@ -93,12 +93,12 @@ fn path(
         }
         _ => Err(unsupported(
             "path.type",
-            "the field of this type is missing: add it",
+            "the field for this type is required: add it",
         )),
     }
 }
 
-/// A prefix can only be replaced where a prefix was matched.
+/// A prefix can only be replaced if a prefix was matched.
 fn check_prefix_matches(matches: &[HttpRouteMatch]) -> Result<(), Problem> {
     let all_prefixes = matches
         .iter()
@@ -106,7 +106,7 @@ fn check_prefix_matches(matches: &[HttpRouteMatch]) -> Result<(), Problem> {
     if all_prefixes {
         return Ok(());
     }
-    let message = "ReplacePrefixMatch needs matches of type PathPrefix alone: change the matches, \
+    let message = "ReplacePrefixMatch needs all matches to be of type PathPrefix: change the matches, \
                    or use ReplaceFullPath";
     Err(Problem::new(
         Reason::IncompatibleFilters,
@@ -115,8 +115,7 @@ fn check_prefix_matches(matches: &[HttpRouteMatch]) -> Result<(), Problem> {
     ))
 }
 
-/// A path without query that can be written into a request line or a Location as it is (RFC 3986
-/// section 3.3).
+/// A path without query that is valid in a request line or a Location (RFC 3986 section 3.3).
 fn check_replacement(path: &str, field: &str) -> Result<(), Problem> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/%".contains(&byte);
     let mut after_percent = path.split('%').skip(1);
@@ -128,7 +127,7 @@ fn check_replacement(path: &str, field: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let message = format!(
-        "`{path}` cannot replace a path: start it with `/`, escape what RFC 3986 does not allow, \
+        "`{path}` cannot replace a path: start it with `/`, escape characters that RFC 3986 does not allow, \
          and leave out query and fragment"
     );
     Err(unsupported(field, message))
@@ -138,5 +137,5 @@ fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::UnsupportedValue, field, message)
 }
 
-/// What Gateway API lets a redirect answer with.
+/// The statuses that Gateway API allows for redirects.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];

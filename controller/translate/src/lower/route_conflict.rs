@@ -1,6 +1,6 @@
-//! Routes of HTTP and of gRPC that want the same hosts of one listener.
+//! Conflicts of HTTPRoutes and GRPCRoutes over the hosts of a listener.
 //!
-//! Gateway API lets routes of one kind alone have a host of a listener: the oldest decides which
+//! Gateway API allows only routes of one kind to use a host of a listener: the oldest decides
 //! (`GRPCRouteSpec.hostnames`). The others lose the listener, and a parent with its last one.
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +15,7 @@ use crate::reason::Reason;
 /// A route by kind and name.
 pub(crate) type RouteId = (&'static str, ObjectName);
 
-/// What the routes of one kind want of a listener, the oldest first. No hosts are all hosts.
+/// The hosts of the routes of one kind at a listener, oldest first. No hosts means all hosts.
 pub(crate) type Wanted = BTreeMap<(i64, ObjectName), Arc<[Hostname]>>;
 
 /// Whether routes of a kind can lose a listener to those of another.
@@ -23,7 +23,7 @@ pub(crate) fn is_contested(kind: &str) -> bool {
     [HttpRoute::KIND, GrpcRoute::KIND].contains(&kind)
 }
 
-/// The routes that lose the listener, each with the one that has hosts of theirs.
+/// The routes that lose the listener, each with the route that has their hosts.
 pub(crate) fn settle(
     (kind, wanted): (&'static str, &Wanted),
     (other, by_other): (&'static str, &Wanted),
@@ -55,14 +55,14 @@ pub(crate) fn settle(
     losers
 }
 
-/// The hosts that routes of one kind have, each with the number of the first.
+/// The hosts used by routes of one kind, each with the index of the first.
 #[derive(Default)]
 struct Taken<'a> {
     first: Option<usize>,
     every_host: Option<usize>,
-    /// As they are written.
+    /// Exact host names.
     named: HashMap<&'a str, usize>,
-    /// The domains that something is within.
+    /// Domains with names below them.
     within: HashMap<&'a str, usize>,
 }
 
@@ -104,19 +104,19 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// The domains that a host is within: those above it.
+/// The domains above a host.
 fn domains(host: &Hostname) -> impl Iterator<Item = &str> {
     let name = host.as_str();
     let name = name.strip_prefix("*.").unwrap_or(name);
     name.match_indices('.').map(move |(at, _)| &name[at + 1..])
 }
 
-/// Why the parent of a field lost a listener.
+/// Why the parent in a field lost a listener.
 pub(crate) fn problem(rival: &RouteId, listener: &ListenerKey, field: &str) -> Problem {
     let (kind, route) = rival;
     let listener = listener.as_str().rsplit('/').next().unwrap_or_default();
     let message = format!(
-        "{kind} {route} is older, or first by name, and has hosts of listener `{listener}` that this \
+        "{kind} {route} takes precedence (older, or first by name) for hosts of listener `{listener}` that this \
          route wants: HTTP and gRPC cannot share one, use other hosts or another listener"
     );
     Problem::new(Reason::Conflicted, field, message)

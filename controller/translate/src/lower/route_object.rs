@@ -1,4 +1,4 @@
-//! What each kind of route says of itself, so that all are treated alike.
+//! The interface of all kinds of routes.
 
 use super::rule::{LoweredRule, Site};
 use super::{grpc_rule, http_rule, l4_rule};
@@ -14,21 +14,21 @@ pub(crate) trait RouteObject: Kept {
     /// Its rules, as they are written.
     type Rule;
 
-    /// What its rules carry.
+    /// The traffic of its rules.
     const CARRIES: Carries;
 
-    /// What it attaches to.
+    /// Its parents.
     fn parent_refs(&self) -> &[ParentReference];
 
     /// Whether it attaches to default Gateways too.
     fn default_scope(&self) -> DefaultScope;
 
-    /// Its hosts; none means every host of a listener.
+    /// Its host names; empty means every host of a listener.
     fn hostnames(&self) -> &[String];
 
     fn rules(&self) -> &[Self::Rule];
 
-    /// A rule as the model has it, or with what is wrong with it.
+    /// Lowers a rule, with its problems.
     fn lower(site: &Site<'_>, rule: &Self::Rule) -> LoweredRule;
 }
 

@@ -1,4 +1,4 @@
-//! What lowering a rule comes to, and what the rules of HTTP and gRPC routes have in common.
+//! The result of lowering a rule, and helpers shared by HTTP and gRPC rules.
 
 use std::sync::Arc;
 
@@ -9,43 +9,43 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 
-/// Where a rule stands.
+/// The location of a rule.
 pub(crate) struct Site<'p> {
     pub(crate) reader: &'p Reader<'p>,
     pub(crate) from: Referrer<'p>,
     pub(crate) route: &'p ObjectName,
-    /// Its number in the route.
+    /// Index of the rule in the route.
     pub(crate) index: usize,
 }
 
-/// What became of a rule.
+/// A lowered rule.
 pub(crate) struct LoweredRule {
-    /// Its name, for policies to aim at.
+    /// Its name, for policies that target it.
     pub(crate) name: Option<Arc<str>>,
-    /// The rule; `None` where it is dropped.
+    /// The rule; `None` if it is dropped.
     pub(crate) rule: Option<RouteRule>,
-    /// What in it cannot be carried out. If there is still a rule, it fails closed.
+    /// Invalid parts. If the rule is kept, it fails closed.
     pub(crate) problems: Vec<Problem>,
-    /// References that lead nowhere; their share is refused.
+    /// Unresolved references; requests to their share are rejected.
     pub(crate) refs: Vec<Problem>,
 }
 
-/// What is found on the way through a rule.
+/// The findings about a rule.
 #[derive(Default)]
 pub(crate) struct Notes {
     pub(crate) problems: Vec<Problem>,
     pub(crate) refs: Vec<Problem>,
-    /// Whether a filter that we do not know might have refused the request.
+    /// Whether an unsupported filter might have rejected requests.
     pub(crate) fails_closed: bool,
 }
 
 impl Notes {
-    /// Takes the value, or notes the problem.
+    /// Returns the value, or records the problem.
     pub(crate) fn keep<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.problems.push(problem)).ok()
     }
 
-    /// Closes the notes on rule number `index`.
+    /// Completes the findings about rule number `index`.
     pub(crate) fn lowered(
         self,
         name: Option<&str>,
@@ -66,13 +66,13 @@ impl Notes {
     }
 }
 
-/// Puts problems into rule number `index`.
+/// Prefixes problems with the field of rule number `index`.
 pub(crate) fn of_rule(index: usize, problems: Vec<Problem>) -> Vec<Problem> {
     let at = |problem: Problem| problem.under(format_args!("spec.rules[{index}]"));
     problems.into_iter().map(at).collect()
 }
 
-/// The same matches, but nothing behind them.
+/// The same matches without backends.
 fn answer_500(rule: HttpRule) -> HttpRule {
     HttpRule {
         filters: Filters::default(),
@@ -83,7 +83,7 @@ fn answer_500(rule: HttpRule) -> HttpRule {
     }
 }
 
-/// Reads a duration of Gateway API.
+/// Parses a Gateway API duration.
 pub(crate) fn duration(text: &str, field: &str) -> Result<GatewayDuration, Problem> {
     GatewayDuration::parse(text)
         .map_err(|error| Problem::new(Reason::UnsupportedValue, field, error))

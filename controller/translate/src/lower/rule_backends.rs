@@ -1,4 +1,4 @@
-//! The backends of a rule of HTTP or gRPC, with their filters.
+//! Lowers the backends of an HTTP or gRPC rule, with their filters.
 
 use xds::model::{ObjectName, RouteBackend, SessionPersistence};
 
@@ -6,7 +6,7 @@ use super::rule::Notes;
 use super::{filters, x_backend};
 use crate::api::{HttpBackendRef, Resource as _, XBackend};
 
-/// Where the requests of a rule go.
+/// The backends of a rule.
 pub(crate) fn lower(
     scope: &filters::Scope<'_>,
     specs: &[HttpBackendRef],

@@ -1,4 +1,4 @@
-//! Session persistence.
+//! Lowers session persistence.
 
 use http::HeaderName;
 use xds::model::{CookiePath, ObjectName, SessionLifetime, SessionPersistence, SessionToken};
@@ -87,8 +87,8 @@ fn header(
     Ok(SessionToken::Header(name))
 }
 
-/// The name that is asked for, or one that no other rule has. Names of objects and namespaces are
-/// tokens of RFC 9110, and a namespace has no dot, so that the parts cannot run into each other.
+/// The configured name, or a unique one. Names of objects and namespaces are RFC 9110 tokens, and a
+/// namespace has no dot, so the parts cannot be ambiguous.
 fn session_name(spec: &api::SessionPersistence, route: &ObjectName, rule: usize) -> String {
     let given = spec.session_name.clone().filter(|name| !name.is_empty());
     given.unwrap_or_else(|| {
@@ -98,7 +98,7 @@ fn session_name(spec: &api::SessionPersistence, route: &ObjectName, rule: usize)
 }
 
 fn cookie_name(name: String, field: &str) -> Result<String, Problem> {
-    // RFC 6265 section 4.1.1: a `token`, which is the grammar of header names, too.
+    // RFC 6265 section 4.1.1: a `token`, the same grammar as header names.
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
         let message = format!("`{name}` is not a cookie name: use letters, digits, `-` and `_`");
         return Err(unsupported(field, message));

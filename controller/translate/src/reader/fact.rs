@@ -1,4 +1,4 @@
-//! What a unit can ask for. A fact is a key; whether there is anything at it is part of the answer.
+//! The facts that units can read. A fact is a key; whether it has a value is part of the answer.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -37,17 +37,17 @@ macro_rules! facts {
 facts! {
     /// The object of this kind and name.
     Object(&'static str, ObjectName);
-    /// Whether there is an object of this kind and name.
+    /// Whether an object of this kind and name exists.
     Exists(&'static str, ObjectName);
     /// What grants allow from one kind and namespace to another.
     Way(Arc<Way>);
     /// The labels of a namespace.
     Labels(Arc<str>);
-    /// The names of the slices of a Service.
+    /// The names of the EndpointSlices of a Service.
     Slices(ObjectName);
-    /// The names of the Pods of a namespace that have a label, by its key and value.
+    /// The names of the Pods of a namespace with a label, by its key and value.
     Pods(Arc<PodLabel>);
-    /// The names of the ListenerSets that name a Gateway.
+    /// The names of the ListenerSets of a Gateway.
     Sets(ObjectName);
     /// The names of the default Gateways.
     DefaultGateways();
@@ -55,27 +55,27 @@ facts! {
     MachineAddresses();
     /// The addresses assigned to a Gateway.
     AssignedAddresses(ObjectName);
-    /// Whether there are ClusterTrustBundle objects at all.
+    /// Whether ClusterTrustBundles are served.
     TrustBundles();
-    /// What a `Backend` comes to.
+    /// A lowered `Backend`.
     Backend(ObjectName);
-    /// The BackendTLSPolicy that holds for an upstream, or for a section of it.
+    /// The BackendTLSPolicy of an upstream, or of a section of it.
     BackendTls(Upstream, Option<Arc<str>>);
-    /// What a BackendTLSPolicy says.
+    /// A resolved BackendTLSPolicy.
     BackendTlsPolicy(ObjectName);
-    /// Whether a Gateway is ours, and on what terms it takes ListenerSets and clients.
+    /// Whether a Gateway is ours, and its conditions for ListenerSets and clients.
     Terms(ObjectName);
-    /// All that a Gateway says apart from its listeners.
+    /// A Gateway without its listeners.
     Frame(ObjectName);
     /// The listeners of an object, each by itself.
     Listeners(Owner);
     /// What an object offers to routes.
     Offers(Owner);
-    /// How the listeners of an object stand among those of the Gateway.
+    /// The standing of an object's listeners among those of the Gateway.
     Standings(Owner);
-    /// How all listeners of a Gateway stand.
+    /// The standing of all listeners of a Gateway.
     Gateway(ObjectName);
-    /// Who has a socket of the machine.
+    /// The owner of a socket of the machine.
     Socket(Transport, NonZeroU16);
     /// What a Gateway carries.
     Carried(ObjectName);
@@ -83,26 +83,26 @@ facts! {
     CarriedListener(ListenerKey);
     /// Whether any listener of a ListenerSet is carried, and by which Gateway.
     CarriedSet(ObjectName);
-    /// Which listeners of an object have no socket.
+    /// The listeners of an object without a socket.
     Unusable(Owner);
-    /// What a route comes to, by kind and name.
+    /// A resolved route, by kind and name.
     Route(&'static str, ObjectName);
     /// Whether a route is ours, and the names of its rules.
     RuleNames(&'static str, ObjectName);
     /// Whether a route lost a listener to routes of another kind.
     LostListener(ListenerKey, &'static str, ObjectName);
-    /// By which Gateways a route is carried, and which of its rules are.
+    /// The Gateways that carry a route, and which of its rules.
     CarriedRoute(&'static str, ObjectName);
-    /// How many routes are attached to a listener.
+    /// Number of routes attached to a listener.
     AttachedRoutes(ListenerKey);
-    /// How many ListenerSets are attached to a Gateway.
+    /// Number of ListenerSets attached to a Gateway.
     AttachedSets(ObjectName);
-    /// What a `TrafficPolicy` says.
+    /// A resolved `TrafficPolicy`.
     Policy(ObjectName);
-    /// What is left of a `TrafficPolicy` at a target.
+    /// The settings of a `TrafficPolicy` that take effect at a target.
     Settled(Arc<PolicyTarget>, ObjectName);
-    /// The Gateways that send something to an upstream.
+    /// The Gateways that send to an upstream.
     Users(Upstream);
-    /// The objects of a namespace that requests pass and that are ours.
+    /// Our objects of a namespace that requests pass.
     OursIn(Arc<str>);
 }

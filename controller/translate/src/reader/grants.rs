@@ -1,4 +1,4 @@
-//! What `ReferenceGrant` objects allow.
+//! The permissions of ReferenceGrants.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use xds::model::ObjectName;
 
 use crate::api::ReferenceGrant;
 
-/// From one kind and namespace to another: group, kind and namespace of both ends.
+/// A direction of references: group, kind and namespace of both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Way {
     pub(crate) from: (Box<str>, Box<str>, Box<str>),
     pub(crate) to: (Box<str>, Box<str>, Box<str>),
 }
 
-/// The end of a reference.
+/// The target of a reference.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Referent<'a> {
     pub(crate) group: &'a str,
@@ -23,19 +23,19 @@ pub(crate) struct Referent<'a> {
     pub(crate) name: &'a str,
 }
 
-/// The names that a grant opens a way to.
+/// The names that a grant permits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Names {
     Every,
     Listed(BTreeSet<String>),
 }
 
-/// All grants, by way.
+/// All grants, by direction.
 #[derive(Debug, Default)]
 pub(crate) struct Grants(HashMap<Arc<Way>, BTreeMap<ObjectName, Names>>);
 
 impl Grants {
-    /// Replaces a grant; returns the ways on which something changed.
+    /// Replaces a grant; returns the affected directions.
     pub(crate) fn replace(
         &mut self,
         name: &ObjectName,
@@ -65,7 +65,7 @@ impl Grants {
         changed
     }
 
-    /// Whether some grant opens the way to this name.
+    /// Whether a grant permits references to this name.
     pub(crate) fn permit(&self, way: &Way, name: &str) -> bool {
         let grants = self.0.get(way).into_iter().flatten();
         grants.into_iter().any(|(_, names)| match names {

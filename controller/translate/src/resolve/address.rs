@@ -1,4 +1,4 @@
-//! The addresses that a Gateway asks for, and those that it gets.
+//! The requested and assigned addresses of a Gateway.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,18 +11,18 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// What became of the addresses of one Gateway.
+/// The addresses of one Gateway, with problems.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Addresses {
-    /// What its listeners bind to.
+    /// The address that its listeners bind.
     pub(crate) bind: IpAddr,
-    /// Where it is reached.
+    /// The addresses in its status.
     pub(crate) reached_at: Vec<GatewayAddress>,
-    /// Why the Gateway is refused.
+    /// Why the Gateway is rejected.
     pub(crate) refusals: Vec<Problem>,
     /// Why it cannot be programmed.
     pub(crate) unusable: Vec<Problem>,
-    /// What it asks for and did not get.
+    /// Requested addresses that were not assigned.
     pub(crate) unassigned: Vec<Problem>,
 }
 
@@ -45,7 +45,7 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
         if !address.routability.is_empty() {
             let field = format!("spec.addresses[{index}].routability");
             let message = format!(
-                "no address of a machine is of routability `{}`: leave it out",
+                "routability `{}` does not apply to the addresses of a machine: leave it out",
                 address.routability
             );
             out_of_scope.push(Problem::new(Reason::AddressNotAssigned, field, message));
@@ -59,12 +59,12 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
         match address.value.parse::<IpAddr>() {
             Ok(ip) if !is_usable(ip, usable) => {
                 unusable.push(fail(format!(
-                    "this machine has no address {ip}: ask for one it has"
+                    "this machine does not have the address {ip}: use one that it has"
                 )));
             }
             Ok(ip) if bind.is_none_or(|other| other == ip) => bind = Some(ip),
             Ok(_) => unusable.push(fail(
-                "a Gateway listens on one address of a machine or on all: leave one, or none"
+                "a Gateway listens on one address of the machine or on all: keep one, or none"
                     .to_owned(),
             )),
             Err(_) => unusable.push(fail(format!("`{}` is not an IP address", address.value))),
@@ -90,8 +90,8 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
     }
 }
 
-/// Whatever the cluster assigned, or of it what was asked for: each request is met by an address of its
-/// own (GEP-5093).
+/// The assigned addresses, or those of them that were requested: each request is satisfied by its
+/// own address (GEP-5093).
 fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Addresses {
     let (reached_at, mut unmet) = match asked {
         [] => (assigned.default.clone(), Vec::new()),
@@ -102,7 +102,7 @@ fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Address
             "no address was assigned yet: the Gateway's Service waits for a load balancer";
         unmet.push(Problem::new(Reason::AddressNotAssigned, "", message));
     }
-    // A Gateway that asks for scopes makes do with those that it gets.
+    // A Gateway that requests scopes works with those that it gets.
     let is_fatal =
         |problem: &&Problem| reached_at.is_empty() || problem.reason == Reason::AddressNotUsable;
     Addresses {
@@ -114,7 +114,7 @@ fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Address
     }
 }
 
-/// The addresses that meet requests, in the order of these, and why the others are not met.
+/// The addresses that satisfy requests, in their order, and why others are not satisfied.
 fn assign(
     asked: &[GatewayAddress],
     assigned: &AssignedAddresses,
@@ -124,7 +124,7 @@ fn assign(
     let others = others.map(|address| (address, false));
     let mut free: Vec<_> = default.iter().map(|address| (address, true)).collect();
     free.extend(others);
-    // The pickiest choose first: another may be content with what is left.
+    // The most specific choose first: others may accept what is left.
     let mut order: Vec<usize> = (0..asked.len()).collect();
     order.sort_by_key(|index| {
         let request = &asked[*index];
@@ -154,11 +154,11 @@ fn assign(
     (met.into_iter().flatten().collect(), unmet)
 }
 
-/// Whether a request is content with an address.
+/// Whether an address satisfies a request.
 fn meets(request: &GatewayAddress, address: &GatewayAddress, is_default: bool) -> bool {
     let is_named = !request.value.is_empty();
     let in_scope = match &*request.routability {
-        // Who asks for nothing in particular means what a Gateway gets without asking.
+        // Without a specific request, the default addresses apply.
         "" => is_named || is_default,
         ROUTABILITY_SENTINEL => true,
         other => other == ROUTABLE_IN_CLUSTER && address.routability == ROUTABLE_IN_CLUSTER,
@@ -185,7 +185,7 @@ fn not_met(index: usize, request: &GatewayAddress) -> Problem {
         ("", value) => (
             Reason::AddressNotUsable,
             format!(
-                "{kind} {value} was not assigned to this Gateway: ask for one that the load \
+                "{kind} {value} was not assigned to this Gateway: request one that the load \
                  balancer has"
             ),
         ),
@@ -198,19 +198,19 @@ fn not_met(index: usize, request: &GatewayAddress) -> Problem {
         (ROUTABLE_IN_CLUSTER, value) => (
             Reason::AddressNotAssigned,
             format!(
-                "{value} is not a ClusterIP of the Gateway's Service: ask for a free one of the \
+                "{value} is not a ClusterIP of the Gateway's Service: request a free one of the \
                  cluster's ServiceCIDR when you create the Gateway, since a Service keeps its own"
             ),
         ),
         (other, _) => (
             Reason::AddressNotAssigned,
-            format!("no address is of routability `{other}`: use Cluster, or leave it out"),
+            format!("routability `{other}` is not supported: use Cluster, or leave it out"),
         ),
     };
     Problem::new(reason, field, message)
 }
 
-/// As the condition of the addresses tells it.
+/// The problems for the condition of addresses.
 fn unassigned(unmet: Vec<Problem>, has_none: bool) -> Vec<Problem> {
     let reason = if has_none {
         Reason::NotAssigned
@@ -252,5 +252,5 @@ fn ip_address(ip: IpAddr) -> GatewayAddress {
 
 const IP_ADDRESS: &str = "IPAddress";
 const HOSTNAME: &str = "Hostname";
-/// Takes IPv4 as well, on a dual-stack socket.
+/// Includes IPv4, on a dual-stack socket.
 const EVERY_ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);

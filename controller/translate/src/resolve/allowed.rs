@@ -1,4 +1,4 @@
-//! The namespaces from which something may attach.
+//! The namespaces that may attach to an object.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) enum Allowed {
 }
 
 impl Allowed {
-    /// Those that an object in the namespace `own` allows.
+    /// The namespaces that an object in the namespace `own` allows.
     pub(crate) fn of(
         own: &Arc<str>,
         from: FromNamespaces,

@@ -1,11 +1,11 @@
-//! What a port of a Service speaks: `appProtocol`, and TLS if a policy asks for it.
+//! The application protocol of a Service port: `appProtocol`, and TLS from a policy.
 
 use xds::model::{BackendProtocol, BackendTls};
 
 use crate::api;
 
-/// What a port speaks, by its `appProtocol` and whether TLS is asked for. Names without a domain are
-/// IANA's, in any case (`HTTPS`).
+/// The protocol of a port, by its `appProtocol` and TLS settings. Names without a domain are
+/// IANA's, case-insensitive (`HTTPS`).
 pub(crate) fn protocol(port: &api::ServicePort, tls: Option<&BackendTls>) -> BackendProtocol {
     let name = port.app_protocol.as_deref().unwrap_or_default();
     let name = if name.contains('/') {
@@ -20,12 +20,12 @@ pub(crate) fn protocol(port: &api::ServicePort, tls: Option<&BackendTls>) -> Bac
             BackendProtocol::Https
         }
         ("h2c" | "http2" | "grpc" | "kubernetes.io/h2c", Some(_)) => BackendProtocol::H2,
-        // Routes that look at connections alone carry whatever is spoken there.
+        // L4 routes carry any protocol.
         _ => BackendProtocol::Tcp,
     }
 }
 
-/// Why no request of HTTP can be sent to a port. Completes the sentence `port 80 of Service a/b …`.
+/// Why a port cannot receive HTTP requests. Completes the sentence `port 80 of Service a/b …`.
 pub(crate) fn no_http(port: &api::ServicePort, tls: Option<&BackendTls>) -> Option<String> {
     if protocol(port, tls) != BackendProtocol::Tcp {
         return None;
@@ -33,9 +33,7 @@ pub(crate) fn no_http(port: &api::ServicePort, tls: Option<&BackendTls>) -> Opti
     let name = port.app_protocol.as_deref().unwrap_or_default();
     let wants_tls = ["https", "kubernetes.io/wss"].contains(&&*name.to_ascii_lowercase());
     Some(if wants_tls {
-        format!(
-            "has appProtocol `{name}`: add a BackendTLSPolicy that says what its certificate is"
-        )
+        format!("has appProtocol `{name}`: add a BackendTLSPolicy to verify its certificate")
     } else {
         format!(
             "has appProtocol `{name}`, which is not supported: use http, https, grpc, \

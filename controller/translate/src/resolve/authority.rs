@@ -1,4 +1,4 @@
-//! Certificates of authorities, which vouch for clients or for backends.
+//! CA certificates, for verifying clients or backends.
 
 use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
@@ -10,20 +10,20 @@ use crate::expiry::Expiries;
 use crate::reader::Reader;
 use crate::reader::Referent;
 
-/// Why a reference leads to no certificates, with what to tell the user.
+/// Why a reference to CA certificates is invalid, with a message.
 #[derive(Debug)]
 pub(crate) enum InvalidAuthority {
-    /// Of a kind that holds none.
+    /// The kind cannot have certificates.
     Kind(String),
-    /// No `ReferenceGrant` allows it.
+    /// No ReferenceGrant allows it.
     NotPermitted(String),
-    /// Nothing there, or nothing that can be used.
+    /// Missing or unusable.
     Unusable(String),
 }
 
 impl Reader<'_> {
-    /// The certificates that a reference of an object of kind `T` in `namespace` leads to: those
-    /// in the entry `ca.crt` of a `ConfigMap` or Secret, or those of a ClusterTrustBundle.
+    /// The certificates that a reference of an object of kind `T` in `namespace` refers to: in the
+    /// entry `ca.crt` of a ConfigMap or Secret, or in a ClusterTrustBundle.
     pub(crate) fn authority<T: Resource>(
         &self,
         namespace: &str,
@@ -36,7 +36,7 @@ impl Reader<'_> {
         let is_map = (to.group, to.kind) == (ConfigMap::GROUP, ConfigMap::KIND);
         if !is_map && (to.group, to.kind) != (Secret::GROUP, Secret::KIND) {
             return Err(InvalidAuthority::Kind(format!(
-                "certificates of authorities cannot come from kind `{}` of group `{}`: refer to a \
+                "CA certificates cannot come from kind `{}` of group `{}`: refer to a \
                  ConfigMap, a Secret or a ClusterTrustBundle",
                 to.kind, to.group
             )));
@@ -66,7 +66,7 @@ impl Reader<'_> {
         bundle.map_err(|what| InvalidAuthority::Unusable(format!("{} {name} {what}", to.kind)))
     }
 
-    /// Everybody may read these, so that no grant is asked for (GEP-5075).
+    /// Readable by everyone, so that no grant is needed (GEP-5075).
     fn trust_bundle(&self, to: Referent<'_>) -> Result<Vec<Der>, InvalidAuthority> {
         if !self.has_trust_bundles() {
             let message = "this cluster has no kind ClusterTrustBundle (Kubernetes has it since \
@@ -81,8 +81,8 @@ impl Reader<'_> {
         bundle.map_err(|what| InvalidAuthority::Unusable(format!("{} {} {what}", to.kind, to.name)))
     }
 
-    /// Notes which of the certificates that `to` leads to have expired. They vouch all the same: of a
-    /// root, only its name and key are looked at.
+    /// Records which of the certificates in `to` have expired. They are still trusted: of a root,
+    /// only name and key are used.
     pub(crate) fn note_expiries(
         &self,
         to: Referent<'_>,
@@ -96,7 +96,7 @@ impl Reader<'_> {
             format!("a certificate of {} {}/{}", to.kind, to.namespace, to.name)
         };
         for certificate in certificates {
-            let said = (&*subject, ": renew it, or take it out");
+            let said = (&*subject, ": renew it, or remove it");
             expiries.note(self, certificate, field, said);
         }
     }
@@ -106,7 +106,7 @@ fn is_trust_bundle(to: Referent<'_>) -> bool {
     (to.group, to.kind) == (ClusterTrustBundle::GROUP, ClusterTrustBundle::KIND)
 }
 
-/// Reads what stands in an entry or field of this name.
+/// Parses an entry or field of this name.
 fn bundle(pem: &[u8], place: &str) -> Result<Vec<Der>, String> {
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(pem).map(|next| {
@@ -115,16 +115,16 @@ fn bundle(pem: &[u8], place: &str) -> Result<Vec<Der>, String> {
         let der = Der::new(&certificate);
         roots
             .add(certificate)
-            .map_err(|_| format!("has something in `{place}` that is no X.509 certificate"))?;
+            .map_err(|_| format!("has an entry in `{place}` that is not an X.509 certificate"))?;
         Ok(der)
     });
     match certificates.collect::<Result<Vec<Der>, String>>()? {
         none if none.is_empty() => Err(format!(
-            "has no PEM certificate in `{place}`: put those of the authorities there"
+            "has no PEM certificate in `{place}`: add the CA certificates"
         )),
         certificates => Ok(certificates),
     }
 }
 
-/// Where Gateway API looks for them.
+/// The entry specified by Gateway API.
 const ENTRY: &str = "ca.crt";

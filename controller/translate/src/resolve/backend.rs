@@ -1,4 +1,4 @@
-//! What the backend references of routes lead to.
+//! Resolves the backend references of routes.
 
 use std::fmt::Write;
 use std::num::NonZeroU16;
@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::reader::{Reader, Referent};
 use crate::reason::Reason;
 
-/// Who refers to a backend, and what it would carry there.
+/// The referrer of a backend, and its traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Referrer<'r> {
     pub(crate) group: &'static str,
@@ -23,16 +23,12 @@ pub(crate) struct Referrer<'r> {
     pub(crate) carries: Carries,
 }
 
-/// What a referrer sends to backends.
+/// The traffic of a referrer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
-    /// HTTP requests.
     Requests,
-    /// gRPC calls.
     Calls,
-    /// Bytes of connections.
     Streams,
-    /// Datagrams.
     Datagrams,
 }
 
@@ -44,7 +40,7 @@ impl Carries {
         }
     }
 
-    /// Whether it needs a protocol of HTTP.
+    /// Whether it needs an HTTP protocol.
     fn is_http(self) -> bool {
         matches!(self, Self::Requests | Self::Calls)
     }
@@ -63,8 +59,8 @@ impl<'r> Referrer<'r> {
 }
 
 impl Reader<'_> {
-    /// Follows a reference to a backend. One that leads nowhere still has its share of the
-    /// requests or connections, which are refused.
+    /// Resolves a reference to a backend. An unresolved one keeps its share of requests or
+    /// connections, which are rejected.
     pub(crate) fn follow(
         &self,
         from: Referrer<'_>,
@@ -125,7 +121,7 @@ impl Reader<'_> {
         };
         if service.spec.kind.as_deref() == Some("ExternalName") {
             let message = format!(
-                "Service {name} is of type ExternalName, which can lead anywhere \
+                "Service {name} is of type ExternalName, which can point anywhere \
                  (CVE-2021-25740): use a Backend with `dns`"
             );
             return fail(Reason::InvalidKind, message);
@@ -162,7 +158,7 @@ impl Reader<'_> {
             Some(Ok(backend)) => match unable(backend, from.carries) {
                 None => Ok(Target::Backend(BackendKey::new(name))),
                 Some(why) => {
-                    let message = format!("Backend {name} {why}, which no {} can use", from.kind);
+                    let message = format!("Backend {name} {why}, which a {} cannot use", from.kind);
                     Err(Problem::new(Reason::UnsupportedProtocol, "", message))
                 }
             },
@@ -177,7 +173,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A port of the reference means nothing: a pool has its own.
+    /// The port of the reference is ignored: a pool has its own.
     fn pool_target(&self, name: &ObjectName) -> Result<Target, Problem> {
         if self.exists::<InferencePool>(name) {
             return Ok(Target::Backend(BackendKey::of_pool(name)));
@@ -225,7 +221,7 @@ fn check_kind(to: Referent<'_>, from: Referrer<'_>) -> Result<BackendKind, Probl
         (api::Backend::GROUP, api::Backend::KIND) => Ok(BackendKind::Backend),
         (group, kind) => {
             let message = format!(
-                "kind `{kind}` of group `{group}` cannot serve requests: refer to a Service or a \
+                "kind `{kind}` of group `{group}` cannot be a backend: refer to a Service or a \
                  Backend"
             );
             Err(Problem::new(Reason::InvalidKind, "", message))
@@ -260,7 +256,7 @@ fn ports_of(service: &api::Service, transport: TransportProtocol) -> String {
     }
 }
 
-/// Why a backend cannot take what is carried.
+/// Why a backend cannot take this traffic.
 fn unable(backend: &model::Backend, carries: Carries) -> Option<&'static str> {
     let is_unix = matches!(backend.hosts, Hosts::Unix { .. });
     match carries {
@@ -269,7 +265,7 @@ fn unable(backend: &model::Backend, carries: Carries) -> Option<&'static str> {
         }
         Carries::Datagrams if is_unix => Some("is a unix stream socket"),
         Carries::Datagrams if backend.tls.is_some() => Some("speaks TLS"),
-        Carries::Datagrams if backend.proxy_protocol.is_some() => Some("wants PROXY protocol"),
+        Carries::Datagrams if backend.proxy_protocol.is_some() => Some("requires PROXY protocol"),
         _ => None,
     }
 }

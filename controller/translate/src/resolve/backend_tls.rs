@@ -1,4 +1,4 @@
-//! BackendTLSPolicy objects: what each asks of whom, and what is asked of a port.
+//! Resolves BackendTLSPolicies, and finds the TLS settings of a port.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::upstream::Upstream;
 
-/// A policy, and what is wrong with it by itself.
+/// A resolved policy, with its problems.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ResolvedBackendTls {
     /// When it was created, as [`crate::api::ObjectMeta::created`] says.
     pub(crate) created: i64,
     pub(crate) tls: Arc<BackendTls>,
-    /// Why it is refused.
+    /// Why it is rejected.
     pub(crate) refusals: Vec<Problem>,
-    /// References that lead nowhere.
+    /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
-    /// Which certificates of those who vouch have expired.
+    /// Expired CA certificates.
     pub(crate) expiries: Expiries,
-    /// Targets that are not there.
+    /// Missing targets.
     pub(crate) missing: Vec<Problem>,
     pub(crate) targets: Vec<BackendTlsTarget>,
 }
 
-/// A target of a policy that is there.
+/// An existing target of a policy.
 #[derive(Debug, PartialEq)]
 pub(crate) struct BackendTlsTarget {
     pub(crate) upstream: Upstream,
     pub(crate) section: Option<Arc<str>>,
-    /// Where it stands in the policy.
+    /// Its field in the policy.
     pub(crate) field: String,
 }
 
@@ -84,7 +84,7 @@ impl ResolvedBackendTls {
     }
 }
 
-/// Why a policy does not have a target.
+/// Why a policy does not apply to a target.
 pub(crate) fn conflicted(winner: &ObjectName, field: &str) -> Problem {
     let message = format!(
         "the older BackendTLSPolicy {winner} has the same target: remove it from one of them"
@@ -93,7 +93,8 @@ pub(crate) fn conflicted(winner: &ObjectName, field: &str) -> Problem {
 }
 
 impl<'a> Reader<'a> {
-    /// What is asked of a port of a service. A policy of the port wins over one of the service.
+    /// The TLS settings of a service port. A policy of the port takes precedence over one of the
+    /// service.
     pub(crate) fn tls_of_port(&self, service: &ServiceKey, port: &str) -> Option<&'a BackendTls> {
         let upstream = Upstream::Service(service.clone());
         let named = Some(port).filter(|name| !name.is_empty());
@@ -103,22 +104,22 @@ impl<'a> Reader<'a> {
             .or_else(|| self.tls_of_everything(service.namespace()))
     }
 
-    /// What is asked of a `Backend` by a policy.
+    /// The TLS settings of a `Backend` from a policy.
     pub(crate) fn tls_of_backend(&self, backend: &BackendKey) -> Option<&'a BackendTls> {
         let upstream = Upstream::Backend(backend.clone());
         self.backend_tls(&upstream, None)
             .or_else(|| self.tls_of_everything(backend.namespace()))
     }
 
-    /// What is asked of whatever no policy aims at: more than nothing where a refused one may have
-    /// meant it. An API server lets none be that refused for its targets.
+    /// The TLS settings without a policy: none, unless an invalid policy may have meant the target.
+    /// API servers accept no such policy.
     fn tls_of_everything(&self, namespace: &str) -> Option<&'a BackendTls> {
         self.is_machine()
             .then(|| self.backend_tls(&Upstream::everything_in(namespace), None))?
     }
 }
 
-/// A target that is there.
+/// Finds an existing target.
 fn find(
     reader: &Reader<'_>,
     namespace: &str,
@@ -146,7 +147,7 @@ fn find(
             }
         }
         (Backend::GROUP, Backend::KIND) if section.is_some() => {
-            let message = "a Backend has no sections: leave it out";
+            let message = "a Backend has no sections: leave sectionName out";
             Err(Problem::new(Reason::Invalid, "sectionName", message))
         }
         (Backend::GROUP, Backend::KIND) => {
@@ -157,8 +158,9 @@ fn find(
             }
         }
         (group, kind) => {
-            let message =
-                format!("kind `{kind}` of group `{group}` is no target: use Service or Backend");
+            let message = format!(
+                "kind `{kind}` of group `{group}` cannot be a target: use Service or Backend"
+            );
             Err(Problem::new(Reason::Invalid, "kind", message))
         }
     }

@@ -1,4 +1,4 @@
-//! How a backend proves who it is, whoever asks it to: a BackendTLSPolicy, or a `Backend` itself.
+//! The validation of backend certificates, from a BackendTLSPolicy or a `Backend`.
 
 use xds::model::{BackendTls, Hostname, Identity, Roots, TlsClient};
 
@@ -10,18 +10,18 @@ use crate::reader::Reader;
 use crate::reader::Referent;
 use crate::reason::Reason;
 
-/// What a validation comes to.
+/// A resolved validation.
 pub(crate) struct Judged {
     pub(crate) tls: BackendTls,
-    /// Why it cannot be carried out.
+    /// Why it is invalid.
     pub(crate) refusals: Vec<Problem>,
-    /// References that lead nowhere.
+    /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
-    /// Which certificates of those who vouch have expired.
+    /// Expired CA certificates.
     pub(crate) expiries: Expiries,
 }
 
-/// Judges the validation of an object of kind `T` in `namespace`.
+/// Resolves the validation of an object of kind `T` in `namespace`.
 pub(crate) fn judge<T: Resource>(
     reader: &Reader<'_>,
     namespace: &str,
@@ -58,14 +58,14 @@ pub(crate) fn judge<T: Resource>(
     }
 }
 
-/// What is wrong with those whom references lead to.
+/// Problems of the referenced CA certificates.
 #[derive(Default)]
 struct Found {
     refs: Vec<Problem>,
     expiries: Expiries,
 }
 
-/// Where some of the references are good, those vouch; `None` where nobody is left.
+/// The certificates of the valid references; `None` if none is valid.
 fn roots<T: Resource>(
     reader: &Reader<'_>,
     namespace: &str,
@@ -124,7 +124,7 @@ fn identity(name: &SubjectAltName) -> Result<Identity, String> {
             .map(Identity::Dns)
             .map_err(|error| error.to_string()),
         SubjectAltNameType::Uri if name.uri.is_empty() => {
-            Err("is no URI: write one such as spiffe://cluster.local/ns/a/sa/b".to_owned())
+            Err("is not a URI: use one such as spiffe://cluster.local/ns/a/sa/b".to_owned())
         }
         SubjectAltNameType::Uri => Ok(Identity::Uri(name.uri.clone())),
     }

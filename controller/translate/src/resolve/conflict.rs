@@ -1,4 +1,4 @@
-//! Listeners that claim the same traffic.
+//! Conflicts of listeners over the same traffic.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -10,9 +10,9 @@ use super::protocol::{Family, Protocol};
 use crate::problem::{self, Problem};
 use crate::reason::Reason;
 
-/// Finds the listeners of one Gateway that a request could not be told apart by. The Gateway's own
-/// come first, then those of its ListenerSets in their order. Of those that one object declares,
-/// none wins: Gateway API wants every one refused.
+/// Finds the listeners of one Gateway that cannot be distinguished. The Gateway's own come first,
+/// then those of its ListenerSets in order. Of those in one object, none wins: Gateway API requires
+/// that all are rejected.
 pub(crate) fn within_gateway(listeners: &[&Listener]) -> Vec<Option<Problem>> {
     let mut conflicts = vec![None; listeners.len()];
     let owners = listeners
@@ -34,18 +34,18 @@ pub(crate) fn within_gateway(listeners: &[&Listener]) -> Vec<Option<Problem>> {
         }
         for index in left {
             conflicts[index] = conflict(listeners, index, &siblings);
-            // Also one that is refused here: a mistake must not hand its host to a later object.
+            // Including rejected ones: a mistake must not pass their host to a later object.
             holders.add(index, listeners[index]);
         }
     }
     conflicts
 }
 
-/// Who claims each port.
+/// The listeners of each port.
 #[derive(Default)]
 struct Ports(HashMap<(Transport, NonZeroU16), Sharers>);
 
-/// Listeners of one port, by number.
+/// Listeners of one port, by index.
 #[derive(Default)]
 struct Sharers {
     all: Vec<(usize, Family)>,
@@ -68,7 +68,7 @@ impl Ports {
         }
     }
 
-    /// Those of a port that speak something of another family.
+    /// Those of a port with a protocol of another family.
     fn strangers(&self, port: NonZeroU16, family: Family) -> impl Iterator<Item = usize> {
         let sharers = self.0.get(&(family.transport(), port));
         let sharers = sharers.filter(|it| it.families.iter().any(|other| *other != family));
@@ -77,7 +77,7 @@ impl Ports {
             .map(|(index, _)| *index)
     }
 
-    /// Those of a port that nothing tells apart.
+    /// Those of a port that cannot be distinguished.
     fn twins(
         &self,
         port: NonZeroU16,
@@ -103,7 +103,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
     let strangers = names(listeners, own, rivals.strangers(port, family));
     if !strangers.is_empty() {
         let message = format!(
-            "port {port} is shared with a protocol that cannot be told apart from `{}` (listeners \
+            "port {port} is shared with a protocol that cannot be distinguished from `{}` (listeners \
              {strangers}): give each protocol a port of its own",
             own.offer.protocol
         );
@@ -118,7 +118,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
     }
     if !family.has_hostnames() {
         let message =
-            format!("port {port} is also that of listeners {twins}: give each a port of its own");
+            format!("port {port} is also used by listeners {twins}: give each its own port");
         return Some(Problem::new(
             Reason::ProtocolConflict,
             own.field("port"),
@@ -126,7 +126,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
         ));
     }
     let message = format!(
-        "port {port} and host name {} are also those of listeners {twins}: change one of them",
+        "port {port} and host name {} are also used by listeners {twins}: change one of them",
         own.offer
             .hostname
             .as_ref()
@@ -139,7 +139,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
     ))
 }
 
-/// The names of listeners, for a message of one of them.
+/// The names of listeners, for a message about one of them.
 fn names(listeners: &[&Listener], own: &Listener, others: impl Iterator<Item = usize>) -> String {
     let names = others.map(|other| {
         let other = listeners[other];

@@ -1,4 +1,4 @@
-//! Who vouches for the clients of a Gateway: `spec.tls.frontend`.
+//! Client validation of a Gateway: `spec.tls.frontend`.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -15,21 +15,21 @@ use crate::reader::Reader;
 use crate::reader::Referent;
 use crate::reason::Reason;
 
-/// What the clients of each port must show.
+/// The client validation of each port.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ClientValidation {
     default: Validated,
     per_port: BTreeMap<NonZeroU16, Validated>,
 }
 
-/// What the clients of a port must show, and what is wrong with it.
+/// The client validation of a port, with problems.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Validated {
-    /// `None` where nobody is left to vouch: connections must not be taken then.
+    /// `None` if no CA certificate is valid: connections must be rejected then.
     pub(crate) client_auth: Option<ClientAuth>,
-    /// References that lead nowhere.
+    /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
-    /// Which certificates of those who vouch have expired.
+    /// Expired CA certificates.
     pub(crate) expiries: Expiries,
 }
 
@@ -54,7 +54,7 @@ impl ClientValidation {
         }
     }
 
-    /// What holds at a port.
+    /// The validation of a port.
     pub(crate) fn at(&self, port: NonZeroU16) -> &Validated {
         self.per_port.get(&port).unwrap_or(&self.default)
     }
@@ -70,7 +70,7 @@ impl Validated {
     }
 }
 
-/// Where some of the references are good, those vouch.
+/// Uses the certificates of the valid references.
 fn validate(
     reader: &Reader<'_>,
     gateway: &ObjectName,
@@ -116,7 +116,7 @@ fn validate(
     }
 }
 
-/// Whether clients without a valid certificate are let in anywhere.
+/// Whether clients without a valid certificate are allowed anywhere.
 pub(crate) fn lets_anyone_in(spec: &GatewaySpec) -> bool {
     let frontend = spec.tls.as_ref().and_then(|tls| tls.frontend.as_ref());
     frontend.is_some_and(|frontend| {

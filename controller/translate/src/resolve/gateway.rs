@@ -1,4 +1,4 @@
-//! A Gateway that is ours, apart from its listeners.
+//! A Gateway of ours, without its listeners.
 
 use std::sync::Arc;
 
@@ -15,33 +15,33 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// What a Gateway says apart from its listeners, and what is wrong with it.
+/// The properties of a Gateway apart from its listeners, with problems.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Frame {
     /// When it was created, as [`api::ObjectMeta::created`] says.
     pub(crate) created: i64,
     pub(crate) terms: Arc<Terms>,
-    /// What it shows to backends, if it has something.
+    /// Its client certificate for backends, if any.
     pub(crate) client_certificate: Option<Result<Certificate, Problem>>,
     /// Whether that has expired.
     pub(crate) expiries: Expiries,
     pub(crate) addresses: Addresses,
-    /// Why it is refused as a whole.
+    /// Why it is rejected as a whole.
     pub(crate) refusals: Vec<Problem>,
-    /// Whether its listeners are carried. That is another thing than whether it is programmed: a
-    /// Gateway that has no address yet, or has lost it, or whose parameters are gone, keeps serving
-    /// whoever still reaches its proxies.
+    /// Whether its listeners are carried. Independent of being programmed: a Gateway without an
+    /// address, or whose parameters were deleted, keeps serving clients that still reach its
+    /// proxies.
     pub(crate) is_carried: bool,
-    /// Whether routes attach to it that ask for a default Gateway.
+    /// Whether routes without a parent attach to it as a default Gateway.
     pub(crate) is_default: bool,
 }
 
-/// What its ListenerSets go by.
+/// The conditions for its ListenerSets.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Terms {
-    /// The namespaces whose ListenerSets it takes.
+    /// Allowed namespaces of ListenerSets.
     pub(crate) allowed_sets: Allowed,
-    /// How its clients are judged.
+    /// Its client validation.
     pub(crate) clients: ClientValidation,
 }
 
@@ -81,7 +81,7 @@ impl Frame {
     }
 }
 
-/// What `spec.tls.backend` leads to.
+/// Resolves `spec.tls.backend`.
 fn client_certificate(
     reader: &Reader<'_>,
     owner: &Owner,
@@ -115,7 +115,7 @@ fn check_parameters_kind(object: &api::Gateway) -> Result<(), Problem> {
     match parameters_ref(object).filter(|it| !is_known(it)) {
         None => Ok(()),
         Some(reference) => Err(invalid_parameters(format!(
-            "kind `{}` of group `{}` holds no parameters: refer to a {PARAMETERS_KIND} of group \
+            "kind `{}` of group `{}` cannot hold parameters: refer to a {PARAMETERS_KIND} of group \
              {OWN_GROUP}",
             reference.kind, reference.group
         ))),

@@ -1,4 +1,4 @@
-//! One listener of a Gateway or ListenerSet, by itself: protocol, port, host name, certificates,
+//! Resolves one listener of a Gateway or ListenerSet: protocol, port, host name, certificates,
 //! allowed routes.
 
 use std::collections::BTreeSet;
@@ -22,16 +22,16 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// A listener, and what is wrong with it.
+/// A resolved listener, with its problems.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Listener {
     pub(crate) owner: Owner,
-    /// Its number in its owner.
+    /// Its index in its owner.
     index: usize,
-    /// Its key, name, port, host name and which routes it takes.
+    /// Its key, name, port, host name and allowed routes.
     pub(crate) offer: Arc<Offer>,
     pub(crate) protocol: Option<Protocol>,
-    /// What the data plane is told that it speaks; `None` where it cannot be carried out.
+    /// The protocol in the model; `None` if invalid.
     pub(crate) carried: Option<ListenerProtocol>,
     /// Servers that are asked about each request, in their order.
     pub(crate) external_auth: Vec<ExternalAuth>,
@@ -39,37 +39,37 @@ pub(crate) struct Listener {
     pub(crate) socket_port: NonZeroU16,
     /// Why it is not accepted.
     pub(crate) refusals: Vec<Problem>,
-    /// References that lead nowhere.
+    /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
-    /// Which certificates of it, and of those who vouch for its clients, have expired.
+    /// Expired certificates, of its own and of client CAs.
     pub(crate) expiries: Expiries,
 }
 
-/// How a listener stands among those of its Gateway and of its ListenerSets.
+/// The standing of a listener among those of its Gateway and ListenerSets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Standing {
-    /// Why it is in conflict with another one.
+    /// Its conflict with another one.
     pub(crate) conflict: Option<Problem>,
-    /// Another listener of its port whose host names overlap with its own, by name.
+    /// Name of another listener of its port with overlapping host names.
     pub(crate) overlaps: Option<String>,
 }
 
-/// A listener with all that is known of it.
+/// A listener with its standing.
 #[derive(Clone, Copy)]
 pub(crate) struct Judged<'a> {
     pub(crate) listener: &'a Listener,
     pub(crate) standing: &'a Standing,
-    /// Why its port cannot be had.
+    /// Why its port is unavailable.
     pub(crate) unusable: Option<&'a Problem>,
 }
 
 impl Judged<'_> {
-    /// Whether it is part of its Gateway.
+    /// Whether it is accepted.
     pub(crate) fn is_accepted(&self) -> bool {
         self.listener.is_accepted(self.standing)
     }
 
-    /// Whether requests can come in by it.
+    /// Whether it is programmed.
     pub(crate) fn is_programmed(&self) -> bool {
         let carried = self.listener.carried.is_some() && !self.listener.offer.kinds.is_empty();
         self.is_accepted() && self.unusable.is_none() && carried
@@ -77,7 +77,7 @@ impl Judged<'_> {
 }
 
 impl Listener {
-    /// Judges listener number `index` of `owner`, whose Gateway judges clients by `validation`.
+    /// Resolves listener number `index` of `owner`, with the client `validation` of its Gateway.
     pub(crate) fn resolve(
         reader: &Reader<'_>,
         owner: &Owner,
@@ -126,12 +126,12 @@ impl Listener {
         listener
     }
 
-    /// Whether it is part of its Gateway.
+    /// Whether it is accepted.
     pub(crate) fn is_accepted(&self, standing: &Standing) -> bool {
         self.refusals.is_empty() && standing.conflict.is_none()
     }
 
-    /// Where `field` of it stands in its owner.
+    /// The path of its `field` in its owner.
     pub(crate) fn field(&self, field: impl fmt::Display) -> String {
         format!("spec.listeners[{}].{field}", self.index)
     }
@@ -170,7 +170,7 @@ impl Listener {
         }
     }
 
-    /// What is wrong with the judging of clients stands in the Gateway.
+    /// Problems of client validation are in the Gateway.
     fn blame_validation(&mut self, validation: &ClientValidation) {
         let clients = validation.at(self.offer.port);
         let here = matches!(self.owner, Owner::Gateway(_));
@@ -185,7 +185,7 @@ impl Listener {
         let expired = clients.expiries.expired.iter().map(blamed);
         self.expiries.expired.extend(expired);
         if clients.client_auth.is_none() {
-            let message = "nobody is left to vouch for clients: see ResolvedRefs";
+            let message = "no valid CA certificate is left for client validation: see ResolvedRefs";
             self.refusals
                 .push(Problem::new(Reason::NoValidCACertificate, "", message));
         }
@@ -215,7 +215,7 @@ fn socket_port(port: NonZeroU16, options: &Options) -> Result<NonZeroU16, Proble
     };
     if options.reserved_ports.contains(&socket.get()) {
         return Err(fail(format!(
-            "port {socket} is the proxy's own: choose another one"
+            "port {socket} is used by the proxy itself: choose another one"
         )));
     }
     Ok(socket)
@@ -228,7 +228,7 @@ fn hostname(spec: &api::Listener) -> Result<Option<Hostname>, Problem> {
         .map_err(|error| Problem::new(Reason::UnsupportedValue, "hostname", error))
 }
 
-/// The kinds that it takes, and what is wrong with those that it lists.
+/// The allowed route kinds, and problems of the listed ones.
 fn route_kinds(
     spec: &api::Listener,
     protocol: Option<Protocol>,
@@ -248,7 +248,7 @@ fn route_kinds(
             kinds.extend(seen.insert(kind).then(|| kind.clone()));
         } else {
             let message = format!(
-                "a listener of protocol `{}` does not take routes of kind `{}` of group `{}`",
+                "a listener of protocol `{}` does not accept routes of kind `{}` of group `{}`",
                 spec.protocol, kind.kind, kind.group
             );
             let field = format!("allowedRoutes.kinds[{index}]");
@@ -258,5 +258,5 @@ fn route_kinds(
     (kinds, problems)
 }
 
-/// Ports below it need `CAP_NET_BIND_SERVICE`.
+/// Ports below need `CAP_NET_BIND_SERVICE`.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;

@@ -1,4 +1,4 @@
-//! ListenerSets: which Gateway each brings its listeners to, and whether it may.
+//! Resolves the Gateway of a ListenerSet, and whether it may attach.
 
 use xds::model::ObjectName;
 
@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// Whether a Gateway takes a ListenerSet.
+/// Whether a Gateway allows a ListenerSet.
 pub(crate) fn check_allowed(
     reader: &Reader<'_>,
     gateway: &ObjectName,
@@ -19,13 +19,13 @@ pub(crate) fn check_allowed(
         return Ok(());
     }
     let message = format!(
-        "Gateway {gateway} takes no ListenerSets from namespace `{}`: see its allowedListeners",
+        "Gateway {gateway} does not allow ListenerSets from namespace `{}`: see its allowedListeners",
         set.namespace
     );
     Err(Problem::new(Reason::NotAllowed, "spec.parentRef", message))
 }
 
-/// On one machine nobody else could answer for it, so the user hears of it from us.
+/// On one machine there is no other controller to report it.
 pub(crate) fn orphan(object: &api::ListenerSet) -> Problem {
     let parent = &object.spec.parent_ref;
     let own = &object.metadata.namespace;

@@ -1,6 +1,6 @@
-//! What each reference leads to, who attaches to whom, who wins a conflict. What is wrong becomes a
-//! `Problem` beside the result, never an error. Each step is a function of what it is given and of what
-//! it asks its `Reader`.
+//! Resolves references, attachments and conflicts. A problem becomes a `Problem` beside the result,
+//! never an error. Each step is a function of its arguments and of what it reads through its
+//! `Reader`.
 
 pub(crate) mod address;
 pub(crate) mod allowed;

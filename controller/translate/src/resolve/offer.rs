@@ -1,5 +1,5 @@
-//! What an object with listeners offers to the routes that name it. It says nothing of certificates,
-//! addresses and conflicts, so that routes are not judged again when those change.
+//! What an object with listeners offers to routes. It excludes certificates, addresses and
+//! conflicts, so that routes are not evaluated again when those change.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::allowed::Allowed;
 use crate::api::RouteGroupKind;
 use crate::problem::Problem;
 
-/// What one object offers.
+/// The offers of one object.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Offers {
     /// The Gateway, or why a ListenerSet has none.
@@ -18,17 +18,17 @@ pub(crate) struct Offers {
     pub(crate) listeners: Vec<Arc<Offer>>,
 }
 
-/// What one listener offers.
+/// The offer of one listener.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Offer {
     pub(crate) key: ListenerKey,
     pub(crate) name: String,
     pub(crate) port: NonZeroU16,
-    /// As the user names it.
+    /// The protocol as written.
     pub(crate) protocol: String,
     pub(crate) hostname: Option<Hostname>,
-    /// The kinds of routes it takes.
+    /// Allowed kinds of routes.
     pub(crate) kinds: Vec<RouteGroupKind>,
-    /// The namespaces whose routes may attach.
+    /// Allowed namespaces of routes.
     pub(crate) allowed: Allowed,
 }

@@ -1,5 +1,5 @@
-//! Listeners of TLS on one port whose host names overlap: a client that has a connection to one of
-//! them may send requests of the other over it.
+//! Overlapping host names of TLS listeners on one port: a client connected to one of them may send
+//! requests for the other on that connection.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -9,8 +9,7 @@ use xds::model::Hostname;
 use super::listener::Listener;
 use super::protocol::{Family, Protocol};
 
-/// For every listener that overlaps with another, the name of one of those. Only `accepted` ones
-/// count.
+/// For every overlapping listener, the name of another one. Only `accepted` ones count.
 pub(crate) fn find(
     listeners: &[&Listener],
     accepted: impl Fn(usize) -> bool,
@@ -35,7 +34,7 @@ pub(crate) fn find(
         let wider = wider.filter_map(|host| by_host.get(&(listener.offer.port, host)));
         pairs.extend(wider.map(|&other| (index, other)));
     }
-    // In the order of the spec: the hash map has none.
+    // In the order of the spec, since the hash map has none.
     pairs.sort_unstable();
     for (narrow, wide) in pairs {
         for (one, other) in [(narrow, wide), (wide, narrow)] {
@@ -45,8 +44,8 @@ pub(crate) fn find(
     overlaps
 }
 
-/// The host names that cover this one: wildcards of the domains above, and the empty one for every
-/// host.
+/// The host names that include this one: wildcards of the domains above, and the empty one for
+/// every host.
 fn wider(host: Option<&str>) -> impl Iterator<Item = String> {
     let domain = host.map(|host| host.strip_prefix("*.").unwrap_or(host));
     let mut above = domain;

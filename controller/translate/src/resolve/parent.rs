@@ -144,13 +144,13 @@ fn not_allowed(route: &Attaching<'_>, meant: &[&Offer]) -> Problem {
         let name = &offer.name;
         if offer.kinds.contains(route.kind) {
             format!(
-                "listener `{name}` takes no routes from namespace `{}` (see its \
+                "listener `{name}` does not allow routes from namespace `{}` (see its \
                  allowedRoutes.namespaces)",
                 route.namespace
             )
         } else {
             format!(
-                "listener `{name}` (protocol {}) takes no {}",
+                "listener `{name}` (protocol {}) does not accept {}",
                 offer.protocol, route.kind.kind
             )
         }
@@ -166,7 +166,7 @@ fn no_matching_hostname(allowed: &[&Offer]) -> Problem {
     });
     let names: Vec<String> = hosts.collect();
     let message = format!(
-        "none of the route's host names is within {}: change one of them",
+        "none of the route's host names matches {}: change one of them",
         names.join(", ")
     );
     Problem::new(

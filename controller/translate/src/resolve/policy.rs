@@ -1,4 +1,4 @@
-//! Traffic policies at a target: what each may say of it, and which one wins a field.
+//! Traffic policies at a target: which settings apply, and which policy wins a field.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use crate::api::{self, Resource as _};
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// What a policy says of a target, before others have their say.
+/// A policy at a target, before conflicts are resolved.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Aimed {
     pub(crate) target: Arc<PolicyTarget>,
     pub(crate) spec: Arc<PolicySpec>,
-    /// Why the policy is refused here. What is left then is what restricts requests.
+    /// Why the policy is rejected here. Only its access restrictions remain then.
     pub(crate) refusal: Option<Problem>,
 }
 
-/// Who comes first at a target: the phase, the time of creation, the name.
+/// The order at a target: phase, creation time, name.
 pub(crate) type ClaimRank = (Phase, i64, ObjectName);
 
-/// In which order policies have their say.
+/// The order in which policies take fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Phase {
-    /// What policies say of their targets.
+    /// Settings of policies for their targets.
     Said,
-    /// Every request is refused, because a policy that restricts requests may have meant the target.
-    /// After all others: a target that has such a restriction of its own keeps it.
+    /// Rejection of every request, because an access-restricting policy may have meant the target.
+    /// Last: a target with its own restriction keeps that.
     Denied,
 }
 
-/// What is left of a policy at a target.
+/// The remaining settings of a policy at a target.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Settled {
     pub(crate) spec: Arc<PolicySpec>,
-    /// The fields that older policies have taken.
+    /// The fields taken by older policies.
     pub(crate) lost: Vec<Problem>,
 }
 
-/// Aims a policy that says `spec` at a target. `refusal` is what is wrong with the policy itself.
+/// Applies a policy's `spec` to a target. `refusal` is a problem of the policy itself.
 pub(crate) fn aim(target: PolicyTarget, spec: &PolicySpec, refusal: Option<&Problem>) -> Aimed {
     let refusal = refusal.cloned();
     let refusal = refusal.or_else(|| check_reach(&target, spec).err());
@@ -55,7 +55,7 @@ pub(crate) fn aim(target: PolicyTarget, spec: &PolicySpec, refusal: Option<&Prob
     }
 }
 
-/// Gives each field to the first policy that says it, and takes it out of the others.
+/// Assigns each field to the first policy that sets it, and removes it from the others.
 pub(crate) fn settle(
     claims: &BTreeMap<ClaimRank, Arc<PolicySpec>>,
 ) -> BTreeMap<ClaimRank, Settled> {
@@ -91,8 +91,7 @@ fn leave<'a>(
     Settled { spec: left, lost }
 }
 
-/// Without the fields that somebody has. Also where it is the policy itself: what it says of them is
-/// as strict.
+/// Without the fields that are taken. Even by the same policy, since its own setting is as strict.
 fn unclaimed(
     spec: &Arc<PolicySpec>,
     owners: &HashMap<&'static str, &ObjectName>,
@@ -107,8 +106,8 @@ fn unclaimed(
     spec
 }
 
-/// What a target that refuses every request is told, by the restrictions of a policy that may have
-/// meant it.
+/// The settings for a target that rejects every request, with the restrictions of a policy that may
+/// have meant it.
 pub(crate) fn deny_all(restrictions: &PolicySpec) -> PolicySpec {
     PolicySpec {
         jwt: restrictions.jwt.is_some().then(|| JwtPolicy {
@@ -121,8 +120,8 @@ pub(crate) fn deny_all(restrictions: &PolicySpec) -> PolicySpec {
     }
 }
 
-/// What restricts requests holds even where the rest of its policy is refused: without it everyone
-/// would come in.
+/// Access restrictions apply even if the rest of the policy is rejected: without them everything
+/// would be allowed.
 fn keep_restrictions(target: &PolicyTarget, spec: &mut PolicySpec) {
     for field in FIELDS {
         if !RESTRICTIONS.contains(&field.name) || !field.reach.holds(target) {
@@ -133,7 +132,7 @@ fn keep_restrictions(target: &PolicyTarget, spec: &mut PolicySpec) {
 
 fn conflicted(field: &str, owner: &ObjectName) -> Problem {
     let message = format!(
-        "the older TrafficPolicy {owner} says this of the same target: remove it from one of them"
+        "the older TrafficPolicy {owner} sets this for the same target: remove it from one of them"
     );
     Problem::new(Reason::Conflicted, field, message)
 }
@@ -146,14 +145,14 @@ fn check_reach(target: &PolicyTarget, spec: &PolicySpec) -> Result<(), Problem> 
             Reason::Invalid,
             field.path(spec),
             format!(
-                "this has no meaning for such a target: aim the policy at {}",
+                "this does not apply to such a target: target {} instead",
                 field.reach.targets()
             ),
         )),
     }
 }
 
-/// Spells a target for keys.
+/// The target as text, for keys.
 pub(crate) fn spell(target: &PolicyTarget) -> String {
     match target {
         PolicyTarget::Gateway(name) => format!("{}/{name}", api::Gateway::KIND),
@@ -166,6 +165,6 @@ pub(crate) fn spell(target: &PolicyTarget) -> String {
     }
 }
 
-/// What becomes of requests while a policy that restricts them has a target that cannot be told.
+/// What happens to requests while an access-restricting policy has an unidentifiable target.
 pub(crate) const UNTIL_THEN_REFUSED: &str =
-    "; until then every request that it may have meant is refused";
+    "; until then every request that it may apply to is rejected";

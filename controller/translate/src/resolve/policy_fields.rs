@@ -1,11 +1,11 @@
-//! The fields of a traffic policy, one entry each: what it is called, where it may stand, and how to
-//! tell and take it away. Conflicts are settled field by field, so nothing else lists them.
+//! The fields of a traffic policy, one entry each: name, allowed targets, and how to detect and
+//! remove it. Conflicts are resolved field by field, so nothing else lists them.
 
 use xds::model::{PolicySpec, PolicyTarget, Trust};
 
 /// One field of a policy.
 pub(crate) struct Field {
-    /// As the user writes it, after `spec.`; see [`Field::path`].
+    /// Name as written after `spec.`; see [`Field::path`].
     pub(crate) name: &'static str,
     pub(crate) reach: Reach,
     pub(crate) is_set: fn(&PolicySpec) -> bool,
@@ -13,7 +13,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Where it stands in this policy. Trust is one field with two spellings.
+    /// Its path in this policy. Trust is one field with two names.
     pub(crate) fn path(&self, spec: &PolicySpec) -> String {
         let name = match &spec.trust {
             Some(Trust::Sources(_)) if self.name == TRUST => "trustedSources",
@@ -23,16 +23,15 @@ impl Field {
     }
 }
 
-/// The targets that a field means something for.
+/// The targets that a field applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Known before there is a request: Gateways and listeners.
+    /// Settings needed before there is a request: Gateways and listeners.
     Connection,
     /// Gateways, listeners, routes and rules.
     Request,
-    /// Gateways, and what requests go to.
+    /// Gateways, and destinations of requests.
     Upstream,
-    /// Everything.
     Anywhere,
 }
 
@@ -50,7 +49,7 @@ impl Reach {
         }
     }
 
-    /// Where to put such a field, for messages.
+    /// The allowed targets, for messages.
     pub(crate) fn targets(self) -> &'static str {
         match self {
             Self::Connection => "a Gateway or one of its listeners",
@@ -61,11 +60,11 @@ impl Reach {
     }
 }
 
-/// The fields whose loss would let requests in.
+/// The fields whose loss would allow requests.
 pub(crate) const RESTRICTIONS: [&str; 2] = [JWT, AUTHORIZATION];
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
-/// The first spelling of trust.
+/// The first name of trust.
 const TRUST: &str = "trustedHops";
 
 macro_rules! fields {

@@ -4,29 +4,29 @@ use xds::model::Transport;
 
 use crate::api::{GATEWAY_GROUP, Listener, RouteGroupKind, TlsMode};
 
-/// A protocol that Gateway API names; all of them are carried.
+/// A protocol of Gateway API; all of them are supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http,
     Https,
-    /// TLS that ends here.
+    /// TLS, terminated.
     Tls,
-    /// TLS that ends at the backend.
+    /// TLS, passed through.
     TlsPassthrough,
     Tcp,
     Udp,
 }
 
-/// What can share a port: listeners of one family, told apart by host name.
+/// What can share a port: listeners of one family, distinguished by host name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
-    /// Plain HTTP, told apart by Host.
+    /// HTTP, distinguished by Host.
     Http,
-    /// TLS in any form, told apart by SNI.
+    /// TLS in any mode, distinguished by SNI.
     Tls,
-    /// TCP: one listener a port.
+    /// TCP: one listener per port.
     Tcp,
-    /// UDP: one listener a port.
+    /// UDP: one listener per port.
     Udp,
 }
 
@@ -44,7 +44,7 @@ impl Family {
 }
 
 impl Protocol {
-    /// What a listener asks for; `None` where Gateway API has no such name.
+    /// The protocol of a listener; `None` if it is not one of Gateway API.
     pub(crate) fn of(listener: &Listener) -> Option<Self> {
         let mode = listener.tls.as_ref().map(|tls| tls.mode);
         match &*listener.protocol {
@@ -67,7 +67,7 @@ impl Protocol {
         }
     }
 
-    /// The kinds of routes it carries.
+    /// The route kinds that it supports.
     pub(crate) fn route_kinds(self) -> impl Iterator<Item = RouteGroupKind> {
         let kinds: &[&str] = match self {
             Self::Http | Self::Https => &["HTTPRoute", "GRPCRoute"],

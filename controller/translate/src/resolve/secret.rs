@@ -1,5 +1,5 @@
-//! Certificates with their keys, out of Secrets: each is read once, and what the data plane's TLS
-//! library would refuse is refused here, where the user hears of it.
+//! Certificates with keys, from Secrets: each is parsed once, and what the data plane's TLS library
+//! would reject is reported here.
 
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
@@ -15,8 +15,8 @@ use crate::reader::Referent;
 use crate::reason::Reason;
 
 impl Reader<'_> {
-    /// What the reference of an object of kind `T` in `namespace` leads to. One that leads to no
-    /// usable pair is a problem of reason `invalid`.
+    /// Resolves a certificate reference of an object of kind `T` in `namespace`. Without a usable
+    /// pair, returns a problem with reason `invalid`.
     pub(crate) fn certificate<T: Resource>(
         &self,
         namespace: &str,
@@ -51,22 +51,22 @@ impl Reader<'_> {
     }
 }
 
-/// The chain and the key of a Secret, which must belong together.
+/// The chain and the key of a Secret, which must match.
 fn pair(secret: &Secret) -> Result<Certificate, String> {
     let entry = |key| {
         secret
             .entry(key)
-            .ok_or_else(|| format!("has no entry `{key}`: make it of type kubernetes.io/tls"))
+            .ok_or_else(|| format!("has no entry `{key}`: use a Secret of type kubernetes.io/tls"))
     };
     let (chain, key) = (entry("tls.crt")?, entry("tls.key")?);
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("has no valid PEM in `tls.crt` ({error}): encode it again"))?;
     if chain.is_empty() {
-        return Err("has no PEM certificate in `tls.crt`: put the chain there".to_owned());
+        return Err("has no PEM certificate in `tls.crt`: add the chain".to_owned());
     }
     let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|error| format!("has no PEM private key in `tls.key` ({error}): put it there"))?;
+        .map_err(|error| format!("has no PEM private key in `tls.key` ({error}): add it"))?;
     let certificate = Certificate {
         chain: chain.iter().map(|der| Der::new(der)).collect(),
         key: PrivateKey::new(key.secret_der()),
@@ -74,11 +74,11 @@ fn pair(secret: &Secret) -> Result<Certificate, String> {
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
         let what = match error {
             Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                "has a key in `tls.key` that is not that of the first certificate in `tls.crt`"
+                "has a key in `tls.key` that does not match the first certificate in `tls.crt`"
             }
-            Error::InvalidCertificate(_) => "has no valid X.509 certificate first in `tls.crt`",
+            Error::InvalidCertificate(_) => "has an invalid X.509 certificate first in `tls.crt`",
             _ => {
-                "has a key in `tls.key` of a sort that is not supported (use RSA, ECDSA P-256 or \
+                "has an unsupported type of key in `tls.key` (use RSA, ECDSA P-256 or \
                   P-384, or Ed25519)"
             }
         };

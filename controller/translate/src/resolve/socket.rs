@@ -1,5 +1,5 @@
-//! Sockets of one machine that several Gateways want, or two ports that the offset brings together:
-//! the older Gateway keeps them.
+//! Conflicts over sockets of one machine, between Gateways or between ports mapped by the offset:
+//! the older Gateway wins.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -11,14 +11,14 @@ use super::listener::Listener;
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// Who comes first: when the Gateway was created, its name, the number of its first listener that
-/// claims the socket, and the port as the Gateway names it.
+/// The order of claims: creation time and name of the Gateway, index of its first listener that
+/// claims the socket, and the port in the Gateway.
 pub(crate) type SocketRank = (i64, ObjectName, usize, NonZeroU16);
 
 /// One port of a Gateway.
 pub(crate) type GatewayPort = (ObjectName, NonZeroU16);
 
-/// The ports that do not get a socket, each with the one that has it.
+/// The ports without a socket, each with its owner.
 pub(crate) fn settle(claims: &BTreeMap<SocketRank, IpAddr>) -> HashMap<GatewayPort, GatewayPort> {
     let mut holders: Vec<(&SocketRank, IpAddr)> = Vec::new();
     let mut losers = HashMap::new();
@@ -44,7 +44,7 @@ pub(crate) fn problem(holder: &GatewayPort, gateway: &ObjectName, listener: &Lis
     let wanted = listener.offer.port;
     let message = if owner == gateway {
         format!(
-            "port {wanted} and the port offset come to port {port} of the same Gateway: choose \
+            "port {wanted} and the port offset collide with port {port} of the same Gateway: choose \
              another port or offset"
         )
     } else {

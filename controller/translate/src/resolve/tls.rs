@@ -1,4 +1,4 @@
-//! What a listener speaks, with all that TLS needs for it.
+//! The protocol of a listener with its TLS settings.
 
 use std::fmt;
 
@@ -13,19 +13,18 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// What is wrong with the TLS of a listener.
+/// Problems of a listener's TLS settings.
 #[derive(Default)]
 pub(crate) struct Notes {
     /// Why it is not accepted.
     pub(crate) refusals: Vec<Problem>,
-    /// References that lead nowhere.
+    /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
-    /// Which of its certificates have expired.
+    /// Expired certificates.
     pub(crate) expiries: Expiries,
 }
 
-/// What the data plane is told that a listener speaks; `None` where it cannot be carried out. With
-/// one good certificate of several it can.
+/// The protocol in the model; `None` if invalid. One valid certificate of several suffices.
 pub(crate) fn listener_protocol(
     reader: &Reader<'_>,
     owner: &Owner,
@@ -51,7 +50,7 @@ pub(crate) fn listener_protocol(
     }
 }
 
-/// Everything but who vouches for clients.
+/// Everything except client validation.
 fn server(
     reader: &Reader<'_>,
     owner: &Owner,
@@ -100,7 +99,7 @@ fn certificates(
     certificates
 }
 
-/// What an owner's reference to a certificate leads to. Grants for a Gateway are not those of its
+/// Resolves a certificate reference of an owner. Grants for a Gateway do not apply to its
 /// ListenerSets.
 pub(super) fn certificate(
     reader: &Reader<'_>,
@@ -117,8 +116,8 @@ pub(super) fn certificate(
     }
 }
 
-/// Notes when a certificate of a Secret expires, which is shown to `peers`; of a chain that is its
-/// owner's, which others outlive.
+/// Records the expiry of a Secret's certificate, which `peers` verify; of a chain, that of the
+/// leaf.
 pub(super) fn note_expiry(
     reader: &Reader<'_>,
     (owner, reference, peers): (&Owner, &SecretObjectReference, &str),
@@ -133,11 +132,11 @@ pub(super) fn note_expiry(
     let namespace = reference.namespace.as_deref().unwrap_or(own);
     let name = &reference.name;
     let subject = format!("the certificate of Secret {namespace}/{name}");
-    let advice = format!(", and {peers} refuse it: renew it");
+    let advice = format!(", and {peers} reject it: renew it");
     expiries.note(reader, certificate, field, (&subject, &advice));
 }
 
-/// Our own options of TLS. Those of other implementations mean nothing here.
+/// Our own TLS options. Those of other implementations are ignored.
 struct Options {
     alpn: Vec<Alpn>,
     min_version: TlsVersion,
@@ -173,11 +172,7 @@ fn options(tls: Option<&ListenerTls>, alpn: &[Alpn], notes: &mut Notes) -> Optio
         Some(text) => {
             let parsed = alpn_list(text);
             if parsed.is_none() {
-                refuse(
-                    ALPN,
-                    text,
-                    "use h2, http/1.1 or both with a comma, or nothing",
-                );
+                refuse(ALPN, text, "use h2, http/1.1, or both separated by a comma");
             }
             parsed
         }
@@ -196,9 +191,9 @@ fn alpn_list(text: &str) -> Option<Vec<Alpn>> {
         .collect()
 }
 
-/// What HTTPS offers where no option says otherwise.
+/// The default ALPN protocols of HTTPS.
 const HTTP_ALPN: [Alpn; 2] = [Alpn::H2, Alpn::Http11];
-/// The oldest version of TLS: 1.2 or 1.3.
+/// Option for the oldest TLS version: 1.2 or 1.3.
 const MIN_VERSION: &str = "gateway-system.io/min-tls-version";
-/// The protocols that are offered.
+/// Option for the offered ALPN protocols.
 const ALPN: &str = "gateway-system.io/alpn-protocols";

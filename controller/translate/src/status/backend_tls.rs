@@ -1,5 +1,5 @@
-//! The statuses of BackendTLSPolicy objects: one entry for each Gateway that sends requests to
-//! something they aim at, or fetches keys from it.
+//! Statuses of BackendTLSPolicies: one entry for each Gateway that sends requests to a target, or
+//! fetches keys from it.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::resolve::backend_tls::ResolvedBackendTls;
 
-/// The status of a policy in use by these Gateways. On one machine also of others, where something is
-/// wrong with them: nobody else would tell the user. `None` where there is nothing to say.
+/// The status of a policy used by these Gateways. On one machine also of unused ones with problems:
+/// nothing else would report them. `None` without anything to report.
 pub(crate) fn status(
     reader: &Reader<'_>,
     (name, object): (&ObjectName, &BackendTlsPolicy),
@@ -73,7 +73,7 @@ fn conditions(
         [] => conditions.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
-            "every reference leads somewhere",
+            "all references are resolved",
         ),
         refs => conditions.unhappy(Type::ResolvedRefs, refs),
     };

@@ -151,7 +151,6 @@ impl Conditions {
         self.with(kind, status, first.reason, message.into(), field)
     }
 
-    /// Any other condition.
     pub(crate) fn with(
         mut self,
         kind: ConditionType,

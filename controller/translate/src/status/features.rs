@@ -1,10 +1,10 @@
-//! The features of Gateway API that a class supports, by the names of the release that is installed.
+//! The supported features of Gateway API, by the names in the installed release.
 //!
-//! Names change between releases, and conformance suites skip the tests of a name that is missing.
+//! Names change between releases, and conformance suites skip the tests of a missing name.
 
 use super::release::{Channel, Installed, NEWEST, Version};
 
-/// A feature that the translator and the proxy carry out.
+/// A feature of translator and proxy.
 struct Feature {
     name: &'static str,
     /// The first release with this name.

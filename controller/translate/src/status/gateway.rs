@@ -15,13 +15,13 @@ use crate::resolve::listener::Judged;
 /// The status of a Gateway.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GatewayStatus {
-    /// Addresses it is reached at.
+    /// The addresses of the Gateway.
     pub addresses: Vec<GatewayAddress>,
-    /// Of the Gateway as a whole.
+    /// Conditions of the Gateway as a whole.
     pub conditions: Vec<Condition>,
-    /// Of each listener of its own, in the order of the spec.
+    /// Its own listeners, in the order of the spec.
     pub listeners: Vec<ListenerStatus>,
-    /// How many ListenerSets are attached to it.
+    /// Number of attached ListenerSets.
     #[serde(rename = "attachedListenerSets")]
     pub attached_listener_sets: u32,
 }
@@ -30,30 +30,30 @@ pub struct GatewayStatus {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerStatus {
-    /// Its name.
+    /// Section name of the listener.
     pub name: String,
-    /// Kinds of routes it takes.
+    /// Supported route kinds.
     pub supported_kinds: Vec<RouteGroupKind>,
-    /// How many routes are attached to it.
+    /// Number of attached routes.
     pub attached_routes: u32,
-    /// Its conditions.
+    /// Conditions of the listener.
     pub conditions: Vec<Condition>,
 }
 
-/// What the listeners of a Gateway and of its ListenerSets come to together.
+/// The combined state of the listeners of a Gateway and of its ListenerSets.
 pub(crate) struct Overall {
-    /// Whether any of them is valid.
+    /// Whether any of them is accepted.
     pub(crate) is_accepted: bool,
-    /// Whether requests come in by any of them.
+    /// Whether any of them is programmed.
     pub(crate) is_programmed: bool,
-    /// Why ports cannot be had.
+    /// Why ports are unavailable.
     pub(crate) unusable: Vec<Problem>,
-    /// How many ListenerSets are attached.
+    /// Number of attached ListenerSets.
     pub(crate) attached_sets: u32,
 }
 
 impl GatewayStatus {
-    /// Of a Gateway with its own listeners, each with the number of its routes.
+    /// The status of a Gateway with its own listeners, each with its number of routes.
     pub(crate) fn of(
         object: &api::Gateway,
         frame: &Frame,
@@ -80,7 +80,7 @@ impl GatewayStatus {
         }
     }
 
-    /// A Gateway of a class that nobody here serves.
+    /// A Gateway of a class that is not served here.
     pub(crate) fn of_foreign(gateway: &api::Gateway, classes: &BTreeSet<String>) -> Self {
         let classes: Vec<&str> = classes.iter().map(String::as_str).collect();
         let message = format!(
@@ -119,7 +119,7 @@ fn accepted(
     if broken.is_empty() {
         return conditions.happy(Type::Accepted, Reason::Accepted, "the Gateway is valid");
     }
-    // Also by a listener of a ListenerSet: Gateway API takes them as one list.
+    // Listeners of ListenerSets count: Gateway API treats them as one list.
     let status = if overall.is_accepted {
         ConditionStatus::True
     } else {
@@ -155,7 +155,7 @@ fn programmed(conditions: Conditions, frame: &Frame, overall: &Overall) -> Condi
         .that_follows()
 }
 
-/// Nothing is said of a Gateway that is refused: nobody looks for its addresses.
+/// Not for a rejected Gateway, whose addresses are not evaluated.
 fn addresses_assigned(conditions: Conditions, frame: &Frame) -> Conditions {
     let addresses = &frame.addresses;
     if !frame.refusals.is_empty() {
@@ -165,7 +165,7 @@ fn addresses_assigned(conditions: Conditions, frame: &Frame) -> Conditions {
         [] => conditions.happy(
             Type::AddressesAssigned,
             Reason::AddressesAssigned,
-            "the Gateway has every address that it asks for",
+            "all requested addresses are assigned",
         ),
         unassigned => {
             let conditions = conditions.unhappy(Type::AddressesAssigned, unassigned);
@@ -185,14 +185,14 @@ fn default_gateway(conditions: Conditions, frame: &Frame) -> Conditions {
     conditions.happy(Type::DefaultGateway, Reason::DefaultGateway, message)
 }
 
-/// What is said of TLS alone, and only where there is something to say.
+/// Conditions about TLS, only if applicable.
 fn tls(conditions: Conditions, object: &api::Gateway, frame: &Frame) -> Conditions {
     let conditions = match &frame.client_certificate {
         None => conditions,
         Some(Ok(_)) => conditions.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
-            "every reference leads somewhere",
+            "all references are resolved",
         ),
         Some(Err(problem)) => conditions.unhappy(Type::ResolvedRefs, std::slice::from_ref(problem)),
     };
@@ -200,7 +200,7 @@ fn tls(conditions: Conditions, object: &api::Gateway, frame: &Frame) -> Conditio
     if !lets_anyone_in(&object.spec) {
         return conditions;
     }
-    let message = "clients without a valid certificate are let in: use AllowValidOnly where \
+    let message = "clients without a valid certificate are allowed: use AllowValidOnly where \
                    certificates are to protect something";
     let problem = Problem::new(Reason::ConfigurationChanged, "spec.tls.frontend", message);
     conditions.unhappy(Type::InsecureFrontendValidationMode, &[problem])
@@ -214,7 +214,7 @@ fn invalid(conditions: Conditions, message: Cow<'static, str>) -> Conditions {
 }
 
 impl ListenerStatus {
-    /// Judged in this generation of the object that declares it.
+    /// The status of a listener, in this generation of its object.
     pub(crate) fn of(
         generation: i64,
         frame: &Frame,
@@ -231,7 +231,7 @@ impl ListenerStatus {
             [] => conditions.happy(
                 Type::ResolvedRefs,
                 Reason::ResolvedRefs,
-                "every reference leads somewhere",
+                "all references are resolved",
             ),
             refs => conditions.unhappy(Type::ResolvedRefs, refs),
         };
@@ -239,7 +239,7 @@ impl ListenerStatus {
             None => conditions.happy(
                 Type::Conflicted,
                 Reason::NoConflicts,
-                "no other listener claims the same",
+                "there is no conflict with other listeners",
             ),
             Some(conflict) => conditions.unhappy(Type::Conflicted, std::slice::from_ref(conflict)),
         };
@@ -281,7 +281,7 @@ fn listener_programmed(conditions: Conditions, frame: &Frame, judged: &Judged<'_
         return conditions.unhappy(Type::Programmed, std::slice::from_ref(problem));
     }
     if !judged.is_programmed() {
-        return invalid(conditions, "not every reference leads somewhere".into());
+        return invalid(conditions, "not all references are resolved".into());
     }
     if !frame.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());

@@ -7,20 +7,20 @@ use super::release::{Installed, Release, SUPPORTED_TEXT};
 use super::{Condition, ConditionStatus, ConditionType, Conditions, Reason};
 use crate::problem::Problem;
 
-/// The status of a GatewayClass that is ours.
+/// The status of a GatewayClass of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayClassStatus {
-    /// Its conditions.
+    /// Conditions of the class.
     pub conditions: Vec<Condition>,
-    /// What of Gateway API its Gateways can do, by name.
+    /// Supported features of Gateway API, by name.
     pub supported_features: Vec<SupportedFeature>,
 }
 
 /// A feature of Gateway API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SupportedFeature {
-    /// Its name.
+    /// Name in the installed release.
     pub name: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl GatewayClassStatus {
         Self::with(conditions, installed)
     }
 
-    /// Of a class in this generation whose parameters cannot be used: why, and what to do.
+    /// The status of a class whose parameters are invalid, with advice.
     #[must_use]
     pub fn refused(generation: i64, why: String, installed: Installed) -> Self {
         let problem = Problem::new(Reason::InvalidParameters, "", why);
@@ -70,17 +70,14 @@ impl GatewayClassStatus {
 fn supported_version(release: Option<Release>) -> String {
     match release {
         Some(release) if release.is_supported() => {
-            format!(
-                "the definitions of Gateway API {} are installed",
-                release.version
-            )
+            format!("the CRDs of Gateway API {} are installed", release.version)
         }
         Some(release) => format!(
-            "the definitions of Gateway API {} are installed, which this controller has not been tested with: install those of {SUPPORTED_TEXT}",
+            "the installed CRDs of Gateway API {} are not tested with this controller: install those of {SUPPORTED_TEXT}",
             release.version
         ),
         None => format!(
-            "which version of Gateway API is installed is unknown: the definition of GatewayClass has no valid annotation gateway.networking.k8s.io/bundle-version, or may not be read; install the definitions of {SUPPORTED_TEXT}"
+            "the installed version of Gateway API is unknown: the CRD of GatewayClass has no valid annotation gateway.networking.k8s.io/bundle-version, or cannot be read; install the CRDs of {SUPPORTED_TEXT}"
         ),
     }
 }

@@ -15,14 +15,14 @@ use crate::resolve::listener::Judged;
 /// The status of a ListenerSet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListenerSetStatus {
-    /// Of the set as a whole.
+    /// Conditions of the set as a whole.
     pub conditions: Vec<Condition>,
-    /// Of each listener, in the order of the spec; none where the set is not attached.
+    /// Its listeners, in the order of the spec; empty if not attached.
     pub listeners: Vec<ListenerStatus>,
 }
 
 impl ListenerSetStatus {
-    /// Of a set that no Gateway takes.
+    /// The status of a set that no Gateway accepts.
     pub(crate) fn refused(generation: i64, problem: &Problem) -> Self {
         let problem = slice::from_ref(problem);
         let conditions = Conditions::of(generation).unhappy(Type::Accepted, problem);
@@ -33,7 +33,7 @@ impl ListenerSetStatus {
         }
     }
 
-    /// Of a set with its listeners, each with the number of its routes.
+    /// The status of a set with its listeners, each with its number of routes.
     pub(crate) fn of(
         generation: i64,
         gateway: (&ObjectName, &Frame),
@@ -48,14 +48,14 @@ impl ListenerSetStatus {
         }
     }
 
-    /// Whether the set counts among those attached to its Gateway.
+    /// Whether it counts as attached to its Gateway.
     pub(crate) fn is_accepted(&self) -> bool {
         let mut conditions = self.conditions.iter();
         conditions.any(|it| (it.kind, it.status) == (Type::Accepted, ConditionStatus::True))
     }
 }
 
-/// A listener that nothing can come in by is not valid, whatever the reason.
+/// A listener that cannot receive traffic is not valid, whatever the reason.
 fn whole(
     conditions: Conditions,
     (gateway, frame): (&ObjectName, &Frame),
@@ -106,7 +106,7 @@ fn whole(
     )
 }
 
-/// What other conditions say more of.
+/// A false condition that other conditions explain.
 fn not(conditions: Conditions, kind: Type, reason: Reason, text: &str) -> Conditions {
     let status = ConditionStatus::False;
     conditions

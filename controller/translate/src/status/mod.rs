@@ -1,7 +1,7 @@
-//! What users are told about their objects: the statuses of Kubernetes, in its JSON form.
+//! The statuses of objects, in Kubernetes' JSON form.
 //!
-//! `resolve` finds out what is wrong, these types say so. A condition has no `lastTransitionTime`:
-//! whoever writes it to a cluster knows what stood there before.
+//! `resolve` finds the problems, these types report them. Conditions have no `lastTransitionTime`:
+//! the writer knows the previous ones.
 
 mod backend;
 pub(crate) mod backend_tls;
@@ -38,20 +38,20 @@ pub use release::{Channel, Installed, Release, Version};
 pub use route::{RouteParentStatus, RouteStatus};
 pub use unhappy::Unhappy;
 
-/// The statuses of all objects that are ours, by kind and name.
+/// The statuses of all our objects, by kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Statuses {
-    /// Of Gateways.
+    /// Statuses of Gateways.
     #[serde(serialize_with = "by_text")]
     pub gateways: BTreeMap<ObjectName, GatewayStatus>,
-    /// Of ListenerSets.
+    /// Statuses of ListenerSets.
     #[serde(serialize_with = "by_text")]
     pub listener_sets: BTreeMap<ObjectName, ListenerSetStatus>,
-    /// Of routes of every kind, and of InferencePools.
+    /// Statuses of routes of every kind, and of InferencePools.
     #[serde(serialize_with = "by_text")]
     pub routes: BTreeMap<ObjectRef, RouteStatus>,
-    /// Of our backends.
+    /// Statuses of `Backend` objects.
     #[serde(serialize_with = "by_text")]
     pub backends: BTreeMap<ObjectName, BackendStatus>,
     /// Of XBackends, which tell of Gateways as policies do.
@@ -60,7 +60,7 @@ pub struct Statuses {
     /// Of our traffic policies.
     #[serde(serialize_with = "by_text")]
     pub traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
-    /// Of BackendTLSPolicy objects.
+    /// Statuses of BackendTLSPolicies.
     #[serde(serialize_with = "by_text")]
     pub backend_tls_policies: BTreeMap<ObjectName, PolicyStatus>,
 }

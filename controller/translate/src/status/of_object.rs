@@ -1,4 +1,4 @@
-//! The status of one object, whatever its kind.
+//! The status of one object of any kind.
 
 use super::{
     BackendStatus, GatewayClassStatus, GatewayStatus, ListenerSetStatus, PolicyStatus, RouteStatus,
@@ -7,18 +7,18 @@ use super::{
 use crate::api::{self, Resource as _};
 use crate::store::ObjectRef;
 
-/// The status of an object: what `status` of its JSON form is to say, our own entries of it.
+/// The status of an object: our own entries.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Status {
-    /// Of a GatewayClass; it depends on nothing but the class, so it is no part of [`Statuses`].
+    /// A GatewayClass; not part of [`Statuses`], since it depends only on the class.
     GatewayClass(GatewayClassStatus),
-    /// Of a Gateway.
+    /// A Gateway.
     Gateway(GatewayStatus),
-    /// Of a ListenerSet.
+    /// A ListenerSet.
     ListenerSet(ListenerSetStatus),
-    /// Of a route of any kind, or an InferencePool.
+    /// A route of any kind, or an InferencePool.
     Route(RouteStatus),
-    /// Of a `Backend`.
+    /// A `Backend` object.
     Backend(BackendStatus),
     /// Of a `TrafficPolicy`, a BackendTLSPolicy or an XBackend.
     Policy(PolicyStatus),
@@ -57,7 +57,7 @@ impl Statuses {
         gateways.chain(backends).chain(policies).chain(backend_tls)
     }
 
-    /// Takes over the status that an object has now; `None` where it has none any more.
+    /// Sets the status of an object; `None` removes it.
     pub fn set(&mut self, object: &ObjectRef, status: Option<Status>) {
         let name = &object.name;
         match status {

@@ -11,26 +11,26 @@ use crate::api::{Gateway, PolicyTargetReference, Resource as _};
 use crate::lower::x_backend::LoweredXBackend;
 use crate::problem::Problem;
 
-/// The status of a policy: our entries of it.
+/// The status of a policy: our entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PolicyStatus {
     /// One entry for each target, in the order of the spec.
     pub ancestors: Vec<PolicyAncestorStatus>,
 }
 
-/// What became of a policy at one target.
+/// The status of a policy at one target.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyAncestorStatus {
-    /// The target.
+    /// Reference to the target.
     pub ancestor_ref: AncestorReference,
-    /// Signed by us.
+    /// Identifies our entries.
     pub controller_name: String,
-    /// Its conditions.
+    /// Conditions at this target.
     pub conditions: Vec<Condition>,
 }
 
-/// A target of a policy, its namespace written out.
+/// A target of a policy, with explicit namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AncestorReference {
@@ -57,22 +57,22 @@ impl fmt::Display for AncestorReference {
     }
 }
 
-/// What became of a policy at one target, as its status tells.
+/// The result of a policy at one target.
 pub(crate) struct TargetOutcome<'a> {
     pub(crate) reference: &'a PolicyTargetReference,
-    /// Why the policy is refused here.
+    /// Why the policy is rejected here.
     pub(crate) refusal: Option<&'a Problem>,
-    /// The fields that older policies have taken.
+    /// The fields taken by older policies.
     pub(crate) lost: &'a [Problem],
-    /// Whether anything is left of it.
+    /// Whether any of its settings remain.
     pub(crate) is_left: bool,
-    /// Whether what is left of it has an effect.
+    /// Whether the remaining settings have an effect.
     pub(crate) in_use: bool,
 }
 
 impl PolicyStatus {
-    /// Of a `TrafficPolicy` of this generation. `refs` are its references that lead nowhere, of which
-    /// only a policy about tokens has any.
+    /// The status of a `TrafficPolicy` in this generation. `refs` are unresolved references, of its
+    /// JWT settings.
     pub(crate) fn of(
         (name, generation): (&ObjectName, i64),
         refs: (bool, &[Problem]),
@@ -138,7 +138,7 @@ fn conditions(
         None => conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid"),
         Some(problem) => {
             let conditions = conditions.unhappy(Type::Accepted, slice::from_ref(problem));
-            // What was lost to another policy, the last condition says.
+            // The last condition reports fields lost to another policy.
             match target.lost {
                 [] => conditions,
                 _ => conditions.that_follows(),
@@ -151,7 +151,7 @@ fn conditions(
         [] => conditions.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
-            "every reference leads somewhere",
+            "all references are resolved",
         ),
         refs => conditions.unhappy(Type::ResolvedRefs, refs),
     };
@@ -163,10 +163,8 @@ fn attached(conditions: Conditions, has_jwt: bool, target: &TargetOutcome<'_>) -
         (true, refusal) if target.in_use => {
             let effect = match refusal {
                 None => "the policy has an effect",
-                Some(_) if has_jwt => {
-                    "what the policy says of tokens has an effect, and nothing else"
-                }
-                Some(_) => "what the policy says of authorization has an effect, and nothing else",
+                Some(_) if has_jwt => "only the policy's JWT settings have an effect",
+                Some(_) => "only the policy's authorization settings have an effect",
             };
             conditions.happy(Type::Attached, Reason::Attached, effect)
         }

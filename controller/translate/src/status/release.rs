@@ -1,8 +1,8 @@
-//! Releases of Gateway API: which one's definitions are installed, as their annotations tell.
+//! Releases of Gateway API, from the annotations of the installed CRDs.
 
 use std::fmt;
 
-/// A version of Gateway API's definitions.
+/// A version of Gateway API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     pub(super) major: u16,
@@ -10,21 +10,21 @@ pub struct Version {
     pub(super) patch: u16,
 }
 
-/// Which fields the definitions have.
+/// Release channel, which determines the fields of the CRDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// Those that will stay.
+    /// Stable fields only.
     Standard,
-    /// All of them.
+    /// All fields.
     Experimental,
 }
 
-/// The definitions that are installed.
+/// The installed CRDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {
-    /// Which version of them.
+    /// Version of the release.
     pub version: Version,
-    /// With which fields.
+    /// Channel of the release.
     pub channel: Channel,
 }
 
@@ -46,7 +46,7 @@ impl Version {
         }
     }
 
-    /// Parses a version such as `v1.7.0`; what follows a hyphen does not matter.
+    /// Parses a version such as `v1.7.0`; a suffix after a hyphen is ignored.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v')?;
@@ -58,7 +58,7 @@ impl Version {
 }
 
 impl Release {
-    /// From the annotations of a definition.
+    /// The release in the annotations of a CRD.
     #[must_use]
     pub fn of_annotations<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
         let version = Version::parse(annotation("gateway.networking.k8s.io/bundle-version")?)?;
@@ -69,7 +69,7 @@ impl Release {
         Some(Self { version, channel })
     }
 
-    /// Whether the controller was tested with this version, or one that differs in its patch number.
+    /// Whether this version, ignoring the patch number, is tested.
     #[must_use]
     pub fn is_supported(&self) -> bool {
         SUPPORTED.contains(&(self.version.major, self.version.minor))
@@ -82,11 +82,11 @@ impl fmt::Display for Version {
     }
 }
 
-/// Major and minor numbers of the versions that the conformance suites are run with.
+/// Major and minor numbers of the tested versions.
 const SUPPORTED: [(u16, u16); 2] = [(1, 6), (1, 7)];
 /// The same, in words.
 pub(super) const SUPPORTED_TEXT: &str = "v1.6 and v1.7";
-/// What features are told by where the installed release is unknown.
+/// Assumed for features if the installed release is unknown.
 pub(super) const NEWEST: Release = Release {
     version: Version::new(1, 7, 0),
     channel: Channel::Standard,

@@ -86,7 +86,7 @@ fn pool_conditions(pool: &InferencePool, refs: &[Problem]) -> Vec<Condition> {
         [] => conditions.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
-            "every reference leads somewhere",
+            "all references are resolved",
         ),
         refs => conditions.unhappy(Type::ResolvedRefs, refs),
     };
@@ -153,7 +153,7 @@ fn conditions(
         [] => accepted.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
-            "every reference leads somewhere",
+            "all references are resolved",
         ),
         refs => accepted.unhappy(Type::ResolvedRefs, refs),
     };

@@ -1,4 +1,4 @@
-//! Everything in the statuses that a user should look at, for the log of local mode.
+//! All conditions that report problems, for the log of file mode.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use super::{
 use crate::api::{self, ParentReference, Resource as _};
 use crate::store::ObjectRef;
 
-/// One condition that is not as it should be.
+/// A condition that reports a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unhappy<'a> {
-    /// The object.
+    /// The object of the condition.
     pub object: ObjectRef,
-    /// The part of it (listener), or who judges it (parent, target), if it is not the whole.
+    /// A part of it (listener), or the parent or target, unless the whole object is meant.
     pub part: Option<String>,
-    /// The field to blame, if one is.
+    /// The field with the problem, if known.
     pub field: Option<&'a str>,
-    /// What is judged.
+    /// Type of the condition.
     pub condition: ConditionType,
-    /// Why, in a word.
+    /// Reason of the condition.
     pub reason: Reason,
-    /// Why, and what to do.
+    /// The problem, with advice.
     pub message: &'a str,
 }
 
@@ -40,8 +40,7 @@ impl fmt::Display for Unhappy<'_> {
 }
 
 impl Status {
-    /// The conditions of this object that are not as they should be and do not just follow from
-    /// another one.
+    /// The conditions of this object that report problems and do not merely follow from others.
     #[must_use]
     pub fn unhappy(&self, object: &ObjectRef) -> Vec<Unhappy<'_>> {
         match self {
@@ -58,7 +57,7 @@ impl Status {
 }
 
 impl Statuses {
-    /// Every condition that is not as it should be and does not just follow from another one.
+    /// All conditions that report problems and do not merely follow from others.
     pub fn unhappy(&self) -> impl Iterator<Item = Unhappy<'_>> {
         let gateways = self.gateways.iter().flat_map(|(name, status)| {
             let object = ObjectRef::of::<api::Gateway>(name);

@@ -1,4 +1,4 @@
-//! What a translator is told: changes of objects, and of what no object says.
+//! The input of a translator: changes of objects, and of the environment.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,26 +8,26 @@ use xds::model::ObjectName;
 use crate::options::AssignedAddresses;
 use crate::store::{Object, ObjectRef};
 
-/// One change of the world.
+/// One change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// An object was created or changed.
     Upsert(Object),
-    /// An object was deleted; one that is not known is ignored.
+    /// An object was deleted; unknown ones are ignored.
     Delete(ObjectRef),
-    /// The addresses of this machine that sockets can be bound to, all of them.
+    /// All addresses of this machine that sockets can bind.
     MachineAddresses(BTreeSet<IpAddr>),
-    /// The addresses that the cluster assigned to a Gateway, all of them.
+    /// All addresses that the cluster assigned to a Gateway.
     AssignedAddresses(ObjectName, AssignedAddresses),
-    /// Whether there is a `GatewayParameters` object of this name.
+    /// Whether `GatewayParameters` of this name exist.
     Parameters(ObjectName, bool),
-    /// Whether the API server has ClusterTrustBundle objects.
+    /// Whether the API server serves ClusterTrustBundles.
     TrustBundles(bool),
-    /// Whether there is a GatewayClass of this name that is ours.
+    /// Whether a GatewayClass of this name is ours.
     Class(String, bool),
-    /// Every source has told all that it has. Nothing comes out of a translator before.
+    /// All sources are complete. A translator has no output before.
     Synced,
 }
 
-/// Changes that are seen together or not at all, in their order.
+/// Changes that are applied atomically, in order.
 pub type Batch = Vec<Event>;

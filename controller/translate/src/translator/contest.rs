@@ -1,5 +1,5 @@
-//! What several objects claim: at each key, the claims by rank, the first of which wins. Whoever
-//! settles a key sees the same whatever the order in which the claims came.
+//! Claims of several objects on the same key, ordered by rank; the first wins. The result does not
+//! depend on the order in which claims arrive.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -15,25 +15,25 @@ use crate::resolve::policy::ClaimRank;
 use crate::resolve::socket::SocketRank;
 use crate::upstream::Upstream;
 
-/// Creation time and name: the older object wins, and of two of one age the first by name.
+/// Creation time and name: the older object wins, and for equal times the first by name.
 pub(crate) type Age = (i64, ObjectName);
 
-/// All that is claimed.
+/// All claims.
 #[derive(Debug, Default)]
 pub(crate) struct Contests {
-    /// BackendTLSPolicy objects at their targets.
+    /// BackendTLSPolicies at their targets.
     pub(crate) backend_tls: Contest<(Upstream, Option<Arc<str>>), Age, Arc<BackendTls>>,
     /// Gateways at the sockets of a machine.
     pub(crate) sockets: Contest<(Transport, NonZeroU16), SocketRank, IpAddr>,
-    /// HTTPRoute objects at their listeners, with the hosts that they want.
+    /// HTTPRoutes at their listeners, with their hosts.
     pub(crate) http_routes: Contest<ListenerKey, Age, Arc<[Hostname]>>,
-    /// GRPCRoute objects at their listeners.
+    /// GRPCRoutes at their listeners.
     pub(crate) grpc_routes: Contest<ListenerKey, Age, Arc<[Hostname]>>,
     /// Traffic policies at their targets.
     pub(crate) policies: Contest<Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>>,
 }
 
-/// Claims of one sort. A key without claims is not kept.
+/// Claims of one kind. Keys without claims are not kept.
 #[derive(Debug)]
 pub(crate) struct Contest<K, R, C>(HashMap<K, BTreeMap<R, C>>);
 
@@ -44,7 +44,7 @@ impl<K, R, C> Default for Contest<K, R, C> {
 }
 
 impl<K: Clone + Eq + Hash, R: Ord, C: PartialEq> Contest<K, R, C> {
-    /// Replaces the claims of a unit; returns the keys at which that changes something.
+    /// Replaces the claims of a unit; returns the affected keys.
     pub(crate) fn replace(
         &mut self,
         old: impl Iterator<Item = (K, R, C)>,
@@ -77,7 +77,7 @@ impl<K: Clone + Eq + Hash, R: Ord, C: PartialEq> Contest<K, R, C> {
         }
     }
 
-    /// The claims at a key, the winner first.
+    /// The claims on a key, the winner first.
     pub(crate) fn at(&self, key: &K) -> Option<&BTreeMap<R, C>> {
         self.0.get(key)
     }

@@ -1,4 +1,4 @@
-//! What a batch of changes comes to.
+//! The output of a translator for a batch.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,34 @@ use crate::infrastructure::Infrastructure;
 use crate::status::Status;
 use crate::store::ObjectRef;
 
-/// What a batch changed: one entry for each thing that is another than before, `None` for one that is
-/// gone.
+/// Everything that a batch changed: one entry per item, `None` for removed ones.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Delta {
-    /// Resources, by kind and key.
+    /// Changed resources, by kind and key.
     pub resources: Vec<Change>,
-    /// Which resources the proxies of each Gateway need, where that is another than before. What
-    /// changed and is needed as before is in `resources` alone.
+    /// Changes in which resources each Gateway's proxies need. Resources that changed but are
+    /// needed as before are only in `resources`.
     pub views: BTreeMap<ObjectName, ViewChange>,
-    /// Statuses, by object. `None`: the object is gone, or no longer ours to judge.
+    /// Statuses, by object. `None`: the object was deleted, or is no longer ours.
     pub statuses: Vec<(ObjectRef, Option<Status>)>,
-    /// What to deploy, by Gateway.
+    /// Infrastructure, by Gateway.
     pub infrastructure: Vec<(ObjectName, Option<Infrastructure>)>,
-    /// When something changes although no object does, as things stand now: a certificate has
-    /// expired after that. Apply a batch (an empty one will do) once it is past.
+    /// When the output changes without a change of objects: a certificate expires. Apply a batch
+    /// (possibly empty) afterwards.
     pub wake_at: Option<Timestamp>,
 }
 
-/// How the set of resources that a Gateway's proxies need changed. Both lists are in the order of
-/// kind and key.
+/// How the set of resources of a Gateway's proxies changed. Both lists are ordered by kind and key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ViewChange {
     /// Needed from now on.
     pub joined: Vec<ResourceKey>,
-    /// No longer needed, whether or not they are still there for others.
+    /// No longer needed, whether or not they still exist for others.
     pub left: Vec<ResourceKey>,
 }
 
 impl Delta {
-    /// Whether nothing is another than before.
+    /// Whether nothing has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty()

@@ -11,7 +11,6 @@ use super::unit::{AnyUnit, STRATA};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UnitId(u32);
 
-/// All units.
 #[derive(Debug)]
 pub(super) struct Roster {
     ids: HashMap<AnyUnit, UnitId>,

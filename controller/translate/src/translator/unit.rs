@@ -126,7 +126,6 @@ pub(crate) struct State {
 
 /// What a run of a unit leads to.
 pub(super) struct Ran {
-    /// What it read.
     pub(super) reads: Vec<Fact>,
     pub(super) expires: Option<Timestamp>,
     /// What is another than before.
@@ -242,9 +241,7 @@ macro_rules! units {
 }
 
 units! {
-    /// A `Backend`.
     BackendUnit in backends;
-    /// A BackendTLSPolicy.
     BackendTlsUnit in backend_tls;
     /// A target of BackendTLSPolicy objects.
     BackendTlsTargetUnit in backend_tls_targets;

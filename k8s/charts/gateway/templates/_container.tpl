@@ -77,14 +77,14 @@
 {{- if not (kindIs "map" .entry) -}}
 value: {{ include "gateway.scalar" .entry }}
 {{- else if and (hasKey .entry "value") (hasKey .entry "valueFrom") -}}
-{{- fail (printf "%s: both value and valueFrom are given; give one of them" .key) -}}
+{{- fail (printf "%s: both value and valueFrom are set; set one of them" .key) -}}
 {{- else if hasKey .entry "value" -}}
 value: {{ include "gateway.scalar" .entry.value }}
 {{- else if .entry.valueFrom -}}
 {{- include "gateway.checkSource" . -}}
 valueFrom: {{ toJson .entry.valueFrom }}
 {{- else -}}
-{{- fail (printf "%s: neither value nor valueFrom is given; give one of them" .key) -}}
+{{- fail (printf "%s: neither value nor valueFrom is set; set one of them" .key) -}}
 {{- end -}}
 {{- end -}}
 
@@ -97,7 +97,7 @@ valueFrom: {{ toJson .entry.valueFrom }}
   "resourceFieldRef" (list "resource")
   "secretKeyRef" (list "name" "key") -}}
 {{- if ne (len .entry.valueFrom) 1 -}}
-{{- fail (printf "%s: %s are given; give one of them" $key (keys .entry.valueFrom | sortAlpha | join " and ")) -}}
+{{- fail (printf "%s: %s are set; set one of them" $key (keys .entry.valueFrom | sortAlpha | join " and ")) -}}
 {{- end -}}
 {{- range $source, $reference := .entry.valueFrom -}}
 {{- if not (hasKey $needed $source) -}}

@@ -2,7 +2,6 @@
 
 use std::net::Ipv4Addr;
 
-/// Addresses of Services.
 pub(crate) const SERVICES: &str = "10.96.0.0/16";
 
 /// Addresses of pods; each node has a part of them.

@@ -1,5 +1,5 @@
-//! The cgroups of a cluster: every process of it is in one, which is how `down` finds them all, after
-//! whatever crash.
+//! The cgroups of a cluster. Every process of the cluster is in one of them, so that `down` finds
+//! all of them, even after a crash.
 //!
 //! In version 1 each hierarchy has its own tree of the same names; in version 2 there is one.
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What kubelet asks for.
+/// The controllers that kubelet requires.
 const CONTROLLERS: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
 /// How long processes have to end after SIGKILL: some write back what is in memory first.
@@ -30,7 +30,7 @@ impl Hierarchies {
     pub(crate) fn of_machine() -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")
             .context("cannot read /proc/self/mountinfo")?;
-        // Something else may be mounted over a hierarchy since.
+        // A later mount may hide the hierarchy.
         let is_there = |found: &Self| {
             found
                 .roots
@@ -67,7 +67,7 @@ impl Hierarchies {
         }
         let has = |name: &str| controllers.split(',').any(|controller| controller == name);
         if CONTROLLERS.into_iter().all(has) {
-            // Without controllers, but container runtimes make cgroups there as well.
+            // It has no controllers, but container runtimes make cgroups there as well.
             roots.extend(unified);
             return Some(Self {
                 roots,
@@ -81,7 +81,7 @@ impl Hierarchies {
         })
     }
 
-    /// Makes a cgroup, and those above it, able to hold processes with every controller.
+    /// Makes a cgroup and its parents, with every controller enabled.
     pub(crate) fn create(&self, path: &str) -> Result<()> {
         for root in &self.roots {
             let mut folder = root.clone();
@@ -98,7 +98,7 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Moves this process into a cgroup, and so all that it starts.
+    /// Moves this process into a cgroup. Its children inherit that.
     pub(crate) fn enter(&self, path: &str) -> Result<()> {
         for root in &self.roots {
             let file = root.join(path).join("cgroup.procs");
@@ -107,8 +107,8 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Kills all processes in a cgroup and those below it, and removes them. Nothing happens where
-    /// there is none.
+    /// Kills all processes in a cgroup and its descendants, and removes them. No error if there is
+    /// none.
     pub(crate) fn remove(&self, path: &str) -> Result<()> {
         let deadline = Instant::now() + KILL_PATIENCE;
         loop {
@@ -117,10 +117,10 @@ impl Hierarchies {
                 break;
             }
             if Instant::now() > deadline {
-                bail!("processes {left:?} of {path} do not end, although they were killed");
+                bail!("processes {left:?} of {path} do not exit, although they were killed");
             }
             for pid in left.into_iter().filter_map(Pid::from_raw) {
-                // It may have ended just now.
+                // It may have exited just now.
                 let _ = kill_process(pid, Signal::KILL);
             }
             thread::sleep(Duration::from_millis(20));
@@ -131,7 +131,7 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// The processes in a cgroup and those below it.
+    /// The processes in a cgroup and its descendants.
     pub(crate) fn processes(&self, path: &str) -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
         for root in &self.roots {
@@ -147,7 +147,7 @@ impl Hierarchies {
     }
 }
 
-/// Version 2: what is below a cgroup has only the controllers that it hands down.
+/// Version 2: a cgroup's children have only the controllers that it delegates to them.
 fn delegate(folder: &Path) -> Result<()> {
     let file = folder.join("cgroup.subtree_control");
     for controller in CONTROLLERS.into_iter().chain(["io"]) {
@@ -199,7 +199,7 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
     folders.filter(|path| path.is_dir()).collect()
 }
 
-/// Depth first, as only an empty cgroup can be removed.
+/// Depth first: only an empty cgroup can be removed.
 fn remove_tree(folder: &Path, deadline: Instant) -> Result<()> {
     for child in subfolders(folder) {
         remove_tree(&child, deadline)?;
@@ -208,7 +208,7 @@ fn remove_tree(folder: &Path, deadline: Instant) -> Result<()> {
         match fs::remove_dir(folder) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // The kernel is not done with a process that has ended.
+            // The kernel still cleans up after a process that has exited.
             Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
             Err(error) => {
                 return Err(error)

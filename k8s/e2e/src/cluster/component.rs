@@ -56,7 +56,7 @@ impl Component {
         }
     }
 
-    /// The words of its command line. `folder` is the cluster's.
+    /// The arguments of its command line. `folder` is the cluster's.
     pub(crate) fn words(self, folder: &Path, place: Place) -> Vec<String> {
         let pki = format!("{}/pki", folder.display());
         let own = format!("{}/{place}", folder.display());
@@ -96,7 +96,8 @@ impl fmt::Display for Component {
     }
 }
 
-/// Words apart by blanks, with the placeholders in each replaced: a path with blanks stays one word.
+/// Splits at blanks and then replaces the placeholders, so that a path with blanks stays one
+/// argument.
 fn split(text: &str, replaced: &[(&str, &str)]) -> Vec<String> {
     let words = text.split_whitespace();
     let fill = |word: &str| {
@@ -107,7 +108,7 @@ fn split(text: &str, replaced: &[(&str, &str)]) -> Vec<String> {
     words.map(fill).collect()
 }
 
-/// In memory, and without waiting for a disk: nothing of it outlives the cluster.
+/// In memory, without fsync: nothing of it outlives the cluster.
 const ETCD: &str = "etcd --data-dir /run/etcd --unsafe-no-fsync
     --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379
     --listen-peer-urls http://127.0.0.1:2380";

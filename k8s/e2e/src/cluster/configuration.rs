@@ -9,7 +9,7 @@ use super::Cluster;
 use super::address;
 use super::place::Place;
 
-/// Puts values into a text for their names in braces.
+/// Replaces placeholders such as `{name}` with their values.
 fn fill(text: &str, values: &[(&str, &str)]) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| {
         text.replace(name, value)
@@ -44,7 +44,8 @@ impl Cluster {
             ("kube-proxy.yaml", KUBE_PROXY),
             ("cni/10-e2e.conflist", CNI),
             ("Corefile", COREFILE),
-            // Empty: without a way out, each look-up of a foreign name would wait for its time-outs.
+            // Empty: without a network, each lookup of an external name would wait for its
+            // timeouts.
             ("resolv.conf", ""),
         ] {
             write(&own.join(name), &fill(text, &values))?;
@@ -53,7 +54,7 @@ impl Cluster {
     }
 }
 
-/// The objects that a cluster begins with: logs and exec are forbidden without the first.
+/// The initial objects. Without the first, kubectl logs and exec are forbidden.
 pub(super) fn first_objects() -> String {
     let values = [
         ("{dns}", address::DNS.to_string()),
@@ -65,7 +66,7 @@ pub(super) fn first_objects() -> String {
     fill(FIRST_OBJECTS, &values)
 }
 
-/// Scores of the OOM killer cannot be lowered in a container: nothing tries.
+/// OOM scores cannot be lowered in a container, so containerd must not try.
 const CONTAINERD: &str = r#"version = 3
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = "localhost/pause:1"
@@ -105,7 +106,8 @@ resolvConf: '{own}/resolv.conf'
 volumePluginDir: /var/lib/kubelet/volume-plugins
 ";
 
-/// A client that is no pod asks a Service by way of the first node, and so must the answer go back.
+/// Traffic from outside of the cluster to a Service goes through the first node, so responses must
+/// return through it.
 const KUBE_PROXY: &str = "\
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration

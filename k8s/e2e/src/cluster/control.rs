@@ -1,5 +1,5 @@
-//! What a supervisor is told and asks: one line of JSON each way, over a unix socket in the folder of
-//! its place.
+//! The control protocol of a supervisor: one line of JSON each way, over a unix socket in the
+//! folder of its place.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::component::Component;
 
-/// Between a request and its answer, which takes microseconds.
+/// Timeout of a response, which normally takes microseconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub(super) enum Request {
     Status,
 }
 
-/// The state of the components after the request, or why it was refused.
+/// The states of the components after the request, or why it failed.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reply {
@@ -42,20 +42,20 @@ pub(super) fn socket(folder: &Path) -> PathBuf {
     folder.join("control")
 }
 
-/// Whether a supervisor runs in the place of this folder.
+/// Whether a supervisor listens in this folder.
 pub(super) fn is_there(folder: &Path) -> bool {
     UnixStream::connect(socket(folder)).is_ok()
 }
 
-/// The process of a place's supervisor: the kernel knows it of the socket.
+/// The process ID of a supervisor, from the socket's peer credentials.
 pub(super) fn supervisor_pid(folder: &Path) -> Result<i32> {
     let stream = connect(folder)?;
     let peer = rustix::net::sockopt::socket_peercred(&stream)
-        .context("cannot tell the process of a supervisor")?;
+        .context("cannot find the process of a supervisor")?;
     Ok(peer.pid.as_raw_pid())
 }
 
-/// Tells a supervisor something, and returns how its components fare.
+/// Sends a request to a supervisor, and returns the states of its components.
 pub(super) fn ask(folder: &Path, request: &Request) -> Result<BTreeMap<Component, State>> {
     let mut stream = connect(folder)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -67,8 +67,8 @@ pub(super) fn ask(folder: &Path, request: &Request) -> Result<BTreeMap<Component
     let mut answer = String::new();
     BufReader::new(stream)
         .read_line(&mut answer)
-        .context("a supervisor does not answer")?;
-    match serde_json::from_str(&answer).context("a supervisor's answer is malformed")? {
+        .context("a supervisor does not respond")?;
+    match serde_json::from_str(&answer).context("a supervisor's response is malformed")? {
         Reply::Components(components) => Ok(components),
         Reply::Refused(reason) => bail!("{reason}"),
     }
@@ -77,7 +77,7 @@ pub(super) fn ask(folder: &Path, request: &Request) -> Result<BTreeMap<Component
 fn connect(folder: &Path) -> Result<UnixStream> {
     UnixStream::connect(socket(folder)).with_context(|| {
         format!(
-            "cannot reach the supervisor of {}: see its log, or start the cluster anew",
+            "cannot reach the supervisor of {}: see its log, or start the cluster again",
             folder.display()
         )
     })

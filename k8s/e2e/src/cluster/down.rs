@@ -20,7 +20,7 @@ impl Cluster {
         self.remove()
     }
 
-    /// Every step is tried, also after one that failed.
+    /// Tries every step, even after one has failed.
     pub(super) fn remove(&self) -> Result<()> {
         let hierarchies = Hierarchies::of_machine()?;
         let steps = [
@@ -40,16 +40,12 @@ impl Cluster {
         }
         let left = self.leftovers(&hierarchies);
         if !left.is_empty() {
-            bail!(
-                "these are left of cluster {}: {}",
-                self.name,
-                left.join(", ")
-            );
+            bail!("left over from cluster {}: {}", self.name, left.join(", "));
         }
         Ok(())
     }
 
-    /// A node ends with its supervisor, in whatever cgroup that is.
+    /// Killing a node's supervisor ends the node, whatever cgroup the supervisor is in.
     fn end_supervisors(&self) -> Result<()> {
         for place in [Place::Client].into_iter().chain(self.nodes()) {
             let Ok(pid) = control::supervisor_pid(&self.folder_of(place)) else {
@@ -63,8 +59,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Mounts are in namespaces that end with their processes. A process from elsewhere may have made
-    /// some among the cluster's files.
+    /// Mounts are in namespaces that end with their processes. Other processes may have mounted
+    /// something among the cluster's files.
     fn unmount(&self) -> Result<()> {
         for path in self.mounts() {
             let mut command = Command::new("umount");
@@ -80,7 +76,7 @@ impl Cluster {
             .map(PathBuf::from)
             .filter(|path| path.starts_with(&self.folder))
             .collect();
-        // What was mounted last covers what was before.
+        // Later mounts hide earlier ones.
         found.reverse();
         found
     }
@@ -94,7 +90,7 @@ impl Cluster {
         }
     }
 
-    /// What there still is of the cluster, in words.
+    /// Describes what is left of the cluster.
     fn leftovers(&self, hierarchies: &Hierarchies) -> Vec<String> {
         let mut left: Vec<String> = Vec::new();
         left.extend(

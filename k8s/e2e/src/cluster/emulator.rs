@@ -1,7 +1,7 @@
-//! Packets between nodes, later than they were sent, or not at all.
+//! Delays and drops packets between nodes.
 //!
-//! The kernel's own `netem` is missing from many kernels, so packets are routed through a TUN link:
-//! what is read from it was sent by a node, and what is written to it goes on to another.
+//! Many kernels lack `netem`, so packets are routed through a TUN device: it reads packets that a
+//! node sent, and writes them on to another node.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -14,7 +14,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::network::EMULATED;
 
-/// Packets that wait for their time: more are dropped, as by a router.
+/// Packets waiting for their delay to pass; more are dropped, as by a router.
 const QUEUE: usize = 10_000;
 
 /// The largest IP packet.
@@ -32,7 +32,7 @@ pub(crate) fn run(delay: Duration, loss: u8) -> Result<()> {
     thread::spawn(move || {
         for (due, packet) in receiver {
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            // One that the kernel refuses is lost, like any.
+            // A packet that the kernel rejects is lost, like any other.
             let _ = writer.send(&packet);
         }
     });
@@ -59,7 +59,7 @@ fn read(
     Ok(())
 }
 
-/// Of evenly spread numbers, `loss` in a hundred.
+/// `random` is uniformly distributed; `loss` is in percent.
 fn is_lost(random: u64, loss: u8) -> bool {
     random % 100 < u64::from(loss)
 }

@@ -29,7 +29,7 @@ use crate::packages;
 use crate::process;
 use place::Place;
 
-/// The longest name: it is part of names of network links and of paths of sockets, which are short.
+/// Longest name: it is part of network interface names and socket paths, which are limited.
 const LONGEST_NAME: usize = 20;
 
 /// A cluster of this machine, whether it is up or not.
@@ -45,7 +45,7 @@ impl Cluster {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_plain) {
             bail!(
-                "'{name}' is no name of a cluster: use up to {LONGEST_NAME} small letters, digits and hyphens"
+                "'{name}' is not a valid cluster name: use up to {LONGEST_NAME} small letters, digits and hyphens"
             );
         }
         Ok(Self {
@@ -120,7 +120,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// So that two commands do not start and remove the same cluster at once.
+    /// Prevents two commands from starting and removing the same cluster at once.
     fn lock(&self) -> Result<File> {
         let clusters = self.folder.parent().unwrap_or(&self.folder);
         fs::create_dir_all(clusters)
@@ -131,7 +131,7 @@ impl Cluster {
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => bail!(
-                "another e2e starts or removes cluster {} just now: wait for it, or use another --name",
+                "another e2e is starting or removing cluster {}: wait for it, or use another --name",
                 self.name
             ),
             Err(TryLockError::Error(error)) => {
@@ -140,7 +140,7 @@ impl Cluster {
         }
     }
 
-    /// A command that finds the cluster's programs and its API server.
+    /// A command with PATH and KUBECONFIG of the cluster.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = process::command(words);
         command.env("PATH", self.search_path());
@@ -148,7 +148,7 @@ impl Cluster {
         command
     }
 
-    /// The same, in the network of its clients.
+    /// Like [`Self::command`], in the network of the cluster's clients.
     fn client_command(&self, words: &[&str]) -> Command {
         let net = format!("--net={}", self.namespace_file().display());
         let mut all = vec!["nsenter", &net, "--"];
@@ -156,7 +156,7 @@ impl Cluster {
         self.command(&all)
     }
 
-    /// The same, on a node, in its network and among its files.
+    /// Like [`Self::command`], on a node, in its network and mount namespaces.
     fn node_command(&self, place: Place, words: &[&str]) -> Result<Command> {
         let pid = control::supervisor_pid(&self.folder_of(place))?.to_string();
         let mut all = vec!["nsenter", "-t", &pid, "-m", "-n", "-u", "-i", "-p", "--"];

@@ -18,7 +18,7 @@ use super::{Cluster, configuration};
 use crate::args::Condition;
 use crate::process;
 
-/// The routing rules and the table that conditions are made of.
+/// Priority and table of the routing rules that emulate network conditions.
 const PRIORITY: &str = "100";
 const TABLE: &str = "100";
 
@@ -41,7 +41,7 @@ impl Cluster {
         self.client_ip("link set lo up")
     }
 
-    /// Joins a node, whose supervisor runs, to the client's network.
+    /// Connects a node, whose supervisor runs, to the clients' network.
     pub(super) fn join_node(&self, number: u8) -> Result<()> {
         let place = Place::Node(number);
         let pid = control::supervisor_pid(&self.folder_of(place))?.to_string();
@@ -82,7 +82,7 @@ impl Cluster {
         process::run(delete.arg(self.mark())).map(drop)
     }
 
-    /// Changes what happens to packets between nodes.
+    /// Changes the conditions of the network between nodes.
     pub(crate) fn set_network(&self, condition: &Condition) -> Result<()> {
         self.check_up()?;
         self.heal()?;
@@ -109,7 +109,7 @@ impl Cluster {
     }
 
     fn heal(&self) -> Result<()> {
-        // One at a time, until there is none.
+        // Each call deletes one rule.
         while self
             .client_ip(&format!("rule del priority {PRIORITY}"))
             .is_ok()
@@ -117,7 +117,7 @@ impl Cluster {
         self.halt(Component::Emulator, Place::Client, true)
     }
 
-    /// For packets that come from a node and go to another, or its pods.
+    /// Matches packets from one node to another node or its pods.
     fn rule_between_nodes(&self, action: &str) -> Result<()> {
         let count = self.nodes().len();
         let numbers = || (0..u8::MAX).take(count);

@@ -1,4 +1,4 @@
-//! What is done with a cluster that is up: commands in it, images, logs, and components that stop.
+//! Operations on a running cluster: commands in it, images, logs, and stopping components.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,11 +22,12 @@ use crate::home::Home;
 use crate::process;
 use crate::{image, packages};
 
-/// How long a component has for its own shutdown before it is killed.
+/// Grace period of a component before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Cluster {
-    /// Becomes a command in the network of the cluster's clients. `down` ends what it leaves running.
+    /// Executes a command in the network of the cluster's clients. `down` ends what it leaves
+    /// running.
     pub(crate) fn exec(&self, words: &[OsString]) -> Result<ExitCode> {
         self.check_up()?;
         packages::check_root()?;
@@ -39,13 +40,13 @@ impl Cluster {
         Err(error).with_context(|| format!("cannot run {}", process::described(&command)))
     }
 
-    /// Moves this process to where the cluster's clients are.
+    /// Moves this process into the cgroup and network of the cluster's clients.
     pub(crate) fn enter_as_client(&self) -> Result<()> {
         Hierarchies::of_machine()?.enter(&self.cgroup_of_commands())?;
         self.enter_client_network()
     }
 
-    /// Loads archives, or images of ours by name, into every node.
+    /// Loads archives, or images of this repository by name, into every node.
     pub(crate) fn load(&self, home: &Home, images: &[String]) -> Result<()> {
         packages::check_root()?;
         self.check_up()?;
@@ -111,7 +112,7 @@ impl Cluster {
         Ok(place)
     }
 
-    /// Stops a component and waits for its end. One that does not run is left alone.
+    /// Stops a component and waits until it has exited. No error if it does not run.
     pub(super) fn halt(&self, component: Component, place: Place, kill: bool) -> Result<()> {
         let folder = self.folder_of(place);
         let runs = |request: &Request| -> Result<bool> {
@@ -132,14 +133,14 @@ impl Cluster {
                 runs(&Request::Signal(component, Signal::KILL.as_raw()))?;
             }
             if began.elapsed() > 2 * STOP_PATIENCE {
-                bail!("{component} does not end, although it was killed");
+                bail!("{component} does not exit, although it was killed");
             }
             running = runs(&Request::Status)?;
         }
         Ok(())
     }
 
-    /// The components that have ended, each with its last lines.
+    /// The components that have exited, each with its last log lines.
     pub(crate) fn ended(&self) -> Vec<String> {
         let places = [Place::Client].into_iter().chain(self.nodes());
         let failed = places.filter_map(|place| self.check_running(place).err());
@@ -147,7 +148,7 @@ impl Cluster {
     }
 }
 
-/// Whether somebody still reads: `e2e logs … | head` must not fail.
+/// False if stdout is closed: `e2e logs … | head` must not fail.
 fn print(text: &[u8]) -> Result<bool> {
     match io::stdout().lock().write_all(text) {
         Ok(()) => Ok(true),

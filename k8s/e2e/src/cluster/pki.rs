@@ -12,7 +12,7 @@ use crate::process;
 use crate::programs::KUBERNETES_VERSION;
 
 impl Cluster {
-    /// Makes what the control plane and the administrator identify themselves with.
+    /// Makes the credentials of the control plane and the administrator.
     pub(super) fn make_credentials(&self) -> Result<()> {
         write(&self.kubeadm_file(), &self.kubeadm_configuration())?;
         self.kubeadm(&["init", "phase", "certs", "all"])?;
@@ -33,7 +33,7 @@ impl Cluster {
         write(&self.folder.join("kube-proxy.conf"), &proxy)
     }
 
-    /// Makes what a node's kubelet identifies itself with.
+    /// Makes the credentials of a node's kubelet.
     pub(super) fn make_node_credentials(&self, place: Place) -> Result<()> {
         let name = format!("system:node:{place}");
         let text = self.kubeadm(&[

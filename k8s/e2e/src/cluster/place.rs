@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// namespaces as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// Where clients of the cluster are, and what joins its nodes.
+    /// The network namespace of the cluster's clients, which connects the nodes.
     Client,
     /// The node of this number; number 0 has the control plane.
     Node(u8),

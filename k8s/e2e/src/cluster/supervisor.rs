@@ -1,5 +1,5 @@
-//! The process that runs the components of a place. On a node it is process 1: when it is killed, the
-//! kernel ends all that is in the node, mounts and pods with it.
+//! The process that runs the components of a place. On a node it is PID 1: when it is killed, the
+//! kernel ends everything in the node, mounts and pods included.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -21,7 +21,7 @@ use super::control::{self, Reply, Request, State};
 use super::place::Place;
 use crate::process;
 
-/// Runs a supervisor: first from outside, which makes the namespaces, then inside of them.
+/// Runs a supervisor: first outside, which makes the namespaces, then inside of them.
 pub(crate) fn run(cluster: &Cluster, place: Place, inside: bool) -> Result<()> {
     if !inside {
         return Err(enter(cluster, place));
@@ -34,7 +34,8 @@ pub(crate) fn run(cluster: &Cluster, place: Place, inside: bool) -> Result<()> {
     Supervisor::new(cluster, place)?.serve()
 }
 
-/// Becomes the program that makes the namespaces, in the cluster's cgroup. Returns only on failure.
+/// Executes the program that makes the namespaces, in the cluster's cgroup. Returns only on
+/// failure.
 fn enter(cluster: &Cluster, place: Place) -> anyhow::Error {
     let prepared = Hierarchies::of_machine()
         .and_then(|hierarchies| hierarchies.enter(&cluster.cgroup_of_components()));
@@ -49,7 +50,7 @@ fn enter(cluster: &Cluster, place: Place) -> anyhow::Error {
         Place::Client => Command::new(&own),
         Place::Node(_) => {
             let mut unshare = process::command(&["unshare"]);
-            // Ended by SIGKILL alone, which then also ends its child.
+            // Only SIGKILL ends it, which then also ends its child.
             unshare.args([
                 "-m",
                 "-p",
@@ -75,16 +76,16 @@ fn enter(cluster: &Cluster, place: Place) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("cannot run {}", process::described(&command)))
 }
 
-/// Gives a node files of its own in the places that Kubernetes writes to.
+/// Gives a node its own files in the folders that Kubernetes writes to.
 fn prepare_node(cluster: &Cluster, place: Place) -> Result<()> {
     rustix::system::sethostname(place.to_string().as_bytes())
         .context("cannot set the host name")?;
     let mount = |words: &[&str]| {
-        // Without a note of it in the machine's /run.
+        // Without an entry in the machine's /run/mount/utab.
         let mut command = process::command(&["mount", "-n"]);
         process::run(command.args(words))
     };
-    // Volumes that are mounted later have to show in containers.
+    // Later mounts of volumes must propagate to containers.
     mount(&["--make-rshared", "/"])?;
     mount(&["-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"])?;
     let own = cluster.folder_of(place);
@@ -95,13 +96,13 @@ fn prepare_node(cluster: &Cluster, place: Place) -> Result<()> {
     }
     let empty = own.join("resolv.conf").display().to_string();
     mount(&["--bind", &empty, "/etc/resolv.conf"])?;
-    // The default of 128 is used up by a few pods' log followers.
+    // A few pods' log followers use up the default of 128.
     set("/proc/sys/fs/inotify/max_user_instances", "8192")
 }
 
 fn forward_packets() -> Result<()> {
     set("/proc/sys/net/ipv4/ip_forward", "1")?;
-    // A Service with several nodes behind it: by ports, not by address alone.
+    // For a Service with several nodes behind it: hash by ports too, not by addresses alone.
     set("/proc/sys/net/ipv4/fib_multipath_hash_policy", "1")
 }
 
@@ -124,7 +125,7 @@ struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     fn new(cluster: &'a Cluster, place: Place) -> Result<Self> {
-        let (ended, wake) = UnixStream::pair().context("cannot make a pair of sockets")?;
+        let (ended, wake) = UnixStream::pair().context("cannot create a socket pair")?;
         ended.set_nonblocking(true)?;
         signal_hook::low_level::pipe::register(SIGCHLD, wake).context("cannot watch children")?;
         let path = control::socket(&cluster.folder_of(place));
@@ -152,13 +153,13 @@ impl<'a> Supervisor<'a> {
             let asked = !waited[0].revents().is_empty();
             self.reap();
             if asked && let Ok((stream, _)) = self.listener.accept() {
-                // Whoever asks learns of a failure by the missing answer.
+                // A client notices a failure by the missing response.
                 let _ = self.answer(&stream);
             }
         }
     }
 
-    /// Takes leave of processes that have ended; as process 1 also of orphans.
+    /// Reaps processes that have exited; as PID 1 also orphans.
     fn reap(&mut self) {
         let mut bytes = [0; 64];
         while matches!((&self.ended).read(&mut bytes), Ok(read) if read > 0) {}
@@ -240,7 +241,7 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// A log that goes on where an earlier run of the component ended.
+/// Appends to the log of earlier runs of the component.
 pub(super) fn open_log(path: &Path) -> Result<File> {
     OpenOptions::new()
         .create(true)

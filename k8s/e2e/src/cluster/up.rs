@@ -17,14 +17,14 @@ use crate::home::Home;
 use crate::process::{self, wait_for};
 use crate::{image, packages, programs};
 
-/// How long a component has to come up, on a busy machine: on an idle one, all take six seconds.
+/// Startup timeout of a component on a busy machine: on an idle one, all of them take six seconds.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Lines of a component's log that an error quotes.
 const QUOTED_LINES: usize = 10;
 
 impl Cluster {
-    /// Starts the cluster. What was begun is undone where that fails.
+    /// Starts the cluster, and cleans up if that fails.
     pub(crate) fn up(&self, home: &Home, nodes: u8) -> Result<()> {
         packages::check_root()?;
         let _lock = self.lock()?;
@@ -115,7 +115,7 @@ impl Cluster {
             create(self.folder_of(Place::Node(number)).join("cni"))?;
         }
         let own = std::env::current_exe().context("cannot find this program")?;
-        // Whatever its file is called.
+        // Links it as `e2e`, whatever its file name is.
         let mut linked = vec![("e2e".into(), own)];
         for folder in programs {
             let files = fs::read_dir(folder)
@@ -159,7 +159,7 @@ impl Cluster {
             Ok(control::is_there(&self.folder_of(place)).then_some(()))
         });
         if there.is_err() {
-            // It may not be in the cluster's cgroup yet, where it would be found.
+            // It may not be in the cluster's cgroup yet, where `down` would find it.
             child.kill().context("cannot end a supervisor")?;
             child.wait().context("cannot wait for a supervisor")?;
         }
@@ -218,7 +218,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Fails where a component of a place has ended.
+    /// Fails if a component of a place has exited.
     pub(super) fn check_running(&self, place: Place) -> Result<()> {
         let components = control::ask(&self.folder_of(place), &Request::Status)?;
         for (component, state) in components {

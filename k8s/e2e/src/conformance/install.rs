@@ -28,14 +28,14 @@ pub(super) struct Installation<'a> {
     /// Of the suite, with its definitions.
     pub(super) programs: &'a Path,
     pub(super) driver: Driver,
-    /// Whether an earlier run has installed it.
+    /// Whether an earlier run installed it.
     pub(super) is_there: bool,
 }
 
 /// The class that the controller makes.
 pub(super) const CLASS: &str = "gateway";
 
-/// How long the controller has to come up on a busy machine.
+/// Startup timeout of the controller on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Of the release, after which its Deployment is called.
@@ -45,7 +45,7 @@ const NAMESPACE: &str = "gateway-system";
 const PARAMETERS: &str = "conformance";
 
 impl Installation<'_> {
-    /// Installs it, over what is there.
+    /// Installs it, or updates what is installed.
     pub(super) fn install(&self) -> Result<()> {
         for folder in self.suite.definitions(self.channel) {
             self.apply_folder(&self.programs.join(folder))?;
@@ -60,7 +60,7 @@ impl Installation<'_> {
         let deployment = format!("deployment/{RELEASE}");
         let deployment = [&*deployment, "-n", NAMESPACE];
         if self.is_there {
-            // The references of images stay when the images change.
+            // The images may have changed under the same references.
             self.kubectl(&[&["rollout", "restart"], &deployment[..]].concat(), "")?;
         }
         let status = ["rollout", "status", &patience()];
@@ -101,7 +101,7 @@ impl Installation<'_> {
         json!({
             "apiVersion": "gateway-system.io/v1alpha1", "kind": "GatewayParameters",
             "metadata": {"name": PARAMETERS, "namespace": NAMESPACE},
-            // Dozens of Gateways run at once on a node of few cores, which all of them share.
+            // Dozens of Gateways run at once on a node with few cores.
             "spec": {"driver": driver, "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}}},
         })
     }

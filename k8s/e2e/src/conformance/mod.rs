@@ -23,7 +23,7 @@ pub(crate) use install::Driver;
 use install::Installation;
 pub(crate) use suite::{Channel, PICKER, Suite};
 
-/// All pods of a suite and of the Gateways that it makes fit on it.
+/// All pods of a suite and of its Gateways fit on one node.
 const NODES: u8 = 1;
 
 /// The images of ours that a suite tests.

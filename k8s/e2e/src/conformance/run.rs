@@ -19,7 +19,7 @@ use crate::programs::SUITE;
 /// An address that no load balancer assigns (RFC 5737).
 const UNUSABLE: &str = "192.0.2.1";
 
-/// Who is reported on.
+/// The implementation that the report names.
 const IMPLEMENTATION: [(&str, &str); 5] = [
     ("organization", "gateway-system.io"),
     ("project", "gateway"),
@@ -63,7 +63,7 @@ fn run_once(
     let mut verdict = Verdict::new(log.path.clone());
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
-            let line = line.context("cannot read what the suite says")?;
+            let line = line.context("cannot read the suite's output")?;
             log.write(&line)?;
             if let Some(told) = verdict.take(&line) {
                 process::say(&told)?;
@@ -113,7 +113,7 @@ fn report_file(logs: &Path, args: &ConformanceArgs) -> Result<String> {
     Ok(path.display().to_string())
 }
 
-/// All that the suite says, as `go test -json` writes it.
+/// The suite's output in the format of `go test -json`.
 struct Log {
     path: PathBuf,
     file: File,

@@ -23,7 +23,7 @@ pub(crate) enum Channel {
 }
 
 impl Suite {
-    /// The module that it is built from.
+    /// The Go module that it is built from.
     pub(super) fn module(self) -> &'static str {
         match self {
             Self::V1_7_0 => "gateway-api-v1.7.0",

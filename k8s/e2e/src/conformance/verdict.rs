@@ -1,4 +1,4 @@
-//! What a suite's log says of each test.
+//! Reads the result of each test from a suite's log.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use crate::process::{last_lines, say};
 /// Lines of a failed test's output that are printed; the log has all.
 const QUOTED_LINES: usize = 40;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     passed: usize,
     failed: Vec<String>,
-    /// By the reason that the suite gives.
+    /// By the suite's reason.
     skipped: BTreeMap<String, Vec<String>>,
-    /// Of the tests that run now.
+    /// Output of the tests that are running.
     outputs: BTreeMap<String, String>,
-    /// Why the suite itself failed, where it did.
+    /// Why the suite itself failed, if it did.
     broken: Vec<String>,
     logs: Vec<PathBuf>,
 }
@@ -44,7 +44,7 @@ impl Verdict {
         }
     }
 
-    /// Takes in a line of the log, and returns what it tells of a test that has ended.
+    /// Adds a line of the log, and returns a summary if it ends a test.
     pub(super) fn take(&mut self, line: &str) -> Option<String> {
         let event: Event = serde_json::from_str(line).ok()?;
         let test = event.test.unwrap_or_default();
@@ -82,7 +82,7 @@ impl Verdict {
         }
     }
 
-    /// Takes in how the suite ended.
+    /// Adds the suite's exit status.
     pub(super) fn end(&mut self, status: ExitStatus) {
         if status.success() || !self.failed.is_empty() {
             return;
@@ -105,7 +105,7 @@ impl Verdict {
                 all.skipped.entry(reason).or_default().extend(tests);
             }
         }
-        // With `--run-test`, every other test.
+        // With `--run-test`, this would list every other test.
         all.skipped.remove(NOT_CHOSEN);
         all
     }
@@ -137,7 +137,7 @@ impl Verdict {
     }
 }
 
-/// Why a test was skipped, as the suite says it.
+/// The suite's reason for skipping a test.
 fn reason(output: &str, name: &str) -> String {
     let mark = format!("Skipping {name}: ");
     let found = output.lines().find_map(|line| line.split_once(&mark));

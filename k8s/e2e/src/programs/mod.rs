@@ -26,21 +26,21 @@ const GO_FLAGS: &str = "-trimpath -buildvcs=false";
 /// What a suite's test binary is called.
 pub(crate) const SUITE: &str = "conformance.test";
 
-/// Builds what is missing of a cluster, and returns the folders that the programs are in.
+/// Builds the missing programs of a cluster, and returns the folders of all.
 pub(crate) fn build(home: &Home) -> Result<Vec<PathBuf>> {
     packages::install()?;
     let (folder, _lock) = lock(home)?;
     CLUSTER.iter().map(|module| module.build(&folder)).collect()
 }
 
-/// Builds the programs of one module, where they are missing, and returns the folder that they are in.
+/// Builds the programs of one module if they are missing, and returns their folder.
 pub(crate) fn build_one(home: &Home, name: &str) -> Result<PathBuf> {
     let module = module(name)?;
     let (folder, _lock) = lock(home)?;
     module.build(&folder)
 }
 
-/// The folder of all programs, and a lock on it: two builds at once would each need all cores.
+/// The folder of all programs, locked: each of two builds at once would need all cores.
 fn lock(home: &Home) -> Result<(PathBuf, File)> {
     let folder = home.programs();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -57,7 +57,7 @@ fn module(name: &str) -> Result<&'static Module> {
     })
 }
 
-/// The folder of a module's programs, which have been built.
+/// The folder of a module's programs, if they have been built.
 pub(crate) fn built(home: &Home, name: &str) -> Result<PathBuf> {
     let module = module(name)?;
     let path = home.programs().join(module.key()?);
@@ -90,7 +90,7 @@ impl Module {
             .with_context(|| format!("cannot build {}", self.name))?;
         for (from, to) in self.renamed {
             fs::rename(partial.join(from), partial.join(to))
-                .with_context(|| format!("Go built no {from}"))?;
+                .with_context(|| format!("Go did not build {from}"))?;
         }
         for (module, folder) in self.copied {
             self.copy(module, folder, &partial)
@@ -101,7 +101,7 @@ impl Module {
         Ok(target)
     }
 
-    /// What the result depends on: the module's files and the flags.
+    /// A digest of what the result depends on: the module's files and the flags.
     fn key(&self) -> Result<String> {
         let mut digest = Digest::new(&SHA256);
         let sources = self.sources();
@@ -155,8 +155,8 @@ impl Module {
         let mut complaints = Vec::new();
         if let Some(stderr) = child.stderr.take() {
             for line in BufReader::new(stderr).lines() {
-                let line = line.context("cannot read what go says")?;
-                // With -v, go names each package that it has begun; names have no spaces.
+                let line = line.context("cannot read the output of go")?;
+                // With -v, go prints each package that it begins; other lines have spaces.
                 if line.contains(' ') {
                     complaints.push(line);
                 } else {
@@ -203,24 +203,24 @@ impl Module {
         // Programs of a scratch image have no C library.
         go.env("CGO_ENABLED", "0")
             .env("GOFLAGS", GO_FLAGS)
-            // A module names the version of Go that it needs, which is fetched.
+            // Go fetches the version that the module requires.
             .env("GOTOOLCHAIN", "auto")
             .env_remove("GOROOT");
         go
     }
 }
 
-/// Fails, with what to do, where there is no Go.
+/// Fails with instructions if Go is not installed.
 fn check_go() -> Result<()> {
     if packages::find("go").is_none() {
         bail!(
-            "Go is missing, which the cluster's programs are built with: install 1.21 or newer from https://go.dev/dl; it fetches the version that they need"
+            "Go is required to build the cluster's programs: install 1.21 or newer from https://go.dev/dl; it fetches the version that they need"
         );
     }
     Ok(())
 }
 
-/// Without these, every component calls itself v0.0.0, and version checks go wrong.
+/// Without these, every component reports v0.0.0, and version checks fail.
 fn linker_flags() -> String {
     let mut flags = "-s -w".to_owned();
     let (major, minor) = ("1", "37");
@@ -240,7 +240,7 @@ fn linker_flags() -> String {
     flags
 }
 
-/// A digest as a person would write it.
+/// A digest in hexadecimal.
 pub(crate) fn hex(digest: Digest) -> String {
     let digits = b"0123456789abcdef";
     let of_byte = |byte: &u8| {

@@ -1,5 +1,4 @@
-//! The charts and the definitions of our kinds, as a real API server takes them. No controller runs, so its
-//! image need not be there.
+//! The charts and our CRDs on a real API server. No controller runs, so its image is not needed.
 
 use std::fs;
 

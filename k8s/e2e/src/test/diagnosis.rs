@@ -1,4 +1,4 @@
-//! What is said of a test that failed.
+//! Diagnosis of a failed test.
 
 use super::control_plane;
 use super::scope::Scope;
@@ -8,7 +8,7 @@ use crate::process::last_lines;
 /// Lines of each log.
 const LINES: usize = 15;
 
-/// Events, states of pods, last lines of what is not ready, and where the rest is.
+/// Events, states of pods, last log lines of pods that are not ready, and where to find the rest.
 pub(super) async fn of_scope(scope: &Scope) -> String {
     let mut text = String::new();
     let pods = asked(scope, &["get", "pods", "-o", "wide"]).await;
@@ -48,7 +48,7 @@ pub(super) async fn of_scope(scope: &Scope) -> String {
         "--selector=app.kubernetes.io/name=controller",
         &tail,
     ];
-    // Where none is installed, there is nothing to be said.
+    // The controller may not be installed.
     if let Ok(log) = controller.kubectl(&words, "").await {
         section(&mut text, "log of the controller", &log);
     }

@@ -1,4 +1,4 @@
-//! What traffic makes of failures around it: of the network between nodes, and of the control plane.
+//! Failures around the data plane: of the network between nodes, and of the control plane.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use super::scope::{Scope, address};
 use crate::args::{ComponentArgs, Condition, StopArgs};
 use crate::cluster::component::Component;
 
-/// How many datagrams are sent where some are lost.
+/// Datagrams that are sent under packet loss.
 const DATAGRAMS: usize = 60;
 
 pub(super) async fn a_cut_between_nodes_fails_requests_until_it_heals(scope: &Scope) -> Result<()> {
@@ -43,7 +43,7 @@ pub(super) async fn packets_between_nodes_come_later(scope: &Scope) -> Result<()
     let took = began.elapsed();
     cluster.set_network(&Condition::Heal)?;
     delayed?;
-    // There and back, once at least.
+    // At least one round trip.
     ensure!(
         took >= 2 * by,
         "it took {took:?}, with {by:?} more each way"
@@ -65,7 +65,8 @@ pub(super) async fn packets_between_nodes_are_lost(scope: &Scope) -> Result<()> 
         came += usize::from(exchange(&socket, &format!("number {number}")).await?);
     }
     cluster.set_network(&Condition::Heal)?;
-    // Half of them, as each is sent and answered; by chance alone never as few or as many as this.
+    // About a quarter come back, as both directions lose half; chance alone does not leave this
+    // range.
     ensure!((10..50).contains(&came), "{came} of {DATAGRAMS} came back");
     Ok(())
 }
@@ -121,7 +122,7 @@ async fn serve_across_nodes(scope: &Scope) -> Result<Pod> {
     Ok(pod)
 }
 
-/// One request, on a connection of its own from the client to the gateway.
+/// One request on a new connection from the client to the gateway.
 async fn ask(scope: &Scope, pod: &Pod) -> Result<String> {
     http::get(scope.connect(pod, 80).await?, "shop.example.com", "/").await
 }

@@ -1,4 +1,4 @@
-//! The data plane in a pod, with a ConfigMap as its configuration.
+//! The data plane in a pod, configured by a ConfigMap.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -21,19 +21,19 @@ use crate::cluster::component::Component;
 use crate::cluster::place::Place;
 use crate::home;
 
-/// Connections of clients that a test keeps busy.
+/// Concurrent client connections.
 const CLIENTS: usize = 16;
 
-/// Connections at once, where it is their number that costs.
+/// Concurrent connections where their number is what costs memory.
 const MANY_CLIENTS: usize = 1_000;
 
-/// Kubelet's default leaves io_uring alone.
+/// Kubelet's default profile allows io_uring.
 pub(super) async fn uses_io_uring_without_a_seccomp_profile(scope: &Scope) -> Result<()> {
     let pod = serve(scope, &GatewayPod::named(&scope.images, "gateway")).await?;
     expect_driver(scope, &pod, "io_uring").await
 }
 
-/// The profile of container runtimes refuses io_uring, and the pod serves all the same.
+/// The container runtime's profile denies io_uring, and the pod falls back to epoll.
 pub(super) async fn falls_back_to_epoll_under_runtime_default(scope: &Scope) -> Result<()> {
     let profile = json!({"type": "RuntimeDefault"});
     let pod = serve(
@@ -44,7 +44,7 @@ pub(super) async fn falls_back_to_epoll_under_runtime_default(scope: &Scope) -> 
     expect_driver(scope, &pod, "epoll").await
 }
 
-/// A namespace that enforces `restricted` takes this profile, and the pod has io_uring.
+/// A namespace that enforces `restricted` admits this profile, and the pod uses io_uring.
 pub(super) async fn uses_io_uring_under_our_seccomp_profile(scope: &Scope) -> Result<()> {
     let cluster = scope.ours()?;
     let text = fs::read(home::repository().join("k8s/seccomp/gateway.json"))
@@ -64,7 +64,7 @@ pub(super) async fn uses_io_uring_under_our_seccomp_profile(scope: &Scope) -> Re
     expect_driver(scope, &pod, "io_uring").await
 }
 
-/// Port 443, with a certificate of a ConfigMap's Secret object; port 80 is served by all other tests.
+/// Port 443, with a certificate from a Secret in the ConfigMap; all other tests use port 80.
 pub(super) async fn serves_tls_on_port_443(scope: &Scope) -> Result<()> {
     let backend = start_echo(scope).await?;
     let (secret, authority) = tls::certificate("shop.example.com")?;
@@ -85,8 +85,8 @@ pub(super) async fn serves_tls_on_port_443(scope: &Scope) -> Result<()> {
     http::get(stream, "shop.example.com", "/").await.map(drop)
 }
 
-/// A client that follows `Connection: close` and a Service's endpoints notices nothing of a gateway that
-/// is replaced.
+/// A client that obeys `Connection: close` and follows a Service's endpoints sees no failure when a
+/// gateway is replaced.
 pub(super) async fn sigterm_under_load_loses_no_request(scope: &Scope) -> Result<()> {
     let backend = start_echo(scope).await?;
     let pod = |name| GatewayPod::named(&scope.images, name);
@@ -131,7 +131,7 @@ pub(super) async fn sigterm_under_load_loses_no_request(scope: &Scope) -> Result
     Ok(())
 }
 
-/// A shard that the quota stops would hold up all of its connections.
+/// A shard throttled by the quota would stall all of its connections.
 pub(super) async fn shards_follow_the_cpu_quota(scope: &Scope) -> Result<()> {
     let limited = json!({"requests": {"cpu": "10m"}, "limits": {"cpu": "1"}});
     let gateway = GatewayPod::named(&scope.images, "gateway").resources(limited);
@@ -156,7 +156,7 @@ pub(super) async fn shards_follow_the_cpu_quota(scope: &Scope) -> Result<()> {
     expect_shards(scope, &pod, cpus).await
 }
 
-/// Where kubelet gives whole CPUs to containers, a shard is bound to the one that it has for itself.
+/// With kubelet's static CPU policy, a shard is pinned to each exclusive CPU.
 pub(super) async fn a_shard_is_bound_to_an_exclusive_cpu(scope: &Scope) -> Result<()> {
     let cluster = scope.ours()?;
     let node = *cluster.nodes().last().context("a cluster has nodes")?;
@@ -187,8 +187,8 @@ pub(super) async fn a_shard_is_bound_to_an_exclusive_cpu(scope: &Scope) -> Resul
     Ok(())
 }
 
-/// Waits until no pod of a node requests CPU time any more. Those of a test before end after it, and a pod
-/// that requests a whole CPU meanwhile is rejected for good, with `OutOfcpu`.
+/// Waits until no pod of a node requests CPU time. Pods of an earlier test are still terminating,
+/// and a pod that requests a whole CPU meanwhile is rejected for good, with `OutOfcpu`.
 async fn until_cpus_are_free(scope: &Scope, node: &str) -> Result<()> {
     let pods: Api<Pod> = Api::all(scope.client.clone());
     let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
@@ -211,10 +211,11 @@ fn requests_cpu(pod: &Pod) -> bool {
     })
 }
 
-/// Kubelet's policy by which a container with a whole number of CPUs has them for itself.
+/// Kubelet's static CPU policy gives a container with a whole number of CPUs exclusive use of them.
 const EXCLUSIVE_CPUS: &str = "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n";
 
-/// Starts a node's kubelet with other lines at the end of its configuration, and returns those it had.
+/// Restarts a node's kubelet with these lines at the end of its configuration, and returns the
+/// previous ones.
 fn reconfigure_kubelet(scope: &Scope, node: Place, lines: &str) -> Result<String> {
     let cluster = scope.ours()?;
     let Place::Node(number) = node else {
@@ -232,7 +233,7 @@ fn reconfigure_kubelet(scope: &Scope, node: Place, lines: &str) -> Result<String
     let text = fs::read_to_string(&file).context("cannot read kubelet's configuration")?;
     let (common, own) = text.split_once(OWN_LINES).unwrap_or((&text, ""));
     fs::write(&file, format!("{common}{OWN_LINES}{lines}")).context("cannot write it")?;
-    // Kubelet refuses to start with another policy than this file names.
+    // Kubelet does not start if this file names another policy.
     let state = cluster
         .folder_of(node)
         .join("lib/kubelet/cpu_manager_state");
@@ -241,7 +242,7 @@ fn reconfigure_kubelet(scope: &Scope, node: Place, lines: &str) -> Result<String
     Ok(own.to_owned())
 }
 
-/// Where the lines of a test begin.
+/// Marks the lines that a test appended.
 const OWN_LINES: &str = "# Of a test:\n";
 
 /// A thousand clients are no reason to refuse anything.
@@ -329,7 +330,7 @@ async fn never_restarted(scope: &Scope, pod: &str) -> Result<()> {
     Ok(())
 }
 
-/// Starts an echo backend and a gateway in front of it, and sees that it serves.
+/// Starts an echo backend and a gateway in front of it, and checks that it serves.
 pub(super) async fn serve(scope: &Scope, gateway: &GatewayPod) -> Result<Pod> {
     let backend = start_echo(scope).await?;
     scope
@@ -348,7 +349,7 @@ pub(super) async fn serve(scope: &Scope, gateway: &GatewayPod) -> Result<Pod> {
 
 pub(super) async fn start_echo(scope: &Scope) -> Result<Pod> {
     let mut echo = echo(&scope.images, "echo", Speech::Http);
-    // What a namespace that enforces `restricted` asks of every pod.
+    // Required by a namespace that enforces `restricted`.
     echo["spec"]["containers"][0]["securityContext"] = json!({
         "runAsNonRoot": true, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},
@@ -357,7 +358,7 @@ pub(super) async fn start_echo(scope: &Scope) -> Result<Pod> {
     scope.ready("echo").await
 }
 
-/// What a gateway says of itself.
+/// A gateway's runtime dump.
 async fn runtime(scope: &Scope, pod: &Pod) -> Result<Value> {
     let admin = scope.forward(pod, 15_000).await?;
     let body = http::get(admin, "localhost", "/config_dump?type=runtime").await?;

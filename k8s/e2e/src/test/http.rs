@@ -1,4 +1,4 @@
-//! Requests of tests, over whatever connection there is to a pod.
+//! HTTP requests of tests, over any connection to a pod.
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
@@ -10,7 +10,6 @@ use hyper_util::rt::TokioIo;
 
 use super::scope::Stream;
 
-/// An answer, whole.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -89,7 +88,7 @@ impl Connection {
     }
 }
 
-/// One request on a connection of its own, which has to be answered with 200.
+/// One request on a new connection; fails unless the status is 200.
 pub(super) async fn get(stream: Box<dyn Stream>, host: &str, path: &str) -> Result<String> {
     let answer = Connection::over(stream).await?.get(host, path).await?;
     if answer.status != StatusCode::OK {

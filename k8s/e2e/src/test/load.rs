@@ -1,4 +1,4 @@
-//! Clients that ask one request after the other until they are stopped, and what becomes of each.
+//! Clients that send one request after the other until they are stopped, and count the results.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -12,10 +12,11 @@ use tokio::task::JoinSet;
 
 use super::http::Connection;
 
-/// How long one request may take before it counts as failed.
+/// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Requests on a connection before the client opens another, so that both kinds are under way.
+/// Requests on a connection before the client opens another, so that both new and reused
+/// connections are tested.
 const REQUESTS: usize = 100;
 
 /// A number of clients at work.
@@ -39,7 +40,7 @@ pub(super) struct Counts {
 }
 
 impl Load {
-    /// Has to be called within a `LocalSet`.
+    /// Must be called within a `LocalSet`.
     pub(super) fn start(address: SocketAddr, clients: usize) -> Self {
         let state = Rc::new(State::default());
         let mut set = JoinSet::new();
@@ -52,7 +53,7 @@ impl Load {
         }
     }
 
-    /// Waits for this many more answers.
+    /// Waits for this many more responses.
     pub(super) async fn until_answers(&self, more: usize) -> Result<()> {
         let wanted = self.state.answered.get() + more;
         let began = Instant::now();
@@ -85,7 +86,7 @@ async fn ask(address: SocketAddr, state: Rc<State>) {
             Err(_) => "no answer in time".to_owned(),
         };
         state.failed.borrow_mut().push(error);
-        // A failure must not become a storm of them.
+        // Limits the rate of failures.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The objects that tests put into a cluster, and into the configuration of a gateway.
+//! The objects that tests put into a cluster, and into a gateway's configuration.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -10,11 +10,9 @@ use super::scope::{Images, address};
 pub(super) enum Speech {
     /// HTTP/1 and WebSocket on port 3000, HTTP/2 in the clear on port 3001.
     Http,
-    /// On port 3000.
     Grpc,
     /// Lines on port 3000.
     Tcp,
-    /// On port 8080.
     Udp,
 }
 
@@ -37,7 +35,7 @@ impl Speech {
     }
 }
 
-/// A pod that answers with what it was asked.
+/// A pod that responds with the request that it received.
 pub(super) fn echo(images: &Images, name: &str, speech: Speech) -> Value {
     let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
     json!({
@@ -58,7 +56,7 @@ pub(super) fn echo(images: &Images, name: &str, speech: Speech) -> Value {
     })
 }
 
-/// An object on a certain node of ours.
+/// Pins an object to a node.
 pub(super) fn on_node(mut object: Value, node: &str) -> Value {
     object["spec"]["nodeName"] = json!(node);
     object
@@ -77,7 +75,7 @@ pub(super) fn listener(port: u16, protocol: &str) -> Value {
     json!({"name": format!("port-{port}"), "port": port, "protocol": protocol})
 }
 
-/// A route of everything that comes to the Gateway's listener of a port to a Service of this name.
+/// A route of all requests at a listener's port to a Service of this name.
 pub(super) fn route(kind: &str, port: u16, backend: &str) -> Value {
     json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": kind,
@@ -107,7 +105,7 @@ pub(super) fn service(name: &str, pod: &Pod, port: &Value) -> anyhow::Result<[Va
     ])
 }
 
-/// What most tests tell a gateway: port 80 leads to an echo backend over HTTP.
+/// The usual configuration: port 80 leads to an HTTP echo backend.
 pub(super) fn http_to(backend: &Pod) -> anyhow::Result<Vec<Value>> {
     let mut objects = vec![
         gateway(&[listener(80, "HTTP")]),
@@ -117,7 +115,7 @@ pub(super) fn http_to(backend: &Pod) -> anyhow::Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// Objects as the ConfigMap that gateways read.
+/// Objects in a ConfigMap as gateways read it.
 pub(super) fn config_map(objects: &[Value]) -> Value {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     json!({
@@ -126,8 +124,8 @@ pub(super) fn config_map(objects: &[Value]) -> Value {
     })
 }
 
-/// A pod of the data plane, as hardened as it can be: not root, nothing writable, no capabilities. Its
-/// configuration is the ConfigMap `gateway`.
+/// A data plane pod, hardened: not root, read-only file system, no capabilities. Its configuration
+/// is the ConfigMap `gateway`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GatewayPod {
     name: String,
@@ -149,13 +147,13 @@ impl GatewayPod {
         &self.name
     }
 
-    /// With this seccomp profile, instead of none.
+    /// Uses this seccomp profile instead of none.
     pub(super) fn seccomp(mut self, profile: Value) -> Self {
         self.seccomp = profile;
         self
     }
 
-    /// With these requests and limits.
+    /// Sets requests and limits.
     pub(super) fn resources(mut self, resources: Value) -> Self {
         self.resources = resources;
         self

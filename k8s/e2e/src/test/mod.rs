@@ -1,7 +1,7 @@
-//! The tests that run on a cluster: ours, or any that KUBECONFIG names.
+//! The tests that run on a cluster: one of e2e's, or any that KUBECONFIG names.
 //!
-//! A test is an async function that is given a namespace of its own. One that fails is told with what
-//! the cluster has to say of it: events, states of pods, last lines of what is not ready.
+//! A test is an async function with a namespace of its own. A failure is printed with a diagnosis:
+//! events, states of pods, last log lines of pods that are not ready.
 
 mod charts;
 mod control_plane;
@@ -36,18 +36,17 @@ use control_plane::{
 use runner::{Ours, Runner};
 use scope::{Images, Scope};
 
-/// How long a test may take on a busy machine, and how long one of those that take minutes.
+/// Timeout of a test on a busy machine, and of a long one.
 const PATIENCE: Duration = Duration::from_mins(5);
 const LONG_PATIENCE: Duration = Duration::from_mins(30);
 
 /// What a test has to have: a cluster, which is ours and has the controller from there on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needs {
-    /// A cluster.
     Any,
-    /// A cluster of ours: its nodes' files, its network, its components.
+    /// A cluster of e2e's: its nodes' files, its network, its components.
     Ours,
-    /// A cluster of ours with the controller.
+    /// A cluster of e2e's with the controller.
     Controller,
     /// Beside these, the image of Keycloak.
     Keycloak,
@@ -139,7 +138,7 @@ const TESTS: &[Test] = tests! {
     Controller bad_input::namespaces_that_are_not_selected_do_not_exist,
 };
 
-/// Those that take minutes each.
+/// Tests that take minutes each.
 const LONG_TESTS: &[Test] = tests! {
     Controller long::the_api_server_is_away_for_minutes,
     Controller long::the_network_is_cut_for_minutes,

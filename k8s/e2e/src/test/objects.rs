@@ -1,4 +1,4 @@
-//! Objects of any kind by name, and what their statuses say.
+//! Objects of any kind by name, and their conditions.
 
 use anyhow::{Context as _, Result, bail};
 use kube::Api;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::scope::Scope;
 
-/// What a condition has to say.
+/// An expected condition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Says<'a> {
     pub(super) kind: &'a str,
@@ -47,8 +47,8 @@ impl Scope {
         .await
     }
 
-    /// Waits until a condition says this of the current generation of an object, of one of its parents
-    /// or of one of its listeners. Returns the condition's message.
+    /// Waits until an object, one of its parents or one of its listeners has this condition for the
+    /// current generation. Returns the condition's message.
     pub(super) async fn condition(
         &self,
         kind: &str,
@@ -81,7 +81,7 @@ impl Scope {
     }
 }
 
-/// The message of the condition that says this, if one does.
+/// The message of the first condition that matches.
 fn message(object: &Value, expected: Says<'_>) -> Option<String> {
     let generation = &object["metadata"]["generation"];
     let lists = ["parents", "ancestors", "listeners"].map(|field| &object["status"][field]);

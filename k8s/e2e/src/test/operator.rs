@@ -1,5 +1,5 @@
-//! What an operator does on the first day: installs the chart, serves a route, looks at it with `gwctl`,
-//! upgrades under load, rolls back and uninstalls.
+//! An operator's first day: installs the chart, serves a route, inspects it with `gwctl`, upgrades
+//! under load, rolls back and uninstalls.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use super::objects::says;
 use super::scope::Scope;
 use crate::home;
 
-/// Answers that clients get between two steps of an upgrade.
+/// Responses between two steps of an upgrade.
 const ANSWERS: usize = 200;
 
 pub(super) async fn a_release_serves_from_install_to_uninstall(scope: &Scope) -> Result<()> {
@@ -55,7 +55,7 @@ pub(super) async fn install(scope: &Scope, more: &[&str]) -> Result<()> {
     rolled_out(scope, "gateway").await
 }
 
-/// A reference as the chart's values have it.
+/// An image reference as the chart's values.
 fn image(reference: &str) -> Result<Value> {
     let (name, tag) = reference.rsplit_once(':').context("an image has a tag")?;
     let (registry, repository) = name.rsplit_once('/').context("an image has a registry")?;
@@ -68,7 +68,7 @@ async fn rolled_out(scope: &Scope, deployment: &str) -> Result<()> {
     scope.kubectl(&status, "").await.map(drop)
 }
 
-/// Makes a Gateway with a route, and waits until a request is answered.
+/// Creates a Gateway with a route, and waits until it serves.
 async fn serve(scope: &Scope) -> Result<SocketAddr> {
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["gatewayClassName"] = scope.namespace.clone().into();
@@ -103,7 +103,7 @@ async fn ask(address: SocketAddr) -> Result<String> {
     http::get(Box::new(stream), "shop.example.com", "/").await
 }
 
-/// The commands that the documentation names, and an error.
+/// The documented commands, and an error.
 async fn gwctl_finds_the_gateway(scope: &Scope) -> Result<()> {
     for (line, expected) in [
         ("status edge", "HTTPRoute"),
@@ -136,7 +136,7 @@ async fn gwctl_finds_the_gateway(scope: &Scope) -> Result<()> {
     Ok(())
 }
 
-/// Upgrades the controller, replaces the proxies and rolls back while clients ask. None of them notices.
+/// Upgrades the controller, replaces the proxies and rolls back under load. No request fails.
 async fn upgrade_under_load(scope: &Scope, address: SocketAddr) -> Result<()> {
     let load = Load::start(address, 4);
     load.until_answers(ANSWERS).await?;

@@ -1,4 +1,4 @@
-//! What the cluster itself has to do, so that a test that fails on it fails for a reason of ours.
+//! Functions of the cluster itself, so that failures of other tests are the gateway's.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::http;
 use super::manifests::{GatewayPod, Speech, config_map, echo, gateway, listener, on_node, route};
 use super::scope::Scope;
 
-/// Within which a developer learns of a typing error.
+/// Time until a developer sees a typo.
 const SECONDS: Duration = Duration::from_secs(20);
 
 pub(super) async fn a_missing_image_is_named_within_seconds(scope: &Scope) -> Result<()> {
@@ -33,7 +33,7 @@ pub(super) async fn a_missing_image_is_named_within_seconds(scope: &Scope) -> Re
     Ok(())
 }
 
-/// By the cluster's DNS, which the gateway asks for a backend that is a name.
+/// Cluster DNS, which the gateway uses for a backend with a host name.
 pub(super) async fn names_of_services_resolve(scope: &Scope) -> Result<()> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},
@@ -55,7 +55,7 @@ pub(super) async fn names_of_services_resolve(scope: &Scope) -> Result<()> {
     let pod = GatewayPod::named(&scope.images, "gateway");
     scope.apply(&[config_map(&objects), pod.object()]).await?;
     let pod = scope.ready(pod.name()).await?;
-    // It is ready with its configuration; names may come later.
+    // It is ready with its configuration; names may be resolved later.
     scope
         .until("the backend's name to resolve", async || {
             let stream = scope.connect(&pod, 80).await?;
@@ -75,7 +75,7 @@ pub(super) async fn load_balancers_have_addresses_that_answer(scope: &Scope) -> 
     scope
         .until("an answer", async || Ok(answered_by(address).await.ok()))
         .await?;
-    // A freed address is unreachable at once, and given again.
+    // A released address is unreachable at once, and can be assigned again.
     scope.kubectl(&["delete", "service", "echo"], "").await?;
     scope
         .until("the address to be free", async || {
@@ -94,7 +94,8 @@ pub(super) async fn load_balancers_have_addresses_that_answer(scope: &Scope) -> 
         .map(drop)
 }
 
-/// With `externalTrafficPolicy: Local`, packets go only to nodes with an endpoint, wherever that moves.
+/// With `externalTrafficPolicy: Local`, packets go only to nodes with an endpoint, even after it
+/// moves.
 pub(super) async fn load_balancers_follow_local_endpoints(scope: &Scope) -> Result<()> {
     scope.apply(&[load_balancer("Local")]).await?;
     let address = load_balancer_address(scope).await?;
@@ -138,7 +139,7 @@ async fn load_balancer_address(scope: &Scope) -> Result<SocketAddr> {
         .await
 }
 
-/// The pod that answers at an address.
+/// The pod that responds at an address.
 async fn answered_by(address: SocketAddr) -> Result<String> {
     let stream =
         tokio::time::timeout(Duration::from_secs(2), TcpStream::connect(address)).await??;

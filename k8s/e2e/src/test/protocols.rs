@@ -1,4 +1,4 @@
-//! Each protocol from a client through a gateway's pod to a backend's.
+//! Each protocol from a client through a gateway pod to a backend pod.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -86,7 +86,7 @@ pub(super) async fn grpc_reaches_a_backend(scope: &Scope) -> Result<()> {
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(())?;
-    // A message without a field: not compressed, of length 0.
+    // A gRPC message without a field: not compressed, of length 0.
     let message = Bytes::from_static(&[0; 5]);
     let answer = ask_over_http2(scope.connect(&pod, 80).await?, request, message).await?;
     ensure!(
@@ -102,7 +102,7 @@ pub(super) async fn grpc_reaches_a_backend(scope: &Scope) -> Result<()> {
     Ok(())
 }
 
-/// What came of a request over HTTP/2.
+/// The response to a request over HTTP/2.
 struct Answer {
     body: Vec<u8>,
     grpc_status: Option<String>,
@@ -162,7 +162,7 @@ pub(super) async fn websocket_reaches_a_backend(scope: &Scope) -> Result<()> {
     let status = read_line(&mut stream).await?;
     ensure!(status.starts_with("HTTP/1.1 101 "), "got {status}");
     while !read_line(&mut stream).await?.trim().is_empty() {}
-    // A text frame, masked with zeros, and the same without a mask as it comes back.
+    // A text frame, masked with zeros, which comes back without a mask.
     stream.write_all(b"\x81\x85\0\0\0\0hello").await?;
     let mut frame = [0; 7];
     stream.read_exact(&mut frame).await?;
@@ -180,7 +180,7 @@ pub(super) async fn tcp_reaches_a_backend(scope: &Scope) -> Result<()> {
     let pod = path.open(scope).await?;
     let mut stream = BufReader::new(scope.connect(&pod, 80).await?);
     stream.write_all(b"PING\n").await?;
-    // A greeting comes first.
+    // The backend sends a greeting first.
     while read_line(&mut stream).await?.trim() != "PONG" {}
     Ok(())
 }
@@ -202,7 +202,7 @@ pub(super) async fn udp_reaches_a_backend(scope: &Scope) -> Result<()> {
         .await
 }
 
-/// From a client over UDP to a backend on the second node, by a gateway on the first.
+/// From a client over UDP through a gateway on the first node to a backend on the second.
 pub(super) async fn udp_across_nodes(scope: &Scope) -> Result<UdpSocket> {
     let pod = udp_path()
         .open_between(scope, Some(["node-0", "node-1"]))
@@ -227,7 +227,7 @@ async fn udp_client(pod: &Pod) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends a datagram, and tells whether it came back soon.
+/// Sends a datagram, and returns whether it came back in time.
 pub(super) async fn exchange(socket: &UdpSocket, text: &str) -> Result<bool> {
     socket.send(text.as_bytes()).await.context("cannot send")?;
     let mut buffer = [0; 2048];
@@ -237,7 +237,7 @@ pub(super) async fn exchange(socket: &UdpSocket, text: &str) -> Result<bool> {
             return Ok(false);
         };
         let answer: Value = serde_json::from_slice(buffer.get(..length).unwrap_or_default())?;
-        // One of an earlier exchange may come late.
+        // The response to an earlier datagram may arrive late.
         if answer["request"] == text {
             return Ok(true);
         }

@@ -1,5 +1,5 @@
-//! Runs tests one after the other, each in a namespace of its own, on a cluster that is there or is started
-//! for them.
+//! Runs tests one after the other, each in a namespace of its own, on the running cluster or on a
+//! temporary one.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -17,28 +17,28 @@ use crate::home::Home;
 use crate::process::say;
 use crate::{image, packages, programs};
 
-/// How many nodes a cluster has that is started for the tests.
+/// Nodes of a temporary cluster.
 const NODES: u8 = 2;
 
-/// The cluster of a name if it is up, or else one that is started for what runs on it.
+/// The running cluster of a name, or else a temporary one.
 pub(super) struct Ours<'a> {
     pub(super) home: &'a Home,
     pub(super) name: &'a str,
-    /// Whether to leave a cluster up that was started.
+    /// Whether to keep a temporary cluster.
     pub(super) keep: bool,
     /// What is needed for it.
     pub(super) needs: &'a [Needs],
 }
 
 impl Ours<'_> {
-    /// Runs something on it, with images of the tree as it is.
+    /// Runs a function on it, with images of this tree.
     pub(super) fn run<T>(&self, work: impl FnOnce(&mut Runner) -> Result<T>) -> Result<T> {
         packages::check_root()?;
         let cluster = Cluster::named(self.home, self.name)?;
         let mut images = Images::of_environment();
         let mut archives = Vec::new();
         let mut build = |program: &str, reference: &mut String| -> Result<()> {
-            // One that the environment names has been loaded.
+            // An image that the environment names is loaded already.
             if !Images::is_in_environment(program) {
                 let image = image::build(self.home, program, image::TEST_PROFILE)?;
                 archives.push(image.archive);
@@ -79,7 +79,6 @@ impl Ours<'_> {
     }
 }
 
-/// Runs tests.
 pub(super) struct Runner {
     runtime: Runtime,
     kubeconfig: PathBuf,
@@ -151,7 +150,7 @@ impl Runner {
         self.in_namespace(needs_controller, async |scope| run_one(test, scope).await)
     }
 
-    /// Runs something in a namespace of its own, beside the controller where it needs one.
+    /// Runs a function in a namespace of its own, with the controller if it needs one.
     pub(super) fn in_namespace<T>(
         &mut self,
         needs_controller: bool,
@@ -160,7 +159,7 @@ impl Runner {
         let (kubeconfig, cluster) = (self.kubeconfig.clone(), self.cluster.clone());
         let (images, crds) = (self.images.clone(), self.crds.clone());
         let control_plane = &mut self.control_plane;
-        // Clients of a test are tasks that share its state.
+        // A test's clients are tasks that share its state.
         LocalSet::new().block_on(&self.runtime, async {
             let scope = Scope::open(kubeconfig, cluster, images).await?;
             if let (true, None, Some(crds)) = (needs_controller, &control_plane, crds) {
@@ -179,7 +178,7 @@ impl Runner {
     }
 }
 
-/// Runs one test in its namespace. A failure comes with what the cluster says.
+/// Runs one test in its namespace. A failure comes with a diagnosis.
 async fn run_one(test: &Test, scope: &Scope) -> Result<()> {
     let patience = test.patience();
     let result = match tokio::time::timeout(patience, (test.run)(scope)).await {
@@ -190,6 +189,6 @@ async fn run_one(test: &Test, scope: &Scope) -> Result<()> {
         Ok(()) => Ok(()),
         Err(error) => Err(anyhow!("{error:#}\n{}", diagnosis::of_scope(scope).await)),
     };
-    // What it left behind is none of the next test's business, and goes while that runs.
+    // The namespace is removed in the background.
     result.and(scope.close().await)
 }

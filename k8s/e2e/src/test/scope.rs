@@ -1,5 +1,4 @@
-//! What a test has: a namespace of its own in the cluster, and ways to put objects there and to reach
-//! pods.
+//! The scope of a test: a namespace of its own, with methods to create objects and to reach pods.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,13 +18,13 @@ use tokio::task::spawn_blocking;
 use crate::cluster::Cluster;
 use crate::{image, process};
 
-/// How often a condition that is waited for is looked at.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How long something in the cluster may take on a busy machine.
+/// Timeout of anything in the cluster on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Reasons that a container waits for which no waiting helps.
+/// Reasons for a container's waiting that do not go away.
 const HOPELESS: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -44,7 +43,7 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// As somebody else has loaded them into the cluster.
+    /// The images that the environment names, which are loaded already.
     pub(super) fn of_environment() -> Self {
         let named =
             |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
@@ -55,7 +54,7 @@ impl Images {
         }
     }
 
-    /// Whether the environment names the image of a program of ours.
+    /// Whether the environment names the image of a program.
     pub(super) fn is_in_environment(program: &str) -> bool {
         std::env::var_os(format!("E2E_{}_IMAGE", program.to_uppercase())).is_some()
     }
@@ -97,7 +96,7 @@ impl Scope {
         scope.another().await
     }
 
-    /// The same with one more new namespace, which has to be closed too.
+    /// A scope of one more new namespace, which has to be closed too.
     pub(super) async fn another(&self) -> Result<Self> {
         let namespace: Namespace =
             serde_json::from_value(json!({"metadata": {"generateName": "e2e-"}}))?;
@@ -107,7 +106,7 @@ impl Scope {
             .await
             .context("cannot make a namespace in the cluster")?;
         let scope = self.within(&made.name_any());
-        // No pod is admitted before there is one.
+        // Pods are rejected until the account exists.
         let accounts: Api<ServiceAccount> = scope.api();
         scope
             .until("the namespace's service account", async || {
@@ -117,7 +116,7 @@ impl Scope {
         Ok(scope)
     }
 
-    /// The same with a namespace that is somebody else's.
+    /// A scope of a namespace that exists already.
     pub(super) fn within(&self, namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -125,7 +124,7 @@ impl Scope {
         }
     }
 
-    /// Removes the namespace, without waiting for its end.
+    /// Removes the namespace in the background.
     pub(super) async fn close(&self) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces
@@ -134,7 +133,7 @@ impl Scope {
         Ok(())
     }
 
-    /// The objects of a kind in the namespace.
+    /// The API of a kind in the namespace.
     pub(super) fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -142,7 +141,7 @@ impl Scope {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The cluster of ours that the test runs on, where it needs one.
+    /// The e2e cluster that the test runs on; an error for another cluster.
     pub(super) fn ours(&self) -> Result<&Cluster> {
         self.cluster
             .as_ref()
@@ -159,7 +158,7 @@ impl Scope {
         self.run("helm", words, input).await
     }
 
-    /// Runs gwctl in the namespace: the one that was built beside this program.
+    /// Runs gwctl in the namespace: the one built beside this program.
     pub(super) async fn gwctl(&self, words: &[&str]) -> Result<String> {
         let own = std::env::current_exe().context("cannot find this program")?;
         let gwctl = own.with_file_name("gwctl");
@@ -198,7 +197,7 @@ impl Scope {
             .map(drop)
     }
 
-    /// Waits until `look` finds something; its errors end the wait.
+    /// Waits until `look` returns `Some`; its errors end the wait.
     pub(super) async fn until<T>(
         &self,
         what: &str,
@@ -219,7 +218,7 @@ impl Scope {
         }
     }
 
-    /// Waits until a pod is ready. One that cannot become so fails at once.
+    /// Waits until a pod is ready. Fails at once if it cannot become ready.
     pub(super) async fn ready(&self, name: &str) -> Result<Pod> {
         let pods: Api<Pod> = self.api();
         self.until(&format!("pod {name} to be ready"), async || {
@@ -232,7 +231,7 @@ impl Scope {
         .await
     }
 
-    /// Where clients in the cluster's network reach a Service.
+    /// The address of a Service for clients in the cluster's network.
     pub(super) async fn service_address(&self, name: &str) -> Result<SocketAddr> {
         let services: Api<Service> = self.api();
         let spec = services
@@ -248,7 +247,7 @@ impl Scope {
         Ok(SocketAddr::new(address.parse()?, port))
     }
 
-    /// A connection to a port of a pod: straight where the pod's network is reached, or else through the
+    /// A connection to a port of a pod: direct if the pod network is reachable, or else through the
     /// API server.
     pub(super) async fn connect(&self, pod: &Pod, port: u16) -> Result<Box<dyn Stream>> {
         if self.cluster.is_some() {
@@ -292,7 +291,7 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Fails where a container waits for what will not come, such as an image that is missing.
+/// Fails if a container waits for something that will not happen, such as a missing image.
 fn check_hope(pod: &Pod) -> Result<()> {
     let statuses = pod
         .status

@@ -1,4 +1,4 @@
-//! Certificates of tests, and TLS from a client's side.
+//! Certificates of tests, and a TLS client.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use tokio_rustls::TlsConnector;
 
 use super::scope::Stream;
 
-/// A Secret `shop` with a certificate for this name, and what a client trusts for it.
+/// A Secret `shop` with a certificate for this name, and the certificate that a client trusts for
+/// it.
 pub(super) fn certificate(name: &str) -> Result<(Value, CertificateDer<'static>)> {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed([name.to_owned()])?;
     let secret = json!({

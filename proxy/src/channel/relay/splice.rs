@@ -1,4 +1,4 @@
-//! The rest of a long body, from socket to socket.
+//! Splices the rest of a long body from socket to socket.
 
 use std::io::ErrorKind;
 
@@ -11,7 +11,7 @@ use crate::net::{Pipe, Pipes, Stream, Unblocked};
 
 use super::{Behind, Moved, Outward, Relay, RelayError};
 
-/// A way for bytes that does not lead through our memory.
+/// A path for bytes through a kernel pipe.
 pub(super) struct Bypass<'a> {
     pipes: &'a Pipes,
     from: &'a Stream,
@@ -19,8 +19,8 @@ pub(super) struct Bypass<'a> {
 }
 
 impl<'a> Relay<'a> {
-    /// The way past our memory, if so much of the body is left, besides the `held` bytes that are in
-    /// it, that this is worth it.
+    /// A pipe, if enough of the body remains to make splicing worthwhile; `held` bytes of it are in
+    /// the buffer.
     pub(super) fn bypass(&self, decoder: &BodyDecoder, held: usize) -> Option<Bypass<'a>> {
         let pipes = self.pipes?;
         let is_long = decoder.remaining()? >= SPLICE_FROM.saturating_add(held as u64);
@@ -33,9 +33,9 @@ impl<'a> Relay<'a> {
         })
     }
 
-    /// As [`Relay::send`], and sends what has come of the body behind that. What has yet to come is
-    /// for a read to wait for: it gets past urgent data, and splice(2) does not. How many bytes went
-    /// since others had their turn.
+    /// As [`Relay::send`], then splices the bytes of the body that are available. Returns the bytes
+    /// moved since the last yield. Bytes that are not available yet are left to a read, which gets
+    /// past urgent data; splice(2) does not.
     pub(super) async fn send_past(
         &self,
         bypass: Bypass<'_>,
@@ -68,8 +68,8 @@ impl<'a> Relay<'a> {
         Ok(passed)
     }
 
-    /// Empties the pipe, and fills it again for as long as there is something to come. How many bytes
-    /// that was since others had their turn.
+    /// Empties and refills the pipe while bytes are available. Returns the bytes moved since the
+    /// last yield.
     async fn pass(
         &self,
         pipe: &mut Pipe,
@@ -105,7 +105,7 @@ impl<'a> Relay<'a> {
     }
 }
 
-/// Bytes of a body that may be held while its receiver takes nothing.
+/// Bytes of a body that may be held for a blocked receiver.
 fn room(moved: Moved) -> usize {
     if moved.payload < SPLICE_AFTER {
         BUFFER_BYTES
@@ -114,8 +114,8 @@ fn room(moved: Moved) -> usize {
     }
 }
 
-/// Takes what has come of the body, and no more than there is room for: how much. An end and an error
-/// are for the read that comes next.
+/// Fills the pipe with available bytes of the body, at most `room`; returns how many. An end or an
+/// error is left to the next read.
 fn fill(pipe: &mut Pipe, room: usize, from: &Stream, decoder: &mut BodyDecoder) -> usize {
     let most = decoder.remaining().unwrap_or_default().min(room as u64);
     let count = pipe.fill(from.fd(), most).unwrap_or_default();

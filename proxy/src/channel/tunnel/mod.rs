@@ -1,8 +1,8 @@
-//! Two connections made one: bytes both ways, until both sides are done.
+//! Connects two channels: moves bytes in both directions until both sides have ended.
 //!
-//! What a tunnel carries is none of its business, but for a WebSocket, which is told when we go
-//! away. A direction at rest holds no buffer. An end that breaks is passed on as a reset, so that
-//! nobody takes what they got for whole; an end in order is passed on as one.
+//! The content is opaque, except that a WebSocket is closed properly on drain. An idle direction
+//! holds no buffer. A failed connection is passed on as a reset, so that a truncated stream is not
+//! taken for a complete one; an orderly end is passed on as such.
 
 mod pump;
 pub(crate) mod websocket;
@@ -25,66 +25,66 @@ pub(crate) use self::pump::either;
 use self::pump::{Pump, Speech};
 use self::websocket::Receiver;
 
-/// One end of a tunnel.
+/// One side of a tunnel.
 #[derive(Clone, Copy)]
 pub(crate) struct End<'a> {
     pub(crate) stream: &'a Channel,
     pub(crate) deadline: &'a Deadline,
 }
 
-/// Two connections that are to be one.
+/// A tunnel between two channels.
 pub(crate) struct Tunnel<'a> {
     pub(crate) shard: &'a Rc<Shard>,
     pub(crate) client: End<'a>,
     pub(crate) backend: End<'a>,
-    /// For how long neither may say anything.
+    /// Idle timeout of both directions together.
     pub(crate) idle: Option<Duration>,
     pub(crate) carries: Carries,
 }
 
-/// What a tunnel carries.
+/// The content of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
-    /// Bytes.
+    /// Opaque bytes.
     Anything,
-    /// Bytes, of which a client's must not begin with a PROXY protocol header.
+    /// Opaque bytes, of which the client's must not begin with a PROXY protocol header.
     Unproxied,
     /// The frames of a WebSocket.
     WebSocket,
 }
 
-/// How a tunnel ended.
+/// Why a tunnel ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Both sides were done.
+    /// Both sides ended in order.
     Whole,
-    /// Nobody said anything for too long.
+    /// Idle timeout.
     Idle,
-    /// The shard came to its end.
+    /// The shard was drained.
     Drained,
-    /// The client broke off, or the connection to it.
+    /// The client's connection failed.
     ClientBroke,
-    /// The backend broke off, or the connection to it.
+    /// The backend's connection failed.
     BackendBroke,
-    /// The client began with a PROXY protocol header that is not believed.
+    /// The client sent an untrusted PROXY protocol header.
     Untrusted,
 }
 
-/// What a tunnel has carried.
+/// The totals of a finished tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Carried {
     /// Bytes from the client.
     pub(crate) up: u64,
     /// Bytes to the client.
     pub(crate) down: u64,
-    /// Why it is over.
+    /// Why it ended.
     pub(crate) ended: Ended,
 }
 
-/// What both directions know.
+/// State shared by both directions.
 struct Flow<'a> {
     shard: &'a Shard,
-    /// Comes when neither has moved for too long.
+    /// The idle timeout.
     deadline: Deadline,
     after: Cell<Option<Duration>>,
     other: Cutoff,
@@ -92,19 +92,19 @@ struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// Something moved, or is about to.
+    /// Restarts the idle timeout.
     fn moves(&self) {
         let other = self.other.clone();
         self.deadline.arm(self.after.get(), Expiry::Reset { other });
     }
 
-    /// Nothing more is to come than an end, which is waited for that long.
+    /// Shortens the timeout: only an end is expected.
     fn expects_end_within(&self, time: Duration) {
         self.after.set(Some(time));
         self.moves();
     }
 
-    /// Notes why the tunnel is over, unless that is known.
+    /// Records why the tunnel ended; the first reason wins.
     fn note(&self, ended: Ended) {
         if self.ended.get().is_none() {
             let ended = match (self.deadline.expired(), self.shard.draining.is_over()) {
@@ -118,7 +118,7 @@ impl Flow<'_> {
 }
 
 impl Tunnel<'_> {
-    /// Carries bytes to the end. The buffers hold what each side has sent already.
+    /// Runs until both directions have ended. The buffers hold what each side has sent already.
     pub(crate) async fn run(&self, from_client: &mut Buffer, from_backend: &mut Buffer) -> Carried {
         let flow = Flow {
             shard: self.shard,

@@ -25,45 +25,45 @@ pub(super) struct Pump<'a> {
     from: End<'a>,
     to: End<'a>,
     speech: Speech,
-    /// What it means that the sender breaks off.
+    /// The reason if the sender's connection fails.
     sender_broke: Ended,
     moved: u64,
     passing: Passing,
-    /// Bytes since other connections had their turn.
+    /// Bytes moved since the last yield.
     since_turn: usize,
 }
 
-/// How bytes pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passing {
-    /// Through buffers, until there were many.
+    /// Buffers, until enough bytes have passed.
     Buffers,
-    /// Through pipes, where there is one.
+    /// Pipes, if one is free.
     Pipes,
-    /// Through buffers: the sockets will not have it otherwise.
+    /// Buffers: these sockets cannot be spliced.
     BuffersOnly,
 }
 
-/// How it went without our memory.
+/// Result of splicing.
 enum Spliced {
-    /// The sender may be done: a plain read knows.
+    /// The sender may have ended: a plain read will tell.
     AtEnd,
-    /// It has nothing more to say at the moment, after so many bytes.
+    /// No more bytes are available, after so many.
     Dry(usize),
-    /// Every pipe is in use.
+    /// No pipe is free.
     NoPipe,
 }
 
-/// What a direction carries.
+/// The content of a direction.
 pub(super) enum Speech {
     /// Bytes.
     Bytes,
-    /// Bytes of which the first are not known to be no PROXY protocol header. They go on as they
-    /// come, but for those that make one of it: without them, it is none to the receiver either.
+    /// Bytes whose start may still turn out to be a PROXY protocol header. They are forwarded as
+    /// they come, except those that complete one: without them the receiver does not see a header
+    /// either.
     Unproxied(StartWatch),
-    /// The frames of a WebSocket, on their way to this end.
+    /// WebSocket frames sent to this end.
     Frames(FrameTracker, Receiver),
-    /// Nothing any more: the receiver was told that we go away.
+    /// Nothing any more: a Close frame was sent.
     Over(FrameTracker),
 }
 
@@ -73,11 +73,10 @@ impl Speech {
     }
 }
 
-/// Which end broke.
 enum Broke {
     Sender,
     Receiver,
-    /// None: the sender has sent what it may not.
+    /// The sender sent something forbidden.
     Neither,
 }
 
@@ -105,13 +104,13 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Bytes that the receiver got.
+    /// Bytes delivered to the receiver.
     pub(super) fn moved(&self) -> u64 {
         self.moved
     }
 
-    /// Moves bytes until their sender is done, then tells the receiver so. A direction that breaks
-    /// takes the other one with it.
+    /// Moves bytes until the sender ends, then passes the end on. If this direction fails, both
+    /// end.
     pub(super) async fn run(&mut self, buffer: &mut Buffer) {
         let broke = match self.carry(buffer).await {
             Ok(()) => match self.to.stream.finish().await {
@@ -146,8 +145,8 @@ impl<'a> Pump<'a> {
             }
             if self.takes_pipes() {
                 match self.splice(buffer).await? {
-                    // At urgent data, splice(2) gives nothing, or the end where that has come
-                    // behind it; a plain read gets past it.
+                    // At urgent data, splice(2) returns nothing, or an end that comes after it; a
+                    // plain read gets past it.
                     Spliced::Dry(0) if rested => rested = false,
                     Spliced::Dry(_) => {
                         self.rest().await.map_err(|_| Broke::Sender)?;
@@ -165,7 +164,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Judges the sender's first bytes, where that has to be done.
+    /// Checks the sender's first bytes for a PROXY protocol header, if required.
     fn judge_start(&mut self, bytes: &[u8]) -> Result<(), Broke> {
         let Speech::Unproxied(watch) = &mut self.speech else {
             return Ok(());
@@ -178,7 +177,7 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
-    /// Whether so much has passed that the rest goes without our memory.
+    /// Whether enough bytes have passed to splice the rest.
     fn takes_pipes(&mut self) -> bool {
         let is_due = self.passing == Passing::Buffers
             && self.moved >= SPLICE_AFTER
@@ -195,7 +194,7 @@ impl<'a> Pump<'a> {
         self.passing == Passing::Pipes
     }
 
-    /// Moves what the sender has to say through a pipe.
+    /// Splices available bytes through a pipe.
     async fn splice(&mut self, buffer: &mut Buffer) -> Result<Spliced, Broke> {
         self.shard.buffers.put(std::mem::take(buffer));
         let Some(mut pipe) = self.shard.pipes.take() else {
@@ -242,14 +241,14 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Whether the shard is drained, and no frame is under way that a last word would break.
+    /// Whether the shard is drained and no frame is incomplete, so that a Close frame can be sent.
     fn is_last_word_due(&self) -> bool {
         matches!(&self.speech, Speech::Frames(tracker, _)
             if self.shard.draining.get() && tracker.is_between_frames() && !tracker.is_closing())
     }
 
-    /// Sends what the buffer holds, as far as it is meant for the receiver, and our last word where
-    /// that is due: after it, nothing but the sender's own is waited for.
+    /// Sends the buffer's bytes for the receiver, and a Close frame if due: afterwards only the
+    /// sender's Close is awaited.
     async fn send(&mut self, buffer: &mut Buffer) -> io::Result<()> {
         let (range, last_word) = self.follow(buffer.filled());
         let count = range.len();
@@ -272,7 +271,7 @@ impl<'a> Pump<'a> {
         self.to.stream.write_vec(&mut last).await
     }
 
-    /// Which of these bytes go on to the receiver, and to whom our last word has to follow them.
+    /// Which of these bytes are forwarded, and to whom a Close frame must follow.
     fn follow(&mut self, bytes: &[u8]) -> (Range<usize>, Option<Receiver>) {
         let (tracker, receiver) = match &mut self.speech {
             Speech::Bytes | Speech::Unproxied(_) => return (0..bytes.len(), None),
@@ -293,8 +292,8 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Reads on. Where nothing comes for a while, gives the buffer back and waits without one; then,
-    /// or when the shard is drained, ends with `ECANCELED`.
+    /// Reads more. After a while without bytes, returns the buffer to the pool and waits without
+    /// one; `ECANCELED` then, or when the shard is drained.
     async fn fill(&self, buffer: &mut Buffer) -> io::Result<usize> {
         if buffer.room() == 0 {
             *buffer = match self.from.stream {
@@ -314,7 +313,7 @@ impl<'a> Pump<'a> {
         read
     }
 
-    /// Waits until there is something to read. A wait for that may be dropped: it has no bytes.
+    /// Waits until bytes are available. Cancel-safe: it holds no bytes.
     async fn rest(&self) -> io::Result<()> {
         let readable = self.from.stream.readable();
         match &self.speech {
@@ -324,12 +323,12 @@ impl<'a> Pump<'a> {
     }
 }
 
-/// The socket of an end that is one, if nothing lies over it.
+/// The socket of an end without TLS.
 fn plain(end: End<'_>) -> Option<&Stream> {
     end.stream.as_socket().filter(|socket| socket.is_plain())
 }
 
-/// The first future's output, or nothing when the second one is done before.
+/// The first future's output, or `None` if the second completes first.
 pub(crate) async fn either(
     first: impl Future<Output = io::Result<()>>,
     second: impl Future<Output = ()>,

@@ -1,29 +1,29 @@
-//! Follows the frames of one direction of a WebSocket as they pass (RFC 6455 section 5.2), so that a
-//! frame of our own can be put between two of them.
+//! Tracks the frames of one direction of a WebSocket (RFC 6455 section 5.2), so that a frame of our
+//! own can be inserted between two of them.
 //!
-//! Sans-io, and no judge: what the peers say to each other is their own affair. Bytes that are no
+//! Sans-io, and without validation: the peers check their own frames. Bytes that are not valid
 //! frames are counted as if they were.
 
-/// Where in a direction of a WebSocket its bytes are.
+/// Position within the frames of a WebSocket.
 #[derive(Debug, Default)]
 pub(crate) struct FrameTracker {
     state: State,
-    /// Whether the frame under way, or one before it, is a Close.
+    /// Whether a Close frame has begun.
     closing: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// In the first bytes of a frame.
+    /// Within the header of a frame.
     Header {
-        /// The second byte, where it has come.
+        /// The second byte, if received.
         second: Option<u8>,
-        /// Bytes that have come.
+        /// Header bytes received.
         seen: u8,
-        /// The length that they spell so far.
+        /// The length as far as received.
         length: u64,
     },
-    /// Bytes that the frame still has.
+    /// Remaining payload bytes of the frame.
     Payload(u64),
 }
 
@@ -40,8 +40,8 @@ const START: State = State::Header {
 };
 
 impl FrameTracker {
-    /// Follows the next bytes. Says how many of them belong to frames that are whole by then, if
-    /// any frame ends in them.
+    /// Advances over the next bytes. Returns how many of them belong to complete frames, if a frame
+    /// ends within them.
     pub(crate) fn advance(&mut self, mut bytes: &[u8]) -> Option<usize> {
         let all = bytes.len();
         let mut whole = None;
@@ -67,7 +67,7 @@ impl FrameTracker {
         whole
     }
 
-    /// Whether the bytes so far end where a frame ends.
+    /// Whether the position is at the end of a frame.
     pub(crate) fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Header { seen: 0, .. })
     }
@@ -97,7 +97,7 @@ impl FrameTracker {
             at if u32::from(at) < 2 + extended_bytes(second.unwrap_or_default()) => {
                 *length = length.wrapping_shl(8) | u64::from(byte);
             }
-            // The mask's key.
+            // The masking key.
             _ => {}
         }
         *seen = seen.saturating_add(1);
@@ -107,16 +107,16 @@ impl FrameTracker {
     }
 }
 
-/// Which end a frame of ours is sent to.
+/// The receiver of a frame of our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiver {
-    /// The client; what it gets is not masked.
+    /// The client; frames to it are not masked.
     Client,
-    /// The server; what it gets is masked (with zeros: there is nothing to hide).
+    /// The server; frames to it are masked (with zeros, since there is nothing to hide).
     Server,
 }
 
-/// A Close frame that says that we are going away (RFC 6455 section 7.4.1).
+/// A Close frame with the status "going away" (RFC 6455 section 7.4.1).
 pub(crate) fn going_away(receiver: Receiver) -> &'static [u8] {
     match receiver {
         Receiver::Client => b"\x88\x02\x03\xe9",

@@ -1,4 +1,4 @@
-//! Tells the supervisor which binds to have, and the user which ones it could not get.
+//! Requests binds from the supervisor, and reports the ones that failed.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -11,13 +11,13 @@ use crate::config::Snapshot;
 use crate::config::in_force::BindDown;
 use crate::limits::BIND_RETRY;
 
-/// The binds of the configuration in force.
+/// The binds of the current configuration.
 pub(super) struct Binds {
     binder: Binder,
     wanted: Vec<BindRequest>,
-    /// Those that could not be had at the last try, with what was said of them.
+    /// Binds that failed at the last attempt, with the logged reason.
     failed: BTreeMap<u32, String>,
-    /// Whether any could be had: without one at the start, there is no other try.
+    /// Whether any bind has succeeded. If none does at the start, there is no retry.
     served: bool,
     last_try: Instant,
 }
@@ -33,7 +33,7 @@ impl Binds {
         }
     }
 
-    /// Asks for the binds of a snapshot, which is published already.
+    /// Requests the binds of a snapshot, which is published already.
     pub(super) fn want(&mut self, snapshot: &Snapshot, locate: Locate<'_>) {
         let binds = (0..).zip(&snapshot.binds);
         let wanted = binds.filter_map(|(id, bind)| {
@@ -49,17 +49,13 @@ impl Binds {
         self.ask(locate);
     }
 
-    /// Asks for all of them, and says what is new about those that could not be had.
+    /// Requests all binds, and logs changes in the ones that failed.
     pub(super) fn ask(&mut self, locate: Locate<'_>) {
         self.last_try = Instant::now();
         let mut failed = BTreeMap::new();
         let errors = (self.binder)(self.wanted.clone());
         self.served |= errors.len() < self.wanted.len();
-        let next = if self.served {
-            "; it is tried again"
-        } else {
-            ""
-        };
+        let next = if self.served { "; retrying" } else { "" };
         for (id, error) in errors {
             let mut wanted = self.wanted.iter();
             let Some(request) = wanted.find(|request| request.id == id) else {
@@ -80,17 +76,17 @@ impl Binds {
         self.failed = failed;
     }
 
-    /// When to ask again, if any could not be had.
+    /// When to retry failed binds.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         (!self.failed.is_empty()).then(|| self.last_try + BIND_RETRY)
     }
 
-    /// How many are listened on.
+    /// Number of binds listened on.
     pub(super) fn up(&self) -> usize {
         self.wanted.len() - self.failed.len()
     }
 
-    /// Those that are not, and why.
+    /// The binds that failed, and why.
     pub(super) fn down(&self) -> Vec<BindDown> {
         let failed = self.wanted.iter().filter_map(|request| {
             let reason = self.failed.get(&request.id)?;
@@ -115,15 +111,17 @@ impl Binds {
     }
 }
 
-/// What happened, and what to do.
+/// Explains the cause and the remedy.
 fn explain(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::PermissionDenied => "this user may not use ports below 1024: run with \
+        ErrorKind::PermissionDenied => "ports below 1024 need a privilege: run with \
              --port-offset 8000 to add 8000 to them, or give the process CAP_NET_BIND_SERVICE"
             .to_owned(),
-        ErrorKind::AddrInUse => "another process has the port: stop it, or change the listener's \
+        ErrorKind::AddrInUse => {
+            "the port is in use by another process: stop it, or change the listener's \
              port"
-            .to_owned(),
+                .to_owned()
+        }
         ErrorKind::AddrNotAvailable => "this machine does not have the address: correct the \
              Gateway's spec.addresses, or leave them out"
             .to_owned(),

@@ -1,9 +1,8 @@
-//! Puts changes of the model in force, whichever source they come from.
+//! Applies changes of the model, from any source.
 //!
-//! The way of a change: names of hosts that are new are looked up, what it is about is compiled,
-//! keys that it needs are fetched, the snapshot is published, and the supervisor is told which binds
-//! to have. What is due without a change of the source (names, keys, binds that failed) is done here
-//! too.
+//! The steps of a change: new host names are resolved, the changed parts are compiled, JWKS are
+//! fetched, the snapshot is published, and the supervisor is given its binds. Events without a
+//! change of the source (DNS answers, JWKS, failed binds) are handled here too.
 
 mod binds;
 
@@ -26,7 +25,7 @@ use super::publish::Publisher;
 use crate::limits::{SNAPSHOT_SWEEP, TRIM_AFTER_CHANGES};
 use crate::memory;
 
-/// A bind that the supervisor is to have.
+/// A bind for the supervisor to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindRequest {
     /// Its id in the snapshots.
@@ -39,26 +38,24 @@ pub struct BindRequest {
     pub address: SocketAddr,
 }
 
-/// Takes the binds to have, all of them: those that are new are to be listened on, and those that
-/// are missing no longer. Returns the ids of those that it could not listen on, and why; they are
-/// asked for again.
+/// Takes all binds to listen on: opens new ones and closes those that are missing. Returns the ids
+/// of those that failed, with errors; they are requested again.
 pub type Binder = Box<dyn FnMut(Vec<BindRequest>) -> Vec<(u32, io::Error)> + Send>;
 
-/// What a source has to say of the configuration.
+/// A change of the configuration from a source.
 #[derive(Debug)]
 pub(super) struct Update {
-    /// What changed.
     pub(super) changes: Vec<Change>,
-    /// Conditions of objects that are not as they should be.
+    /// Conditions with a problem.
     pub(super) problems: usize,
-    /// When the source took notice.
+    /// When the source noticed the change.
     pub(super) begun: Instant,
 }
 
-/// Tells where a bind stands in a source, for messages.
+/// Describes the position of a bind in a source, for messages.
 pub(super) type Locate<'a> = &'a dyn Fn(&BindKey) -> String;
 
-/// Something that is due without a change of the source.
+/// An event without a change of the source.
 #[derive(Debug)]
 pub(super) enum Event {
     Answer(Result<Lookup, JoinError>),
@@ -68,7 +65,7 @@ pub(super) enum Event {
 
 type Lookup = (Hostname, Result<Answer, LookupError>);
 
-/// The one writer of what is in force.
+/// The only writer of the current snapshot.
 pub(super) struct Applier {
     names: Names,
     resolver: Resolver,
@@ -80,7 +77,7 @@ pub(super) struct Applier {
     publisher: Publisher,
     binds: Binds,
     in_force: InForce,
-    /// Changes that are not in force yet.
+    /// Changes that are not applied yet.
     pending: Vec<Change>,
     problems: usize,
     swept: Instant,
@@ -112,9 +109,8 @@ impl Applier {
         }
     }
 
-    /// Puts an update in force. Waits for the answers for names that are new in it, but for so long
-    /// at most. What comes later is a change of its own; until then a backend of that name answers
-    /// 503.
+    /// Applies an update. Waits for DNS answers of new names, up to `patience`. Later answers are
+    /// applied as changes of their own; until then requests to such a backend get 503.
     pub(super) async fn update(&mut self, update: Update, patience: Duration, locate: Locate<'_>) {
         self.compiler.take(&update.changes);
         if self.resolve_new(patience).await {
@@ -130,12 +126,13 @@ impl Applier {
         self.problems = problems;
         self.put_in_force(begun, locate).await;
         if are_many {
-            // What reading and translating them took is free now, and no such load may come for days.
+            // Reading and translating took memory that is free now, and the next such load may be
+            // days away.
             memory::trim();
         }
     }
 
-    /// Waits for the next thing that is due. May be dropped and called again.
+    /// Waits for the next event. Cancel safe.
     pub(super) async fn event(&mut self) -> Event {
         let wake = self.wake_at();
         tokio::select! {
@@ -145,7 +142,7 @@ impl Applier {
         }
     }
 
-    /// Does what is due.
+    /// Handles an event.
     pub(super) async fn handle(&mut self, event: Event, locate: Locate<'_>) {
         match event {
             Event::Answer(lookup) => self.take_answers(lookup, locate).await,
@@ -154,13 +151,13 @@ impl Applier {
         }
     }
 
-    /// Asks for the binds again.
+    /// Requests the binds again.
     pub(super) fn ask_for_binds(&mut self, locate: Locate<'_>) {
         self.binds.ask(locate);
         self.note_binds();
     }
 
-    /// How many binds are listened on.
+    /// Number of binds listened on.
     pub(super) fn up(&self) -> usize {
         self.binds.up()
     }
@@ -170,8 +167,8 @@ impl Applier {
         self.binds.why_none()
     }
 
-    /// Compiles what changed, fetches the keys that are new in it, publishes it, and only then opens
-    /// and closes binds: no connection meets a snapshot that does not know it.
+    /// Compiles the changes, fetches new JWKS, publishes the snapshot, and only then opens and
+    /// closes binds: no connection meets a snapshot that lacks its bind.
     async fn put_in_force(&mut self, begun: Instant, locate: Locate<'_>) {
         let resolved = self.names.resolved();
         let snapshot = self.compiler.snapshot(resolved, &self.options);
@@ -199,7 +196,7 @@ impl Applier {
         self.sweep();
     }
 
-    /// Asks for the names that are new, and waits for their answers. Returns whether any came.
+    /// Starts lookups of new names, and waits for their answers. Returns whether any came.
     async fn resolve_new(&mut self, patience: Duration) -> bool {
         self.names.want(self.compiler.model(), Instant::now());
         self.look_up();
@@ -230,7 +227,7 @@ impl Applier {
         }
     }
 
-    /// Takes an answer and those that came with it, and applies them if they change anything.
+    /// Takes this answer and others that are ready, and applies them if they change anything.
     async fn take_answers(&mut self, first: Result<Lookup, JoinError>, locate: Locate<'_>) {
         let begun = Instant::now();
         let mut changed = self.take_answer(first);
@@ -263,7 +260,7 @@ impl Applier {
         self.compiler.release(oldest);
     }
 
-    /// When something is due at a time known.
+    /// The next time at which a timer is due.
     fn wake_at(&self) -> Option<Instant> {
         let sweep = self.publisher.waits().then(|| self.swept + SNAPSHOT_SWEEP);
         let times = [
@@ -288,7 +285,7 @@ impl Applier {
     }
 }
 
-/// Until a time; for ever where there is none.
+/// Waits until a time; forever if `None`.
 pub(super) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,

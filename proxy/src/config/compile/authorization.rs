@@ -1,4 +1,4 @@
-//! Policies of authorization: many rules share one, which is compiled once in a model.
+//! Authorization policies: many rules share one, which is compiled once per model.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -7,17 +7,16 @@ use xds::model::AuthorizationPolicy;
 
 use crate::policy::authorization::Authorization;
 
-/// The policies of the present model, by where they are in it.
+/// The policies of the current model, by address in memory.
 #[derive(Debug, Default)]
 pub(super) struct Authorizations(HashMap<usize, Weak<Authorization>>);
 
 impl Authorizations {
-    /// Begins another model.
     pub(super) fn begin(&mut self) {
         self.0.clear();
     }
 
-    /// What a policy of the present model comes to.
+    /// The compiled form of a policy of the current model.
     pub(super) fn of(&mut self, policy: &AuthorizationPolicy) -> Arc<Authorization> {
         let place = std::ptr::from_ref(policy).addr();
         if let Some(known) = self.0.get(&place).and_then(Weak::upgrade) {

@@ -15,7 +15,7 @@ use crate::policy::forwarded::TrustedHops;
 use crate::policy::proxy_protocol::Acceptance;
 use crate::route::HostIndex;
 
-/// A bind that was compiled, and where its listeners are in it.
+/// A compiled bind, and the positions of its listeners.
 #[derive(Debug)]
 pub(super) struct CompiledBind {
     pub(super) bind: Arc<Bind>,
@@ -23,7 +23,7 @@ pub(super) struct CompiledBind {
 }
 
 impl CompiledBind {
-    /// Puts a listener in place of its earlier form.
+    /// Replaces a listener by its new form.
     pub(super) fn replace(&mut self, listener: &Arc<Listener>) {
         if let Some(at) = self.positions.get(&listener.key) {
             let mut bind = Bind::clone(&self.bind);
@@ -33,7 +33,6 @@ impl CompiledBind {
     }
 }
 
-/// Compiles binds.
 pub(super) struct BindCompiler<'c> {
     pub(super) model: &'c Model,
     pub(super) index: &'c Index,
@@ -72,8 +71,8 @@ impl<'c> BindCompiler<'c> {
         }
     }
 
-    /// Of two listeners of a bind that say different things of its connections, the less specific
-    /// one has the say: it is where everything unknown goes.
+    /// Connection settings of a bind. If its listeners differ, the least specific one decides: it
+    /// gets everything without a match.
     fn connection_settings(
         &self,
         bind: &model::Bind,
@@ -86,7 +85,7 @@ impl<'c> BindCompiler<'c> {
         layers.fold(gateway, ConnectionSettings::with)
     }
 
-    /// The access log of what belongs to no listener, by the same order.
+    /// The access log of requests without a listener, by the same order.
     fn unclaimed_access_log(
         &self,
         bind: &model::Bind,
@@ -101,8 +100,8 @@ impl<'c> BindCompiler<'c> {
     }
 }
 
-/// What the connections of a bind begin with: what any of its listeners says, and without one what
-/// can be told of its transport.
+/// The protocol that a bind's connections begin with: that of any of its listeners, or else the
+/// transport's.
 fn opening(bind: &model::Bind, listeners: &[&model::Listener]) -> Opening {
     match (listeners.first(), bind.transport) {
         (Some(listener), _) => Opening::of(&listener.protocol),

@@ -19,7 +19,6 @@ pub(super) struct Dirty {
     pub(super) listeners: BTreeSet<ListenerKey>,
     /// By the listener that each is, or was, of.
     pub(super) routes: BTreeMap<ListenerKey, BTreeSet<RouteKey>>,
-    /// Services and backends.
     pub(super) targets: BTreeSet<Arc<str>>,
     /// Whether what a Gateway shows to backends may be something else.
     pub(super) certificates: bool,
@@ -53,7 +52,6 @@ impl Dirty {
         }
     }
 
-    /// Notes everything.
     pub(super) fn note_all(&mut self, model: &Model) {
         self.binds.extend(model.binds.keys().cloned());
         for listener in model.listeners.keys() {

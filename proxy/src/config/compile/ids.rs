@@ -1,4 +1,4 @@
-//! The ids of everything that shards remember across configurations.
+//! The ids of everything for which shards keep state across configurations.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -11,20 +11,19 @@ use super::tls::SettingsId;
 use crate::config::Address;
 use crate::names::{Interned, Interner};
 
-/// Ids by kind.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     pub(super) binds: BindIds,
     pub(super) listeners: Used<ListenerKey>,
     pub(super) rules: Used<RouteKey>,
     pub(super) clusters: Used<Arc<str>>,
-    /// By cluster: an endpoint of two services is judged by each on its own. And by TLS settings: a
-    /// connection that was made with others is none for these.
+    /// By cluster: the health of an endpoint of two services is tracked for each on its own. And by
+    /// TLS settings: connections are not shared between different ones.
     pub(super) endpoints: Used<EndpointKey>,
 }
 
 impl Ids {
-    /// What is given back from now on is not in the snapshot of this version any more.
+    /// Ids released from now on are not used by the snapshot of this version.
     pub(super) fn begin(&mut self, version: u64) {
         self.listeners.version = version;
         self.rules.version = version;
@@ -40,7 +39,7 @@ impl Ids {
             && self.endpoints.is_empty()
     }
 
-    /// Frees the ids that no snapshot from version `oldest` on has.
+    /// Frees the ids that no snapshot from version `oldest` on uses.
     pub(super) fn release(&mut self, oldest: u64) {
         self.listeners.release(oldest);
         self.rules.release(oldest);
@@ -49,16 +48,15 @@ impl Ids {
     }
 }
 
-/// What tells an endpoint from others: its cluster, its TLS settings, its address.
+/// Identifies an endpoint: its cluster, its TLS settings, its address.
 pub(super) type EndpointKey = (Interned, Option<SettingsId>, Address);
 
-/// Ids of one kind, kept for as long as they are used, and until no snapshot has them.
+/// Reference-counted ids of one kind. A released id is freed once no snapshot uses it.
 #[derive(Debug)]
 pub(super) struct Used<K> {
     interner: Interner<K>,
-    /// By index.
     uses: Vec<Uses>,
-    /// Keys that went out of use, with the version of the first snapshot without them.
+    /// Released keys, with the version of the first snapshot without them.
     gone: VecDeque<(u64, K)>,
     version: u64,
 }
@@ -66,7 +64,7 @@ pub(super) struct Used<K> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
     count: u32,
-    /// The version of the first snapshot without it, where the count is zero.
+    /// The version of the first snapshot without it, if the count is zero.
     gone: u64,
 }
 
@@ -82,7 +80,7 @@ impl<K> Default for Used<K> {
 }
 
 impl<K: Eq + Hash + Clone> Used<K> {
-    /// The id of a key, which is used once more.
+    /// Acquires the id of a key, adding a reference.
     pub(super) fn acquire(&mut self, key: &K) -> Interned {
         let id = self.interner.intern(key);
         let index = id.index as usize;
@@ -93,7 +91,7 @@ impl<K: Eq + Hash + Clone> Used<K> {
         id
     }
 
-    /// Ends one use of a key.
+    /// Releases one reference to a key.
     pub(super) fn give_back(&mut self, key: &K) {
         let Some(id) = self.interner.get(key) else {
             debug_assert!(false, "what is given back was acquired");
@@ -117,7 +115,7 @@ impl<K: Eq + Hash + Clone> Used<K> {
             let Some(id) = self.interner.get(&key) else {
                 continue;
             };
-            // It may have come back since, and gone again.
+            // It may have been acquired and released again since.
             let uses = self.uses[id.index as usize];
             if uses.count == 0 && uses.gone == version {
                 self.interner.remove(&key);
@@ -126,27 +124,27 @@ impl<K: Eq + Hash + Clone> Used<K> {
     }
 }
 
-/// Ids of binds. One belongs to an address, whichever Gateway has it: a Gateway in place of another
-/// finds sockets and clients' connections as they were. It is never given to another address,
-/// because connections outlive their bind. The number of addresses that a proxy ever has is small.
+/// Ids of binds. An id belongs to an address, whichever Gateway has it: when a Gateway replaces
+/// another, sockets and clients' connections stay. It is never reused for another address, because
+/// connections outlive their bind. The number of addresses that a proxy ever has is small.
 #[derive(Debug, Default)]
 pub(super) struct BindIds(HashMap<(Transport, SocketAddr), u32>);
 
 impl BindIds {
-    /// The id of whatever is bound to an address.
+    /// The id of the bind of an address.
     pub(super) fn intern(&mut self, transport: Transport, address: SocketAddr) -> u32 {
         let next = u32::try_from(self.0.len()).expect("binds are objects that somebody wrote");
         *self.0.entry((transport, address)).or_insert(next)
     }
 
-    /// How many there were.
+    /// Number of ids ever given out.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Numbers for entries of a table, the lowest that were free first. One that is given back is free
-/// from the next version on, so that it means one thing alone while a version is compiled.
+/// Numbers for entries of a table, lowest free one first. A released number is free from the next
+/// version on, so that it is not used twice while a version is compiled.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     free: Vec<usize>,

@@ -21,7 +21,6 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Notes a resource.
     pub(super) fn add(&mut self, resource: &Resource) {
         match resource {
             Resource::Listener(it) => {
@@ -48,7 +47,6 @@ impl Index {
         }
     }
 
-    /// Forgets a resource.
     pub(super) fn remove(&mut self, resource: &Resource) {
         match resource {
             Resource::Listener(it) => {

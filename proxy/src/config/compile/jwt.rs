@@ -1,5 +1,5 @@
-//! Policies of tokens, and where their keys come from: what stays the same stays in use, so that a
-//! change of something else costs no shard its verified tokens and no issuer a fetch.
+//! JWT policies and their key sources. Unchanged ones stay in use, so that other changes do not
+//! clear the shards' caches of verified tokens, and cause no fetch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::policy::jwt::{Authenticator, KeySet, KeySource, Provenance, UseOfClai
 pub(super) struct Authenticators {
     policies: Vec<Known>,
     remote: Vec<RemoteKeys>,
-    /// Places of those of the present model, by where they are in it: many rules share one.
+    /// Positions of the current model's policies, by address in memory: many rules share one.
     seen: HashMap<(usize, UseOfClaims), usize>,
     wake: Option<Wake>,
 }
 
-/// A policy, and how many rules use what it came to.
+/// A policy, and the number of rules that use its compiled form.
 #[derive(Debug)]
 struct Known {
     policy: JwtPolicy,
@@ -34,9 +34,9 @@ struct Known {
 pub struct RemoteKeys {
     /// From where.
     pub location: JwksLocation,
-    /// How often; `None` leaves it to the answer.
+    /// How often to fetch; `None` uses the response's max-age.
     pub cache: Option<Duration>,
-    /// Where shards find it.
+    /// Where shards read it.
     pub source: Arc<KeySource>,
 }
 
@@ -48,12 +48,11 @@ impl Authenticators {
         }
     }
 
-    /// Begins another model.
     pub(super) fn begin(&mut self) {
         self.seen.clear();
     }
 
-    /// What a policy of the present model comes to, for one rule more.
+    /// The compiled form of a policy of the current model, with one more reference.
     pub(super) fn acquire(
         &mut self,
         policy: &JwtPolicy,
@@ -70,7 +69,7 @@ impl Authenticators {
         Arc::clone(&known.compiled)
     }
 
-    /// Ends the use by one rule.
+    /// Releases one reference.
     pub(super) fn give_back(&mut self, compiled: &Arc<Authenticator>) {
         let mut policies = self.policies.iter_mut();
         if let Some(known) = policies.find(|it| Arc::ptr_eq(&it.compiled, compiled)) {
@@ -78,7 +77,7 @@ impl Authenticators {
         }
     }
 
-    /// Ends a model: forgets what no rule uses.
+    /// Forgets the policies that no rule of the model uses.
     pub(super) fn forget_unused(&mut self) {
         if self.policies.iter().all(|known| known.rules > 0) {
             return;
@@ -132,7 +131,7 @@ impl RemoteKeys {
     }
 }
 
-/// The keys that stand in the policy. What cannot be read verifies nothing.
+/// The keys in the policy itself. Invalid keys verify nothing.
 fn inline(provider: &JwtProvider, json: &str) -> KeySource {
     match KeySet::parse(json.as_bytes(), Provenance::Configured) {
         Ok(keys) => KeySource::constant(keys),
@@ -140,7 +139,7 @@ fn inline(provider: &JwtProvider, json: &str) -> KeySource {
             let provider = &provider.name;
             warn!(
                 provider,
-                %error, "tokens of this provider are refused until its keys are corrected"
+                %error, "tokens of this provider are rejected until its keys are corrected"
             );
             KeySource::pending(None)
         }

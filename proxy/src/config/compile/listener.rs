@@ -1,5 +1,4 @@
-//! Listeners with their rules, from one configuration to the next: rules that did not change are
-//! kept, and keep their numbers.
+//! Listeners with their rules. Rules that did not change keep their numbers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

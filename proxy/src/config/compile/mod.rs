@@ -226,7 +226,6 @@ impl Compiler {
         self.table.set(index.0, None);
     }
 
-    /// Keeps the sums.
     fn count(&mut self, new: Option<&Cluster>, old: Option<&Cluster>) {
         let with_picker = |cluster: Option<&Cluster>| {
             let picker = cluster.and_then(|cluster| cluster.picker.as_deref());

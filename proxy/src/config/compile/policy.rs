@@ -1,4 +1,4 @@
-//! Policies, found by what they aim at and merged from the widest target to the nearest.
+//! Policies by target, merged from the least to the most specific target.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -19,14 +19,13 @@ pub(super) struct Policies {
     gateways: HashMap<ObjectName, Layer>,
     listener_sets: HashMap<ObjectName, Layer>,
     listeners: HashMap<ListenerKey, Layer>,
-    /// By `kind/namespace/name`, the beginning of their keys.
+    /// By `kind/namespace/name`, the prefix of their keys.
     routes: HashMap<String, RouteLayers>,
     services: HashMap<ServiceKey, Layer>,
     backends: HashMap<BackendKey, Layer>,
 }
 
-/// What the policies of one target say, in the order of their keys. At most one of them has a given
-/// field.
+/// The policies of one target, in the order of their keys. At most one of them sets a given field.
 #[derive(Debug, Default)]
 pub(super) struct Layer(Vec<Arc<Policy>>);
 
@@ -40,7 +39,7 @@ struct RouteLayers {
 static NOTHING: Layer = Layer(Vec::new());
 
 impl Layer {
-    /// The field, where a policy of this target has it.
+    /// The field, if a policy of this target sets it.
     pub(super) fn field<'a, T>(&'a self, field: impl Fn(&'a PolicySpec) -> Option<T>) -> Option<T> {
         self.0.iter().find_map(|policy| field(&policy.spec))
     }
@@ -53,7 +52,7 @@ impl Layer {
         self.0.iter().map(|policy| &policy.spec.limits)
     }
 
-    /// Puts a policy in place of the one of its key.
+    /// Sets or removes the policy of a key.
     fn set(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) {
         let place = self.0.binary_search_by(|it| it.key.cmp(key));
         match (place, policy) {
@@ -118,7 +117,7 @@ impl Policies {
         self.gateways.get(gateway).unwrap_or(&NOTHING)
     }
 
-    /// What is said of a listener: of the `ListenerSet` that it is of, then of itself.
+    /// The policies of a listener: its `ListenerSet`'s, then its own.
     pub(super) fn of_listener(&self, listener: &ListenerKey) -> [&Layer; 2] {
         let set = if self.listener_sets.is_empty() {
             None
@@ -138,7 +137,7 @@ impl Policies {
         self.backends.get(backend).unwrap_or(&NOTHING)
     }
 
-    /// What is said of a route and of its rule; `None` where nothing is, as of most.
+    /// The policies of a route and of its rule; `None` if there are none, as for most.
     pub(super) fn of_route(&self, route: &Route) -> Option<[&Layer; 2]> {
         let layers = self.routes.get(parts(route.key.as_str(), 3))?;
         let rule = route.rule.name().and_then(|name| layers.rules.get(name));
@@ -159,13 +158,13 @@ fn set<K: Clone + Eq + Hash>(
     }
 }
 
-/// The first so many parts of a key.
+/// The first `count` parts of a key.
 pub(super) fn parts(key: &str, count: usize) -> &str {
     let end = key.match_indices('/').nth(count - 1);
     end.map_or(key, |(end, _)| &key[..end])
 }
 
-/// What holds for requests.
+/// Settings of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestSettings<'a> {
     pub(super) limits: Limits,
@@ -184,7 +183,7 @@ impl<'a> RequestSettings<'a> {
         }
     }
 
-    /// With what a nearer target says put over it.
+    /// Overridden by a more specific target.
     pub(super) fn with(mut self, nearer: &'a Layer) -> Self {
         self.limits = nearer.limits().fold(self.limits, Limits::with);
         if let Some(access_log) = nearer.field(|spec| spec.access_log.as_ref()) {
@@ -197,7 +196,7 @@ impl<'a> RequestSettings<'a> {
     }
 }
 
-/// What holds for connections, before there is a request.
+/// Settings of connections, before there is a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConnectionSettings<'a> {
     pub(super) limits: Limits,
@@ -221,7 +220,7 @@ impl Default for ConnectionSettings<'_> {
 }
 
 impl<'a> ConnectionSettings<'a> {
-    /// With what a nearer target says put over it.
+    /// Overridden by a more specific target.
     pub(super) fn with(self, nearer: &'a Layer) -> Self {
         let proxy_protocol = nearer.field(|spec| spec.proxy_protocol.as_ref());
         let path_options = nearer.field(|spec| spec.path_options);

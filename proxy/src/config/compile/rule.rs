@@ -21,7 +21,6 @@ use crate::policy::jwt::{Authenticator, UseOfClaims};
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) rule: AnyRule,
-    /// Its Gateway.
     gateway: ObjectName,
     /// Clusters that its requests go to; one that is named twice is used twice.
     clusters: Vec<ClusterIndex>,
@@ -70,7 +69,6 @@ pub(super) struct RuleCompiler<'c> {
     pub(super) policies: &'c Policies,
     pub(super) targets: &'c Targets,
     pub(super) ids: &'c mut Ids,
-    /// The listener's Gateway.
     pub(super) gateway: &'c ObjectName,
     /// What Gateway and listener say.
     pub(super) settings: &'c RequestSettings<'c>,

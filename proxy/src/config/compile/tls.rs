@@ -1,5 +1,4 @@
-//! TLS of listeners and towards backends, from one configuration to the next: what has not changed is not made again,
-//! and tickets stay good.
+//! TLS of listeners and of backends. Unchanged settings are reused, and session tickets stay valid.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -14,27 +13,27 @@ use xds::model::{
 use crate::config::Protection;
 use crate::tls::{CLIENT_PROTOCOLS, ServerTls, TlsError, TrustDomain, UpstreamTls, roots};
 
-/// Makes TLS of what the model says.
+/// Builds the TLS settings of a model.
 #[derive(Debug, Default)]
 pub(super) struct TlsCompiler {
     domains: Vec<Domain>,
     listeners: HashMap<ListenerKey, Listener>,
     backends: HashMap<Arc<str>, Backend>,
-    /// Counts the settings of backends that were made.
+    /// Counts the settings of backends that were built.
     settings: u32,
-    /// What the system trusts, once somebody asks for it.
+    /// The system's trust store, loaded on first use.
     system: Option<Arc<RootCertStore>>,
 }
 
-/// TLS settings of a backend: other settings have another id.
+/// Identifies the TLS settings of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SettingsId(u32);
 
-/// Settings that no connection is made with. Those that were made before there were any, in plain
-/// text, are none for these.
+/// Settings that cannot be built. No connection is made with them, and plain-text connections from
+/// before are not reused.
 const UNUSABLE: SettingsId = SettingsId(0);
 
-/// What TLS towards a backend was made of, and what came of it.
+/// A backend's input and its built TLS settings.
 #[derive(Debug)]
 struct Backend {
     tls: BackendTls,
@@ -43,15 +42,15 @@ struct Backend {
     made: Arc<UpstreamTls>,
 }
 
-/// Listeners that believe the same.
+/// Listeners with the same client validation, which share session tickets.
 #[derive(Debug)]
 struct Domain {
     trust: Arc<TrustDomain>,
-    /// Its keys change by themselves, every six hours.
+    /// Its keys rotate every six hours.
     tickets: Arc<dyn ProducesTickets>,
 }
 
-/// What a listener was made of, and what came of it.
+/// A listener's input and its built TLS settings.
 #[derive(Debug)]
 struct Listener {
     server: TlsServer,
@@ -59,14 +58,14 @@ struct Listener {
 }
 
 impl TlsCompiler {
-    /// Forgets a listener that is gone.
+    /// Forgets a removed listener.
     pub(super) fn forget_listener(&mut self, key: &ListenerKey) {
         if self.listeners.remove(key).is_some() {
             self.forget_unused_domains();
         }
     }
 
-    /// Forgets a backend that is gone.
+    /// Forgets a removed backend.
     pub(super) fn forget_backend(&mut self, name: &str) {
         self.backends.remove(name);
     }
@@ -134,7 +133,7 @@ impl TlsCompiler {
         UpstreamTls::compile(client, roots, certificate, shards)
     }
 
-    /// How a listener ends TLS; `None` where it cannot: then it has no handshake to offer.
+    /// A listener's TLS settings; `None` if they cannot be built, so that no handshake succeeds.
     pub(super) fn listener(
         &mut self,
         key: &ListenerKey,
@@ -150,7 +149,7 @@ impl TlsCompiler {
         }
         let made = self.make(gateway, server);
         if let Err(error) = &made {
-            tracing::error!(listener = key.as_str(), %error, "the listener's TLS cannot be set up; its clients are refused");
+            tracing::error!(listener = key.as_str(), %error, "the listener's TLS settings are invalid; its connections are rejected");
         }
         let made = made.ok();
         let listener = Listener {

@@ -1,7 +1,7 @@
-//! Names of backends, resolved off the shards: at once, then whenever an answer's time is over.
+//! Resolves host names of backends off the shards: at once, then whenever an answer's TTL expires.
 //!
-//! `names` keeps what is known and decides what is asked when; `resolver` asks. A change of an
-//! answer is a change of configuration like any other.
+//! `names` keeps answers and schedules lookups; `resolver` does them. A changed answer is a change
+//! of configuration like any other.
 
 mod names;
 mod resolved;

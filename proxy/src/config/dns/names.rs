@@ -1,4 +1,4 @@
-//! Which names are wanted, what they came to, and when each is asked for again.
+//! The host names in use, their answers, and when each is looked up again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,23 +18,22 @@ pub struct Names {
 
 #[derive(Debug)]
 struct Name {
-    /// Asked for at least this often.
+    /// Longest interval between lookups.
     refresh: Option<Duration>,
     state: State,
-    /// Since the last answer.
+    /// Failed lookups since the last answer.
     failures: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// To be asked for at this time.
+    /// To be looked up at this time.
     Due(Instant),
-    /// Asked for.
     Asked,
 }
 
 impl Names {
-    /// Takes the names of a model. New ones are due at once; others are forgotten.
+    /// Sets the names of a model. New ones are due at once; others are forgotten.
     pub fn want(&mut self, model: &Model, now: Instant) {
         let mut wanted: BTreeMap<&Hostname, Option<Duration>> = BTreeMap::new();
         for (name, refresh) in model
@@ -57,7 +56,7 @@ impl Names {
         }
     }
 
-    /// Takes the names that are to be asked for now.
+    /// Takes the names that are due for a lookup.
     pub fn take_due(&mut self, now: Instant) -> Vec<Hostname> {
         let mut due = Vec::new();
         for (name, entry) in &mut self.names {
@@ -69,7 +68,7 @@ impl Names {
         due
     }
 
-    /// When the next name is to be asked for.
+    /// When the next lookup is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         let due = self.names.values().filter_map(|entry| match entry.state {
@@ -79,15 +78,15 @@ impl Names {
         due.min()
     }
 
-    /// Takes what a look-up brought; says whether the name has other addresses now. A failure keeps
-    /// those it had.
+    /// Takes the result of a lookup; returns whether the addresses changed. A failure keeps the
+    /// previous ones.
     pub fn take(
         &mut self,
         name: &Hostname,
         result: Result<Answer, LookupError>,
         now: Instant,
     ) -> bool {
-        // It may have gone from the configuration meanwhile.
+        // The configuration may have dropped it meanwhile.
         let Some(entry) = self.names.get_mut(name) else {
             return false;
         };
@@ -113,13 +112,13 @@ impl Names {
         }
     }
 
-    /// What is known.
+    /// The answers so far.
     #[must_use]
     pub fn resolved(&self) -> &Resolved {
         &self.resolved
     }
 
-    /// Whether every name was asked for and the answers are in, good or bad.
+    /// Whether every name has had an answer or an error.
     #[must_use]
     pub fn settled(&self) -> bool {
         let known = |name| !self.resolved.addresses(name).is_empty();
@@ -128,7 +127,7 @@ impl Names {
     }
 }
 
-/// The names that a backend's hosts have, and how often they are asked for at least.
+/// The names of a backend's hosts, with the longest interval between lookups.
 fn named(hosts: &Hosts) -> Vec<(&Hostname, Option<Duration>)> {
     match hosts {
         Hosts::Static(hosts) => {
@@ -145,9 +144,9 @@ fn named(hosts: &Hosts) -> Vec<(&Hostname, Option<Duration>)> {
 
 fn advice(kept: usize) -> &'static str {
     if kept > 0 {
-        "the name does not resolve; the addresses it had stay in use, and it is tried again"
+        "the name does not resolve; its previous addresses stay in use; retrying"
     } else {
-        "the name does not resolve, so its backends answer 503; check the name and this machine's \
+        "the name does not resolve, so requests to its backends get 503; check the name and this machine's \
          DNS (/etc/resolv.conf, /etc/hosts). It is tried again"
     }
 }

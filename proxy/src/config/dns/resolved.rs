@@ -1,4 +1,4 @@
-//! What names came to, as the compiler reads it.
+//! DNS answers, as the compiler reads them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,14 +10,14 @@ use xds::model::Hostname;
 pub struct Resolved(HashMap<Hostname, Box<[IpAddr]>>);
 
 impl Resolved {
-    /// The addresses of a name, in order; none where nothing is known of it.
+    /// The addresses of a name, in order; none if it is unknown.
     #[must_use]
     pub fn addresses(&self, name: &Hostname) -> &[IpAddr] {
         self.0.get(name).map_or(&[], |addresses| addresses)
     }
 
-    /// Takes an answer; says whether it is another one than before. The order in which a server
-    /// lists addresses does not matter: many shuffle them.
+    /// Stores an answer; returns whether it differs from the previous one. The order of addresses
+    /// does not matter: many servers shuffle them.
     pub fn insert(&mut self, name: &Hostname, mut addresses: Vec<IpAddr>) -> bool {
         addresses.sort_unstable();
         addresses.dedup();
@@ -28,7 +28,7 @@ impl Resolved {
         true
     }
 
-    /// Forgets the names that `wanted` denies.
+    /// Removes the names for which `wanted` returns false.
     pub fn retain(&mut self, wanted: impl Fn(&Hostname) -> bool) {
         self.0.retain(|name, _| wanted(name));
     }

@@ -1,8 +1,8 @@
-//! Asks for names as this machine does: `/etc/resolv.conf` and `/etc/hosts`, read again when they
-//! change.
+//! Resolves names as the system does, by `/etc/resolv.conf` and `/etc/hosts`, which are read again
+//! when they change.
 //!
-//! IPv4 addresses, and IPv6 ones only of names that have no other: half of the requests to a name of
-//! both kinds would fail on a machine that has only one of them.
+//! IPv6 addresses are used only for names without IPv4 addresses: on a machine without IPv6, half
+//! of the requests to a name with both would fail.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,7 +13,7 @@ use hickory_resolver::config::{LookupIpStrategy, ResolverOpts};
 use thiserror::Error;
 use xds::model::Hostname;
 
-/// What a name came to.
+/// A successful lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Its addresses, at least one.
@@ -22,12 +22,12 @@ pub struct Answer {
     pub ttl: Duration,
 }
 
-/// Why a name did not come to an address.
+/// Why a lookup failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct LookupError(pub String);
 
-/// Asks for names.
+/// Resolves names.
 #[derive(Clone)]
 pub struct Resolver {
     inner: Result<TokioResolver, LookupError>,
@@ -37,19 +37,18 @@ pub struct Resolver {
 /// Where its configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
-    /// The machine's files, when they were last changed.
+    /// The system's files, with their modification times.
     System([Option<SystemTime>; 2]),
-    /// The caller.
     Given,
 }
 
 impl Resolver {
-    /// Asks whom the machine asks.
+    /// Uses the system's name servers.
     #[must_use]
     pub fn system() -> Self {
         let unusable = |error: &dyn std::fmt::Display| {
             let files = SYSTEM_FILES.join(" or ");
-            LookupError(format!("{files} cannot be used: {error}"))
+            LookupError(format!("cannot use {files}: {error}"))
         };
         let inner = TokioResolver::builder_tokio()
             .map_err(|error| unusable(&error))
@@ -63,7 +62,7 @@ impl Resolver {
         }
     }
 
-    /// Asks a resolver that was set up elsewhere.
+    /// Uses a resolver that was configured elsewhere.
     #[must_use]
     pub fn new(resolver: TokioResolver) -> Self {
         Self {
@@ -72,7 +71,7 @@ impl Resolver {
         }
     }
 
-    /// Reads the machine's configuration again if it changed.
+    /// Reads the system's configuration again if it changed.
     pub fn refresh(&mut self) {
         if let Source::System(seen) = self.source
             && seen != system_files()
@@ -81,10 +80,9 @@ impl Resolver {
         }
     }
 
-    /// Asks for a name.
+    /// Looks up a name.
     ///
-    /// # Errors
-    /// It has no address, or nobody answered.
+    /// # Errors It has no address, or no server answered.
     pub async fn lookup(&self, name: &Hostname) -> Result<Answer, LookupError> {
         let resolver = self.inner.as_ref().map_err(Clone::clone)?;
         let found = resolver.lookup_ip(name.as_str()).await;
@@ -100,7 +98,7 @@ impl Resolver {
     }
 }
 
-/// What we want of any resolver: no cache of its own, since we ask when an answer's time is over.
+/// Options for any resolver: no cache of its own, since lookups follow the TTL.
 pub(super) fn configure(options: &mut ResolverOpts) {
     options.ip_strategy = LookupIpStrategy::Ipv4thenIpv6;
     options.cache_size = 0;

@@ -12,7 +12,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use super::Resolver;
 use super::resolver::configure;
 
-/// TTL and addresses by name; nothing for names that are never answered for.
+/// TTL and addresses by name; `None` for names without a response.
 type Answers = HashMap<String, Option<(u32, Vec<Ipv4Addr>)>>;
 
 /// A running server. Its thread ends with the process.
@@ -42,7 +42,7 @@ impl Server {
         server
     }
 
-    /// What it says of a name from now on.
+    /// Sets the answer for a name.
     pub(in crate::config) fn say(&self, name: &str, ttl: u32, addresses: &[&str]) {
         let addresses = addresses.iter();
         let addresses = addresses.map(|text| text.parse().expect("an address"));
@@ -51,13 +51,13 @@ impl Server {
         answers.insert(name.to_owned(), Some(answer));
     }
 
-    /// It does not answer questions for a name from now on.
+    /// Stops responding to queries for a name.
     pub(in crate::config) fn say_nothing_of(&self, name: &str) {
         let mut answers = self.answers.lock().expect("nobody panics with it");
         answers.insert(name.to_owned(), None);
     }
 
-    /// A resolver that asks it.
+    /// A resolver that uses this server.
     pub(in crate::config) fn resolver(&self) -> Resolver {
         let mut name_server = NameServerConfig::udp(self.address.ip());
         name_server.connections[0].port = self.address.port();

@@ -1,5 +1,5 @@
-//! How a shard tells the configuration thread that it misses a key: a byte into a socket, which
-//! neither locks nor blocks.
+//! Wakes the configuration thread when a shard lacks a key: a byte into a socket, without locks or
+//! blocking.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream as StdStream;
@@ -15,28 +15,27 @@ pub(super) struct Bell(Option<UnixStream>);
 
 /// Makes a bell. Call it on the configuration thread's runtime.
 ///
-/// # Errors
-/// No descriptors are left.
+/// # Errors No file descriptors are left.
 pub(super) fn bell() -> io::Result<(Wake, Bell)> {
     let (rope, bell) = StdStream::pair()?;
     rope.set_nonblocking(true)?;
     bell.set_nonblocking(true)?;
     let bell = UnixStream::from_std(bell)?;
     let wake = Wake::new(move || {
-        // A full socket means that the bell has been rung and not heard yet.
+        // A full socket means that a wakeup is pending.
         let _ = (&rope).write(&[1]);
     });
     Ok((wake, Bell(Some(bell))))
 }
 
 impl Bell {
-    /// A bell that nobody rings.
+    /// A bell that is never rung.
     #[must_use]
     pub(super) fn silent() -> Self {
         Self(None)
     }
 
-    /// Waits until it is rung. May be given up and called again.
+    /// Waits until it is rung. Cancel safe.
     pub(super) async fn rung(&mut self) {
         let mut rings = [0; 64];
         if let Some(bell) = &mut self.0
@@ -44,7 +43,7 @@ impl Bell {
         {
             return;
         }
-        // Nobody has the other end any more.
+        // The other end is closed.
         self.0 = None;
         std::future::pending::<()>().await;
     }

@@ -1,4 +1,4 @@
-//! One fetch of a key set: a GET, small, short, and never led elsewhere.
+//! One fetch of a JWKS: a GET with limits on size and time, without redirects.
 
 use std::io;
 use std::pin::pin;
@@ -24,49 +24,41 @@ use crate::limits::{JWKS_BYTES, JWKS_TIMEOUT};
 /// What a fetch brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fetched {
-    /// The text.
     pub(super) body: Vec<u8>,
-    /// For how long it is good, where the answer says that.
+    /// How long it is fresh, if the response says.
     pub(super) max_age: Option<Duration>,
 }
 
 /// Why a key set could not be fetched.
 #[derive(Debug, Error)]
 pub(super) enum FetchError {
-    /// There is nowhere to ask.
+    /// The location cannot be resolved to a server.
     #[error("{0}")]
     Nowhere(String),
-    /// No connection.
     #[error("cannot connect to {address}: {error}")]
-    Connect {
-        /// Where to.
-        address: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// The answer is no HTTP, or too large.
+    Connect { address: String, error: io::Error },
+    /// The response is not HTTP, or too large.
     #[error("invalid response: {0}")]
     Answer(Box<dyn std::error::Error + Send + Sync>),
-    /// Redirects among them: whoever can send one would choose the keys.
+    /// Includes redirects: whoever could inject one would choose the keys.
     #[error("the response has status {0} instead of 200; redirects are not followed")]
     Status(StatusCode),
-    /// It takes too long.
+    /// Timed out.
     #[error("no complete response within {} seconds", JWKS_TIMEOUT.as_secs())]
     Late,
 }
 
-/// Fetches a key set.
+/// Fetches a JWKS.
 ///
-/// # Errors
-/// There is none to be had, or not now.
+/// # Errors The fetch failed; the error says why.
 pub(super) async fn fetch(origin: Origin, resolver: Resolver) -> Result<Fetched, FetchError> {
     let fetched = tokio::time::timeout(JWKS_TIMEOUT, fetch_from(&origin, &resolver));
     fetched.await.unwrap_or(Err(FetchError::Late))
 }
 
-/// Asks at the first address that takes a connection.
+/// Sends the request to the first address that accepts a connection.
 async fn fetch_from(origin: &Origin, resolver: &Resolver) -> Result<Fetched, FetchError> {
-    let mut last = FetchError::Nowhere("there is no address to ask at".to_owned());
+    let mut last = FetchError::Nowhere("it has no endpoint address".to_owned());
     for address in origin.addresses(resolver).await? {
         match connect(&address, origin.tls.as_ref()).await {
             Ok(socket) => return ask(origin, socket).await,
@@ -124,13 +116,13 @@ async fn ask(origin: &Origin, socket: Box<dyn Socket>) -> Result<Fetched, FetchE
     loop {
         tokio::select! {
             answer = &mut answer => return answer,
-            // The answer says better what it ended with.
+            // An error shows in the response.
             _ = &mut connection, if is_open => is_open = false,
         }
     }
 }
 
-/// `max-age` of Cache-Control (RFC 9111 section 5.2.2); nothing where the answer must not be kept.
+/// `max-age` of Cache-Control (RFC 9111 section 5.2.2); `None` if the response must not be cached.
 fn max_age(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all(CACHE_CONTROL).into_iter();
     let values = values.filter_map(|value| value.to_str().ok());

@@ -1,4 +1,4 @@
-//! Fetches the key sets of the configuration in force, for as long as it is.
+//! Fetches the JWKS of the current configuration.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher, and how shards ask it for newer keys.
+    /// A fetcher, and the handle by which shards request newer keys.
     #[must_use]
     pub fn new() -> (Self, Option<Wake>) {
         let (wake, bell) = match bell() {
@@ -44,8 +44,8 @@ impl Fetcher {
         (fetcher, wake)
     }
 
-    /// Takes the key sets of a configuration, begins to fetch the new ones, and waits for them, but
-    /// not for long: its first requests should be verified.
+    /// Sets the JWKS of a configuration, starts fetching new ones, and waits a short time for them,
+    /// so that the first requests can be verified.
     pub async fn want(&mut self, remote: &[RemoteKeys], snapshot: &Snapshot, resolver: &Resolver) {
         self.key_sets.want(remote, Instant::now());
         self.fetch_due(snapshot, resolver);
@@ -59,7 +59,7 @@ impl Fetcher {
         }
     }
 
-    /// Begins to fetch what is due.
+    /// Starts the fetches that are due.
     pub fn fetch_due(&mut self, snapshot: &Snapshot, resolver: &Resolver) {
         for (id, location) in self.key_sets.take_due(Instant::now()) {
             let origin = Origin::of(&location, snapshot);
@@ -74,7 +74,7 @@ impl Fetcher {
         }
     }
 
-    /// Waits until there may be something new to fetch. May be given up and called again.
+    /// Waits until a fetch may be due. Cancel safe.
     pub async fn changed(&mut self) {
         tokio::select! {
             Some(fetch) = self.fetches.join_next() => self.take(fetch),

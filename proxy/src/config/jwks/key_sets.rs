@@ -45,7 +45,6 @@ struct Set {
 enum State {
     /// To be fetched at this time.
     Due(Instant),
-    /// Being fetched.
     Asked,
 }
 
@@ -172,10 +171,10 @@ impl Set {
     fn fail(&mut self, error: &dyn std::error::Error, now: Instant, unix_time: i64) {
         if self.failures == 0 {
             let advice = if self.keys.is_some() {
-                "keys cannot be fetched; those that are known stay in use for a day, and it is \
+                "cannot fetch keys; the known keys stay in use for a day, and it is \
                  tried again"
             } else {
-                "keys cannot be fetched, so that tokens cannot be verified and requests get 503; \
+                "cannot fetch keys, so that tokens cannot be verified and requests get 503; \
                  check that the address answers GET with a JWKS. It is tried again"
             };
             let from = place(&self.remote.location);

@@ -1,8 +1,8 @@
-//! Key sets of issuers, fetched off the shards: at once, then whenever an answer's time is over, and
-//! when a shard meets a key that it does not know.
+//! Fetches issuers' JWKS off the shards: at once, then whenever a response expires, and when a
+//! shard meets an unknown key.
 //!
-//! `key_sets` keeps what is known and decides what is fetched when; `origin` finds out from where,
-//! and `fetch` fetches; `bell` is how shards ask. [`Fetcher`] is all of it together.
+//! `key_sets` keeps the keys and schedules fetches; `origin` resolves their location, and `fetch`
+//! fetches; `bell` is how shards ask. [`Fetcher`] combines them.
 
 mod bell;
 mod fetch;

@@ -1,4 +1,4 @@
-//! From where a key set is fetched: what its location comes to in the configuration in force.
+//! The server of a JWKS, resolved by the current configuration.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::config::dns::Resolver;
 use crate::config::{Address, Protection, Snapshot};
 use crate::tls::{TlsError, roots};
 
-/// From where a key set is fetched.
+/// The server of a JWKS.
 #[derive(Debug)]
 pub(super) struct Origin {
     addresses: Addresses,
@@ -33,7 +33,6 @@ enum Addresses {
     Name(Hostname, u16),
 }
 
-/// TLS towards it.
 #[derive(Debug)]
 pub(super) struct Tls {
     pub(super) config: Arc<ClientConfig>,
@@ -41,14 +40,14 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// What the backend's own settings say; never plain text where they cannot be carried out.
+    /// The backend's own TLS settings; never plain text if they cannot be built.
     fn of(protection: &Protection) -> Result<Option<Self>, FetchError> {
         let made = match protection {
             Protection::Plain => return Ok(None),
             Protection::Tls(made) => made.off_shards(),
             Protection::Unusable => None,
         };
-        let unusable = || nowhere("TLS to the backend cannot be set up".to_owned());
+        let unusable = || nowhere("the backend's TLS settings are invalid".to_owned());
         let (config, server_name) = made.ok_or_else(unusable)?;
         Ok(Some(Self {
             config: Arc::new(config),
@@ -58,10 +57,9 @@ impl Tls {
 }
 
 impl Origin {
-    /// Finds out where a location is.
+    /// Resolves a location.
     ///
-    /// # Errors
-    /// It is nowhere.
+    /// # Errors The configuration has no such backend.
     pub(super) fn of(location: &JwksLocation, snapshot: &Snapshot) -> Result<Self, FetchError> {
         match location {
             JwksLocation::Backend { target, path } => Self::of_backend(target, path, snapshot),
@@ -103,11 +101,11 @@ impl Origin {
         let secure = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
             Some(scheme) if *scheme == Scheme::HTTP => false,
-            _ => return Err(wrong("is of another scheme")),
+            _ => return Err(wrong("has another scheme")),
         };
         let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("names a user"));
+            return Err(wrong("contains user information"));
         }
         let host = authority.host();
         let port = authority
@@ -121,7 +119,7 @@ impl Origin {
             Ok(ip) => Addresses::Known(vec![Address::Tcp(SocketAddr::new(ip, port))]),
             Err(_) => Addresses::Name(
                 Hostname::parse(&host.to_ascii_lowercase())
-                    .map_err(|_| wrong("has a host that is no name"))?,
+                    .map_err(|_| wrong("has an invalid host"))?,
                 port,
             ),
         };
@@ -135,7 +133,7 @@ impl Origin {
                 config: Arc::new(trusting_system().map_err(|error| nowhere(error.to_string()))?),
                 server_name,
             }),
-            None => return Err(wrong("has a host that no certificate names")),
+            None => return Err(wrong("has a host that no certificate can name")),
         };
         Ok(Self {
             addresses,
@@ -163,7 +161,7 @@ impl Origin {
     }
 }
 
-/// Read anew for each fetch, which is rare: a root that is taken back counts at once.
+/// Read again for each fetch, which is rare, so that a removed root counts at once.
 fn trusting_system() -> Result<ClientConfig, TlsError> {
     let roots = roots::of_system()?;
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

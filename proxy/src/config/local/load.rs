@@ -1,4 +1,4 @@
-//! From the files to changes of the model, with all there is to say of them.
+//! Loads files into changes of the model, and reports their findings.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,42 +15,41 @@ use crate::config::files::Files;
 use crate::config::origin;
 use crate::limits::CLOCK_LOOK;
 
-/// The objects in force, and what they come to.
+/// The current objects and their translation.
 pub(super) struct Loader {
     files: Files,
     configuration: Configuration,
     translator: Translator,
-    /// What the translator has not been told yet.
+    /// Changes that the translator has not seen yet.
     pending: Batch,
     /// The listeners of the model, for messages about binds.
     listeners: Model,
     report: Report,
     effort: Effort,
-    /// Whether a file of the last look could not be read, or has something in it that cannot be told.
+    /// Whether a file of the last look was unreadable, or has a document that was not recognised.
     unrecognised: bool,
-    /// From when on the same objects come to something else.
+    /// When the same objects translate differently, as a certificate expires.
     changes_after: Option<Timestamp>,
-    /// When to look whether that is now.
+    /// When to check that again.
     look_at: Option<Instant>,
 }
 
-/// What a look at the files brought.
+/// The result of a look at the files.
 #[derive(Debug)]
 pub(super) enum Loaded {
     /// Changes of the model.
     Changed(Vec<Change>),
-    /// Nothing new.
     Same,
     /// No file could be read.
     Nothing,
 }
 
-/// What a look at the files took.
+/// The work of a look at the files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Effort {
     /// Documents that were parsed.
     pub(super) documents: usize,
-    /// Units of the translation that ran.
+    /// Translation units that ran.
     pub(super) units: usize,
 }
 
@@ -80,7 +79,7 @@ impl Loader {
         }
     }
 
-    /// Reads the files that changed, but for those that are being `written`.
+    /// Reads the files that changed, except those in `written`.
     pub(super) fn load(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
         let loaded = self.read(written);
         let left = self.changes_after.map(|at| until(at, Timestamp::now()));
@@ -126,41 +125,41 @@ impl Loader {
         Loaded::Changed(changes)
     }
 
-    /// What the last look took.
+    /// The work of the last look.
     pub(super) fn effort(&self) -> Effort {
         self.effort
     }
 
-    /// When to read again although nobody touches a file.
+    /// When to read again without an event.
     pub(super) fn look_again(&self) -> Option<Instant> {
         let times = [self.files.look_again(), self.look_at];
         times.into_iter().flatten().min()
     }
 
-    /// Whether every document of the last look could be told.
+    /// Whether every document of the last look was recognised.
     pub(super) fn is_recognised(&self) -> bool {
         !self.unrecognised
     }
 
-    /// What the user named, for messages.
+    /// The named files and folders, for messages.
     pub(super) fn paths(&self) -> String {
         let paths = self.files.paths().iter();
         let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
         paths.join(", ")
     }
 
-    /// Where a bind stands in the files.
+    /// The position of a bind in the files.
     pub(super) fn origin(&self, bind: &BindKey) -> String {
         origin::of_bind(bind, &self.listeners, &self.configuration)
     }
 
-    /// Conditions that are not as they should be.
+    /// Conditions with a problem.
     pub(super) fn unhappy(&self) -> usize {
         self.report.unhappy()
     }
 }
 
-/// What is left until the second after `at`.
+/// Time from `now` until the second after `at`.
 fn until(at: Timestamp, now: Timestamp) -> Duration {
     let left = at.duration_since(now);
     Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1)

@@ -1,8 +1,7 @@
-//! Local mode: the configuration thread, which serves what files of Gateway API YAML say.
+//! Local mode: the configuration thread for files of Gateway API YAML.
 //!
-//! The way of a change: `watch` tells of it, `files` reads, `admit` keeps what is valid, `translate`
-//! makes the model, and `apply` puts what changed of it in force. What there is to say of it is logged
-//! once.
+//! The steps of a change: `watch` notices it, `files` reads, `admit` keeps what is valid,
+//! `translate` makes the model, and `apply` applies the difference. Each finding is logged once.
 
 mod load;
 mod report;
@@ -25,20 +24,20 @@ use super::dns::Resolver;
 use super::in_force::InForce;
 use worker::Worker;
 
-/// What local mode is told at the start.
+/// Options of local mode.
 #[derive(Debug, Clone)]
 pub struct LocalConfig {
     /// Files and folders.
     pub paths: Vec<PathBuf>,
-    /// What becomes of objects with unknown fields.
+    /// How objects with unknown fields are treated.
     pub unknown_fields: UnknownFields,
     /// Added to ports under 1024.
     pub port_offset: u16,
-    /// Ports that no listener may have: the proxy's own.
+    /// Ports that no listener may use: the proxy's own.
     pub reserved_ports: BTreeSet<u16>,
     /// How snapshots are compiled.
     pub compile: CompileOptions,
-    /// Where others see what is in force.
+    /// Where the current configuration is published.
     pub in_force: InForce,
 }
 
@@ -50,10 +49,10 @@ pub enum StartError {
         "no configuration could be read from {0}: name a file of Gateway API YAML, or a folder with .yaml, .yml or .json files in it"
     )]
     NothingRead(String),
-    /// Nothing is listened on.
+    /// No bind succeeded.
     #[error("no listener could be started: {0}")]
     NoListener(String),
-    /// The system has no thread or descriptor left.
+    /// No thread or file descriptor is left.
     #[error("the configuration thread could not start: {0}")]
     Thread(#[from] io::Error),
 }
@@ -65,11 +64,10 @@ pub struct LocalHandle {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Loads the configuration and puts it in force, then follows its changes on a thread of its own.
+/// Loads and applies the configuration, then follows its changes on a thread of its own.
 ///
-/// # Errors
-/// No file can be read, or no listener comes up. A configuration that is good in parts is served in
-/// parts.
+/// # Errors No file can be read, or no bind succeeds. The valid parts of a configuration are
+/// served.
 pub fn start(
     config: LocalConfig,
     published: Published,
@@ -94,7 +92,7 @@ fn start_with(
             let mut worker = Worker::new(config, published, binder, resolver());
             let result = worker.load_first().await;
             let goes_on = result.is_ok();
-            // Whoever started us waits for it, or is gone and stops us.
+            // The receiver waits for it, or has gone and stops this thread.
             let _ = loaded.send(result);
             if goes_on {
                 tokio::select! {
@@ -121,7 +119,7 @@ impl Drop for LocalHandle {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic has been reported by its thread.
+            // The thread has reported its panic.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Tells users what is wrong with their files, once, with file, line, object and field.
+//! Reports errors in files, once, with file, line, object and field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use translate::ObjectRef;
 use translate::admit::{Configuration, Finding, Severity};
 use translate::status::{Status, Unhappy};
 
-/// What was said of conditions and still holds.
+/// The conditions that were logged and still hold.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     said: BTreeMap<ObjectRef, BTreeSet<String>>,
     unhappy: usize,
 }
 
-/// Objects whose status is another than before.
+/// Objects whose status changed.
 type Statuses = Vec<(ObjectRef, Option<Status>)>;
 
 impl Report {
-    /// Logs a finding of admission: `file:line: object field: what is wrong and what to do`.
+    /// Logs a finding of admission: `file:line: object field: problem and remedy`.
     pub(super) fn finding(finding: &Finding) {
         let reason = finding.reason;
         match finding.severity {
@@ -28,8 +28,7 @@ impl Report {
         }
     }
 
-    /// Takes the statuses that changed, and logs the conditions in them that are not as they should
-    /// be, and were not so before.
+    /// Takes changed statuses, and logs conditions with a problem that are new.
     pub(super) fn statuses(&mut self, statuses: Statuses, configuration: &Configuration) {
         for (object, status) in statuses {
             let before = self.said.remove(&object).unwrap_or_default();
@@ -50,7 +49,7 @@ impl Report {
         }
     }
 
-    /// Conditions that are not as they should be.
+    /// Conditions with a problem.
     pub(super) fn unhappy(&self) -> usize {
         self.unhappy
     }

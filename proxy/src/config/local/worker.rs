@@ -1,5 +1,4 @@
-//! What the configuration thread does where files are its source: follows their changes, and has
-//! them applied.
+//! The configuration thread's loop in local mode: follows changes of the files, and applies them.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -33,7 +32,7 @@ impl Worker {
     ) -> Self {
         let in_force = config.in_force.clone();
         Self {
-            // Before the first look at the files, so that no change falls between the two.
+            // Watches before the first look at the files, so that no change is missed.
             watch: Watch::new(config.paths.clone()),
             loader: Loader::new(
                 config.paths,
@@ -71,7 +70,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Follows changes for ever.
+    /// Follows changes forever.
     pub(super) async fn run(&mut self) -> Infallible {
         loop {
             let look_again = self.loader.look_again();

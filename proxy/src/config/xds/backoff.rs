@@ -1,17 +1,18 @@
-//! When to connect again: full jitter, since all proxies lose a controller at the same time.
+//! Reconnect delays: exponential with full jitter, since all proxies lose a controller at the same
+//! time.
 
 use std::time::Duration;
 
 use crate::limits::{CONTROLLER_RETRY, CONTROLLER_RETRY_MAX, CONTROLLER_RETRY_MIN};
 
-/// Counts the tries that came to nothing.
+/// Counts failed attempts.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     tries: u32,
 }
 
 impl Backoff {
-    /// How long to wait now; `random` is between 0 and 1.
+    /// The next delay; `random` is between 0 and 1.
     pub(super) fn next(&mut self, random: f64) -> Duration {
         let doubled = CONTROLLER_RETRY.saturating_mul(1 << self.tries.min(DOUBLINGS));
         self.tries = self.tries.saturating_add(1);
@@ -19,7 +20,7 @@ impl Backoff {
         most.mul_f64(random).max(CONTROLLER_RETRY_MIN)
     }
 
-    /// A try came to something.
+    /// Resets the delay after a success.
     pub(super) fn reset(&mut self) {
         self.tries = 0;
     }

@@ -1,5 +1,5 @@
-//! Whether this proxy can carry out a valid resource: certificates and keys are only understood by
-//! the TLS library.
+//! Checks whether this proxy can apply a valid resource: only the TLS library parses certificates
+//! and keys.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use xds::model::{
 
 use crate::tls::{CLIENT_PROTOCOLS, ServerTls, TlsError, TrustDomain, UpstreamTls, roots, tickets};
 
-/// Says why a resource cannot be carried out.
+/// Returns why a resource cannot be applied.
 pub(super) fn check(resource: &Resource) -> Result<(), String> {
     let checked = match resource {
         Resource::Listener(listener) => server(listener),
@@ -55,7 +55,7 @@ fn client(tls: Option<&BackendTls>) -> Result<(), TlsError> {
     let Some(BackendTls::Verified(client)) = tls else {
         return Ok(());
     };
-    // What the system trusts is not the configuration's.
+    // The system's roots are not part of the configuration.
     let Roots::Certificates(certificates) = &client.roots else {
         return Ok(());
     };

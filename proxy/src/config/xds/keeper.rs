@@ -1,4 +1,4 @@
-//! Keeps what is in force for the next process, some time after it changed.
+//! Saves the current configuration for the next process, a while after a change.
 
 use std::io;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::limits::LAST_GOOD_WAIT;
 /// Writes one configuration at a time, off the configuration thread.
 pub(super) struct Keeper {
     place: LastGood,
-    /// When to write, if anything is not kept yet.
+    /// When to write, if there are unsaved changes.
     due: Option<Instant>,
     writing: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// What is to be done next.
 pub(super) enum Next {
-    /// It is time to write.
+    /// A write is due.
     Write,
     /// A write has ended.
     Written(Result<io::Result<()>, JoinError>),
@@ -37,18 +37,16 @@ impl Keeper {
         }
     }
 
-    /// Where it keeps.
     pub(super) fn place(&self) -> &LastGood {
         &self.place
     }
 
-    /// Something changed.
     pub(super) fn note_change(&mut self) {
         self.due
             .get_or_insert_with(|| Instant::now() + LAST_GOOD_WAIT);
     }
 
-    /// Waits for what is to be done next. May be dropped and called again.
+    /// Waits for the next event. Cancel safe.
     pub(super) async fn next(keeper: &mut Option<Self>) -> Next {
         match keeper {
             None => std::future::pending().await,
@@ -63,7 +61,7 @@ impl Keeper {
         }
     }
 
-    /// Does it, with what is in force.
+    /// Handles it, with the current model.
     pub(super) fn take(&mut self, next: Next, model: Arc<Model>) {
         match next {
             Next::Write => {
@@ -79,7 +77,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps what is not kept yet.
+    /// Saves unsaved changes.
     pub(super) async fn finish(self, model: &Model) {
         if let Some(writing) = self.writing {
             report(writing.await);
@@ -94,7 +92,7 @@ fn report(written: Result<io::Result<()>, JoinError>) {
     match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
         Ok(()) => debug!("cached the configuration"),
         Err(error) => warn!(
-            "the configuration cannot be kept, and a next process will wait for the controller: \
+            "cannot save the configuration; the next start will wait for the controller: \
              {error}; --xds-cache has to name a folder that this user may write to"
         ),
     }

@@ -1,10 +1,11 @@
-//! The last configuration that was in force, kept for the next process.
+//! The last applied configuration, saved for the next process.
 //!
-//! A file with a line that says what it is and of which Gateway, the SHA-256 of the rest, and the
-//! resources in their wire form. It holds private keys, so only its owner may read it, and it is for
-//! a volume in memory. It is replaced as a whole, so that a crash leaves the one before. Versions are
-//! not kept: they are hashes of the wire form. A resource that a newer controller sent with fields
-//! that this version does not know has another one then, and is sent again.
+//! A file with a header line that names the format and the Gateway, the SHA-256 of the rest, and
+//! the resources in their wire format. It holds private keys, so only its owner may read it, and it
+//! is meant for a volume in memory. It is replaced atomically, so that a crash leaves the previous
+//! one. Versions are not saved: they are hashes of the wire format. A resource from a newer
+//! controller with fields that this version does not know then has another version, and is sent
+//! again.
 
 #![expect(
     clippy::disallowed_types,
@@ -26,7 +27,7 @@ use xds::model::{Kind, Model, ObjectName, Resource};
 
 use crate::limits::LAST_GOOD_BYTES;
 
-/// Where it is kept.
+/// Location and owner of the file.
 #[derive(Debug, Clone)]
 pub(super) struct LastGood {
     folder: PathBuf,
@@ -38,9 +39,9 @@ pub(super) struct LastGood {
 pub(super) enum Unusable {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("it is not of Gateway {0}, or of another version of this program")]
+    #[error("it belongs to another Gateway than {0}, or to another version of this program")]
     Foreign(ObjectName),
-    #[error("it is damaged")]
+    #[error("it is corrupt")]
     Damaged,
     #[error("{kind} `{key}` in it cannot be read: {why}")]
     Resource {
@@ -55,12 +56,11 @@ impl LastGood {
         Self { folder, gateway }
     }
 
-    /// The file.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.join("last-good")
     }
 
-    /// What was kept, with versions; `None` where nothing was.
+    /// The saved resources with their versions; `None` if there is no file.
     pub(super) fn read(&self) -> Result<Option<Vec<(Resource, Version)>>, Unusable> {
         let file = match File::open(self.path()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -89,14 +89,14 @@ impl LastGood {
         Ok(resources)
     }
 
-    /// Keeps a configuration in place of the one before.
+    /// Saves a configuration in place of the previous one.
     pub(super) fn write(&self, model: &Model) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.folder)?;
         let fresh = self.folder.join("last-good.new");
-        // An earlier process may have ended in the middle.
+        // Left by a process that ended while writing.
         match std::fs::remove_file(&fresh) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -1,4 +1,4 @@
-//! The connection to the controller: away, being made, or up.
+//! The state machine of the connection to the controller.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,41 +9,35 @@ use xds_grpc::client::{ConnectError, Controller, Stream, StreamError};
 
 use crate::config::apply::sleep_until;
 
-/// A connection.
 pub(super) enum Link {
-    /// There is none, until then.
+    /// No connection; the next attempt is at this time.
     Away(Instant),
     /// It is being made.
     Connecting(Connecting),
-    /// It is there.
     Up(Box<Stream>),
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Send>>;
 
-/// What happened with it.
+/// An event of the connection.
 pub(super) enum Happened {
-    /// It is time to connect.
+    /// An attempt to connect is due.
     Due,
-    /// It is there.
     Connected(Box<Stream>),
-    /// It could not be made.
+    /// The attempt failed.
     NotConnected(ConnectError),
-    /// A response came.
     Received(DeltaDiscoveryResponse),
     /// The controller has ended the stream.
     Ended,
-    /// The stream broke.
     Broken(StreamError),
 }
 
 impl Link {
-    /// Begins to connect.
     pub(super) fn connect(controller: Controller, first: Vec<DeltaDiscoveryRequest>) -> Self {
         Self::Connecting(Box::pin(async move { controller.connect(first).await }))
     }
 
-    /// Waits for what happens. May be dropped and called again.
+    /// Waits for the next event. Cancel safe.
     pub(super) async fn next(&mut self) -> Happened {
         match self {
             Self::Away(until) => {
@@ -62,8 +56,8 @@ impl Link {
         }
     }
 
-    /// Sends a request, where there is a stream. It is one no longer only where it ended, and the
-    /// next one begins with everything that is held.
+    /// Sends a request if there is a stream. If it has just ended, the request is lost: the next
+    /// stream begins with the full state.
     pub(super) fn send(&self, request: DeltaDiscoveryRequest) {
         if let Self::Up(stream) = self {
             stream.send(request);

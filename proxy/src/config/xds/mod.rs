@@ -1,9 +1,10 @@
-//! The controller as source of the configuration, over xDS.
+//! The configuration from a controller, over xDS.
 //!
-//! The way of a change: `link` connects and receives, `xds::delta::Client` collects the parts of a
-//! batch and keeps the books, and `worker` has `apply` put the batch in force and answers it. What
-//! cannot be carried out (`check`) is refused by name. `keeper` keeps what is in force (`last_good`) for
-//! the next process, which may start while the controller is away; `state` is what others see.
+//! The steps of a change: `link` connects and receives, `xds::delta::Client` collects the parts of
+//! a batch and tracks versions, and `worker` has `apply` apply the batch and acknowledges it.
+//! Resources that cannot be applied (`check`) are rejected by name. `keeper` saves the current
+//! configuration (`last_good`) for the next process, which may start while the controller is
+//! unreachable; `state` is what others see.
 
 mod backoff;
 mod check;
@@ -32,7 +33,7 @@ use super::in_force::InForce;
 
 pub use self::state::{Connection, ControllerState, TypeState};
 
-/// What the source is told at the start.
+/// Options of the xDS source.
 #[derive(Debug, Clone)]
 pub struct XdsConfig {
     /// The controller.
@@ -41,13 +42,13 @@ pub struct XdsConfig {
     pub gateway: ObjectName,
     /// The proxy's own name.
     pub proxy: String,
-    /// The folder in which the last configuration is kept; nowhere without one.
+    /// The folder for the saved configuration; `None` saves nothing.
     pub cache: Option<PathBuf>,
     /// How snapshots are compiled.
     pub compile: CompileOptions,
-    /// Where others see what is in force.
+    /// Where the current configuration is published.
     pub in_force: InForce,
-    /// Where others see how the controller is.
+    /// Where the state of the connection is published.
     pub state: ControllerState,
 }
 
@@ -63,11 +64,10 @@ pub struct XdsHandle {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Puts the last configuration in force, if one was kept, then follows the controller on a thread of
-/// its own. A controller that is away is waited for.
+/// Applies the saved configuration, if there is one, then follows the controller on a thread of its
+/// own. An unreachable controller is retried.
 ///
-/// # Errors
-/// The system has no thread or descriptor left.
+/// # Errors No thread or file descriptor is left.
 pub fn start(
     config: XdsConfig,
     published: Published,
@@ -82,7 +82,7 @@ pub fn start(
         runtime.block_on(async move {
             let mut worker = Worker::new(config, published, binder, Resolver::system());
             worker.restore().await;
-            // Whoever started us waits for it, or is gone and stops us.
+            // The receiver waits for it, or has gone and stops this thread.
             let _ = restored.send(());
             tokio::select! {
                 never = worker.run() => match never {},
@@ -107,7 +107,7 @@ impl Drop for XdsHandle {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic has been reported by its thread.
+            // The thread has reported its panic.
             let _ = thread.join();
         }
     }

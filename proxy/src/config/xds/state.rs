@@ -1,4 +1,4 @@
-//! How the controller is, as the admin server shows it.
+//! State of the controller connection, as the admin server shows it.
 
 #![expect(
     clippy::disallowed_types,
@@ -12,55 +12,55 @@ use std::time::Instant;
 use xds::delta::Version;
 use xds::model::Kind;
 
-/// What the configuration thread lets others see of the controller. Clones are the same.
+/// State of the controller connection that others can read. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct ControllerState(Arc<Mutex<Connection>>);
 
-/// How the connection to the controller is, and what came over it.
+/// The connection to the controller, and statistics of its streams.
 #[derive(Debug, Clone, Default)]
 pub struct Connection {
     /// Whether a stream is open.
     pub connected: bool,
-    /// Since when it has been so; `None` before the first.
+    /// Time of the last change of `connected`; `None` before the first.
     pub changed: Option<Instant>,
-    /// Streams that began.
+    /// Streams opened so far.
     pub streams: u64,
-    /// Why the last stream ended, or none began. `None` where there was no error.
+    /// Why the last stream ended or failed to open. `None` if there was no error.
     pub failure: Option<String>,
-    /// Whether what is in force was kept by an earlier process, and the controller has not spoken
-    /// since.
+    /// Whether the current configuration was saved by an earlier process, and the controller has
+    /// sent nothing since.
     pub restored: bool,
-    /// Resources that are refused in their current version.
+    /// Resources whose current version is rejected.
     pub refused: usize,
     /// By type.
     pub types: BTreeMap<Kind, TypeState>,
 }
 
-/// What is known of one type of resources.
+/// State of one resource type.
 #[derive(Debug, Clone, Default)]
 pub struct TypeState {
-    /// The version of all resources together that are in force.
+    /// The version of all its applied resources together.
     pub version: Option<Version>,
     /// Responses that were accepted.
     pub acks: u64,
-    /// Responses of which something was refused.
+    /// Responses that were rejected in part.
     pub nacks: u64,
     /// When the last response was accepted.
     pub acked: Option<Instant>,
-    /// When the last one was refused.
+    /// When the last response was rejected.
     pub nacked: Option<Instant>,
-    /// Why, as long as a resource of the type is refused.
+    /// The error, as long as a resource of the type is rejected.
     pub refused: Option<String>,
 }
 
 impl ControllerState {
-    /// How it is now.
+    /// A snapshot of the state.
     #[must_use]
     pub fn now(&self) -> Connection {
         self.lock().clone()
     }
 
-    /// Changes what others see.
+    /// Changes the state.
     pub(super) fn change(&self, change: impl FnOnce(&mut Connection)) {
         change(&mut self.lock());
     }

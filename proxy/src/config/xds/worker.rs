@@ -1,5 +1,5 @@
-//! What the configuration thread does where a controller is its source: follows its stream, has
-//! batches applied, answers them, and keeps what is in force for the next process.
+//! The configuration thread's loop with a controller as source: follows its stream, applies and
+//! acknowledges batches, and saves the current configuration for the next process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -24,17 +24,17 @@ use crate::config::dns::Resolver;
 use crate::config::in_force::InForce;
 use crate::limits::{DNS_CHANGE_WAIT, DNS_FIRST_WAIT};
 
-/// The stream, and what applies what comes over it.
+/// The stream, and the applier of its batches.
 pub(super) struct Worker {
     controller: Controller,
     link: Link,
     backoff: Backoff,
     client: Client,
-    /// Changes of a first configuration that is not whole yet.
+    /// Changes of a first configuration that is not complete yet.
     held_back: Vec<Change>,
-    /// Resources that are refused in their current version.
+    /// Resources whose current version is rejected.
     refused: BTreeSet<ResourceKey>,
-    /// Binds that the controller was told cannot be listened on.
+    /// Failed binds that the controller was told of.
     told_down: BTreeSet<BindKey>,
     applier: Applier,
     keeper: Option<Keeper>,
@@ -74,7 +74,7 @@ impl Worker {
         }
     }
 
-    /// Puts in force what an earlier process kept.
+    /// Applies the configuration that an earlier process saved.
     pub(super) async fn restore(&mut self) {
         let Some(place) = self.keeper.as_ref().map(|it| it.place().clone()) else {
             return;
@@ -87,7 +87,7 @@ impl Worker {
             Err(error) => {
                 return warn!(
                     path = %path.display(),
-                    "the configuration of the process before is not used: {error}; the controller's \
+                    "the saved configuration is not used: {error}; the controller's \
                      is waited for"
                 );
             }
@@ -114,7 +114,7 @@ impl Worker {
         );
     }
 
-    /// Follows the controller for ever.
+    /// Follows the controller forever.
     pub(super) async fn run(&mut self) -> Infallible {
         loop {
             tokio::select! {
@@ -135,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// Keeps what is not kept yet. The worker is at its end.
+    /// Saves unsaved changes before the worker ends.
     pub(super) async fn finish(self) {
         if let Some(keeper) = self.keeper {
             keeper.finish(&self.in_force.told().model).await;
@@ -145,7 +145,7 @@ impl Worker {
     async fn on_link(&mut self, happened: Happened) {
         match happened {
             Happened::Due => {
-                // What was refused, or is not whole, is told again by the next stream.
+                // The next stream reports rejected and incomplete resources again.
                 self.refused.clear();
                 let first = self.client.connect();
                 self.link = Link::connect(self.controller.clone(), first);
@@ -167,7 +167,7 @@ impl Worker {
         }
     }
 
-    /// Ends the stream, if there is one, and connects again later.
+    /// Ends the stream, if there is one, and schedules a reconnect.
     fn reconnect(&mut self, failure: Option<String>) {
         let wait = self.backoff.next(rand::random());
         self.link = Link::Away(Instant::now() + wait);
@@ -196,7 +196,7 @@ impl Worker {
         }
     }
 
-    /// Applies a batch, and answers it.
+    /// Applies a batch, and acknowledges it.
     async fn take(&mut self, mut received: Received, begun: Instant) {
         for (key, _) in &received.changes {
             self.refused.remove(key);
@@ -248,7 +248,7 @@ impl Worker {
         }
     }
 
-    /// The binds that cannot be listened on, as refusals.
+    /// Failed binds as rejections.
     fn down(&self) -> impl Iterator<Item = Refusal> + use<> {
         let down = self.in_force.down();
         let refusals = down.iter().map(|down| Refusal {
@@ -261,8 +261,8 @@ impl Worker {
         refusals.collect::<Vec<_>>().into_iter()
     }
 
-    /// Says so when a port that was refused is listened on. Only a stream that begins tells what is
-    /// held, so another one is begun.
+    /// Reports a rejected port that is listened on now. Only a stream's first request lists the
+    /// applied resources, so a new stream is opened.
     fn tell_recovered(&mut self) {
         let down = self.in_force.down();
         let is_down = |key: &BindKey| down.iter().any(|down| down.key == *key);
@@ -278,7 +278,6 @@ impl Worker {
         }
     }
 
-    /// Counts an answer.
     fn note(&self, answer: &DeltaDiscoveryRequest) {
         let Some(kind) = Kind::from_type_url(&answer.type_url) else {
             return;
@@ -310,7 +309,7 @@ impl Worker {
     }
 }
 
-/// A bind as its Gateway and listener, for messages.
+/// Gateway and listener of a bind, for messages.
 fn locate(bind: &BindKey, in_force: &InForce) -> String {
     let model = in_force.told().model;
     let mut listeners = model.listeners.values();

@@ -1,5 +1,5 @@
-//! The tasks that streams run in. They are kept for later streams: a stream's future has kilobytes,
-//! and making a task of it copies them four times.
+//! Tasks of streams, reused for later streams: a stream's future has kilobytes, and spawning a task
+//! copies it four times.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use crate::memory::Shelf;
 use crate::shard::fence::fenced_in;
 use crate::shard::tasks::TaskEntry;
 
-/// A stream that is to be served.
+/// A stream to serve.
 pub(super) struct Job {
     pub(super) place: TaskEntry,
     pub(super) served: Served,
@@ -25,22 +25,22 @@ pub(super) struct Job {
     pub(super) respond: SendResponse<Bytes>,
 }
 
-/// The tasks of a shard that have no stream at the moment.
+/// The idle stream tasks of a shard.
 #[derive(Default)]
 pub(crate) struct StreamTasks(Shelf<Rc<Seat>>);
 
-/// Where a task waits for its next stream.
+/// The slot in which an idle task waits for its next stream.
 #[derive(Default)]
 struct Seat {
     job: RefCell<Option<Job>>,
-    /// Wakes the task, if it waits.
+    /// Wakes the idle task.
     waker: RefCell<Option<Waker>>,
-    /// Whether no other stream will come.
+    /// Whether the task should end.
     over: Cell<bool>,
 }
 
 impl StreamTasks {
-    /// Serves a stream in a task of its own.
+    /// Serves a stream in an idle task, or in a new one.
     pub(super) fn serve(&self, job: Job) {
         if let Some(seat) = self.0.take() {
             seat.job.replace(Some(job));
@@ -56,7 +56,7 @@ impl StreamTasks {
         }
     }
 
-    /// Ends the tasks that nobody has needed since the last time, but for a few. How many there were.
+    /// Ends all but a few of the tasks not used since the last call. Returns how many.
     pub(crate) fn trim(&self) -> usize {
         self.0.trim(|seat| seat.end())
     }
@@ -71,9 +71,8 @@ impl Drop for StreamTasks {
 }
 
 impl Seat {
-    /// Ends the task that waits here, and frees it at once: a waiting task is held by its waker
-    /// alone, which it holds itself. Should another waker be left of an earlier stream, it finds
-    /// that it is over.
+    /// Ends the task waiting here and frees it at once: an idle task is held only by its waker,
+    /// which it owns. A stale waker of an earlier stream finds the task ended.
     fn end(&self) {
         self.over.set(true);
         drop(self.waker.take());

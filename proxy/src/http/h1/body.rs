@@ -1,4 +1,4 @@
-//! Takes a body out of its framing (RFC 9112 sections 6 and 7), in place and resumable at any byte.
+//! Decodes a body's framing (RFC 9112 sections 6 and 7), in place and resumable at any byte.
 
 use std::ops::Range;
 
@@ -14,31 +14,31 @@ use crate::limits::{
 #[derive(Debug)]
 pub struct BodyDecoder {
     state: State,
-    /// Trailer section as it comes.
+    /// The trailer section as received.
     raw: Vec<u8>,
-    /// The trailers that are passed on.
+    /// Trailers that may be forwarded.
     trailers: Vec<u8>,
     drops_trailers: bool,
 }
 
-/// What one call to [`BodyDecoder::decode`] made of a buffer.
+/// The result of one call to [`BodyDecoder::decode`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decoded {
-    /// Where in the buffer the payload now lies, in one piece.
+    /// Where the payload is now, contiguous in the buffer.
     pub payload: Range<usize>,
-    /// How many bytes of the buffer were used up. All of them, unless the body is done: what
-    /// follows is the next message, untouched. Between the payload and here is rubbish.
+    /// Number of bytes consumed: all of them, unless the body has ended; then the next message
+    /// follows. The bytes between the payload and here are undefined.
     pub consumed: usize,
-    /// Whether that was the body's end.
+    /// Whether the body has ended.
     pub done: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Done,
-    /// So many bytes are left (section 6.2).
+    /// Remaining bytes (section 6.2).
     Length(u64),
-    /// Until the connection ends (section 6.3, item 8).
+    /// Until the connection closes (section 6.3, item 8).
     UntilClose,
     /// `chunk-size = 1*HEXDIG` (section 7.1).
     Size {
@@ -50,7 +50,6 @@ enum State {
         size: u64,
         length: u16,
     },
-    /// The extensions themselves.
     Extension {
         size: u64,
         length: u16,
@@ -59,9 +58,8 @@ enum State {
     SizeLf {
         size: u64,
     },
-    /// So many bytes of chunk data are left, never 0.
+    /// Remaining bytes of chunk data, never 0.
     Data(u64),
-    /// After the data.
     DataCr,
     /// After the data's CR.
     DataLf,
@@ -76,7 +74,7 @@ impl Default for BodyDecoder {
 }
 
 impl BodyDecoder {
-    /// A decoder of a body that is delimited so.
+    /// A decoder of a body with this framing.
     #[must_use]
     pub fn new(framing: Framing) -> Self {
         Self {
@@ -87,7 +85,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Starts on another body and forgets the one before.
+    /// Starts another body.
     pub fn reset(&mut self, framing: Framing) {
         self.state = State::start(framing);
         self.raw.clear();
@@ -95,19 +93,19 @@ impl BodyDecoder {
         self.drops_trailers = false;
     }
 
-    /// Passes on no trailers of this body: a reader may put them among header fields that only we
-    /// may write.
+    /// Drops the trailers of this body: a receiver may merge them into header fields that only the
+    /// proxy may set.
     pub fn drop_trailers(&mut self) {
         self.drops_trailers = true;
     }
 
-    /// Whether the body has come to its end. A body without bytes is done from the start.
+    /// Whether the body has ended. A body without bytes has ended from the start.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// How many bytes of payload are left, where the framing tells.
+    /// Remaining payload bytes, if the framing specifies them.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         match self.state {
@@ -117,14 +115,14 @@ impl BodyDecoder {
         }
     }
 
-    /// Takes in that so many bytes of payload have come by another way.
+    /// Accounts for payload bytes that were transferred otherwise.
     pub fn skip(&mut self, count: usize) {
         if let State::Length(left) = self.state {
             self.state = State::length(less(left, count));
         }
     }
 
-    /// How many bytes of payload are announced and have not come: of the body, or of its chunk.
+    /// Payload bytes that are announced and not received yet: of the body, or of its chunk.
     #[must_use]
     pub fn announced(&self) -> u64 {
         match self.state {
@@ -134,8 +132,8 @@ impl BodyDecoder {
         }
     }
 
-    /// The trailers once the body is done, as lines of `name: value\r\n`, without those whose names
-    /// frame, route or authenticate.
+    /// The trailers once the body has ended, as lines of `name: value\r\n`, without those that
+    /// affect framing, routing or authentication.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         if self.drops_trailers {
@@ -144,17 +142,18 @@ impl BodyDecoder {
         &self.trailers
     }
 
-    /// Takes over trailers that came beside the body's bytes: lines, each ended by CRLF, of which
-    /// none is forbidden.
+    /// Takes trailers received separately: lines, each terminated by CRLF, none of them forbidden.
     pub fn take_trailers(&mut self, lines: &[u8]) {
         self.trailers.clear();
         self.trailers.extend_from_slice(lines);
     }
 
-    /// Takes the body's next bytes in `buf` out of their framing, moving chunks together in place.
+    /// Decodes the body's next bytes in `buf`, moving chunks together in place.
     ///
     /// # Errors
-    /// The framing is broken; nothing after this can be trusted and the connection has to be closed.
+    ///
+    /// The framing is malformed; nothing after it can be trusted, and the connection must be
+    /// closed.
     pub fn decode(&mut self, buf: &mut [u8]) -> Result<Decoded, BodyError> {
         let mut payload = 0..0;
         let mut at = 0_usize;
@@ -190,10 +189,11 @@ impl BodyDecoder {
         })
     }
 
-    /// Takes in that the connection ended.
+    /// The connection has ended.
     ///
     /// # Errors
-    /// The body was not at its end.
+    ///
+    /// The body is incomplete.
     pub fn end_of_input(&mut self) -> Result<(), BodyError> {
         match self.state {
             State::Done | State::UntilClose => {
@@ -204,7 +204,7 @@ impl BodyDecoder {
         }
     }
 
-    /// One byte of chunk framing.
+    /// Processes one byte of chunk framing.
     fn step(&mut self, byte: u8) -> Result<State, BodyError> {
         match (self.state, byte) {
             (State::Size { size, digits }, _) => step_size(size, digits, byte),
@@ -239,7 +239,7 @@ impl BodyDecoder {
         if self.raw.len() >= MAX_TRAILER_BYTES {
             return Err(BodyError::TrailersTooLarge);
         }
-        // Nothing but a line feed comes after a carriage return, so nothing else is waited for.
+        // A CR must be followed by LF, so do not wait for anything else.
         if byte != b'\n' && self.raw.last() == Some(&b'\r') {
             return Err(BodyError::Trailers);
         }
@@ -260,7 +260,7 @@ impl BodyDecoder {
         Ok(State::Trailers)
     }
 
-    /// Judges the whole section by the rules of header fields and keeps what may pass.
+    /// Checks the whole section by the rules of header fields, and keeps the allowed trailers.
     fn keep_trailers(&mut self) -> Result<(), BodyError> {
         let mut found = [httparse::EMPTY_HEADER; MAX_TRAILER_FIELDS];
         let fields = match httparse::parse_headers(&self.raw, &mut found) {
@@ -330,8 +330,8 @@ fn longer(length: u16) -> Result<u16, BodyError> {
     Ok(length.saturating_add(1))
 }
 
-/// Adds up to `most` bytes from `at` on to the payload, and tells how many. The first piece stays
-/// where it is, so the common buffer with one chunk in it is not moved at all.
+/// Adds up to `most` bytes from `at` to the payload; returns how many. The first chunk stays where
+/// it is, so that the usual buffer with one chunk is not moved.
 fn place(buf: &mut [u8], payload: &mut Range<usize>, at: usize, most: u64) -> usize {
     let there = buf.len().saturating_sub(at);
     let took = usize::try_from(most).map_or(there, |most| most.min(there));

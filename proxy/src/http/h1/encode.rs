@@ -1,7 +1,7 @@
-//! Writes heads, chunk framing and plain answers. Framing and connection fields are always ours;
-//! of the received ones, those that may pass are copied, runs of lines at a time.
+//! Encodes heads, chunk framing and local responses. Framing and connection fields are always
+//! generated; the allowed ones of the received fields are copied, in runs of lines.
 //!
-//! Everything appends to the caller's `Vec`, which keeps its memory from message to message.
+//! Everything is appended to the caller's `Vec`, which keeps its memory from message to message.
 
 use http::StatusCode;
 
@@ -12,39 +12,39 @@ use crate::http::head::{Field, Fields, Framing, RequestHead, ResponseHead, Versi
 use crate::http::hop_by_hop;
 use crate::http::known::Known;
 
-/// What the client gets that waits with its body.
+/// The interim response to `Expect: 100-continue`.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A request on its way to an origin, as HTTP/1.1.
+/// A request for an origin, as HTTP/1.1.
 #[derive(Debug, Clone, Copy)]
 pub struct UpstreamRequest<'a> {
     /// The client's head.
     pub head: &'a RequestHead,
     /// The bytes that `head` was parsed from.
     pub bytes: &'a [u8],
-    /// Target to ask for: normalised, perhaps rewritten.
+    /// Request target: normalised, possibly rewritten.
     pub target: &'a [u8],
     /// Value of Host.
     pub host: &'a [u8],
-    /// How the body is delimited.
+    /// Framing of the body.
     pub framing: Framing,
-    /// Who answers `Expect: 100-continue`.
+    /// Who responds to `Expect: 100-continue`.
     pub expectation: Expectation,
-    /// Further field lines, each ended by CRLF.
+    /// Further field lines, each terminated by CRLF.
     pub append: &'a [u8],
 }
 
-/// Who answers `Expect: 100-continue`.
+/// Who responds to `Expect: 100-continue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expectation {
-    /// The origin: the field is passed on.
+    /// The origin: the field is forwarded.
     Origin,
-    /// We did, or will: the field is dropped.
+    /// The proxy: the field is dropped.
     Ours,
 }
 
 impl UpstreamRequest<'_> {
-    /// Appends the head to `out`, without the fields that `drop` tells of.
+    /// Appends the head to `out`, without the fields that `drop` selects.
     pub fn encode(&self, out: &mut Vec<u8>, drop: impl Fn(Known, &[u8]) -> bool) {
         let Self { head, bytes, .. } = *self;
         request_line(out, head.method.of(bytes), self.target, self.host);
@@ -54,7 +54,7 @@ impl UpstreamRequest<'_> {
         });
         framing(out, self.framing);
         if takes_trailers(&head.fields, bytes) {
-            // RFC 9110 section 10.1.4: TE goes with a connection option of its name.
+            // RFC 9110 section 10.1.4: TE requires a connection option of its name.
             out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
         }
         if let Some(protocol) = head.upgrade {
@@ -64,38 +64,39 @@ impl UpstreamRequest<'_> {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// One that is ignored, as HTTP/1.0's, would mean something to the origin, so it ends here.
+    /// An expectation of HTTP/1.0 is ignored, but would mean something to the origin, so it is
+    /// dropped.
     fn passes_expectation(&self) -> bool {
         self.head.expect_continue && self.expectation == Expectation::Origin
     }
 }
 
-/// What becomes of the connection after a response.
+/// Whether the connection is kept alive after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persist {
-    /// It lives on.
+    /// It is kept alive.
     Keep,
     /// It is closed.
     Close,
 }
 
-/// An origin's response on its way to the client.
+/// An origin's response for the client.
 #[derive(Debug, Clone, Copy)]
 pub struct DownstreamResponse<'a> {
     /// The origin's head.
     pub head: &'a ResponseHead,
     /// The bytes that `head` was parsed from.
     pub bytes: &'a [u8],
-    /// What the client speaks. The body goes out as [`Framing::resent_to`] it.
+    /// The client's protocol version. The body is sent as [`Framing::resent_to`] it.
     pub client: Version,
-    /// Whether the connection lives on. It cannot where its end is the body's end.
+    /// Whether the connection is kept alive. It cannot be if it delimits the body.
     pub persist: Persist,
-    /// Further field lines, each ended by CRLF.
+    /// Further field lines, each terminated by CRLF.
     pub append: &'a [u8],
 }
 
 impl DownstreamResponse<'_> {
-    /// Appends the head to `out`, without the fields that `drop` tells of.
+    /// Appends the head to `out`, without the fields that `drop` selects.
     pub fn encode(&self, out: &mut Vec<u8>, drop: impl Fn(Known, &[u8]) -> bool) {
         let Self { head, bytes, .. } = *self;
         status_line(out, head.status, head.reason.of(bytes));
@@ -103,7 +104,7 @@ impl DownstreamResponse<'_> {
             hop_by_hop::passes(&head.fields, bytes, name, known) && !drop(known, name)
         });
         match head.framing.resent_to(self.client) {
-            // HEAD and 304 tell the length that a GET would have.
+            // HEAD and 304 state the length that a GET would have.
             Framing::Empty => {
                 if let Some(length) = head.content_length {
                     framing(out, Framing::Length(length));
@@ -129,36 +130,36 @@ impl DownstreamResponse<'_> {
     }
 }
 
-/// An answer of our own.
+/// A response generated by the proxy.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer<'a> {
     /// Its status.
     pub status: StatusCode,
-    /// What the client asked for.
+    /// The kind of request.
     pub asked: Asked,
-    /// What the client speaks.
+    /// The client's protocol version.
     pub client: Version,
-    /// Whether the connection lives on.
+    /// Whether the connection is kept alive.
     pub persist: Persist,
-    /// Further field lines, each ended by CRLF.
+    /// Further field lines, each terminated by CRLF.
     pub append: &'a [u8],
-    /// A text to read.
+    /// Plain text, unless the lines have a content type.
     pub body: &'a [u8],
 }
 
 impl Answer<'_> {
-    /// Whether an answer of this status has a body, as far as that is not up to what was asked.
+    /// Whether a response of this status has a body, regardless of the request.
     pub(in crate::http) fn has_body(&self) -> bool {
         !matches!(self.status.as_u16(), 100..=199 | 204 | 304)
     }
 
-    /// Whether its lines say what its body is; else it is plain text.
+    /// Whether its lines have a content type; otherwise it is plain text.
     pub(in crate::http) fn names_content_type(&self) -> bool {
         let mut lines = pairs(self.append);
         lines.any(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))
     }
 
-    /// Appends the whole answer to `out`.
+    /// Appends the whole response to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let reason = self.status.canonical_reason().unwrap_or_default();
         status_line(out, self.status.as_u16(), reason.as_bytes());
@@ -204,7 +205,7 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the field that tells where a body ends, if one does.
+/// Appends the framing field, if the framing needs one.
 pub fn framing(out: &mut Vec<u8>, framing: Framing) {
     match framing {
         Framing::Empty | Framing::UntilClose => {}
@@ -213,8 +214,8 @@ pub fn framing(out: &mut Vec<u8>, framing: Framing) {
     }
 }
 
-/// Appends the size line that comes before `length` bytes of chunk data; `length` is not 0, which
-/// would end the body.
+/// Appends the size line before `length` bytes of chunk data; `length` is not 0, which would end
+/// the body.
 pub fn chunk_head(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk ends the body");
     let bits = usize::BITS.saturating_sub(length.leading_zeros()).max(1);
@@ -225,10 +226,10 @@ pub fn chunk_head(out: &mut Vec<u8>, length: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What comes after the data of a chunk.
+/// The bytes after the data of a chunk.
 pub const CHUNK_END: &[u8] = b"\r\n";
 
-/// Appends the last chunk and `trailers`: lines, each ended by CRLF.
+/// Appends the last chunk and `trailers`: lines, each terminated by CRLF.
 pub fn last_chunk(out: &mut Vec<u8>, trailers: &[u8]) {
     out.extend_from_slice(b"0\r\n");
     out.extend_from_slice(trailers);
@@ -243,7 +244,7 @@ fn content_length(out: &mut Vec<u8>, length: impl itoa::Integer) {
     );
 }
 
-/// RFC 9112 section 9.3: HTTP/1.1 lives on unless told, HTTP/1.0 only if told.
+/// RFC 9112 section 9.3: HTTP/1.1 is kept alive by default, HTTP/1.0 only on request.
 fn connection(out: &mut Vec<u8>, client: Version, persist: Persist) {
     match (persist, client) {
         (Persist::Close, _) => out.extend_from_slice(b"Connection: close\r\n"),
@@ -257,7 +258,7 @@ fn upgrade(out: &mut Vec<u8>, protocol: &[u8]) {
     field(out, b"Upgrade", protocol);
 }
 
-/// RFC 9110 section 10.1.4: of TE, `trailers` alone is known to us.
+/// RFC 9110 section 10.1.4: of TE, only `trailers` is supported.
 pub(in crate::http) fn takes_trailers(fields: &Fields, bytes: &[u8]) -> bool {
     fields.has(Known::Te)
         && fields
@@ -267,8 +268,8 @@ pub(in crate::http) fn takes_trailers(fields: &Fields, bytes: &[u8]) -> bool {
             .any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
 }
 
-/// Appends the field lines that `keep` wants. Neighbours that came in the form in which we would
-/// write them are copied at one go.
+/// Appends the field lines that `keep` selects. Neighbouring lines in canonical form are copied at
+/// once.
 fn copy_fields(
     out: &mut Vec<u8>,
     fields: &Fields,
@@ -297,7 +298,7 @@ fn copy_fields(
     out.extend_from_slice(bytes.get(run).unwrap_or_default());
 }
 
-/// Whether a line came as `name: value\r\n`, with no other white space.
+/// Whether a line has the form `name: value\r\n`, without other white space.
 fn is_canonical(line: &Field, bytes: &[u8]) -> bool {
     let between = usize::from(line.name.end)..usize::from(line.value.start);
     bytes.get(between) == Some(b": ") && bytes.get(usize::from(line.value.end)) == Some(&b'\r')

@@ -1,9 +1,9 @@
-//! Why bytes are no message of ours: small, copyable, each with a stable name for logs and counters.
+//! Parse errors: small, copyable, each with a stable name for logs and metrics.
 
 use http::StatusCode;
 use thiserror::Error;
 
-/// What is wrong with a head of either kind.
+/// An error in a head of either kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HeadError {
     /// The request or status line is longer than the limit.
@@ -15,26 +15,26 @@ pub enum HeadError {
     /// More field lines than the limit.
     #[error("too many header fields")]
     TooManyFields,
-    /// A line that does not end in CRLF, or an empty line too many before the head.
+    /// A line that does not end in CRLF, or a second empty line before the head.
     #[error("line not ended by CRLF")]
     LineEnding,
-    /// The request or status line is not one.
+    /// A malformed request or status line.
     #[error("malformed first line")]
     Line,
     /// A field line is malformed: its name, white space before the colon, a folded or control
     /// byte in its value.
     #[error("malformed header field")]
     Field,
-    /// Connection holds something else than tokens, or too many.
+    /// Connection contains something other than tokens, or too many.
     #[error("malformed Connection header")]
     Connection,
-    /// The body's end cannot be told for certain.
+    /// The end of the body is ambiguous.
     #[error(transparent)]
     Framing(#[from] FramingError),
 }
 
 impl HeadError {
-    /// A stable name for logs and counters.
+    /// A stable name for logs and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -50,28 +50,28 @@ impl HeadError {
     }
 }
 
-/// Why a body's end cannot be told for certain.
+/// Why the end of a body is ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FramingError {
-    /// Content-Length is no number, or two numbers, or above 64 bits.
+    /// Content-Length is not a number, has two values, or exceeds 64 bits.
     #[error("invalid Content-Length")]
     ContentLength,
     /// Transfer-Encoding does not end in one `chunked`.
     #[error("invalid Transfer-Encoding")]
     TransferEncoding,
-    /// A transfer coding that we do not have comes before `chunked`.
+    /// A transfer coding other than `chunked` is applied.
     #[error("unknown transfer coding")]
     UnknownCoding,
-    /// Content-Length and Transfer-Encoding together.
+    /// Both Content-Length and Transfer-Encoding.
     #[error("both Content-Length and Transfer-Encoding")]
     Conflict,
-    /// Transfer-Encoding on HTTP/1.0, which does not know it.
+    /// Transfer-Encoding on HTTP/1.0, which does not support it.
     #[error("Transfer-Encoding on HTTP/1.0")]
     TransferEncodingOn10,
 }
 
 impl FramingError {
-    /// A stable name for logs and counters.
+    /// A stable name for logs and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -84,10 +84,10 @@ impl FramingError {
     }
 }
 
-/// Why a request is refused before it is routed. The connection closes after the answer.
+/// Why a request is rejected before routing. The connection closes after the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RequestError {
-    /// A fault of the head as such.
+    /// An error in the head.
     #[error(transparent)]
     Head(#[from] HeadError),
     /// A version of HTTP other than 1.0 and 1.1.
@@ -99,7 +99,7 @@ pub enum RequestError {
     /// The target has no form that fits the method.
     #[error("invalid request target")]
     Target,
-    /// No Host, two, or an invalid one.
+    /// Host is missing, repeated or invalid.
     #[error("missing, repeated or invalid Host")]
     Host,
     /// An expectation other than `100-continue`.
@@ -108,7 +108,7 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// The answer's status.
+    /// Status of the response.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
@@ -116,7 +116,7 @@ impl RequestError {
             Self::Head(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
             }
-            // Not 405, which would have to name the methods that the origin allows.
+            // Not 405, which would have to list the methods that the origin allows.
             Self::Head(HeadError::Framing(FramingError::UnknownCoding)) | Self::Method => {
                 StatusCode::NOT_IMPLEMENTED
             }
@@ -126,7 +126,7 @@ impl RequestError {
         }
     }
 
-    /// A stable name for logs and counters.
+    /// A stable name for logs and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -146,10 +146,10 @@ impl From<FramingError> for RequestError {
     }
 }
 
-/// Why a response cannot be passed on: always 502, and the upstream connection closes.
+/// Why a response cannot be forwarded: always 502, and the upstream connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ResponseError {
-    /// A fault of the head as such.
+    /// An error in the head.
     #[error(transparent)]
     Head(#[from] HeadError),
     /// A version of HTTP other than 1.0 and 1.1.
@@ -158,13 +158,13 @@ pub enum ResponseError {
     /// A status below 100.
     #[error("invalid status code")]
     Status,
-    /// 101 that no one asked for, or that does not name one protocol that we tunnel.
+    /// A 101 that was not requested, or without exactly one supported protocol.
     #[error("unsolicited switch of protocols")]
     Upgrade,
 }
 
 impl ResponseError {
-    /// A stable name for logs and counters.
+    /// A stable name for logs and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -182,16 +182,16 @@ impl From<FramingError> for ResponseError {
     }
 }
 
-/// Why a body cannot be read on: 400 for a request's, 502 for a response's. The connection closes.
+/// Why a body is malformed: 400 for a request's, 502 for a response's. The connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BodyError {
     /// A chunk's size is not 1 to 16 hexadecimal digits and CRLF.
     #[error("malformed chunk size")]
     ChunkSize,
-    /// A chunk's extension is too long or holds a control byte.
+    /// A chunk extension that is too long or contains a control byte.
     #[error("malformed chunk extension")]
     ChunkExtension,
-    /// No CRLF after a chunk's data.
+    /// Missing CRLF after a chunk's data.
     #[error("chunk not ended by CRLF")]
     ChunkEnd,
     /// A malformed trailer section.
@@ -206,7 +206,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// A stable name for logs and counters.
+    /// A stable name for logs and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The field lines of a head: strict line ends, spans, and what the fields that we act on say.
+//! The field lines of a head: strict line ends, spans, and the fields that affect processing.
 
 use memchr::memchr;
 
@@ -10,7 +10,7 @@ use crate::http::head::{Field, Fields, Span};
 use crate::http::known::Known;
 use crate::limits::MAX_CONNECTION_OPTIONS;
 
-/// What the fields that decide about a message and its connection said.
+/// The fields that affect the message's framing and its connection.
 #[derive(Debug, Default)]
 pub(super) struct DecisiveFields {
     pub(super) framing: FramingFields,
@@ -20,7 +20,7 @@ pub(super) struct DecisiveFields {
     pub(super) expect: AtMostOnce,
 }
 
-/// A field that may be there once.
+/// A field that may occur once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum AtMostOnce {
     #[default]
@@ -75,8 +75,8 @@ impl ConnectionOptions {
     }
 }
 
-/// The first line of a head whose end `httparse` found, without its CRLF: the head and the line are
-/// within their limits, and both end as they must.
+/// The first line of a head parsed by `httparse`, without its CRLF: checks the limits of head and
+/// line, and their line ends.
 pub(super) fn first_line<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<&'a [u8], HeadError> {
     if head.len() > limits.effective_head_bytes() {
         return Err(HeadError::HeadTooLarge);
@@ -90,7 +90,7 @@ pub(super) fn first_line<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<&'a 
     }
 }
 
-/// Fills `fields` from what `httparse` found in `bytes`, and listens to those that we act on.
+/// Fills `fields` from `httparse`'s result for `bytes`, and evaluates the decisive ones.
 pub(super) fn collect(
     bytes: &[u8],
     found: &[httparse::Header<'_>],
@@ -122,15 +122,15 @@ pub(super) fn collect(
     Ok(said)
 }
 
-/// Whether nothing but white space lies between a value and a CRLF. That a line ends there,
-/// `httparse` knows; that it ended it by CRLF, it does not tell.
+/// Whether only white space lies between a value and a CRLF. `httparse` accepts other line ends
+/// too.
 pub(super) fn ends_in_crlf(bytes: &[u8], value: Span) -> bool {
     let rest = bytes.get(usize::from(value.end)..).unwrap_or_default();
     let end = rest.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
     end == Some(&b'\r')
 }
 
-/// Tells what `httparse` objects to in our terms.
+/// Maps the errors of `httparse`.
 pub(super) fn blame(error: httparse::Error) -> HeadError {
     match error {
         httparse::Error::TooManyHeaders => HeadError::TooManyFields,

@@ -1,14 +1,14 @@
-//! The one decision about where a body ends (RFC 9112 section 6.3), for requests and responses.
+//! The single decision about where a body ends (RFC 9112 section 6.3), for requests and responses.
 //!
-//! Everything else in the proxy follows the [`Framing`] decided here; no one looks at
-//! Content-Length or Transfer-Encoding again.
+//! Everything else in the proxy uses the [`Framing`] decided here; nothing else reads
+//! Content-Length or Transfer-Encoding.
 
 use super::error::FramingError;
 use super::response::Asked;
 use crate::http::grammar;
 use crate::http::head::{Framing, Version};
 
-/// What the framing fields of one head said, field by field.
+/// The framing fields of one head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FramingFields {
     length: Option<u64>,
@@ -16,10 +16,11 @@ pub struct FramingFields {
 }
 
 impl FramingFields {
-    /// Takes a Content-Length in. Repeats are one where all are equal (RFC 9110 section 8.6).
+    /// Adds a Content-Length. Repeated values must be equal (RFC 9110 section 8.6).
     ///
     /// # Errors
-    /// Not a number of 64 bits, or another one than before.
+    ///
+    /// Not a number of 64 bits, or different from before.
     pub fn content_length(&mut self, value: &[u8]) -> Result<(), FramingError> {
         for member in grammar::list(value) {
             let length = parse_length(member).ok_or(FramingError::ContentLength)?;
@@ -31,11 +32,12 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Takes a Transfer-Encoding in: one `chunked` in the whole message and nothing else.
+    /// Adds a Transfer-Encoding: exactly one `chunked` in the message, and nothing else.
     ///
     /// # Errors
-    /// RFC 9112 section 6.1: without a final `chunked` the length is anyone's guess; codings before
-    /// it are well-formed but not ours.
+    ///
+    /// RFC 9112 section 6.1: without a final `chunked` the length is ambiguous; codings before it
+    /// are well-formed but not supported.
     pub fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), FramingError> {
         if self.transfer_encoding {
             return Err(FramingError::TransferEncoding);
@@ -60,16 +62,17 @@ impl FramingFields {
         })
     }
 
-    /// The Content-Length there was.
+    /// The Content-Length, if present.
     #[must_use]
     pub fn length(self) -> Option<u64> {
         self.length
     }
 
-    /// How a request's body is delimited.
+    /// The framing of a request's body.
     ///
     /// # Errors
-    /// Its end cannot be told for certain.
+    ///
+    /// It is ambiguous.
     pub fn of_request(self, version: Version) -> Result<Framing, FramingError> {
         self.check(version)?;
         Ok(match self.length {
@@ -82,10 +85,11 @@ impl FramingFields {
         })
     }
 
-    /// How a response's body is delimited.
+    /// The framing of a response's body.
     ///
     /// # Errors
-    /// Its end cannot be told for certain.
+    ///
+    /// It is ambiguous.
     pub fn of_response(
         self,
         version: Version,
@@ -108,7 +112,7 @@ impl FramingFields {
     }
 
     fn check(self, version: Version) -> Result<(), FramingError> {
-        // Section 6.1: HTTP/1.0 does not know transfer codings, so who sent it is not to be trusted.
+        // Section 6.1: HTTP/1.0 has no transfer codings, so the sender is not trustworthy.
         if self.transfer_encoding && version == Version::Http10 {
             return Err(FramingError::TransferEncodingOn10);
         }
@@ -121,8 +125,8 @@ impl FramingFields {
 }
 
 impl Framing {
-    /// How a body that came so is sent on: what has no length is chunked, except for HTTP/1.0,
-    /// where the end of the connection is its end.
+    /// The framing for forwarding: without a length it is chunked, except to HTTP/1.0, where the
+    /// end of the connection delimits it.
     #[must_use]
     pub fn resent_to(self, version: Version) -> Self {
         match (self, version) {

@@ -1,8 +1,9 @@
-//! A strict HTTP/1 codec without I/O: bytes in, heads and bodies out, and back.
+//! A strict HTTP/1 codec without I/O.
 //!
-//! `httparse` finds the tokens, we judge them: it takes bare line feeds, repeated Host, and
-//! Content-Length beside Transfer-Encoding, each of which lets two parsers see two requests.
-//! Received framing is never sent on; it is decided once (`framing`) and written anew (`encode`).
+//! `httparse` finds the tokens, and this module validates them: `httparse` accepts bare line feeds,
+//! repeated Host, and Content-Length with Transfer-Encoding, each of which lets two parsers see two
+//! requests. Received framing is never forwarded; it is decided once (`framing`) and generated
+//! again (`encode`).
 
 pub mod body;
 pub mod encode;

@@ -1,9 +1,9 @@
-//! What a head that is refused says of its request, for those who have to find out who sent it.
+//! Extracts the loggable parts of a rejected head, for finding its sender.
 
 use crate::http::grammar::{is_token, trim};
 use crate::http::head::{Outline, Version};
 
-/// Looks at the first words and the first Host of a head, which may be cut short.
+/// Extracts the first words and the first Host of a head, which may be truncated.
 #[must_use]
 pub fn outline(bytes: &[u8]) -> Outline<'_> {
     let lines = bytes.split(|&byte| byte == b'\n');
@@ -16,7 +16,7 @@ pub fn outline(bytes: &[u8]) -> Outline<'_> {
         .splitn(3, |&byte| byte == b' ');
     let method = words.next().unwrap_or_default();
     if !is_token(method) {
-        // It is something else than HTTP.
+        // Not HTTP.
         return Outline::default();
     }
     Outline {

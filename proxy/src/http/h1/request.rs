@@ -1,4 +1,4 @@
-//! Parses a request's head (RFC 9112 sections 2 to 3) and judges it.
+//! Parses and validates a request head (RFC 9112 sections 2 to 3).
 
 use std::mem::MaybeUninit;
 
@@ -12,8 +12,8 @@ use crate::http::method::is_refused;
 
 /// Parses the head at the start of `bytes` into `head`, whose spans then point into `bytes`.
 ///
-/// Call again with the same bytes and more behind them while it is [`Progress::Partial`]; the work
-/// over all calls is linear in the head. `head` means something only when it is complete.
+/// Call again with the same bytes and more after them while it is [`Progress::Partial`]; the work
+/// over all calls is linear in the head. `head` is valid only when complete.
 ///
 /// # Errors
 /// The request has to be answered with [`RequestError::status`] and the connection closed.
@@ -62,7 +62,7 @@ fn attempt(
     }
 }
 
-/// How many bytes of an empty line come before the request; one such line is borne.
+/// The length of an empty line before the request; one such line is tolerated.
 fn leading_crlf(bytes: &[u8]) -> Result<usize, HeadError> {
     match bytes {
         [b'\r', b'\n', b'\r' | b'\n', ..] | [b'\n', ..] => Err(HeadError::LineEnding),
@@ -71,7 +71,7 @@ fn leading_crlf(bytes: &[u8]) -> Result<usize, HeadError> {
     }
 }
 
-/// Whether the third word is a version of HTTP at all.
+/// Whether the third word is an HTTP version at all.
 fn has_other_version(text: &[u8]) -> bool {
     text.split(|&byte| byte == b' ')
         .nth(2)
@@ -100,7 +100,7 @@ fn judge(
     head.framing = said.framing.of_request(head.version)?;
     head.authority = host(bytes, &said, head.version)?;
     if let Some(authority) = target.authority {
-        // RFC 9112 section 3.2.2: the absolute form wins over Host.
+        // RFC 9112 section 3.2.2: the absolute form takes precedence over Host.
         head.authority = span(bytes, authority)?;
     }
     head.keep_alive = keeps_alive(&said, head.version);
@@ -113,7 +113,7 @@ fn span(bytes: &[u8], part: &[u8]) -> Result<Span, HeadError> {
     Span::within(bytes, part).ok_or(HeadError::HeadTooLarge)
 }
 
-/// RFC 9112 section 3.2: one valid Host, which HTTP/1.0 alone may leave out.
+/// RFC 9112 section 3.2: exactly one valid Host, which only HTTP/1.0 may omit.
 fn host(bytes: &[u8], said: &DecisiveFields, version: Version) -> Result<Span, RequestError> {
     match (said.host, version) {
         (AtMostOnce::Once(host), _) if Authority::parse(host.of(bytes)).is_some() => Ok(host),
@@ -130,7 +130,7 @@ pub(super) fn keeps_alive(said: &DecisiveFields, version: Version) -> bool {
     }
 }
 
-/// RFC 9110 section 10.1.1: ignored on HTTP/1.0 and where no body follows.
+/// RFC 9110 section 10.1.1: ignored on HTTP/1.0 and without a body.
 fn expects_continue(
     bytes: &[u8],
     said: &DecisiveFields,
@@ -146,9 +146,10 @@ fn expects_continue(
     }
 }
 
-/// RFC 9110 section 7.8: a server may ignore Upgrade. We do unless it names one protocol, and the
-/// request has no body that the new protocol's first bytes could be taken for. HTTP/2 is not
-/// offered this way: the origin would go on in a protocol that nobody here reads.
+/// RFC 9110 section 7.8: a server may ignore Upgrade. It is ignored unless it names one protocol
+/// and the request has no body that could be mistaken for the new protocol's first bytes. An
+/// upgrade to HTTP/2 is never forwarded: the origin would continue in a protocol that the proxy
+/// does not parse here.
 fn upgrade(bytes: &[u8], said: &DecisiveFields, head: &RequestHead) -> Option<Span> {
     let AtMostOnce::Once(protocol) = said.upgrade else {
         return None;
@@ -158,7 +159,7 @@ fn upgrade(bytes: &[u8], said: &DecisiveFields, head: &RequestHead) -> Option<Sp
     (asked && bodiless && is_tunnelled(protocol.of(bytes))).then_some(protocol)
 }
 
-/// A single `token` or `token/version`, not a form of HTTP/2 or TLS.
+/// A single `token` or `token/version`, other than HTTP/2 or TLS.
 pub(super) fn is_tunnelled(protocol: &[u8]) -> bool {
     let mut parts = protocol.split(|&byte| byte == b'/');
     let name = parts.next().unwrap_or_default();

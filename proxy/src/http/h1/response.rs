@@ -1,4 +1,4 @@
-//! Parses a response's head (RFC 9112 section 4) and judges it.
+//! Parses and validates a response head (RFC 9112 section 4).
 
 use std::mem::MaybeUninit;
 
@@ -8,14 +8,14 @@ use super::request::{is_tunnelled, keeps_alive};
 use super::scan::{HeadLimits, HeadScan, Progress};
 use crate::http::head::{Framing, ResponseHead, Span, Version};
 
-/// What a response's meaning depends on in its request.
+/// The kind of request, which a response's framing depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// HEAD: no body follows.
     Head,
-    /// A switch of protocols: 101 may come.
+    /// An upgrade: 101 may follow.
     Upgrade,
-    /// Anything else.
+    /// Any other request.
     Other,
 }
 
@@ -74,7 +74,7 @@ fn attempt(
     }
 }
 
-/// What follows `HTTP/1.1 200 ` on the status line.
+/// The reason phrase: what follows `HTTP/1.1 200 ` on the status line.
 fn reason(line: &[u8]) -> Result<Span, HeadError> {
     let start = "HTTP/1.1 200 ".len().min(line.len());
     Span::new(start, line.len()).ok_or(HeadError::LineTooLong)

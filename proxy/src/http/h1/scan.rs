@@ -1,7 +1,7 @@
-//! Finds the end of a head that comes in pieces, looking at every byte once.
+//! Finds the end of a head received in pieces, examining every byte once.
 //!
-//! `httparse` starts over on every call, so a head dripped byte by byte would cost the square of its
-//! size. We call it on the first piece, and then not before this scan has seen the end.
+//! `httparse` starts over on every call, so a head received byte by byte would cost the square of
+//! its size. It is called on the first piece, and then only once this scan has found the end.
 
 use memchr::memchr;
 
@@ -25,7 +25,7 @@ impl HeadLimits {
     /// The array that fields are parsed into lies on the stack.
     pub const MAX_FIELDS: usize = 256;
 
-    /// The limits of a request's head.
+    /// The limits of a request head.
     #[must_use]
     pub fn of_request(limits: &Limits) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl HeadLimits {
         }
     }
 
-    /// The limits of a response's head, whose line may be as long as all of it.
+    /// The limits of a response head, whose status line may use all of it.
     #[must_use]
     pub fn of_response(limits: &Limits) -> Self {
         Self {
@@ -49,23 +49,23 @@ impl HeadLimits {
     }
 }
 
-/// What an attempt to parse a head came to.
+/// The result of an attempt to parse a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// The head's end has not come yet: read more after the same bytes and try again.
+    /// The end of the head is missing: read more after the same bytes and try again.
     Partial,
-    /// The head is there.
+    /// The head is complete.
     Complete {
-        /// Its length; what follows is its body or the next message.
+        /// Its length; its body or the next message follows.
         len: usize,
     },
 }
 
-/// How far a head has been looked through. Make one where the reading of a head begins, pass it to
-/// every attempt over the growing bytes; it starts over by itself after a head or an error.
+/// Progress of the scan. Create one for each head, and pass it to every attempt over the growing
+/// bytes; it restarts by itself after a head or an error.
 #[derive(Debug, Default)]
 pub struct HeadScan {
-    /// Everything before has been seen.
+    /// Everything before was examined.
     seen: usize,
     /// Where the current line starts.
     line: usize,
@@ -73,12 +73,12 @@ pub struct HeadScan {
 }
 
 impl HeadScan {
-    /// Whether an attempt has been made that came out partial.
+    /// Whether an attempt has returned partial.
     pub(super) fn has_begun(&self) -> bool {
         self.seen != 0
     }
 
-    /// Looks on from where it stopped, and tells whether the empty line that ends the head has come.
+    /// Continues the scan; returns whether the empty line that ends the head was found.
     pub(super) fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
         while let Some(found) = bytes.get(self.seen..).and_then(|rest| memchr(b'\n', rest)) {
             let end = self.seen.saturating_add(found);
@@ -89,7 +89,8 @@ impl HeadScan {
             if line.is_empty() && self.lines > 0 {
                 return Ok(true);
             }
-            // RFC 9112 section 2.2 tells servers to bear an empty line before a request; one.
+            // RFC 9112 section 2.2: servers should tolerate an empty line before a request; one is
+            // accepted.
             if line.is_empty() && self.line > 0 {
                 return Err(HeadError::LineEnding);
             }
@@ -107,7 +108,7 @@ impl HeadScan {
     }
 
     fn check_line(&self, length: usize, limits: &HeadLimits) -> Result<(), HeadError> {
-        // One byte more may be the CR of a line's end.
+        // One more byte may be the CR of a line end.
         if self.lines == 0 && length > limits.line_bytes.saturating_add(1) {
             return Err(HeadError::LineTooLong);
         }

@@ -3,11 +3,11 @@
 use super::error::RequestError;
 use crate::http::authority::Authority;
 
-/// A target taken apart.
+/// A parsed target.
 pub(super) struct Target<'a> {
-    /// What Host would say, in an absolute form.
+    /// The authority of an absolute form.
     pub(super) authority: Option<&'a [u8]>,
-    /// The origin form, as far as it is there.
+    /// The origin form, as far as present.
     pub(super) origin_form: &'a [u8],
 }
 
@@ -26,7 +26,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// `http://authority/path?query`, with the path or query or both left out.
+    /// `http://authority/path?query`, with optional path and query.
     fn absolute(text: &'a [u8]) -> Option<Self> {
         let end = text.iter().position(|&byte| byte == b':')?.checked_add(3)?;
         let (scheme, rest) = text.split_at_checked(end)?;
@@ -40,7 +40,7 @@ impl<'a> Target<'a> {
         Authority::parse(authority)?;
         Some(Self {
             authority: Some(authority),
-            // An empty path means `/`, and the scheme's last byte is one.
+            // An empty path means `/`; the scheme's last byte is one.
             origin_form: if origin_form.is_empty() {
                 scheme.get(scheme.len().checked_sub(1)?..)?
             } else {

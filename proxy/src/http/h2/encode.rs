@@ -1,4 +1,4 @@
-//! Heads on their way out over HTTP/2, made from what the HTTP/1 encoder makes its own from.
+//! Encodes heads for HTTP/2, from the same input as the HTTP/1 encoder.
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -12,16 +12,17 @@ use crate::http::hop_by_hop;
 use crate::http::known::Known;
 use crate::http::websocket;
 
-/// How a switch of protocols is asked for.
+/// How an upgrade is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
-    /// By an extended CONNECT, where the client wants one (RFC 8441).
+    /// By an extended CONNECT, if the client requests one (RFC 8441).
     Tunnel,
-    /// Not at all: a server may ignore the wish (RFC 9110 section 7.8), and this one cannot hear it.
+    /// Not at all: servers may ignore upgrades (RFC 9110 section 7.8), and this one does not
+    /// support them.
     Ignored,
 }
 
-/// A request's head, without the fields that `drop` tells of. `None` where HTTP/2 cannot carry it.
+/// A request head, without the fields that `drop` selects. `None` if HTTP/2 cannot express it.
 pub fn request(
     request: &UpstreamRequest<'_>,
     scheme: &Scheme,
@@ -42,12 +43,12 @@ pub fn request(
     *made.version_mut() = if made.uri().authority().is_some() {
         http::Version::HTTP_2
     } else {
-        // To the `h2` crate: there is no authority to send.
+        // Makes the `h2` crate send no authority.
         http::Version::HTTP_11
     };
     let fields = made.headers_mut();
     copy(fields, &head.fields, bytes, |known, name| {
-        // RFC 8441 section 5.1: the handshake is HTTP/2's own.
+        // RFC 8441 section 5.1: HTTP/2 does not use the key.
         let replaced = tunnel && name.eq_ignore_ascii_case(websocket::KEY);
         known == Known::Expect || replaced || drop(known, name)
     });
@@ -64,7 +65,7 @@ pub fn request(
     Some(made)
 }
 
-/// Whether the client wants to go on in the one protocol that has a way through HTTP/2.
+/// Whether the client requests an upgrade to WebSocket, the only one supported over HTTP/2.
 #[must_use]
 pub fn asks_for_websocket(request: &UpstreamRequest<'_>) -> bool {
     let protocol = request
@@ -88,7 +89,7 @@ fn uri(request: &UpstreamRequest<'_>, scheme: &Scheme) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// A target with what no URI may hold (RFC 3986 section 2) in its escaped form.
+/// A target in which bytes not allowed in a URI (RFC 3986 section 2) are escaped.
 fn escaped(target: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(target.len());
     for &byte in target {
@@ -104,7 +105,7 @@ fn escaped(target: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A response's head, without the fields that `drop` tells of.
+/// A response head, without the fields that `drop` selects.
 pub fn response(
     response: &DownstreamResponse<'_>,
     drop: impl Fn(Known, &[u8]) -> bool,
@@ -113,7 +114,7 @@ pub fn response(
     let switched = head.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
     let mut made = Response::new(());
     *made.status_mut() = if switched {
-        // RFC 8441 section 5: the tunnel stands.
+        // RFC 8441 section 5: 200 opens the tunnel.
         StatusCode::OK
     } else {
         StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY)
@@ -138,7 +139,7 @@ pub fn go_on() -> Response<()> {
     made
 }
 
-/// The head of an answer of our own, and the body that goes with it.
+/// The head and body of a local response.
 #[must_use]
 pub fn answer<'a>(answer: &Answer<'a>) -> (Response<()>, &'a [u8]) {
     let mut made = Response::new(());
@@ -161,7 +162,7 @@ pub fn answer<'a>(answer: &Answer<'a>) -> (Response<()>, &'a [u8]) {
     (made, body)
 }
 
-/// Copies the fields that may pass and that `drop` does not tell of.
+/// Copies the allowed fields, except those that `drop` selects.
 fn copy(map: &mut HeaderMap, fields: &Fields, bytes: &[u8], drop: impl Fn(Known, &[u8]) -> bool) {
     for field in fields {
         let name = field.name.of(bytes);

@@ -1,10 +1,10 @@
-//! Field blocks (RFC 7541), read to find what the `h2` crate changes without a word: it cuts a `:path`
-//! at its fragment, which HTTP/1 refuses, and drops the pseudo-header fields of a request from a
-//! response, which is malformed with them (RFC 9113 section 8.3).
+//! Scans field blocks (RFC 7541) for what the `h2` crate changes silently: it cuts a `:path` at its
+//! fragment, which HTTP/1 rejects, and drops a request's pseudo-header fields from a response,
+//! which is malformed with them (RFC 9113 section 8.3).
 //!
-//! A block that uses the dynamic table can be read only by who has read all blocks before it. Of the
-//! table's entries, sizes and kinds are kept, and no text. What is wrong with a block is for the crate
-//! to tell its sender.
+//! A block that uses the dynamic table can only be read after all blocks before it. Of the table's
+//! entries, sizes and kinds are kept, and no text. Errors in a block are left to the crate to
+//! report.
 
 use std::collections::VecDeque;
 
@@ -36,12 +36,12 @@ enum Kind {
     Other,
 }
 
-/// What a block has.
+/// The findings in a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Traits {
-    /// A path with a fragment.
+    /// It has a path with a fragment.
     pub(super) fragment: bool,
-    /// A pseudo-header field of a request.
+    /// It has a pseudo-header field of a request.
     pub(super) request: bool,
 }
 
@@ -67,7 +67,7 @@ impl Default for FieldBlocks {
 }
 
 impl FieldBlocks {
-    /// Reads the next block; `None` where it is no block.
+    /// Scans the next block; `None` if it is malformed.
     pub(super) fn read(&mut self, block: &[u8]) -> Option<Traits> {
         let mut rest = block;
         let mut found = Traits::default();
@@ -94,7 +94,7 @@ impl FieldBlocks {
         Some(found)
     }
 
-    /// Reads a literal field, whose name may be an entry's (section 6.2).
+    /// Reads a literal field, whose name may refer to an entry (section 6.2).
     fn literal(&mut self, rest: &mut &[u8], prefix: u32) -> Option<Entry> {
         let index = integer(rest, prefix)?;
         let (named, name_len) = if index == 0 {
@@ -135,7 +135,7 @@ impl FieldBlocks {
         }
     }
 
-    /// The entry of an index, in the static table or in ours (section 2.3.3).
+    /// The entry at an index, in the static or dynamic table (section 2.3.3).
     fn entry(&self, index: usize) -> Option<Entry> {
         let fixed = index.checked_sub(1)?;
         if let Some(name_len) = STATIC_NAMES.get(fixed) {
@@ -154,7 +154,7 @@ impl FieldBlocks {
         self.table.get(own).copied()
     }
 
-    /// Section 4.4: one that is larger than the table empties it.
+    /// Section 4.4: an entry larger than the table empties it.
     fn insert(&mut self, entry: Entry) {
         if entry.size > self.most {
             self.table.clear();
@@ -175,7 +175,7 @@ impl FieldBlocks {
         Some(())
     }
 
-    /// Evicts the oldest entries until no more than so many bytes are left.
+    /// Evicts the oldest entries until at most this many bytes are left.
     fn evict(&mut self, most: usize) {
         while self.size > most
             && let Some(oldest) = self.table.pop_back()
@@ -185,7 +185,7 @@ impl FieldBlocks {
     }
 }
 
-/// Takes an integer off the front (section 5.1), of whose first byte so many bits are its.
+/// Reads an integer with a prefix of this many bits (section 5.1).
 fn integer(rest: &mut &[u8], prefix: u32) -> Option<usize> {
     let (&first, mut behind) = rest.split_first()?;
     let mask = u8::MAX.unbounded_shr(u8::BITS.checked_sub(prefix)?);
@@ -207,14 +207,14 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Option<usize> {
     Some(value)
 }
 
-/// Bytes of the dynamic table that a peer may use (RFC 9113 section 6.5.2), which we do not change.
+/// Bytes of the dynamic table (RFC 9113 section 6.5.2); the default is never changed.
 const TABLE_BYTES: usize = 4096;
 
-/// What an entry counts for beside its text (section 4.1).
+/// Overhead of an entry besides its text (section 4.1).
 const ENTRY_BYTES: usize = 32;
 
-/// Bytes of the names in the static table (appendix A); a request's pseudo-header fields are 1 to 7,
-/// `:path` is 4 and 5.
+/// Lengths of the names in the static table (appendix A); a request's pseudo-header fields are 1 to
+/// 7, `:path` is 4 and 5.
 #[rustfmt::skip]
 const STATIC_NAMES: [u8; 61] = [
     10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27,

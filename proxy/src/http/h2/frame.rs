@@ -1,22 +1,22 @@
-//! Finds the frames in a stream of bytes (RFC 9113 section 4.1), whatever pieces those come in.
+//! Finds the frames in a stream of bytes (RFC 9113 section 4.1), received in any pieces.
 
-/// What every client's bytes begin with (RFC 9113 section 3.4).
+/// The connection preface of clients (RFC 9113 section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The nine bytes in front of every frame.
+/// The nine-byte header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHead {
-    /// Bytes behind the head.
+    /// Length of the payload in bytes.
     pub length: u32,
-    /// What it is.
+    /// Type of the frame.
     pub kind: Kind,
     /// Its flags.
     pub flags: u8,
-    /// Its stream; 0 is the connection.
+    /// Stream identifier; 0 is the connection.
     pub stream: u32,
 }
 
-/// What a frame is (section 6).
+/// Type of a frame (section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `DATA`
@@ -39,22 +39,22 @@ pub enum Kind {
     WindowUpdate,
     /// `CONTINUATION`
     Continuation,
-    /// One that nobody here knows, and that is to be ignored.
+    /// An unknown type, which is ignored.
     Other,
 }
 
 impl FrameHead {
-    /// Bytes of a frame's head.
+    /// Length of a frame header.
     pub const BYTES: usize = 9;
-    /// Of DATA and HEADERS: the stream's last frame.
+    /// On DATA and HEADERS: the stream's last frame.
     pub const END_STREAM: u8 = 0x1;
-    /// Of SETTINGS and PING.
+    /// On SETTINGS and PING.
     pub const ACK: u8 = 0x1;
-    /// Of HEADERS and CONTINUATION: the block's last frame.
+    /// On HEADERS and CONTINUATION: the block's last frame.
     pub const END_HEADERS: u8 = 0x4;
-    /// Of DATA and HEADERS.
+    /// On DATA and HEADERS.
     pub const PADDED: u8 = 0x8;
-    /// Of HEADERS: five bytes say what comes first.
+    /// On HEADERS: five bytes of priority follow.
     pub const PRIORITY: u8 = 0x20;
 
     pub(crate) fn of(bytes: [u8; Self::BYTES]) -> Self {
@@ -63,7 +63,7 @@ impl FrameHead {
             length: u32::from_be_bytes([0, l0, l1, l2]),
             kind: Kind::of(kind),
             flags,
-            // The first bit means nothing (section 4.1).
+            // The first bit is reserved (section 4.1).
             stream: u32::from_be_bytes([s0, s1, s2, s3]) & (u32::MAX >> 1),
         }
     }
@@ -93,40 +93,40 @@ impl Kind {
     }
 }
 
-/// A frame that was found: its head, and how long its padding is if it has any.
+/// A frame's header, with the length of its padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     /// The head.
     pub head: FrameHead,
-    /// Bytes of padding, the byte that tells their number included.
+    /// Bytes of padding, including the length byte.
     pub padding: u32,
 }
 
-/// A part of a stream of frames.
+/// An element of a stream of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'a> {
     /// A frame begins.
     Frame(Found),
-    /// Bytes of the payload of the frame that began last.
+    /// Payload bytes of the current frame.
     Payload(&'a [u8]),
 }
 
-/// Finds one frame after another.
+/// Finds frames one after another.
 #[derive(Debug, Clone)]
 pub struct Frames {
-    /// Bytes of the preface that have not come.
+    /// Missing bytes of the preface.
     preface: usize,
     head: [u8; FrameHead::BYTES],
-    /// How many bytes of the head have come.
+    /// Bytes of the header received.
     filled: usize,
-    /// A head whose padding is told by the next byte.
+    /// A header whose padding length is the next byte.
     padded: Option<FrameHead>,
-    /// Bytes of the payload that have not come.
+    /// Missing bytes of the payload.
     left: u32,
 }
 
 impl Frames {
-    /// Finds the frames behind a client's preface.
+    /// Expects the client preface before the first frame.
     #[must_use]
     pub fn after_preface() -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Frames {
         }
     }
 
-    /// Finds the frames from the first byte on.
+    /// Expects a frame from the first byte on.
     #[must_use]
     pub fn at_once() -> Self {
         Self {
@@ -147,22 +147,23 @@ impl Frames {
         }
     }
 
-    /// How many bytes of the preface have not come.
+    /// Missing bytes of the preface.
     #[must_use]
     pub fn preface_left(&self) -> usize {
         self.preface
     }
 
-    /// Whether bytes of a frame have come that has not come to its end.
+    /// Whether a frame is incomplete.
     #[must_use]
     pub fn is_within(&self) -> bool {
         self.filled > 0 || self.padded.is_some() || self.left > 0
     }
 
-    /// Takes the next bytes in, and tells of every frame as soon as its size is known.
+    /// Processes the next bytes, and passes on each frame once its size is known.
     ///
     /// # Errors
-    /// Whatever `found` says; what follows is not looked at then.
+    ///
+    /// Those of `found`; the remaining bytes are not processed.
     pub fn take_in<E>(
         &mut self,
         bytes: &[u8],
@@ -174,11 +175,12 @@ impl Frames {
         })
     }
 
-    /// As [`Self::take_in`], and tells of the payload behind each frame's head, piece by piece,
-    /// without the byte that says how long its padding is.
+    /// As [`Self::take_in`], and passes on the payload after each frame's header, in pieces,
+    /// without the padding length.
     ///
     /// # Errors
-    /// Whatever `found` says; what follows is not looked at then.
+    ///
+    /// Those of `found`; the remaining bytes are not processed.
     pub fn take_in_whole<E>(
         &mut self,
         mut bytes: &[u8],
@@ -227,7 +229,7 @@ impl Frames {
         }
     }
 
-    /// Takes the next head off the front of `bytes`, or as much of it as there is.
+    /// Takes the next header off the front of `bytes`, or as much of it as there is.
     fn next_head(&mut self, bytes: &mut &[u8]) -> Option<FrameHead> {
         if self.filled == 0
             && let Some((head, rest)) = bytes.split_first_chunk()

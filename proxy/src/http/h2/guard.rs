@@ -1,8 +1,8 @@
-//! Counts what a peer makes us do, and tells when it is no traffic any more.
+//! Flood protection: counts frames of a peer, and reports when they exceed legitimate use.
 //!
-//! Frames that cost their sender nothing cost us a wake-up, a buffer or a whole request upstream
-//! (CVE-2023-44487, CVE-2019-9511 to 9518, CVE-2024-27316, CVE-2025-8671). The `h2` crate has no say
-//! for most of them, so their heads are counted on the way in, and our own resets on the way out.
+//! Frames that cost their sender nothing cost the receiver a wake-up, a buffer or a whole upstream
+//! request (CVE-2023-44487, CVE-2019-9511 to 9518, CVE-2024-27316, CVE-2025-8671). The `h2` crate
+//! does not limit most of them, so received headers are counted here, and our own resets when sent.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use crate::limits::{
 };
 use crate::names::causes;
 
-/// Who the peer is.
+/// The role of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// It opens streams.
     Client,
-    /// It answers on them, and may refuse as many as it likes.
+    /// It responds on them, and may refuse as many as it likes.
     Server,
 }
 
 causes! {
-    /// What a peer has done too often.
+    /// The limit that a peer has exceeded.
     Abuse;
     /// Reset streams.
     Resets "resets";
-    /// Reset streams before they could be answered, most of them.
+    /// Reset most streams before they could be answered.
     PrematureResets "premature_resets";
     /// Made us reset streams.
     OwnResets "own_resets";
@@ -37,17 +37,17 @@ causes! {
     Pings "pings";
     /// Sent SETTINGS.
     Settings "settings";
-    /// Gone on with one head.
+    /// CONTINUATION frames of one head.
     Continuations "continuations";
     /// Sent DATA without bytes.
     EmptyData "empty_data";
-    /// Opened windows that were open.
+    /// Unprompted `WINDOW_UPDATE` frames.
     WindowUpdates "window_updates";
-    /// Said what comes first.
+    /// PRIORITY frames.
     Priorities "priorities";
 }
 
-/// The counts of one connection. Time is what has passed since any fixed moment.
+/// The counters of one connection. Times are relative to any fixed moment.
 #[derive(Debug)]
 pub struct Guard {
     peer: Peer,
@@ -63,31 +63,30 @@ struct Counts {
     pings: Rate,
     settings: Rate,
     own_resets: u32,
-    /// CONTINUATION frames of the head that is coming; `None` where none is.
+    /// CONTINUATION frames of the current head; `None` between heads.
     continuations: Option<u32>,
     empty_data: u32,
     window_updates: u64,
     priorities: u64,
-    /// Streams that were opened.
+    /// Number of streams opened.
     streams: u64,
-    /// DATA frames that we sent.
+    /// DATA frames sent.
     data_sent: u64,
-    /// Whether one of them went out since the last PING came.
+    /// Whether DATA was sent since the last PING was received.
     data_since_ping: bool,
-    /// The highest stream that was opened.
+    /// The highest stream opened.
     last_stream: u32,
-    /// Streams that we have not answered to the end.
+    /// Streams without a complete response.
     open: Vec<u32>,
-    /// Streams since resets were last judged, and how many of them were cut short.
+    /// Streams since resets were last evaluated, and how many of them were reset.
     sampled: u32,
     cut_short: u32,
     has_settings: bool,
     is_leaving: bool,
-    /// Heads that began.
     heads: u64,
 }
 
-/// So many in the present second.
+/// Events in the current second.
 #[derive(Debug, Default)]
 struct Rate {
     second: u64,
@@ -95,7 +94,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// One more. Whether that is within `limit`.
+    /// Counts an event; whether it is within `limit`.
     fn allows(&mut self, now: Duration, limit: u32) -> bool {
         if self.second != now.as_secs() {
             self.second = now.as_secs();
@@ -123,10 +122,11 @@ impl Guard {
         }
     }
 
-    /// Takes in bytes that came.
+    /// Processes received bytes.
     ///
     /// # Errors
-    /// What is too much; the connection is to end.
+    ///
+    /// The exceeded limit; the connection must be closed.
     pub fn received(&mut self, bytes: &[u8], now: Duration) -> Result<(), Abuse> {
         let Self {
             peer,
@@ -144,10 +144,11 @@ impl Guard {
         })
     }
 
-    /// Takes in bytes that go out.
+    /// Processes sent bytes.
     ///
     /// # Errors
-    /// What is too much; the connection is to end.
+    ///
+    /// The exceeded limit; the connection must be closed.
     pub fn sent(&mut self, bytes: &[u8]) -> Result<(), Abuse> {
         let Self {
             peer, sent, counts, ..
@@ -155,54 +156,55 @@ impl Guard {
         sent.take_in(bytes, |found| counts.sent(*peer, found.head))
     }
 
-    /// Whether the path of a stream's head has a fragment, which the `h2` crate cuts off; told once.
+    /// Whether the path of a stream's head has a fragment, which the `h2` crate cuts off; true only
+    /// once.
     pub fn take_fragment(&mut self, stream: u32) -> bool {
         self.heads.take_fragment(stream)
     }
 
-    /// Streams whose response has pseudo-header fields of a request, which the `h2` crate drops; told
-    /// once.
+    /// Streams whose response has pseudo-header fields of a request, which the `h2` crate drops;
+    /// each is returned once.
     pub fn take_malformed(&mut self) -> Vec<u32> {
         self.heads.take_requests()
     }
 
-    /// How many bytes of a client's preface have not come.
+    /// Missing bytes of the client preface.
     #[must_use]
     pub fn preface_left(&self) -> usize {
         self.received.preface_left()
     }
 
-    /// Whether the peer is in the middle of a frame.
+    /// Whether a frame is incomplete.
     #[must_use]
     pub fn is_within_frame(&self) -> bool {
         self.received.is_within()
     }
 
-    /// Whether the peer is in the middle of a head, so that nothing else can come.
+    /// Whether a head is incomplete, so that no other frame may follow.
     #[must_use]
     pub fn is_within_head(&self) -> bool {
         self.counts.continuations.is_some()
     }
 
-    /// Whether the peer has said that it takes no more streams.
+    /// Whether the peer has sent GOAWAY.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.counts.is_leaving
     }
 
-    /// Who the peer is.
+    /// The role of the peer.
     #[must_use]
     pub fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// How many heads began, the present one included.
+    /// Number of heads started, including the current one.
     #[must_use]
     pub fn heads(&self) -> u64 {
         self.counts.heads
     }
 
-    /// Whether the peer has said how it wants to be spoken to, which it has to do first.
+    /// Whether the peer's SETTINGS were received, which have to come first.
     #[must_use]
     pub fn has_settings(&self) -> bool {
         self.counts.has_settings
@@ -225,7 +227,8 @@ impl Counts {
                 let few = self.settings.allows(now, H2_SETTINGS_PER_SECOND);
                 within(few, Abuse::Settings)
             }
-            // Who measures the path pings for what we sent, once each (gRPC for Go and Java do).
+            // Peers that measure the path send a PING for DATA, once each (gRPC for Go and Java
+            // do).
             Kind::Ping if std::mem::take(&mut self.data_since_ping) => Ok(()),
             Kind::Ping => within(self.pings.allows(now, H2_PINGS_PER_SECOND), Abuse::Pings),
             Kind::WindowUpdate => {
@@ -275,7 +278,7 @@ impl Counts {
         within(self.resets.allows(now, H2_RESETS_PER_SECOND), Abuse::Resets)
     }
 
-    /// Of so many streams, half may be cut short.
+    /// Of a sample of streams, half may be reset.
     fn judge_resets(&mut self) -> Result<(), Abuse> {
         self.sampled = self.sampled.saturating_add(1);
         if self.sampled < H2_RESET_SAMPLE {
@@ -310,7 +313,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Whether a stream was not answered to its end before.
+    /// Whether a stream had no complete response yet.
     fn close(&mut self, stream: u32) -> bool {
         let place = self.open.iter().position(|open| *open == stream);
         place.map(|place| self.open.swap_remove(place)).is_some()
@@ -321,12 +324,12 @@ fn within(allowed: bool, abuse: Abuse) -> Result<(), Abuse> {
     if allowed { Ok(()) } else { Err(abuse) }
 }
 
-/// Whether a DATA frame moves nothing: no byte but padding, and not the end.
+/// Whether a DATA frame is empty: only padding, and not the end.
 fn is_empty(found: Found) -> bool {
     found.head.length <= found.padding && !found.head.has(FrameHead::END_STREAM)
 }
 
-/// Frames that a peer may send which answer to `reasons` of ours or its own.
+/// Frames that a peer may send, given this many legitimate causes.
 fn budget(reasons: u64) -> u64 {
     H2_FREE_FRAMES.saturating_add(reasons.saturating_mul(H2_FREE_FRAMES_EACH))
 }

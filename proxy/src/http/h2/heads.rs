@@ -1,6 +1,5 @@
-//! The heads that a peer sends, put together from their frames and looked at before the `h2` crate
-//! reads them: which requests have a path that it would cut, and which responses have fields that it
-//! would drop.
+//! Reassembles the heads of a peer from their frames and scans them before the `h2` crate does: for
+//! requests with a path that it would cut, and responses with fields that it would drop.
 
 use super::field_blocks::{FieldBlocks, Traits};
 use super::frame::{FrameHead, Kind, Part};
@@ -12,11 +11,11 @@ use crate::limits::{H2_WATCHED_STREAMS, MAX_HEAD_BYTES};
 pub(super) struct Heads {
     peer: Peer,
     blocks: FieldBlocks,
-    /// What has come of the block that is coming.
+    /// The part of the current block received so far.
     block: Vec<u8>,
-    /// The frame that is coming, if it is part of one.
+    /// The current frame, if it is part of one.
     frame: Option<Fragment>,
-    /// Whether a block could not be read: none behind it can be, and the connection ends.
+    /// Whether a block was unreadable: later ones are too, and the connection ends.
     is_lost: bool,
     /// Streams whose path has a fragment.
     fragments: Vec<u32>,
@@ -24,13 +23,13 @@ pub(super) struct Heads {
     requests: Vec<u32>,
 }
 
-/// Part of a block: what one frame carries of it.
+/// The part of a block in one frame.
 #[derive(Debug, Clone, Copy)]
 struct Fragment {
     stream: u32,
-    /// Bytes in front of it that have not come.
+    /// Bytes to skip before it.
     skipped: usize,
-    /// Bytes of it that have not come.
+    /// Missing bytes of it.
     left: usize,
     is_last: bool,
 }
@@ -48,7 +47,7 @@ impl Heads {
         }
     }
 
-    /// Takes the next part of the connection in.
+    /// Processes the next element of the connection.
     pub(super) fn take_in(&mut self, part: Part<'_>) {
         match part {
             Part::Frame(found) => {
@@ -63,7 +62,7 @@ impl Heads {
         }
     }
 
-    /// Whether the head of a stream has a path with a fragment; told once.
+    /// Whether a stream's head has a path with a fragment; true only once.
     pub(super) fn take_fragment(&mut self, stream: u32) -> bool {
         let place = self.fragments.iter().position(|known| *known == stream);
         place
@@ -71,7 +70,7 @@ impl Heads {
             .is_some()
     }
 
-    /// Streams whose heads have pseudo-header fields of a request; told once.
+    /// Streams whose heads have pseudo-header fields of a request; each is returned once.
     pub(super) fn take_requests(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.requests)
     }
@@ -83,7 +82,7 @@ impl Heads {
         let skipped = frame.skipped.min(payload.len());
         frame.skipped = frame.skipped.saturating_sub(skipped);
         let payload = payload.get(skipped..).unwrap_or_default();
-        // Behind it comes padding.
+        // Padding follows.
         let payload = payload.get(..frame.left).unwrap_or(payload);
         frame.left = frame.left.saturating_sub(payload.len());
         if self.block.len() <= MOST_BLOCK_BYTES {
@@ -110,7 +109,7 @@ impl Heads {
                 None => self.is_lost = true,
             }
         }
-        // Nothing is known of one that cannot be read, so it is refused as if it had both.
+        // Unreadable, so it is rejected as if it had both.
         if self.is_lost {
             let all = Traits {
                 fragment: true,
@@ -132,7 +131,7 @@ impl Heads {
     }
 }
 
-/// Those that were reset before they were served are never asked for.
+/// Streams that are reset before they are served are never queried.
 fn keep(streams: &mut Vec<u32>, stream: u32) {
     if streams.len() >= H2_WATCHED_STREAMS {
         streams.remove(0);
@@ -158,11 +157,11 @@ impl Fragment {
 /// Bytes of the priority in a HEADERS frame (RFC 9113 section 6.2).
 const PRIORITY_BYTES: usize = 5;
 
-/// Bytes of a block that is looked at: those of the largest head that any policy allows, which a block
-/// exceeds only by what it wastes.
+/// Largest block scanned, in bytes: the largest head that any policy allows, with a margin for
+/// inefficient encodings.
 const MOST_BLOCK_BYTES: usize = 2 * MAX_HEAD_BYTES as usize;
 
-/// Room that is kept for the next block.
+/// Capacity kept for the next block.
 const KEPT_BLOCK_BYTES: usize = 1024;
 
 #[cfg(test)]

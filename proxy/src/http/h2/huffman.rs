@@ -1,9 +1,9 @@
-//! The code of strings in field blocks (RFC 7541 section 5.2 and appendix B), decoded.
+//! Decodes the Huffman code of strings in field blocks (RFC 7541 section 5.2 and appendix B).
 //!
-//! The code is canonical: codes of a length are consecutive, in the order of their symbols, and begin
-//! where those that are shorter end. So the lengths say everything.
+//! The code is canonical: codes of one length are consecutive, in the order of their symbols, and
+//! follow the shorter ones. So the lengths define it.
 
-/// Appends the text that the bytes stand for. `None` where they stand for none.
+/// Appends the decoded text. `None` if the bytes are malformed.
 pub(super) fn decode(bytes: &[u8], text: &mut Vec<u8>) -> Option<()> {
     let (mut code, mut length) = (0_u32, 0_usize);
     for byte in bytes {
@@ -19,7 +19,7 @@ pub(super) fn decode(bytes: &[u8], text: &mut Vec<u8>) -> Option<()> {
             }
         }
     }
-    // What is left is the start of a code of ones, which no symbol has.
+    // The rest is padding: the start of a code of ones, which no symbol has.
     let is_padding = length < 8 && code.count_ones() as usize == length;
     is_padding.then_some(())
 }
@@ -28,9 +28,9 @@ pub(super) fn decode(bytes: &[u8], text: &mut Vec<u8>) -> Option<()> {
 struct Code {
     /// The first code of each length.
     first: [u32; LONGEST + 1],
-    /// How many codes of each length there are.
+    /// Number of codes of each length.
     count: [u32; LONGEST + 1],
-    /// Where the symbols of each length begin.
+    /// Index of the first symbol of each length.
     start: [u32; LONGEST + 1],
     /// The symbols in the order of their codes.
     symbols: [u8; 256],
@@ -70,7 +70,7 @@ impl Code {
         code
     }
 
-    /// The symbol that has this code of this length.
+    /// The symbol of a code of this length.
     fn symbol(&self, code: u32, length: usize) -> Option<u8> {
         let at = code.checked_sub(*self.first.get(length)?)?;
         let is_one = at < *self.count.get(length)?;
@@ -81,10 +81,10 @@ impl Code {
 
 static CODE: Code = Code::build();
 
-/// Bits of the longest code.
+/// Length of the longest code in bits.
 const LONGEST: usize = 30;
 
-/// Bits of each symbol's code.
+/// Length of each symbol's code in bits.
 #[rustfmt::skip]
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,

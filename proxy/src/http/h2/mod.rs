@@ -1,9 +1,8 @@
-//! HTTP/2 as frames and heads, without I/O.
+//! HTTP/2 frames and heads, without I/O.
 //!
-//! Heads cross over from the forms of the `h2` crate into those that all of the proxy knows
-//! ([`crate::http::head`]) and back (`request`, `response`, `encode`, `trailers`). The [`guard`] counts
-//! what a peer makes us do, by the `frame`s that it sees. Connections and streams are
-//! [`crate::http2`]'s.
+//! Converts heads between the forms of the `h2` crate and of the proxy ([`crate::http::head`]) in
+//! `request`, `response`, `encode` and `trailers`. The [`guard`] detects floods from the `frame`s.
+//! Connections and streams are in [`crate::http2`].
 
 pub mod encode;
 mod field_blocks;

@@ -1,7 +1,7 @@
-//! A request's head as HTTP/2 carries it, taken into the form that all of the proxy knows.
+//! Converts HTTP/2 request heads into the proxy's form.
 //!
 //! The `h2` crate has checked pseudo-header fields, lower case and connection fields (RFC 9113
-//! section 8.2 and 8.3). What it lets pass and HTTP/1 could read in two ways is refused here.
+//! sections 8.2 and 8.3). What it accepts but HTTP/1 could read in two ways is rejected here.
 
 use http::request::Parts;
 use http::{HeaderMap, Method};
@@ -17,20 +17,21 @@ use crate::http::method::is_refused;
 /// Whether a body follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follows {
-    /// The head ended its stream.
+    /// No: the head ended its stream.
     Nothing,
-    /// DATA, or at least the stream's end.
+    /// Yes: DATA, or at least the stream's end.
     Body,
 }
 
-/// In the extensions of a request whose `:path` had a fragment, which the `h2` crate has cut off.
+/// Marks, in a request's extensions, a `:path` with a fragment that the `h2` crate has cut off.
 #[derive(Debug, Clone, Copy)]
 pub struct Fragment;
 
-/// Takes a request's head in: `head` points into `bytes`, where every field has a line of its own.
+/// Converts a request head: `head` points into `bytes`, where every field has its own line.
 ///
 /// # Errors
-/// The request has to be answered with [`RequestError::status`].
+///
+/// The request must be answered with [`RequestError::status`].
 pub fn take_in(
     parts: &Parts,
     follows: Follows,
@@ -41,7 +42,7 @@ pub fn take_in(
     bytes.clear();
     let mut lines = Lines::new(bytes, &mut head.fields, limits);
     let protocol = parts.extensions.get::<h2::ext::Protocol>();
-    // RFC 8441 section 5: what HTTP/1 asks for by GET and Upgrade.
+    // RFC 8441 section 5: the equivalent of GET with Upgrade in HTTP/1.
     let method = match (&parts.method, protocol.map(h2::ext::Protocol::as_str)) {
         (&Method::CONNECT, Some(WEBSOCKET)) => Method::GET.as_str(),
         (method, _) if is_refused(method.as_str().as_bytes()) => {
@@ -56,7 +57,7 @@ pub fn take_in(
     head.method = lines.write(method.as_bytes())?;
     head.target = lines.write(target)?;
     if parts.extensions.get::<Fragment>().is_some() {
-        // What is wrong with it is judged where all targets are.
+        // It is rejected with the other invalid targets.
         head.target.end = lines.write(b"#")?.end;
     }
     head.upgrade = match protocol {
@@ -77,7 +78,7 @@ pub fn take_in(
     Ok(())
 }
 
-/// What a head that is refused says of its request.
+/// The loggable parts of a rejected head.
 #[must_use]
 pub fn outline(parts: &Parts) -> Outline<'_> {
     let (uri, host) = (&parts.uri, parts.headers.get(http::header::HOST));
@@ -106,7 +107,8 @@ fn target(parts: &Parts) -> Result<&[u8], RequestError> {
     }
 }
 
-/// RFC 9113 section 8.3.1: `:authority` and Host do not contradict each other, and one is there.
+/// RFC 9113 section 8.3.1: `:authority` and Host must not contradict each other, and one is
+/// required.
 fn authority(
     parts: &Parts,
     said: &DecisiveFields,
@@ -142,7 +144,7 @@ fn expects_continue(fields: &HeaderMap, framing: Framing) -> Result<bool, Reques
     }
 }
 
-/// What the fields that decide about a message said.
+/// The fields that affect a message's framing.
 #[derive(Debug, Default)]
 pub(super) struct DecisiveFields {
     pub(super) framing: FramingFields,
@@ -150,7 +152,7 @@ pub(super) struct DecisiveFields {
     hosts: usize,
 }
 
-/// Writes a head down, field by field.
+/// Writes a head as text, field by field.
 pub(super) struct Lines<'a> {
     pub(super) bytes: &'a mut Vec<u8>,
     fields: &'a mut Fields,
@@ -171,7 +173,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Writes some text down.
+    /// Writes text.
     pub(super) fn write(&mut self, text: &[u8]) -> Result<Span, HeadError> {
         let start = self.bytes.len();
         let end = start.saturating_add(text.len());
@@ -182,8 +184,7 @@ impl<'a> Lines<'a> {
         Span::new(start, end).ok_or(HeadError::HeadTooLarge)
     }
 
-    /// Writes every field down, in the form in which HTTP/1 would send it, and listens to those
-    /// that we act on.
+    /// Writes every field in HTTP/1 form, and evaluates the decisive ones.
     pub(super) fn collect(&mut self, map: &HeaderMap) -> Result<DecisiveFields, HeadError> {
         let mut said = DecisiveFields::default();
         if map.len() > self.limits.fields.min(HeadLimits::MAX_FIELDS) {
@@ -192,12 +193,12 @@ impl<'a> Lines<'a> {
         for (name, value) in map {
             let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
             let known = Known::of(name);
-            // Section 8.2.1, and 8.2.2: these mean something to HTTP/1 alone.
+            // Sections 8.2.1 and 8.2.2: forbidden in HTTP/2, but meaningful in HTTP/1.
             if NOT_IN_H2.has(known) || grammar::trim(value) != value {
                 return Err(HeadError::Field);
             }
             if known == Known::Cookie && self.fields.has(Known::Cookie) {
-                // Section 8.2.3. Values of one name come one after another.
+                // Section 8.2.3. Values of one name are adjacent.
                 self.add_crumb(value)?;
                 continue;
             }
@@ -227,7 +228,7 @@ impl<'a> Lines<'a> {
         Ok(field)
     }
 
-    /// Joins a crumb to the cookie written last.
+    /// Joins a cookie crumb to the cookie written last.
     fn add_crumb(&mut self, crumb: &[u8]) -> Result<(), HeadError> {
         let end = self.bytes.len().saturating_sub(b"\r\n".len());
         self.bytes.truncate(end);
@@ -239,7 +240,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Fields of one connection, which an HTTP/2 message must not have.
+/// Connection-specific fields, which are forbidden in HTTP/2.
 const NOT_IN_H2: KnownSet = KnownSet::of(&[
     Known::Connection,
     Known::KeepAlive,
@@ -248,7 +249,7 @@ const NOT_IN_H2: KnownSet = KnownSet::of(&[
     Known::Upgrade,
 ]);
 
-/// The one protocol that is tunnelled by an extended CONNECT.
+/// The only protocol supported by extended CONNECT.
 pub(super) const WEBSOCKET: &str = "websocket";
 
 #[cfg(test)]

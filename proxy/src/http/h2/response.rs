@@ -1,4 +1,4 @@
-//! A response's head as HTTP/2 carries it, taken into the form that all of the proxy knows.
+//! Converts HTTP/2 response heads into the proxy's form.
 
 use http::{HeaderMap, StatusCode};
 
@@ -6,11 +6,12 @@ use super::request::{Follows, Lines, WEBSOCKET};
 use crate::http::h1::{Asked, HeadLimits, ResponseError};
 use crate::http::head::{Framing, ResponseHead, Version};
 
-/// Takes a response's head in: `head` points into `bytes`, where every field has a line of its own.
-/// A success where a tunnel was asked for becomes the 101 that it is in HTTP/1 (RFC 8441 section 5).
+/// Converts a response head: `head` points into `bytes`, where every field has its own line. The
+/// success of an extended CONNECT becomes the equivalent 101 of HTTP/1 (RFC 8441 section 5).
 ///
 /// # Errors
-/// The response cannot be passed on.
+///
+/// The response cannot be forwarded.
 pub fn take_in(
     (status, fields): (StatusCode, &HeaderMap),
     follows: Follows,

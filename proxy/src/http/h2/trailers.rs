@@ -1,16 +1,16 @@
-//! Trailers between their two forms: lines behind the last chunk, and a block of fields.
+//! Converts trailers between lines after the last chunk and HTTP/2 field blocks.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::h1::encode::field;
 use crate::http::hop_by_hop::is_forbidden_trailer;
 
-/// Appends the trailers that may pass as lines, each ended by CRLF.
+/// Appends the allowed trailers as lines, each terminated by CRLF.
 ///
-/// Pseudo-header fields make a message malformed here (RFC 9113 section 8.1). The `h2` crate refuses
-/// those behind another field, and leaves out those in front without a word. Bytes on their way in
-/// do not tell either: a field may be a number in HPACK's dynamic table, which only a second decoder
-/// of every head of the connection would know. So such a message passes, and they do not.
+/// Pseudo-header fields make a message malformed here (RFC 9113 section 8.1). The `h2` crate
+/// rejects those after another field, but silently drops those in front. Detecting them would take
+/// a second HPACK decoder for every head of the connection. So such a message is forwarded without
+/// them.
 pub fn write_lines(map: &HeaderMap, out: &mut Vec<u8>) {
     for (name, value) in map {
         let name = name.as_str().as_bytes();
@@ -20,7 +20,7 @@ pub fn write_lines(map: &HeaderMap, out: &mut Vec<u8>) {
     }
 }
 
-/// Lines that we wrote, or that a decoder let pass, as a block of fields.
+/// Generated or decoded lines as a field block.
 #[must_use]
 pub fn of_lines(lines: &[u8]) -> HeaderMap {
     let mut map = HeaderMap::new();

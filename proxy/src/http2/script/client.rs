@@ -1,4 +1,4 @@
-//! The client of a script: it sends what is planned in pieces, and holds what comes against it.
+//! The client of a script: sends the planned frames in pieces, and checks the responses.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -10,22 +10,22 @@ use super::{MOST_CANCELED, MOST_OPENED, Plan, frame, has_ping};
 use crate::http::h2::frame::{FrameHead, Kind, PREFACE};
 use crate::limits::BUFFER_BYTES;
 
-/// A client, and what it knows of its answers.
+/// The client's state.
 pub(super) struct Client {
     socket: UnixStream,
-    /// Frames of which nothing was sent.
+    /// Frames not started yet.
     frames: VecDeque<Vec<u8>>,
-    /// What was not sent of those before them.
+    /// The unsent rest of the current frame.
     begun: Vec<u8>,
-    /// Requests that were begun.
+    /// Requests started.
     requests: u32,
-    /// Bytes of bodies that the server takes.
+    /// Body bytes that the server accepts.
     credit: usize,
-    /// The part of a frame that came.
+    /// The incomplete frame being received.
     came: Vec<u8>,
     answers: BTreeMap<u32, Answer>,
     pongs: Vec<Vec<u8>>,
-    /// Answers and pongs that are to come.
+    /// Outstanding responses and pongs.
     left: u32,
     opened: u32,
     canceled: u32,
@@ -62,7 +62,7 @@ impl Client {
         }
     }
 
-    /// Sends so many bytes, or as many as there are and the socket takes.
+    /// Sends this many bytes, or as many as there are and the socket accepts.
     pub(super) fn delivers(&mut self, most: usize) {
         while self.begun.len() < most {
             let Some(frame) = self.next_frame() else {
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// A frame that the server takes now; behind DATA that it does not take, everything waits.
+    /// The next frame that the server accepts; everything waits behind DATA that it does not.
     fn next_frame(&mut self) -> Option<Vec<u8>> {
         let frame = self.frames.front()?;
         let head = FrameHead::of(*frame.first_chunk()?);
@@ -89,7 +89,7 @@ impl Client {
         self.frames.pop_front()
     }
 
-    /// Reads so many bytes, or as many as there are.
+    /// Reads this many bytes, or as many as available.
     pub(super) fn reads(&mut self, most: usize) {
         let mut buffer = vec![0; most.min(BUFFER_BYTES)];
         match self.socket.read(&mut buffer) {
@@ -145,7 +145,7 @@ impl Client {
         self.left -= u32::from(answer.ended);
     }
 
-    /// Opens the window of the connection, or of one of the streams that were begun.
+    /// Opens the window of the connection, or of a started stream.
     pub(super) fn opens_a_window(&mut self, by: u32) {
         if self.opened < MOST_OPENED {
             let number = self.opened % (self.requests + 1);
@@ -155,20 +155,20 @@ impl Client {
         }
     }
 
-    /// Opens all windows, behind everything that is left, by more than is needed.
+    /// Opens all windows at the end, by more than needed.
     pub(super) fn opens_all_windows(&mut self, plan: &Plan) {
         let streams = std::iter::once(0).chain(plan.ids());
         let all = streams.map(|stream| window_update(stream, WIDE_WINDOW));
         self.frames.extend(all);
     }
 
-    /// Whether the server may take it for silent once more.
+    /// Whether another read timeout is allowed.
     pub(super) fn may_be_silent(&mut self) -> bool {
         self.canceled += 1;
         self.canceled <= MOST_CANCELED
     }
 
-    /// Whether all was sent, and all answers have come.
+    /// Whether everything was sent, and all responses were received.
     pub(super) fn has_all(&self) -> bool {
         self.begun.is_empty() && self.frames.is_empty() && self.left == 0
     }
@@ -181,7 +181,8 @@ impl Client {
         self.ended
     }
 
-    /// Every stream has its own bytes back, every PING its answer, and nothing else has come.
+    /// Checks that every stream has its own bytes back, every PING its response, and nothing else
+    /// was received.
     pub(super) fn check(self, plan: &Plan) {
         assert!(self.came.is_empty(), "the end is cut: {:?}", self.came);
         let pings = plan.ids().filter(|id| has_ping(*id));
@@ -195,7 +196,7 @@ impl Client {
 }
 
 impl fmt::Debug for Client {
-    /// How far it came; the bytes themselves would be hundreds of kilobytes.
+    /// The progress; the bytes themselves would be hundreds of kilobytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("requests", &self.requests)

@@ -1,5 +1,4 @@
-//! The server of a script: over the adapter, without what waits for the rest of a read before it
-//! begins a request, and behind it an echo.
+//! The server of a script: the adapter without its rationing of reads, and an echo.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -22,7 +21,7 @@ use crate::net::Stream;
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 
-/// Serves a connection to its end: one task drives it, and each stream has one.
+/// Serves a connection until it ends: one task drives it, and each stream has one.
 pub(super) async fn serve(shard: Rc<Shard>, stream: Stream, reads: Rc<Deadline>) {
     let writes = Deadline::new(&shard, stream.fd());
     let deadlines = Deadlines {
@@ -63,7 +62,7 @@ pub(super) async fn serve(shard: Rc<Shard>, stream: Stream, reads: Rc<Deadline>)
     link.linger().await;
 }
 
-/// Polls once a turn of the connection, until that is ready.
+/// Polls once per iteration of the connection until ready.
 async fn in_turns<T>(link: &Link<'_>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     poll_fn(|context| {
         link.begin_turn();
@@ -75,7 +74,7 @@ async fn in_turns<T>(link: &Link<'_>, mut poll: impl FnMut(&mut Context<'_>) -> 
     .await
 }
 
-/// Sends a body back while it comes.
+/// Echoes a body while it is received.
 async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, _in_use: InUse) {
     let mut body = request.into_body();
     let is_empty = body.is_end_stream();

@@ -1,4 +1,4 @@
-//! The configuration in force, and how far it is in force.
+//! The current configuration, and how much of it is in effect.
 
 use admin::metrics::{Exposition, Labels};
 use admin_types::dump::SourceKind;
@@ -11,25 +11,28 @@ use crate::names::Interned;
 impl Scrape<'_> {
     pub(super) fn configuration(&self, names: &Names<'_>, out: &mut Exposition) {
         let none = Labels::none();
-        let help = "Number of the configuration in force.";
+        let help = "Generation of the current configuration.";
         out.gauge("configuration_number", help)
             .number(&none, self.snapshot.version);
         let kind = match self.source.kind {
             SourceKind::Files => "files",
             SourceKind::Xds => "xds",
         };
-        let help = "Where the configuration comes from.";
+        let help = "Source of the configuration.";
         out.gauge("configuration_source_info", help)
             .number(&none.with("source", kind), 1);
-        let help = "For how long the configuration has been in force.";
+        let help = "Age of the current configuration.";
         let mut family = out.gauge("configuration_age_seconds", help);
         if let Some(age) = self.source.age_seconds {
             family.number(&none, age);
         }
-        let help = "Conditions of its objects that are not as they should be.";
+        let help = "Conditions of configured objects that report a problem.";
         out.gauge("configuration_problems", help)
             .number(&none, self.source.problems);
-        let mut family = out.gauge("configuration_resources", "What is loaded, by kind.");
+        let mut family = out.gauge(
+            "configuration_resources",
+            "Loaded configuration objects by kind.",
+        );
         for kind in Kind::ALL {
             let count = count(self.model, kind) as u64;
             family.number(&none.with("type", kind.category()), count);
@@ -40,7 +43,7 @@ impl Scrape<'_> {
     }
 
     fn binds(&self, names: &Names<'_>, out: &mut Exposition) {
-        let help = "Whether an address is listened on.";
+        let help = "Whether the gateway listens on an address.";
         let mut family = out.gauge("bind_up", help);
         for (id, labels) in &names.binds {
             let is_down = self
@@ -52,7 +55,7 @@ impl Scrape<'_> {
     }
 
     fn certificates(&self, out: &mut Exposition) {
-        let help = "When the first of a listener's certificates expires, in Unix time.";
+        let help = "Earliest expiry of a listener's certificates, in Unix time.";
         let mut family = out.gauge("certificate_expiry_timestamp_seconds", help);
         for bind in self.snapshot.binds.iter().flatten() {
             let gateway = Labels::none().with("gateway", &bind.gateway);
@@ -65,38 +68,38 @@ impl Scrape<'_> {
         }
     }
 
-    /// What is known of the controller, where there is one.
+    /// State of the controller connection, if there is one.
     fn controller(&self, out: &mut Exposition) {
         if self.source.kind != SourceKind::Xds {
             return;
         }
         let none = Labels::none();
         let connected = self.source.connected.unwrap_or_default();
-        let help = "Whether the controller is connected.";
+        let help = "Whether the gateway is connected to the controller.";
         out.gauge("xds_connected", help)
             .number(&none, u64::from(connected));
         let labels = |kind: &str| none.with("type", kind);
-        let help = "Streams of the controller that began; each but the first is a reconnection.";
+        let help = "Streams opened to the controller; each after the first is a reconnection.";
         out.counter("xds_streams", help)
             .number(&none, self.source.streams.unwrap_or_default());
-        let help = "Since the last response of a type was accepted.";
+        let help = "Time since the last accepted response of a type.";
         let mut family = out.gauge("xds_accepted_age_seconds", help);
         for state in &self.source.types {
             if let Some(age) = state.acked_seconds_ago {
                 family.number(&labels(&state.kind), age);
             }
         }
-        let help = "Responses that were accepted.";
+        let help = "Responses accepted.";
         let mut family = out.counter("xds_acks", help);
         for state in &self.source.types {
             family.number(&labels(&state.kind), state.acks);
         }
-        let help = "Responses of which something was refused.";
+        let help = "Responses rejected at least in part.";
         let mut family = out.counter("xds_nacks", help);
         for state in &self.source.types {
             family.number(&labels(&state.kind), state.nacks);
         }
-        let help = "Whether resources of a type are refused.";
+        let help = "Whether resources of a type are currently rejected.";
         let mut family = out.gauge("xds_refused", help);
         for state in &self.source.types {
             let refused = u64::from(state.refused.is_some());
@@ -107,10 +110,10 @@ impl Scrape<'_> {
 
 fn first_expiry(listener: &Listener) -> Option<u64> {
     let certificates = listener.protocol.tls()?.certificates.iter();
-    // Of a chain that of its owner, which others outlive.
+    // Of a chain, the leaf: issuers usually outlive it.
     let own = certificates.filter_map(|certificate| certificate.chain.first());
     let first = own.filter_map(translate::expiry::of).min()?;
-    // What expired before 1970 expired long ago.
+    // An expiry before 1970 is long past.
     Some(u64::try_from(first.as_second()).unwrap_or_default())
 }
 

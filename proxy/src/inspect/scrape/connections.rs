@@ -1,4 +1,4 @@
-//! Connections and sessions of datagrams that are carried as they are.
+//! Byte-proxied connections and UDP sessions.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ impl Scrape<'_> {
             ids: carried.map(|it| (it.id, &it.with_protocol)).collect(),
             blocks: self.shards.iter().map(|shard| &shard.routes).collect(),
         };
-        let help = "Connections and sessions of datagrams that are carried now.";
+        let help = "Open L4 connections and UDP sessions.";
         rules.gauge(out, "l4_active_sessions", help, |it| it.active.value());
-        let help = "How long connections and sessions of datagrams lasted.";
+        let help = "Duration of L4 connections and UDP sessions.";
         let name = "l4_session_duration_seconds";
         rules.histogram(out, name, help, |it| &it.duration);
-        let help = "Bytes from clients, of sessions that have ended.";
+        let help = "Bytes received from clients, in ended sessions.";
         rules.counter(out, "l4_received_bytes", help, |it| it.bytes_in.value());
-        let help = "Bytes to clients, of sessions that have ended.";
+        let help = "Bytes sent to clients, in ended sessions.";
         rules.counter(out, "l4_sent_bytes", help, |it| it.bytes_out.value());
         let dropped = self.shards.iter().map(|shard| &shard.dropped_datagrams);
-        let help = "Datagrams that were dropped.";
+        let help = "Datagrams dropped.";
         by_cause(out, "l4_dropped_datagrams", help, dropped);
     }
 
@@ -38,8 +38,8 @@ impl Scrape<'_> {
                 *sums.entry(series).or_default() += count;
             });
         }
-        let help = "Connections and sessions of datagrams that have ended, by who carried them \
-                    and why they failed.";
+        let help = "L4 connections and UDP sessions ended, by route, backend \
+                    and reason of failure.";
         let mut family = out.counter("l4_sessions", help);
         for (series, count) in sums {
             let Some(labels) = names.carriers.get(&series.owner) else {
@@ -51,7 +51,7 @@ impl Scrape<'_> {
             family.number(&labels.with("reason", reason), count);
         }
         let overflow = self.sum(|shard| shard.connections.overflow());
-        let help = "Sessions that are counted nowhere else, for want of room.";
+        let help = "Sessions in no other series, because the limit of series is reached.";
         out.counter("l4_sessions_uncounted", help)
             .number(&Labels::none(), overflow);
     }

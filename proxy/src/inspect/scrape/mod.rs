@@ -1,8 +1,8 @@
 //! The counters of all shards as metrics.
 //!
 //! Runs on a thread of the admin server. Label values come from the configuration and from closed
-//! sets, so the number of series grows with the configuration alone. What belongs to routes,
-//! listeners or endpoints that are gone is passed over.
+//! sets, so the number of series is bounded by the configuration. Counters of removed routes,
+//! listeners and endpoints are skipped.
 
 mod configuration;
 mod connections;
@@ -26,25 +26,25 @@ use crate::observe::counters::ShardCounters;
 
 use self::names::Names;
 
-/// All that metrics are made of.
+/// The inputs of a scrape.
 pub struct Scrape<'a> {
-    /// The configuration in force.
+    /// The current configuration.
     pub snapshot: &'a Snapshot,
-    /// What each shard counts.
+    /// Counters of each shard.
     pub shards: &'a [Arc<ShardCounters>],
-    /// What each shard runs on.
+    /// I/O driver of each shard.
     pub drivers: &'a [Option<DriverReport>],
-    /// How endpoints fare.
+    /// State of endpoints and connection pools.
     pub live: &'a UpstreamStats,
-    /// What the configuration says.
+    /// Model of the current configuration.
     pub model: &'a Model,
-    /// Where it comes from.
+    /// Source of the configuration.
     pub source: &'a Source,
-    /// Ids of the binds that are not listened on.
+    /// Ids of the binds without a socket.
     pub binds_down: &'a [u32],
-    /// What the process uses of its memory.
+    /// Memory usage of the process.
     pub memory: &'a MemoryUse,
-    /// Lines of the access log that were dropped.
+    /// Access log lines dropped.
     pub dropped_log_lines: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What of the configuration is named in labels, by the ids under which shards count.
+//! Labels of configured objects, by the ids of the counters.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::config::{Carries, Listener, Opening, Snapshot};
 use crate::names::Interned;
 use crate::observe::series::Owner;
 
-/// What of the configuration is named in labels, by id.
+/// Labels of configured objects, by id.
 pub(super) struct Names<'a> {
     pub(super) binds: Vec<(Interned, Labels)>,
     pub(super) listeners: Vec<(Interned, Labels)>,
@@ -16,18 +16,18 @@ pub(super) struct Names<'a> {
     pub(super) owners: HashMap<Owner, usize>,
     pub(super) owner_labels: Vec<Labels>,
     pub(super) backends: HashMap<Interned, &'a str>,
-    /// Rules of connections that are carried as they are.
+    /// Rules of byte-proxied connections.
     pub(super) carried: Vec<Carried>,
-    /// Who answers for such connections.
+    /// Owners of such connections.
     pub(super) carriers: HashMap<Owner, Labels>,
 }
 
-/// A rule of connections that are carried as they are.
+/// A rule of byte-proxied connections.
 pub(super) struct Carried {
     pub(super) id: Interned,
-    /// As those of rules of requests.
+    /// The same labels as HTTP rules have.
     pub(super) labels: Labels,
-    /// With `TCP`, `TLS` or `UDP` besides.
+    /// With the protocol `TCP`, `TLS` or `UDP` in addition.
     pub(super) with_protocol: Labels,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Names<'a> {
         names
     }
 
-    /// Names a listener whose connections are carried as they are, and its rules.
+    /// Adds a listener of byte-proxied connections, and its rules.
     fn carry(&mut self, opening: Opening, listener: &Listener, labels: &Labels) {
         let protocol = match opening {
             Opening::Udp => "UDP",
@@ -82,7 +82,7 @@ impl<'a> Names<'a> {
             let labels = labels.with("route", &rule.name);
             let with_protocol = labels.with("protocol", protocol);
             let owner = Owner::Route(rule.id);
-            // A rule of several hostnames comes once for each.
+            // A rule with several hostnames occurs once for each.
             if self.carriers.insert(owner, with_protocol.clone()).is_none() {
                 self.carried.push(Carried {
                     id: rule.id,

@@ -1,4 +1,4 @@
-//! What each shard is at, and what runs.
+//! Metrics of each shard and of the process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::names::Cause as _;
 use crate::observe::counters::{HistogramSum, ShardCounters};
 
 impl Scrape<'_> {
-    /// What each shard is at, and what runs.
+    /// Metrics of each shard and of the process.
     pub(super) fn process(&self, out: &mut Exposition) {
         let now = Instant::now();
         let shard = |id: usize| Labels::none().with("shard", &id.to_string());
@@ -32,7 +32,7 @@ impl Scrape<'_> {
                 family.fraction(labels, time.as_secs_f64());
             }
         }
-        let help = "Seconds since a shard's event loop last turned.";
+        let help = "Seconds since the last iteration of a shard's event loop.";
         let mut family = out.gauge("shard_heartbeat_age_seconds", help);
         for (labels, counters) in &shards {
             family.fraction(labels, counters.heartbeat.age(now).as_secs_f64());
@@ -41,25 +41,28 @@ impl Scrape<'_> {
         for (labels, counters) in &shards {
             family.number(labels, counters.panics.value());
         }
-        let help = "Times that accepting paused for want of descriptors.";
+        let help = "Pauses in accepting connections, for lack of file descriptors.";
         let mut family = out.counter("shard_accept_pauses", help);
         for (labels, counters) in &shards {
             family.number(labels, counters.accept_paused.value());
         }
         self.pressure(&shards, out);
-        let help = "How late a shard's event loop comes to its tick.";
+        let help = "Delay of a shard's event loop.";
         let mut family = out.histogram("shard_loop_lag_seconds", help);
         for (labels, counters) in &shards {
             let mut sum = HistogramSum::default();
             sum.merge(&counters.loop_lag);
             family.distribution(labels, &BOUNDS, &sum.buckets, seconds(&sum));
         }
-        let mut family = out.gauge("shard_driver_info", "How a shard talks to the kernel.");
+        let mut family = out.gauge(
+            "shard_driver_info",
+            "I/O driver of a shard: io_uring or epoll.",
+        );
         for (id, report) in self.drivers.iter().enumerate() {
             let driver = report.as_ref().map_or("none", |report| report.driver);
             family.number(&shard(id).with("driver", driver), 1);
         }
-        let help = "Lines of the access log that nobody took in time.";
+        let help = "Access log lines dropped because the output was blocked.";
         out.counter("access_log_dropped_lines", help)
             .number(&Labels::none(), self.dropped_log_lines);
         let version = Labels::none().with("version", env!("CARGO_PKG_VERSION"));
@@ -67,9 +70,9 @@ impl Scrape<'_> {
             .number(&version, 1);
     }
 
-    /// What is refused under overload, and the memory in use.
+    /// Rejections under overload, and memory.
     fn pressure(&self, shards: &[(Labels, &Arc<ShardCounters>)], out: &mut Exposition) {
-        let help = "Requests refused under overload, by reason: late (the event loop), descriptors, memory \
+        let help = "Requests rejected under overload, by reason: late (the event loop), descriptors, memory \
                     (close to the limit), buffers (too many in use).";
         let mut family = out.counter("shard_shed_requests", help);
         for (labels, counters) in shards {
@@ -77,7 +80,7 @@ impl Scrape<'_> {
                 family.number(&labels.with("reason", cause.name()), count);
             }
         }
-        let help = "Bytes of the buffers that a shard's connections and streams hold.";
+        let help = "Bytes of buffers in use by a shard's connections and streams.";
         let mut family = out.gauge("shard_buffer_bytes", help);
         for (labels, counters) in shards {
             family.number(labels, counters.buffers.value());
@@ -85,7 +88,7 @@ impl Scrape<'_> {
         if let Some(limit) = self.memory.limit() {
             out.gauge("memory_limit_bytes", "Memory limit of the cgroup.")
                 .number(&Labels::none(), limit);
-            let help = "Memory that the cgroup uses, which Kubernetes compares with the limit.";
+            let help = "Memory usage of the cgroup, which Kubernetes compares with the limit.";
             out.gauge("memory_working_set_bytes", help)
                 .number(&Labels::none(), self.memory.working_set());
         }

@@ -1,4 +1,4 @@
-//! Requests, by who answered them; client connections; what never became a request.
+//! Requests by result, client connections, and rejected heads.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,7 @@ impl Scrape<'_> {
                 *sums.entry(series).or_default() += count;
             });
         }
-        let mut family = out.counter(
-            "requests",
-            "Requests, by who answered them and how they ended.",
-        );
+        let mut family = out.counter("requests", "Requests by route, backend and result.");
         for (series, count) in sums {
             let Some(owner) = names.owners.get(&series.owner) else {
                 continue;
@@ -40,7 +37,7 @@ impl Scrape<'_> {
             family.number(&labels, count);
         }
         let overflow = self.sum(|shard| shard.requests.overflow());
-        let help = "Requests that are counted nowhere else, for want of room.";
+        let help = "Requests in no other series, because the limit of series is reached.";
         out.counter("requests_uncounted", help)
             .number(&Labels::none(), overflow);
     }
@@ -51,24 +48,24 @@ impl Scrape<'_> {
             blocks: self.shards.iter().map(|shard| &shard.routes).collect(),
         };
         let name = "request_duration_seconds";
-        let help = "From a request's head to the end of its response.";
+        let help = "Time from the request head to the end of the response.";
         routes.histogram(out, name, help, |it| &it.duration);
-        let help = "Bytes of requests' bodies.";
+        let help = "Bytes of request bodies.";
         routes.counter(out, "request_bytes", help, |it| it.bytes_in.value());
-        let help = "Bytes of responses' bodies.";
+        let help = "Bytes of response bodies.";
         routes.counter(out, "response_bytes", help, |it| it.bytes_out.value());
-        let help = "Requests under way.";
+        let help = "Requests in flight.";
         routes.gauge(out, "active_requests", help, |it| it.active.value());
-        // What rules of connections have in common with them.
+        // The metrics that byte-proxied rules have as well.
         let carried = names.carried.iter().map(|it| (it.id, &it.labels));
         let rules = Table {
             ids: routes.ids.into_iter().chain(carried).collect(),
             ..routes
         };
         let name = "upstream_connect_duration_seconds";
-        let help = "Time to connect to an endpoint, or to fail at it.";
+        let help = "Duration of connection attempts to endpoints, failed ones included.";
         rules.histogram(out, name, help, |it| &it.connect);
-        let help = "Tries after the first.";
+        let help = "Retries.";
         rules.counter(out, "retries", help, |it| it.retries.value());
     }
 
@@ -87,7 +84,7 @@ impl Scrape<'_> {
             ids: ids(&names.listeners),
             blocks: self.shards.iter().map(|shard| &shard.listeners).collect(),
         };
-        let help = "Requests under way, those without a route included.";
+        let help = "Requests in flight, including those without a route.";
         listeners.gauge(out, "listener_active_requests", help, |it| {
             it.requests.value()
         });
@@ -95,13 +92,13 @@ impl Scrape<'_> {
     }
 
     fn handshakes(&self, out: &mut Exposition) {
-        let help = "TLS handshakes that succeeded, by whether they took up an earlier session.";
+        let help = "Successful TLS handshakes, by whether a session was resumed.";
         let mut family = out.counter("tls_handshakes", help);
         let full = self.sum(|shard| shard.handshakes.full.value());
         let resumed = self.sum(|shard| shard.handshakes.resumed.value());
         family.number(&Labels::none().with("kind", "full"), full);
         family.number(&Labels::none().with("kind", "resumed"), resumed);
-        let help = "TLS handshakes that failed.";
+        let help = "Failed TLS handshakes.";
         let shards = || self.shards.iter().map(|shard| &shard.handshakes);
         by_cause(
             out,
@@ -109,7 +106,7 @@ impl Scrape<'_> {
             help,
             shards().map(|it| &it.failed),
         );
-        let help = "TLS connections of clients that were ended by an error after their handshake.";
+        let help = "Client TLS connections ended by an error after the handshake.";
         by_cause(
             out,
             "tls_connections_broken",
@@ -118,9 +115,9 @@ impl Scrape<'_> {
         );
     }
 
-    /// What policies of tokens said of requests.
+    /// Results of JWT policies.
     pub(super) fn tokens(&self, out: &mut Exposition) {
-        let help = "Requests that a policy of JSON Web Tokens was asked about, by what it said.";
+        let help = "Requests checked by a JWT policy, by result.";
         let mut family = out.counter("jwt_results", help);
         let mut result = |result, reason, count| {
             let labels = Labels::none().with("result", result);
@@ -141,9 +138,9 @@ impl Scrape<'_> {
         }
     }
 
-    /// What policies of authorization said of requests.
+    /// Results of authorization policies.
     pub(super) fn authorizations(&self, out: &mut Exposition) {
-        let help = "Requests that a policy of authorization was asked about, by what it said.";
+        let help = "Requests checked by an authorization policy, by result.";
         let mut family = out.counter("authorization_results", help);
         let mut result = |result, reason, count| {
             let labels = Labels::none().with("result", result);
@@ -157,9 +154,9 @@ impl Scrape<'_> {
         }
     }
 
-    /// What endpoint pickers of inference pools said of requests.
+    /// Results of endpoint pickers.
     pub(super) fn picks(&self, out: &mut Exposition) {
-        let help = "Requests that an endpoint picker was asked about, by what came of that.";
+        let help = "Endpoint picker calls, by result.";
         let mut family = out.counter("endpoint_picks", help);
         for result in PickResult::ALL.iter().copied() {
             let count = self.sum(|shard| shard.picks.results.of(result));
@@ -183,25 +180,25 @@ impl Scrape<'_> {
         durations(out, "external_auth_duration_seconds", help, took);
     }
 
-    /// What never became a request.
+    /// Rejected heads and connections.
     pub(super) fn refused(&self, out: &mut Exposition) {
         let shards = || self.shards.iter();
-        let help = "Heads that never became a request of a listener.";
+        let help = "Request heads rejected before a listener was selected.";
         by_cause(out, "refused", help, shards().map(|it| &it.refused));
-        let help = "Connections closed over their PROXY protocol header.";
+        let help = "Connections closed because of their PROXY protocol header.";
         let failed = shards().map(|it| &it.proxy_headers);
         by_cause(out, "proxy_protocol_failed", help, failed);
-        let help = "HTTP/2 connections ended for what their client did too often.";
+        let help = "HTTP/2 connections closed because the client exceeded a flood limit.";
         by_cause(out, "http2_abuses", help, shards().map(|it| &it.abuses));
-        let help = "HTTP/2 connections ended for what their endpoint did too often.";
+        let help = "HTTP/2 connections closed because the endpoint exceeded a flood limit.";
         let abuses = shards().map(|it| &it.upstream_abuses);
         by_cause(out, "upstream_http2_abuses", help, abuses);
-        let help = "HTTP/2 connections of clients ended for what the protocol forbids, or for \
-            heads that unpack to too much, by error code; or cut off in a frame.";
+        let help = "HTTP/2 client connections closed for a protocol error or oversized \
+            header blocks, by error code; or ended within a frame.";
         let errors = shards().flat_map(|shard| shard.http2_errors.iter());
         by_reason(out, "http2_errors", help, errors);
         let failed = self.sum(|shard| shard.accept_errors.value());
-        out.counter("accept_errors", "Accepts that failed.")
+        out.counter("accept_errors", "Failed accepts.")
             .number(&Labels::none(), failed);
     }
 }

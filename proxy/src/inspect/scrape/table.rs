@@ -1,4 +1,4 @@
-//! Blocks of counters over all shards, with the labels of those that are named.
+//! Blocks of counters summed over all shards, with their labels.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::names::{Cause, Interned};
 use crate::observe::causes::ByCause;
 use crate::observe::counters::{Block, Blocks, Histogram, HistogramSum};
 
-/// Blocks of counters over all shards, with the labels of those that are named.
+/// Blocks of counters summed over all shards, with their labels.
 pub(super) struct Table<'a, T> {
     pub(super) ids: Vec<(Interned, &'a Labels)>,
     pub(super) blocks: Vec<&'a Blocks<T>>,
@@ -63,7 +63,7 @@ impl<T: Block> Table<'_, T> {
             let mut sum = HistogramSum::default();
             let blocks = self.blocks.iter().filter_map(|blocks| blocks.read(*id));
             blocks.for_each(|block| sum.merge(of(block)));
-            // What never happened need not be shown in twenty lines.
+            // Empty histograms would take twenty lines each.
             if sum.count() > 0 {
                 family.distribution(labels, &BOUNDS, &sum.buckets, seconds(&sum));
             }
@@ -79,13 +79,13 @@ pub(super) fn seconds(sum: &HistogramSum) -> f64 {
     sum.sum_micros as f64 / 1e6
 }
 
-/// The bounds of histograms in seconds, as text: `BOUNDS_MICROS`.
+/// The bounds of histograms in seconds, as text; same order as `BOUNDS_MICROS`.
 pub(super) const BOUNDS: [&str; 16] = [
     "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1",
     "2.5", "5", "10", "30", "60",
 ];
 
-/// A counter with a sample for each cause, over all shards.
+/// A counter with a sample for each cause, summed over all shards.
 pub(super) fn by_cause<'a, C: Cause>(
     out: &mut Exposition,
     name: &'static str,

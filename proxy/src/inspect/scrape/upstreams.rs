@@ -16,14 +16,14 @@ impl Scrape<'_> {
         let connections =
             (self.snapshot.all_clusters()).map(|cluster| self.live.connections(cluster.id.into()));
         let connections: Vec<_> = connections.collect();
-        let help = "Connections to a backend, by what they do.";
+        let help = "Connections to a backend, by state.";
         let mut family = out.gauge("upstream_connections", help);
         for (labels, connections) in named.iter().zip(&connections) {
             let busy = connections.open.saturating_sub(connections.idle);
             family.number(&labels.with("state", "busy"), busy);
             family.number(&labels.with("state", "idle"), connections.idle);
         }
-        let help = "Requests that wait for a connection.";
+        let help = "Requests waiting for a connection.";
         let mut family = out.gauge("upstream_pending_requests", help);
         for (labels, connections) in named.iter().zip(&connections) {
             family.number(labels, connections.waiting);
@@ -46,14 +46,11 @@ impl Scrape<'_> {
         for (labels, live) in &live {
             family.fraction(labels, live.health);
         }
-        let mut family = out.gauge(
-            "endpoint_ejected",
-            "Shards that have put the endpoint aside.",
-        );
+        let mut family = out.gauge("endpoint_ejected", "Shards that have ejected the endpoint.");
         for (labels, live) in &live {
             family.number(labels, live.ejected_shards.into());
         }
-        let mut family = out.gauge("endpoint_active_requests", "Requests under way.");
+        let mut family = out.gauge("endpoint_active_requests", "Requests in flight.");
         for (labels, live) in &live {
             family.number(labels, live.in_flight);
         }
@@ -61,18 +58,18 @@ impl Scrape<'_> {
             ids: super::table::ids(&ids),
             blocks: self.shards.iter().map(|shard| &shard.endpoints).collect(),
         };
-        let help = "Connections made.";
+        let help = "Connections opened.";
         table.counter(out, "upstream_connects", help, |it| it.connected.value());
-        let help = "Connections that could not be had.";
+        let help = "Failed connection attempts.";
         table.counter(out, "upstream_connect_failures", help, |it| {
             it.failed_connects.value()
         });
-        let help = "Connections that TLS came to nothing on.";
+        let help = "Failed TLS handshakes with endpoints.";
         let mut family = out.counter("upstream_tls_failures", help);
         for (id, labels) in &table.ids {
             for why in UpstreamTlsFailure::ALL.iter().copied() {
                 let count = table.sum(*id, |it: &EndpointCounters| it.tls_failures.of(why));
-                // Of plain endpoints, and of most others, none ever comes.
+                // Most endpoints never have any.
                 if count > 0 {
                     family.number(&labels.with("reason", why.reason()), count);
                 }

@@ -1,7 +1,7 @@
-//! UDP listeners on a shard: datagrams in, each to the session of its client, answers out.
+//! UDP listeners on a shard: passes datagrams to the sessions of their clients, and responses back.
 //!
-//! The kernel hands all datagrams of a client to one shard (`SO_REUSEPORT` hashes both addresses).
-//! Datagrams are taken one by one and sent on without waiting, so one piece of memory serves all.
+//! The kernel delivers all datagrams of a client to one shard (`SO_REUSEPORT` hashes both
+//! addresses). Datagrams are forwarded one by one without waiting, so a single buffer serves all.
 
 mod session;
 
@@ -34,25 +34,23 @@ use self::session::Session;
 #[derive(Default)]
 pub(crate) struct UdpListeners {
     list: RefCell<Vec<Rc<UdpListener>>>,
-    /// Those that take no more datagrams, and may still have sessions.
+    /// Listeners that stopped receiving, and may still have sessions.
     stopping: RefCell<Vec<Weak<UdpListener>>>,
-    /// For one datagram, while it is passed on; all listeners share it.
+    /// The buffer for one datagram, shared by all listeners.
     memory: Rc<RefCell<Box<[u8]>>>,
 }
 
-/// A UDP listener.
 struct UdpListener {
     bind: u32,
     socket: Datagrams,
     sessions: RefCell<Sessions<Parties, Rc<Session>>>,
     stopped: Draining,
     memory: Rc<RefCell<Box<[u8]>>>,
-    /// Keeps the port for as long as answers go out from it.
+    /// Keeps the port while responses are sent from it.
     _sockets: Arc<Listening>,
 }
 
-/// Whose datagrams belong together: the client, and the address of ours that it asks. The port is
-/// the listener's.
+/// The key of a session: the client, and our address that it uses. The port is the listener's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Parties {
     client: SocketAddr,
@@ -60,10 +58,11 @@ struct Parties {
 }
 
 impl UdpListeners {
-    /// Takes datagrams of `bind` from the shard's own socket until told to stop.
+    /// Receives datagrams of `bind` from the shard's own socket until stopped.
     ///
     /// # Errors
-    /// The runtime cannot take the socket over.
+    ///
+    /// The runtime cannot adopt the socket.
     pub(crate) fn listen(
         &self,
         proxy: &Rc<Proxy>,
@@ -91,7 +90,7 @@ impl UdpListeners {
         Ok(())
     }
 
-    /// Takes no more datagrams where `which` says so of a bind. Answers still pass for a moment.
+    /// Stops receiving on the binds selected by `which`. Responses still pass for a moment.
     pub(crate) fn stop(&self, which: impl Fn(u32) -> bool) {
         let mut list = self.list.borrow_mut();
         let mut stopping = self.stopping.borrow_mut();
@@ -102,7 +101,7 @@ impl UdpListeners {
         }
     }
 
-    /// Ends every session. How many there were.
+    /// Ends every session. Returns how many there were.
     pub(crate) fn end_sessions(&self) -> usize {
         self.stop(|_| true);
         let stopping = self.stopping.borrow();
@@ -126,18 +125,18 @@ impl UdpListener {
                 taken += 1;
             }
             if taken == DATAGRAMS_PER_POLL {
-                // Readiness comes without a wait where there is more: let others run.
+                // Readiness is immediate while more is queued: yield.
                 proxy.shard.turns.give_way().await;
             }
         }
     }
 
-    /// Takes a datagram, if there is one, and sends it on.
+    /// Receives a datagram, if there is one, and forwards it.
     fn take_one(self: &Rc<Self>, proxy: &Rc<Proxy>) -> bool {
         let mut memory = self.memory.borrow_mut();
         let received = match self.socket.receive(&mut memory) {
             Ok(received) => received,
-            // What else is wrong may stay so, and then others must have their turn.
+            // Other errors may persist, so yield.
             Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
         };
         let dropped = match memory.get(..received.len) {
@@ -170,7 +169,7 @@ impl UdpListener {
             None => self.begin_session(proxy, parties)?,
         };
         match session.send(&proxy.upstreams, bytes) {
-            // An earlier datagram met with that: this one may be luckier elsewhere.
+            // The error of an earlier datagram: this one may succeed at another endpoint.
             Err(FailureKind::ConnectFailed) => self
                 .begin_session(proxy, parties)?
                 .send(&proxy.upstreams, bytes),
@@ -202,7 +201,7 @@ impl UdpListener {
         Ok(session)
     }
 
-    /// Sends what a session's endpoint says to its client, until the session ends.
+    /// Forwards the endpoint's datagrams to the client until the session ends.
     async fn pass_answers(
         self: Rc<Self>,
         proxy: Rc<Proxy>,
@@ -221,7 +220,7 @@ impl UdpListener {
             }
         }
         let mut sessions = self.sessions.borrow_mut();
-        // Another session of the same client may have taken its place.
+        // Another session of the same client may have replaced it.
         if let Some(present) = sessions.remove(&parties)
             && !Rc::ptr_eq(&present, &session)
         {
@@ -231,7 +230,7 @@ impl UdpListener {
         session.finish(shard, parties.client.ip().to_canonical());
     }
 
-    /// Passes an answer on, if there is one.
+    /// Forwards a response, if there is one.
     fn pass_one(&self, upstreams: &Upstreams, session: &Session, parties: Parties) -> bool {
         let mut memory = self.memory.borrow_mut();
         let Some(length) = session.receive(upstreams, &mut memory) else {
@@ -251,7 +250,7 @@ impl UdpListener {
         true
     }
 
-    /// Now and then ends sessions that were quiet for too long; in the end, all of them.
+    /// Periodically ends idle sessions; at the end, all of them.
     async fn end_quiet_sessions(self: Rc<Self>, shard: Rc<Shard>) {
         while !self.stopped.get() {
             monoio::time::sleep(UDP_SWEEP).await;

@@ -1,4 +1,4 @@
-//! A session of datagrams: one client, one endpoint, a socket between them.
+//! A UDP session: one client, one endpoint, and a socket for the two.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -19,15 +19,15 @@ use crate::shard::Shard;
 use crate::upstream::Upstreams;
 use crate::upstream::health::{Booking, Outcome};
 
-/// A session of datagrams.
+/// A UDP session.
 pub(super) struct Session {
     socket: Datagrams,
     record: RefCell<Record<'static>>,
     booking: Booking,
-    /// Where its endpoint is found in the configuration, as long as that is there.
+    /// The cluster of its endpoint, while it exists.
     cluster: (ClusterIndex, Interned),
     begun: Instant,
-    /// Whether its endpoint has said anything.
+    /// Whether its endpoint has responded.
     is_answered: Cell<bool>,
     idle: Option<Duration>,
     ended: Cell<Ended>,
@@ -41,9 +41,10 @@ enum Ended {
 }
 
 impl Session {
-    /// Begins the session of these parties, by the rule of their listener.
+    /// Starts a session by the rule of its listener.
     ///
     /// # Errors
+    ///
     /// There is no rule, backend or endpoint for it, or no descriptor left.
     pub(super) fn begin(proxy: &Proxy, bind: u32, parties: Parties) -> Result<Self, FailureKind> {
         let shard = &proxy.shard;
@@ -57,7 +58,7 @@ impl Session {
         }
         let reached = reach(&proxy.upstreams, &snapshot, listener, &mut record);
         let reached = reached.inspect_err(|kind| record.end_trace(Some((*kind).into())))?;
-        tracing::trace!(client = %parties.client, endpoint = ?record.endpoint, "began a session");
+        tracing::trace!(client = %parties.client, endpoint = ?record.endpoint, "started a session");
         record.takes(shard, reached.rule);
         Ok(Self {
             socket: reached.socket,
@@ -71,17 +72,17 @@ impl Session {
         })
     }
 
-    /// For how long it may be quiet.
+    /// Idle timeout.
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
         self.idle
     }
 
-    /// Whether it goes on.
+    /// Whether it has not ended.
     pub(super) fn is_open(&self) -> bool {
         self.ended.get() == Ended::NotYet
     }
 
-    /// Waits for an answer, an error or the end of the session.
+    /// Waits for a response, an error or the end of the session.
     pub(super) async fn readable(&self) {
         if self.socket.readable().await.is_err() {
             self.end(FailureKind::UpstreamReset);
@@ -91,7 +92,8 @@ impl Session {
     /// Sends a client's datagram to the endpoint.
     ///
     /// # Errors
-    /// It was not taken; an error on the way there ends the session as well.
+    ///
+    /// It was not sent; a network error also ends the session.
     pub(super) fn send(&self, upstreams: &Upstreams, bytes: &[u8]) -> Result<(), FailureKind> {
         match self.socket.send_to_peer(bytes) {
             Ok(()) => {
@@ -107,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Takes an answer of the endpoint: its length, if there is one.
+    /// Receives a datagram of the endpoint; returns its length.
     pub(super) fn receive(&self, upstreams: &Upstreams, memory: &mut [u8]) -> Option<usize> {
         loop {
             if !self.is_open() {
@@ -135,17 +137,17 @@ impl Session {
         }
     }
 
-    /// Its client has got an answer of so many bytes.
+    /// Records a response of this many bytes.
     pub(super) fn answered(&self, bytes: usize) {
         self.record.borrow_mut().bytes_out += bytes as u64;
     }
 
-    /// Ends it, since nothing more is to come.
+    /// Ends it in order.
     pub(super) fn end_in_order(&self) {
         self.end_as(Ended::InOrder);
     }
 
-    /// Ends it for a reason.
+    /// Ends it with a failure.
     pub(super) fn end(&self, why: FailureKind) {
         self.end_as(Ended::By(why));
     }
@@ -166,7 +168,7 @@ impl Session {
         self.record.borrow().finish(shard, client, failure);
     }
 
-    /// Notes how the endpoint does, unless its service is gone meanwhile.
+    /// Reports the endpoint's result, unless its service was removed meanwhile.
     fn judge(&self, upstreams: &Upstreams, outcome: Outcome) {
         let (index, id) = self.cluster;
         let snapshot = upstreams.shard.config.load();
@@ -178,7 +180,7 @@ impl Session {
     }
 }
 
-/// A socket to an endpoint, and by which rule.
+/// A socket to an endpoint, with the rule.
 struct BookedSocket<'a> {
     rule: &'a Arc<L4Rule>,
     socket: Datagrams,
@@ -187,7 +189,7 @@ struct BookedSocket<'a> {
     begun: Instant,
 }
 
-/// Chooses an endpoint by the rule of a listener, and has a socket to it.
+/// Selects an endpoint by the listener's rule, and opens a socket to it.
 fn reach<'a>(
     upstreams: &Upstreams,
     snapshot: &'a Snapshot,
@@ -222,7 +224,7 @@ fn reach<'a>(
     })
 }
 
-/// Whether an error tells of the way to the endpoint, and not of our own want of memory.
+/// Whether an error concerns the path to the endpoint, rather than our own lack of memory.
 fn is_of_path(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(

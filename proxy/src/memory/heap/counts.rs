@@ -1,8 +1,8 @@
-//! How much each shard, and the rest of the process, has allocated: counted, not sampled.
+//! Exact allocation counts of each shard, and of the rest of the process.
 //!
-//! A shard counts in a slot that it alone writes, so counting is a load and a store; all other
-//! threads share one. What one thread allocates and another frees is counted by each for its part,
-//! so that the sum over all slots is exact, and what lives of one shard a close estimate.
+//! A shard counts in a slot that only it writes, so counting is a load and a store; all other
+//! threads share one. If one thread allocates and another frees, each counts its part, so that the
+//! sum over all slots is exact, and the live memory of one shard a close estimate.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +11,16 @@ use crossbeam::utils::CachePadded;
 
 use crate::limits::HEAP_SHARDS;
 
-/// What was allocated since the start, and what of that was freed.
+/// Allocated and freed amounts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allocated {
-    /// Allocations.
+    /// Number of allocations.
     pub count: u64,
-    /// Their bytes.
+    /// Bytes allocated.
     pub bytes: u64,
-    /// Allocations that were freed.
+    /// Number of freed allocations.
     pub freed_count: u64,
-    /// Their bytes.
+    /// Bytes freed.
     pub freed_bytes: u64,
 }
 
@@ -35,19 +35,19 @@ impl Allocated {
     }
 }
 
-/// Has the calling thread counted as this shard from here on. A shard that is started again goes on
-/// counting where its predecessor ended.
+/// Counts the calling thread as this shard from now on. A restarted shard continues its
+/// predecessor's counts.
 pub fn count_as_shard(id: u16) {
     OWN.set(SHARDS.get(usize::from(id)).map(|slot| &**slot));
 }
 
-/// What a shard has allocated; `None` for one without a slot, which counts among the others.
+/// The counts of a shard; `None` if it has no slot and is counted among the others.
 #[must_use]
 pub fn of_shard(id: u16) -> Option<Allocated> {
     SHARDS.get(usize::from(id)).map(|slot| slot.read())
 }
 
-/// What the whole process has allocated.
+/// The counts of the whole process.
 #[must_use]
 pub fn of_process() -> Allocated {
     let shards = SHARDS.iter().map(|slot| slot.read());
@@ -66,12 +66,11 @@ static SHARDS: [CachePadded<Slot>; HEAP_SHARDS] =
 static OTHERS: CachePadded<Slot> = CachePadded::new(Slot::new());
 
 thread_local! {
-    /// Where a shard's thread counts. A cell without a destructor, so that it is there as long as
-    /// its thread allocates.
+    /// The slot of a shard's thread. A cell without destructor, so that it exists as long as its
+    /// thread allocates.
     static OWN: Cell<Option<&'static Slot>> = const { Cell::new(None) };
 }
 
-/// Counts an allocation.
 pub(super) fn note_allocated(size: usize) {
     if let Some(slot) = OWN.get() {
         advance(&slot.count, 1);
@@ -82,7 +81,7 @@ pub(super) fn note_allocated(size: usize) {
     }
 }
 
-/// Counts that an allocation is freed.
+/// Counts a freed allocation.
 pub(super) fn note_freed(size: usize) {
     if let Some(slot) = OWN.get() {
         advance(&slot.freed_count, 1);
@@ -93,7 +92,7 @@ pub(super) fn note_freed(size: usize) {
     }
 }
 
-/// Adds to a number that one thread writes.
+/// Adds to a number that only one thread writes.
 fn advance(number: &AtomicU64, by: u64) {
     let sum = number.load(Ordering::Relaxed).wrapping_add(by);
     number.store(sum, Ordering::Relaxed);
@@ -109,8 +108,8 @@ impl Slot {
         }
     }
 
-    /// The numbers as they come: while threads allocate they may be of slightly different moments,
-    /// and what was freed may seem more than what was allocated.
+    /// Reads the numbers one by one: while threads allocate they may be of slightly different
+    /// moments, and more may seem freed than allocated.
     fn read(&self) -> Allocated {
         Allocated {
             count: self.count.load(Ordering::Relaxed),

@@ -1,7 +1,8 @@
 //! The sampled allocations that are not freed yet.
 //!
-//! A table of fixed size in buckets of one cache line. Freeing has to ask for every address whether
-//! it was sampled; one byte a bucket, which counts what is in it, answers that for nearly all.
+//! A fixed-size hash table with buckets of one cache line. Every free has to check whether its
+//! address was sampled; one byte per bucket, which counts its entries, answers that in nearly all
+//! cases.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -9,7 +10,7 @@ use super::stacks::{self, StackId, Weight};
 use crate::limits::HEAP_LIVE_SAMPLES;
 
 const BUCKETS: usize = HEAP_LIVE_SAMPLES / PLACES;
-/// Places of a bucket: their addresses fill a cache line.
+/// Slots per bucket: their addresses fill a cache line.
 const PLACES: usize = 8;
 
 static PRESENT: [AtomicU8; BUCKETS] = [const { AtomicU8::new(0) }; BUCKETS];
@@ -27,11 +28,11 @@ struct Sample {
     bytes: AtomicU64,
 }
 
-/// Stands in a place between its being taken and its being filled; no allocation is there.
+/// Marks a slot that is claimed and not filled yet; no allocation has this address.
 const TAKEN: usize = 1;
 
-/// Remembers a sampled allocation until it is freed. One that finds no place counts as live for good:
-/// better than a leak that does not show.
+/// Records a sampled allocation until it is freed. One without a free slot counts as live forever:
+/// better than a hidden leak.
 pub(super) fn note(address: *mut u8, stack: StackId, weight: Weight) {
     let at = bucket_of(address);
     let bucket = &TABLE[at];
@@ -48,7 +49,7 @@ pub(super) fn note(address: *mut u8, stack: StackId, weight: Weight) {
     }
 }
 
-/// How many are remembered.
+/// Number of recorded allocations.
 pub(super) fn count() -> u64 {
     let present = PRESENT.iter();
     present
@@ -56,8 +57,8 @@ pub(super) fn count() -> u64 {
         .sum()
 }
 
-/// Counts an allocation that is about to be freed, if it was sampled. Whoever frees an allocation was
-/// given its address by whoever made it, so what that thread wrote here is seen.
+/// Counts a sampled allocation that is about to be freed. The freeing thread received the address
+/// from the allocating one, so that one's writes are visible.
 pub(super) fn note_freed(address: *mut u8) {
     let at = bucket_of(address);
     if PRESENT[at].load(Ordering::Relaxed) != 0 {

@@ -1,12 +1,12 @@
-//! Where the process's memory comes from, by samples: cheap enough to be always on.
+//! The sampling heap profiler: cheap enough to be always on.
 //!
-//! [`Sampled`] wraps the allocator. Each thread counts the bytes that it allocates down in a cell of
-//! its own, and where the count runs out (every 512 KiB on average, at exponentially distributed
-//! distances, so that no pattern of sizes is missed) notes the stack and, until it is freed, the
-//! allocation. So a sample of size s stands for 1 / (1 - e^(-s/512 KiB)) allocations of its size, and
-//! what is noted is scaled by that, as Go's and tcmalloc's profiles are.
+//! [`Sampled`] wraps the allocator. Each thread counts down the bytes it allocates, and when the
+//! count runs out (every 512 KiB on average, at exponentially distributed distances, so that no
+//! pattern of sizes is missed) records the stack and, until it is freed, the allocation. A sample
+//! of size s stands for 1 / (1 - e^(-s/512 KiB)) allocations of its size, and is scaled by that, as
+//! in Go and tcmalloc.
 //!
-//! Beside that, [`counts`] has exact numbers, without a place.
+//! In addition, [`counts`] has exact numbers, without stacks.
 //!
 //! Nothing in here allocates, locks or waits: it runs inside of every allocation.
 
@@ -21,7 +21,7 @@ use std::alloc::{GlobalAlloc, Layout};
 pub use self::stacks::{Amount, Stack, stacks};
 pub use self::thread::{Samples, Sampling, samples, sampling, set_sampling};
 
-/// An allocator whose allocations are sampled.
+/// An allocator with sampling.
 #[derive(Debug, Default)]
 pub struct Sampled<A>(A);
 
@@ -33,8 +33,8 @@ impl<A> Sampled<A> {
 }
 
 #[expect(unsafe_code, reason = "the interface of allocators")]
-// SAFETY: every call goes on to the wrapped allocator as it came; what is done besides looks at
-// addresses and sizes alone, and neither allocates nor unwinds.
+// SAFETY: every call is passed on unchanged to the wrapped allocator; the rest only uses addresses
+// and sizes, and neither allocates nor unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Sampled<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
@@ -51,7 +51,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Sampled<A> {
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        // First, since another thread may be given the address as soon as it is free.
+        // First, since another thread may receive the address as soon as it is free.
         live::note_freed(address);
         counts::note_freed(layout.size());
         // SAFETY: as above.
@@ -70,7 +70,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Sampled<A> {
     }
 }
 
-/// Notes an allocation; a null pointer is one that failed.
+/// Records an allocation; a null pointer is a failed one.
 fn note_allocated(address: *mut u8, size: usize) {
     thread::note_allocated(address, size);
     if !address.is_null() {

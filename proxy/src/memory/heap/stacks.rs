@@ -1,26 +1,26 @@
-//! The stacks that samples came from, each with what it allocated and freed since the start.
+//! The stacks of samples, each with its allocated and freed amounts since the start.
 //!
-//! A table of fixed size, open addressing, never emptied: there are as many stacks as there are ways
-//! to an allocation in the code. What does not fit is counted under no stack at all.
+//! A fixed-size open-addressing table that is never emptied: the number of stacks is bounded by the
+//! code. What does not fit is counted without a stack.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::walk::Frames;
 use crate::limits::{HEAP_FRAMES, HEAP_STACKS};
 
-/// How many allocations and bytes a sample stands for.
+/// Number of allocations and bytes that a sample stands for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weight {
-    /// Allocations, in parts of [`OBJECT`].
+    /// Allocations, in units of 1/[`OBJECT`].
     pub(super) objects: u64,
     pub(super) bytes: u64,
 }
 
-/// One allocation, in the unit that they are counted in: large ones stand for little more than one.
+/// The unit of allocations: large ones stand for little more than one.
 const OBJECT: u64 = 1 << 10;
 
 impl Weight {
-    /// That of a sample of `size` bytes, where one in `distance` bytes is taken.
+    /// The weight of a sample of `size` bytes, with one sample in `distance` bytes.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -37,42 +37,41 @@ impl Weight {
     }
 }
 
-/// So many allocations, of so many bytes together.
+/// A number of allocations and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Allocations.
+    /// Number of allocations.
     pub objects: u64,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// A way to an allocation, and what came of it. Estimates.
+/// A stack with its estimated allocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// Return addresses, the innermost first; empty for what the table had no room for.
+    /// Return addresses, the innermost first; empty for stacks without a table entry.
     pub frames: Vec<usize>,
-    /// What it allocated since the process began.
+    /// Allocated since the start.
     pub allocated: Amount,
-    /// What of that is not freed.
+    /// Not freed yet.
     pub live: Amount,
 }
 
-/// All stacks that were sampled.
+/// All sampled stacks.
 pub fn stacks() -> impl Iterator<Item = Stack> {
     TABLE.iter().filter_map(Entry::read)
 }
 
-/// A stack's place in the table.
+/// A stack's index in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StackId(usize);
 
 impl StackId {
-    /// As a number that fits into an atomic one.
+    /// The index, for storing it in an atomic.
     pub(super) fn to_number(self) -> usize {
         self.0
     }
 
-    /// Of the number.
     pub(super) fn of_number(number: usize) -> Self {
         Self(number)
     }
@@ -91,7 +90,7 @@ pub(super) fn note(frames: &Frames, weight: Weight) -> StackId {
     id
 }
 
-/// Counts that a sampled allocation of a stack was freed.
+/// Counts that a sampled allocation was freed.
 pub(super) fn note_freed(id: StackId, weight: Weight) {
     let Some(entry) = TABLE.get(id.0) else { return };
     entry
@@ -100,7 +99,7 @@ pub(super) fn note_freed(id: StackId, weight: Weight) {
     entry.freed_bytes.fetch_add(weight.bytes, Ordering::Relaxed);
 }
 
-/// One stack. `hash` is claimed first, `depth` published last; counts may come in between.
+/// One stack. `hash` is claimed first, `depth` published last; counts may arrive in between.
 struct Entry {
     hash: AtomicU64,
     depth: AtomicUsize,
@@ -111,10 +110,10 @@ struct Entry {
     freed_bytes: AtomicU64,
 }
 
-/// Places that are looked at for one stack.
+/// Entries examined for one stack.
 const PROBES: usize = 32;
 
-/// The last entry is for all that finds no place.
+/// The last entry is for all stacks without a free one.
 static TABLE: [Entry; HEAP_STACKS + 1] = [const { Entry::empty() }; HEAP_STACKS + 1];
 
 fn find_or_insert(addresses: &[usize]) -> StackId {
@@ -137,7 +136,7 @@ fn find_or_insert(addresses: &[usize]) -> StackId {
     StackId(HEAP_STACKS)
 }
 
-/// FNV-1a over the addresses, mixed; never 0, which stands for an empty place.
+/// FNV-1a over the addresses, mixed; never 0, which marks a free entry.
 fn hash(addresses: &[usize]) -> u64 {
     let mixed = addresses
         .iter()
@@ -169,7 +168,8 @@ impl Entry {
         self.depth.store(addresses.len(), Ordering::Release);
     }
 
-    /// What it holds, if anything. Frees are read first: an allocation is counted before it is freed.
+    /// The entry's stack, if any. Frees are read first: an allocation is counted before it is
+    /// freed.
     fn read(&self) -> Option<Stack> {
         let freed_objects = self.freed_objects.load(Ordering::Acquire);
         let freed_bytes = self.freed_bytes.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! When to take a sample: a countdown of bytes in each thread.
+//! Decides when to take a sample: a countdown of bytes in each thread.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use crate::limits::HEAP_SAMPLING_BYTES;
 /// Whether allocations are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
-    /// One in so many bytes on average.
+    /// One sample in this many bytes on average.
     Every(u32),
-    /// None.
+    /// No samples.
     Off,
 }
 
-/// What is in force.
+/// The current setting.
 #[must_use]
 pub fn sampling() -> Sampling {
     match DISTANCE.load(Ordering::Relaxed) {
@@ -25,8 +25,8 @@ pub fn sampling() -> Sampling {
     }
 }
 
-/// Sets whether allocations are sampled; to be called before there are threads, each of which looks
-/// when its countdown ends.
+/// Sets whether allocations are sampled. Call it before other threads start: each reads it when its
+/// countdown ends.
 pub fn set_sampling(sampling: Sampling) {
     let bytes = match sampling {
         Sampling::Every(bytes) => bytes,
@@ -38,13 +38,13 @@ pub fn set_sampling(sampling: Sampling) {
 /// How many samples there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Samples {
-    /// Taken since the start.
+    /// Samples taken since the start.
     pub taken: u64,
-    /// Of allocations that are not freed.
+    /// Samples of allocations not freed yet.
     pub live: u64,
 }
 
-/// How many samples there are now.
+/// The current numbers of samples.
 #[must_use]
 pub fn samples() -> Samples {
     Samples {
@@ -59,14 +59,14 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 static DISTANCE: AtomicU32 = AtomicU32::new(HEAP_SAMPLING_BYTES);
 
 thread_local! {
-    /// Bytes until the next sample. A cell without a destructor, so that it is there as long as its
+    /// Bytes until the next sample. A cell without destructor, so that it exists as long as its
     /// thread allocates.
     static LEFT: Cell<i64> = const { Cell::new(0) };
-    /// State of the random numbers; 0 in a thread that has none yet.
+    /// State of the random number generator; 0 before the first use.
     static RANDOM: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts an allocation; a null pointer is one that failed.
+/// Counts an allocation; a null pointer is a failed one.
 pub(super) fn note_allocated(address: *mut u8, size: usize) {
     let left = LEFT.get().saturating_sub_unsigned(size as u64);
     LEFT.set(left);
@@ -103,8 +103,8 @@ fn draw(distance: u32) -> i64 {
     (-(1.0 - uniform).ln() * f64::from(distance)) as i64 + 1
 }
 
-/// The next random number (xorshift64*). Each thread has a seed of its own: one that lives for a few
-/// allocations must not draw what all of its kind draw.
+/// The next random number (xorshift64*). Each thread has its own seed, so that short-lived threads
+/// do not all draw the same.
 fn random() -> u64 {
     static SEED: AtomicU64 = AtomicU64::new(GOLDEN);
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,5 +1,5 @@
-//! The stack of the calling thread, by its frame pointers. The build forces them; one with flags of its
-//! own may not, and its heap profiles know little then.
+//! Walks the calling thread's stack by frame pointers. The build enables them; with other flags,
+//! heap profiles have truncated stacks.
 
 #![expect(
     unsafe_code,
@@ -18,13 +18,12 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// The addresses.
     pub(super) fn addresses(&self) -> &[usize] {
         &self.addresses[..self.depth]
     }
 }
 
-/// The frame pointer of the function that says so: a call would have a frame of its own.
+/// The frame pointer of the enclosing function; a macro, since a call would have its own frame.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! frame_pointer {
     () => {{
@@ -43,7 +42,7 @@ macro_rules! frame_pointer {
         frame
     }};
 }
-/// Nothing is walked where the layout of frames is not known.
+/// On other architectures no frames are walked.
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 macro_rules! frame_pointer {
     () => {
@@ -51,7 +50,7 @@ macro_rules! frame_pointer {
     };
 }
 
-/// Walks the stack of this thread. Ends early where code without frame pointers comes.
+/// Walks the stack of this thread, up to the first frame without frame pointer.
 #[inline(never)]
 pub(super) fn stack() -> Frames {
     let mut frames = Frames {
@@ -59,7 +58,8 @@ pub(super) fn stack() -> Frames {
         depth: 0,
     };
     let end = stack_end();
-    // Without frame pointers the register holds anything: no frame lies below what is in it.
+    // Without frame pointers the register has any value: ignore addresses below this function's
+    // frame.
     let begin = (&raw const frames).addr();
     let mut frame: usize = frame_pointer!();
     while frames.depth < HEAP_FRAMES
@@ -75,7 +75,7 @@ pub(super) fn stack() -> Frames {
         }
         frames.addresses[frames.depth] = address;
         frames.depth += 1;
-        // Stacks grow down. Whatever else is in there is no frame pointer.
+        // Stacks grow down, so a lower value is not a frame pointer.
         if outer <= frame {
             break;
         }
@@ -84,17 +84,17 @@ pub(super) fn stack() -> Frames {
     frames
 }
 
-/// What a function saves of its caller: frame pointer and return address.
+/// A frame record: the caller's frame pointer and the return address.
 const RECORD: usize = size_of::<[usize; 2]>();
 
 thread_local! {
-    /// Where this thread's stack ends; 0 before it was asked.
+    /// End of this thread's stack; 0 before it was determined.
     static STACK_END: Cell<usize> = const { Cell::new(0) };
 }
 
 fn stack_end() -> usize {
     if STACK_END.get() == 0 {
-        // One that cannot be told is 1: no frame lies below it.
+        // If unknown, 1: no frame is below it.
         STACK_END.set(ask_stack_end().unwrap_or(1));
     }
     STACK_END.get()

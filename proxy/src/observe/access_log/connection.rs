@@ -1,4 +1,4 @@
-//! The line of a connection, or of a session of datagrams, that is carried as it is.
+//! The line of a byte-proxied connection or UDP session.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -8,26 +8,27 @@ use xds::model::LogFormat;
 use super::{Fields, Line, write};
 use crate::failure::FailureKind;
 
-/// What is logged of a connection. Names come from the configuration; the server name from a peer.
+/// The logged facts of a connection. Names come from the configuration; the server name from a
+/// peer.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionRecord<'a> {
-    /// When it began.
+    /// When the connection began.
     pub time: SystemTime,
     /// `namespace/name`.
     pub gateway: &'a str,
-    /// Key of the listener; `None` where none matched.
+    /// Key of the listener; `None` if none matched.
     pub listener: Option<&'a str>,
-    /// Key of the route rule; `None` where none matched.
+    /// Key of the route rule; `None` if none matched.
     pub route: Option<&'a str>,
     /// Key of the backend or service.
     pub backend: Option<&'a str>,
-    /// Address of the endpoint it went to, or was to go to last.
+    /// Address of the last endpoint tried.
     pub endpoint: Option<&'a str>,
-    /// The client.
+    /// The client's address.
     pub client: IpAddr,
     /// `TCP`, `TLS` or `UDP`.
     pub protocol: &'static str,
-    /// The host it asked for.
+    /// Server name of its ClientHello.
     pub server_name: Option<&'a str>,
     /// Bytes from the client.
     pub bytes_in: u64,
@@ -35,11 +36,11 @@ pub struct ConnectionRecord<'a> {
     pub bytes_out: u64,
     /// From its first byte to its last.
     pub duration: Duration,
-    /// To connect to the endpoint.
+    /// Time to connect to the endpoint.
     pub connect: Option<Duration>,
-    /// Why it did not end in order.
+    /// Why it failed; `None` if it ended in order.
     pub reason: Option<FailureKind>,
-    /// Tries after the first.
+    /// Number of retries.
     pub retries: u32,
 }
 

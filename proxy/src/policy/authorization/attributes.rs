@@ -1,4 +1,4 @@
-//! What rules read: the claims of a verified token, and what the request says of itself.
+//! The variables of authorization rules: claims of a verified token, and attributes of the request.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::Authorization;
 use crate::http::head::Fields;
 
-/// The claims of a token, as rules read them.
+/// The claims of a token, as values of rules.
 #[derive(Debug)]
 pub struct ClaimValues(CelMap<'static>);
 
@@ -25,34 +25,34 @@ impl ClaimValues {
     }
 }
 
-/// What rules read of one request.
+/// The variables for one request.
 pub struct Attributes<'a> {
     claims: &'a CelMap<'static>,
     request: CelMap<'a>,
     client: CelMap<'a>,
 }
 
-/// A request, as far as rules go.
+/// The request to authorize.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Its method.
+    /// Request method.
     pub method: &'a [u8],
-    /// Its host in normal form, without a port.
+    /// Normalised host, without port.
     pub host: &'a str,
-    /// Its path in normal form.
+    /// Normalised path.
     pub path: &'a str,
-    /// Its fields.
+    /// Header fields.
     pub fields: &'a Fields,
-    /// The bytes that they point into.
+    /// The bytes that the fields point into.
     pub bytes: &'a [u8],
-    /// Where it comes from.
+    /// The client's address.
     pub client: IpAddr,
-    /// What its token says.
+    /// Claims of the verified token, if any.
     pub claims: Option<&'a ClaimValues>,
 }
 
 impl<'a> Attributes<'a> {
-    /// What the rules of a policy read of a request.
+    /// Collects the variables that the rules of a policy read.
     #[must_use]
     pub fn of(subject: Subject<'a>, policy: &Authorization) -> Self {
         let mut request = HashMap::new();
@@ -95,7 +95,7 @@ fn key(name: &'static str) -> CelMapKey<'static> {
     CelMapKey::String(CelString::from(name))
 }
 
-/// Headers by name in lower case; several lines are joined by commas (RFC 9110 section 5.3).
+/// Headers by lower-case name; several lines are joined by commas (RFC 9110 section 5.3).
 fn headers<'a>(fields: &'a Fields, bytes: &'a [u8]) -> CelMap<'a> {
     let mut lines: HashMap<String, Cow<'a, str>> = HashMap::new();
     for field in fields {
@@ -125,7 +125,7 @@ fn object(fields: &Map<String, Value>) -> CelMap<'static> {
     fields.collect::<HashMap<_, _>>().into()
 }
 
-/// Whole numbers are `int`, as those that rules compare them with.
+/// Integers become `int`, the type of integer literals in rules.
 fn value(value: &Value) -> Box<dyn Val> {
     match value {
         Value::Null => Box::new(CelNull),

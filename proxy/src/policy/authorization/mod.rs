@@ -1,8 +1,8 @@
-//! Which requests are let through: rules in CEL on what a request and its token say.
+//! Authorization: CEL rules on a request and its token.
 //!
-//! [`Authorization`] is a policy, compiled off the shards. Evaluation is bounded: `translate` takes only
-//! expressions whose time is linear in the claims and lines that they read. It allocates, as the
-//! `cel` crate does; requests of rules without a policy pay nothing.
+//! [`Authorization`] is a policy, compiled off the shards. Evaluation is bounded: `translate`
+//! accepts only expressions whose time is linear in the claims and lines that they read. The `cel`
+//! crate allocates; requests without a policy cost nothing.
 
 mod attributes;
 
@@ -16,7 +16,7 @@ use crate::names::causes;
 
 pub use attributes::{Attributes, ClaimValues, Subject};
 
-/// A policy of authorization.
+/// A compiled authorization policy.
 #[derive(Debug)]
 pub struct Authorization {
     deny: Vec<Rule>,
@@ -24,22 +24,22 @@ pub struct Authorization {
     reads_headers: bool,
 }
 
-/// A condition on requests.
+/// A compiled rule.
 #[derive(Debug)]
 struct Rule {
-    /// As traces call it.
+    /// Name for traces.
     name: Box<str>,
     expression: Expression,
 }
 
 causes! {
-    /// Why a request is not let through.
+    /// Why a request is rejected.
     Forbidden;
-    /// A rule of `deny` holds.
+    /// A rule of `deny` is true.
     Denied "denied_by_rule";
     /// A rule of `deny` cannot be evaluated.
     NotEvaluated "rule_not_evaluated";
-    /// No rule of `allow` holds.
+    /// No rule of `allow` is true.
     NotAllowed "allowed_by_no_rule";
 }
 
@@ -49,25 +49,25 @@ impl From<Forbidden> for Failure {
     }
 }
 
-/// What a policy says of a request.
+/// The result for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict<'a> {
-    /// Whether it is let through.
+    /// Whether it is allowed.
     pub result: Result<(), Forbidden>,
-    /// The rule that decided.
+    /// Name of the decisive rule.
     pub rule: Option<&'a str>,
-    /// Why rules could not be evaluated, to be told.
+    /// Rules that could not be evaluated, with the reason, for traces.
     pub errors: Vec<(&'a str, String)>,
 }
 
 impl Authorization {
-    /// Compiles a policy. One with an expression that is invalid refuses every request.
+    /// Compiles a policy. One with an invalid expression rejects every request.
     #[must_use]
     pub fn compile(policy: &AuthorizationPolicy) -> Self {
         let compiled = Self::try_compile(policy).or_else(|(name, why)| {
             warn!(
                 rule = name,
-                "every request is refused until a rule is corrected: it {why}"
+                "every request is rejected until a rule is corrected: it {why}"
             );
             Self::try_compile(&AuthorizationPolicy::deny_all())
         });
@@ -95,7 +95,7 @@ impl Authorization {
         self.reads_headers
     }
 
-    /// Judges a request.
+    /// Evaluates the rules for a request.
     #[must_use]
     pub fn judge(&self, attributes: &Attributes<'_>) -> Verdict<'_> {
         let mut context = Context::with_env(environment());
@@ -128,7 +128,7 @@ impl Authorization {
 }
 
 impl Rule {
-    /// Whether it holds; `None` where it cannot be evaluated, and why is noted.
+    /// Evaluates a rule; `None` if that fails, with the reason added to `errors`.
     fn evaluate<'a>(
         &'a self,
         context: &Context<'_, '_>,
@@ -136,7 +136,7 @@ impl Rule {
     ) -> Option<bool> {
         let why = match self.expression.program().execute(context) {
             Ok(Value::Bool(holds)) => return Some(holds),
-            Ok(other) => format!("its value is no bool but {}", other.type_of()),
+            Ok(other) => format!("expected bool, got {}", other.type_of()),
             Err(error) => error.to_string(),
         };
         errors.push((&self.name, why));

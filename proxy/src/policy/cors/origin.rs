@@ -1,8 +1,8 @@
-//! Origins: what a request may name, and whether the filter allows it.
+//! Matches a request's origin with the allowed ones.
 
 use xds::model::CorsOrigin;
 
-/// A compiled [`CorsOrigin`]. Compared without case, as scheme and host are.
+/// A compiled [`CorsOrigin`]. Case-insensitive, as scheme and host are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     Any,
@@ -33,14 +33,14 @@ impl Origin {
     }
 }
 
-/// What stands in the place of the `*`.
+/// The text matched by the `*`.
 fn wild_part<'a>(before: &[u8], after: &[u8], origin: &'a [u8]) -> Option<&'a [u8]> {
     let (start, rest) = origin.split_at_checked(before.len())?;
     let (wild, end) = rest.split_at_checked(rest.len().checked_sub(after.len())?)?;
     (start.eq_ignore_ascii_case(before) && end.eq_ignore_ascii_case(after)).then_some(wild)
 }
 
-/// Labels, or an address in brackets; never a port, so `http://*` means the default one.
+/// Labels, or an address in brackets; never a port, so `http://*` means the default port.
 fn is_host(text: &[u8]) -> bool {
     let address = |&byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
     let label = |&byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -50,7 +50,7 @@ fn is_host(text: &[u8]) -> bool {
     }
 }
 
-/// Browsers leave the default port out, so `https://a:443` is compared as `https://a`.
+/// Browsers omit the default port, so `https://a:443` is compared as `https://a`.
 fn without_default_port<'a>(origin: &str, end: &'a str) -> &'a str {
     let port = if origin.starts_with("https:") {
         ":443"
@@ -60,8 +60,8 @@ fn without_default_port<'a>(origin: &str, end: &'a str) -> &'a str {
     end.strip_suffix(port).unwrap_or(end)
 }
 
-/// Whether a value may be sent back: `null`, or scheme and authority of safe bytes. What is not an
-/// origin, such as a list or a URL with a path, is never allowed, not even by `*`.
+/// Whether a value may be repeated in a response: `null`, or scheme and authority of safe bytes.
+/// Other values, such as a list or a URL with a path, are never allowed, not even by `*`.
 pub(super) fn is_serialised(origin: &[u8]) -> bool {
     if origin == b"null" {
         return true;

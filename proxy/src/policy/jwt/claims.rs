@@ -1,4 +1,4 @@
-//! The claims of a token (RFC 7519 section 4): what is demanded of them, and what backends get.
+//! The claims of a token (RFC 7519 section 4): checks, and values for backends.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::Refusal;
 use crate::limits::JWT_SKEW;
 use crate::policy::authorization::ClaimValues;
 
-/// The claims of a token, each of them once.
+/// The claims of a token, without duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Claims(Map<String, Value>);
 
@@ -19,7 +19,7 @@ impl<'de> Deserialize<'de> for Claims {
     }
 }
 
-/// Two readers may each believe another one of two claims of one name: there are none.
+/// Rejects duplicates: two readers may each trust another one of them.
 struct Claimant;
 
 impl<'de> Visitor<'de> for Claimant {
@@ -41,17 +41,17 @@ impl<'de> Visitor<'de> for Claimant {
 }
 
 impl Claims {
-    /// Who made the token.
+    /// The `iss` claim.
     pub(super) fn issuer(&self) -> Result<&str, Refusal> {
         self.text("iss")?.ok_or(Refusal::Issuer)
     }
 
-    /// Whom it is about.
+    /// The `sub` claim.
     pub(super) fn subject(&self) -> Result<Option<&str>, Refusal> {
         self.text("sub")
     }
 
-    /// Until when it is good, in seconds of Unix time; refuses it at any other time.
+    /// Checks the token's validity period; returns its expiry in seconds of Unix time.
     pub(super) fn check_time(&self, now: i64) -> Result<i64, Refusal> {
         let skew = i64::try_from(JWT_SKEW.as_secs()).unwrap_or(i64::MAX);
         let expires = self.time("exp")?.ok_or(Refusal::Expired)?;
@@ -67,7 +67,7 @@ impl Claims {
         Ok(expires)
     }
 
-    /// Refuses a token that is for none of `audiences`; any will do where there are none.
+    /// Rejects a token for none of `audiences`; if empty, any audience is accepted.
     pub(super) fn check_audience(&self, audiences: &[String]) -> Result<(), Refusal> {
         let named = match self.0.get("aud") {
             None => Vec::new(),
@@ -85,8 +85,8 @@ impl Claims {
         meant.then_some(()).ok_or(Refusal::Audience)
     }
 
-    /// A claim as the value of a header field. `None` where there is none, or where a field could
-    /// not carry it as it is: a changed name could be somebody else's.
+    /// A claim as the value of a header field. `None` if absent, or not representable unchanged: a
+    /// changed name could be somebody else's.
     pub(super) fn header_value(&self, name: &str) -> Option<String> {
         let claim = self.find(name)?;
         let text = match claim {
@@ -100,12 +100,12 @@ impl Claims {
         carried.then_some(text)
     }
 
-    /// All of them, as rules of authorization read them.
+    /// All claims, for authorization rules.
     pub(super) fn values(&self) -> ClaimValues {
         ClaimValues::new(&self.0)
     }
 
-    /// The claim of this name. Dots lead into objects, but for names that have dots themselves.
+    /// The claim at a path. Dots separate members of objects, unless a name contains them.
     fn find(&self, name: &str) -> Option<&Value> {
         let inside = || {
             let mut names = name.split('.');
@@ -123,7 +123,7 @@ impl Claims {
         }
     }
 
-    /// A `NumericDate`, fractions of a second cut off.
+    /// A `NumericDate`, rounded down to seconds.
     fn time(&self, name: &str) -> Result<Option<i64>, Refusal> {
         match self.0.get(name) {
             None => Ok(None),
@@ -144,7 +144,7 @@ impl Claims {
     }
 }
 
-/// Texts and numbers as a list with commas; `None` where a reader would find another list in it.
+/// Texts and numbers as a comma-separated list; `None` if that would be ambiguous.
 fn joined(list: &[Value]) -> Option<String> {
     let members = list.iter().map(|member| match member {
         Value::String(text) if !text.contains(',') => Some(text.clone()),

@@ -1,7 +1,7 @@
-//! The signature checks of `jsonwebtoken`, done by ring.
+//! Signature verification for `jsonwebtoken` with ring.
 //!
-//! `jsonwebtoken` has no backend for ring, and panics where no provider is installed: a key set
-//! installs this one before it makes its first key. Nothing is ever signed.
+//! `jsonwebtoken` has no backend for ring, and panics without a provider: a key set installs this
+//! one before it creates its first key. Nothing is ever signed.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result, new_error};
@@ -24,9 +24,9 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     },
 };
 
-/// Makes ring the provider of this process.
+/// Installs ring as the provider of this process.
 pub(super) fn install() {
-    // The only error is that there is one already: this one.
+    // The only error is that a provider is installed already: this one.
     let _ = PROVIDER.install_default();
 }
 
@@ -48,7 +48,7 @@ fn verifier(algorithm: Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifi
     }))
 }
 
-/// A key, and how a signature is checked with it.
+/// A key with its verification algorithm.
 struct RingVerifier {
     algorithm: Algorithm,
     method: Method,

@@ -1,7 +1,7 @@
-//! The keys of an issuer: a JWKS (RFC 7517), judged once, off the shards.
+//! The keys of an issuer: a JWKS (RFC 7517), parsed off the shards.
 //!
-//! What a key can be used for is its own matter: its type says which algorithms it has, and a
-//! token's header only says which of those it was signed by.
+//! The use of a key is defined by the key: its type determines its algorithms, and a token's header
+//! only selects one of those.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,50 +19,50 @@ use thiserror::Error;
 use super::crypto;
 use crate::limits::{JWKS_BYTES, JWKS_KEYS, JWT_KEYS_TRIED, JWT_RSA_BITS_MAX, JWT_RSA_BITS_MIN};
 
-/// The keys of an issuer that can be used.
+/// The usable keys of an issuer.
 pub struct KeySet {
     version: u64,
     keys: Vec<Key>,
     unusable: usize,
 }
 
-/// One key.
 pub(super) struct Key {
     id: Option<String>,
     pub(super) decoding: DecodingKey,
-    /// The algorithms that it has. Times and audience are not left to the library: its clock is the
-    /// machine's, and what it does not find it passes over.
+    /// Its algorithms. Times and audience are checked elsewhere: the library uses the machine's
+    /// clock, and ignores missing claims.
     pub(super) validation: Validation,
 }
 
-/// Where a key set comes from.
+/// The source of a key set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provenance {
-    /// The configuration: symmetric keys count.
+    /// The configuration: symmetric keys are accepted.
     Configured,
-    /// The issuer's public address: a symmetric key there is everybody's.
+    /// The issuer's public address: a symmetric key there is public.
     Fetched,
 }
 
-/// Why a text is no key set.
+/// Why a text is not a valid key set.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeySetError {
-    /// More than is ever read.
+    /// It exceeds the limit of bytes.
     #[error("the key set has more than {JWKS_BYTES} bytes")]
     TooLarge,
-    /// Not an object with a list `keys`.
+    /// It is not an object with a list `keys`.
     #[error("the key set is not a JSON object with a list `keys`: {0}")]
     Malformed(String),
-    /// More keys than any issuer has.
+    /// It exceeds the limit of keys.
     #[error("the key set has {0} keys; the limit is {JWKS_KEYS}")]
     TooMany(usize),
 }
 
 impl KeySet {
-    /// Reads a key set. Keys that cannot be used are left out.
+    /// Parses a key set. Unusable keys are left out.
     ///
     /// # Errors
-    /// It is none, or too large.
+    ///
+    /// It is malformed, or too large.
     pub fn parse(json: &[u8], provenance: Provenance) -> Result<Self, KeySetError> {
         crypto::install();
         if json.len() > JWKS_BYTES {
@@ -88,36 +88,36 @@ impl KeySet {
         })
     }
 
-    /// No two key sets of a process have the same.
+    /// A version that is unique in the process.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// How many keys there are.
+    /// Number of usable keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether no token can be verified.
+    /// Whether there are no usable keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// How many keys were left out.
+    /// Number of unusable keys.
     #[must_use]
     pub fn unusable(&self) -> usize {
         self.unusable
     }
 
-    /// Whether a token that names this key could be verified by some key.
+    /// Whether some key could verify a token with this key id.
     pub(super) fn knows(&self, id: &str) -> bool {
         self.keys.iter().any(|key| key.is_named(id))
     }
 
-    /// The keys to try for a token: those of the id that it names, or the first few.
+    /// The keys to try for a token: those with its key id, or the first few.
     pub(super) fn candidates(
         &self,
         id: Option<&str>,
@@ -131,7 +131,7 @@ impl KeySet {
 }
 
 impl fmt::Debug for KeySet {
-    /// Without the keys, of which some may be secret.
+    /// Without the keys, some of which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids: Vec<_> = self.keys.iter().map(|key| &key.id).collect();
         f.debug_struct("KeySet")
@@ -184,7 +184,7 @@ impl Key {
     }
 }
 
-/// Whether a key is meant for signatures, as far as it says (RFC 7517 section 4.2 and 4.3).
+/// Whether a key may be used for signatures (RFC 7517 sections 4.2 and 4.3).
 fn verifies(jwk: &Jwk) -> bool {
     let common = &jwk.common;
     let uses = common.public_key_use.as_ref();
@@ -197,7 +197,7 @@ type Usable = (DecodingKey, Vec<Algorithm>);
 
 fn rsa(parameters: &RSAKeyParameters) -> Option<Usable> {
     let (n, e) = (decode(&parameters.n)?, decode(&parameters.e)?);
-    // ring takes no leading zeros, which some issuers write.
+    // ring accepts no leading zeros, which some issuers write.
     let (n, e) = (without_zeros(&n), without_zeros(&e));
     let bits = n.len().saturating_mul(8);
     let usable = (JWT_RSA_BITS_MIN..=JWT_RSA_BITS_MAX).contains(&bits) && !e.is_empty();
@@ -229,7 +229,7 @@ fn edwards(parameters: &OctetKeyPairParameters) -> Option<Usable> {
     usable.then(|| (DecodingKey::from_ed_der(&point), vec![Algorithm::EdDSA]))
 }
 
-/// A secret has to be as long as the hash it is used with (RFC 7518 section 3.2).
+/// A secret has to be at least as long as the hash (RFC 7518 section 3.2).
 fn symmetric(secret: &str) -> Option<Usable> {
     let secret = decode(secret)?;
     let mut algorithms = Vec::new();

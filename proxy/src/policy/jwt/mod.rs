@@ -1,10 +1,10 @@
-//! JSON Web Tokens (RFC 7519): who may come in, and what backends learn of them.
+//! JWT authentication (RFC 7519).
 //!
 //! [`Authenticator`] is a policy, compiled off the shards. It finds a request's token (`place`),
-//! looks whether this shard has verified it already (`cache`), and otherwise takes it apart and
-//! verifies it (`verify`) with the keys of its issuer (`source`, `keys`). A key that is not among them
-//! may be new, and is asked for (`missing`). All of it is pure: time is passed in, keys are fetched
-//! elsewhere (`config::jwks`), and so is whoever waits for them.
+//! checks whether this shard has verified it already (`cache`), and otherwise parses and verifies
+//! it (`verify`) with the keys of its issuer (`source`, `keys`). A key that is not among them may
+//! be new, and is requested (`missing`). All of it is pure: time is passed in; fetching keys
+//! (`config::jwks`) and waiting for them are done elsewhere.
 
 mod authenticator;
 mod cache;

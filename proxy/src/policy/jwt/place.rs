@@ -1,4 +1,4 @@
-//! Where a request carries its token: found there, and taken out again.
+//! Finds a request's token, and removes it before forwarding.
 
 use http::HeaderName;
 use xds::model::JwtSource;
@@ -21,21 +21,21 @@ pub(super) enum Place {
     Cookie(Box<[u8]>),
 }
 
-/// What stands before a token in a header.
+/// The text before a token in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Prefix {
     /// A scheme and white space (RFC 9110 section 11.4).
     Scheme(Box<[u8]>),
-    /// Just this, which may be nothing.
+    /// Literal text, possibly empty.
     Text(Box<[u8]>),
 }
 
-/// What a request says of itself, as far as tokens go.
+/// The parts of a request that may carry a token.
 #[derive(Debug, Clone, Copy)]
 pub struct Carrier<'a> {
-    /// Its fields.
+    /// Header fields.
     pub fields: &'a Fields,
-    /// The bytes that they point into.
+    /// The bytes that the fields point into.
     pub bytes: &'a [u8],
     /// Its query, without `?`.
     pub query: Option<&'a str>,
@@ -54,7 +54,7 @@ impl Place {
         }
     }
 
-    /// `Authorization: Bearer`, where a provider names no place.
+    /// `Authorization: Bearer`, the default place.
     pub(super) fn bearer() -> Self {
         Self::Header {
             name: http::header::AUTHORIZATION,
@@ -63,8 +63,7 @@ impl Place {
         }
     }
 
-    /// The token that is there. What is there and cannot be a token is refused: malformed is not
-    /// absent.
+    /// The token in this place. A malformed one is an error, rather than absent.
     pub(super) fn find<'a>(&self, carrier: Carrier<'a>) -> Result<Option<&'a [u8]>, Refusal> {
         match self {
             Self::Header { prefix, .. } => {
@@ -86,12 +85,12 @@ impl Place {
         }
     }
 
-    /// Whether the place is this field.
+    /// Whether the field is this place.
     fn is(&self, field: &Field, carrier: Carrier<'_>) -> bool {
         self.is_field(field.known, field.name.of(carrier.bytes))
     }
 
-    /// Whether the backend does not get this field as it came, once the token is out of it.
+    /// Whether a field is dropped or rewritten to remove the token.
     pub(super) fn is_field(&self, known: Known, field: &[u8]) -> bool {
         match self {
             Self::Header {
@@ -102,7 +101,7 @@ impl Place {
         }
     }
 
-    /// Appends what stays of the fields that [`Self::is_field`] takes out.
+    /// Appends the rest of the fields selected by [`Self::is_field`].
     pub(super) fn write_rest(&self, carrier: Carrier<'_>, lines: &mut Vec<u8>) {
         let Self::Cookie(name) = self else {
             return;
@@ -118,7 +117,7 @@ impl Place {
         }
     }
 
-    /// Takes the token out of a target in origin form.
+    /// Removes the token from a target in origin form.
     pub(super) fn edit_target(&self, target: &mut Vec<u8>) {
         let Self::Query(name) = self else {
             return;
@@ -132,7 +131,7 @@ impl Place {
         for pair in pairs {
             let end = start.saturating_add(1).saturating_add(pair.len());
             if parameter(pair, name).is_some() {
-                // With what separates it from the one before; there is no second one.
+                // With the separator before it; there is no second one.
                 target.drain(start..end);
                 break;
             }
@@ -143,7 +142,7 @@ impl Place {
         }
     }
 
-    /// Whether a target may hold the token.
+    /// Whether it is in the request target.
     pub(super) fn is_in_target(&self) -> bool {
         matches!(self, Self::Query(_))
     }
@@ -159,7 +158,7 @@ impl Prefix {
         }
     }
 
-    /// What stands behind it. Another scheme's credentials are not ours to judge.
+    /// The text after the prefix. Credentials of other schemes are ignored.
     fn strip<'a>(&self, value: &'a [u8]) -> Result<Option<&'a [u8]>, Refusal> {
         let (own, end) = match self {
             Self::Text(text) => (text, Some(text.len())),
@@ -181,7 +180,7 @@ impl Prefix {
     }
 }
 
-/// The one value there is. Of two, backends may read the other one.
+/// The only value. Of two, backends may read the other one.
 fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8]>, Refusal> {
     match (values.next(), values.next()) {
         (_, Some(_)) => Err(Refusal::Ambiguous),
@@ -200,14 +199,14 @@ fn pairs(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     pairs.filter(|pair| !pair.is_empty())
 }
 
-/// The value of a query parameter, if its name is this one in any form that a backend may decode.
+/// The value of a query parameter of this name, in any form that a backend may decode.
 fn parameter<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let end = memchr::memchr(b'=', pair).unwrap_or(pair.len());
     let (own, value) = pair.split_at_checked(end)?;
     query::equals(own, name).then(|| value.get(1..).unwrap_or_default())
 }
 
-/// The value of a cookie, if its name is this one.
+/// The value of a cookie of this name.
 fn named<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     pair.strip_prefix(name)?.strip_prefix(b"=")
 }

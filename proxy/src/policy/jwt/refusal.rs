@@ -1,36 +1,36 @@
-//! Why a request is not let in. The client learns the kind alone, never which check failed.
+//! Why a request is rejected. The client learns only the kind, never which check failed.
 
 use crate::failure::{Failure, FailureKind};
 use crate::names::causes;
 
 causes! {
-    /// Why a request is not let in.
+    /// Why a request is rejected.
     Refusal;
-    /// It has no token, and needs one.
+    /// It has no token, but needs one.
     Missing "no_token";
     /// It has more than one.
     Ambiguous "several_tokens";
-    /// The token is longer than any is.
+    /// The token exceeds the length limit.
     TooLong "too_long";
-    /// It is no token, or not the kind that is signed.
+    /// It is malformed, or not a signed token.
     Malformed "malformed";
-    /// Its header has extensions that have to be understood.
+    /// Its header has critical extensions.
     Critical "critical_extension";
-    /// It does not say who made it, or nobody whom the policy names.
+    /// Its issuer is missing, or not a provider of the policy.
     Issuer "unknown_issuer";
     /// The issuer has no such key, or none for its algorithm.
     Key "unknown_key";
-    /// The signature is not the key's.
+    /// The signature is wrong.
     Signature "wrong_signature";
-    /// A claim has another type than the standard gives it.
+    /// A claim has the wrong type.
     ClaimType "wrong_claim_type";
-    /// It has expired, or does not say when it will.
+    /// It has expired, or has no expiry.
     Expired "expired";
-    /// It comes from the future.
+    /// It is not valid yet.
     NotYetValid "not_yet_valid";
-    /// It is for somebody else.
+    /// It is for another audience.
     Audience "other_audience";
-    /// The issuer's keys are not there, so that nothing can be verified.
+    /// The issuer's keys are unavailable, so that nothing can be verified.
     NoKeys "no_keys";
 }
 

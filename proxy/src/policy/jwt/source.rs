@@ -22,9 +22,7 @@ pub struct KeySource {
     id: u64,
     current: ArcSwapOption<Current>,
     asked: AtomicBool,
-    /// Fetches that began.
     begun: AtomicU64,
-    /// Fetches that ended.
     ended: AtomicU64,
     /// Whether the last one failed.
     is_failing: AtomicBool,
@@ -199,7 +197,6 @@ fn next_id() -> u64 {
 pub(super) struct InForce(Guard<Option<Arc<Current>>>);
 
 impl InForce {
-    /// The keys.
     pub(super) fn keys(&self) -> Option<&KeySet> {
         self.0.as_ref().map(|current| &*current.keys)
     }

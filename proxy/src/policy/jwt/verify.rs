@@ -1,4 +1,4 @@
-//! Whether a token is what it claims to be: RFC 7519 section 7.2, RFC 8725, and nothing on trust.
+//! Verifies a token (RFC 7519 section 7.2, RFC 8725).
 
 use jsonwebtoken::dangerous::insecure_decode_claims;
 use jsonwebtoken::errors::ErrorKind;
@@ -9,7 +9,7 @@ use super::claims::Claims;
 use super::keys::KeySet;
 use crate::limits::JWT_BYTES;
 
-/// A token that was taken apart, and of which nothing is believed yet.
+/// A parsed token, not verified yet.
 pub(super) struct Unverified<'a> {
     token: &'a [u8],
     header: Header,
@@ -17,13 +17,13 @@ pub(super) struct Unverified<'a> {
 }
 
 impl<'a> Unverified<'a> {
-    /// Takes a token apart.
+    /// Parses a token.
     pub(super) fn parse(token: &'a [u8]) -> Result<Self, Refusal> {
         if token.len() > JWT_BYTES {
             return Err(Refusal::TooLong);
         }
         let header = decode_header(token).map_err(|_| Refusal::Malformed)?;
-        // Whatever is critical there, we do not know it (RFC 7515 section 4.1.11).
+        // Critical extensions must be understood; none are (RFC 7515 section 4.1.11).
         if header.crit.is_some() {
             return Err(Refusal::Critical);
         }
@@ -36,18 +36,18 @@ impl<'a> Unverified<'a> {
         })
     }
 
-    /// Who claims to have made it: says whose keys to try, and nothing else.
+    /// The claimed issuer: only for selecting the keys.
     pub(super) fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// The key that it names, where that is not in the set.
+    /// Its key id, if that is not in the set.
     pub(super) fn unknown_key(&self, keys: &KeySet) -> Option<&str> {
         let id = self.header.kid.as_deref();
         id.filter(|id| !keys.knows(id))
     }
 
-    /// Its claims, once a key of the issuer's has proved them.
+    /// Its claims, after verification with a key of the issuer.
     pub(super) fn verify(&self, keys: &KeySet) -> Result<Claims, Refusal> {
         let mut refusal = Refusal::Key;
         for key in keys.candidates(self.header.kid.as_deref(), self.header.alg) {

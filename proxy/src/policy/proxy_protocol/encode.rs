@@ -1,20 +1,20 @@
-//! Headers that we send to backends.
+//! Encodes headers for backends.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{Endpoints, v2};
 
-/// Which version a backend wants.
+/// The version of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// Text.
+    /// A line of text.
     V1,
-    /// Binary.
+    /// The binary format.
     V2,
 }
 
-/// Writes the header of a connection; without endpoints one of our own (a health check).
+/// Writes the header of a connection; without addresses for a connection of the gateway itself.
 pub fn write(version: Version, endpoints: Option<Endpoints>, out: &mut Vec<u8>) {
     match version {
         Version::V1 => write_v1(endpoints, out),
@@ -55,8 +55,7 @@ fn write_v2(endpoints: Option<Endpoints>, out: &mut Vec<u8>) {
     out.extend_from_slice(&destination.port().to_be_bytes());
 }
 
-/// A header has one family: IPv4 if both ends are (also as a dual-stack socket shows them), else
-/// IPv6.
+/// A header has one family: IPv4 if both addresses are (including IPv4-mapped ones), else IPv6.
 fn of_one_family(endpoints: Endpoints) -> (SocketAddr, SocketAddr) {
     let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
     let source = canonical(endpoints.source);

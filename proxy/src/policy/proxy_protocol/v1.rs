@@ -8,7 +8,7 @@ use super::{Endpoints, Malformed, Progress};
 pub(super) const MAX_BYTES: usize = 107;
 pub(super) const START: &[u8] = b"PROXY ";
 
-/// Reads bytes that begin with [`START`].
+/// Parses bytes that begin with [`START`].
 pub(super) fn parse(bytes: &[u8]) -> Result<Progress, Malformed> {
     let window = bytes.get(..MAX_BYTES).unwrap_or(bytes);
     let Some(end) = window.iter().position(|&byte| byte == b'\n') else {
@@ -31,7 +31,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Progress, Malformed> {
     })
 }
 
-/// Whether a CR stands anywhere but at the end, where its LF may still come.
+/// Whether there is a CR anywhere but at the end, where its LF may follow.
 fn has_inner_cr(window: &[u8]) -> bool {
     window
         .split_last()
@@ -41,7 +41,7 @@ fn has_inner_cr(window: &[u8]) -> bool {
 fn parse_words(words: &str) -> Result<Option<Endpoints>, Malformed> {
     let mut words = words.split(' ');
     let is_v4 = match words.next() {
-        // What follows is to be ignored, whatever it is.
+        // The rest of the line is ignored.
         Some("UNKNOWN") => return Ok(None),
         Some("TCP4") => true,
         Some("TCP6") => false,
@@ -68,7 +68,7 @@ fn address(word: &str, is_v4: bool) -> Result<IpAddr, Malformed> {
     }
 }
 
-/// Digits alone, without leading zeros.
+/// Digits only, without leading zeros.
 fn port(word: &str) -> Result<u16, Malformed> {
     let digits = word.bytes().all(|byte| byte.is_ascii_digit());
     if !digits || (word.len() > 1 && word.starts_with('0')) {

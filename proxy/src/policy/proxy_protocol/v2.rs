@@ -7,10 +7,10 @@ use crate::limits::PROXY_HEADER_BYTES;
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Reads bytes that begin with [`SIGNATURE`].
+/// Parses bytes that begin with [`SIGNATURE`].
 pub(super) fn parse(bytes: &[u8]) -> Result<Progress, Malformed> {
     let after = bytes.strip_prefix(SIGNATURE).unwrap_or_default();
-    // Judged byte by byte, so that a bad header is not waited for.
+    // Checked byte by byte, so that a malformed header is detected without waiting.
     let is_local = match after.first() {
         None => return Ok(Progress::Partial),
         Some(0x20) => true,
@@ -50,7 +50,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Progress, Malformed> {
 enum Family {
     Tcp4,
     Tcp6,
-    /// Known, but without a client's IP address over TCP: passed over, its real address counts.
+    /// Known, but without a client's IP address over TCP: ignored, so the peer's address counts.
     Other {
         address_bytes: usize,
     },
@@ -77,7 +77,7 @@ impl Family {
         }
     }
 
-    /// Reads the addresses; TLVs after them are passed over.
+    /// Reads the addresses; TLVs after them are ignored.
     fn endpoints(self, body: &[u8]) -> Option<Endpoints> {
         match self {
             Self::Tcp4 => {

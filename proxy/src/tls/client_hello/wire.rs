@@ -1,6 +1,6 @@
 //! Numbers and vectors as TLS writes them (RFC 8446 section 3).
 
-/// Bytes that are read from the front; every read fails where too few are left.
+/// Reads bytes from the front; every read fails if too few are left.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a>(&'a [u8]);
 
@@ -9,7 +9,7 @@ impl<'a> Cursor<'a> {
         Self(bytes)
     }
 
-    /// The content of a vector with 16 bits of length that is all of `bytes`.
+    /// The content of a vector with a 16-bit length that spans all of `bytes`.
     pub(super) fn whole_vector16(bytes: &'a [u8]) -> Option<&'a [u8]> {
         let mut cursor = Self(bytes);
         let content = cursor.vector16()?;

@@ -1,15 +1,15 @@
-//! Plaintext of a record that did not fit to where it was wanted. Rare: readers make room for a
+//! Plaintext of a record that did not fit into the reader's buffer. Rare: readers have space for a
 //! whole record.
 
 use std::ops::Deref;
 
 use crate::memory::Buffer;
 
-/// Plaintext that is waited for by nobody yet.
+/// Plaintext not delivered yet.
 #[derive(Debug, Default)]
 pub(super) struct Spilled {
     bytes: Vec<u8>,
-    /// How many were handed out.
+    /// Bytes already delivered.
     given: usize,
 }
 
@@ -35,7 +35,7 @@ impl Spilled {
         self.bytes.extend_from_slice(later);
     }
 
-    /// Appends to `plain` what it has room for; all of it frees the memory.
+    /// Appends to `plain` what fits; frees the memory once empty.
     pub(super) fn give(&mut self, plain: &mut Buffer) {
         let now = self.get(..self.len().min(plain.room())).unwrap_or_default();
         let (count, appended) = (now.len(), plain.append(now));

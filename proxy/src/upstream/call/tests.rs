@@ -353,10 +353,7 @@ fn what_a_call_came_to_is_told() {
             ("/t/Refuse", CallError::Status(7)),
             ("/t/FailLate", CallError::Status(14)),
             ("/t/Compress", CallError::Message(MessageError::Compressed)),
-            (
-                "/t/Html",
-                CallError::NoGrpc("another status of HTTP than 200"),
-            ),
+            ("/t/Html", CallError::NoGrpc("HTTP status other than 200")),
         ] {
             let answer = ask(&upstreams, &cluster, method).await;
             assert_eq!(answer, Err(expected), "{method}");

@@ -65,7 +65,6 @@ pub(crate) struct Picked<'a> {
 /// Why nothing was picked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PickError {
-    /// The call failed.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The picker has said less than all.
@@ -86,11 +85,13 @@ impl PickError {
     /// A word for counters and logs.
     pub(crate) fn detail(self) -> &'static str {
         match self {
-            Self::Call(CallError::Unreached(_)) => "picker not reached",
+            Self::Call(CallError::Unreached(_)) => "picker unreachable",
             Self::Call(CallError::Status(_)) => "picker failed",
-            Self::Call(CallError::TooLate) => "picker too late",
-            Self::Call(CallError::Broken) | Self::Ended => "picker broke off",
-            Self::Call(CallError::NoGrpc(_) | CallError::Message(_)) => "picker's answer malformed",
+            Self::Call(CallError::TooLate) => "picker timed out",
+            Self::Call(CallError::Broken) | Self::Ended => "picker disconnected",
+            Self::Call(CallError::NoGrpc(_) | CallError::Message(_)) => {
+                "picker's response malformed"
+            }
             Self::BodyTooLarge => "picker's body too large",
             Self::Nothing => "picker named no endpoint",
             Self::Unknown => "picker named unknown endpoints",

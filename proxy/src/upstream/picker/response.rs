@@ -50,7 +50,7 @@ impl Picked<'_> {
             Err(error) => {
                 let endpoint = &call.endpoint().name;
                 let error: CallError = error;
-                tracing::debug!(%endpoint, %error, "an endpoint picker failed at the response");
+                tracing::debug!(%endpoint, %error, "an endpoint picker failed during the response");
             }
         }
         mutation

@@ -50,7 +50,6 @@ pub(crate) struct GatewayBuilder {
 pub(crate) struct Failure {
     /// Its exit code.
     pub(crate) code: Option<i32>,
-    /// What it said.
     pub(crate) log: String,
 }
 
@@ -84,13 +83,11 @@ impl GatewayBuilder {
         self
     }
 
-    /// Forgets every rule.
     pub(crate) fn without_rules(mut self) -> Self {
         self.config.without_rules();
         self
     }
 
-    /// One more listener.
     pub(crate) fn listener(mut self, name: &str) -> Self {
         self.config.http(name);
         self
@@ -184,7 +181,6 @@ impl GatewayBuilder {
         self
     }
 
-    /// One more argument.
     pub(crate) fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
         self
@@ -215,7 +211,6 @@ impl GatewayBuilder {
         self
     }
 
-    /// An environment variable.
     pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self

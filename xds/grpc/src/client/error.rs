@@ -1,4 +1,4 @@
-//! Why there is no stream, said so that the operator of a proxy knows what to do.
+//! Connection errors, phrased so that the operator of a proxy knows what to do.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -7,43 +7,43 @@ use std::time::Duration;
 use thiserror::Error;
 use tonic::{Code, Status};
 
-/// Why an address is of no controller.
+/// An invalid controller address.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidAddress {
-    /// Not a URL of the right form.
-    #[error("`{0}` is not the address of a controller: give https://HOST:PORT or http://HOST:PORT")]
+    /// Not an `http://` or `https://` URL without a path.
+    #[error("`{0}` is not the address of a controller: use https://HOST:PORT or http://HOST:PORT")]
     NotAnAddress(String),
-    /// There is nothing to verify the controller by.
-    #[error("`{0}` cannot be verified: give the file of its certificate authority")]
+    /// An `https://` URL without a certificate authority to verify the controller with.
+    #[error("`{0}` cannot be verified: specify the file of its certificate authority")]
     NoAuthority(String),
 }
 
-/// Why no stream began.
+/// Why a stream could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConnectError {
-    /// The file of the certificate authority.
+    /// The file of the certificate authority is unusable.
     #[error("the certificate authority {} cannot be used: {why}", .path.display())]
     Authority {
-        /// Which.
+        /// The configured file.
         path: PathBuf,
-        /// Why.
+        /// The reason, as part of a sentence.
         why: String,
     },
-    /// The file of the token.
+    /// The token file is unusable.
     #[error("the token {} cannot be used: {why}", .path.display())]
     Token {
-        /// Which.
+        /// The configured file.
         path: PathBuf,
-        /// Why.
+        /// The reason, as part of a sentence.
         why: String,
     },
-    /// No connection, or no TLS.
+    /// Connecting or the TLS handshake failed.
     #[error("the controller cannot be reached: {0}")]
     Unreachable(String),
-    /// It did not answer.
-    #[error("the controller did not answer within {} s", .0.as_secs())]
+    /// No response within this time.
+    #[error("no response from the controller within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// It answered, and served nothing.
+    /// The controller rejected the stream.
     #[error("{0}")]
     Refused(StreamError),
 }
@@ -52,7 +52,9 @@ impl ConnectError {
     pub(super) fn unreachable(error: &dyn Error) -> Self {
         let why = causes(error);
         Self::Unreachable(if why.contains("UnknownIssuer") {
-            format!("{why}; its certificate is of none of the given certificate authorities")
+            format!(
+                "{why}; its certificate is not signed by any of the configured certificate authorities"
+            )
         } else {
             why
         })
@@ -66,16 +68,16 @@ impl ConnectError {
 /// Why a stream ended.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StreamError {
-    /// The token was not accepted.
+    /// `UNAUTHENTICATED`: the token was rejected.
     #[error(
-        "the controller does not accept the token of this proxy: {0}; it has to be a current one of \
+        "the controller rejects the token of this proxy: {0}; it must be a current token of \
          the proxy's service account, for the controller as its audience"
     )]
     Unauthenticated(String),
-    /// The token is not one of a proxy of this Gateway.
+    /// `PERMISSION_DENIED`: the token belongs to no proxy of this Gateway.
     #[error("the controller does not serve this proxy: {0}")]
     Forbidden(String),
-    /// Anything else.
+    /// Any other gRPC status or connection error.
     #[error("the xDS stream ended: {0}")]
     Ended(String),
 }
@@ -98,7 +100,7 @@ impl StreamError {
     }
 }
 
-/// An error with those behind it. What tonic says itself is often only "transport error".
+/// An error with its sources: tonic's own text is often only "transport error".
 fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     add(&mut text, error.source());

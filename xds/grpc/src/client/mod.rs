@@ -1,9 +1,8 @@
-//! The proxy's side: connects to a controller, and carries the requests and responses of
-//! [`xds::delta::Client`]. When to connect again, and what becomes of a configuration, is the
-//! proxy's.
+//! The proxy's side: connects to a controller and carries the requests and responses of
+//! [`xds::delta::Client`]. Reconnecting and applying the configuration are left to the proxy.
 //!
-//! The files of the certificate authority and of the token are read again for each connection: both
-//! change while a proxy runs, and no connection lives long.
+//! The files of the certificate authority and the token are read again for each connection, because
+//! both are rotated while a proxy runs.
 
 mod error;
 
@@ -24,7 +23,7 @@ use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 pub use self::error::{ConnectError, InvalidAddress, StreamError};
 use crate::{METHOD, Prost};
 
-/// Where a controller is, and how to speak to it.
+/// The address of a controller and how to authenticate to it.
 #[derive(Debug, Clone)]
 pub struct Controller {
     address: Uri,
@@ -33,11 +32,12 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The controller at an `http://` or `https://` URL. `ca` is a file with the PEM certificates of
-    /// the authorities that vouch for it, which `https` needs; `token` one with a bearer token.
+    /// The controller at an `http://` or `https://` URL. `ca` is a file of PEM CA certificates to
+    /// verify it with, required for `https`; `token` is a file with a bearer token.
     ///
     /// # Errors
-    /// The address is not such a URL, or has no authority to verify it by.
+    ///
+    /// The address is not such a URL, or has no CA to verify it with.
     pub fn new(
         address: &str,
         ca: Option<PathBuf>,
@@ -61,11 +61,12 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Connects, and begins a stream with these requests.
+    /// Connects and opens a stream with these first requests.
     ///
     /// # Errors
-    /// A file cannot be used, or the controller cannot be reached, is not who it should be, or
-    /// refuses the proxy.
+    ///
+    /// A file is unusable, or the controller is unreachable, fails verification or rejects the
+    /// proxy.
     pub async fn connect(&self, first: Vec<DeltaDiscoveryRequest>) -> Result<Stream, ConnectError> {
         let token = self.token.as_deref().map(read_token).transpose()?;
         let endpoint = self.endpoint()?;
@@ -106,7 +107,7 @@ impl Controller {
 impl fmt::Display for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.address.scheme_str().unwrap_or_default();
-        // Never with a password, which the authority of a URL may have.
+        // Without user information: it may contain a password.
         write!(f, "{scheme}://{}", self.address.host().unwrap_or_default())?;
         let port = self.address.port_u16();
         port.map_or(Ok(()), |port| write!(f, ":{port}"))
@@ -123,7 +124,7 @@ fn read_authorities(path: &Path) -> Result<Vec<u8>, ConnectError> {
     match CertificateDer::pem_slice_iter(&pem).next() {
         Some(Ok(_)) => Ok(pem),
         Some(Err(error)) => Err(unusable(format!("it is not PEM: {error}"))),
-        None => Err(unusable("it has no certificate in PEM form".to_owned())),
+        None => Err(unusable("it has no PEM certificate".to_owned())),
     }
 }
 
@@ -139,7 +140,7 @@ fn read_token(path: &Path) -> Result<MetadataValue<Ascii>, ConnectError> {
         return Err(unusable("it is empty".to_owned()));
     }
     let value = MetadataValue::try_from(format!("Bearer {token}"));
-    let mut value = value.map_err(|_| unusable("it has more in it than a token".to_owned()))?;
+    let mut value = value.map_err(|_| unusable("it contains more than a token".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -154,7 +155,7 @@ async fn begin(
     ready.map_err(|error| ConnectError::unreachable(&error))?;
     let (requests, queued) = unbounded_channel();
     for request in first {
-        // The receiver is held right here.
+        // The receiver is still in scope.
         let _ = requests.send(request);
     }
     let mut request = Request::new(UnboundedReceiverStream::new(queued));
@@ -171,46 +172,46 @@ async fn begin(
     })
 }
 
-/// A stream of a controller. Its connection is closed when it is dropped.
+/// A stream of a controller. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Stream {
-    /// As many requests wait here as there were responses.
+    /// At most one request is queued for each response received.
     requests: UnboundedSender<DeltaDiscoveryRequest>,
     responses: Streaming<DeltaDiscoveryResponse>,
 }
 
 impl Stream {
-    /// Waits for the next response; `None` when the controller has ended the stream. May be dropped
-    /// and called again.
+    /// Waits for the next response; `None` once the controller has ended the stream. Cancel-safe.
     ///
     /// # Errors
-    /// The connection broke, or the controller ended the stream with an error.
+    ///
+    /// The connection failed, or the controller ended the stream with an error.
     pub async fn next(&mut self) -> Result<Option<DeltaDiscoveryResponse>, StreamError> {
         let message = self.responses.message().await;
         message.map_err(|status| StreamError::of_status(&status))
     }
 
-    /// Sends a request. Where the stream has ended, [`Stream::next`] tells.
+    /// Sends a request. If the stream has ended, [`Stream::next`] reports it.
     pub fn send(&self, request: DeltaDiscoveryRequest) {
         let _ = self.requests.send(request);
     }
 }
 
-/// Until a stream has begun: connecting, the TLS handshake, and the controller's question to its API
-/// server who calls.
+/// Timeout for opening a stream: connecting, the TLS handshake, and the controller's token review.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// Between two HTTP/2 pings: connection tracking forgets idle connections after minutes, and a
-/// controller that is gone is noticed no sooner.
+/// Interval of HTTP/2 pings: connection tracking drops idle connections after minutes, and pings
+/// are how a lost controller is noticed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Until a ping has to be answered.
+/// Timeout for the response to a ping.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes of HTTP/2 windows: a part of a batch, so that none takes more than a round trip.
+/// HTTP/2 window in bytes: one part of a batch, so that none takes more than a round trip.
 const WINDOW_BYTES: u32 = 2 << 20;
 
-/// Bytes of one response. The controller cuts batches at 1 MiB, but a single resource may be larger.
+/// Largest response in bytes. The controller splits batches at 1 MiB, but a single resource may be
+/// larger.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How many connections there may be, in all and of those that have not said who they are.
+//! Limits on connections: in total, and for unauthenticated ones by address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ pub(super) struct Admission {
     logged: Mutex<Logged>,
 }
 
-/// Connections without a caller, by address.
+/// Unauthenticated connections, by address.
 struct Strangers {
     most: usize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
@@ -28,13 +28,13 @@ struct Logged {
     left_out: u64,
 }
 
-/// One of the connections that there may be.
+/// A slot of the total connection limit, released on drop.
 #[derive(Debug)]
 pub(super) struct Admitted {
     _connection: OwnedSemaphorePermit,
 }
 
-/// One of the strangers that an address may have.
+/// A slot of an address's limit of unauthenticated connections, released on drop.
 pub(super) struct Stranger {
     strangers: Arc<Strangers>,
     address: IpAddr,
@@ -56,13 +56,12 @@ impl Admission {
         }
     }
 
-    /// Admits a connection, or says why not.
+    /// Admits a connection, or returns why not.
     pub(super) fn admit(&self, address: IpAddr) -> Result<(Admitted, Stranger), &'static str> {
         let connection = Arc::clone(&self.connections).try_acquire_owned();
-        let connection = connection.map_err(|_| "there are as many connections as there may be")?;
+        let connection = connection.map_err(|_| "the limit of connections is reached")?;
         let stranger = Strangers::enter(&self.strangers, address);
-        let stranger =
-            stranger.ok_or("its address has too many that have not said who they are")?;
+        let stranger = stranger.ok_or("its address has too many unauthenticated connections")?;
         Ok((
             Admitted {
                 _connection: connection,
@@ -71,7 +70,8 @@ impl Admission {
         ))
     }
 
-    /// Whether a failed connection may be logged, and how many were left out since the last.
+    /// Whether a failed connection may be logged, and how many log lines were suppressed since the
+    /// last one.
     pub(super) fn may_log(&self) -> Option<u64> {
         let mut logged = locked(&self.logged);
         if logged.budget.take(Instant::now()) {

@@ -1,4 +1,4 @@
-//! Who may see what: asked for each stream, by its bearer token.
+//! Authorization of streams by their bearer tokens.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use tonic::Status;
 use xds::model::ObjectName;
 
-/// Answers which Gateway the bearer of a token may see.
+/// Decides which Gateway the bearer of a token may see.
 pub trait Authorize: Send + Sync + 'static {
-    /// Asked before anything of the stream is read. `token` is what follows `Bearer` in the
-    /// request's `authorization`.
+    /// Called before anything of the stream is read. `token` is what follows `Bearer` in the
+    /// request's `authorization` field.
     fn authorize<'a>(&'a self, token: &'a str) -> Answer<'a>;
 }
 
-/// The answer of [`Authorize`].
+/// The future that [`Authorize`] returns.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
 
-/// Whose a token is. The proxy has to call itself so ([`crate::NodeId`]).
+/// The owner of a token. The proxy's node id has to match it ([`crate::NodeId`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The Gateway that it may see.
@@ -26,14 +26,14 @@ pub struct Identity {
     pub pod: Option<Arc<str>>,
 }
 
-/// Why a stream is not served. The text goes to the proxy's log: it says what to do.
+/// Why a stream is rejected. The text reaches the proxy's log, so it tells the operator what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denied {
     /// The token is missing, expired, or not one for this controller: `UNAUTHENTICATED`.
     Unauthenticated(String),
-    /// It is valid, and of no proxy of ours: `PERMISSION_DENIED`.
+    /// The token is valid, but not of a proxy of this controller: `PERMISSION_DENIED`.
     Forbidden(String),
-    /// That cannot be found out now: `UNAVAILABLE`. The proxy tries again.
+    /// The token cannot be checked now: `UNAVAILABLE`. The proxy retries.
     Unknown(String),
 }
 

@@ -1,4 +1,4 @@
-//! How often something may happen: so often at once, and so often per second.
+//! A token bucket: a burst, refilled at a fixed rate per second.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ impl Budget {
         }
     }
 
-    /// Whether it may happen now.
+    /// Takes a token; false if none is left.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let seconds = now.saturating_duration_since(self.since).as_secs();
         if seconds > 0 {

@@ -1,4 +1,4 @@
-//! One call: which method, by whom. The first answer of a stream is made here.
+//! One gRPC call: checks method and token. The first response of a stream is made here.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use super::stream::Stream;
 use crate::{METHOD, ProstDecoder};
 
 impl Connection {
-    /// Answers a call. What is denied ends the connection, so that whoever tries again pays for
-    /// another one.
+    /// Responds to a call. A rejected call ends the connection, so that each retry costs a new one.
     pub(super) async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -75,13 +74,13 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Whether a proxy may be what it says it is.
+/// Checks that the node id matches the token's owner.
 pub(super) fn node(identity: &Identity, id: &str) -> Result<crate::NodeId, Status> {
     let node = crate::NodeId::from_str(id);
     let node = node.map_err(|error| Status::invalid_argument(error.to_string()))?;
     if node.gateway != identity.gateway {
         let text = format!(
-            "the token is of a proxy of the Gateway {}, and the proxy says that it serves {}; \
+            "the token belongs to a proxy of the Gateway {}, but the node id names the Gateway {}; \
              start it with the service account of its own Gateway",
             identity.gateway, node.gateway
         );
@@ -89,7 +88,7 @@ pub(super) fn node(identity: &Identity, id: &str) -> Result<crate::NodeId, Statu
     }
     if let Some(pod) = identity.pod.as_ref().filter(|pod| **pod != node.proxy) {
         let text = format!(
-            "the token is of the pod {pod}, and the proxy says that it is {}; mount each pod's own \
+            "the token belongs to the pod {pod}, but the node id names {}; mount each pod's own \
              token into it",
             node.proxy
         );
@@ -98,10 +97,10 @@ pub(super) fn node(identity: &Identity, id: &str) -> Result<crate::NodeId, Statu
     Ok(node)
 }
 
-const NO_TOKEN: &str = "the request has no `authorization: Bearer` with a token; give the proxy a \
+const NO_TOKEN: &str = "the request has no `authorization: Bearer` token; give the proxy a \
      token of its service account with --xds-token";
 
 const TOO_MANY_CALLS: &str = "too many calls on one connection; wait between them";
 
-const SLOW_AUTHORIZATION: &str = "whose token this is could not be found out in time: is the \
+const SLOW_AUTHORIZATION: &str = "the token could not be authenticated in time: is the \
      Kubernetes API server reachable for the controller?";

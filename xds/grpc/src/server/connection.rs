@@ -1,4 +1,4 @@
-//! One HTTP/2 connection: how long it may be silent and how long it may live.
+//! One HTTP/2 connection: its idle timeout and its maximum age.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,21 +19,21 @@ use super::budget::Budget;
 use super::limits::{CALLS, CALLS_PER_SECOND, Limits};
 use super::{Server, is_set, locked};
 
-/// What the calls of a connection share.
+/// State shared by the calls of a connection.
 pub(super) struct Connection {
     pub(super) server: Arc<Server>,
     pub(super) address: SocketAddr,
-    /// How many calls are under way.
+    /// Number of calls in progress.
     calls: watch::Sender<usize>,
-    /// Whether it is to end when its streams have finished what is under way.
+    /// Whether to close the connection once its streams have finished their batches.
     retiring: watch::Sender<bool>,
-    /// Ends it at once.
+    /// Closes the connection immediately.
     broken: Notify,
     stranger: Mutex<Option<Stranger>>,
     budget: Mutex<Budget>,
 }
 
-/// A call that is under way.
+/// A call in progress.
 pub(super) struct Call(Arc<Connection>);
 
 /// Why a connection was closed.
@@ -101,39 +101,38 @@ fn builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
 }
 
 impl Connection {
-    /// Begins a call.
     pub(super) fn begin_call(self: &Arc<Self>) -> Call {
         self.calls
             .send_modify(|calls| *calls = calls.saturating_add(1));
         Call(Arc::clone(self))
     }
 
-    /// Whether there may be another call by now.
+    /// Whether the rate limit permits another call.
     pub(super) fn may_call(&self) -> bool {
         locked(&self.budget).take(Instant::now())
     }
 
-    /// Notes that the caller is known.
+    /// Marks the caller as authenticated.
     pub(super) fn introduce(&self) {
         locked(&self.stranger).take();
     }
 
-    /// Ends the connection when its streams have finished what is under way.
+    /// Closes the connection once its streams have finished their batches.
     pub(super) fn retire(&self) {
         self.retiring.send_replace(true);
     }
 
-    /// Tells when the connection is to end.
+    /// Reports when the connection begins to close.
     pub(super) fn follow_retirement(&self) -> watch::Receiver<bool> {
         self.retiring.subscribe()
     }
 
-    /// Ends the connection at once.
+    /// Closes the connection immediately.
     pub(super) fn break_off(&self) {
         self.broken.notify_one();
     }
 
-    /// Ends when no call has been under way for too long.
+    /// Completes when no call has been in progress for the idle timeout.
     async fn is_idle(&self) {
         let mut calls = self.calls.subscribe();
         loop {
@@ -147,7 +146,7 @@ impl Connection {
         }
     }
 
-    /// Ends when it is time to retire: of age, told so, or with the server.
+    /// Completes when the connection should retire: at its maximum age, on request, or at shutdown.
     async fn is_retiring(&self) {
         tokio::select! {
             () = sleep(age(&self.server.limits)) => {}
@@ -158,7 +157,7 @@ impl Connection {
     }
 }
 
-/// How long a connection lives.
+/// The maximum age of a connection, with jitter.
 fn age(limits: &Limits) -> Duration {
     let Limits {
         age, age_jitter, ..

@@ -2,52 +2,52 @@
 
 use std::time::Duration;
 
-/// What connections and streams may cost.
+/// Limits on the cost of connections and streams.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Until a connection has told its first byte, and again until its TLS handshake is done.
+    /// Timeout for the first byte of a connection, and again for its TLS handshake.
     pub handshake: Duration,
-    /// Until a connection makes its first call, and how long it may be without one afterwards.
+    /// Idle timeout: for the first call, and between calls.
     pub idle: Duration,
-    /// Until it is known who calls. The API server may have to be asked.
+    /// Timeout for authorization, which may involve the API server.
     pub authorization: Duration,
-    /// Until a stream has sent its first request; and, while responses are under way, how long it
-    /// may neither take nor answer any. A proxy applies a large configuration in seconds.
+    /// Timeout for the first request of a stream and, while responses are in flight, for reading or
+    /// acknowledging any of them. A proxy applies a large configuration within seconds.
     pub unresponsive: Duration,
-    /// How long a connection lives, so that proxies spread over replicas, and permissions that were
-    /// taken away end.
+    /// Maximum age of a connection, so that proxies spread over replicas and revoked permissions
+    /// end.
     pub age: Duration,
-    /// How much longer or shorter it may be, so that connections which began together do not end
-    /// together.
+    /// Jitter of the maximum age in both directions, so that connections opened together do not all
+    /// close together.
     pub age_jitter: Duration,
-    /// What a connection that is told to end may still take, to finish the batch under way.
+    /// Time for a retiring connection to finish the batch in progress.
     pub grace: Duration,
-    /// Between two HTTP/2 pings. Connection tracking forgets idle connections after minutes.
+    /// Interval of HTTP/2 pings. Connection tracking drops idle connections after minutes.
     pub keepalive: Duration,
-    /// Until a ping has to be answered.
+    /// Timeout for the response to a ping.
     pub keepalive_timeout: Duration,
-    /// Connections at a time: each has two buffers, a task and a file descriptor.
+    /// Concurrent connections: each has two buffers, a task and a file descriptor.
     pub connections: usize,
-    /// Connections from one address that have not said who they are. Addresses can be those of
-    /// nodes with many proxies, which start together.
+    /// Concurrent unauthenticated connections from one address. A node's address can stand for many
+    /// proxies that start together.
     pub strangers: usize,
-    /// Calls at a time on one connection. A proxy has one stream.
+    /// Concurrent calls on one connection. A proxy opens one stream.
     pub calls: u32,
-    /// Streams at a time of one proxy. When it reconnects, the stream before may not have ended.
+    /// Concurrent streams of one proxy. When it reconnects, its previous stream may not have ended.
     pub streams: usize,
     /// Bytes of a request's header fields. A token has about 1.5 KiB.
     pub header_bytes: u32,
-    /// Bytes of one request: versions of 100 000 resources of one type, once per stream.
+    /// Largest request in bytes: versions of 100 000 resources of one type, once per stream.
     pub request_bytes: usize,
-    /// Bytes of HTTP/2 windows, of a stream and of a connection: what is buffered of a request that
-    /// is not read.
+    /// HTTP/2 windows of a stream and of a connection in bytes: what is buffered of an unread
+    /// request.
     pub window_bytes: u32,
-    /// Bytes that a stream may make the server keep: names it subscribes to, and what it says it
-    /// holds, of all types together.
+    /// Bytes that a stream may make the server keep: subscribed names and reported versions of all
+    /// types.
     pub kept_bytes: usize,
-    /// Requests at once that answer nothing. A client that subscribes by name sends some.
+    /// Burst of requests that acknowledge nothing. A client that subscribes by name sends some.
     pub requests: u32,
-    /// How many of them are granted again each second.
+    /// Refill rate of that burst.
     pub requests_per_second: u32,
 }
 
@@ -77,20 +77,20 @@ impl Default for Limits {
     }
 }
 
-/// Calls of one connection, at once and then per second. A proxy whose stream ended waits before it
-/// makes another.
+/// Calls of one connection: burst, and rate per second. A proxy whose stream ended backs off before
+/// the next.
 pub(super) const CALLS: u32 = 16;
 pub(super) const CALLS_PER_SECOND: u32 = 1;
 
-/// Unknown types that are logged on one stream.
+/// Unknown types logged per stream.
 pub(super) const LOGGED_TYPES: u32 = 8;
 
-/// Lines about connections that came to nothing, at once and per second: anyone who reaches the
-/// port can cause them.
+/// Log lines about failed connections: burst, and rate per second. Anyone who reaches the port can
+/// cause them.
 pub(super) const LOGGED_FAILURES: u32 = 10;
 
-/// Bytes of a peer's text in a log line.
+/// Most bytes of a peer's text in a log line.
 pub(super) const LOGGED_TEXT: usize = 256;
 
-/// How long nothing is accepted after an error of `accept`: file descriptors have to become free.
+/// Pause after a failed `accept`, until file descriptors become free.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Accepts connections: plaintext, TLS, or whichever of the two the first byte tells.
+//! Accepts connections: plaintext, TLS, or either, detected by the first byte.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,34 +19,34 @@ use super::admission::Stranger;
 use super::limits::ACCEPT_PAUSE;
 use super::{Server, is_set};
 
-/// How proxies are spoken with. The TLS configuration is read for each connection, so that another
-/// certificate needs no restart; it has to offer `h2` by ALPN.
+/// The transport of proxies' connections. The TLS configuration is read for each connection, so
+/// that certificates rotate without a restart; it has to offer `h2` by ALPN.
 #[derive(Debug, Clone)]
 pub enum Transport {
-    /// Without TLS. Tokens can be read on the way.
+    /// Without TLS: tokens are readable on the network.
     Plaintext,
-    /// With TLS.
+    /// TLS only.
     Tls(watch::Receiver<Arc<ServerConfig>>),
-    /// What the proxy begins with.
+    /// Plaintext or TLS, detected by the first byte.
     Either(watch::Receiver<Arc<ServerConfig>>),
 }
 
-/// Why a connection came to nothing.
+/// Why a connection failed.
 #[derive(Debug, Error)]
 enum Failure {
-    #[error("it sent nothing in time")]
+    #[error("timed out waiting for the first byte")]
     Silent,
-    #[error("it began with the byte {0:#04x}, which is neither TLS nor HTTP/2")]
+    #[error("neither TLS nor HTTP/2: the first byte is {0:#04x}")]
     Unknown(u8),
-    #[error("its TLS handshake was not done in time")]
+    #[error("TLS handshake timed out")]
     SlowHandshake,
-    #[error("its TLS handshake failed: {0}")]
+    #[error("TLS handshake failed: {0}")]
     Handshake(io::Error),
     #[error("it was closed: {0}")]
     Closed(#[from] io::Error),
 }
 
-/// A connection that may carry HTTP/2.
+/// An accepted connection, ready for HTTP/2.
 enum Secured {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
@@ -136,7 +136,7 @@ impl Server {
         }
     }
 
-    /// Logs why a connection came to nothing, unless there are too many of them.
+    /// Logs why a connection failed, within the rate limit.
     pub(super) fn log_failure(&self, address: SocketAddr, reason: &dyn std::fmt::Display) {
         if let Some(left_out) = self.admission.may_log() {
             warn!(%address, %reason, left_out, "an xDS connection was closed");
@@ -147,5 +147,5 @@ impl Server {
 /// The content type of a TLS record with a handshake (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// What a client begins HTTP/2 with is `PRI * HTTP/2.0` (RFC 9113 section 3.4).
+/// First byte of the HTTP/2 connection preface, `PRI * HTTP/2.0` (RFC 9113 section 3.4).
 const HTTP2_PREFACE: u8 = b'P';

@@ -1,13 +1,11 @@
-//! The controller's side: accepts connections of proxies, asks who they are, and serves each the
-//! view of its own Gateway from [`xds::delta::Views`]. It knows nothing of Kubernetes: who may see
-//! what is decided by the caller ([`Authorize`]), who is also told what the proxies answer
-//! ([`Observer`]).
+//! The controller's side: accepts connections of proxies, authorizes them, and serves each the view
+//! of its own Gateway from [`xds::delta::Views`]. It knows nothing of Kubernetes: the caller
+//! authorizes ([`Authorize`]) and observes the proxies' acknowledgements ([`Observer`]).
 //!
-//! A connection is accepted and secured ([`Server::serve`], `listener`), speaks HTTP/2 with bounds
-//! on everything that costs memory or time (`connection`), and makes a call (`call`), which becomes
-//! a stream (`stream`): a task that passes requests to a [`xds::delta::Session`] and sends what the
-//! session says. Responses are encoded once for all proxies of a Gateway, and a stream only has
-//! references to them (`response`).
+//! [`Server::serve`] and `listener` accept and secure a connection; `connection` speaks HTTP/2 with
+//! bounds on memory and time; `call` handles a call, which becomes a `stream`: a task that passes
+//! requests to an [`xds::delta::Session`] and sends what the session returns. Responses are encoded
+//! once for all proxies of a Gateway and shared by reference (`response`).
 
 #![cfg_attr(
     not(test),
@@ -47,12 +45,12 @@ pub use observer::{Event, Observer, Proxy, Standing};
 pub use published::Published;
 use registry::Registry;
 
-/// Serves proxies what is published.
+/// Serves published configuration to proxies.
 pub struct Server {
     limits: Limits,
     authorize: Arc<dyn Authorize>,
     observer: Arc<dyn Observer>,
-    /// Its views are locked after a session, where both are needed.
+    /// Lock order: a session before the views.
     published: Arc<Published>,
     registry: Mutex<Registry>,
     admission: Admission,
@@ -60,7 +58,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of what is published. Streams wait until something is.
+    /// A server without anything published yet: streams wait for the first publication.
     #[must_use]
     pub fn new(
         limits: Limits,
@@ -79,9 +77,9 @@ impl Server {
         })
     }
 
-    /// What the connected proxies of a Gateway say of its current configuration: which of its
-    /// resources of this kind are in force, and what is refused of any kind. A proxy that has
-    /// several streams counts once, by the latest.
+    /// The connected proxies' acknowledgements of their Gateway's current configuration: how many
+    /// have applied each resource of this kind, and what is rejected of any kind. A proxy with
+    /// several streams counts once, by its latest.
     #[must_use]
     pub fn standing(&self, gateway: &ObjectName, kind: Kind) -> Standing {
         let streams = locked(&self.registry).latest(gateway);
@@ -94,7 +92,7 @@ impl Server {
             let session = locked(&session);
             let views = self.published.views();
             for (key, version) in views.versions(gateway, kind) {
-                // Another may have been published meanwhile: that is told by the next call.
+                // A newer version may have been published since: the next call reports it.
                 let is_told = standing.versions.get(&key) == Some(&version);
                 if is_told && session.acknowledged(&views, &key) == Acknowledged::Yes {
                     let count = standing.accepted.entry(key).or_insert(0_usize);
@@ -108,26 +106,26 @@ impl Server {
         standing
     }
 
-    /// All streams, in the order in which they began.
+    /// All streams, oldest first.
     #[must_use]
     pub fn connected(&self) -> Vec<Proxy> {
         locked(&self.registry).all()
     }
 
-    /// Ends everything: [`Server::serve`] accepts no more, and returns when the streams have
-    /// finished what is under way.
+    /// Shuts down: [`Server::serve`] stops accepting and returns once the streams have finished
+    /// their batches.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
 }
 
-/// Ends when this is true.
+/// Completes when the flag is true.
 async fn is_set(mut flag: watch::Receiver<bool>) {
-    // Without a sender, nobody will need to know.
+    // If the sender is gone, so is the server.
     let _ = flag.wait_for(|it| *it).await;
 }
 
-/// Locks, also where a panic has poisoned the lock: what it holds is changed in single steps.
+/// Locks even if poisoned by a panic: the data is changed in single steps.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What the caller learns of connected proxies.
+//! Events of connected proxies, for the caller.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,63 +9,63 @@ use xds::model::{Kind, ResourceKey};
 
 use crate::NodeId;
 
-/// Is told what happens on streams. Called on the server's tasks: it may not block.
+/// Receives the events of streams. Called on the server's tasks: it must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// Something happened on the stream of this proxy.
+    /// Called for each event on the stream of this proxy.
     fn observe(&self, proxy: &Proxy, event: &Event<'_>);
 }
 
-/// A proxy with a stream.
+/// A proxy with an open stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its Gateway and its name.
+    /// The Gateway and the proxy's name.
     pub node: NodeId,
-    /// Where it connects from.
+    /// The proxy's socket address.
     pub address: SocketAddr,
-    /// The number of the stream: a proxy that reconnects has another.
+    /// The number of the stream; each reconnection has a new one.
     pub stream: u64,
 }
 
-/// What happened on a stream.
+/// An event on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// It began.
+    /// The stream was opened.
     Connected,
-    /// A response was given to the connection.
+    /// A response was passed to the connection.
     Sent {
-        /// Of resources of this kind.
+        /// The kind of its resources.
         kind: Kind,
-        /// Its size.
+        /// Size of the response in bytes.
         bytes: usize,
     },
-    /// The proxy has put a response into force, so long after the batch was begun.
+    /// The proxy has applied a response.
     Accepted {
-        /// Since then.
+        /// Time since the batch was started.
         after: Duration,
     },
-    /// The proxy has refused something of a response, so long after the batch was begun.
+    /// The proxy has rejected resources of a response.
     Refused {
-        /// What, and why.
+        /// The rejected resources, with reasons.
         refusals: &'a [Refusal],
-        /// Since then.
+        /// Time since the batch was started.
         after: Duration,
     },
-    /// It ended.
+    /// The stream ended.
     Disconnected {
-        /// Why, as the proxy is told.
+        /// The reason, as sent to the proxy.
         reason: &'a str,
     },
 }
 
-/// What the connected proxies of a Gateway say of the current version of its resources.
+/// The acknowledgements of a Gateway's connected proxies for the current configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// How many are connected.
+    /// Number of connected proxies.
     pub connected: usize,
     /// The current version of each resource.
     pub versions: BTreeMap<ResourceKey, Version>,
-    /// How many have a resource in force; of those that none has, nothing.
+    /// How many proxies have applied a resource; resources that none has applied are absent.
     pub accepted: BTreeMap<ResourceKey, usize>,
-    /// What one of them refuses, and why.
+    /// Resources that a proxy has rejected, with one proxy's reason.
     pub refused: BTreeMap<ResourceKey, String>,
 }

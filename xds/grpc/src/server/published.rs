@@ -1,4 +1,4 @@
-//! What is published, and who is told when it changes.
+//! The published views, and notification of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -9,19 +9,19 @@ use xds::model::ObjectName;
 
 use super::locked;
 
-/// The views of all Gateways, and who waits for changes of each.
+/// The views of all Gateways, with the subscribers of each.
 #[derive(Debug, Default)]
 pub struct Published {
     views: Mutex<Views>,
     followers: Mutex<BTreeMap<ObjectName, watch::Sender<()>>>,
-    /// Gateways whose views have changed since they were taken.
+    /// Gateways whose views have changed since [`Published::changed`] last took them.
     changed: Mutex<BTreeSet<ObjectName>>,
     news: Notify,
 }
 
 impl Published {
-    /// Publishes a change, and wakes the streams of the Gateways that it concerns. The first one makes
-    /// the views complete, and wakes all.
+    /// Publishes a change and wakes the streams of the affected Gateways. The first publication
+    /// completes the views and wakes all streams.
     pub fn publish(&self, publication: Publication) -> BTreeSet<ObjectName> {
         let mut views = self.views();
         let is_first = !views.is_complete();
@@ -38,20 +38,20 @@ impl Published {
         changed
     }
 
-    /// The views. The lock is for moments: never hold it over an `await`.
+    /// The views. Hold the lock briefly: never across an `await`.
     pub fn views(&self) -> MutexGuard<'_, Views> {
         locked(&self.views)
     }
 
-    /// Follows the view of a Gateway: the receiver sees a change after each publication that
-    /// concerns it.
+    /// Subscribes to the view of a Gateway: the receiver is notified after each publication that
+    /// affects it.
     #[must_use]
     pub fn follow(&self, gateway: &ObjectName) -> watch::Receiver<()> {
         let mut followers = locked(&self.followers);
         followers.entry(gateway.clone()).or_default().subscribe()
     }
 
-    /// For one task: waits until views have changed, and takes the Gateways that they are of.
+    /// For one task: waits until views have changed, and takes the names of their Gateways.
     pub async fn changed(&self) -> BTreeSet<ObjectName> {
         loop {
             let changed = std::mem::take(&mut *locked(&self.changed));
@@ -62,7 +62,7 @@ impl Published {
         }
     }
 
-    /// Forgets who followed a Gateway, if nobody does any more.
+    /// Drops the notifier of a Gateway that nothing subscribes to any more.
     pub(super) fn tidy(&self, gateway: &ObjectName) {
         let mut followers = locked(&self.followers);
         if followers.get(gateway).is_some_and(watch::Sender::is_closed) {

@@ -1,4 +1,4 @@
-//! The streams that there are, by Gateway.
+//! The open streams, by Gateway.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ pub(super) struct Registry {
 pub(super) type SharedSession = Arc<Mutex<Session>>;
 
 impl Registry {
-    /// How many streams a proxy has.
+    /// Number of streams of a proxy.
     pub(super) fn streams(&self, node: &NodeId) -> usize {
         let streams = self.by_gateway.get(&node.gateway);
         let streams = streams.into_iter().flat_map(BTreeMap::values);

@@ -1,4 +1,4 @@
-//! The body of a response: gRPC messages that are shared between connections, then a status.
+//! The body of a response: gRPC messages shared between connections, then a status.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,19 +12,18 @@ use tokio::sync::mpsc;
 use tonic::Status;
 use xds::delta::Outgoing;
 
-/// What a stream gives to its connection.
+/// An item that a stream passes to its connection.
 #[derive(Debug)]
 pub(super) enum Response {
     Message(Message),
-    /// The last.
     End(Status),
 }
 
-/// One gRPC message. What differs between connections comes first; what they share follows, and is
-/// not copied.
+/// One gRPC message: first the bytes of this connection, then the shared bytes, which are not
+/// copied.
 pub(super) type Message = Chain<Bytes, Bytes>;
 
-/// A message of what is to be sent; none if it is larger than gRPC can say.
+/// Frames a message; `None` if it exceeds what a gRPC length can express.
 pub(super) fn message(outgoing: Outgoing) -> Option<Message> {
     let Outgoing { body, tail, .. } = outgoing;
     let length = u32::try_from(body.len().saturating_add(tail.len())).ok()?;
@@ -36,13 +35,13 @@ pub(super) fn message(outgoing: Outgoing) -> Option<Message> {
     Some(head.freeze().chain(body))
 }
 
-/// The body that a connection sends. It ends with its sender, at the latest. The default is empty:
-/// a response whose status is among its header fields.
+/// The body that a connection sends. It ends when its sender is dropped. The default is empty: a
+/// response whose status is in its header fields.
 #[derive(Debug, Default)]
 pub(super) struct Responses(Option<mpsc::Receiver<Response>>);
 
-/// A body, and where its content comes from. There is room for one response, so that the sender
-/// knows whether the connection takes them.
+/// A body and its sender. It holds one response, so that the sender notices when the connection
+/// does not send.
 pub(super) fn channel() -> (mpsc::Sender<Response>, Responses) {
     let (sender, receiver) = mpsc::channel(1);
     (sender, Responses(Some(receiver)))
@@ -64,7 +63,7 @@ impl Body for Responses {
                 return Poll::Ready(Some(Ok(Frame::data(message))));
             }
             Some(Response::End(status)) => status,
-            None => Status::unavailable("the controller is stopping; connect again"),
+            None => Status::unavailable("the controller is shutting down; reconnect"),
         };
         self.0 = None;
         Poll::Ready(Some(Ok(Frame::trailers(trailers(&status)))))
@@ -78,7 +77,7 @@ impl Body for Responses {
 fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     if status.add_header(&mut trailers).is_err() {
-        // Its text is not one that a header field can have.
+        // The text is not valid in a header field.
         trailers.insert(
             Status::GRPC_STATUS,
             http::HeaderValue::from(status.code() as i32),
@@ -87,7 +86,7 @@ fn trailers(status: &Status) -> HeaderMap {
     trailers
 }
 
-/// A gRPC message begins with a flag and a length of four bytes.
+/// A gRPC message starts with a flag and a length of four bytes.
 const PREFIX_BYTES: usize = 5;
 
 const NOT_COMPRESSED: u8 = 0;

@@ -1,4 +1,4 @@
-//! One stream: requests in, responses out, as its [`Session`] says.
+//! The I/O of one stream: passes requests to its [`Session`] and sends the responses.
 
 mod seat;
 
@@ -28,31 +28,30 @@ pub(super) struct Stream {
     requests: Streaming<DeltaDiscoveryRequest>,
     responses: mpsc::Sender<Response>,
     retiring: watch::Receiver<bool>,
-    /// What is to be sent of the batch under way.
+    /// Responses of the current batch that are still to be sent.
     queue: VecDeque<Outgoing>,
-    /// When the batch under way was begun, and when the proxy last took or answered any of it.
+    /// When the current batch was started, and when the proxy last read or acknowledged part of it.
     begun: Instant,
     progress: Instant,
-    /// Requests that answer nothing.
+    /// Budget of requests that acknowledge nothing.
     budget: Budget,
     unknown_types: u32,
     _call: Call,
 }
 
-/// How a stream ends.
+/// Why a stream ended.
 enum Ending {
-    /// The proxy has gone.
+    /// The proxy disconnected.
     Gone,
-    /// With this status.
     Status(Status),
-    /// The proxy does not respond, so that it cannot be told.
+    /// The proxy does not read, so no status can be sent.
     Unresponsive,
 }
 
-/// What woke a stream.
+/// The event that woke a stream.
 enum Woken {
     Request(Box<DeltaDiscoveryRequest>),
-    /// There may be something to do.
+    /// A timer or publication: poll the session.
     Check,
     Ended(Ending),
 }
@@ -98,7 +97,7 @@ impl Stream {
         self.end(ending).await;
     }
 
-    /// Reads the first request, which says who calls.
+    /// Reads the first request, which identifies the proxy.
     async fn take_seat(
         &mut self,
         identity: &Identity,
@@ -147,7 +146,7 @@ impl Stream {
             Ok(Answered::Refused(refusals)) => {
                 for refusal in refusals.iter().take(1) {
                     let (key, text, count) = (&refusal.key, &refusal.text, refusals.len());
-                    warn!(proxy = %seat.node(), %key, text, count, "a proxy refused a resource");
+                    warn!(proxy = %seat.node(), %key, text, count, "a proxy rejected a resource");
                 }
                 let refusals = &refusals;
                 seat.observe(&Event::Refused { refusals, after });
@@ -166,7 +165,7 @@ impl Stream {
         if self.budget.take(now) {
             return Ok(());
         }
-        // It connects anew, if at all: that is slower.
+        // Retire the connection: reconnecting slows the proxy down.
         self.connection.retire();
         Err(Status::resource_exhausted(TOO_MANY_REQUESTS).into())
     }
@@ -176,11 +175,11 @@ impl Stream {
         if self.unknown_types <= LOGGED_TYPES {
             let text = text.get(..text.floor_char_boundary(LOGGED_TEXT));
             let unknown = text.unwrap_or_default();
-            warn!(proxy = %seat.node(), unknown, "a proxy asked for an unknown type; ignored");
+            warn!(proxy = %seat.node(), unknown, "ignored a request for an unknown resource type");
         }
     }
 
-    /// Does what is to be done, and says until when to wait.
+    /// Does all pending work and returns when to wake up next.
     fn advance(&mut self, seat: &Seat) -> Result<Option<Instant>, Ending> {
         let now = Instant::now();
         let mut session = locked(seat.session());
@@ -284,22 +283,22 @@ impl From<Status> for Ending {
 impl Ending {
     fn reason(&self) -> &str {
         match self {
-            Self::Gone => "the proxy ended it",
+            Self::Gone => "the proxy closed it",
             Self::Status(status) => status.message(),
-            Self::Unresponsive => "the proxy neither took nor answered responses in time",
+            Self::Unresponsive => "timed out: the proxy neither read nor acknowledged responses",
         }
     }
 }
 
-const NO_REQUEST: &str = "the first request of the stream did not come in time";
+const NO_REQUEST: &str = "timed out waiting for the first request of the stream";
 
-const TOO_MANY_NAMES: &str = "the stream subscribes to too many names, or says that it holds too \
+const TOO_MANY_NAMES: &str = "the stream subscribes to too many names, or lists too \
      many resources";
 
-const TOO_MANY_REQUESTS: &str = "the stream makes too many requests that answer no response";
+const TOO_MANY_REQUESTS: &str = "the stream sends too many requests that acknowledge no response";
 
-const BEHIND: &str = "the proxy is too far behind; connect again and say what it holds";
+const BEHIND: &str = "the proxy is too far behind; reconnect with its current resource versions";
 
-const RETIRED: &str = "the controller ends the connection; connect again";
+const RETIRED: &str = "the controller closes the connection; reconnect";
 
-const TOO_LARGE: &str = "a response is larger than gRPC can carry";
+const TOO_LARGE: &str = "a response exceeds the gRPC message limit";

@@ -68,7 +68,7 @@ async fn a_proxy_that_does_not_read_is_disconnected() {
         .await;
     is_served(&controller, &mut neighbour).await;
     let reason = controller.sees_end("stuck").await;
-    assert!(reason.contains("neither took nor answered"), "{reason}");
+    assert!(reason.contains("neither read nor acknowledged"), "{reason}");
     controller.publish(&[("x", Some(78))]);
     assert_eq!(neighbour.names().await, ["x"]);
 }
@@ -84,7 +84,7 @@ async fn a_proxy_that_answers_nothing_is_disconnected() {
     let mut silent = controller.proxy("silent").await;
     silent.batch().await;
     let reason = controller.sees_end("silent").await;
-    assert!(reason.contains("neither took nor answered"), "{reason}");
+    assert!(reason.contains("neither read nor acknowledged"), "{reason}");
     assert_ne!(silent.end().await.code(), Code::Ok);
     assert_eq!(
         controller.server.standing(&web(), Kind::Service).connected,

@@ -107,7 +107,7 @@ async fn a_client_that_ends_its_requests_ends_the_stream() {
     let mut proxy = controller.proxy("p").await;
     proxy.names().await;
     drop(proxy);
-    assert_eq!(controller.sees_end("p").await, "the proxy ended it");
+    assert_eq!(controller.sees_end("p").await, "the proxy closed it");
     let mut next = controller.stream("a/web", "a/web/q").await;
     next.subscribe(&HashMap::new()).await;
     assert_eq!(next.names().await, ["x"]);

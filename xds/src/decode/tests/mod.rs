@@ -75,10 +75,10 @@ fn everything_wrong_with_a_bind_is_named_at_once() {
     assert_eq!(
         problems(Kind::Bind, &message),
         [
-            "key: `80/web` is not a key of the form `tcp|udp/<port>/<namespace>/<gateway>`",
+            "key: `80/web` does not have the form `tcp|udp/<port>/<namespace>/<gateway>`",
             "address: has 3 bytes: an address has 4 (IPv4) or 16 (IPv6)",
             "port: 65536 is not a port: use 1 to 65535",
-            "transport: 7 is a value that this version does not know",
+            "transport: 7 is unknown to this version",
             "gateway: is missing",
         ]
     );
@@ -111,11 +111,11 @@ fn listeners() {
     assert_eq!(
         problems(Kind::Listener, &message),
         [
-            "gateway: `a/b/web` names no object: neither part may be empty or have a `/`",
+            "gateway: `a/b/web` is not an object's name: neither part may be empty or contain a `/`",
             "name: is missing",
             "hostname: `A.example.com` is not a host name: use lower-case DNS labels, such as \
              `example.com` or `*.example.com`",
-            "protocol: is missing, or of a kind that this version does not know",
+            "protocol: is missing, or of a kind unknown to this version",
         ]
     );
 }
@@ -147,7 +147,7 @@ fn listeners_that_end_tls() {
                 "tls.certificates[0].key: is missing",
                 "tls.client_auth.mode: is missing",
                 "tls.client_auth.roots: is empty: at least one is needed",
-                "tls.alpn[0]: 3 is a value that this version does not know",
+                "tls.alpn[0]: 3 is unknown to this version",
                 "tls.min_version: is missing",
             ],
         ),
@@ -186,17 +186,17 @@ fn tls_towards_backends() {
         (
             proto::BackendProtocol::Https,
             None,
-            &["ports[0].tls: is missing: this protocol needs it"],
+            &["ports[0].tls: is required for this protocol"],
         ),
         (
             proto::BackendProtocol::H2c,
             tls(Some(Tls::Invalid(proto::Unit {}))),
-            &["ports[0].tls: does not go with a protocol in plain text"],
+            &["ports[0].tls: does not apply to a plain-text protocol"],
         ),
         (
             proto::BackendProtocol::Tcp,
             tls(None),
-            &["ports[0].tls: is missing, or of a kind that this version does not know"],
+            &["ports[0].tls: is missing, or of a kind unknown to this version"],
         ),
         (
             proto::BackendProtocol::H2,
@@ -204,9 +204,8 @@ fn tls_towards_backends() {
             &[
                 "ports[0].tls.verified.server_name: `*.example.com` is not an exact host name: \
                  use lower-case DNS labels, such as `example.com`",
-                "ports[0].tls.verified.identities[0]: is missing, or of a kind that this version \
-                 does not know",
-                "ports[0].tls.verified.identities[1].uri: is empty: leave it out, or say something",
+                "ports[0].tls.verified.identities[0]: is missing, or of a kind unknown to this version",
+                "ports[0].tls.verified.identities[1].uri: is empty: set it, or leave it out",
                 "ports[0].tls.verified.certificates.certificates: is empty: at least one is needed",
             ],
         ),
@@ -258,17 +257,17 @@ fn tokens() {
         problems(Kind::Policy, &message),
         [
             "jwt.mode: is missing",
-            "jwt.realm: is empty: leave it out, or say something",
+            "jwt.realm: is empty: set it, or leave it out",
             "jwt.providers[0].name: is missing",
             "jwt.providers[0].issuer: is missing",
-            "jwt.providers[0].audiences[0]: is empty: leave it out, or say something",
+            "jwt.providers[0].audiences[0]: is empty: set it, or leave it out",
             "jwt.providers[0].remote.backend.target: is missing",
             "jwt.providers[0].remote.backend.path: does not start with `/`",
-            "jwt.providers[0].from[0]: is missing, or of a kind that this version does not know",
+            "jwt.providers[0].from[0]: is missing, or of a kind unknown to this version",
             "jwt.providers[0].claims_to_headers[0].header: `a b` is not a header name",
             "jwt.providers[1].name: is missing",
             "jwt.providers[1].issuer: is missing",
-            "jwt.providers[1].keys: is missing, or of a kind that this version does not know",
+            "jwt.providers[1].keys: is missing, or of a kind unknown to this version",
             "client_certificate.chain: is empty: at least one is needed",
             "client_certificate.key: is missing",
         ]
@@ -307,7 +306,7 @@ fn services_and_workloads() {
     assert_eq!(
         problems(Kind::Workload, &workload),
         [
-            "node: is empty: leave it out, or say something",
+            "node: is empty: set it, or leave it out",
             "serves[0].service: is missing",
             "serves[0].port: 0 is not a port: use 1 to 65535",
             "serves[0].transport: is missing",
@@ -335,7 +334,7 @@ fn backends() {
     let cases: [(Option<Hosts>, &[&str]); 6] = [
         (
             None,
-            &["hosts: is missing, or of a kind that this version does not know"],
+            &["hosts: is missing, or of a kind unknown to this version"],
         ),
         (
             Some(Hosts::Static(proto::StaticHosts::default())),
@@ -354,7 +353,7 @@ fn backends() {
             &[
                 "dns.name: `10.0.0.1` is not an exact host name: use lower-case DNS labels, such \
                  as `example.com`",
-                "dns.refresh.nanos: 1000000000 is a second or more: use `seconds` for it",
+                "dns.refresh.nanos: 1000000000 is one second or more: use `seconds`",
             ],
         ),
         (
@@ -419,11 +418,11 @@ fn policies() {
             "access_log.status_at_least: 1000 is not a status code: use 100 to 999",
             "limits.head_bytes: 0 is too small: use 1 or more",
             "limits.requests_per_connection: 0 is too small: use 1 or more",
-            "limits.connection_age: is missing, or of a kind that this version does not know",
+            "limits.connection_age: is missing, or of a kind unknown to this version",
             "trust.sources.networks[0].prefix_length: 33 is too long a prefix of 10.0.0.0: use 0 \
              to 32",
             "proxy_protocol.mode: is missing",
-            "path_options.escaped_slash: -1 is a value that this version does not know",
+            "path_options.escaped_slash: -1 is unknown to this version",
             "ejection.consecutive_failures: 0 is too small: use 1 or more",
             "ejection.max: is missing",
             "ejection.max_percent: 101 is too large: use 100 or less",

@@ -82,16 +82,15 @@ fn matches_of_a_rule() {
         [
             "http.matches[1].path.regex: the regular expression `a(` does not compile: unclosed \
              group",
-            "http.matches[1].method: `GET /` is not a method",
+            "http.matches[1].method: `GET /` is not a valid method",
             "http.matches[1].query[0].name: is missing",
             "http.matches[1].query[0].value: is missing",
-            "http.matches[1].headers: `x-a` is there twice",
+            "http.matches[1].headers: `x-a` is duplicated",
             "http.matches[2].path: is missing",
             "http.matches[2].headers[0].name: `a\\nb` is not a header name",
             "http.matches[2].headers[0].value.regex: the regular expression `[` does not compile: \
              unclosed character class",
-            "http.matches[3].path.prefix: the path `/a//b` must start with `/`, have only \
-             characters of a URI path, and no `//`, `/./`, `/../`, `%2f` or `%00`",
+            "http.matches[3].path.prefix: the path `/a//b` must start with `/`, contain only characters of a URI path, and no `//`, `/./`, `/../`, `%2f` or `%00`",
         ]
     );
     assert_eq!(
@@ -109,7 +108,7 @@ fn matches_of_a_rule() {
                 ..route(rule())
             }
         ),
-        ["rule: is missing, or of a kind that this version does not know"]
+        ["rule: is missing, or of a kind unknown to this version"]
     );
 }
 
@@ -153,13 +152,13 @@ fn backends_retries_and_sessions_of_a_rule() {
     assert_eq!(
         problems(Kind::Route, &message),
         [
-            "http.backends[0].target.service.service: `shop` is not a key of the form \
+            "http.backends[0].target.service.service: `shop` does not have the form \
              `<Kind>/<namespace>/<name>`",
             "http.backends[0].target.service.port: 70000 is not a port: use 1 to 65535",
-            "http.backends[1].target.invalid: 99 is a value that this version does not know",
-            "http.backends[2].target: is missing, or of a kind that this version does not know",
+            "http.backends[1].target.invalid: 99 is unknown to this version",
+            "http.backends[2].target: is missing, or of a kind unknown to this version",
             "http.backends[3].target: is missing",
-            "http.request_timeout: is missing, or of a kind that this version does not know",
+            "http.request_timeout: is missing, or of a kind unknown to this version",
             "http.retry.codes[1]: 99 is not a status code: use 100 to 999",
             "http.session.cookie.name: `a b` is not a cookie name",
         ]
@@ -182,7 +181,7 @@ fn a_permanent_cookie_needs_an_end() {
     });
     assert_eq!(
         problems(Kind::Route, &message),
-        ["http.session.absolute_timeout: is missing: a permanent cookie needs one"]
+        ["http.session.absolute_timeout: is required for a permanent cookie"]
     );
 }
 
@@ -227,12 +226,11 @@ fn filters() {
     assert_eq!(
         problems(Kind::Route, &message),
         [
-            "http.filters.request_headers.set[0].value: is not a header value: it has control \
-             characters",
+            "http.filters.request_headers.set[0].value: is not a valid header value: it contains control characters",
             "http.filters: has both `redirect` and `rewrite`: use one of them",
-            "http.filters.redirect.scheme: 9 is a value that this version does not know",
+            "http.filters.redirect.scheme: 9 is unknown to this version",
             "http.filters.redirect.path.full: `/a b` cannot replace a path: start it with `/`, \
-             percent-encode what is not a character of a URI path, and leave out query and \
+             percent-encode characters not allowed in a URI path, and leave out query and \
              fragment",
             "http.filters.redirect.port: 0 is not a port: use 1 to 65535",
             "http.filters.redirect.status: 304 is not a redirect: use 301, 302, 303, 307 or 308",
@@ -241,8 +239,7 @@ fn filters() {
              exceed the denominator",
             "http.filters.external_auth[0].target: is missing",
             "http.filters.external_auth[0].body_bytes: 0 is too small: use 1 or more",
-            "http.filters.external_auth[0].protocol: is missing, or of a kind that this version does \
-             not know",
+            "http.filters.external_auth[0].protocol: is missing, or of a kind unknown to this version",
         ]
     );
 }
@@ -267,9 +264,8 @@ fn cross_origin_rules() {
         [
             "http.filters.cors.allow_origins[0]: `example.com` is not an origin: use `*`, or \
              scheme and host, such as `https://example.com:8443` or `https://*.example.com`",
-            "http.filters.cors.allow_methods.listed[1]: `` is not a method",
-            "http.filters.cors.allow_headers: is missing, or of a kind that this version does not \
-             know",
+            "http.filters.cors.allow_methods.listed[1]: `` is not a valid method",
+            "http.filters.cors.allow_headers: is missing, or of a kind unknown to this version",
             "http.filters.cors.expose_headers: is missing",
             "http.filters.cors.max_age: is missing",
         ]
@@ -311,6 +307,6 @@ fn a_prefix_is_replaced_only_where_one_is_matched() {
     });
     assert_eq!(
         problems(Kind::Route, &bad),
-        ["http.matches: has a path that is no prefix, while a filter replaces the prefix"]
+        ["http.matches: has a path match other than a prefix, but a filter replaces the prefix"]
     );
 }

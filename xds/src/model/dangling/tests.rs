@@ -126,14 +126,14 @@ fn children_without_their_parent_are_listed_once() {
         (
             Kind::Bind,
             "tcp/1/a/web",
-            vec!["Listener `Gateway/a/web/http` names the bind `tcp/1/a/web`".to_owned()],
+            vec!["Listener `Gateway/a/web/http` refers to the bind `tcp/1/a/web`".to_owned()],
         ),
         (
             Kind::Listener,
             "Gateway/a/web/http",
             vec![
-                format!("{route} names the listener `Gateway/a/web/http`"),
-                "Policy `TrafficPolicy/a/web/Gateway/a/web/http` names the listener \
+                format!("{route} refers to the listener `Gateway/a/web/http`"),
+                "Policy `TrafficPolicy/a/web/Gateway/a/web/http` refers to the listener \
                  `Gateway/a/web/http`"
                     .to_owned(),
             ],
@@ -142,8 +142,8 @@ fn children_without_their_parent_are_listed_once() {
             Kind::Service,
             "Service/a/shop",
             vec![
-                "Workload `Pod/a/shop/10.0.0.1` names the service `Service/a/shop`".to_owned(),
-                format!("{route} names the service `Service/a/shop`"),
+                "Workload `Pod/a/shop/10.0.0.1` refers to the service `Service/a/shop`".to_owned(),
+                format!("{route} refers to the service `Service/a/shop`"),
             ],
         ),
     ];
@@ -152,7 +152,7 @@ fn children_without_their_parent_are_listed_once() {
         assert!(model.remove(kind, key), "{key}");
         let expected: Vec<String> = expected
             .into_iter()
-            .map(|text| format!("{text}, which is missing"))
+            .map(|text| format!("{text}, which does not exist"))
             .collect();
         assert_eq!(texts(&model), expected);
     }
@@ -178,10 +178,10 @@ fn mirrors_and_ports_are_looked_at_too() {
     assert_eq!(
         texts(&model),
         [
-            "Workload `Pod/a/shop/10.0.0.1` names the tcp port 1 of service `Service/a/shop`, \
+            "Workload `Pod/a/shop/10.0.0.1` refers to the tcp port 1 of service `Service/a/shop`, \
              which is missing"
                 .to_owned(),
-            format!("{route} names the backend `Backend/a/copy`, which is missing"),
+            format!("{route} refers to the backend `Backend/a/copy`, which does not exist"),
         ]
     );
 }
@@ -207,8 +207,8 @@ fn a_rule_of_udp_needs_a_port_of_udp() {
     assert_eq!(
         texts(&model),
         [
-            "Route `HTTPRoute/a/shop/0/Gateway/a/web/http` names the udp port 1 of service \
-          `Service/a/shop`, which is missing"
+            "Route `HTTPRoute/a/shop/0/Gateway/a/web/http` refers to the udp port 1 of service \
+          `Service/a/shop`, which does not exist"
         ]
     );
 }
@@ -241,7 +241,7 @@ fn a_provider_of_tokens_may_have_its_keys_at_a_backend() {
     assert_eq!(
         texts(&model),
         [
-            "Policy `TrafficPolicy/a/web/Gateway/a/web/http` names the backend `Backend/a/idp`, \
+            "Policy `TrafficPolicy/a/web/Gateway/a/web/http` refers to the backend `Backend/a/idp`, \
           which is missing"
         ]
     );

@@ -13,7 +13,6 @@ use super::event::TraceEvent;
 use crate::output::shown;
 use crate::table::Table;
 
-/// A formatted trace.
 #[derive(Debug)]
 pub(super) struct Report {
     /// The request and its outcome on one line.
@@ -32,7 +31,6 @@ pub(super) struct Section {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) tone: Tone,
-    /// Without control characters.
     pub(super) text: String,
 }
 
@@ -41,10 +39,8 @@ pub(super) struct Line {
 pub(super) enum Tone {
     Heading,
     Plain,
-    /// Succeeded or selected.
     Good,
     Warning,
-    /// Failed.
     Bad,
     /// Not selected, or of little interest.
     Faint,

@@ -65,7 +65,6 @@ impl Server {
     }
 }
 
-/// A response.
 pub(crate) fn response(status: u16, kind: &str, body: &str) -> Message {
     Message {
         start: format!("HTTP/1.1 {status} Status"),

@@ -101,7 +101,7 @@ fn a_refused_object_keeps_its_previous_version() {
     assert_eq!(reasons(&reload), [Reason::Invalid, Reason::PreviousKept]);
     assert_eq!(
         reload.findings[1].text,
-        "the previous version stays in force of Service default/a"
+        "the previous version of Service default/a stays in effect"
     );
     assert_eq!(ports(&configuration), [("a".into(), 80), ("b".into(), 91)]);
 }
@@ -158,7 +158,7 @@ fn a_file_that_was_emptied_is_named_once() {
         let reload = load(&mut configuration, &files);
         assert_eq!(reasons(&reload), [Reason::Emptied]);
         let said = reload.findings[0].to_string();
-        assert_eq!(said, "a.yaml: has no objects now; what it had is gone");
+        assert_eq!(said, "a.yaml: has no objects now; those it had are removed");
         assert!(reload.changed());
         assert_eq!(ports(&configuration), [("b".into(), 81)]);
         assert_eq!(load(&mut configuration, &files), Reload::default());

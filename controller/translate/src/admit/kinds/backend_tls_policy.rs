@@ -18,8 +18,8 @@ impl Admissible for BackendTlsPolicy {
     const ALSO: &'static [&'static str] = &["v1alpha3"];
     const UNSUPPORTED: &'static [&'static str] = &["spec.options"];
 
-    /// Nothing is sent to its targets until it is admitted: without it, they would get it in plain
-    /// text. Without targets that can be told, to nothing in the whole namespace.
+    /// While it is invalid, nothing is sent to its targets: without it, they would receive plain
+    /// text. If the targets are unknown, to nothing in the namespace.
     fn stand_in(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
         let presumed = spec.map(presumed_targets).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Admissible for BackendTlsPolicy {
     }
 }
 
-/// A policy that no backend fulfils.
+/// A policy that no backend satisfies.
 fn unfulfillable(
     metadata: ObjectMeta,
     target_refs: Vec<PolicyTargetReference>,
@@ -69,7 +69,7 @@ fn unfulfillable(
     }
 }
 
-/// A target as a whole: its section may be the mistake. Where its kind cannot be told, both kinds.
+/// A target without section, which may be the mistake. If its kind is unknown, of both kinds.
 fn whole_targets(presumed: &PolicyTargetReference) -> Vec<PolicyTargetReference> {
     let kinds = [
         (Service::GROUP, Service::KIND),
@@ -90,7 +90,7 @@ fn whole_targets(presumed: &PolicyTargetReference) -> Vec<PolicyTargetReference>
 
 fn targets(check: &mut Check, targets: &[PolicyTargetReference]) {
     if targets.is_empty() {
-        check.missing("targetRefs", "is missing: name a Service or a Backend");
+        check.missing("targetRefs", "is required: name a Service or a Backend");
     }
     check.at_most("targetRefs", targets.len(), MAX_TARGETS);
     check.each("targetRefs", targets, |check, target| {
@@ -104,7 +104,7 @@ fn targets(check: &mut Check, targets: &[PolicyTargetReference]) {
         if section.is_none() && targets.iter().filter(is_same).count() > 1 {
             check.missing(
                 "sectionName",
-                "is missing: the same target is named twice, so each must say which port",
+                "is required: the same target is named twice, so each reference must specify the port",
             );
         }
     });
@@ -120,7 +120,7 @@ fn validation(check: &mut Check, validation: &BackendTlsValidation) {
     match (references.is_empty(), well_known) {
         (true, None) => check.missing(
             "caCertificateRefs",
-            "is missing: name a ConfigMap with the certificates of those who vouch for the \
+            "is required: name a ConfigMap with the CA certificates for the \
              backend, or write `wellKnownCACertificates: System`",
         ),
         (false, Some(_)) => check.field("wellKnownCACertificates", |check| {
@@ -161,7 +161,7 @@ fn empty(text: &str) -> syntax::Verdict {
     if text.is_empty() {
         return Ok(());
     }
-    Err("does not go with this type: remove it, or change the type".to_owned())
+    Err("does not apply to this type: remove it, or change the type".to_owned())
 }
 
 /// A URI with a scheme and something after it, such as `spiffe://cluster.local/ns/a/sa/b`.
@@ -180,7 +180,7 @@ fn absolute_uri(text: &str) -> syntax::Verdict {
         return Ok(());
     }
     Err(format!(
-        "`{text}` is not a whole URI: write one such as spiffe://cluster.local/ns/a/sa/b"
+        "`{text}` is not an absolute URI: use one such as spiffe://cluster.local/ns/a/sa/b"
     ))
 }
 

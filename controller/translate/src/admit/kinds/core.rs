@@ -44,7 +44,7 @@ impl Admissible for Service {
             || spec.cluster_ip.as_deref() == Some("None");
         check.field("spec", |check| {
             if spec.ports.is_empty() && !portless {
-                check.missing("ports", "is missing: at least one port is needed");
+                check.missing("ports", "is required: at least one port is needed");
             }
             check.distinct("ports", &spec.ports, "name", |port| {
                 Some(&port.name).filter(|name| !name.is_empty())
@@ -56,7 +56,7 @@ impl Admissible for Service {
                 if !port.name.is_empty() {
                     check.fits_field("name", Some(&port.name), syntax::label);
                 } else if spec.ports.len() > 1 {
-                    check.missing("name", "is missing: each of several ports needs one");
+                    check.missing("name", "is required: each of several ports needs one");
                 }
             });
         });
@@ -91,7 +91,7 @@ impl Admissible for EndpointSlice {
 
 fn addresses(check: &mut Check, kind: AddressType, endpoint: &Endpoint) {
     if endpoint.addresses.is_empty() {
-        check.missing("addresses", "is missing: at least one address is needed");
+        check.missing("addresses", "is required: at least one address is needed");
     }
     check.at_most("addresses", endpoint.addresses.len(), MAX_ADDRESSES);
     check.each("addresses", &endpoint.addresses, |check, address| {
@@ -118,7 +118,7 @@ impl Admissible for Secret {
         if self.kind.as_deref() == Some("kubernetes.io/tls") {
             for key in ["tls.crt", "tls.key"] {
                 if self.entry(key).is_none() {
-                    let text = "is missing: a Secret of type kubernetes.io/tls needs it";
+                    let text = "is required: a Secret of type kubernetes.io/tls needs it";
                     check.field("data", |check| {
                         check.entry(key, |check| check.refuse_for(Reason::Required, text));
                     });

@@ -25,7 +25,8 @@ pub(super) fn filters(check: &mut Check, filters: &[HttpRouteFilter], types: &[&
     });
     let has = |kind| filters.iter().any(|filter| filter.kind == kind);
     if has(FilterType::RequestRedirect) && has(FilterType::URLRewrite) {
-        let text = "has RequestRedirect and URLRewrite: a redirect is never sent on, keep one";
+        let text =
+            "has RequestRedirect and URLRewrite: a redirect is never forwarded; keep one of them";
         check.field("filters", |check| check.refuse(text));
     }
     check.each("filters", filters, |check, given| {
@@ -91,14 +92,11 @@ fn goes_with(
 ) {
     match (is_asked, is_given) {
         (true, false) => {
-            check.missing(
-                field,
-                format!("is missing: the filter's {chooser} asks for it"),
-            );
+            check.missing(field, format!("is required by the filter's {chooser}"));
         }
         (false, true) => check.field(field, |check| {
             check.refuse(format!(
-                "goes with another {chooser}: change {chooser}, or remove it"
+                "does not apply to this {chooser}: change the {chooser}, or remove it"
             ));
         }),
         _ => {}
@@ -214,7 +212,7 @@ fn headers(check: &mut Check, filter: &HeaderFilter) {
         });
     }
     check.at_most("remove", filter.remove.len(), MAX_HEADERS);
-    // Any text may stand here. Whether it is a name is for the rule to say, in its status.
+    // Any text is accepted here. The status of the rule reports invalid names.
     check.distinct("remove", &filter.remove, "name", Some);
 }
 
@@ -223,7 +221,7 @@ fn mirror(check: &mut Check, mirror: &MirrorFilter) {
         reference::backend(check, &mirror.backend_ref);
     });
     if mirror.percent.is_some() && mirror.fraction.is_some() {
-        check.refuse("has percent and fraction: give one of them");
+        check.refuse("has percent and fraction: keep one of them");
     }
     if let Some(percent) = mirror.percent.filter(|percent| *percent > 100) {
         let text = format!("{percent} is too large: write 0 to 100");
@@ -240,7 +238,7 @@ fn mirror(check: &mut Check, mirror: &MirrorFilter) {
                     check.refuse("0 is too small: write at least 1");
                 });
             } else if numerator > denominator {
-                check.refuse(format!("{numerator} of {denominator} is more than all"));
+                check.refuse(format!("{numerator}/{denominator} is more than 1"));
             }
         });
     }
@@ -301,9 +299,9 @@ fn path_modifier(check: &mut Check, modifier: &PathModifier) {
         ),
     ] {
         match (kind == modifier.kind, given) {
-            (true, None) => check.missing(field, "is missing: the path's type asks for it"),
+            (true, None) => check.missing(field, "is required by the path's type"),
             (false, Some(_)) => check.field(field, |check| {
-                check.refuse("goes with another type: change type, or remove it");
+                check.refuse("does not apply to this type: change the type, or remove it");
             }),
             (_, given) => {
                 check.fits_field(field, given, |text| syntax::length(text, 0, MAX_PATH));
@@ -347,7 +345,7 @@ fn cors(check: &mut Check, cors: &CorsFilter) {
         ("allowHeaders", &cors.allow_headers),
     ] {
         if values.len() > 1 && values.iter().any(|value| value == "*") {
-            let text = "has `*` beside others: `*` stands alone, for it means all";
+            let text = "has `*` and others: `*` includes all others, so keep it alone";
             check.field(field, |check| check.refuse(text));
         }
     }
@@ -358,7 +356,7 @@ fn cors(check: &mut Check, cors: &CorsFilter) {
     }
 }
 
-/// `*`, or a scheme and a host with perhaps a wildcard in front and a port.
+/// `*`, or a scheme and a host with optional wildcard and port.
 fn origin(text: &str) -> syntax::Verdict {
     syntax::length(text, 1, MAX_ORIGIN)?;
     let wrong = || format!("`{text}` is not an origin such as https://example.com:8443 or `*`");
@@ -385,14 +383,14 @@ fn origin(text: &str) -> syntax::Verdict {
     if valid { Ok(()) } else { Err(wrong()) }
 }
 
-/// Refuses a method that Gateway API does not know.
+/// Rejects a method that Gateway API does not define.
 pub(super) fn method(check: &mut Check, given: &str) {
     if !METHODS.contains(&given) {
         check.refuse_all_but(&METHODS);
     }
 }
 
-/// Refuses `replacePrefixMatch` in filters of a rule that does not match exactly one prefix.
+/// Rejects `replacePrefixMatch` in filters of a rule that does not match exactly one prefix.
 pub(super) fn prefix_replaced(check: &mut Check, filters: &[HttpRouteFilter]) {
     check.each("filters", filters, |check, filter| {
         let redirect = filter
@@ -405,7 +403,7 @@ pub(super) fn prefix_replaced(check: &mut Check, filters: &[HttpRouteFilter]) {
             .and_then(|given| given.path.as_ref());
         for (name, path) in [("requestRedirect", redirect), ("urlRewrite", rewrite)] {
             if path.is_some_and(|path| path.replace_prefix_match.is_some()) {
-                let text = "needs a rule with exactly one match, and that of a PathPrefix";
+                let text = "needs a rule with exactly one match, of type PathPrefix";
                 check.field(name, |check| {
                     check.field("path", |check| {
                         check.field("replacePrefixMatch", |check| {
@@ -425,7 +423,7 @@ const MAX_AUTH_HEADERS: usize = 64;
 const MAX_ORIGIN: usize = 253;
 const MAX_PATH: usize = 1024;
 const SCHEMES: [&str; 2] = ["http", "https"];
-/// The types of filters that an HTTPRoute has.
+/// The filter types of an HTTPRoute.
 pub(super) const HTTP: [&str; 8] = [
     "RequestHeaderModifier",
     "ResponseHeaderModifier",
@@ -436,7 +434,7 @@ pub(super) const HTTP: [&str; 8] = [
     "ExternalAuth",
     "ExtensionRef",
 ];
-/// The types of filters that a GRPCRoute has.
+/// The filter types of a GRPCRoute.
 pub(super) const GRPC: [&str; 4] = [
     "RequestHeaderModifier",
     "ResponseHeaderModifier",

@@ -68,7 +68,7 @@ fn addresses(check: &mut Check, addresses: &[GatewayAddress]) {
     });
 }
 
-/// Where an address is to be reached from. Whether it can be had is for the Gateway's status to say.
+/// The routability of an address. Whether it is available is reported in the Gateway's status.
 fn routability(text: &str) -> syntax::Verdict {
     if matches!(text, "" | ROUTABLE_IN_CLUSTER) {
         return Ok(());
@@ -121,7 +121,7 @@ fn keys(check: &mut Check, name: &'static str, entries: &BTreeMap<String, String
     });
 }
 
-/// An address that is for an implementation to understand.
+/// An address of an implementation-specific type.
 fn named_address(text: &str) -> syntax::Verdict {
     syntax::length(text, 0, MAX_ADDRESS)
 }

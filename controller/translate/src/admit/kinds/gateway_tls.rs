@@ -4,7 +4,7 @@ use super::reference;
 use crate::admit::check::Check;
 use crate::api::{ClusterTrustBundle, FrontendTls, FrontendTlsConfig, GatewayTls, Resource as _};
 
-/// What a Gateway says of TLS for all of its listeners and backends.
+/// The TLS settings of a Gateway for all listeners and backends.
 pub(super) fn tls(check: &mut Check, tls: &GatewayTls) {
     let backend = tls.backend.as_ref();
     if let Some(certificate) = backend.and_then(|it| it.client_certificate_ref.as_ref()) {
@@ -37,7 +37,7 @@ fn config(check: &mut Check, given: &FrontendTlsConfig) {
         if references.is_empty() {
             check.missing(
                 "caCertificateRefs",
-                "is missing: name a ConfigMap with the certificates of those who vouch for clients",
+                "is required: name a ConfigMap with the CA certificates for clients",
             );
         }
         check.at_most("caCertificateRefs", references.len(), MAX_REFERENCES);
@@ -46,7 +46,8 @@ fn config(check: &mut Check, given: &FrontendTlsConfig) {
             let group_and_kind = (&*given.group, &*given.kind);
             let of_bundles = (ClusterTrustBundle::GROUP, ClusterTrustBundle::KIND);
             if group_and_kind == of_bundles && given.namespace.is_some() {
-                let text = "does not go with a ClusterTrustBundle, which is of the whole cluster: remove it";
+                let text =
+                    "does not apply to a ClusterTrustBundle, which is cluster-scoped: remove it";
                 check.field("namespace", |check| check.refuse(text));
             }
         });

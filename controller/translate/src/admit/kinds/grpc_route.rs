@@ -46,9 +46,9 @@ fn method(check: &mut Check, given: &GrpcMethodMatch) {
     header_match::match_type(check, given.kind);
     let (service, method) = (given.service.as_deref(), given.method.as_deref());
     if service.is_none() && method.is_none() {
-        check.refuse("has neither service nor method: give one of them, or leave method out");
+        check.refuse("has neither service nor method: set one of them, or leave method out");
     }
-    // Whether a regular expression compiles is for its rule to say, in its status.
+    // The status of the rule reports invalid regular expressions.
     let (service_form, method_form): (Form, Form) = match given.kind {
         ValueMatchType::Exact => (service_name, method_name),
         ValueMatchType::RegularExpression | ValueMatchType::Unknown => (pattern, pattern),
@@ -65,7 +65,7 @@ fn pattern(text: &str) -> syntax::Verdict {
 
 fn service_name(text: &str) -> syntax::Verdict {
     pattern(text)?;
-    // Gateway API lets a name begin with a dot, as protobuf writes absolute names.
+    // Gateway API allows a leading dot, as in absolute protobuf names.
     let relative = text.strip_prefix('.').unwrap_or(text);
     if relative.split('.').all(is_identifier) {
         return Ok(());
@@ -86,7 +86,7 @@ fn method_name(text: &str) -> syntax::Verdict {
     ))
 }
 
-/// An identifier of protobuf.
+/// A protobuf identifier.
 fn is_identifier(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.starts_with(|c: char| inner(c) && !c.is_ascii_digit()) && text.chars().all(inner)

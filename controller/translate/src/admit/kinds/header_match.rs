@@ -4,7 +4,7 @@ use crate::admit::check::Check;
 use crate::admit::syntax;
 use crate::api::{HttpHeaderMatch, ValueMatchType};
 
-/// The headers that one match asks for.
+/// The header conditions of one match.
 pub(super) fn headers(check: &mut Check, headers: &[HttpHeaderMatch]) {
     check.at_most("headers", headers.len(), MAX_HEADERS);
     check.distinct("headers", headers, "name", |header| Some(&header.name));

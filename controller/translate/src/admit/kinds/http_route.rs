@@ -45,7 +45,8 @@ fn rule(check: &mut Check, rule: &HttpRouteRule) {
         .iter()
         .any(|filter| filter.kind == FilterType::RequestRedirect);
     if redirects && !rule.backend_refs.is_empty() {
-        let text = "goes without a RequestRedirect filter: a redirect reaches no backend";
+        let text =
+            "cannot be combined with a RequestRedirect filter: a redirect reaches no backend";
         check.field("backendRefs", |check| check.refuse(text));
     }
     if !matches_one_prefix(rule) {
@@ -99,9 +100,9 @@ fn timeouts(check: &mut Check, timeouts: &HttpRouteTimeouts) {
     else {
         return;
     };
-    // A `request` of 0s is no bound at all.
+    // A `request` of 0s means no timeout.
     if !whole.0.is_zero() && one > whole {
-        let text = format!("{one} is longer than request ({whole}), which holds it: shorten it");
+        let text = format!("{one} exceeds the request timeout ({whole}): shorten it");
         check.field("backendRequest", |check| check.refuse(text));
     }
 }

@@ -29,10 +29,7 @@ impl Admissible for InferencePool {
                 group_and_kind(check, &picker.group, &picker.kind);
                 check.fits_field("name", Some(&picker.name), syntax::object_name);
                 if picker.kind == Service::KIND && picker.port.is_none() {
-                    check.missing(
-                        "port",
-                        "is missing: a Service has to be named with one of its ports",
-                    );
+                    check.missing("port", "is required for a Service");
                 }
             });
         });
@@ -42,7 +39,7 @@ impl Admissible for InferencePool {
 /// Of the Inference Extension.
 const MAX_PORTS: usize = 8;
 
-/// Somebody else has checked it: pods are not written by hand.
+/// Not validated here: Pods are not written by hand.
 impl Admissible for Pod {
     const READS_STATUS: bool = true;
     const UNREAD: &'static [&'static str] = &["spec", "status"];

@@ -13,10 +13,7 @@ impl Admissible for TlsRoute {
             let spec = &self.spec;
             reference::parents(check, &spec.parent_refs);
             if spec.hostnames.is_empty() {
-                check.missing(
-                    "hostnames",
-                    "is missing: at least one name of an SNI is needed",
-                );
+                check.missing("hostnames", "is required: set at least one SNI name");
             }
             route_rules::hostnames(check, &spec.hostnames, MAX_SNI_NAMES);
             rules(check, &spec.rules);
@@ -47,13 +44,13 @@ fn spec(check: &mut Check, spec: &L4RouteSpec) {
 
 fn rules(check: &mut Check, rules: &[L4RouteRule]) {
     if rules.is_empty() {
-        check.missing("rules", "is missing: exactly one rule is needed");
+        check.missing("rules", "is required: exactly one rule is needed");
     }
     check.at_most("rules", rules.len(), 1);
     check.each("rules", rules, |check, rule| {
         check.fits_field("name", rule.name.as_deref(), syntax::subdomain);
         if rule.backend_refs.is_empty() {
-            check.missing("backendRefs", "is missing: at least one backend is needed");
+            check.missing("backendRefs", "is required: at least one backend is needed");
         }
         check.at_most(
             "backendRefs",

@@ -10,7 +10,7 @@ use crate::api::{AllowedRoutes, FromNamespaces, LabelSelector, Listener, Listene
 /// The listeners of a Gateway or ListenerSet.
 pub(super) fn listeners(check: &mut Check, listeners: &[Listener]) {
     if listeners.is_empty() {
-        check.missing("listeners", "is missing: at least one listener is needed");
+        check.missing("listeners", "is required: at least one listener is needed");
     }
     check.at_most("listeners", listeners.len(), MAX_LISTENERS);
     check.distinct("listeners", listeners, "name", |listener| {
@@ -32,13 +32,14 @@ fn listener(check: &mut Check, listener: &Listener) {
     check.fits_field("hostname", hostname, syntax::hostname);
     let protocol = listener.protocol.as_str();
     if hostname.is_some() && matches!(protocol, "TCP" | "UDP") {
-        let text = format!("goes with HTTP, HTTPS and TLS: remove it, {protocol} knows no hosts");
+        let text =
+            format!("applies to HTTP, HTTPS and TLS: remove it; {protocol} has no host names");
         check.field("hostname", |check| check.refuse(text));
     }
     match &listener.tls {
         Some(tls) => check.field("tls", |check| self::tls(check, protocol, tls)),
         None if protocol == "TLS" => {
-            check.missing("tls", "is missing: protocol TLS needs tls with a mode");
+            check.missing("tls", "is required: protocol TLS needs tls with a mode");
         }
         None => {}
     }
@@ -60,7 +61,7 @@ fn listener(check: &mut Check, listener: &Listener) {
 fn tls(check: &mut Check, protocol: &str, tls: &ListenerTls) {
     if matches!(protocol, "HTTP" | "TCP" | "UDP") {
         check.refuse(format!(
-            "goes with HTTPS and TLS: remove it, or change the protocol from {protocol}"
+            "applies to HTTPS and TLS: remove it, or change the protocol from {protocol}"
         ));
     }
     if protocol == "HTTPS" && tls.mode != TlsMode::Terminate {
@@ -71,7 +72,7 @@ fn tls(check: &mut Check, protocol: &str, tls: &ListenerTls) {
     if tls.mode == TlsMode::Terminate && bare {
         check.missing(
             "certificateRefs",
-            "is missing: to terminate TLS, name a Secret with the certificate",
+            "is required: to terminate TLS, name a Secret with the certificate",
         );
     }
     check.at_most(
@@ -100,12 +101,12 @@ fn allowed_routes(check: &mut Check, allowed: &AllowedRoutes) {
     });
 }
 
-/// Whether a selector goes with what it stands beside.
+/// Whether a selector is allowed with `from`.
 pub(super) fn selector(check: &mut Check, from: FromNamespaces, selector: Option<&LabelSelector>) {
     match (from, selector) {
         (FromNamespaces::Selector, None) => {
             check.field("from", |check| {
-                check.warn("Selector without a selector lets no namespace in: add one");
+                check.warn("Selector needs a selector: without one, no namespace is allowed");
             });
         }
         (FromNamespaces::All | FromNamespaces::Same, Some(_)) => {
@@ -136,7 +137,7 @@ pub(super) fn option_value(text: &str) -> syntax::Verdict {
     syntax::length(text, 0, MAX_VALUE)
 }
 
-/// A protocol is a word, or one with a domain of its own.
+/// A protocol is a plain word, or a domain-prefixed name.
 fn protocol(text: &str) -> syntax::Verdict {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let is_word = !text.is_empty() && text.len() <= 255 && text.chars().all(word);
@@ -149,7 +150,7 @@ fn protocol(text: &str) -> syntax::Verdict {
     ))
 }
 
-/// A name with a domain of its own.
+/// A domain-prefixed name.
 pub(super) fn domain_prefixed(text: &str) -> syntax::Verdict {
     let valid = text
         .split_once('/')

@@ -1,4 +1,4 @@
-//! The kinds that are read, and what each asks for.
+//! The supported kinds and their validation.
 
 mod backend_tls_policy;
 mod core;
@@ -38,53 +38,52 @@ use crate::api::{
 };
 use crate::store::Object;
 
-/// A kind that files may hold.
+/// A kind that files may contain.
 pub(crate) trait Admissible:
     Resource + DeserializeOwned + Serialize + Into<Object> + Sized
 {
-    /// Versions that are read beside [`Resource::VERSION`], for they have the same form.
+    /// Further supported versions besides [`Resource::VERSION`], of the same form.
     const ALSO: &'static [&'static str] = &[];
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     const NAMESPACED: bool = true;
-    /// Whether its status is read: others write that, and it is nothing of ours.
+    /// Whether its status is read, which other components write.
     const READS_STATUS: bool = false;
-    /// Whether its values must not be shown.
+    /// Whether its values are secret.
     const SECRET: bool = false;
-    /// Fields of its API that mean nothing here, without the indexes of lists. Each stands for all
-    /// that is in it.
+    /// Fields of its API that are irrelevant here, without list indices. Each includes everything
+    /// inside.
     const UNREAD: &'static [&'static str] = &[];
-    /// Fields of its API that would mean something and are not carried out.
+    /// Fields of its API that are relevant but not supported.
     const UNSUPPORTED: &'static [&'static str] = &[];
 
-    /// The schema of our own kinds.
+    /// The schema, for our own kinds.
     fn schema() -> Option<&'static Schema> {
         None
     }
 
-    /// What holds in the place of a refused object that was not there before: nothing, unless its
-    /// absence would let someone in.
+    /// The stand-in for an invalid object without previous version: none, unless its absence would
+    /// allow access.
     fn stand_in(_name: &ObjectName, _written: &Value) -> Option<Self> {
         None
     }
 
-    /// What holds beside another object of the same name, which counts: nothing, unless its absence
-    /// would let someone in.
+    /// The stand-in for a duplicate of an object: none, unless its absence would allow access.
     fn shadow(&self) -> Option<Self> {
         None
     }
 
-    /// Whether an unknown field of this path, without the indexes of lists, may say who is let in or
-    /// believed. Then the object is refused, whatever becomes of other unknown fields.
+    /// Whether an unknown field at this path, without list indices, may restrict access or trust.
+    /// Then the object is rejected, whatever the setting for unknown fields.
     fn guards(_field: &[&str]) -> bool {
         false
     }
 
-    /// What the form of a name is.
+    /// Validates the format of a name.
     fn check_name(name: &str) -> Result<(), String> {
         super::syntax::subdomain(name)
     }
 
-    /// Whether an object is what its API allows, beyond the types of its fields.
+    /// Validates an object beyond the types of its fields.
     fn check(&self, check: &mut Check);
 }
 
@@ -118,7 +117,7 @@ impl Kind {
         }
     }
 
-    /// How `apiVersion` is to be written.
+    /// The `apiVersion` to use.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -127,13 +126,13 @@ impl Kind {
         }
     }
 
-    /// Whether objects of this version are read.
+    /// Whether this version is supported.
     pub(crate) fn reads(&self, version: &str) -> bool {
         self.version == version || self.also.contains(&version)
     }
 }
 
-/// What holds of the object that is the `number`th of its name, under a name that no object can have.
+/// The stand-in for the `number`th object of a name, under a name that no object can have.
 pub(super) fn shadow(object: &Object, number: usize) -> Option<Object> {
     fn named<T: Admissible>(
         object: &T,
@@ -152,7 +151,7 @@ pub(super) fn shadow(object: &Object, number: usize) -> Option<Object> {
     }
 }
 
-/// Whether an unknown field lies within one of `fields`, or is likely a slip of one.
+/// Whether an unknown field is inside one of `fields`, or probably a typo of one.
 fn guarded(fields: &[&str], unknown: &[&str]) -> bool {
     let Some((name, parents)) = unknown.split_last() else {
         return false;

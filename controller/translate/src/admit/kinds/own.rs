@@ -1,4 +1,4 @@
-//! Our own kinds: their definitions say everything.
+//! Our own kinds, validated mostly by their CRDs.
 
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
@@ -34,9 +34,8 @@ impl Admissible for TrafficPolicy {
         Some(&crd::TRAFFIC_POLICY)
     }
 
-    /// A policy that may restrict requests refuses every one until it is admitted. Its targets are
-    /// read as far as they go; one that cannot be told is left without a name, and stands for the
-    /// whole namespace.
+    /// While an access-restricting policy is invalid, it rejects all requests. Its targets are read
+    /// as far as possible; an unidentifiable one has no name, and means the whole namespace.
     fn stand_in(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
         let jwt = spec.is_none_or(|spec| may_have(spec, JWT, true));
@@ -49,7 +48,7 @@ impl Admissible for TrafficPolicy {
             spec: TrafficPolicySpec {
                 target_refs: spec.map(presumed_targets).unwrap_or_default(),
                 jwt: jwt.then(JwtSpec::default),
-                // Without a rule it lets nobody in.
+                // Without rules it rejects everything.
                 authorization: authorization.then(AuthorizationSpec::default),
                 ..TrafficPolicySpec::default()
             },
@@ -72,7 +71,7 @@ impl Admissible for TrafficPolicy {
         })
     }
 
-    /// Also a field of a policy that may be a newer way to authenticate.
+    /// Including a field of a policy that may be a newer way to authenticate.
     fn guards(field: &[&str]) -> bool {
         match field {
             ["spec", name] => may_mean(name, JWT, true) || may_mean(name, AUTHORIZATION, false),
@@ -80,7 +79,7 @@ impl Admissible for TrafficPolicy {
         }
     }
 
-    /// What a definition has no words for.
+    /// What the CRD cannot express.
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
             if let Some(jwt) = &self.spec.jwt {
@@ -98,13 +97,13 @@ impl Admissible for TrafficPolicy {
     }
 }
 
-/// Whether a spec has a field, or what may be a slip of it; or, if `or_unknown`, a field that is like
-/// none and may be a newer way to authenticate.
+/// Whether a spec has a field, or a probable typo of it; or, if `or_unknown`, a field unlike any
+/// known one, which may be a newer way to authenticate.
 fn may_have(spec: &Map<String, Value>, field: &str, or_unknown: bool) -> bool {
     spec.keys().any(|name| may_mean(name, field, or_unknown))
 }
 
-/// Whether this is the field, or nearer to it than to any other one; or near to none.
+/// Whether this is the field, or closer to it than to any other; or close to none.
 fn may_mean(name: &str, field: &str, or_unknown: bool) -> bool {
     let known = serde_json::to_value(TrafficPolicySpec::default()).unwrap_or_default();
     let known: Vec<&str> = known

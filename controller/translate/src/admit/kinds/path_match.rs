@@ -5,7 +5,7 @@ use crate::admit::finding::Reason;
 use crate::admit::syntax;
 use crate::api::{HttpPathMatch, PathMatchType};
 
-/// A path match. Whether a regular expression compiles is for its rule to say, in its status.
+/// A path match. The status of the rule reports invalid regular expressions.
 pub(super) fn path(check: &mut Check, path: &HttpPathMatch) {
     if path.kind == PathMatchType::Unknown {
         let allowed = ["Exact", "PathPrefix", "RegularExpression"];
@@ -21,7 +21,7 @@ pub(super) fn path(check: &mut Check, path: &HttpPathMatch) {
     });
 }
 
-/// A path that is compared as it stands, so that it has to be in normal form.
+/// A literal path, which has to be in normal form.
 fn literal(text: &str) -> syntax::Verdict {
     if !text.starts_with('/') {
         return Err(format!(
@@ -31,7 +31,7 @@ fn literal(text: &str) -> syntax::Verdict {
     for (part, way_out) in [
         ("//", "write one slash"),
         ("/./", "leave the dot segment out"),
-        ("/../", "write the path that it leads to"),
+        ("/../", "use the path that it resolves to"),
         ("#", "a fragment never reaches a server, remove it"),
         ("?", "use queryParams for the query"),
     ] {
@@ -49,7 +49,7 @@ fn literal(text: &str) -> syntax::Verdict {
     }
     if let Some(bad) = first_illegal(text) {
         return Err(format!(
-            "`{text}` contains `{bad}`, which no path has: escape it as %XX"
+            "`{text}` contains `{bad}`, which is not allowed in a path: escape it as %XX"
         ));
     }
     Ok(())

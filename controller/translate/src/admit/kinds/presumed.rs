@@ -1,4 +1,4 @@
-//! What a refused policy most likely meant, for what holds in its place until it is admitted.
+//! The presumable content of an invalid policy, for its stand-in.
 
 use std::slice;
 
@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 use crate::admit::suggest;
 use crate::api::{ObjectMeta, PolicyTargetReference};
 
-/// The metadata of a refused object; its name at least.
+/// The metadata of an invalid object; at least its name.
 pub(super) fn presumed_metadata(name: &ObjectName, written: &Value) -> ObjectMeta {
     let metadata = written.get("metadata").cloned().unwrap_or_default();
     serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
@@ -18,7 +18,7 @@ pub(super) fn presumed_metadata(name: &ObjectName, written: &Value) -> ObjectMet
     })
 }
 
-/// The targets of a refused policy, from `targetRefs` or what is spelled nearly so.
+/// The targets of an invalid policy, from `targetRefs` or a typo of it.
 pub(super) fn presumed_targets(spec: &Map<String, Value>) -> Vec<PolicyTargetReference> {
     let lists = spec.iter();
     let lists = lists.filter(|(name, _)| suggest::nearest(name, [TARGETS]).is_some());
@@ -29,7 +29,7 @@ pub(super) fn presumed_targets(spec: &Map<String, Value>) -> Vec<PolicyTargetRef
     items.map(presumed_target).collect()
 }
 
-/// Text in the place of whatever scalars were written.
+/// A target in which all scalars are text.
 fn presumed_target(written: &Value) -> PolicyTargetReference {
     let text = |field| match written.get(field)? {
         Value::String(text) => Some(text.clone()),

@@ -8,7 +8,7 @@ use crate::api::{
     ParentReference, SecretObjectReference,
 };
 
-/// What a route attaches to.
+/// The parents of a route.
 pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
     check.at_most("parentRefs", parents.len(), MAX_PARENTS);
     check.each("parentRefs", parents, |check, parent| {
@@ -25,12 +25,12 @@ pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
             if same.count() > 1 {
                 check.missing(
                     "sectionName",
-                    "is missing: the same parent is named twice, so each must say which listener",
+                    "is required: the same parent is named twice, so each reference must specify the listener",
                 );
             }
         } else if same.any(|other| !is_whole(other) && fields(other) != fields(parent)) {
             check.refuse(
-                "names a listener in another way than the other references to this parent: give \
+                "selects a listener differently than the other references to this parent: give \
                  sectionName in each of them, or port, or both",
             );
         }
@@ -52,12 +52,12 @@ fn same_parent(a: &ParentReference, b: &ParentReference) -> bool {
     (&a.group, &a.kind, &a.namespace, &a.name) == (&b.group, &b.kind, &b.namespace, &b.name)
 }
 
-/// Whether no listener of the parent is named.
+/// Whether the reference selects no listener.
 fn is_whole(parent: &ParentReference) -> bool {
     fields(parent) == (false, false)
 }
 
-/// Which of the fields that name a listener are given.
+/// Which of the fields that select a listener are set.
 fn fields(parent: &ParentReference) -> (bool, bool) {
     (parent.section_name.is_some(), parent.port.is_some())
 }
@@ -68,13 +68,13 @@ pub(super) fn http_backend(check: &mut Check, backend: &HttpBackendRef) {
     weight(check, backend.weight);
 }
 
-/// A backend of a rule that looks at connections alone.
+/// A backend of a TLS, TCP or UDP rule.
 pub(super) fn l4_backend(check: &mut Check, backend: &BackendRef) {
     backend_fields(check, backend.into());
     weight(check, backend.weight);
 }
 
-/// A backend that requests are copied to.
+/// A backend of a mirror.
 pub(super) fn backend(check: &mut Check, backend: &BackendObjectReference) {
     backend_fields(check, backend.into());
 }
@@ -84,10 +84,7 @@ fn backend_fields(check: &mut Check, backend: BackendReference<'_>) {
     check.fits_field("name", Some(backend.name), syntax::object_name);
     check.fits_field("namespace", backend.namespace, syntax::label);
     if backend.group.is_empty() && backend.kind == "Service" && backend.port.is_none() {
-        check.missing(
-            "port",
-            "is missing: a Service has to be named with one of its ports",
-        );
+        check.missing("port", "is required for a Service");
     }
 }
 
@@ -98,28 +95,28 @@ fn weight(check: &mut Check, weight: u32) {
     }
 }
 
-/// A reference to a Secret or the like.
+/// A reference to a Secret or similar.
 pub(super) fn secret(check: &mut Check, secret: &SecretObjectReference) {
     group_and_kind(check, &secret.group, &secret.kind);
     check.fits_field("name", Some(&secret.name), syntax::object_name);
     check.fits_field("namespace", secret.namespace.as_deref(), syntax::label);
 }
 
-/// A reference to an object, maybe of another namespace.
+/// A reference to an object, possibly in another namespace.
 pub(super) fn object(check: &mut Check, object: &ObjectReference) {
     group_and_kind(check, &object.group, &object.kind);
     check.fits_field("name", Some(&object.name), syntax::object_name);
     check.fits_field("namespace", object.namespace.as_deref(), syntax::label);
 }
 
-/// Group and kind of whatever is referred to.
+/// Group and kind of a reference.
 pub(super) fn group_and_kind(check: &mut Check, group: &str, kind: &str) {
     check.fits_field("group", Some(group), syntax::group);
     check.fits_field("kind", Some(kind), syntax::kind);
     let slip =
         group.is_empty() && (matches!(kind, "Gateway" | "Backend") || kind.ends_with("Route"));
     if slip {
-        let text = "is missing: the empty group holds Kubernetes' core kinds alone";
+        let text = "is required: the empty group contains only Kubernetes' core kinds";
         check.field("group", |check| check.refuse_for(Reason::Required, text));
     }
 }

@@ -12,7 +12,7 @@ impl Admissible for ReferenceGrant {
         check.field("spec", |check| {
             for (name, count) in [("from", self.spec.from.len()), ("to", self.spec.to.len())] {
                 if count == 0 {
-                    check.missing(name, "is missing: at least one entry is needed");
+                    check.missing(name, "is required: at least one entry is needed");
                 }
                 check.at_most(name, count, MAX_ENTRIES);
             }

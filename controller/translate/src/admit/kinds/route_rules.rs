@@ -1,4 +1,4 @@
-//! What the rules of HTTP and gRPC routes have in common.
+//! Validation shared by HTTP and gRPC rules.
 
 use super::{filter, reference};
 use crate::admit::check::Check;
@@ -10,7 +10,7 @@ use crate::api::{HttpBackendRef, HttpRouteFilter};
 pub(super) trait Rule {
     fn name(&self) -> Option<&str>;
 
-    /// How many matches it has.
+    /// Number of its matches.
     fn matches(&self) -> usize;
 }
 
@@ -22,7 +22,7 @@ pub(super) fn hostnames(check: &mut Check, hostnames: &[String], most: usize) {
     });
 }
 
-/// Numbers and names of the rules of a route, and numbers of their matches.
+/// Limits of rules and matches, and unique rule names.
 pub(super) fn bounds<T: Rule>(check: &mut Check, rules: &[T]) {
     check.at_most("rules", rules.len(), MAX_RULES);
     let matches: usize = rules.iter().map(Rule::matches).sum();
@@ -40,7 +40,7 @@ pub(super) fn bounds<T: Rule>(check: &mut Check, rules: &[T]) {
     });
 }
 
-/// What a rule does with its requests, with filters of `types`.
+/// Filters of `types` and backends of a rule.
 pub(super) fn filters_and_backends(
     check: &mut Check,
     filters: &[HttpRouteFilter],

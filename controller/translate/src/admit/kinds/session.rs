@@ -19,7 +19,7 @@ pub(super) fn session(check: &mut Check, session: &SessionPersistence) {
         syntax::duration,
     );
     if session.idle_timeout.is_some() {
-        let text = "is no part of Gateway API since v1.6: an API server takes it out";
+        let text = "is not part of Gateway API since v1.6: API servers remove it";
         check.field("idleTimeout", |check| check.warn(text));
     }
     if session.kind == SessionPersistenceType::Unknown {
@@ -38,7 +38,7 @@ pub(super) fn session(check: &mut Check, session: &SessionPersistence) {
     let config = session.cookie_config.map(|cookie| cookie.lifetime_type);
     let lifetime = config.or(session.cookie.as_ref().map(|cookie| cookie.lifetime_type));
     if lifetime == Some(CookieLifetime::Permanent) && session.absolute_timeout.is_none() {
-        let text = "is missing: a Permanent cookie needs the time that it lives";
+        let text = "is required for a Permanent cookie";
         check.missing("absoluteTimeout", text);
     }
 }
@@ -51,17 +51,17 @@ fn fields_of_type(check: &mut Check, session: &SessionPersistence) {
         ("cookie", session.cookie.is_some()),
     ] {
         if given && is_header {
-            let text = "goes with type Cookie: change type, or remove it";
+            let text = "applies to type Cookie: change the type, or remove it";
             check.field(field, |check| check.refuse(text));
         }
     }
     if session.header.is_some() && is_cookie {
-        let text = "goes with type Header: change type, or remove it";
+        let text = "applies to type Header: change the type, or remove it";
         check.field("header", |check| check.refuse(text));
     }
 }
 
-/// The fields up to v1.6 say the same as `cookie` and `header`, so one of the two forms must do.
+/// The fields used up to v1.6 are alternatives to `cookie` and `header`.
 fn older_fields(check: &mut Check, session: &SessionPersistence) {
     if session.cookie.is_none() && session.header.is_none() {
         return;
@@ -71,7 +71,7 @@ fn older_fields(check: &mut Check, session: &SessionPersistence) {
         ("cookieConfig", session.cookie_config.is_some()),
     ] {
         if given {
-            let text = "is of Gateway API up to v1.6: write it as `cookie` or `header`";
+            let text = "was removed from Gateway API in v1.6: use `cookie` or `header`";
             check.field(field, |check| check.refuse(text));
         }
     }

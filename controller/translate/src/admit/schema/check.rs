@@ -107,7 +107,7 @@ impl Schema {
             .map(|wanted| format!("{value} is not {wanted}"))
     }
 
-    /// The form that the value does not have, in words.
+    /// The expected form of a value that does not match it, in words.
     fn form_missed(&self, value: &Value) -> Option<String> {
         if let Some(format) = self.format.filter(|format| !format.admits(value)) {
             return Some(format.wanted().to_owned());
@@ -215,7 +215,7 @@ impl Type {
 
     fn remedy(self, value: &Value) -> &'static str {
         match (self, value) {
-            (Self::String, Value::Number(_) | Value::Bool(_)) => ": write it in quotes",
+            (Self::String, Value::Number(_) | Value::Bool(_)) => ": quote it",
             (Self::Integer | Self::Number, Value::String(text)) if text.parse::<f64>().is_ok() => {
                 ": remove the quotes"
             }
@@ -228,7 +228,7 @@ impl Type {
     }
 }
 
-/// A value for a message; what is inside of it is not shown.
+/// A value for a message, without its contents.
 fn brief(value: &Value) -> String {
     match value {
         Value::Object(_) => "a mapping".to_owned(),
@@ -247,7 +247,7 @@ fn list(values: &[Value]) -> String {
     texts.join(", ")
 }
 
-/// What patterns of our definitions ask for, in words.
+/// Patterns of our CRDs, in words.
 const KNOWN_PATTERNS: [(&str, &str); 11] = [
     (
         "^([0-9]{1,5}(h|m|s|ms)){1,4}$",
@@ -264,7 +264,7 @@ const KNOWN_PATTERNS: [(&str, &str); 11] = [
     ),
     (
         "^[a-zA-Z][-+.a-zA-Z0-9]*://[!-~]+$",
-        "a whole URI such as spiffe://cluster.local/ns/a/sa/b",
+        "an absolute URI such as spiffe://cluster.local/ns/a/sa/b",
     ),
     (
         r#"^/[!-"$-~]*$"#,

@@ -1,4 +1,4 @@
-//! Takes out what a schema does not have and puts in what it has a default for.
+//! Prunes fields that a schema lacks, and sets defaults.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::admit::suggest;
 impl Schema {
     pub(super) fn prune(&self, value: &mut Value, path: &mut FieldPath, remarks: &mut Vec<Remark>) {
         match value {
-            // One without properties, such as `metadata`, is left to others.
+            // A schema without properties, such as that of `metadata`, prunes nothing.
             Value::Object(fields) if !self.properties.is_empty() => {
                 fields.retain(|name, inner| {
                     path.push_field(name);

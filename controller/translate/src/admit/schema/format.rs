@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Format {
@@ -14,13 +13,13 @@ pub(super) enum Format {
     Ipv4,
     Ipv6,
     Cidr,
-    /// Used in statuses alone, which are not read from files.
+    /// Used only in statuses, which files do not have.
     #[serde(rename = "date-time")]
     DateTime,
 }
 
 impl Format {
-    /// Whether `value` has the format; a value of another type is none of its business.
+    /// Whether `value` has the format; values of other types are not checked.
     pub(super) fn admits(self, value: &Value) -> bool {
         match (self, value) {
             (Self::Int32, Value::Number(number)) => {
@@ -34,7 +33,7 @@ impl Format {
         }
     }
 
-    /// What the format asks for.
+    /// The format in words.
     pub(super) fn wanted(self) -> &'static str {
         match self {
             Self::Int32 => "an integer of 32 bits",

@@ -1,5 +1,5 @@
-//! Structural schemas, as the definition of a custom resource has them: what an API server does
-//! with one, as far as our own definitions use it. A definition that uses more does not load.
+//! Structural schemas of custom resources: implements what our own CRDs use. A CRD that uses more
+//! fails to load.
 
 mod check;
 mod defaults;
@@ -53,7 +53,6 @@ pub(super) struct Schema {
     rules: Vec<Rule>,
 }
 
-/// JSON types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Type {
@@ -65,7 +64,7 @@ enum Type {
     Boolean,
 }
 
-/// What makes an array's items distinct.
+/// How the items of an array are distinguished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ListType {
@@ -93,9 +92,9 @@ impl TryFrom<String> for Pattern {
 }
 
 impl Schema {
-    /// Does what an API server does on a write: fields that the schema does not have are taken out
-    /// (each is a remark for [`UnknownFields`](super::UnknownFields) to judge), defaults are put in, bounds are checked, and only what is well formed
-    /// meets the rules.
+    /// Does what an API server does on a write: prunes unknown fields (each is a remark, subject to
+    /// [`UnknownFields`](super::UnknownFields)), sets defaults, checks bounds, and evaluates rules
+    /// on well-formed values.
     pub(super) fn admit(&self, value: &mut Value) -> Vec<Remark> {
         let mut remarks = Vec::new();
         let mut path = FieldPath::default();

@@ -1,4 +1,4 @@
-//! Rules in CEL (`x-kubernetes-validations`), evaluated as an API server does.
+//! CEL rules (`x-kubernetes-validations`), evaluated as in an API server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -12,7 +12,6 @@ use super::Schema;
 use crate::admit::finding::{Reason, Remark};
 use crate::admit::path::{FieldPath, Step};
 
-/// A compiled rule.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Written")]
 pub(super) struct Rule {
@@ -20,7 +19,7 @@ pub(super) struct Rule {
     message: String,
 }
 
-/// A rule as a definition has it. A message is asked for: a bare expression helps nobody.
+/// A rule in a CRD. A message is required: a bare expression does not help users.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -76,7 +75,7 @@ impl Schema {
         }
     }
 
-    /// The value for CEL: integers are `int`, and fields that CEL reserves the name of are escaped.
+    /// The value for CEL: integers are `int`, and reserved field names are escaped.
     fn to_cel(&self, value: &Value) -> cel::Value {
         match value {
             Value::Null => cel::Value::Null,
@@ -106,7 +105,7 @@ impl Schema {
 }
 
 impl Rule {
-    /// The message, where the rule does not hold. One that cannot be evaluated does not hold.
+    /// The message, if the rule is violated. A rule that cannot be evaluated is violated.
     fn broken_by(&self, itself: &cel::Value) -> Option<String> {
         let mut context = Context::with_env(Arc::clone(&ENV));
         context.add_variable_from_value("self", itself.clone());
@@ -120,8 +119,8 @@ impl Rule {
     }
 }
 
-/// CEL's `duration`, which the `cel` crate has only together with a calendar. Rules compare
-/// durations and do nothing else with them, so that a number of milliseconds does.
+/// CEL's `duration`, which the `cel` crate has only together with a calendar. Rules only compare
+/// durations, so a number of milliseconds suffices.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the `cel` crate calls functions with owned arguments"
@@ -132,7 +131,7 @@ fn milliseconds(text: Arc<String>) -> Result<i64, ExecutionError> {
     i64::try_from(parsed.0.as_millis()).map_err(|error| refusal(error.to_string()))
 }
 
-/// How a field is called in a rule (Kubernetes: "Validation rules", escaping).
+/// The name of a field in a rule (Kubernetes: "Validation rules", escaping).
 fn escape(name: &str) -> String {
     if RESERVED.contains(&name) {
         format!("__{name}__")

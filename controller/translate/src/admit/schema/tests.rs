@@ -59,7 +59,7 @@ fn types_say_what_to_do() {
             ": \"80\" is not an integer: remove the quotes",
         ),
         ("integer", json!(1.5), ": 1.5 is not an integer"),
-        ("string", json!(80), ": 80 is not text: write it in quotes"),
+        ("string", json!(80), ": 80 is not text: quote it"),
         (
             "boolean",
             json!("true"),

@@ -9,16 +9,15 @@ use super::scalar;
 use super::spans::{Inside, Position, Spans};
 use crate::admit::path::{FieldPath, Step};
 
-/// A document.
 #[derive(Debug)]
 pub(crate) struct Composed {
     pub(crate) value: Value,
     pub(crate) spans: Spans,
-    /// What is legal and yet likely not meant.
+    /// Legal YAML that is probably a mistake.
     pub(crate) notes: Vec<Note>,
 }
 
-/// A remark on one place of a document.
+/// A remark on a place of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) at: Position,
@@ -26,10 +25,11 @@ pub(crate) struct Note {
     pub(crate) text: String,
 }
 
-/// Composes the one document of `text`; `None` where it holds nothing but comments.
+/// Composes the document in `text`; `None` if it has only comments.
 ///
 /// # Errors
-/// The text is not YAML, has a key twice, or copies too much through aliases.
+///
+/// The text is not YAML, has a duplicate key, or its aliases expand to too much.
 pub(crate) fn compose(text: &str) -> Result<Option<Composed>, Note> {
     let mut composer = Composer {
         parser: Parser::new_from_str(text),
@@ -58,7 +58,7 @@ pub(crate) fn compose(text: &str) -> Result<Option<Composed>, Note> {
 struct Composer<'a> {
     parser: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Node>,
-    /// Bytes that aliases have copied, about.
+    /// Approximate bytes copied by aliases.
     copied: usize,
     path: FieldPath,
     notes: Vec<Note>,
@@ -68,7 +68,7 @@ struct Composer<'a> {
 struct Node {
     value: Value,
     spans: Spans,
-    /// Bytes that a copy takes, about.
+    /// Approximate size of a copy.
     weight: usize,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Composer<'a> {
                 node.spans.at = at;
                 Ok(node)
             }
-            None => Err(self.refusal(at, "the alias stands inside its own anchor".to_owned())),
+            None => Err(self.refusal(at, "the alias is inside its own anchor".to_owned())),
         }
     }
 
@@ -199,7 +199,7 @@ impl<'a> Composer<'a> {
     fn check_tag(&self, tag: Option<&Tag>, at: Position) -> Result<(), Note> {
         match tag {
             Some(tag) if !tag.is_yaml_core_schema() && !is_bare(tag) => {
-                Err(self.refusal(at, format!("the tag `{tag}` means nothing here: remove it")))
+                Err(self.refusal(at, format!("the tag `{tag}` is not supported: remove it")))
             }
             _ => Ok(()),
         }
@@ -208,13 +208,13 @@ impl<'a> Composer<'a> {
     fn count_copy(&mut self, weight: usize, at: Position) -> Result<(), Note> {
         self.copied = self.copied.saturating_add(weight);
         if self.copied > MAX_COPIED_BYTES {
-            let text = "anchors and aliases copy too much: write the values out".to_owned();
+            let text = "anchors and aliases expand to too much: write the values out".to_owned();
             return Err(self.refusal(at, text));
         }
         Ok(())
     }
 
-    /// Nothing but the end may follow, which is also where late syntax errors come up.
+    /// Only the end may follow, which is also where late syntax errors are detected.
     fn end_of_document(&mut self) -> Result<(), Note> {
         loop {
             match self.next()? {
@@ -250,12 +250,12 @@ impl Node {
     }
 }
 
-/// A mapping that is being composed.
+/// A mapping under construction.
 #[derive(Default)]
 struct Mapping {
     fields: Map<String, Value>,
     spans: Vec<(Box<str>, Spans)>,
-    /// From `<<`: what the mapping's own keys win over.
+    /// From `<<`: overridden by the mapping's own keys.
     merged: Vec<Node>,
     weight: usize,
 }
@@ -310,7 +310,7 @@ impl Mapping {
     }
 }
 
-/// `!` alone: whatever it looks like, it is text.
+/// `!` alone means text, whatever it looks like.
 fn is_bare(tag: &Tag) -> bool {
     tag.handle.is_empty() && tag.suffix == "!"
 }
@@ -323,14 +323,14 @@ fn position(marker: Marker) -> Position {
     }
 }
 
-/// The deepest object of Gateway API has about 12 levels; recursion costs stack.
+/// The deepest object of Gateway API has about 12 levels; recursion uses stack.
 const MAX_DEPTH: usize = 64;
 
-/// What aliases of one document may copy: far above any real use, far below what hurts (the
-/// "billion laughs").
+/// Limit of bytes copied by aliases in a document: far above real use, far below harm ("billion
+/// laughs").
 const MAX_COPIED_BYTES: usize = 4 << 20;
 
-/// About what a node takes beside its text.
+/// Approximate size of a node besides its text.
 const NODE_WEIGHT: usize = 64;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The lines of a document's fields, in few bytes: they are kept for as long as its objects, and
-//! looked at only where there is something to say.
+//! The lines of a document's fields, in few bytes: they are kept as long as its objects, and only
+//! used for findings.
 
 use super::spans::{Inside, Spans};
 use crate::admit::path::{FieldPath, Step};
@@ -19,7 +19,7 @@ impl Lines {
         Self(bytes.into())
     }
 
-    /// Where `path` stands, or the nearest field above it that was written.
+    /// The line of `path`, or of the nearest written field above it.
     pub(crate) fn nearest(&self, path: &FieldPath) -> u32 {
         let mut rest = Rest(&self.0);
         let mut line = rest.number();
@@ -64,7 +64,7 @@ fn write_number(mut number: usize, bytes: &mut Vec<u8>) {
     bytes.push(low);
 }
 
-/// What is not read yet.
+/// The unread rest.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -90,7 +90,7 @@ impl<'a> Rest<'a> {
         key
     }
 
-    /// From the shape of a value to the entry at a step. Says whether there is one.
+    /// From the shape of a value to the entry at a step; returns whether it exists.
     fn enter(&mut self, step: &Step) -> bool {
         let shape = self.number();
         for index in 0..shape / 2 {
@@ -108,7 +108,7 @@ impl<'a> Rest<'a> {
         false
     }
 
-    /// Past a value and all in it.
+    /// Skips a value and everything in it.
     fn skip(&mut self) {
         self.number();
         let shape = self.number();

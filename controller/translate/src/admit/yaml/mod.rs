@@ -1,7 +1,7 @@
-//! YAML as a stream of documents, each a JSON value that knows where its fields stand.
+//! YAML as a stream of documents, each a JSON value with the places of its fields.
 //!
-//! The parser is `saphyr-parser`; what an API server's clients add to it is here: duplicate keys are
-//! refused, aliases are bounded, and what kubectl (YAML 1.1) reads differently is pointed out.
+//! The parser is `saphyr-parser`. Added here: duplicate keys are rejected, aliases are bounded, and
+//! differences to kubectl (YAML 1.1) are reported.
 
 mod compose;
 mod lines;

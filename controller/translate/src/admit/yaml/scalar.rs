@@ -1,12 +1,13 @@
-//! What a scalar means: the core schema of YAML 1.2 (10.3.2), and where YAML 1.1 (so kubectl) reads
-//! the same text as something else.
+//! The meaning of scalars: the core schema of YAML 1.2 (10.3.2), and differences to YAML 1.1
+//! (kubectl).
 
 use serde_json::{Number, Value};
 
-/// A plain scalar's value.
+/// The value of a plain scalar.
 ///
 /// # Errors
-/// It is a number that JSON cannot hold.
+///
+/// It is a number that JSON cannot represent.
 pub(super) fn resolve(text: &str) -> Result<Value, String> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Ok(Value::Null),
@@ -17,7 +18,7 @@ pub(super) fn resolve(text: &str) -> Result<Value, String> {
     }
 }
 
-/// What kubectl would take the plain scalar for, where that differs.
+/// kubectl's interpretation of the plain scalar, if different.
 pub(super) fn trap(text: &str) -> Option<String> {
     let boolean = match text.to_ascii_lowercase().as_str() {
         "yes" | "on" | "y" => "true",
@@ -67,7 +68,7 @@ fn number(text: &str) -> Result<Value, String> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
         return Err(format!(
-            "`{text}` has no place in an object: write a finite number"
+            "`{text}` is not allowed in an object: use a finite number"
         ));
     }
     if !looks_like_number(unsigned) {

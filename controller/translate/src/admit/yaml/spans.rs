@@ -1,18 +1,18 @@
-//! Where each field of a document stands.
+//! The places of a document's fields.
 
 use crate::admit::path::{FieldPath, Step};
 
-/// A place in a text, both counted from 1.
+/// A place in a text, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-/// The places of a value and of all in it.
+/// The places of a value and everything in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spans {
-    /// Of a mapping's entry: where its key stands.
+    /// For a mapping's entry: the place of its key.
     pub(crate) at: Position,
     pub(super) inside: Inside,
 }
@@ -25,7 +25,7 @@ pub(super) enum Inside {
 }
 
 impl Spans {
-    /// Where `path` stands, or the nearest field above it that was written.
+    /// The place of `path`, or of the nearest written field above it.
     pub(crate) fn nearest(&self, path: &FieldPath) -> Position {
         let mut spans = self;
         for step in path.steps() {

@@ -1,8 +1,7 @@
-//! Cuts a file into its documents before anything is parsed, so that a broken one takes no other
-//! down. YAML makes that safe: `---` and `...` at the start of a line end a document even inside a
-//! scalar (YAML 1.2.2, 9.1.2).
+//! Splits a file into documents before parsing, so that a broken one does not affect others. YAML
+//! makes that safe: `---` and `...` at the start of a line end a document even inside a scalar
+//! (YAML 1.2.2, 9.1.2).
 
-/// One document's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chunk<'a> {
     /// Lines of the file before it.
@@ -30,7 +29,7 @@ pub(crate) fn split(text: &str) -> Vec<Chunk<'_>> {
     chunks
 }
 
-/// The document that is being read.
+/// The current document.
 #[derive(Default)]
 struct Open {
     start: usize,

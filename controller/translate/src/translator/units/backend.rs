@@ -41,7 +41,7 @@ impl Unit for BackendUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// What a `Backend` comes to, with all that is found of it.
+    /// A lowered `Backend` with its problems.
     pub(super) fn lowered_backend(&self, name: &ObjectName) -> Option<&'a LoweredBackend> {
         self.ask(Fact::Backend(name.clone()));
         self.tables.backends.get(&BackendUnit(name.clone()))

@@ -1,4 +1,4 @@
-//! The status of a BackendTLSPolicy: one entry for each Gateway that sends something to a target of it.
+//! The status of a BackendTLSPolicy: one entry for each Gateway that sends to a target of it.
 
 use std::collections::BTreeSet;
 

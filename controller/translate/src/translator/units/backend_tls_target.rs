@@ -1,4 +1,4 @@
-//! Which BackendTLSPolicy holds for an upstream, or for a section of it: the oldest.
+//! The BackendTLSPolicy of an upstream, or of a section of it: the oldest.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::upstream::Upstream;
 pub(crate) struct BackendTlsTargetUnit(pub(crate) Upstream, pub(crate) Option<Arc<str>>);
 
 impl Unit for BackendTlsTargetUnit {
-    /// The policy, and what it asks.
+    /// The policy and its settings.
     type Output = (ObjectName, Arc<BackendTls>);
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
@@ -46,7 +46,7 @@ impl Unit for BackendTlsTargetUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// The policy that holds for an upstream, or for a section of it.
+    /// The policy of an upstream, or of a section of it.
     pub(super) fn backend_tls_winner(
         &self,
         upstream: &Upstream,

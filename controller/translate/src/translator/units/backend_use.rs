@@ -1,4 +1,4 @@
-//! A `Backend` that something is sent to, and the status of each.
+//! A `Backend` in use, and the statuses of all.
 
 use xds::model::{BackendKey, ObjectName};
 
@@ -14,7 +14,7 @@ use crate::upstream::Upstream;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BackendUseUnit(pub(crate) ObjectName);
 
-/// What a `Backend` comes to for proxies and for the user.
+/// A `Backend` for proxies, and its status.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UsedBackend {
     emitted: Emitted,

@@ -1,4 +1,4 @@
-//! What a Gateway carries: its binds and listeners, and the certificate that it shows to backends.
+//! The resources that a Gateway carries: binds, listeners, and its client certificate.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::upstream::Upstream;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct CarriedUnit(pub(crate) ObjectName);
 
-/// What a Gateway carries.
+/// The resources that a Gateway carries.
 #[derive(Debug, PartialEq)]
 pub(crate) struct CarriedGateway {
     emitted: Emitted,
     /// The listeners that are carried.
     listeners: BTreeSet<ListenerKey>,
-    /// The ListenerSets that have one.
+    /// The ListenerSets with a carried listener.
     sets: BTreeSet<ObjectName>,
     /// What its listeners ask about requests.
     users: BTreeSet<(Upstream, ObjectName)>,
@@ -200,7 +200,7 @@ impl CarriedUnit {
     }
 }
 
-/// What a Gateway shows to backends.
+/// The Gateway's client certificate for backends.
 fn client_certificate(gateway: &ObjectName, certificate: &xds::model::Certificate) -> Policy {
     let target = format!("{}/{gateway}", api::Gateway::KIND);
     Policy {
@@ -221,7 +221,7 @@ impl<'a> UnitReader<'a> {
         carried.is_some_and(CarriedGateway::is_carried)
     }
 
-    /// The Gateway that a listener of an object is carried by.
+    /// The Gateway that carries a listener of an object.
     pub(super) fn carries_listener(&self, gateway: &ObjectName, listener: &ListenerKey) -> bool {
         self.ask(Fact::CarriedListener(listener.clone()));
         let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
@@ -235,7 +235,7 @@ impl<'a> UnitReader<'a> {
         carried.is_some_and(|carried| carried.sets.contains(set))
     }
 
-    /// Why listeners of an object have no socket, by their place in it.
+    /// Why listeners of an object have no socket, by index.
     pub(super) fn unusable(
         &self,
         gateway: &ObjectName,

@@ -1,4 +1,4 @@
-//! A `TrafficPolicy` at its targets: what of it is carried, and what the user is told.
+//! A `TrafficPolicy` at its targets: the carried settings, and its status.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EffectUnit(pub(crate) ObjectName);
 
-/// What a policy comes to for proxies and for the user.
+/// A policy for proxies, and its status.
 #[derive(Debug, PartialEq)]
 pub(crate) struct EffectivePolicy {
     emitted: Emitted,
-    /// None where no target is ours to judge.
+    /// `None` if no target is ours.
     status: Option<PolicyStatus>,
 }
 
@@ -123,7 +123,7 @@ impl EffectUnit {
         }
     }
 
-    /// Carries what is left of the policy at a target, if that carries traffic.
+    /// Carries the remaining settings at a target, if that carries traffic.
     fn carry(
         &self,
         reader: &UnitReader<'_>,

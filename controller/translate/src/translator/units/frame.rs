@@ -1,4 +1,4 @@
-//! A Gateway apart from its listeners.
+//! A Gateway without its listeners.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::reader::Fact;
 use crate::resolve::gateway::{Frame, Terms};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
-/// A Gateway by name. Comes to nothing where its class is not ours.
+/// A Gateway by name. No output if its class is not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct FrameUnit(pub(crate) ObjectName);
 
@@ -44,13 +44,13 @@ impl Unit for FrameUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// A Gateway of ours apart from its listeners.
+    /// A Gateway of ours without its listeners.
     pub(super) fn frame(&self, gateway: &ObjectName) -> Option<&'a Frame> {
         self.ask(Fact::Frame(gateway.clone()));
         self.tables.frames.get(&FrameUnit(gateway.clone()))
     }
 
-    /// What ListenerSets of a Gateway of ours go by.
+    /// The conditions for ListenerSets of a Gateway of ours.
     pub(super) fn terms(&self, gateway: &ObjectName) -> Option<&'a Terms> {
         self.ask(Fact::Terms(gateway.clone()));
         let frame = self.tables.frames.get(&FrameUnit(gateway.clone()))?;

@@ -1,4 +1,4 @@
-//! A Gateway with the listeners of its ListenerSets: who is in conflict with whom.
+//! A Gateway with the listeners of its ListenerSets: conflicts among them.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -22,14 +22,14 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GatewayUnit(pub(crate) ObjectName);
 
-/// How the listeners of a Gateway stand.
+/// The standing of a Gateway's listeners.
 #[derive(Debug, PartialEq)]
 pub(crate) struct JoinedListeners {
-    /// The Gateway itself, then its ListenerSets, the oldest first.
+    /// The Gateway itself, then its ListenerSets, oldest first.
     pub(crate) owners: Vec<Owner>,
-    /// How the listeners of each stand.
+    /// The standing of each owner's listeners.
     pub(crate) standings: HashMap<Owner, Arc<[Standing]>>,
-    /// On a machine, the sockets that they want.
+    /// On a machine, the claimed sockets.
     sockets: Vec<SocketClaim>,
 }
 
@@ -94,7 +94,7 @@ impl Unit for GatewayUnit {
 }
 
 impl GatewayUnit {
-    /// The Gateway and its ListenerSets in their order.
+    /// The Gateway and its ListenerSets in order.
     fn owners<'a>(&self, reader: &UnitReader<'a>) -> Vec<(Owner, &'a DeclaredListeners)> {
         let sets = reader.sets(&self.0).filter_map(|set| {
             let owner = Owner::ListenerSet(set.clone());
@@ -103,7 +103,7 @@ impl GatewayUnit {
             is_ours.then_some((owner, declared))
         });
         let mut sets: Vec<_> = sets.collect();
-        // They come by name, and the sort keeps that order among those of one age.
+        // They are ordered by name, and the sort is stable.
         sets.sort_by_key(|(_, declared)| declared.created);
         let own = Owner::Gateway(self.0.clone());
         let declared = reader.listeners(&own);
@@ -135,7 +135,7 @@ impl GatewayUnit {
     }
 }
 
-/// The socket that a listener wants.
+/// The socket of a listener.
 pub(super) fn socket(protocol: Protocol, listener: &Listener) -> (Transport, NonZeroU16) {
     (protocol.family().transport(), listener.socket_port)
 }
@@ -152,13 +152,13 @@ fn standings(listeners: &[&Listener]) -> Vec<Standing> {
 }
 
 impl<'a> UnitReader<'a> {
-    /// How all listeners of a Gateway stand.
+    /// The standing of all listeners of a Gateway.
     pub(super) fn joined(&self, gateway: &ObjectName) -> Option<&'a JoinedListeners> {
         self.ask(Fact::Gateway(gateway.clone()));
         self.tables.gateways.get(&GatewayUnit(gateway.clone()))
     }
 
-    /// How the listeners of an object stand in their Gateway.
+    /// The standing of an object's listeners in their Gateway.
     pub(super) fn standings(&self, gateway: &ObjectName, owner: &Owner) -> Option<&'a [Standing]> {
         self.ask(Fact::Standings(owner.clone()));
         let joined = self.tables.gateways.get(&GatewayUnit(gateway.clone()))?;

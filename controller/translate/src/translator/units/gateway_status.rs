@@ -1,4 +1,4 @@
-//! The status of a Gateway, and what to deploy for it.
+//! The status of a Gateway, and its infrastructure.
 
 use xds::model::ObjectName;
 
@@ -16,7 +16,7 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GatewayStatusUnit(pub(crate) ObjectName);
 
-/// What the user and the deployer are told of a Gateway.
+/// The status and infrastructure of a Gateway.
 #[derive(Debug, PartialEq)]
 pub(crate) struct StatusOfGateway {
     status: GatewayStatus,
@@ -29,7 +29,7 @@ impl Unit for GatewayStatusUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<StatusOfGateway> {
         let object = reader.object::<Gateway>(&self.0)?;
         let Some(frame) = reader.frame(&self.0) else {
-            // On one machine, Gateways of other classes too: nobody else would tell the user.
+            // On one machine, also Gateways of other classes: nothing else would report them.
             let classes = &reader.options().classes;
             return reader.is_machine().then(|| StatusOfGateway {
                 status: GatewayStatus::of_foreign(object, classes),
@@ -70,7 +70,7 @@ impl Unit for GatewayStatusUnit {
 }
 
 impl GatewayStatusUnit {
-    /// What the listeners of the Gateway and of its ListenerSets come to together.
+    /// The combined state of the listeners of the Gateway and of its ListenerSets.
     fn overall(&self, reader: &UnitReader<'_>, frame: &Frame) -> Overall {
         let owners = reader
             .joined(&self.0)

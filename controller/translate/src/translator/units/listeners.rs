@@ -1,4 +1,4 @@
-//! The listeners that one object declares, each by itself.
+//! The listeners of one object, each by itself.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::resolve::listener_set::{check_allowed, orphan};
 use crate::resolve::offer::Offers;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
-/// The listeners of a Gateway or ListenerSet. Comes to nothing where that is not ours.
+/// The listeners of a Gateway or ListenerSet. No output if that is not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ListenersUnit(pub(crate) Owner);
 
-/// What the listeners of an object come to.
+/// The resolved listeners of an object.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DeclaredListeners {
     /// When the object was created, as [`api::ObjectMeta::created`] says.
     pub(crate) created: i64,
-    /// None where a ListenerSet has no Gateway.
+    /// `None` for a ListenerSet without a Gateway.
     pub(crate) list: Vec<Listener>,
     pub(crate) offers: Arc<Offers>,
 }
@@ -99,8 +99,8 @@ impl ListenersUnit {
     }
 }
 
-/// The Gateway that takes a ListenerSet, or why none does. In a cluster, `None` where it is another
-/// controller's to say so.
+/// The Gateway that accepts a ListenerSet, or why none does. In a cluster, `None` if another
+/// controller has to report it.
 fn gateway_of(
     reader: &UnitReader<'_>,
     name: &ObjectName,
@@ -118,13 +118,13 @@ fn gateway_of(
 }
 
 impl<'a> UnitReader<'a> {
-    /// The listeners that an object declares.
+    /// The listeners of an object.
     pub(super) fn listeners(&self, owner: &Owner) -> Option<&'a DeclaredListeners> {
         self.ask(Fact::Listeners(owner.clone()));
         self.tables.listeners.get(&ListenersUnit(owner.clone()))
     }
 
-    /// What an object that is ours offers to routes.
+    /// What an object of ours offers to routes.
     pub(super) fn offers(&self, owner: &Owner) -> Option<&'a Offers> {
         self.ask(Fact::Offers(owner.clone()));
         let listeners = self.tables.listeners.get(&ListenersUnit(owner.clone()))?;

@@ -1,4 +1,4 @@
-//! The kinds of units, a file each: what each reads, what it comes to, and what others see of that.
+//! The kinds of units, a file each: what each reads, its output, and what other units see of it.
 
 mod attached;
 mod backend;
@@ -52,7 +52,7 @@ use crate::api::{self, Resource as _};
 use crate::owner::Owner;
 use crate::store::Object;
 
-/// The units that are there because an object is.
+/// The units of an object.
 pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
     let name = object.metadata().object_name();
     let route = |kind| {

@@ -1,4 +1,4 @@
-//! A `TrafficPolicy` by itself: what it says, and what its references lead to.
+//! A `TrafficPolicy` by itself, with resolved references.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PolicyUnit(pub(crate) ObjectName);
 
-/// What a policy says.
+/// A resolved policy.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ResolvedPolicy {
     pub(crate) created: i64,
     pub(crate) generation: i64,
-    /// Whether it speaks of tokens.
+    /// Whether it has JWT settings.
     pub(crate) has_jwt: bool,
-    /// References that lead nowhere.
+    /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
-    /// One for each reference to a target that is ours to judge.
+    /// One for each reference to a target of ours.
     pub(crate) targets: Vec<PolicyReference>,
-    /// Targets that refuse every request, because the policy restricts requests and a target of it
-    /// cannot be told.
+    /// Targets that reject every request, because the policy restricts access and a target is
+    /// unidentifiable.
     pub(crate) denied: BTreeSet<PolicyTarget>,
-    /// What they are told.
+    /// The settings for them.
     denial: Arc<PolicySpec>,
 }
 
-/// A reference of a policy to a target.
+/// A target reference of a policy.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PolicyReference {
     pub(crate) reference: PolicyTargetReference,
-    /// The target with what the policy says of it, or why there is none.
+    /// The target with the policy's settings, or why it is invalid.
     pub(crate) aimed: Result<Aimed, Problem>,
 }
 
@@ -130,7 +130,7 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<I
 }
 
 impl<'a> UnitReader<'a> {
-    /// What a policy says by itself.
+    /// A resolved policy.
     pub(super) fn policy(&self, name: &ObjectName) -> Option<&'a ResolvedPolicy> {
         self.ask(Fact::Policy(name.clone()));
         self.tables.policies.get(&PolicyUnit(name.clone()))

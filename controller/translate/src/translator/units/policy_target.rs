@@ -1,4 +1,4 @@
-//! What the target references of a `TrafficPolicy` lead to.
+//! Resolves the target references of a `TrafficPolicy`.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::translator::unit::UnitReader;
 
 /// Why there is no target.
 pub(super) enum TargetError {
-    /// Another controller answers for it.
+    /// It belongs to another controller.
     NotOurs,
     Problem(Problem),
 }
 
 type Found = Result<PolicyTarget, TargetError>;
 
-/// Follows a reference of a policy in `namespace`.
+/// Resolves a reference of a policy in `namespace`.
 pub(super) fn find(
     reader: &UnitReader<'_>,
     namespace: &str,
@@ -58,7 +58,7 @@ pub(super) fn find(
             .ok_or_else(|| not_found::<Backend>(&name))
     } else {
         let message = format!(
-            "kind `{}` of group `{}` is no target: use Gateway, ListenerSet, HTTPRoute, \
+            "kind `{}` of group `{}` cannot be a target: use Gateway, ListenerSet, HTTPRoute, \
              GRPCRoute, Service or Backend",
             reference.kind, reference.group
         );
@@ -67,10 +67,9 @@ pub(super) fn find(
     }
 }
 
-/// The targets that refuse every request where a policy asks for tokens and this reference of it
-/// cannot be followed: the whole object where a section is missing, everything of that name where
-/// the kind is unknown, the whole namespace where there is nothing to go by. An object that does
-/// not exist has no requests to refuse.
+/// The targets that reject every request if an access-restricting policy has this unresolved
+/// reference: the whole object if a section is missing, everything of that name if the kind is
+/// unknown, the whole namespace otherwise. A missing object has no requests to reject.
 pub(super) fn denied(
     reader: &UnitReader<'_>,
     namespace: &str,
@@ -99,7 +98,7 @@ pub(super) fn denied(
     named
 }
 
-/// Everything in a namespace that a policy about requests can aim at.
+/// Everything in a namespace that a request policy can target.
 pub(super) fn all_in(reader: &UnitReader<'_>, namespace: &str) -> Vec<PolicyTarget> {
     let namespace: Arc<str> = namespace.into();
     reader.ask(Fact::OursIn(Arc::clone(&namespace)));
@@ -160,7 +159,7 @@ fn route<T: Kept>(reader: &UnitReader<'_>, object: ObjectName, section: Option<&
     }
 }
 
-/// In a cluster, an object that is there and not ours is another controller's.
+/// In a cluster, an existing object that is not ours belongs to another controller.
 fn absent<T: Kept>(reader: &UnitReader<'_>, name: &ObjectName) -> TargetError {
     if !reader.exists::<T>(name) {
         return not_found::<T>(name);
@@ -179,7 +178,7 @@ fn no_section_of(section: Option<&str>) -> Result<(), TargetError> {
     if section.is_none() {
         return Ok(());
     }
-    let message = "only Gateways and routes have sections: leave it out";
+    let message = "only Gateways and routes have sections: leave sectionName out";
     let problem = Problem::new(Reason::Invalid, "sectionName", message);
     Err(TargetError::Problem(problem))
 }
@@ -194,7 +193,7 @@ fn no_section(message: String) -> TargetError {
     TargetError::Problem(Problem::new(Reason::TargetNotFound, "sectionName", message))
 }
 
-/// The kinds that a policy about requests can aim at.
+/// The kinds that a request policy can target.
 const REQUEST_KINDS: [&str; 4] = [
     Gateway::KIND,
     ListenerSet::KIND,

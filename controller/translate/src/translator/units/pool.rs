@@ -1,4 +1,4 @@
-//! An InferencePool that something is sent to, and the status of each.
+//! An InferencePool in use, and the statuses of all.
 
 use xds::model::{BackendKey, ObjectName};
 
@@ -10,11 +10,11 @@ use crate::translator::emitted::Emitted;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
-/// An InferencePool by name. Comes to nothing where nothing is sent to it.
+/// An InferencePool by name. No output if it is unused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PoolUnit(pub(crate) ObjectName);
 
-/// What an InferencePool comes to for proxies and for the user.
+/// An InferencePool for proxies, and its status.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UsedPool {
     emitted: Emitted,

@@ -1,4 +1,4 @@
-//! The routes of HTTP and of gRPC that want hosts of one listener: which of them lose it.
+//! HTTPRoutes and GRPCRoutes with hosts of one listener: which of them lose it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 pub(crate) struct RivalsUnit(pub(crate) ListenerKey);
 
 impl Unit for RivalsUnit {
-    /// Those that lose it, each with the route that has their hosts.
+    /// The losers, each with the route that has their hosts.
     type Output = BTreeMap<RouteId, RouteId>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
@@ -49,7 +49,7 @@ impl Unit for RivalsUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// The route of another kind that a route lost a listener to.
+    /// The route of another kind to which a route lost a listener.
     pub(super) fn rival(
         &self,
         listener: &ListenerKey,

@@ -22,7 +22,6 @@ use crate::resolve::parent::{self, Attaching, Attachment};
 use crate::translator::contest::Age;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
-/// A route object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RouteName {
     pub(crate) kind: &'static str,
@@ -163,7 +162,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     let (rules_count, listeners) = (object.rules().len(), route.attachments().count());
     if rules_count.saturating_mul(listeners) > MOST_RULES {
         let message = format!(
-            "{rules_count} rules at {listeners} listeners are more than {MOST_RULES} in all: name \
+            "{rules_count} rules at {listeners} listeners exceed the limit of {MOST_RULES} in total: name \
              fewer listeners, or split the route"
         );
         let problem = Problem::new(Reason::UnsupportedValue, "spec.parentRefs", message);
@@ -247,7 +246,7 @@ fn unclaimed(
             let classes = reader.options().classes.iter();
             let classes: Vec<&str> = classes.map(String::as_str).collect();
             format!(
-                "Gateway {name} is of a class that is not served here: make its gatewayClassName \
+                "Gateway {name} has a class that is not served here: change its gatewayClassName to \
                  `{}`",
                 classes.join("` or `")
             )

@@ -1,4 +1,4 @@
-//! A Service that something is sent to, with the workloads that serve it.
+//! A Service in use, with its workloads.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
-/// A Service by name. Comes to nothing where nothing is sent to it.
+/// A Service by name. No output if it is unused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ServiceUnit(pub(crate) ObjectName);
 
@@ -41,7 +41,7 @@ impl Unit for ServiceUnit {
 }
 
 impl UnitReader<'_> {
-    /// The Gateways whose proxies send something to an upstream.
+    /// The Gateways whose proxies send to an upstream.
     pub(super) fn users(&self, upstream: &Upstream) -> Gateways {
         self.ask(Fact::Users(upstream.clone()));
         self.counts.users.at(upstream).cloned().collect()

@@ -75,7 +75,7 @@ impl Unit for SetStatusUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// The listeners of an object with all that is known of them, and how many routes each has.
+    /// The listeners of an object with their standing and number of routes.
     pub(super) fn judged(&self, gateway: &ObjectName, owner: &Owner) -> Vec<(Judged<'a>, u32)> {
         let listeners = self
             .listeners(owner)

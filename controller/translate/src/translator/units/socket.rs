@@ -1,4 +1,4 @@
-//! A socket of a machine: which Gateway has it.
+//! A socket of a machine, and the Gateway that owns it.
 
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -14,7 +14,7 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 pub(crate) struct SocketUnit(pub(crate) Transport, pub(crate) NonZeroU16);
 
 impl Unit for SocketUnit {
-    /// Those that do not get it, each with the one that has it.
+    /// Those without it, each with the owner.
     type Output = HashMap<GatewayPort, GatewayPort>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
@@ -40,7 +40,7 @@ impl Unit for SocketUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// Who has a socket in the place of a port of a Gateway.
+    /// The owner of a socket, instead of a port of a Gateway.
     pub(super) fn socket_holder(
         &self,
         (transport, number): (Transport, NonZeroU16),

@@ -9,12 +9,11 @@ use crate::reader::Fact;
 use crate::resolve::policy::{ClaimRank, Phase, Settled, settle};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
-/// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct TargetUnit(pub(crate) Arc<PolicyTarget>);
 
 impl Unit for TargetUnit {
-    /// What is left of each policy.
+    /// The remaining settings of each policy.
     type Output = BTreeMap<ClaimRank, Settled>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
@@ -44,7 +43,7 @@ impl Unit for TargetUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// What is left of a policy, of this age, at a target.
+    /// The remaining settings of a policy, by rank, at a target.
     pub(super) fn settled(
         &self,
         target: &Arc<PolicyTarget>,

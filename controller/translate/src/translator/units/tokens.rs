@@ -1,6 +1,6 @@
-//! What the keys for the tokens of a `TrafficPolicy` are fetched from, by the Gateways whose requests
-//! the policy speaks of. Services are carried for that alone, before the policies of those Services
-//! are looked at.
+//! The sources of keys for the JWT settings of a `TrafficPolicy`, by the Gateways whose requests it
+//! covers. Their Services are carried for that alone, before the policies of those Services are
+//! evaluated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn is_upstream(target: &PolicyTarget) -> bool {
     matches!(target, PolicyTarget::Service(_) | PolicyTarget::Backend(_))
 }
 
-/// The Gateways by whose proxies a target is carried; none where it carries no traffic.
+/// The Gateways that carry a target; empty if it carries no traffic.
 pub(super) fn gateways(reader: &UnitReader<'_>, target: &PolicyTarget) -> Gateways {
     match target {
         PolicyTarget::Gateway(gateway) => {

@@ -1,5 +1,4 @@
-//! Objects that cannot be carried out: each says so in its own status, with what to do, and nothing else is
-//! disturbed.
+//! Invalid objects: each says so in its own status, with what to do, and nothing else is affected.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::test::manifests::{gateway, listener, route};
 use crate::test::objects::{Says, says};
 use crate::test::scope::Scope;
 
-/// How long somebody replaces what we write, and how often we may write it again meanwhile.
+/// How long another controller overwrites our status, and how often we may write it meanwhile.
 const FOREIGN_WRITES: Duration = Duration::from_secs(10);
 const MOST_WRITES: f64 = 8.0;
 
@@ -128,13 +127,13 @@ pub(in crate::test) async fn a_reserved_port_and_a_taken_address_are_refused(
     expect(scope, ("Gateway", "reserved"), refused, "15021").await?;
     // Its other listener works.
     address(scope, "reserved", 80).await?;
-    // The address goes to the second once the first is gone.
+    // The second gets the address once the first is deleted.
     scope.delete("Gateway", "first").await?;
     scope.gone("Service", "first").await?;
     address(scope, "second", 80).await.map(drop)
 }
 
-/// In the pool of the cluster's load balancer, and high enough that no test is given it by chance.
+/// In the load balancer's pool, and high enough not to be assigned to another test.
 const STATIC_ADDRESS: &str = "172.31.250.231";
 
 pub(in crate::test) async fn names_of_253_characters_work(scope: &Scope) -> Result<()> {
@@ -211,7 +210,7 @@ pub(in crate::test) async fn namespaces_that_are_not_selected_do_not_exist(
             hidden.object("Deployment", "hidden").await?.is_none(),
             "a Gateway of a namespace that is not selected was deployed"
         );
-        // Until it is selected.
+        // It is deployed once its namespace is selected.
         scope
             .kubectl(&["label", "namespace", &hidden.namespace, "team=a"], "")
             .await?;
@@ -222,7 +221,7 @@ pub(in crate::test) async fn namespaces_that_are_not_selected_do_not_exist(
             .await?;
         site.until(HOST, "/", StatusCode::OK).await?;
         address(&hidden, "hidden", 80).await?;
-        // Followed without a restart.
+        // Applied without a restart.
         scope
             .kubectl(&["label", "namespace", &hidden.namespace, "team-"], "")
             .await?;

@@ -1,5 +1,5 @@
-//! Every kind of object that a Gateway's traffic depends on, beside those of `life`: made, changed and
-//! deleted, as a client sees it.
+//! Every kind of object that a Gateway's traffic depends on, except those of `life`: created,
+//! changed and deleted, as a client sees it.
 
 use anyhow::{Context as _, Result, ensure};
 use hyper::StatusCode;
@@ -66,7 +66,7 @@ pub(in crate::test) async fn routes_of_each_kind_come_and_go(scope: &Scope) -> R
     site.until(HOST, "/", StatusCode::OK).await.map(drop)
 }
 
-/// Waits until so many routes are attached to a listener of `edge`.
+/// Waits until this many routes are attached to a listener of `edge`.
 async fn attached(scope: &Scope, port: u16, routes: u64) -> Result<()> {
     scope
         .until(&format!("{routes} routes at port {port}"), async || {
@@ -117,7 +117,7 @@ pub(in crate::test) async fn certificates_and_listener_sets_come_and_go(
     site.until(HOST, "/", StatusCode::OK).await.map(drop)
 }
 
-/// Waits until a port serves with this certificate.
+/// Waits until a port serves this certificate.
 async fn served_over_tls(
     site: &Site<'_>,
     port: u16,
@@ -180,7 +180,7 @@ pub(in crate::test) async fn policies_and_backends_come_and_go(scope: &Scope) ->
         json!([{"group": "gateway-system.io", "kind": "Backend", "name": "static"}]);
     scope.apply(&[addresses(ip, 80), to_backend]).await?;
     site.until(HOST, "/", StatusCode::OK).await?;
-    // Nobody is there.
+    // Nothing listens there.
     scope.apply(&[addresses("127.0.0.1", 9)]).await?;
     site.until(HOST, "/", StatusCode::SERVICE_UNAVAILABLE)
         .await?;
@@ -245,7 +245,7 @@ async fn across(scope: &Scope, other: &Scope) -> Result<()> {
     other
         .kubectl(&["label", "namespace", &other.namespace, &label("-")], "")
         .await?;
-    // By the route of everything, in the Gateway's own namespace.
+    // The route of all hosts, in the Gateway's own namespace.
     see(StatusCode::OK).await
 }
 
@@ -286,7 +286,7 @@ pub(in crate::test) async fn classes_and_parameters_come_and_go(scope: &Scope) -
         })
         .await?;
 
-    // Another controller's, which has nothing to do with it.
+    // The class of another controller.
     edge["spec"]["gatewayClassName"] = json!("somebody-elses");
     scope.apply(&[edge]).await?;
     for kind in ["Deployment", "Service", "ServiceAccount", "ConfigMap"] {

@@ -1,4 +1,4 @@
-//! What becomes of each kind of object that is made, changed and deleted, as a client sees it.
+//! Creates, changes and deletes each kind of object, as a client sees it.
 
 use anyhow::{Result, ensure};
 use hyper::StatusCode;
@@ -76,7 +76,7 @@ pub(in crate::test) async fn a_gateway_changes_and_goes(scope: &Scope) -> Result
     scope.apply(&[gateway(&[listener(8080, "HTTP")])]).await?;
     scope
         .until("port 80 to be closed", async || {
-            // Where nobody listens, nothing may come back at all.
+            // Without a listener, the connection may time out.
             let answer = ask(site.address, HOST, "/").await;
             Ok(answer.is_err().then_some(()))
         })

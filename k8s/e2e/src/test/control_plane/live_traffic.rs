@@ -1,5 +1,5 @@
-//! What traffic notices of everything that happens to the control plane, to proxies and to backends:
-//! nothing. Each test has clients ask all the time, and fails for one request.
+//! Traffic is not affected by restarts and failures of the control plane, proxies and backends.
+//! Clients send requests all the time, and a test fails for a single failed request.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use crate::test::manifests::{gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
 
-/// Clients that ask at the same time.
+/// Clients that send requests at the same time.
 const CLIENTS: usize = 8;
 
-/// Answers before and after what happens.
+/// Responses before and after the event.
 const ANSWERS: usize = 40 * CLIENTS;
 
-/// Lets something happen under load, and waits for more answers after it.
+/// Runs something under load, and waits for more responses after it.
 pub(super) async fn undisturbed<T>(
     site: &Site<'_>,
     happens: impl AsyncFnOnce() -> Result<T>,
@@ -48,7 +48,7 @@ pub(super) async fn undisturbed<T>(
     Ok(happened)
 }
 
-/// A site of two proxies and two backends, on different nodes where the scheduler can.
+/// A site of two proxies and two backends, on different nodes if possible.
 pub(super) async fn redundant(scope: &Scope) -> Result<Site<'_>> {
     let parameters = json!({
         "apiVersion": "gateway-system.io/v1alpha1", "kind": "GatewayParameters",
@@ -71,7 +71,7 @@ pub(super) async fn rolled_out(scope: &Scope, deployment: &str) -> Result<()> {
     scope.kubectl(&words, "").await.map(drop)
 }
 
-/// Changes the route, and waits until the change serves: the control plane works.
+/// Changes the route and waits until the change serves, which shows that the control plane works.
 pub(super) async fn follows_changes(site: &Site<'_>, path: &str) -> Result<()> {
     let mut more = route("HTTPRoute", 80, "echo");
     more["metadata"]["name"] = json!("more");
@@ -120,7 +120,7 @@ pub(in crate::test) async fn another_replica_becomes_the_leader(scope: &Scope) -
             follows_changes(&site, "/after").await
         })
         .await?;
-        // Nothing flips, whichever replica the proxies are connected to.
+        // No condition flips, whichever replica the proxies are connected to.
         let after = programmed(scope).await?;
         ensure!(before == after, "{before} became {after}");
         Ok(())
@@ -130,7 +130,7 @@ pub(in crate::test) async fn another_replica_becomes_the_leader(scope: &Scope) -
     shown
 }
 
-/// The state of `Programmed`, and since when it is so.
+/// The status and last transition time of `Programmed`.
 async fn programmed(scope: &Scope) -> Result<Value> {
     let edge = scope
         .object("Gateway", "edge")
@@ -192,7 +192,7 @@ pub(in crate::test) async fn proxies_are_replaced_while_the_controller_is_away(
     let control_plane = ControlPlane::of(scope);
     let shown = undisturbed(&site, async || {
         control_plane.scale(0).await?;
-        // A new pod has no configuration, and takes nothing over until it has one.
+        // A new pod has no configuration, and must not replace another before it has one.
         let pods: Api<Pod> = scope.api();
         let name = proxies(scope).await?.pop().context("two proxies")?;
         pods.delete(&name, &DeleteParams::default()).await?;
@@ -217,7 +217,7 @@ pub(in crate::test) async fn routes_change(scope: &Scope) -> Result<()> {
     change_routes(scope, 100).await
 }
 
-/// Changes the route that serves, all the time: its filters, and the rule before it.
+/// Keeps changing the serving route: its filters, and the rule before it.
 pub(super) async fn change_routes(scope: &Scope, times: usize) -> Result<()> {
     let site = Site::open(scope).await?;
     let routes = scope.objects("HTTPRoute")?;
@@ -262,7 +262,7 @@ pub(in crate::test) async fn proxies_come_and_go(scope: &Scope) -> Result<()> {
                 .await?;
             rolled_out(scope, "edge").await?;
         }
-        // Those that go have to be gone for it to count.
+        // Terminating pods must be gone before they can be counted.
         scope
             .until("one proxy to be left", async || {
                 Ok((proxies(scope).await?.len() == 1).then_some(()))

@@ -1,4 +1,4 @@
-//! What takes minutes: `e2e test --long`. The results are in the crate's README.
+//! Tests that take minutes each: `e2e test --long`. The crate's README has the results.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ use super::site::{HOST, Site};
 use crate::test::manifests::route;
 use crate::test::scope::Scope;
 
-/// As long as a failure of a control plane may take.
+/// Longest outage of the control plane.
 const OUTAGE: Duration = Duration::from_mins(2);
 
-/// Until the next authority signs: it is announced ten minutes before.
+/// Until the next certificate authority signs: it is published ten minutes before.
 const ROTATION: Duration = Duration::from_mins(13);
 
 /// Routes without a backend.
 const BROKEN: usize = 10_000;
 
-/// How long a change may take while their statuses are written.
+/// Longest time that a change may take while their statuses are written.
 const NEIGHBOUR: Duration = Duration::from_secs(5);
 
 pub(in crate::test) async fn the_api_server_is_away_for_minutes(scope: &Scope) -> Result<()> {
@@ -69,7 +69,7 @@ pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope
             );
             sleep(Duration::from_secs(10)).await;
         }
-        // Pods that start now know only what is trusted now.
+        // New pods know only the authorities that are trusted now.
         scope
             .kubectl(&["rollout", "restart", "deployment/edge"], "")
             .await?;
@@ -79,7 +79,7 @@ pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope
     .await
 }
 
-/// A certificate authority and its key, as a user brings them.
+/// A certificate authority and its key, as a user would bring them.
 fn authority() -> Result<(String, String)> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(Vec::new())?;

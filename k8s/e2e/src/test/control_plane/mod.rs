@@ -31,7 +31,6 @@ use super::http;
 use super::scope::Scope;
 use crate::{definitions, home};
 
-/// Of the manifests.
 pub(super) const NAMESPACE: &str = "gateway-system";
 
 /// Modules and their folders of CRDs, which are installed.
@@ -43,11 +42,9 @@ const FOREIGN_CRDS: [(&str, &str); 2] = [
     ),
 ];
 
-/// An installed controller.
 pub(super) struct ControlPlane {
-    /// In its namespace.
     scope: Scope,
-    /// Whether it was there before the tests.
+    /// Whether it was installed before the tests.
     was_there: bool,
 }
 
@@ -60,7 +57,7 @@ impl ControlPlane {
             .as_ref()
             .is_some_and(|it| it.metadata.deletion_timestamp.is_some());
         if is_ending {
-            // Of the run before.
+            // Left by the previous run.
             scope.gone("Namespace", NAMESPACE).await?;
         }
         let was_there = found.is_some() && !is_ending;
@@ -90,7 +87,7 @@ impl ControlPlane {
         Ok(control_plane)
     }
 
-    /// Removes it, unless it is somebody else's. The CRDs stay, and with them what others made of them.
+    /// Removes it if the tests installed it. The CRDs stay, with the objects that others created.
     pub(super) async fn remove(&self) -> Result<()> {
         if self.was_there {
             return Ok(());
@@ -108,7 +105,7 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until its pods are as its Deployment says, and ready.
+    /// Waits until its Deployment is rolled out and its pods are ready.
     async fn rolled_out(&self) -> Result<()> {
         let status = [
             "rollout",
@@ -119,7 +116,7 @@ impl ControlPlane {
         self.scope.kubectl(&status, "").await.map(drop)
     }
 
-    /// Runs so many replicas, and waits until they are ready and all others gone.
+    /// Scales to this many replicas, and waits until they are ready and all others gone.
     async fn scale(&self, replicas: usize) -> Result<()> {
         let count = format!("--replicas={replicas}");
         self.scope
@@ -133,7 +130,7 @@ impl ControlPlane {
             .await
     }
 
-    /// Sets environment variables, or removes them, and waits until it has them.
+    /// Sets or removes environment variables, and waits for the rollout.
     async fn set(&self, variables: &[(&str, Option<&str>)]) -> Result<()> {
         let words = variables.iter().map(|(name, value)| match value {
             Some(value) => format!("{name}={value}"),
@@ -146,7 +143,7 @@ impl ControlPlane {
         self.rolled_out().await
     }
 
-    /// Keeps it on a node, or lets it be anywhere.
+    /// Pins it to a node, or to none.
     async fn pin(&self, node: Option<&str>) -> Result<()> {
         let patch = json!({"spec": {"template": {"spec": {"nodeName": node}}}}).to_string();
         let words = ["patch", "deployment/controller", "--patch", &patch];
@@ -162,7 +159,7 @@ impl ControlPlane {
         Ok(pods.iter().map(ResourceExt::name_any).collect())
     }
 
-    /// The pod that is the leader.
+    /// The pod that holds the Lease.
     async fn leader(&self) -> Result<String> {
         let lease = self.scope.object("Lease", "gateway-controller").await?;
         let lease = lease.context("there is no Lease")?;
@@ -183,11 +180,11 @@ impl ControlPlane {
         )
         .await?;
         let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
-        // One that was never counted is not there.
+        // A counter that was never incremented is missing.
         Ok(values.next().map_or(Ok(0.0), |it| it.trim().parse())?)
     }
 
-    /// Bytes of memory of one replica.
+    /// Resident memory of one replica in bytes.
     async fn memory(&self) -> Result<f64> {
         let pod = self.pods().await?.pop().context("a replica")?;
         let pods: Api<Pod> = self.scope.api();
@@ -200,7 +197,7 @@ impl ControlPlane {
             .context("memory of the process")
     }
 
-    /// Ends a pod at once, as a crash of its node does.
+    /// Deletes a pod without a grace period, as if its node had crashed.
     async fn kill(&self, pod: &str) -> Result<()> {
         let words = ["delete", "pod", pod, "--force", "--grace-period=0"];
         self.scope.kubectl(&words, "").await.map(drop)

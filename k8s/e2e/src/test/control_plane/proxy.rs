@@ -1,4 +1,4 @@
-//! A proxy as the controller sees it, which the test plays: connects, and says what the test wants.
+//! An xDS client that the test controls in place of a proxy.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::test::scope::Scope;
 /// What tokens of proxies are for.
 pub(super) const AUDIENCE: &str = "gateway-system.io/xds";
 
-/// How long the controller may take to say something.
+/// Timeout of a response from the controller.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A way to the controller, whose certificate is not one for its address.
+/// A tunnel to the controller, whose certificate is not valid for its address.
 pub(super) struct Door {
     /// Of the controller's Service.
     pub(super) controller: SocketAddr,
@@ -32,14 +32,14 @@ pub(super) struct Door {
     folder: tempfile::TempDir,
 }
 
-/// A proxy that has a stream.
+/// A proxy with an open stream.
 pub(super) struct Proxy {
     pub(super) client: Client,
     pub(super) stream: Stream,
 }
 
 impl Door {
-    /// Opens it. `scope` has a Gateway `edge`, whose proxies know whom to trust.
+    /// Opens it. `scope` has a Gateway `edge`, whose proxies know the controller's authorities.
     pub(super) async fn open(scope: &Scope) -> Result<Self> {
         let trusted = scope.object("ConfigMap", "edge").await?;
         let trusted = trusted.context("a ConfigMap")?;
@@ -74,10 +74,10 @@ impl Door {
         })
     }
 
-    /// Connects with a token, as a proxy that calls itself so.
+    /// Connects with a token as the node of this ID.
     pub(super) async fn connect(&self, token: &str, node: &str) -> Result<Proxy, ConnectError> {
         let file = |name: &str| self.folder.path().join(name);
-        // Each call has a file of its own, so that calls may be at the same time.
+        // Each call has a file of its own, so that calls can run concurrently.
         let path = file(&format!("token-{}", node.replace('/', "-")));
         std::fs::write(&path, token).expect("a folder of our own");
         let address = format!("https://localhost:{}", self.local.port());
@@ -90,7 +90,7 @@ impl Door {
 }
 
 impl Proxy {
-    /// Receives the next batch, and answers it. Returns the resources in it.
+    /// Receives the next response and acknowledges it. Returns the resources in it.
     pub(super) async fn batch(&mut self) -> Result<Vec<ResourceKey>> {
         loop {
             let response = timeout(PATIENCE, self.stream.next()).await??;
@@ -98,7 +98,7 @@ impl Proxy {
             let Some(received) = self.client.receive(response)? else {
                 continue;
             };
-            // What is not there, or not its own, is told as removed.
+            // Resources that do not exist or belong to another Gateway are sent as removed.
             let present = received.changes.iter().filter(|(_, it)| it.is_some());
             let keys = present.map(|(key, _)| key.clone()).collect();
             for answer in self.client.answer(received, Vec::new()) {
@@ -108,7 +108,7 @@ impl Proxy {
         }
     }
 
-    /// Receives without an answer until the stream ends. Returns why it does.
+    /// Receives without acknowledging until the stream ends. Returns why it ended.
     pub(super) async fn end(mut self) -> Result<String> {
         loop {
             match timeout(PATIENCE, self.stream.next()).await? {

@@ -1,4 +1,4 @@
-//! A Gateway that serves: with a route to an echo backend, in the namespace of a test.
+//! A Gateway that serves a route to an echo backend, in the namespace of a test.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::test::manifests::{Speech, echo, gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
 
-/// The host that tests ask for.
+/// The host of requests.
 pub(super) const HOST: &str = "shop.example.com";
 
 /// Of one request: where a connection is not answered, the next one may be.
@@ -29,12 +29,12 @@ pub(super) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Makes it, and waits until it serves.
+    /// Creates it, and waits until it serves.
     pub(super) async fn open(scope: &'a Scope) -> Result<Self> {
         Self::open_with(scope, gateway(&[listener(80, "HTTP")]), 1).await
     }
 
-    /// The same with another Gateway `edge`, and so many pods of the backend.
+    /// Like [`Self::open`], with another Gateway `edge` and this many backend pods.
     pub(super) async fn open_with(scope: &'a Scope, edge: Value, pods: u32) -> Result<Self> {
         let mut objects = backend(scope, "echo", Speech::Http, pods);
         objects.extend([edge, route("HTTPRoute", 80, "echo")]);
@@ -45,12 +45,12 @@ impl<'a> Site<'a> {
         Ok(site)
     }
 
-    /// Waits until a request is answered with this status.
+    /// Waits until a request gets this status.
     pub(super) async fn until(&self, host: &str, path: &str, status: StatusCode) -> Result<Answer> {
         until(self.scope, self.address, (host, path), status).await
     }
 
-    /// Waits until a pod of this Deployment answers.
+    /// Waits until a pod of this Deployment responds.
     pub(super) async fn until_answered_by(&self, deployment: &str) -> Result<()> {
         let what = format!("an answer of {deployment}");
         self.scope
@@ -64,7 +64,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Waits until a request to an address is answered with this status.
+/// Waits until a request to an address gets this status.
 pub(super) async fn until(
     scope: &Scope,
     address: SocketAddr,
@@ -107,13 +107,13 @@ pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> 
         .context("no answer in time")?
 }
 
-/// The pod that an echo backend says that it is.
+/// The pod that an echo backend reports.
 pub(super) fn pod_of(answer: &Answer) -> Option<String> {
     let echoed: Value = serde_json::from_str(&answer.body).ok()?;
     echoed["pod"].as_str().map(str::to_owned)
 }
 
-/// Waits until a Gateway works, and returns where.
+/// Waits until a Gateway serves, and returns its address.
 pub(super) async fn address(scope: &Scope, gateway: &str, port: u16) -> Result<SocketAddr> {
     let works = says("Programmed", "True", "Programmed");
     scope.condition("Gateway", gateway, works).await?;

@@ -1,5 +1,5 @@
-//! Proxies that are not what they say or do not do what they should: none sees another Gateway's resources,
-//! each is bounded, and no other proxy notices.
+//! Proxies with wrong credentials or that misbehave: none sees another Gateway's resources, each is
+//! limited, and other proxies are not affected.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use super::site::{HOST, Site};
 use crate::test::manifests::route;
 use crate::test::scope::Scope;
 
-/// Connections that begin and say nothing more.
+/// Connections that are opened and then stay idle.
 const HALF_OPEN: usize = 100;
 
-/// After which the controller closes them, with time to spare.
+/// Time until the controller closes them, with a margin.
 const HALF_OPEN_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the controller may take beside what it took before, in bytes.
+/// Memory that the controller may use beyond its use before, in bytes.
 const MEMORY: f64 = 200e6;
 
 pub(in crate::test) async fn a_gateway_sees_nothing_of_another(scope: &Scope) -> Result<()> {
@@ -60,7 +60,7 @@ async fn apart(scope: &Scope, other: &Scope) -> Result<()> {
         foreign.is_none(),
         "it is sent what is another's: {foreign:?}"
     );
-    // What the other Gateway has, by its name.
+    // The other Gateway's resources, by name.
     let ask = DeltaDiscoveryRequest {
         type_url: Kind::Route.type_url().to_owned(),
         resource_names_subscribe: vec![format!(
@@ -96,12 +96,12 @@ async fn tokens_that_are_not_the_proxys(scope: &Scope, door: &Door, pod: &str) -
     let for_others = token(scope, "edge", "another", Some(pod)).await?;
     refused(door.connect(&for_others, &node).await, "audience").await?;
     let unbound = token(scope, "edge", AUDIENCE, None).await?;
-    refused(door.connect(&unbound, &node).await, "bound to no pod").await?;
+    refused(door.connect(&unbound, &node).await, "not bound to a pod").await?;
     let own = token(scope, "edge", AUDIENCE, Some(pod)).await?;
     let thief = format!("{}/edge/thief", scope.namespace);
     refused(door.connect(&own, &thief).await, "each pod's own token").await?;
 
-    // A token that was stolen is worth nothing once its pod is gone. Not one that was reviewed already.
+    // A stolen token is rejected once its pod is gone, even if it was reviewed before.
     let stolen = token(scope, "edge", AUDIENCE, Some(pod)).await?;
     let objects = scope.objects("Pod")?;
     objects
@@ -109,10 +109,11 @@ async fn tokens_that_are_not_the_proxys(scope: &Scope, door: &Door, pod: &str) -
         .await?;
     scope.gone("Pod", pod).await?;
     let result = door.connect(&stolen, &node).await;
-    refused(result, "does not accept the token").await
+    refused(result, "rejects the token").await
 }
 
-/// Where the token alone does not tell, the stream begins, and ends before anything is sent.
+/// A mismatch that the token alone does not show: the stream opens, and ends before anything is
+/// sent.
 async fn refused(result: Result<Proxy, ConnectError>, words: &str) -> Result<()> {
     let why = match result {
         Ok(mut proxy) => match proxy.stream.next().await {
@@ -164,7 +165,7 @@ async fn attacked(scope: &Scope, neighbour: &Scope) -> Result<()> {
         let why = proxy.end().await?;
         ensure!(why.contains(expected), "{attack:?} ended with `{why}`");
     }
-    // It never answers what it was sent.
+    // It never acknowledges a response.
     let why = silent.end().await?;
     ensure!(!why.contains("without an error"), "it ended with `{why}`");
     let closed = timeout(HALF_OPEN_PATIENCE, half_open.join_all()).await;
@@ -177,7 +178,7 @@ async fn attacked(scope: &Scope, neighbour: &Scope) -> Result<()> {
     is_served(&neighbour, "/afterwards").await
 }
 
-/// Whether a change of a Gateway reaches its proxy.
+/// Checks that a change of a Gateway reaches its proxy.
 async fn is_served(site: &Site<'_>, path: &str) -> Result<()> {
     let mut moved = route("HTTPRoute", 80, "echo");
     moved["metadata"]["name"] = json!("moved");
@@ -189,14 +190,15 @@ async fn is_served(site: &Site<'_>, path: &str) -> Result<()> {
     site.until(HOST, path, StatusCode::FOUND).await.map(drop)
 }
 
-/// Connections that say nothing, or begin a handshake of TLS. Each task ends when its one is closed.
+/// Idle connections, before or during the TLS handshake. Each task ends when its connection is
+/// closed.
 async fn half_open(door: &Door) -> Result<JoinSet<()>> {
     let mut open = JoinSet::new();
     for number in 0..HALF_OPEN {
         let mut stream = TcpStream::connect(door.controller).await?;
         open.spawn(async move {
             if number % 2 == 0 {
-                // An error says that it is closed already.
+                // An error means that it is closed already.
                 let _ = stream.write_all(b"\x16\x03\x01").await;
             }
             let _ = stream.read(&mut [0]).await;

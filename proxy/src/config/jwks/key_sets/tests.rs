@@ -63,7 +63,6 @@ impl One {
         self.sets.take(self.id, Ok(fetched), now, unix);
     }
 
-    /// Takes a failure.
     fn fail(&mut self, seconds: u64) {
         let error = FetchError::Status(StatusCode::NOT_FOUND);
         self.sets

@@ -47,12 +47,12 @@ fn a_url_says_where_to_connect_and_what_to_ask_for() {
 fn a_url_that_leads_nowhere_says_why() {
     for (url, why) in [
         ("", "cannot be read"),
-        ("/keys", "of another scheme"),
+        ("/keys", "has another scheme"),
         ("a.test/keys", "cannot be read"),
-        ("ftp://a.test/keys", "of another scheme"),
+        ("ftp://a.test/keys", "has another scheme"),
         ("file:///etc/passwd", "cannot be read"),
-        ("http://user:secret@a.test/", "names a user"),
-        ("http://a_b.test/", "no name"),
+        ("http://user:secret@a.test/", "contains user information"),
+        ("http://a_b.test/", "has an invalid host"),
     ] {
         let why_not = of_url(url).expect_err(url);
         assert!(why_not.contains(why), "{url}: {why_not}");

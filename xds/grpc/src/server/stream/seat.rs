@@ -1,4 +1,4 @@
-//! The place of a stream among those of its Gateway, which it leaves however it ends.
+//! Registration of a stream with its Gateway, removed however the stream ends.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -18,13 +18,13 @@ pub(super) struct Seat {
     server: Arc<Server>,
     proxy: Proxy,
     session: SharedSession,
-    /// `None` when it has left.
+    /// `None` once removed.
     wake: Option<watch::Receiver<()>>,
     reason: String,
 }
 
 impl Seat {
-    /// Takes a place for a proxy, unless it has too many.
+    /// Registers a stream, unless the proxy has too many.
     pub(super) fn take(
         server: &Arc<Server>,
         node: NodeId,
@@ -53,7 +53,7 @@ impl Seat {
             proxy,
             session,
             wake: Some(wake),
-            reason: "the controller is stopping".to_owned(),
+            reason: "the controller is shutting down".to_owned(),
         })
     }
 
@@ -73,7 +73,7 @@ impl Seat {
         session.poll(&mut self.server.published.views(), now)
     }
 
-    /// Ends when something was published since the last time.
+    /// Completes when something was published since the last call.
     pub(super) async fn published(&mut self) {
         let is_published = match &mut self.wake {
             Some(wake) => wake.changed().await.is_ok(),
@@ -84,7 +84,7 @@ impl Seat {
         }
     }
 
-    /// Leaves for this reason.
+    /// Unregisters with this reason.
     pub(super) fn leave(mut self, reason: &str) {
         reason.clone_into(&mut self.reason);
     }
