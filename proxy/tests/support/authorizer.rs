@@ -14,7 +14,6 @@ use tokio::net::TcpStream;
 use super::picker::mutation;
 
 #[expect(
-    dead_code,
     unreachable_pub,
     reason = "the tests look at a part of the proxy's own"
 )]
