@@ -201,6 +201,9 @@ fn of_case(record: &Record, case: &str) -> Result<Vec<Block>> {
 /// Kinds of errors that are named.
 const SHOWN_ERRORS: usize = 10;
 
+/// A figure of a case.
+type Cost = fn(&Measured) -> f64;
+
 fn figures(results: &Results<'_>) -> Table {
     let mut columns = vec![""];
     columns.extend(results.iter().map(|(peer, _)| *peer));
@@ -232,7 +235,7 @@ fn figures(results: &Results<'_>) -> Table {
             |measured| measured.writes.get(resource).map(|it| format!("{it:.0}")),
         );
     }
-    let costs: [(&str, fn(&Measured) -> f64); 6] = [
+    let costs: [(&str, Cost); 6] = [
         ("CPU of the controller, s", |it| it.controller.cpu),
         ("CPU of the proxies, s", |it| it.proxies.cpu),
         ("memory of the controller at most, MB", |it| {

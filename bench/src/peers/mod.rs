@@ -13,7 +13,7 @@ mod pingora;
 mod relay;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
@@ -171,6 +171,8 @@ fn relay_unable(case: &Case) -> Option<&'static str> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::path::Path;
+
     use super::*;
 
     /// Places where nothing is.

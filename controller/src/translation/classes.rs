@@ -16,10 +16,11 @@ use crate::watch::ClassParameters;
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     served: BTreeMap<ObjectName, Served>,
-    /// Which release of Gateway API is installed, if the definitions tell; `None` before it was looked
-    /// for.
-    release: Option<Option<Release>>,
-    /// Whether the API server has ClusterTrustBundle objects, likewise.
+    /// The installed release of Gateway API, if the CRDs state it.
+    release: Option<Release>,
+    /// Whether the CRDs have been read.
+    is_release_known: bool,
+    /// Whether the API server has ClusterTrustBundle objects; `None` before discovery.
     trust_bundles: Option<bool>,
 }
 
@@ -67,7 +68,8 @@ impl Classes {
 
     /// Sets the installed release, if the CRDs state it.
     pub(super) fn set_release(&mut self, release: Option<Release>, outputs: &Outputs) {
-        self.release = Some(release);
+        self.release = release;
+        self.is_release_known = true;
         self.tell_all(outputs);
     }
 
@@ -79,7 +81,7 @@ impl Classes {
 
     /// The release has been looked for, whether or not there was anything to see.
     pub(super) fn release_was_looked_for(&mut self, outputs: &Outputs) {
-        if self.release.is_none() {
+        if !self.is_release_known {
             self.set_release(None, outputs);
         }
     }
@@ -92,11 +94,11 @@ impl Classes {
 
     fn tell(&self, name: &ObjectName, served: &Served, outputs: &Outputs) {
         // Nothing is said before both are known: it would change at once.
-        let (Some(release), Some(trust_bundles)) = (self.release, self.trust_bundles) else {
+        let Some(trust_bundles) = self.trust_bundles.filter(|_| self.is_release_known) else {
             return;
         };
         let installed = Installed {
-            release,
+            release: self.release,
             trust_bundles,
         };
         let status = Arc::new(Status::GatewayClass(status(served, installed, outputs)));

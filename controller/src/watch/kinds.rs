@@ -63,6 +63,20 @@ pub(crate) enum Reading {
     Release,
 }
 
+/// The CRD of `GatewayClass`, which tells the installed release of Gateway API.
+fn definitions() -> WatchedKind {
+    WatchedKind {
+        id: KindId(0),
+        group: "apiextensions.k8s.io",
+        kind: DEFINITION,
+        versions: vec!["v1"],
+        need: Need::Optional,
+        reading: Reading::Release,
+        // One suffices: they are installed together.
+        field_selector: Some("metadata.name=gatewayclasses.gateway.networking.k8s.io"),
+    }
+}
+
 /// All watched kinds.
 #[derive(Debug, Clone)]
 pub struct Kinds(Arc<[Arc<WatchedKind>]>);
@@ -115,18 +129,8 @@ impl Kinds {
             reading: Reading::Class,
             field_selector: None,
         };
-        let definitions = WatchedKind {
-            id: KindId(0),
-            group: "apiextensions.k8s.io",
-            kind: DEFINITION,
-            versions: vec!["v1"],
-            need: Need::Optional,
-            reading: Reading::Release,
-            // One suffices: they are installed together.
-            field_selector: Some("metadata.name=gatewayclasses.gateway.networking.k8s.io"),
-        };
         let all = objects
-            .chain([parameters, classes, definitions])
+            .chain([parameters, classes, definitions()])
             .enumerate();
         let all = all.map(|(at, kind)| {
             Arc::new(WatchedKind {

@@ -14,7 +14,8 @@ use super::origin;
 
 /// Reads files and folders, and writes the findings.
 ///
-/// # Errors Writing to `out` fails.
+/// # Errors
+/// Writing to `out` fails.
 pub fn check(
     paths: Vec<PathBuf>,
     unknown_fields: UnknownFields,

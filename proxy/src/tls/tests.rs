@@ -310,8 +310,8 @@ fn what_cannot_be_used_is_said() {
     let nobody = listener(&[&pair], required(vec![Der::new(b"nobody")]));
     let nothing = listener(&[], ClientAuth::None);
     for (server, expected) in [
-        (mismatched, "certificate 2 cannot be used"),
-        (unparsable, "certificate 1 cannot be used"),
+        (mismatched, "certificate 2 is unusable"),
+        (unparsable, "certificate 1 is unusable"),
         (nobody, "a root certificate is unusable"),
         (nothing, "there is no certificate"),
     ] {

@@ -79,13 +79,11 @@ async fn connect(
         Protocol::Http1 => upstreams.pool.take(endpoint.id, None),
         Protocol::Http2 => None,
     };
-    match pooled {
-        Some(connection) => Ok(connection),
-        None => {
-            let wanted = (protocol, None);
-            connect::open(upstreams, cluster, endpoint, wanted, Some(timeout)).await
-        }
+    if let Some(connection) = pooled {
+        return Ok(connection);
     }
+    let wanted = (protocol, None);
+    connect::open(upstreams, cluster, endpoint, wanted, Some(timeout)).await
 }
 
 impl Reached<'_> {

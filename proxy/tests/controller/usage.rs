@@ -32,7 +32,7 @@ fn a_source_is_needed_and_only_one() {
         (
             &["--xds", "https://a:1", "--gateway", "a/b"],
             1,
-            "give the file of its certificate authority",
+            "specify the file of its certificate authority",
         ),
     ] {
         let failure = gateway(Driver::Auto)

@@ -93,7 +93,6 @@ const TOP: i32 = 40;
 const BOTTOM: i32 = 285;
 
 #[cfg(test)]
-#[expect(clippy::float_cmp, reason = "values are exact in binary")]
 mod tests {
     use super::*;
 

@@ -82,7 +82,8 @@ impl Resolver {
 
     /// Looks up a name.
     ///
-    /// # Errors It has no address, or no server answered.
+    /// # Errors
+    /// It has no address, or no server answered.
     pub async fn lookup(&self, name: &Hostname) -> Result<Answer, LookupError> {
         let resolver = self.inner.as_ref().map_err(Clone::clone)?;
         let found = resolver.lookup_ip(name.as_str()).await;

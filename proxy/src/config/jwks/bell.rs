@@ -15,7 +15,8 @@ pub(super) struct Bell(Option<UnixStream>);
 
 /// Makes a bell. Call it on the configuration thread's runtime.
 ///
-/// # Errors No file descriptors are left.
+/// # Errors
+/// No file descriptors are left.
 pub(super) fn bell() -> io::Result<(Wake, Bell)> {
     let (rope, bell) = StdStream::pair()?;
     rope.set_nonblocking(true)?;

@@ -50,7 +50,8 @@ pub(super) enum FetchError {
 
 /// Fetches a JWKS.
 ///
-/// # Errors The fetch failed; the error says why.
+/// # Errors
+/// The fetch failed; the error says why.
 pub(super) async fn fetch(origin: Origin, resolver: Resolver) -> Result<Fetched, FetchError> {
     let fetched = tokio::time::timeout(JWKS_TIMEOUT, fetch_from(&origin, &resolver));
     fetched.await.unwrap_or(Err(FetchError::Late))

@@ -59,7 +59,8 @@ impl Tls {
 impl Origin {
     /// Resolves a location.
     ///
-    /// # Errors The configuration has no such backend.
+    /// # Errors
+    /// The configuration has no such backend.
     pub(super) fn of(location: &JwksLocation, snapshot: &Snapshot) -> Result<Self, FetchError> {
         match location {
             JwksLocation::Backend { target, path } => Self::of_backend(target, path, snapshot),

@@ -66,7 +66,8 @@ pub struct LocalHandle {
 
 /// Loads and applies the configuration, then follows its changes on a thread of its own.
 ///
-/// # Errors No file can be read, or no bind succeeds. The valid parts of a configuration are
+/// # Errors
+/// No file can be read, or no bind succeeds. The valid parts of a configuration are
 /// served.
 pub fn start(
     config: LocalConfig,

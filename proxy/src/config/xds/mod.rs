@@ -67,7 +67,8 @@ pub struct XdsHandle {
 /// Applies the saved configuration, if there is one, then follows the controller on a thread of its
 /// own. An unreachable controller is retried.
 ///
-/// # Errors No thread or file descriptor is left.
+/// # Errors
+/// No thread or file descriptor is left.
 pub fn start(
     config: XdsConfig,
     published: Published,

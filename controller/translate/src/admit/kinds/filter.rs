@@ -131,7 +131,7 @@ pub(super) fn of_listener(check: &mut Check, filters: &ListenerFilters) {
 fn external_auth(check: &mut Check, auth: &ExternalAuthFilter) {
     let mut known = false;
     check.field("protocol", |check| {
-        known = check.is_one_of(&["HTTP", "GRPC"])
+        known = check.is_one_of(&["HTTP", "GRPC"]);
     });
     for (field, protocol, given) in [
         ("grpc", ExternalAuthProtocol::Grpc, auth.grpc.is_some()),

@@ -73,10 +73,10 @@ impl Passwords {
         let folder = tempfile::tempdir().context("cannot make a folder for passwords")?;
         let made = Self { folder };
         for file in [made.admin(), made.users()] {
-            let mut bytes = [0; 12];
+            let mut bytes = [0; 16];
             let filled = SystemRandom::new().fill(&mut bytes);
             filled.ok().context("the kernel has no random bytes")?;
-            let text: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+            let text = format!("{:032x}", u128::from_ne_bytes(bytes));
             fs::write(file, text).context("cannot write a password")?;
         }
         Ok(made)
