@@ -455,9 +455,9 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Changes of a configuration that are applied at once, from which on the allocator gives memory back
 /// after them: 256, so that what a large load has needed does not stay with the process.
 pub const TRIM_AFTER_CHANGES: usize = 256;
-/// Quiet after a change of a file before it is read: 10 ms, so that files written together are read
-/// together.
-pub const CHANGE_QUIET: Duration = Duration::from_millis(10);
+/// Quiet after a change of a file before it is read: 2 ms, so that files written together are read
+/// together. A file that is still being written is waited for apart from that.
+pub const CHANGE_QUIET: Duration = Duration::from_millis(2);
 /// Longest wait for that quiet, and for a writer to close its file: 100 ms.
 pub const CHANGE_QUIET_MAX: Duration = Duration::from_millis(100);
 /// A file that was written to and not closed since counts as half written for so long after the last
