@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde::Deserialize;
-use translate::api::{LabelSelector, SelectorOperator, SelectorRequirement};
+use translate::api::{LabelSelector, Labels, SelectorOperator, SelectorRequirement};
 
 /// Label selectors, of which one has to match. An empty list selects everything.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,7 +19,7 @@ impl Selectors {
 
     /// Whether a namespace with these labels is selected.
     #[must_use]
-    pub fn select(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn select(&self, labels: &Labels) -> bool {
         self.select_everything() || self.0.iter().any(|selector| selector.selects(labels))
     }
 }
@@ -77,7 +77,7 @@ fn check(requirement: &SelectorRequirement) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
         let pairs = pairs.iter();
         pairs
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))

@@ -455,9 +455,9 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Changed resources in one update from which on the allocator returns memory afterwards: 256, so
 /// that memory used by a large load does not stay with the process.
 pub const TRIM_AFTER_CHANGES: usize = 256;
-/// Quiet time after a file change before it is read: 10 ms, so that files written together are read
-/// together.
-pub const CHANGE_QUIET: Duration = Duration::from_millis(10);
+/// Quiet time after a file change before it is read: 2 ms, so that files written together are read
+/// together. A file that is still being written is waited for separately.
+pub const CHANGE_QUIET: Duration = Duration::from_millis(2);
 /// Longest wait for that quiet time, and for a writer to close its file: 100 ms.
 pub const CHANGE_QUIET_MAX: Duration = Duration::from_millis(100);
 /// Time after the last write for which a file that was not closed counts as incomplete: 5 s. Until

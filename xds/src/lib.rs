@@ -3,11 +3,12 @@
 //! Knows nothing of Kubernetes and does no I/O. `translate` builds the [`model`] and `proxy`
 //! compiles it; between processes it travels in its wire form: the controller calls [`encode`]
 //! before sending, the proxy [`decode`] after receiving. [`delta`] decides on both sides what is
-//! sent when.
+//! sent when. [`few`] is a collection that all of them share.
 
 pub mod decode;
 pub mod delta;
 pub mod discovery;
 pub mod encode;
+pub mod few;
 pub mod model;
 mod proto;

@@ -173,8 +173,8 @@ fn is_selected(objects: &[Value], selectors: &Selectors, namespace: &str) -> boo
     let mut namespaces = objects.iter().filter(|it| it["kind"] == "Namespace");
     let found = namespaces.find(|it| it["metadata"]["name"] == namespace);
     let labels = found.map(|it| it["metadata"]["labels"].clone());
-    let labels = labels.and_then(|it| serde_json::from_value(it).ok());
-    labels.is_some_and(|labels| selectors.select(&labels))
+    let labels = labels.and_then(|it| serde_json::from_value::<BTreeMap<_, _>>(it).ok());
+    labels.is_some_and(|labels| selectors.select(&labels.into_iter().collect()))
 }
 
 const DEFINITION: &str = "CustomResourceDefinition";

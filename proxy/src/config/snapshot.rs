@@ -149,7 +149,7 @@ pub struct Rule {
     /// What its requests are.
     pub requests: model::RequestProtocol,
     /// Limits and timeouts.
-    pub limits: Limits,
+    pub limits: Arc<Limits>,
     /// The whole exchange, retries included.
     pub request_timeout: Option<Duration>,
     /// One try.

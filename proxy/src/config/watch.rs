@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
-use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
@@ -287,6 +287,10 @@ impl Interest {
             // Reading is what we do ourselves.
             EventKind::Access(_) => None,
             EventKind::Modify(ModifyKind::Data(_)) => Some(Touch::Written(path.clone())),
+            // Whoever made it has not written yet. A link, or a file that was linked, comes whole.
+            EventKind::Create(CreateKind::File) if is_empty_file(path) => {
+                Some(Touch::Written(path.clone()))
+            }
             _ => Some(Touch::Whole(path.clone())),
         }
     }
@@ -299,6 +303,11 @@ impl Interest {
             || self.folders.contains(path)
             || (listed && is_configuration(path))
     }
+}
+
+fn is_empty_file(path: &Path) -> bool {
+    let metadata = std::fs::symlink_metadata(path);
+    metadata.is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0)
 }
 
 #[cfg(test)]

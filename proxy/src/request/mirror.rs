@@ -64,7 +64,7 @@ impl<'a> Exchange<'a> {
         self.mirrors.push(Feed::new(&copy, chunked));
         // The index refers to the request's own snapshot, even if a newer one is current.
         let (proxy, snapshot) = (Rc::clone(self.proxy), Rc::clone(self.snapshot));
-        let (limits, asked) = (matched.rule.limits, self.received.asked());
+        let (limits, asked) = (*matched.rule.limits, self.received.asked());
         let persist = if self.received.has_undefined_content() {
             Persist::Close
         } else {

@@ -164,7 +164,12 @@ impl<S: Source> NewNode<S> {
     }
 
     pub(super) fn add(&mut self, source: &S) {
-        self.list(source).push(source.clone());
+        let list = self.list(source);
+        if list.is_empty() {
+            // Most paths have one candidate, and a vector begins with room for four.
+            list.reserve_exact(1);
+        }
+        list.push(source.clone());
     }
 
     /// Removes a candidate. Returns whether none is left.

@@ -214,7 +214,7 @@ fn has_limits(rule: &Rule) -> bool {
         it.connect_timeout != default.connect_timeout
             || it.response_head_timeout != default.response_head_timeout
     };
-    rule.limits != default || rule.backends.iter().any(of_backend)
+    *rule.limits != default || rule.backends.iter().any(of_backend)
 }
 
 /// Filters that affect a request to a backend, or its response.

@@ -6,8 +6,8 @@ use super::matching::method;
 use super::place::Place;
 use super::value::{choice, duration, exact_hostname, header_name, non_zero, port, status, target};
 use crate::model::{
-    Allow, AuthPathPrefix, Cors, CorsOrigin, ExternalAuth, ExternalAuthProtocol, Filters, Fraction,
-    HeaderEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
+    Allow, AuthPathPrefix, Cors, CorsOrigin, ExternalAuth, ExternalAuthProtocol, FilterSet,
+    Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
 use crate::proto::{self, allow, external_auth, path_edit};
 
@@ -23,7 +23,7 @@ pub(super) fn filters(place: &Place<'_>, message: proto::Filters) -> Option<Filt
     let mirrors = place.list("mirrors", message.mirrors, mirror);
     let cors = place.optional("cors", message.cors, cors);
     let external_auth = place.list("external_auth", message.external_auth, external_auth);
-    Some(Filters {
+    let filters = FilterSet {
         request_headers: request_headers?,
         response_headers: response_headers?,
         redirect: redirect?,
@@ -31,7 +31,8 @@ pub(super) fn filters(place: &Place<'_>, message: proto::Filters) -> Option<Filt
         mirrors: mirrors?,
         cors: cors?,
         external_auth: external_auth?,
-    })
+    };
+    Some(filters.into())
 }
 
 fn header_edit(place: &Place<'_>, message: proto::HeaderEdit) -> Option<HeaderEdit> {

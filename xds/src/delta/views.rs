@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::encoded::{Encoded, Version};
 use super::view::View;
+use crate::few::Few;
 use crate::model::{Kind, ObjectName, ResourceKey};
 
 /// What a controller publishes: a view for each Gateway.
@@ -20,7 +21,7 @@ pub struct Views {
 #[derive(Debug, Default)]
 struct Held {
     encoded: Option<Arc<Encoded>>,
-    gateways: BTreeSet<ObjectName>,
+    gateways: Few<ObjectName>,
 }
 
 /// One change of the configuration, which proxies apply atomically.
@@ -50,13 +51,13 @@ impl Views {
         for (key, encoded) in publication.resources {
             let held = self.resources.entry(key.clone()).or_default();
             held.encoded = encoded;
-            let gateways = held.gateways.iter().cloned();
+            let gateways = held.gateways.keys().cloned();
             touched.extend(gateways.map(|gateway| (gateway, key.clone())));
         }
         for (gateway, key, member) in publication.members {
             let held = self.resources.entry(key.clone()).or_default();
             match member {
-                Member::Joined => held.gateways.insert(gateway.clone()),
+                Member::Joined => held.gateways.insert(gateway.clone(), ()),
                 Member::Left => held.gateways.remove(&gateway),
             };
             touched.insert((gateway, key));
@@ -69,7 +70,7 @@ impl Views {
         let mut gateways = BTreeSet::new();
         for (gateway, key) in touched {
             let held = self.resources.get(&key);
-            let needed = held.filter(|held| held.gateways.contains(&gateway));
+            let needed = held.filter(|held| held.gateways.get(&gateway).is_some());
             let value = needed.and_then(|held| held.encoded.clone());
             if held.is_some_and(|held| held.encoded.is_none() && held.gateways.is_empty()) {
                 self.resources.remove(&key);

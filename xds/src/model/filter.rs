@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -10,9 +11,13 @@ use thiserror::Error;
 use super::matching::is_uri_path;
 use super::{ExternalAuth, Hostname, Target};
 
-/// The filters of a rule or of one backend reference.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filters {
+/// The filters of a rule or of one backend reference. Most have none, which takes no room.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Filters(Option<Box<FilterSet>>);
+
+/// What [`Filters`] hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterSet {
     /// Edits of the request's headers.
     pub request_headers: Option<HeaderEdit>,
     /// Edits of the response's headers.
@@ -34,6 +39,45 @@ impl Filters {
     pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
         let mirrors = self.mirrors.iter().map(|mirror| &mirror.target);
         mirrors.chain(self.external_auth.iter().map(|auth| &auth.target))
+    }
+}
+
+impl FilterSet {
+    const EMPTY: Self = Self {
+        request_headers: None,
+        response_headers: None,
+        redirect: None,
+        rewrite: None,
+        mirrors: Vec::new(),
+        cors: None,
+        external_auth: Vec::new(),
+    };
+}
+
+impl Default for FilterSet {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl From<FilterSet> for Filters {
+    fn from(filters: FilterSet) -> Self {
+        Self((filters != FilterSet::EMPTY).then(|| Box::new(filters)))
+    }
+}
+
+impl Deref for Filters {
+    type Target = FilterSet;
+
+    fn deref(&self) -> &FilterSet {
+        static EMPTY: FilterSet = FilterSet::EMPTY;
+        self.0.as_deref().unwrap_or(&EMPTY)
+    }
+}
+
+impl fmt::Debug for Filters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 

@@ -39,8 +39,8 @@ pub use external_auth::{
     AuthPathPrefix, ExternalAuth, ExternalAuthProtocol, InvalidAuthPathPrefix,
 };
 pub use filter::{
-    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, InvalidFraction, InvalidOrigin,
-    InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
+    Allow, Cors, CorsOrigin, FilterSet, Filters, Fraction, HeaderEdit, InvalidFraction,
+    InvalidOrigin, InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
 pub use host::{Hostname, InvalidExactHostname, InvalidHostname};
 pub use jwt::{

@@ -6,8 +6,8 @@ use http::StatusCode;
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    Allow, AuthPathPrefix, Cors, CorsOrigin, ExternalAuth, ExternalAuthProtocol, Filters, Fraction,
-    HeaderEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
+    Allow, AuthPathPrefix, Cors, CorsOrigin, ExternalAuth, ExternalAuthProtocol, FilterSet,
+    Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
 
 use super::value::{duration, exact_hostname, header_name, header_value, method, port, target};
@@ -23,7 +23,7 @@ pub(super) fn filters(prefixes: bool) -> BoxedStrategy<Filters> {
         vec(external_auth(), 0..2),
     )
         .prop_map(
-            |(request, response, (redirect, rewrite), mirrors, cors, external_auth)| Filters {
+            |(request, response, (redirect, rewrite), mirrors, cors, external_auth)| FilterSet {
                 request_headers: request,
                 response_headers: response,
                 redirect,
@@ -33,6 +33,7 @@ pub(super) fn filters(prefixes: bool) -> BoxedStrategy<Filters> {
                 external_auth,
             },
         )
+        .prop_map(Filters::from)
         .boxed()
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Standing {
     /// Where it stands, in the order in which files are read: the first counts.
     places: Vec<Place>,
     /// The previous version, where it stays in force.
-    kept: Option<Place>,
+    kept: Option<Box<Place>>,
 }
 
 /// What a change of files comes to.
@@ -57,7 +57,7 @@ impl Settled {
 impl Standing {
     /// Where the version in force stands.
     pub(super) fn in_force(&self) -> Option<&Place> {
-        let place = self.kept.as_ref().or(self.places.first())?;
+        let place = self.kept.as_deref().or(self.places.first())?;
         place.in_force().is_some().then_some(place)
     }
 
@@ -109,11 +109,12 @@ impl Objects {
             let new = change.new.as_ref().and_then(|name| files.file(name));
             for (reference, place) in new.into_iter().flat_map(File::places) {
                 self.touch(&reference, &mut touched);
-                self.by_name
-                    .entry(reference)
-                    .or_default()
-                    .places
-                    .push(place);
+                let places = &mut self.by_name.entry(reference).or_default().places;
+                if places.is_empty() {
+                    // Most objects stand in one place, and a vector begins with room for four.
+                    places.reserve_exact(1);
+                }
+                places.push(place);
             }
         }
         for reference in self.contested.iter().chain(&self.kept) {
@@ -157,7 +158,7 @@ impl Objects {
             Some(first) => first.object().is_none() && before.object().is_some(),
             None => files.file(&before.file).is_some_and(|file| file.is_opaque),
         };
-        standing.kept = before.as_ref().filter(stays).cloned();
+        standing.kept = before.as_ref().filter(stays).cloned().map(Box::new);
         let now = standing.in_force();
         let old = before.as_ref().and_then(Place::in_force);
         settled

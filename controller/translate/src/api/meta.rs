@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use xds::few::Few;
 use xds::model::ObjectName;
 
 /// The metadata of an object, as far as it is read. `resourceVersion` is not: every write of a status
@@ -18,11 +19,11 @@ pub struct ObjectMeta {
     #[serde(default)]
     pub namespace: String,
     /// Its labels.
-    #[serde(default, deserialize_with = "super::null_as_default")]
-    pub labels: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "read", serialize_with = "write")]
+    pub labels: Labels,
     /// Its annotations.
-    #[serde(default, deserialize_with = "super::null_as_default")]
-    pub annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    pub annotations: Annotations,
     /// Tells it from an object of the same name before or after it; empty for an object from a file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
@@ -35,6 +36,36 @@ pub struct ObjectMeta {
     /// Counts the changes of its spec; 0 for an object from a file.
     #[serde(default)]
     pub generation: i64,
+}
+
+/// The labels of an object. Most objects have none, and slices of endpoints, of which there are many,
+/// mean something by one alone.
+pub type Labels = Few<String, String>;
+
+/// The annotations of an object. They can be large and mean nothing here, so they are checked and not
+/// kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Annotations;
+
+fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
+    let labels = Option::<BTreeMap<String, String>>::deserialize(deserializer)?;
+    Ok(labels.into_iter().flatten().collect())
+}
+
+fn write<S: Serializer>(labels: &Labels, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(labels)
+}
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read(deserializer).map(|_| Self)
+    }
+}
+
+impl Serialize for Annotations {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write(&Labels::default(), serializer)
+    }
 }
 
 impl ObjectMeta {

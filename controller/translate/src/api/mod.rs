@@ -80,7 +80,7 @@ pub use jwt::{
 };
 pub use l4_route::{L4RouteRule, L4RouteSpec, TcpRoute, TlsRoute, TlsRouteSpec, UdpRoute};
 pub use listener_set::{ListenerSet, ListenerSetSpec, ParentGatewayReference};
-pub use meta::ObjectMeta;
+pub use meta::{Annotations, Labels, ObjectMeta};
 pub use parent_ref::{DefaultScope, ParentReference};
 pub use pod::{Pod, PodCondition, PodStatus};
 pub use reference_grant::{

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::GATEWAY_GROUP;
 
 /// What a route attaches to; its status echoes it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentReference {
     /// Group.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::ObjectMeta;
 
@@ -10,7 +10,7 @@ use super::ObjectMeta;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct Pod {
     /// Its metadata.
-    #[serde(default, deserialize_with = "without_annotations")]
+    #[serde(default)]
     pub metadata: ObjectMeta,
     /// How it is.
     #[serde(default)]
@@ -40,11 +40,4 @@ pub struct PodCondition {
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-}
-
-/// There are many pods, and their annotations can be large and mean nothing here.
-fn without_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let mut metadata = ObjectMeta::deserialize(deserializer)?;
-    metadata.annotations.clear();
-    Ok(metadata)
 }

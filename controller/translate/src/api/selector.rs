@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Labels;
+
 /// Selects objects by their labels; one that says nothing selects every object.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +47,7 @@ pub enum SelectorOperator {
 impl LabelSelector {
     /// Whether an object of these labels is selected.
     #[must_use]
-    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn selects(&self, labels: &Labels) -> bool {
         self.match_labels
             .iter()
             .all(|(key, value)| labels.get(key) == Some(value))

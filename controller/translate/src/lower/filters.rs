@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use xds::model::{Filters, Fraction, Mirror};
+use xds::model::{FilterSet, Filters, Fraction, Mirror};
 
 use super::rule::Notes;
 use super::{cors, header_edit, rewrite};
@@ -27,7 +27,7 @@ pub(crate) fn lower(
     at: impl fmt::Display,
     notes: &mut Notes,
 ) -> Filters {
-    let mut filters = Filters::default();
+    let mut filters = FilterSet::default();
     for (index, spec) in specs.iter().enumerate() {
         let refs_before = notes.refs.len();
         let result = add(scope, spec, &mut filters, notes);
@@ -42,13 +42,13 @@ pub(crate) fn lower(
             .problems
             .push(Problem::new(Reason::IncompatibleFilters, at, message));
     }
-    filters
+    filters.into()
 }
 
 fn add(
     scope: &Scope<'_>,
     spec: &HttpRouteFilter,
-    filters: &mut Filters,
+    filters: &mut FilterSet,
     notes: &mut Notes,
 ) -> Result<(), Problem> {
     match spec.kind {

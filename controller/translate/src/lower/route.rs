@@ -16,12 +16,12 @@ pub(crate) struct ResolvedRoute {
     /// When it was created, as [`crate::api::ObjectMeta::created`] says.
     pub(crate) created: i64,
     pub(crate) generation: i64,
-    pub(crate) rules: Vec<RuleOutcome>,
+    pub(crate) rules: Box<[RuleOutcome]>,
     /// Why it is refused whatever its rules say.
     pub(crate) refusals: Vec<Problem>,
-    pub(crate) parents: Vec<RouteParent>,
+    pub(crate) parents: Box<[RouteParent]>,
     /// What it would come to at each listener.
-    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) candidates: Box<[Candidate]>,
 }
 
 /// One of its parents that are ours.
@@ -31,7 +31,7 @@ pub(crate) struct RouteParent {
     pub(crate) field: Box<str>,
     pub(crate) reference: ParentReference,
     /// The listeners that it attaches to, or why there is none.
-    pub(crate) attached: Result<Vec<Attachment>, Problem>,
+    pub(crate) attached: Result<Box<[Attachment]>, Problem>,
 }
 
 /// What became of a rule, apart from the rule itself.
@@ -87,16 +87,16 @@ impl ResolvedRoute {
                 }
             }
         }
+        let outcomes = rules.iter_mut().map(|lowered| RuleOutcome {
+            name: lowered.name.take(),
+            is_kept: lowered.rule.is_some(),
+            problems: std::mem::take(&mut lowered.problems),
+            refs: std::mem::take(&mut lowered.refs),
+        });
+        self.rules = outcomes.collect();
         let object = name.to_string();
-        for (index, lowered) in rules.iter_mut().enumerate() {
-            let rule = lowered.rule.take();
-            self.rules.push(RuleOutcome {
-                name: lowered.name.take(),
-                is_kept: rule.is_some(),
-                problems: std::mem::take(&mut lowered.problems),
-                refs: std::mem::take(&mut lowered.refs),
-            });
-            let (Some(rule), Ok(number)) = (rule, u16::try_from(index)) else {
+        for (index, lowered) in rules.into_iter().enumerate() {
+            let (Some(rule), Ok(number)) = (lowered.rule, u16::try_from(index)) else {
                 continue;
             };
             let copies = std::iter::repeat_n(rule, candidates.len());

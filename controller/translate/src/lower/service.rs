@@ -51,7 +51,10 @@ fn service(reader: &Reader<'_>, key: ServiceKey, object: &api::Service) -> Servi
             tls: tls.cloned(),
         })
     });
-    let ports = ports.collect();
+    // There are many Services, and most have one port and address.
+    let mut ports: Vec<ServicePort> = ports.collect();
+    ports.shrink_to_fit();
+    vips.shrink_to_fit();
     Service { key, vips, ports }
 }
 
@@ -98,6 +101,7 @@ fn workloads<'a>(
                 by_socket.insert(socket, workloads.len());
                 workload.serves.push(serves);
             }
+            workload.serves.shrink_to_fit();
             workloads.push(workload);
         }
     }

@@ -141,7 +141,12 @@ impl Ground {
         }
     }
 
-    /// Lets go of what was kept for the readers of a fact alone.
+    /// Whether something is kept for the readers of a fact alone.
+    pub(crate) fn keeps_for_readers(fact: &Fact) -> bool {
+        matches!(fact, Fact::Object(api::Secret::KIND, _))
+    }
+
+    /// Lets go of that.
     pub(crate) fn forget(&mut self, fact: &Fact) {
         if let Fact::Object(api::Secret::KIND, name) = fact {
             self.certificates.get_mut().remove(name);
@@ -204,7 +209,7 @@ fn gateway_of(object: Option<&Object>) -> Option<ObjectName> {
     set.gateway()
 }
 
-fn labels(object: Option<&Object>) -> Option<&std::collections::BTreeMap<String, String>> {
+fn labels(object: Option<&Object>) -> Option<&api::Labels> {
     match object {
         Some(Object::Namespace(namespace)) => Some(&namespace.metadata.labels),
         _ => None,

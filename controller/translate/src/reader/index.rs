@@ -1,11 +1,13 @@
 //! Objects found by what they name: a set of names at each key.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::hash::Hash;
+
+use xds::few::Few;
 
 /// Sets of names by key. A key without names is not kept.
 #[derive(Debug)]
-pub(crate) struct Index<K, V>(HashMap<K, BTreeSet<V>>);
+pub(crate) struct Index<K, V>(HashMap<K, Few<V>>);
 
 impl<K, V> Default for Index<K, V> {
     fn default() -> Self {
@@ -29,14 +31,14 @@ impl<K: Clone + Eq + Hash, V: Clone + Ord> Index<K, V> {
         }
         if let Some(key) = &new {
             let names = self.0.entry(key.clone()).or_default();
-            names.insert(name.clone());
+            names.insert(name.clone(), ());
         }
         old.into_iter().chain(new).collect()
     }
 
     /// The names at a key, in their order.
     pub(crate) fn at(&self, key: &K) -> impl Iterator<Item = &V> + use<'_, K, V> {
-        self.0.get(key).into_iter().flatten()
+        self.0.get(key).into_iter().flat_map(Few::keys)
     }
 
     #[cfg(test)]

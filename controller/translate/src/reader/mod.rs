@@ -21,7 +21,7 @@ use grants::Way;
 pub(crate) use ground::Ground;
 use ground::PodLabel;
 
-use crate::api::{CLASS_KIND, Namespace, PARAMETERS_KIND, Pod, Secret};
+use crate::api::{CLASS_KIND, Labels, Namespace, PARAMETERS_KIND, Pod, Secret};
 use crate::options::{AssignedAddresses, NO_ADDRESSES, Options, Place};
 use crate::problem::Problem;
 use crate::store::Kept;
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
 
     /// The labels of a namespace. One that is not known has the label that every namespace has, and
     /// no other.
-    pub(crate) fn labels(&self, namespace: &str) -> Cow<'a, BTreeMap<String, String>> {
+    pub(crate) fn labels(&self, namespace: &str) -> Cow<'a, Labels> {
         let name = ObjectName::new("", namespace);
         self.ask(Fact::Labels(Arc::clone(&name.name)));
         let known = Namespace::all(&self.ground.store).get(&name);

@@ -57,7 +57,7 @@ pub(crate) fn attach(
     reference: &ParentReference,
     gateway: &ObjectName,
     offers: &[Arc<Offer>],
-) -> Result<Vec<Attachment>, Problem> {
+) -> Result<Box<[Attachment]>, Problem> {
     let meant = offers.iter().filter(|offer| is_meant(reference, offer));
     let meant: Vec<&Offer> = meant.map(|offer| &**offer).collect();
     if meant.is_empty() {
@@ -70,7 +70,7 @@ pub(crate) fn attach(
     if allowed.is_empty() {
         return Err(not_allowed(route, &meant));
     }
-    let attachments: Vec<_> = allowed
+    let attachments: Box<[_]> = allowed
         .iter()
         .filter_map(|offer| {
             Some(Attachment {

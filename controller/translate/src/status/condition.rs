@@ -9,7 +9,7 @@ use crate::problem::{self, Problem};
 use crate::reason::Reason;
 
 /// One condition of an object, or of a part of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// What is judged.
@@ -32,7 +32,7 @@ pub struct Condition {
 }
 
 /// Whether a condition speaks of its own trouble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Blame {
     /// Its own.
     Own,

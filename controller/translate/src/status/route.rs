@@ -11,14 +11,14 @@ use crate::lower::route::ResolvedRoute;
 use crate::problem::{self, Problem};
 
 /// The status of a route or an InferencePool: our entries of it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Hash, Serialize)]
 pub struct RouteStatus {
     /// One entry for each parent that is ours, in the order of a route's spec.
     pub parents: Vec<RouteParentStatus>,
 }
 
 /// What a parent makes of a route.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteParentStatus {
     /// The parent, as the route named it.

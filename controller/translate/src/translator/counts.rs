@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
+use xds::few::Few;
 use xds::model::{ListenerKey, ObjectName, PolicyTarget};
 
 use crate::upstream::Upstream;
@@ -23,7 +24,7 @@ pub(crate) struct Counts {
 
 /// How often each value is there at each key. What is there no more is not kept.
 #[derive(Debug)]
-pub(crate) struct Count<K, V>(HashMap<K, BTreeMap<V, u32>>);
+pub(crate) struct Count<K, V>(HashMap<K, Few<V, u32>>);
 
 impl<K, V> Default for Count<K, V> {
     fn default() -> Self {
@@ -46,12 +47,21 @@ impl<K: Clone + Ord + Hash, V: Clone + Ord> Count<K, V> {
             *changed.entry(key.clone()).or_default() |= self.remove(key, value);
         }
         for (key, value) in new.difference(&old) {
-            let values = self.0.entry(key.clone()).or_default();
-            let count = values.entry(value.clone()).or_default();
-            *count += 1;
-            *changed.entry(key.clone()).or_default() |= *count == 1;
+            let is_first = self.add(key, value);
+            *changed.entry(key.clone()).or_default() |= is_first;
         }
         changed
+    }
+
+    /// Returns whether it is the first.
+    fn add(&mut self, key: &K, value: &V) -> bool {
+        let values = self.0.entry(key.clone()).or_default();
+        let Some(count) = values.get_mut(value) else {
+            values.insert(value.clone(), 1);
+            return true;
+        };
+        *count += 1;
+        false
     }
 
     /// Returns whether it was the last.
@@ -75,7 +85,7 @@ impl<K: Clone + Ord + Hash, V: Clone + Ord> Count<K, V> {
 
     /// What is there at a key.
     pub(crate) fn at(&self, key: &K) -> impl Iterator<Item = &V> + use<'_, K, V> {
-        self.0.get(key).into_iter().flat_map(BTreeMap::keys)
+        self.0.get(key).into_iter().flat_map(Few::keys)
     }
 
     #[cfg(test)]

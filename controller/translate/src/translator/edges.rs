@@ -1,41 +1,36 @@
 //! Which units read which facts.
+//!
+//! There are more facts than anything else in a translator, so none is kept: a fact is known by its
+//! hash, under keys of this process. Two facts of one hash would have each other's readers run in
+//! vain, and nothing more.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use xds::few::Few;
 
 use super::roster::UnitId;
-use crate::reader::Fact;
+use crate::reader::{Fact, Ground};
 
-/// A fact that some unit reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FactId(u32);
+/// The hash of a fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct FactId(u64);
 
-/// Facts and their readers. A fact that nobody reads is not kept.
+/// Facts and their readers. A fact that nobody reads is not known.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
-    ids: HashMap<Fact, FactId>,
-    slots: Vec<Option<Slot>>,
-    free: Vec<FactId>,
+    keys: RandomState,
+    readers: HashMap<FactId, Few<UnitId>>,
+    /// The facts whose last reader has something dropped.
+    kept: HashMap<FactId, Fact>,
     /// A kind of fact that is not recorded, so that tests can show that they would notice.
     #[cfg(test)]
     pub(super) ignored: Option<&'static str>,
 }
 
-#[derive(Debug)]
-struct Slot {
-    fact: Fact,
-    readers: Readers,
-}
-
-/// Nearly every fact has a single reader.
-#[derive(Debug)]
-enum Readers {
-    One(UnitId),
-    Many(BTreeSet<UnitId>),
-}
-
 impl Edges {
-    /// Replaces `old`, what a unit read, by what it reads now. Returns that, and the facts that
-    /// nobody reads any more.
+    /// Replaces `old`, what a unit read, by what it reads now. Returns that, and of the facts that
+    /// nobody reads any more those for whose readers something was kept.
     pub(super) fn replace(
         &mut self,
         unit: UnitId,
@@ -59,82 +54,36 @@ impl Edges {
 
     /// The readers of a fact.
     pub(super) fn readers(&self, fact: &Fact) -> impl Iterator<Item = UnitId> + '_ {
-        let slot = self.ids.get(fact).and_then(|id| self.slot(*id));
-        let (one, many) = match slot.map(|slot| &slot.readers) {
-            Some(Readers::One(unit)) => (Some(*unit), None),
-            Some(Readers::Many(units)) => (None, Some(units)),
-            None => (None, None),
-        };
-        one.into_iter().chain(many.into_iter().flatten().copied())
+        let readers = self.readers.get(&self.id(fact));
+        readers.into_iter().flat_map(Few::keys).copied()
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.ids.is_empty() && self.slots.iter().all(Option::is_none)
+        self.readers.is_empty() && self.kept.is_empty()
     }
 
-    fn slot(&self, id: FactId) -> Option<&Slot> {
-        self.slots.get(id.0 as usize)?.as_ref()
+    fn id(&self, fact: &Fact) -> FactId {
+        FactId(self.keys.hash_one(fact))
     }
 
     fn read(&mut self, unit: UnitId, fact: Fact) -> FactId {
-        if let Some(&id) = self.ids.get(&fact) {
-            if let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) {
-                slot.readers.insert(unit);
-            }
-            return id;
+        let id = self.id(&fact);
+        self.readers.entry(id).or_default().insert(unit, ());
+        if Ground::keeps_for_readers(&fact) {
+            self.kept.insert(id, fact);
         }
-        let slot = Slot {
-            fact: fact.clone(),
-            readers: Readers::One(unit),
-        };
-        let id = if let Some(id) = self.free.pop() {
-            self.slots[id.0 as usize] = Some(slot);
-            id
-        } else {
-            let next = u32::try_from(self.slots.len()).expect("fewer facts than bytes");
-            self.slots.push(Some(slot));
-            FactId(next)
-        };
-        self.ids.insert(fact, id);
         id
     }
 
-    /// Returns the fact if this was its last reader.
+    /// Returns the fact if this was its last reader, and something was kept for it.
     fn leave(&mut self, unit: UnitId, id: FactId) -> Option<Fact> {
-        let slot = self.slots.get_mut(id.0 as usize)?;
-        if !slot.as_mut()?.readers.remove(unit) {
+        let readers = self.readers.get_mut(&id)?;
+        readers.remove(&unit);
+        if !readers.is_empty() {
             return None;
         }
-        let Slot { fact, .. } = slot.take()?;
-        self.ids.remove(&fact);
-        self.free.push(id);
-        Some(fact)
-    }
-}
-
-impl Readers {
-    fn insert(&mut self, unit: UnitId) {
-        match self {
-            Self::One(other) if *other == unit => {}
-            Self::One(other) => *self = Self::Many(BTreeSet::from([*other, unit])),
-            Self::Many(units) => {
-                units.insert(unit);
-            }
-        }
-    }
-
-    /// Returns whether nobody is left.
-    fn remove(&mut self, unit: UnitId) -> bool {
-        match self {
-            Self::One(other) => *other == unit,
-            Self::Many(units) => {
-                units.remove(&unit);
-                if let (1, Some(last)) = (units.len(), units.first()) {
-                    *self = Self::One(*last);
-                }
-                false
-            }
-        }
+        self.readers.remove(&id);
+        self.kept.remove(&id)
     }
 }

@@ -42,6 +42,7 @@ mod edges;
 mod emitted;
 mod outcome;
 mod roster;
+mod told;
 mod unit;
 mod units;
 

@@ -1,7 +1,9 @@
 //! The units there are: what each reads, which are to run, and when the output of one expires.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, RandomState};
 
+use hashbrown::HashTable;
 use jiff::Timestamp;
 
 use super::edges::FactId;
@@ -13,7 +15,9 @@ pub(super) struct UnitId(u32);
 
 #[derive(Debug)]
 pub(super) struct Roster {
-    ids: HashMap<AnyUnit, UnitId>,
+    /// By the hash of the unit, which is in its slot and nowhere else.
+    ids: HashTable<UnitId>,
+    hasher: RandomState,
     slots: Vec<Option<Slot>>,
     free: Vec<UnitId>,
     /// By stratum.
@@ -34,7 +38,8 @@ struct Slot {
 impl Default for Roster {
     fn default() -> Self {
         Self {
-            ids: HashMap::new(),
+            ids: HashTable::new(),
+            hasher: RandomState::new(),
             slots: Vec::new(),
             free: Vec::new(),
             dirty: [const { Vec::new() }; STRATA],
@@ -46,11 +51,14 @@ impl Default for Roster {
 impl Roster {
     /// The unit's number; it gets one if it is new.
     pub(super) fn enter(&mut self, unit: AnyUnit) -> UnitId {
-        if let Some(id) = self.ids.get(&unit) {
+        let hash = self.hasher.hash_one(&unit);
+        let is_it =
+            |id: &UnitId| self.slots[id.0 as usize].as_ref().map(|it| &it.unit) == Some(&unit);
+        if let Some(id) = self.ids.find(hash, is_it) {
             return *id;
         }
         let slot = Some(Slot {
-            unit: unit.clone(),
+            unit,
             reads: Box::default(),
             is_dirty: false,
             expires: None,
@@ -64,7 +72,11 @@ impl Roster {
             self.slots.push(slot);
             UnitId(next)
         };
-        self.ids.insert(unit, id);
+        let (hasher, slots) = (&self.hasher, &self.slots);
+        self.ids.insert_unique(hash, id, |id| {
+            let slot = slots[id.0 as usize].as_ref();
+            hasher.hash_one(&slot.expect("a unit that has a number has a slot").unit)
+        });
         id
     }
 
@@ -72,7 +84,10 @@ impl Roster {
     pub(super) fn leave(&mut self, id: UnitId) {
         self.set_expiry(id, None);
         if let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::take) {
-            self.ids.remove(&slot.unit);
+            let hash = self.hasher.hash_one(&slot.unit);
+            if let Ok(entry) = self.ids.find_entry(hash, |other| *other == id) {
+                entry.remove();
+            }
             self.free.push(id);
         }
     }

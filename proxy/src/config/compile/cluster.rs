@@ -197,7 +197,8 @@ impl ClusterCompiler<'_> {
         standings: BTreeMap<Address, Standing>,
     ) -> (Interned, EndpointSet, Vec<Endpoint>) {
         let id = self.ids.clusters.acquire(name);
-        let (mut endpoints, mut members) = (Vec::new(), Vec::new());
+        let mut endpoints = Vec::with_capacity(standings.len());
+        let mut members = Vec::with_capacity(standings.len());
         for (address, standing) in standings {
             let endpoint = self.endpoint((id, settings, address), name, &standing);
             let member = EndpointRef {

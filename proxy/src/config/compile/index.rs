@@ -1,9 +1,10 @@
 //! What of a model hangs on what: from a resource to those that have to be compiled with it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use xds::few::Few;
 use xds::model::{
     BindKey, Listener, ListenerKey, Resource, Route, RouteKey, ServiceKey, Target, WorkloadKey,
 };
@@ -11,13 +12,13 @@ use xds::model::{
 /// Children by their parent, whether or not that is there.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    listeners: HashMap<BindKey, BTreeSet<ListenerKey>>,
-    routes: HashMap<ListenerKey, BTreeSet<RouteKey>>,
+    listeners: HashMap<BindKey, Few<ListenerKey>>,
+    routes: HashMap<ListenerKey, Few<RouteKey>>,
     /// Routes by the key of a service or backend that they name.
-    users: HashMap<Arc<str>, BTreeSet<RouteKey>>,
+    users: HashMap<Arc<str>, Few<RouteKey>>,
     /// Listeners by the key of a service or backend that they ask about requests.
-    askers: HashMap<Arc<str>, BTreeSet<ListenerKey>>,
-    workloads: HashMap<ServiceKey, BTreeSet<WorkloadKey>>,
+    askers: HashMap<Arc<str>, Few<ListenerKey>>,
+    workloads: HashMap<ServiceKey, Few<WorkloadKey>>,
 }
 
 impl Index {
@@ -83,23 +84,23 @@ impl Index {
     }
 
     pub(super) fn listeners_of(&self, bind: &BindKey) -> impl Iterator<Item = &ListenerKey> {
-        self.listeners.get(bind).into_iter().flatten()
+        self.listeners.get(bind).into_iter().flat_map(Few::keys)
     }
 
     pub(super) fn routes_of(&self, listener: &ListenerKey) -> impl Iterator<Item = &RouteKey> {
-        self.routes.get(listener).into_iter().flatten()
+        self.routes.get(listener).into_iter().flat_map(Few::keys)
     }
 
     pub(super) fn users_of(&self, target: &str) -> impl Iterator<Item = &RouteKey> {
-        self.users.get(target).into_iter().flatten()
+        self.users.get(target).into_iter().flat_map(Few::keys)
     }
 
     pub(super) fn askers_of(&self, target: &str) -> impl Iterator<Item = &ListenerKey> {
-        self.askers.get(target).into_iter().flatten()
+        self.askers.get(target).into_iter().flat_map(Few::keys)
     }
 
     pub(super) fn workloads_of(&self, service: &ServiceKey) -> impl Iterator<Item = &WorkloadKey> {
-        self.workloads.get(service).into_iter().flatten()
+        self.workloads.get(service).into_iter().flat_map(Few::keys)
     }
 }
 
@@ -122,15 +123,13 @@ fn key(target: &Target) -> Option<Arc<str>> {
     }
 }
 
-fn add<K: Eq + Hash + Clone, C: Ord + Clone>(
-    map: &mut HashMap<K, BTreeSet<C>>,
-    parent: &K,
-    child: &C,
-) {
-    map.entry(parent.clone()).or_default().insert(child.clone());
+fn add<K: Eq + Hash + Clone, C: Ord + Clone>(map: &mut HashMap<K, Few<C>>, parent: &K, child: &C) {
+    map.entry(parent.clone())
+        .or_default()
+        .insert(child.clone(), ());
 }
 
-fn remove<K: Eq + Hash, C: Ord>(map: &mut HashMap<K, BTreeSet<C>>, parent: &K, child: &C) {
+fn remove<K: Eq + Hash, C: Ord>(map: &mut HashMap<K, Few<C>>, parent: &K, child: &C) {
     if let Some(children) = map.get_mut(parent) {
         children.remove(child);
         if children.is_empty() {

@@ -38,7 +38,7 @@ use self::index::Index;
 use self::jwt::Authenticators;
 use self::listener::{ListenerCompiler, Listeners};
 use self::policy::Policies;
-use self::rule::{CompiledRule, RuleCompiler};
+use self::rule::{CompiledRule, LastLimits, RuleCompiler};
 use self::servers::Servers;
 use self::targets::{Place, Targets, Users};
 use self::tls::TlsCompiler;
@@ -95,6 +95,7 @@ pub struct Compiler {
     ids: Ids,
     jwt: Authenticators,
     authorization: Authorizations,
+    limits: LastLimits,
     tls: TlsCompiler,
 }
 
@@ -292,6 +293,7 @@ impl Compiler {
             settings: &settings,
             jwt: &mut self.jwt,
             authorization: &mut self.authorization,
+            limits: &mut self.limits,
             clusters: Vec::new(),
         };
         let compiled = route.map(|route| compiler.compile(route));

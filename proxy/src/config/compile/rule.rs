@@ -64,6 +64,19 @@ impl CompiledRule {
     }
 }
 
+/// The limits of the rule that was compiled last: the next one mostly has the same, and shares them.
+#[derive(Debug, Default)]
+pub(super) struct LastLimits(Arc<Limits>);
+
+impl LastLimits {
+    fn share(&mut self, limits: Limits) -> Arc<Limits> {
+        if *self.0 != limits {
+            self.0 = Arc::new(limits);
+        }
+        Arc::clone(&self.0)
+    }
+}
+
 /// Compiles the rules of a listener.
 pub(super) struct RuleCompiler<'c> {
     pub(super) policies: &'c Policies,
@@ -74,6 +87,7 @@ pub(super) struct RuleCompiler<'c> {
     pub(super) settings: &'c RequestSettings<'c>,
     pub(super) jwt: &'c mut Authenticators,
     pub(super) authorization: &'c mut Authorizations,
+    pub(super) limits: &'c mut LastLimits,
     /// The clusters that the rule at hand uses.
     pub(super) clusters: Vec<ClusterIndex>,
 }
@@ -129,7 +143,7 @@ impl<'c> RuleCompiler<'c> {
             backends: policies
                 .map(|(policy, backend)| self.backend(backend, policy, &settings.limits))
                 .collect(),
-            limits: settings.limits,
+            limits: self.limits.share(settings.limits),
             access_log: settings.access_log,
         }
     }

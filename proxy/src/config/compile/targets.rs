@@ -1,8 +1,9 @@
 //! Everything that requests can be sent to, by what routes call it, and who sends them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use xds::few::Few;
 use xds::model::{BackendTls, Certificate, InvalidBackend, Model, ObjectName, Target, Transport};
 
 use super::ids::Slots;
@@ -156,15 +157,18 @@ impl Targets {
 
 /// Which Gateways send requests to each cluster, as the rules tell.
 #[derive(Debug, Default)]
-pub(super) struct Users(HashMap<usize, BTreeMap<ObjectName, u32>>);
+pub(super) struct Users(HashMap<usize, Few<ObjectName, u32>>);
 
 impl Users {
     /// Notes a use. Returns whether it is the Gateway's first one.
     pub(super) fn add(&mut self, cluster: ClusterIndex, gateway: &ObjectName) -> bool {
         let gateways = self.0.entry(cluster.0).or_default();
-        let uses = gateways.entry(gateway.clone()).or_default();
+        let Some(uses) = gateways.get_mut(gateway) else {
+            gateways.insert(gateway.clone(), 1);
+            return true;
+        };
         *uses += 1;
-        *uses == 1
+        false
     }
 
     /// Ends a use. Returns whether it was the Gateway's last one.
@@ -193,14 +197,14 @@ impl Users {
 
     /// The Gateways that send requests to a cluster, by name.
     pub(super) fn of(&self, cluster: ClusterIndex) -> impl Iterator<Item = &ObjectName> {
-        self.0.get(&cluster.0).into_iter().flat_map(BTreeMap::keys)
+        self.0.get(&cluster.0).into_iter().flat_map(Few::keys)
     }
 
     /// The clusters that a Gateway sends requests to.
     pub(super) fn clusters_of(&self, gateway: &ObjectName) -> impl Iterator<Item = ClusterIndex> {
         let clusters = self.0.iter();
         clusters
-            .filter(move |(_, gateways)| gateways.contains_key(gateway))
+            .filter(move |(_, gateways)| gateways.get(gateway).is_some())
             .map(|(index, _)| ClusterIndex(*index))
     }
 }

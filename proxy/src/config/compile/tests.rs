@@ -174,14 +174,8 @@ fn mirrors_know_their_clusters() {
     model.insert(service("web", &[80]).into());
     model.insert(service("copy", &[80]).into());
     let mut shop = route("shop", 0, "/", vec![(target("web", 80), 1)]);
-    http_rule(&mut shop)
-        .filters
-        .mirrors
-        .push(mirror(target("copy", 80)));
-    http_rule(&mut shop).backends[0]
-        .filters
-        .mirrors
-        .push(mirror(target("none", 80)));
+    http_rule(&mut shop).filters = mirror(target("copy", 80));
+    http_rule(&mut shop).backends[0].filters = mirror(target("none", 80));
     model.insert(shop.into());
     let snapshot = compile(&model);
     let backend = &rule(&snapshot, "a", "/").expect("a rule").backends[0];

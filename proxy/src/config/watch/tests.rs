@@ -195,6 +195,21 @@ async fn changes_that_come_together_are_told_once() {
 }
 
 #[tokio::test]
+async fn a_new_file_is_not_told_before_it_is_written() {
+    use std::io::Write as _;
+
+    let mut scene = Scene::watching("config", in_a_folder);
+    let mut file = fs::File::create(scene.path("config/b.yaml")).expect("a file");
+    let early = tokio::time::timeout(Duration::from_millis(50), scene.watch.changed()).await;
+    assert!(early.is_err(), "it is still empty");
+    assert!(scene.watch.written().contains(&scene.path("config/b.yaml")));
+    file.write_all(b"all").expect("it is written");
+    drop(file);
+    scene.is_told().await;
+    assert!(scene.watch.written().is_empty());
+}
+
+#[tokio::test]
 async fn a_file_is_not_told_while_it_is_half_written() {
     use std::io::Write as _;
 

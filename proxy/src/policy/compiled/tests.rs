@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 use xds::model::{
-    Allow, Cors, Filters, HeaderEdit, Hostname, HttpRule, InvalidBackend, Mirror, PathEdit,
-    Redirect, RequestProtocol, Rewrite, RouteBackend, Scheme, Target, Timeouts,
+    Allow, Cors, FilterSet, Filters, HeaderEdit, Hostname, HttpRule, InvalidBackend, Mirror,
+    PathEdit, Redirect, RequestProtocol, Rewrite, RouteBackend, Scheme, Target, Timeouts,
 };
 
 use super::RulePolicy;
@@ -78,11 +78,11 @@ fn setting(value: &'static str) -> HeaderEdit {
 
 #[test]
 fn a_rule_without_filters_compiles_to_nothing() {
-    let idle = Filters {
+    let idle = FilterSet {
         request_headers: Some(HeaderEdit::default()),
-        ..Filters::default()
+        ..FilterSet::default()
     };
-    let policy = RulePolicy::compile(&rule(idle, vec![Filters::default()]));
+    let policy = RulePolicy::compile(&rule(idle.into(), vec![Filters::default()]));
     assert!(policy.answers.is_none());
     assert!(policy.of_backend(0).is_none());
     assert!(policy.of_backend(1).is_none());
@@ -90,11 +90,11 @@ fn a_rule_without_filters_compiles_to_nothing() {
 
 #[test]
 fn a_rules_redirect_answers_before_a_backend_is_drawn() {
-    let filters = Filters {
+    let filters = FilterSet {
         redirect: Some(redirect()),
-        ..Filters::default()
+        ..FilterSet::default()
     };
-    let policy = RulePolicy::compile(&rule(filters, Vec::new()));
+    let policy = RulePolicy::compile(&rule(filters.into(), Vec::new()));
     let answers = policy.answers.expect("a redirect");
     assert!(answers.redirect.is_some() && answers.cors.is_none());
 }
@@ -106,12 +106,12 @@ fn a_cors_filter_owns_its_names() {
         set: vec![(http::header::ACCESS_CONTROL_ALLOW_ORIGIN, value)],
         ..HeaderEdit::default()
     };
-    let mut filters = Filters {
+    let mut filters = FilterSet {
         response_headers: Some(edit),
-        ..Filters::default()
+        ..FilterSet::default()
     };
-    let dropped = |filters: &Filters| {
-        let policy = RulePolicy::compile(&rule(filters.clone(), vec![Filters::default()]));
+    let dropped = |filters: &FilterSet| {
+        let policy = RulePolicy::compile(&rule(filters.clone().into(), vec![Filters::default()]));
         let policy = policy.of_backend(0).expect("filters");
         policy
             .response_headers
@@ -124,22 +124,22 @@ fn a_cors_filter_owns_its_names() {
 
 #[test]
 fn a_backends_filters_follow_the_rules() {
-    let filters = Filters {
+    let filters = FilterSet {
         request_headers: Some(setting("rule")),
         rewrite: Some(Rewrite {
             hostname: Some(Hostname::parse("rule").expect("a name")),
             path: None,
         }),
         mirrors: vec![mirror()],
-        ..Filters::default()
+        ..FilterSet::default()
     };
-    let own = Filters {
+    let own = FilterSet {
         request_headers: Some(setting("backend")),
         redirect: Some(redirect()),
         mirrors: vec![mirror()],
-        ..Filters::default()
+        ..FilterSet::default()
     };
-    let policy = RulePolicy::compile(&rule(filters, vec![Filters::default(), own]));
+    let policy = RulePolicy::compile(&rule(filters.into(), vec![Filters::default(), own.into()]));
     let appended = |at| policy.of_backend(at).map(|p| p.request_headers.appended());
     assert_eq!(appended(0), Some(&b"x-by: rule\r\n"[..]));
     assert_eq!(appended(1), Some(&b"x-by: backend\r\n"[..]));
@@ -169,9 +169,9 @@ fn parsed(text: &str) -> RequestHead {
 }
 
 /// A request as a backend gets it, the parts put together as the request path does.
-fn forwarded(filters: Filters, text: &str, matched_prefix: usize) -> String {
+fn forwarded(filters: FilterSet, text: &str, matched_prefix: usize) -> String {
     let (head, bytes) = (parsed(text), text.as_bytes());
-    let policy = RulePolicy::compile(&rule(filters, vec![Filters::default()]));
+    let policy = RulePolicy::compile(&rule(filters.into(), vec![Filters::default()]));
     let policy = policy.of_backend(0).expect("filters");
     let hop = Hop::new([203, 0, 113, 7].into(), Scheme::Http);
     let belief = TrustedHops::Nobody.belief(&hop);
@@ -208,13 +208,13 @@ fn a_request_passes_through_every_part() {
     edit.set
         .push((http::header::HOST, HeaderValue::from_static("evil.example")));
     edit.remove.push("x-secret".parse().expect("a name"));
-    let filters = Filters {
+    let filters = FilterSet {
         request_headers: Some(edit),
         rewrite: Some(Rewrite {
             hostname: Some(Hostname::parse("one.example.org").expect("a name")),
             path: Some(PathEdit::PrefixMatch("/".to_owned())),
         }),
-        ..Filters::default()
+        ..FilterSet::default()
     };
     let text = "POST /strip//evil.example/?q=1 HTTP/1.1\r\nHost: example.org\r\n\
                 X-By: client\r\nX-SECRET: 1\r\nX-Forwarded-For: 10.0.0.1\r\n\

@@ -169,10 +169,15 @@ fn mirrors_and_ports_are_looked_at_too() {
             panic!("it is of HTTP");
         };
         rule.backends.clear();
-        rule.filters.mirrors = vec![Mirror {
+        let mirror = Mirror {
             target: Target::Backend(BackendKey::new(&ObjectName::new("a", "copy"))),
             fraction: None,
-        }];
+        };
+        let filters = FilterSet {
+            mirrors: vec![mirror],
+            ..FilterSet::default()
+        };
+        rule.filters = filters.into();
     }
     let route = "Route `HTTPRoute/a/shop/0/Gateway/a/web/http`";
     assert_eq!(

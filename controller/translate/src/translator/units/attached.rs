@@ -13,6 +13,7 @@ use crate::reader::Fact;
 use crate::status::{RouteStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
+use crate::translator::told::Told;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -23,7 +24,7 @@ pub(crate) struct AttachedUnit(pub(crate) RouteName);
 /// What a route comes to at its listeners.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AttachedRoute {
-    status: RouteStatus,
+    status: Told<RouteStatus>,
     emitted: Emitted,
     /// The listeners that count it, whatever state they are in.
     counted: Box<[ListenerKey]>,
@@ -73,8 +74,9 @@ impl Unit for AttachedUnit {
             rules: rule_names(route),
         });
         let counted = left.iter().filter(|_| !route.is_refused());
+        let status = RouteStatus::of(route, &outcomes, &reader.options().controller_name);
         Some(AttachedRoute {
-            status: RouteStatus::of(route, &outcomes, &reader.options().controller_name),
+            status: Told::new(status),
             counted: counted.map(|listener| (*listener).clone()).collect(),
             emitted: Emitted::new(resources),
             users: users.into_iter().collect(),
@@ -92,11 +94,10 @@ impl Unit for AttachedUnit {
         let emitted = |route: Option<&'_ AttachedRoute>| route.map(|route| route.emitted.clone());
         let (before, after) = (emitted(old), emitted(new));
         Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
-        let status = |route: Option<&AttachedRoute>| route.map(|route| route.status.clone());
-        let (before, after) = (status(old), status(new));
-        if before != after {
+        let status = new.and_then(|route| route.status.take());
+        if old.map(|route| &route.status) != new.map(|route| &route.status) {
             let object = ObjectRef::route(kind, name);
-            changes.status(object, after.map(Status::Route));
+            changes.status(object, status.map(Status::Route));
         }
         let carried = |route: Option<&AttachedRoute>| route.and_then(|it| it.carried.clone());
         if carried(old) != carried(new) {

@@ -124,7 +124,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         namespace: &name.namespace,
         hostnames: &hostnames,
     };
-    let parents: Vec<RouteParent> = references(reader, &**object)
+    let parents: Box<[RouteParent]> = references(reader, &**object)
         .filter_map(|(field, reference)| {
             let attached = attach(reader, &attaching, &reference)?;
             Some(RouteParent {
@@ -154,10 +154,10 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     let mut route = ResolvedRoute {
         created: metadata.created(),
         generation: metadata.generation,
-        rules: Vec::new(),
+        rules: Box::default(),
         refusals,
         parents,
-        candidates: Vec::new(),
+        candidates: Box::default(),
     };
     let (rules_count, listeners) = (object.rules().len(), route.attachments().count());
     if rules_count.saturating_mul(listeners) > MOST_RULES {
@@ -214,7 +214,7 @@ fn attach(
     reader: &UnitReader<'_>,
     route: &Attaching<'_>,
     reference: &ParentReference,
-) -> Option<Result<Vec<Attachment>, Problem>> {
+) -> Option<Result<Box<[Attachment]>, Problem>> {
     let owner = parent::owner(reference, route.namespace);
     let offers = owner.as_ref().and_then(|owner| reader.offers(owner));
     let Some(offers) = offers else {

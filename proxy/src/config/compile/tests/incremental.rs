@@ -60,7 +60,7 @@ const RESOURCES: [fn(u8) -> Resource; 21] = [
             "/",
             vec![(target("copy", 80), u32::from(variant))],
         );
-        http_rule(&mut route).filters.mirrors = vec![mirror(target("web", 80))];
+        http_rule(&mut route).filters = mirror(target("web", 80));
         route.into()
     },
     |variant| {

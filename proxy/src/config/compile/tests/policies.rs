@@ -60,7 +60,7 @@ fn the_nearest_target_wins_each_field() {
         connect_timeout: Some(Duration::from_secs(4)),
         ..Limits::default()
     };
-    assert_eq!(rule.limits, expected);
+    assert_eq!(*rule.limits, expected);
     assert_eq!(rule.backends[0].connect_timeout, expected.connect_timeout);
     // Another rule of the same object, and another object, have no part in the nearer ones.
     let mut other = route("shop", 1, "/other", Vec::new());
@@ -69,7 +69,10 @@ fn the_nearest_target_wins_each_field() {
     model.insert(route("else", 0, "/else", Vec::new()).into());
     let snapshot = compile(&model);
     let timeouts = |path| {
-        let limits = super::rule(&snapshot, "a", path).expect("a rule").limits;
+        let limits = super::rule(&snapshot, "a", path)
+            .expect("a rule")
+            .limits
+            .clone();
         [limits.write_idle_timeout, limits.connect_timeout].map(|it| it.map(|it| it.as_secs()))
     };
     assert_eq!(timeouts("/other"), [Some(3), Some(3)]);

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
 
 use xds::model::{
-    Backend, BackendKey, BackendProtocol, Bind, BindKey, Filters, Health, Hostname, Hosts,
-    HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror, Model,
+    Backend, BackendKey, BackendProtocol, Bind, BindKey, FilterSet, Filters, Health, Hostname,
+    Hosts, HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror, Model,
     ObjectName, Order, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, RequestProtocol,
     Route, RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target,
     Timeouts, Transport, Workload, WorkloadKey,
@@ -97,11 +97,17 @@ pub(super) fn target(service: &str, port: u16) -> Target {
     }
 }
 
-pub(super) fn mirror(target: Target) -> Mirror {
-    Mirror {
+/// Filters that send a copy of each request to a target.
+pub(super) fn mirror(target: Target) -> Filters {
+    let mirror = Mirror {
         target,
         fraction: None,
-    }
+    };
+    let filters = FilterSet {
+        mirrors: vec![mirror],
+        ..FilterSet::default()
+    };
+    filters.into()
 }
 
 pub(super) fn service(name: &str, ports: &[u16]) -> Service {

@@ -1,0 +1,34 @@
+//! What is handed out once, when it is another than before, and needed no more after that.
+
+use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
+/// A value until it is taken, and its hash for as long as somebody compares with it.
+#[derive(Debug)]
+pub(crate) struct Told<T> {
+    hash: u64,
+    value: RefCell<Option<T>>,
+}
+
+impl<T: Hash> Told<T> {
+    pub(crate) fn new(value: T) -> Self {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        Self {
+            hash: hasher.finish(),
+            value: RefCell::new(Some(value)),
+        }
+    }
+
+    /// The value; there is none once it was taken.
+    pub(crate) fn take(&self) -> Option<T> {
+        self.value.take()
+    }
+}
+
+/// By the hash, whether or not the values were taken.
+impl<T> PartialEq for Told<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+}
