@@ -270,7 +270,7 @@ mod tests {
             ("claims.roles.filter(r, true) == []", "is not supported"),
             (
                 "claims.a.exists(x, claims.b.all(y, x == y))",
-                "within another one",
+                "nests exists() or all()",
             ),
             ("claims == {'a': 1}", "`{}` is not supported"),
             ("'a'", "does not evaluate to a boolean"),
