@@ -78,7 +78,7 @@ impl Admissible for EndpointSlice {
         });
         check.at_most("ports", self.ports.len(), MAX_PORTS);
         check.distinct("ports", &self.ports, "name", |port| Some(&port.name));
-        if !self.metadata.labels.get(SERVICE_NAME_LABEL).is_some() {
+        if self.metadata.labels.get(SERVICE_NAME_LABEL).is_none() {
             check.field("metadata", |check| {
                 check.field("labels", |check| {
                     let text = format!("has no {SERVICE_NAME_LABEL}: the slice serves no Service");
