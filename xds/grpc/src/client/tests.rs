@@ -42,7 +42,7 @@ fn files_that_cannot_be_used_are_named() {
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
     let error = read_authorities(&source).expect_err("it is not PEM");
-    assert!(error.to_string().contains("no certificate"), "{error}");
+    assert!(error.to_string().contains("no PEM certificate"), "{error}");
     let error = read_token(&source).expect_err("it has lines");
     assert!(error.to_string().contains("more than a token"), "{error}");
 }

@@ -184,7 +184,7 @@ fn mirrors_and_ports_are_looked_at_too() {
         texts(&model),
         [
             "Workload `Pod/a/shop/10.0.0.1` refers to the tcp port 1 of service `Service/a/shop`, \
-             which is missing"
+             which does not exist"
                 .to_owned(),
             format!("{route} refers to the backend `Backend/a/copy`, which does not exist"),
         ]
@@ -247,7 +247,7 @@ fn a_provider_of_tokens_may_have_its_keys_at_a_backend() {
         texts(&model),
         [
             "Policy `TrafficPolicy/a/web/Gateway/a/web/http` refers to the backend `Backend/a/idp`, \
-          which is missing"
+          which does not exist"
         ]
     );
 }
