@@ -140,8 +140,8 @@ impl Question<'_> {
         let stream = &reached.connection.stream;
         let mut bytes = Vec::new();
         self.request.encode(&mut bytes);
-        // Whoever stops reading may have answered before: look.
-        let _ = stream.write_vec(&mut bytes).await;
+        // A server that stops reading may have answered before: look.
+        let is_sent = stream.write_vec(&mut bytes).await.is_ok();
         let (head, headers) = self.read_head(stream, buffer).await?;
         let status = StatusCode::from_u16(head.status);
         let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
@@ -165,7 +165,7 @@ impl Question<'_> {
                 break;
             }
         }
-        let keeps = head.keep_alive && head.status != 101;
+        let keeps = is_sent && head.keep_alive && head.status != 101;
         Ok((status, headers, keeps))
     }
 
