@@ -28,11 +28,11 @@ use proxy::limits::LOG_STOP_PATIENCE;
 use proxy::machine::cpu::{self, Cpus};
 use proxy::machine::descriptors;
 use proxy::memory;
-use proxy::memory::heap::{self, Sampled, Sampling};
+use proxy::memory::heap::{self, Sampling, SamplingAllocator};
 use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::observe::panics;
 use proxy::observe::program_log::{LogFormat, ProgramLog, ProgramLogWriter};
-use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
+use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, ShutdownMode, supervise};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing::{info, warn};
@@ -41,7 +41,8 @@ use translate::admit::UnknownFields;
 use translate::check::Verdict;
 
 #[global_allocator]
-static ALLOCATOR: Sampled<mimalloc::MiMalloc> = Sampled::new(mimalloc::MiMalloc);
+static ALLOCATOR: SamplingAllocator<mimalloc::MiMalloc> =
+    SamplingAllocator::new(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -147,7 +148,7 @@ enum Source {
 }
 
 /// The thread that applies the configuration.
-enum Running {
+enum ConfigThread {
     Files { _thread: LocalHandle },
     Controller { _thread: XdsHandle },
 }
@@ -194,12 +195,12 @@ impl Source {
         }
     }
 
-    fn start(self, published: Published, binder: Binder) -> Result<Running> {
+    fn start(self, published: Published, binder: Binder) -> Result<ConfigThread> {
         Ok(match self {
-            Self::Files(config) => Running::Files {
+            Self::Files(config) => ConfigThread::Files {
                 _thread: local::start(config, published, binder)?,
             },
-            Self::Controller(config) => Running::Controller {
+            Self::Controller(config) => ConfigThread::Controller {
                 _thread: xds::start(config, published, binder)?,
             },
         })
@@ -230,7 +231,7 @@ fn quit(events: &Sender<Event>) -> impl Fn() + Send + Sync + 'static {
     let events = events.clone();
     move || {
         // The receiver is gone if the process is exiting already.
-        let _ = events.send(Event::Stop(Urgency::Graceful));
+        let _ = events.send(Event::Stop(ShutdownMode::Graceful));
     }
 }
 
@@ -244,9 +245,9 @@ fn watch(mut signals: Signals, events: Sender<Event>) -> std::io::Result<JoinHan
                 continue;
             }
             let urgency = if signal == SIGINT {
-                Urgency::Prompt
+                ShutdownMode::Prompt
             } else {
-                Urgency::Graceful
+                ShutdownMode::Graceful
             };
             if events.send(Event::Stop(urgency)).is_err() {
                 return;

@@ -31,7 +31,7 @@ use crate::observe::log_writer::{LogQueue, LogSink};
 use crate::observe::panics;
 use crate::server::{self, ServerOptions};
 use crate::shard::ShardOptions;
-use crate::shard::inbox::{Ask, Inbox, inbox};
+use crate::shard::inbox::{Inbox, ShardMessage, inbox};
 use crate::shard::peers::Peers;
 
 /// How to run the shards.
@@ -54,12 +54,12 @@ pub enum Event {
     /// A shard's thread ended.
     Ended(u16),
     /// Shutdown was requested by the operator or the system.
-    Stop(Urgency),
+    Stop(ShutdownMode),
 }
 
 /// How to shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Urgency {
+pub enum ShutdownMode {
     /// SIGTERM: keeps accepting until load balancers have noticed.
     Graceful,
     /// SIGINT: stops accepting at once.
@@ -189,7 +189,7 @@ impl Shards {
         info!(shard = id, driver = %report, "shard started");
         let mut state = self.state();
         for (bind, sockets) in &state.sockets {
-            sender.ask(Ask::Listen {
+            sender.ask(ShardMessage::Listen {
                 bind: *bind,
                 sockets: Arc::clone(sockets),
             });
@@ -243,7 +243,7 @@ impl Shards {
         let sockets = self.sockets_of(bind, transport, address)?;
         let mut state = self.state();
         for inbox in state.inboxes.iter().flatten() {
-            inbox.ask(Ask::Listen {
+            inbox.ask(ShardMessage::Listen {
                 bind,
                 sockets: Arc::clone(&sockets),
             });
@@ -283,16 +283,16 @@ impl Shards {
             .inboxes
             .iter()
             .flatten()
-            .for_each(|inbox| inbox.ask(Ask::Unlisten { bind }));
+            .for_each(|inbox| inbox.ask(ShardMessage::Unlisten { bind }));
     }
 
     /// Stops accepting on all binds, also for restarted shards.
     fn stop_accepting(&self) {
         self.state().sockets.clear();
-        self.ask(|| Ask::StopAccepting);
+        self.ask(|| ShardMessage::StopAccepting);
     }
 
-    fn ask(&self, ask: impl Fn() -> Ask) {
+    fn ask(&self, ask: impl Fn() -> ShardMessage) {
         self.state()
             .inboxes
             .iter()
@@ -301,7 +301,7 @@ impl Shards {
     }
 
     /// Sends a message to one shard, unless it is being restarted.
-    pub fn ask_one(&self, id: usize, ask: Ask) {
+    pub fn ask_one(&self, id: usize, ask: ShardMessage) {
         let state = self.state();
         if let Some(Some(inbox)) = state.inboxes.get(id) {
             inbox.ask(ask);

@@ -3,10 +3,10 @@
 use std::hint::black_box;
 
 use mimalloc::MiMalloc;
-use proxy::memory::heap::{Sampled, Stack, stacks};
+use proxy::memory::heap::{SamplingAllocator, Stack, stacks};
 
 #[global_allocator]
-static ALLOCATOR: Sampled<MiMalloc> = Sampled::new(MiMalloc);
+static ALLOCATOR: SamplingAllocator<MiMalloc> = SamplingAllocator::new(MiMalloc);
 
 const PIECE: usize = 1_000;
 const PIECES: usize = 128 * 1024;

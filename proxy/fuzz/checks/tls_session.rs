@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use proxy::memory::Buffer;
-use proxy::tls::session::Session;
+use proxy::tls::session::TlsSession;
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -41,7 +41,7 @@ struct Ends {
 
 /// One end, and what goes from it to the other.
 struct End {
-    session: Session,
+    session: TlsSession,
     incoming: Buffer,
     plain: Buffer,
     /// Records on their way to the other end.
@@ -53,7 +53,7 @@ struct End {
 }
 
 impl End {
-    fn new(session: Session) -> Self {
+    fn new(session: TlsSession) -> Self {
         Self {
             session,
             incoming: Buffer::with_room(),
@@ -112,8 +112,8 @@ impl Ends {
     fn begin() -> Self {
         let (client, server) = &*CONFIGS;
         let name = ServerName::try_from("a.test").expect("a name");
-        let client = Session::client(Arc::clone(client), name).expect("a sound configuration");
-        let server = Session::server(Arc::clone(server)).expect("a sound configuration");
+        let client = TlsSession::client(Arc::clone(client), name).expect("a sound configuration");
+        let server = TlsSession::server(Arc::clone(server)).expect("a sound configuration");
         let mut ends = Self {
             client: End::new(client),
             server: End::new(server),

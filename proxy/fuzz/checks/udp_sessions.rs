@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proxy::l4::sessions::{Bounds, Full, Sessions};
+use proxy::l4::sessions::{Bounds, Sessions, TableFull};
 use proxy::shard::wheel::Tick;
 
 const BOUNDS: Bounds = Bounds {
@@ -36,14 +36,14 @@ impl Plain {
         Some(entry.value)
     }
 
-    fn make_room(&mut self, now: Tick) -> Result<Option<usize>, Full> {
+    fn make_room(&mut self, now: Tick) -> Result<Option<usize>, TableFull> {
         if self.0.len() < BOUNDS.most {
             return Ok(None);
         }
         let quiet = |entry: &Entry| entry.moved.after(BOUNDS.yields_after) <= now;
         let unanswered = self.0.iter().position(|entry| !entry.answered);
         let at = unanswered.or_else(|| self.0.iter().position(|e| e.answered && quiet(e)));
-        Ok(Some(self.0.remove(at.ok_or(Full)?).value))
+        Ok(Some(self.0.remove(at.ok_or(TableFull)?).value))
     }
 
     fn expire(&mut self, now: Tick) -> Vec<usize> {

@@ -20,13 +20,13 @@ mod splice;
 
 /// The framing of a body when it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outward {
+pub(crate) enum OutgoingFraming {
     /// None: delimited by its length or the end of the connection.
     Plain,
     Chunked,
 }
 
-impl Outward {
+impl OutgoingFraming {
     /// The framing on a socket whose head says `framing`.
     pub(crate) fn of(framing: Framing) -> Self {
         match framing {
@@ -115,7 +115,7 @@ pub(crate) enum RelayError {
 pub(crate) struct Relay<'a> {
     pub(crate) from: Side<'a>,
     pub(crate) to: Side<'a>,
-    pub(crate) outward: Outward,
+    pub(crate) outward: OutgoingFraming,
     /// Most payload bytes.
     pub(crate) limit: Option<u64>,
     /// Minimum rate in bytes per second, checked after the first idle timeout; 0 disables it.
@@ -128,7 +128,7 @@ pub(crate) struct Relay<'a> {
 
 /// What follows a sent piece of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Behind {
+enum Continuation {
     /// Nothing: the body is complete.
     Nothing,
     Later,
@@ -138,7 +138,7 @@ enum Behind {
 
 /// Amounts transferred so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Moved {
+pub(crate) struct Transferred {
     /// Payload bytes.
     pub(crate) payload: u64,
 }
@@ -190,7 +190,7 @@ impl Relay<'_> {
         buffer: &mut Buffer,
         decoder: &mut BodyDecoder,
         first: Decoded,
-        moved: &mut Moved,
+        moved: &mut Transferred,
         tap: &mut dyn Tap,
     ) -> Result<(), RelayError> {
         let started = (self.min_rate > 0).then(Instant::now);
@@ -272,24 +272,24 @@ impl Relay<'_> {
         buffer: &mut Buffer,
         decoder: &BodyDecoder,
         piece: Decoded,
-        moved: &mut Moved,
+        moved: &mut Transferred,
     ) -> impl Future<Output = (Segment, Result<(), RelayError>)> {
         let behind = if piece.done {
-            Behind::Nothing
+            Continuation::Nothing
         } else {
-            Behind::Later
+            Continuation::Later
         };
         self.send_before(behind, out, buffer, decoder, piece, moved)
     }
 
     async fn send_before(
         &self,
-        behind: Behind,
+        behind: Continuation,
         out: &mut Vec<u8>,
         buffer: &mut Buffer,
         decoder: &BodyDecoder,
         piece: Decoded,
-        moved: &mut Moved,
+        moved: &mut Transferred,
     ) -> (Segment, Result<(), RelayError>) {
         let payload = piece.payload.len();
         let mut segment = Segment {
@@ -309,34 +309,35 @@ impl Relay<'_> {
 
     async fn send_framed(
         &self,
-        behind: Behind,
+        behind: Continuation,
         out: &mut Vec<u8>,
         buffer: &mut Buffer,
         decoder: &BodyDecoder,
         segment: &mut Segment,
-        moved: &mut Moved,
+        moved: &mut Transferred,
     ) -> Result<(), RelayError> {
         self.count(segment.payload, decoder, moved)?;
         let socket = match self.to.stream {
             Channel::Socket(socket) => socket,
             Channel::H2(stream) => {
                 let payload = buffer.filled().get(..segment.payload).unwrap_or_default();
-                let end = (behind == Behind::Nothing).then(|| decoder.trailers());
+                let end = (behind == Continuation::Nothing).then(|| decoder.trailers());
                 self.to.arm_write();
                 let sent = Box::pin(stream.send(payload, end)).await;
                 self.to.deadline.disarm();
                 return sent.map_err(|_| self.receiver_failure());
             }
         };
-        let ends_in_chunk = self.outward == Outward::Chunked && behind == Behind::Nothing;
-        if segment.payload == 0 && behind != Behind::AtOnce {
+        let ends_in_chunk =
+            self.outward == OutgoingFraming::Chunked && behind == Continuation::Nothing;
+        if segment.payload == 0 && behind != Continuation::AtOnce {
             // Framing alone is sent from where it was written: the buffer may be cold.
             if ends_in_chunk {
                 encode::last_chunk(out, decoder.trailers());
             }
             return self.send_alone(socket, out).await;
         }
-        if self.outward == Outward::Chunked {
+        if self.outward == OutgoingFraming::Chunked {
             debug_assert!(segment.payload > 0, "an empty chunk would be the last");
             encode::chunk_head(out, segment.payload);
         }
@@ -348,7 +349,7 @@ impl Relay<'_> {
             self.send_alone(socket, out).await?;
         }
         let mut end = segment.front + segment.payload;
-        if self.outward == Outward::Chunked {
+        if self.outward == OutgoingFraming::Chunked {
             out.extend_from_slice(encode::CHUNK_END);
             if ends_in_chunk {
                 encode::last_chunk(out, decoder.trailers());
@@ -360,8 +361,10 @@ impl Relay<'_> {
         }
         if end > 0 {
             let ahead = match behind {
-                Behind::Nothing | Behind::Later => 0,
-                Behind::AtOnce => socket.send_ahead(buffer.filled().get(..end).unwrap_or_default()),
+                Continuation::Nothing | Continuation::Later => 0,
+                Continuation::AtOnce => {
+                    socket.send_ahead(buffer.filled().get(..end).unwrap_or_default())
+                }
             };
             self.to.arm_write();
             let sent = socket.write(buffer, ahead..end).await;
@@ -426,7 +429,7 @@ impl Relay<'_> {
         &self,
         payload: usize,
         decoder: &BodyDecoder,
-        moved: &mut Moved,
+        moved: &mut Transferred,
     ) -> Result<(), RelayError> {
         moved.payload = moved.payload.saturating_add(payload as u64);
         let announced = moved.payload.saturating_add(decoder.announced());

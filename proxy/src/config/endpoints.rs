@@ -28,7 +28,7 @@ pub struct EndpointSet {
     /// Average weight, to compare loads by.
     mean_weight: f64,
     /// All endpoints that a session may name, by identity; draining ones keep their sessions.
-    identities: Box<[(Identity, Interned)]>,
+    identities: Box<[(EndpointIdentity, Interned)]>,
 }
 
 impl EndpointSet {
@@ -38,7 +38,7 @@ impl EndpointSet {
     pub fn new(
         service: Interned,
         ejection: Ejection,
-        endpoints: &[(EndpointRef, Health, Identity)],
+        endpoints: &[(EndpointRef, Health, EndpointIdentity)],
     ) -> Self {
         let of = |wanted: Health| -> Box<[EndpointRef]> {
             let with = endpoints.iter().filter(|(_, health, _)| *health == wanted);
@@ -98,7 +98,7 @@ impl EndpointSet {
 
     /// The endpoint that a session names, if it still exists.
     #[must_use]
-    pub fn find(&self, identity: Identity) -> Option<Interned> {
+    pub fn find(&self, identity: EndpointIdentity) -> Option<Interned> {
         let found = self.identities.binary_search_by_key(&identity, |e| e.0);
         found
             .ok()
@@ -109,9 +109,9 @@ impl EndpointSet {
 
 /// Names an endpoint; the same on every replica and across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Identity(pub(crate) [u8; Self::BYTES]);
+pub struct EndpointIdentity(pub(crate) [u8; Self::BYTES]);
 
-impl Identity {
+impl EndpointIdentity {
     pub(crate) const BYTES: usize = 16;
 
     /// The identity of an address (`10.0.0.1:8080`) of a backend (its key).

@@ -61,7 +61,7 @@ impl Files {
     /// Lists all files, and reads those that may have changed, except those in `written`. A file
     /// that is named twice is read once.
     pub fn look(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Listed> {
-        let mut found = Found {
+        let mut found = DirectoryScan {
             listed: Vec::new(),
             seen: BTreeSet::new(),
             whole: &mut self.whole,
@@ -86,7 +86,7 @@ impl Files {
     }
 }
 
-struct Found<'a> {
+struct DirectoryScan<'a> {
     listed: Vec<Listed>,
     seen: BTreeSet<PathBuf>,
     whole: &'a mut BTreeMap<PathBuf, Option<Stamp>>,
@@ -94,7 +94,7 @@ struct Found<'a> {
     look_again: Option<Instant>,
 }
 
-impl Found<'_> {
+impl DirectoryScan<'_> {
     fn look_at(&mut self, file: PathBuf) {
         if self.seen.contains(&file) {
             return;

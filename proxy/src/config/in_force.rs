@@ -21,7 +21,7 @@ pub struct InForce(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    told: Mutex<Told>,
+    told: Mutex<AppliedConfig>,
     /// The binds that failed.
     down: ArcSwap<Vec<BindDown>>,
     /// Whether the binds of a configuration were tried, and any of them, if there are any,
@@ -46,7 +46,7 @@ pub struct BindDown {
 
 /// A configuration that was applied.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct AppliedConfig {
     /// What it says.
     pub model: Arc<Model>,
     /// What came of it.
@@ -70,11 +70,11 @@ impl InForce {
 
     /// The current configuration.
     #[must_use]
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> AppliedConfig {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, AppliedConfig> {
         self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

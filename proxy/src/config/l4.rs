@@ -13,7 +13,7 @@ use crate::route::HostIndex;
 
 /// The protocol that a bind's connections begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opening {
+pub enum BindProtocol {
     /// Requests.
     Http,
     /// A TLS ClientHello, whose server name selects the listener.
@@ -24,7 +24,7 @@ pub enum Opening {
     Udp,
 }
 
-impl Opening {
+impl BindProtocol {
     /// From the protocol of the bind's listeners, which all have the same kind.
     #[must_use]
     pub fn of(protocol: &model::ListenerProtocol) -> Self {
@@ -40,7 +40,7 @@ impl Opening {
 
 /// What a listener does with its connections after TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carries {
+pub enum TrafficMode {
     /// Routes requests.
     Requests,
     /// Forwards bytes to a backend; TLS too, with passthrough.

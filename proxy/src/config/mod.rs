@@ -27,9 +27,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 pub use crate::memory::Chunked;
-pub use endpoints::{Draw, EndpointRef, EndpointSet, Identity};
+pub use endpoints::{Draw, EndpointIdentity, EndpointRef, EndpointSet};
 pub use external_auth::ExternalAuth;
-pub use l4::{Carries, L4Backend, L4Routes, L4Rule, Opening};
+pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use snapshot::{
     Accepts, Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Picker, Protection,
     Protocol, Rule, RuleBackend, Snapshot,

@@ -10,13 +10,13 @@ use std::time::Duration;
 use xds::model;
 
 use super::Chunked;
-use super::endpoints::{Draw, EndpointSet, Identity};
+use super::endpoints::{Draw, EndpointIdentity, EndpointSet};
 use super::external_auth::ExternalAuth;
-use super::l4::{Carries, L4Routes, Opening};
+use super::l4::{BindProtocol, L4Routes, TrafficMode};
 use crate::limits::Limits;
 use crate::names::Interned;
 use crate::policy::authorization::Authorization;
-use crate::policy::compiled::{Answers, BackendPolicy};
+use crate::policy::compiled::{BackendPolicy, RuleResponses};
 use crate::policy::cors::Cors;
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::jwt::Authenticator;
@@ -75,7 +75,7 @@ pub struct Bind {
     /// Where it listens.
     pub address: SocketAddr,
     /// What its connections begin with.
-    pub opening: Opening,
+    pub opening: BindProtocol,
     /// `namespace/name` of its Gateway.
     pub gateway: Arc<str>,
     /// What holds before a request's listener is known.
@@ -113,7 +113,7 @@ pub struct Listener {
     /// Hosts that it serves; `None` means every host.
     pub hostname: Option<model::Hostname>,
     /// What becomes of its connections.
-    pub carries: Carries,
+    pub carries: TrafficMode,
     /// Its rules that look at connections alone.
     pub l4: Arc<L4Routes>,
     /// How its connections begin.
@@ -169,7 +169,7 @@ pub struct Rule {
     /// Asked about each of its requests.
     pub external_auth: Vec<ExternalAuth>,
     /// What it answers before a backend is chosen.
-    pub answers: Option<Box<Answers>>,
+    pub answers: Option<Box<RuleResponses>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
     /// Where its requests go.
@@ -293,7 +293,7 @@ pub struct Endpoint {
     /// Its address.
     pub address: Address,
     /// What sessions call it.
-    pub identity: Identity,
+    pub identity: EndpointIdentity,
     /// Its address as text, for logs.
     pub name: Arc<str>,
     /// Its share relative to the others.

@@ -98,7 +98,7 @@ impl Watch {
             // Where events were lost, anything may have changed.
             let touch = match event {
                 Some(Ok(event)) => self.interest.judge(&event),
-                Some(Err(_)) | None => Some(Touch::Anything),
+                Some(Err(_)) | None => Some(FileEvent::Anything),
             };
             if let Some(touch) = touch {
                 self.note(touch);
@@ -109,7 +109,7 @@ impl Watch {
             .retain(|_, last| last.elapsed() < WRITE_PATIENCE);
     }
 
-    fn note(&mut self, touch: Touch) {
+    fn note(&mut self, touch: FileEvent) {
         let now = Instant::now();
         let begin = || Burst {
             first: now,
@@ -117,9 +117,9 @@ impl Watch {
         };
         self.burst.get_or_insert_with(begin).last = now;
         match touch {
-            Touch::Written(path) => drop(self.written.insert(path, now)),
-            Touch::Whole(path) => drop(self.written.remove(&path)),
-            Touch::Anything => self.written.clear(),
+            FileEvent::Written(path) => drop(self.written.insert(path, now)),
+            FileEvent::Whole(path) => drop(self.written.remove(&path)),
+            FileEvent::Anything => self.written.clear(),
         }
     }
 
@@ -184,7 +184,7 @@ struct Burst {
 }
 
 /// What an event says of a file.
-enum Touch {
+enum FileEvent {
     /// Somebody writes to it.
     Written(PathBuf),
     /// Its writer is done, or it came, went, or is another one.
@@ -275,23 +275,23 @@ impl Interest {
         }
     }
 
-    fn judge(&self, event: &Event) -> Option<Touch> {
+    fn judge(&self, event: &Event) -> Option<FileEvent> {
         if event.need_rescan() {
-            return Some(Touch::Anything);
+            return Some(FileEvent::Anything);
         }
         let path = event.paths.iter().find(|path| self.means(path))?;
         match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
-                Some(Touch::Whole(path.clone()))
+                Some(FileEvent::Whole(path.clone()))
             }
             // Reading is what we do ourselves.
             EventKind::Access(_) => None,
-            EventKind::Modify(ModifyKind::Data(_)) => Some(Touch::Written(path.clone())),
+            EventKind::Modify(ModifyKind::Data(_)) => Some(FileEvent::Written(path.clone())),
             // Whoever made it has not written yet. A link, or a file that was linked, comes whole.
             EventKind::Create(CreateKind::File) if is_empty_file(path) => {
-                Some(Touch::Written(path.clone()))
+                Some(FileEvent::Written(path.clone()))
             }
-            _ => Some(Touch::Whole(path.clone())),
+            _ => Some(FileEvent::Whole(path.clone())),
         }
     }
 

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use crate::exchange::{Client, Next};
+use crate::exchange::{Client, NextStep};
 use crate::limits::{LINGER_BYTES, LINGER_TIMEOUT, ORPHAN_GRACE};
 use crate::net::Stream;
 use crate::shard::Shard;
@@ -28,22 +28,22 @@ pub(crate) fn serve(
     // Built outside of the future, which would otherwise reserve space for the arguments as well.
     let mut client = Client::accepted(&downstream.proxy.shard, stream, address, bind);
     async move {
-        let mut next = Next::Park;
+        let mut next = NextStep::Park;
         if client.has_opening() {
             match Box::pin(open::open(&downstream.proxy, &mut client)).await {
                 Ok(early) => client.early = Some(Box::new(early)),
                 Err(ended) => next = ended,
             }
         }
-        while next == Next::Park {
+        while next == NextStep::Park {
             client.set(ClientState::Busy);
             next = Box::pin(h1::serve(&downstream.proxy, &mut client)).await;
-            if next == Next::SpeakH2 {
+            if next == NextStep::SpeakH2 {
                 let early = client.early.take().map(|early| *early).unwrap_or_default();
                 Box::pin(h2::serve(&downstream, &mut client, early)).await;
             }
-            if next == Next::Park && !park(&downstream.proxy.shard, &mut client).await {
-                next = Next::Close;
+            if next == NextStep::Park && !park(&downstream.proxy.shard, &mut client).await {
+                next = NextStep::Close;
             }
         }
         client.count_fault(&downstream.proxy.shard);
@@ -72,13 +72,13 @@ async fn park(shard: &Shard, client: &mut Client) -> bool {
     readable.is_ok() && (!client.deadline.expired() || client.has_last_request(shard))
 }
 
-async fn end(shard: &Shard, client: &Client, next: Next) {
+async fn end(shard: &Shard, client: &Client, next: NextStep) {
     match next {
-        Next::Close | Next::Park => close(shard, client).await,
+        NextStep::Close | NextStep::Park => close(shard, client).await,
         // HTTP/2 has sent GOAWAY already.
-        Next::SpeakH2 => {}
-        Next::Linger => linger(shard, client).await,
-        Next::Reset => client.stream.reset_on_close(),
+        NextStep::SpeakH2 => {}
+        NextStep::Linger => linger(shard, client).await,
+        NextStep::Reset => client.stream.reset_on_close(),
     }
 }
 

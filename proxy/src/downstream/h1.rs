@@ -9,7 +9,7 @@ use xds::model::Alpn;
 
 use crate::exchange::answer::turn_away;
 use crate::exchange::scratch::Scratch;
-use crate::exchange::{After, Client, Next, Proxy};
+use crate::exchange::{Client, ConnectionOutcome, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, outline, parse_request};
 use crate::http::h2::frame::PREFACE;
@@ -24,14 +24,14 @@ use crate::shard::tasks::TaskState;
 use super::proxy_protocol;
 
 /// Serves requests until the connection ends or has been idle for a while.
-pub(crate) async fn serve(proxy: &Rc<Proxy>, client: &mut Client) -> Next {
+pub(crate) async fn serve(proxy: &Rc<Proxy>, client: &mut Client) -> NextStep {
     let shard = &proxy.shard;
     let early = client.early.take();
     let mut buffer = early.map_or_else(|| shard.buffers.take_small(), |early| *early);
     let mut scratch = proxy.scratch.take();
     let next = requests(proxy, client, &mut buffer, &mut scratch).await;
     client.deadline.park();
-    if next == Next::Park {
+    if next == NextStep::Park {
         shard.buffers.give_up(buffer);
         proxy.scratch.give_up(scratch);
     } else {
@@ -46,7 +46,7 @@ async fn requests(
     client: &mut Client,
     buffer: &mut Buffer,
     scratch: &mut Scratch,
-) -> Next {
+) -> NextStep {
     let shard = &proxy.shard;
     let (mut without_wait, mut answered) = (0, false);
     loop {
@@ -62,15 +62,15 @@ async fn requests(
             Head::Orphaned => return turn_away(shard, client).await,
             Head::OfH2 => {
                 client.early = Some(Box::new(std::mem::take(buffer)));
-                return Next::SpeakH2;
+                return NextStep::SpeakH2;
             }
             Head::Ended(next) => return next,
         }
         client.requests += 1;
         shard.note(TaskState::Forwarding);
         match request::handle(proxy, client, buffer, scratch).await {
-            After::KeepAlive => {}
-            After::End(next) => return next,
+            ConnectionOutcome::KeepAlive => {}
+            ConnectionOutcome::End(next) => return next,
         }
         answered = true;
         if without_wait >= REQUESTS_PER_POLL {
@@ -91,7 +91,7 @@ enum Head {
     Orphaned,
     /// The HTTP/2 connection preface instead of a head (RFC 9113 section 3.3).
     OfH2,
-    Ended(Next),
+    Ended(NextStep),
 }
 
 /// Reads until the buffer holds a head, takes it out and parses it. After a response (`answered`),
@@ -115,7 +115,7 @@ async fn read_head(
             Preface::OfH2 => return Head::OfH2,
             Preface::Untrusted => {
                 proxy_protocol::refuse_untrusted(shard, client);
-                return Head::Ended(Next::Close);
+                return Head::Ended(NextStep::Close);
             }
             Preface::Not | Preface::Partial => {}
         }
@@ -154,13 +154,13 @@ async fn read_head(
             Ok(0) => return ended(client, buffer),
             Ok(_) => {}
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
-                return Head::Ended(Next::Park);
+                return Head::Ended(NextStep::Park);
             }
             // A truncated head is reported as such, however the connection ended.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return ended(client, buffer);
             }
-            Err(_) => return Head::Ended(Next::Close),
+            Err(_) => return Head::Ended(NextStep::Close),
         }
     }
 }
@@ -211,7 +211,7 @@ async fn read_or_park(client: &Client, buffer: &mut Buffer, answered: bool) -> i
 fn ended(client: &Client, buffer: &Buffer) -> Head {
     match (client.deadline.expired(), buffer.is_empty()) {
         (true, false) => Head::Failed(FailureKind::HeadTimeout.into()),
-        _ => Head::Ended(Next::Close),
+        _ => Head::Ended(NextStep::Close),
     }
 }
 

@@ -16,13 +16,13 @@ use http::Request;
 use super::Downstream;
 use crate::channel::Channel;
 use crate::exchange::client::Shared;
-use crate::exchange::{After, Client, Next};
+use crate::exchange::{Client, ConnectionOutcome, NextStep};
 use crate::http::h1::HeadLimits;
 use crate::http::h2::guard::Peer;
 use crate::http::h2::request::{Follows, Fragment, outline, take_in};
 use crate::http2::io::{Io, Link};
 use crate::http2::liveness::Liveness;
-use crate::http2::pace::{Deadlines, Pace, Parks, Verdict};
+use crate::http2::pace::{BufferParking, Deadlines, Pace, Verdict};
 use crate::http2::stream::Stream;
 use crate::http2::usage::InUse;
 use crate::limits::{
@@ -57,7 +57,7 @@ pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, earl
         head: limits.head_timeout,
         idle: limits.keep_alive_timeout,
         write: limits.write_idle_timeout,
-        parks: Parks::Yes,
+        parks: BufferParking::Yes,
     };
     let link = Link::new(shard, socket, deadlines, pace, Peer::Client, early);
     if let Some(mut connection) = shake_hands(shard, client, &link, &limits).await {
@@ -72,7 +72,7 @@ pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, earl
             connection,
             liveness,
             requests: 0,
-            ending: Ending::None,
+            ending: CloseState::None,
         };
         driver.run().await;
     }
@@ -138,7 +138,7 @@ fn note_error(shard: &Shard, client: &Client, link: &Link<'_>, error: &h2::Error
 
 /// How a connection is being closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum CloseState {
     None,
     /// GOAWAY, and open streams may finish (RFC 9113 section 6.8).
     Gracefully,
@@ -158,7 +158,7 @@ struct Driver<'l, 'a> {
     connection: Connection<Io<'l, 'a>, Bytes>,
     liveness: Liveness,
     requests: u64,
-    ending: Ending,
+    ending: CloseState,
 }
 
 type Respond = SendResponse<Bytes>;
@@ -210,16 +210,16 @@ impl Driver<'_, '_> {
             polled = self.poll_accept(context);
         }
         if let Some(verdict) = self.link.verdict()
-            && self.ending != Ending::AtOnce
+            && self.ending != CloseState::AtOnce
         {
-            self.ending = Ending::AtOnce;
+            self.ending = CloseState::AtOnce;
             self.connection.abrupt_shutdown(self.reason(verdict));
             polled = self.connection.poll_accept(context);
         }
         match polled {
             Poll::Ready(Some(Ok(accepted))) => Poll::Ready(Some(accepted)),
             Poll::Ready(Some(Err(error))) => {
-                if self.ending != Ending::AtOnce {
+                if self.ending != CloseState::AtOnce {
                     note_error(self.shard, self.client, self.link, &error);
                 }
                 Poll::Ready(None)
@@ -245,13 +245,13 @@ impl Driver<'_, '_> {
     /// Sends GOAWAY when the connection has reached its request limit or age, or the shard is
     /// drained.
     fn take_leave_in_time(&mut self) {
-        let is_due = self.ending == Ending::None
+        let is_due = self.ending == CloseState::None
             && (self.shard.draining.get()
                 || self.requests >= self.limits.requests_per_connection.get()
                 || self.client.is_old(self.shard.now())
                 || self.shard.config.load().bind(self.client.bind).is_none());
         if is_due {
-            self.ending = Ending::Gracefully;
+            self.ending = CloseState::Gracefully;
             self.connection.graceful_shutdown();
         }
     }
@@ -290,7 +290,7 @@ impl Driver<'_, '_> {
         if usage.streams() >= self.limits.http2_streams {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
-        let served = Served {
+        let served = ServedStream {
             downstream: Rc::clone(self.downstream),
             connection: self.streams.clone(),
             bind: self.client.bind,
@@ -307,7 +307,7 @@ impl Driver<'_, '_> {
 }
 
 /// A stream being served.
-struct Served {
+struct ServedStream {
     downstream: Rc<Downstream>,
     connection: Shared,
     bind: u32,
@@ -315,7 +315,7 @@ struct Served {
     _in_use: InUse,
 }
 
-impl Served {
+impl ServedStream {
     async fn run(self, request: Request<RecvStream>, respond: Respond) {
         let proxy = &self.downstream.proxy;
         let shard = &proxy.shard;
@@ -347,15 +347,15 @@ impl Served {
             Ok(()) => {
                 let handling = request::handle(proxy, &client, &mut buffer, &mut scratch);
                 match while_wanted(&client, pin!(handling)).await {
-                    After::KeepAlive => Next::Close,
-                    After::End(next) => next,
+                    ConnectionOutcome::KeepAlive => NextStep::Close,
+                    ConnectionOutcome::End(next) => next,
                 }
             }
             Err(error) => {
                 request::refuse(proxy, &client, &mut buffer, &mut scratch, error.into()).await
             }
         };
-        if next == Next::Reset {
+        if next == NextStep::Reset {
             client.stream.reset_on_close();
         }
         shard.buffers.put(buffer);
@@ -387,9 +387,9 @@ mod tests {
     use h2::RecvStream;
     use http::Request;
 
-    use super::{Respond, Served};
+    use super::{Respond, ServedStream};
 
-    fn of_run<F>(_: impl Fn(Served, Request<RecvStream>, Respond) -> F) -> usize {
+    fn of_run<F>(_: impl Fn(ServedStream, Request<RecvStream>, Respond) -> F) -> usize {
         size_of::<F>()
     }
 
@@ -397,9 +397,9 @@ mod tests {
     #[test]
     fn the_future_of_a_stream_is_bounded() {
         assert!(
-            of_run(Served::run) <= 8 * 1024,
+            of_run(ServedStream::run) <= 8 * 1024,
             "{} bytes",
-            of_run(Served::run)
+            of_run(ServedStream::run)
         );
     }
 }

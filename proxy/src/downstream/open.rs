@@ -7,19 +7,19 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::config::{Accepts, Carries, Listener, Opening};
-use crate::exchange::{Client, Next, Proxy};
+use crate::config::{Accepts, BindProtocol, Listener, TrafficMode};
+use crate::exchange::{Client, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};
-use crate::l4::{self, Found, Protocol, Record};
+use crate::l4::{self, ConnectionRecord, Protocol, SelectedRule};
 use crate::memory::Buffer;
-use crate::shard::Held;
+use crate::shard::SnapshotHandle;
 use crate::tls::client_hello::ClientHello;
 
 use super::{proxy_protocol, tls};
 
 /// Takes a new connection to the start of its first request; returns the bytes received so far. An
 /// error means that the connection is finished: rejected, or proxied as bytes.
-pub(super) async fn open(proxy: &Rc<Proxy>, client: &mut Client) -> Result<Buffer, Next> {
+pub(super) async fn open(proxy: &Rc<Proxy>, client: &mut Client) -> Result<Buffer, NextStep> {
     let shard = &proxy.shard;
     let mut buffer = shard.buffers.take_small();
     let opened = first_bytes(proxy, client, &mut buffer).await;
@@ -37,15 +37,15 @@ async fn first_bytes(
     proxy: &Rc<Proxy>,
     client: &mut Client,
     buffer: &mut Buffer,
-) -> Result<(), Next> {
+) -> Result<(), NextStep> {
     let shard = &proxy.shard;
     if !proxy_protocol::read(shard, client, buffer).await {
-        return Err(Next::Close);
+        return Err(NextStep::Close);
     }
     match client.opening {
-        Opening::Http => Ok(()),
-        Opening::Tls => begin_tls(proxy, client, buffer).await,
-        Opening::Tcp | Opening::Udp => {
+        BindProtocol::Http => Ok(()),
+        BindProtocol::Tls => begin_tls(proxy, client, buffer).await,
+        BindProtocol::Tcp | BindProtocol::Udp => {
             let (found, record) = plan(proxy, &shard.config.load(), client, None, None)?;
             Err(carry(proxy, client, buffer, found, record).await)
         }
@@ -57,12 +57,12 @@ async fn begin_tls(
     proxy: &Rc<Proxy>,
     client: &mut Client,
     buffer: &mut Buffer,
-) -> Result<(), Next> {
+) -> Result<(), NextStep> {
     let shard = &proxy.shard;
     let hello = tls::greet(shard, client, buffer).await?;
     let (found, record) = {
         let snapshot = shard.config.load();
-        let bind = snapshot.bind(client.bind).ok_or(Next::Close)?;
+        let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;
         // Without SNI only a listener for all hosts matches.
         let listener = bind.listener(hello.server_name().unwrap_or_default());
         if listener.is_none() && proxy.watches.are_armed() {
@@ -73,7 +73,7 @@ async fn begin_tls(
             listener => tls::accept(shard, client, listener, buffer).await?,
         }
         client.deadline.disarm();
-        if listener.is_some_and(|listener| listener.carries == Carries::Requests) {
+        if listener.is_some_and(|listener| listener.carries == TrafficMode::Requests) {
             return Ok(());
         }
         plan(proxy, &snapshot, client, listener, Some(&hello))?
@@ -86,38 +86,38 @@ async fn carry(
     proxy: &Rc<Proxy>,
     client: &Client,
     buffer: &mut Buffer,
-    found: Result<Found, Failure>,
-    record: Record<'_>,
-) -> Next {
+    found: Result<SelectedRule, Failure>,
+    record: ConnectionRecord<'_>,
+) -> NextStep {
     let Err(failure) = l4::serve(proxy, client, buffer, found, record).await else {
-        return Next::Close;
+        return NextStep::Close;
     };
     match failure.kind {
         // Without a rule the connection closes in order: there is no TLS alert to misread.
-        FailureKind::NoListener | FailureKind::NoRoute => Next::Close,
+        FailureKind::NoListener | FailureKind::NoRoute => NextStep::Close,
         FailureKind::UntrustedHeader => {
             proxy_protocol::refuse_untrusted(&proxy.shard, client);
-            Next::Reset
+            NextStep::Reset
         }
-        _ => Next::Reset,
+        _ => NextStep::Reset,
     }
 }
 
 /// How a connection is proxied as bytes; without TLS, it belongs to its bind's only listener.
 fn plan<'a>(
     proxy: &Proxy,
-    snapshot: &Held,
+    snapshot: &SnapshotHandle,
     client: &Client,
     listener: Option<&Listener>,
     hello: Option<&'a ClientHello>,
-) -> Result<(Result<Found, Failure>, Record<'a>), Next> {
-    let bind = snapshot.bind(client.bind).ok_or(Next::Close)?;
+) -> Result<(Result<SelectedRule, Failure>, ConnectionRecord<'a>), NextStep> {
+    let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;
     let (protocol, listener) = match hello {
         Some(_) => (Protocol::Tls, listener),
         None => (Protocol::Tcp, bind.listeners.first()),
     };
     let name = hello.and_then(ClientHello::server_name);
-    let mut record = Record::begin(protocol, name, bind, listener);
+    let mut record = ConnectionRecord::begin(protocol, name, bind, listener);
     if proxy.watches.are_armed() {
         let client = client.hop.address();
         record.begin_trace(proxy, client, snapshot, (bind, listener));
@@ -127,24 +127,24 @@ fn plan<'a>(
 
 /// Traces a TLS connection whose server name matches no listener.
 #[cold]
-fn trace_unserved(proxy: &Proxy, snapshot: &Held, client: &Client, hello: &ClientHello) {
+fn trace_unserved(proxy: &Proxy, snapshot: &SnapshotHandle, client: &Client, hello: &ClientHello) {
     let Some(bind) = snapshot.bind(client.bind) else {
         return;
     };
-    let mut record = Record::begin(Protocol::Tls, hello.server_name(), bind, None);
+    let mut record = ConnectionRecord::begin(Protocol::Tls, hello.server_name(), bind, None);
     record.begin_trace(proxy, client.hop.address(), snapshot, (bind, None));
     record.end_trace(Some(FailureKind::NoListener.into()));
 }
 
 /// The rule of a listener for a server name.
 fn find(
-    snapshot: &Held,
+    snapshot: &SnapshotHandle,
     listener: Option<&Listener>,
     server_name: Option<&str>,
-) -> Result<Found, Failure> {
+) -> Result<SelectedRule, Failure> {
     let listener = listener.ok_or(FailureKind::NoListener)?;
     let rule = listener.l4.find(server_name).ok_or(FailureKind::NoRoute)?;
-    Ok(Found {
+    Ok(SelectedRule {
         rule: Arc::clone(rule),
         snapshot: Rc::clone(snapshot),
     })

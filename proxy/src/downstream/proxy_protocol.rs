@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use xds::model::Scheme;
 
-use crate::config::Opening;
+use crate::config::BindProtocol;
 use crate::exchange::Client;
 use crate::memory::Buffer;
 use crate::observe::proxy_headers::ProxyHeaderFailure;
@@ -16,7 +16,7 @@ use crate::shard::Shard;
 
 /// Why a connection is closed before its first request.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum ProxyHeaderError {
     #[error("its PROXY protocol header is malformed: {0}")]
     Malformed(#[from] Malformed),
     #[error("the PROXY protocol header that the policy requires is missing")]
@@ -31,7 +31,7 @@ enum Refused {
     Broken(#[from] io::Error),
 }
 
-impl Refused {
+impl ProxyHeaderError {
     fn cause(&self) -> ProxyHeaderFailure {
         match self {
             Self::Malformed(_) => ProxyHeaderFailure::Malformed,
@@ -47,8 +47,8 @@ impl Refused {
 /// `false` if the connection must be closed.
 pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer) -> bool {
     let read = match client.expects {
-        Expectation::Refused => Err(Refused::Untrusted),
-        Expectation::Forbidden if client.opening == Opening::Tls => {
+        Expectation::Refused => Err(ProxyHeaderError::Untrusted),
+        Expectation::Forbidden if client.opening == BindProtocol::Tls => {
             client.limit_handshake(shard);
             no_header(client, buffer).await
         }
@@ -73,20 +73,20 @@ pub(super) fn forbidden_start(client: &Client, bytes: &[u8]) -> Start {
 
 /// Counts a connection that ends because of an untrusted header.
 pub(super) fn refuse_untrusted(shard: &Shard, client: &Client) {
-    refuse(shard, client, &Refused::Untrusted);
+    refuse(shard, client, &ProxyHeaderError::Untrusted);
 }
 
-fn refuse(shard: &Shard, client: &Client, why: &Refused) {
+fn refuse(shard: &Shard, client: &Client, why: &ProxyHeaderError) {
     shard.counters.proxy_headers.count(why.cause());
     tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
 }
 
 /// Reads until it is clear that no header comes. An end or error is left to the next read.
-async fn no_header(client: &Client, buffer: &mut Buffer) -> Result<(), Refused> {
+async fn no_header(client: &Client, buffer: &mut Buffer) -> Result<(), ProxyHeaderError> {
     loop {
         match Start::of(buffer.filled()) {
             Start::Data => return Ok(()),
-            Start::Header(_) => return Err(Refused::Untrusted),
+            Start::Header(_) => return Err(ProxyHeaderError::Untrusted),
             Start::Undecided => {}
         }
         if !matches!(client.stream.read(buffer).await, Ok(1..)) {
@@ -95,7 +95,11 @@ async fn no_header(client: &Client, buffer: &mut Buffer) -> Result<(), Refused> 
     }
 }
 
-async fn header(shard: &Shard, client: &mut Client, buffer: &mut Buffer) -> Result<(), Refused> {
+async fn header(
+    shard: &Shard,
+    client: &mut Client,
+    buffer: &mut Buffer,
+) -> Result<(), ProxyHeaderError> {
     client.limit_handshake(shard);
     loop {
         match parse(buffer.filled())? {
@@ -108,15 +112,15 @@ async fn header(shard: &Shard, client: &mut Client, buffer: &mut Buffer) -> Resu
                 return Ok(());
             }
             Progress::NotProxy if client.expects == Expectation::Optional => return Ok(()),
-            Progress::NotProxy => return Err(Refused::Missing),
+            Progress::NotProxy => return Err(ProxyHeaderError::Missing),
             Progress::Partial => {}
         }
         let read = client.stream.read(buffer).await;
         if client.deadline.expired() {
-            return Err(Refused::Late);
+            return Err(ProxyHeaderError::Late);
         }
         if read? == 0 {
-            return Err(Refused::Ended);
+            return Err(ProxyHeaderError::Ended);
         }
     }
 }

@@ -9,7 +9,7 @@ use rustls::{Error, HandshakeKind, PeerIncompatible};
 use xds::model::{Alpn, Scheme};
 
 use crate::config::{Accepts, Listener};
-use crate::exchange::Next;
+use crate::exchange::NextStep;
 use crate::exchange::client::{Client, ClientTls};
 use crate::memory::Buffer;
 use crate::net::{HandshakeError, Stream};
@@ -17,13 +17,13 @@ use crate::observe::handshakes::HandshakeFailure;
 use crate::policy::forwarded::Hop;
 use crate::shard::Shard;
 use crate::tls::client_hello::{ClientHello, HelloError, HelloReader, Progress};
-use crate::tls::flaw::{Flaw, is_distrust};
-use crate::tls::session::{Session, SessionError};
+use crate::tls::flaw::{CertificateFlaw, is_distrust};
+use crate::tls::session::{SessionError, TlsSession};
 use crate::tls::{ClientCertificate, ServerTls};
 
 /// Why a connection ends before its first request.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum TlsAcceptError {
     #[error("it does not begin with a TLS handshake")]
     NotTls,
     #[error("its ClientHello is malformed: {0}")]
@@ -42,7 +42,7 @@ enum Refused {
     Broken(#[from] io::Error),
 }
 
-impl Refused {
+impl TlsAcceptError {
     fn cause(&self) -> HandshakeFailure {
         match self {
             Self::NotTls => HandshakeFailure::NotTls,
@@ -71,10 +71,10 @@ fn refusal(error: &SessionError) -> HandshakeFailure {
         ) => HandshakeFailure::NoVersion,
         Error::NoApplicationProtocol => HandshakeFailure::NoProtocol,
         Error::NoCertificatesPresented => HandshakeFailure::CertificateMissing,
-        Error::InvalidCertificate(error) => match Flaw::from(error) {
-            Flaw::Expired => HandshakeFailure::CertificateExpired,
-            Flaw::Untrusted => HandshakeFailure::CertificateUntrusted,
-            Flaw::OtherName | Flaw::Other => HandshakeFailure::CertificateBad,
+        Error::InvalidCertificate(error) => match CertificateFlaw::from(error) {
+            CertificateFlaw::Expired => HandshakeFailure::CertificateExpired,
+            CertificateFlaw::Untrusted => HandshakeFailure::CertificateUntrusted,
+            CertificateFlaw::OtherName | CertificateFlaw::Other => HandshakeFailure::CertificateBad,
         },
         Error::AlertReceived(alert) if is_distrust(*alert) => HandshakeFailure::Distrusted,
         _ => HandshakeFailure::Refused,
@@ -86,7 +86,7 @@ pub(super) async fn greet(
     shard: &Shard,
     client: &Client,
     buffer: &mut Buffer,
-) -> Result<ClientHello, Next> {
+) -> Result<ClientHello, NextStep> {
     client.limit_handshake(shard);
     let hello = read_hello(client, buffer).await;
     hello.map_err(|why| refuse(shard, client, why))
@@ -99,16 +99,16 @@ pub(super) async fn accept(
     client: &mut Client,
     listener: Option<&Listener>,
     buffer: &mut Buffer,
-) -> Result<(), Next> {
+) -> Result<(), NextStep> {
     let accepted = handshake(shard, client, listener, buffer).await;
     client.deadline.disarm();
     accepted.map_err(|why| refuse(shard, client, why))
 }
 
 /// Rejects a connection before its first request.
-fn refuse(shard: &Shard, client: &Client, why: Refused) -> Next {
+fn refuse(shard: &Shard, client: &Client, why: TlsAcceptError) -> NextStep {
     let why = if client.deadline.expired() {
-        Refused::Late
+        TlsAcceptError::Late
     } else {
         why
     };
@@ -116,8 +116,8 @@ fn refuse(shard: &Shard, client: &Client, why: Refused) -> Next {
     tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
     match why {
         // An alert has been sent.
-        Refused::Handshake(HandshakeError::Tls(_)) => Next::Linger,
-        _ => Next::Close,
+        TlsAcceptError::Handshake(HandshakeError::Tls(_)) => NextStep::Linger,
+        _ => NextStep::Close,
     }
 }
 
@@ -126,21 +126,21 @@ async fn handshake(
     client: &mut Client,
     listener: Option<&Listener>,
     buffer: &mut Buffer,
-) -> Result<(), Refused> {
-    let listener = listener.ok_or(Refused::NoListener)?;
+) -> Result<(), TlsAcceptError> {
+    let listener = listener.ok_or(TlsAcceptError::NoListener)?;
     let Accepts::Tls(tls) = &listener.accepts else {
-        return Err(Refused::NoTls);
+        return Err(TlsAcceptError::NoTls);
     };
     let mut received = std::mem::replace(buffer, shard.buffers.take());
     let session = tls
         .session(&mut received, buffer)
         .map_err(HandshakeError::from)?;
-    let socket = client.stream.as_socket_mut().ok_or(Refused::NoTls)?;
+    let socket = client.stream.as_socket_mut().ok_or(TlsAcceptError::NoTls)?;
     socket
         .handshake(session, received, buffer, &shard.buffers)
         .await?;
     let certificate = certificate(socket, tls);
-    let kind = |session: &Session| session.agreed().handshake_kind();
+    let kind = |session: &TlsSession| session.agreed().handshake_kind();
     match socket.with_session(kind).flatten() {
         Some(HandshakeKind::Resumed) => shard.counters.handshakes.resumed.increment(),
         _ => shard.counters.handshakes.full.increment(),
@@ -156,21 +156,21 @@ async fn handshake(
 }
 
 /// Reads until the buffer holds a complete ClientHello, which stays in it.
-async fn read_hello(client: &Client, buffer: &mut Buffer) -> Result<ClientHello, Refused> {
+async fn read_hello(client: &Client, buffer: &mut Buffer) -> Result<ClientHello, TlsAcceptError> {
     let mut reader = HelloReader::default();
     loop {
         match reader.read(buffer.filled())? {
             Progress::Hello(hello) => return Ok(hello),
-            Progress::NotTls => return Err(Refused::NotTls),
+            Progress::NotTls => return Err(TlsAcceptError::NotTls),
             Progress::NeedMore => {}
         }
         if client.stream.read(buffer).await? == 0 {
-            return Err(Refused::Ended);
+            return Err(TlsAcceptError::Ended);
         }
     }
 }
 
-fn agreed_protocol(session: &Session) -> Option<Alpn> {
+fn agreed_protocol(session: &TlsSession) -> Option<Alpn> {
     let name = session.agreed().alpn_protocol()?;
     let is_named = |protocol: &Alpn| protocol.as_str().as_bytes() == name;
     [Alpn::H2, Alpn::Http11].into_iter().find(is_named)
@@ -178,7 +178,7 @@ fn agreed_protocol(session: &Session) -> Option<Alpn> {
 
 fn certificate(socket: &Stream, tls: &ServerTls) -> Option<ClientCertificate> {
     let verifier = tls.clients.as_deref()?;
-    let read = |session: &Session| {
+    let read = |session: &TlsSession| {
         let chain = session.agreed().peer_certificates()?;
         ClientCertificate::read(chain, verifier)
     };

@@ -8,23 +8,23 @@ use http::StatusCode;
 use crate::channel::Channel;
 use crate::failure::FailureKind;
 use crate::http::h1::Asked;
-use crate::http::h1::encode::{Answer, Persist, field};
+use crate::http::h1::encode::{LocalResponse, Persist, field};
 use crate::http::h2;
 use crate::http::head::Version;
 use crate::limits::Limits;
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 
-use super::{Client, Next};
+use super::{Client, NextStep};
 
 /// Responds to a request for a removed bind, to which no policy applies any more.
-pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> Next {
+pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> NextStep {
     let kind = FailureKind::NoListener;
     shard.counters.refused.count(kind);
     tracing::debug!(client = %client.hop.address(), "refused a request: its bind was removed");
     let (mut lines, mut out) = (Vec::new(), Vec::new());
     write_date(&mut lines);
-    let answer = Answer {
+    let answer = LocalResponse {
         status: StatusCode::NOT_FOUND,
         asked: Asked::Other,
         client: Version::Http11,
@@ -35,15 +35,15 @@ pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> Next {
     let timeout = Limits::default().write_idle_timeout;
     client.deadline.arm(timeout, Expiry::Disconnect);
     match send(client, &answer, &mut out).await {
-        Ok(()) => Next::Linger,
-        Err(_) => Next::Close,
+        Ok(()) => NextStep::Linger,
+        Err(_) => NextStep::Close,
     }
 }
 
 /// Sends a response in the client's protocol, using the memory of `out`.
 pub(crate) async fn send(
     client: &Client,
-    answer: &Answer<'_>,
+    answer: &LocalResponse<'_>,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
     match &client.stream {

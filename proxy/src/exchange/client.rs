@@ -9,7 +9,7 @@ use rand::RngExt;
 use xds::model::{Alpn, Scheme};
 
 use crate::channel::Channel;
-use crate::config::{Accepts, Cluster, Listener, Opening};
+use crate::config::{Accepts, BindProtocol, Cluster, Listener};
 use crate::limits::{CONNECTION_AGE_JITTER_PERCENT, Limits};
 use crate::memory::Buffer;
 use crate::names::Interned;
@@ -20,8 +20,8 @@ use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::registry::{ClientState, Registered};
 use crate::shard::wheel::Tick;
-use crate::tls::session::Session;
-use crate::tls::{ClientCertificate, TrustDomain, Trusted};
+use crate::tls::session::TlsSession;
+use crate::tls::{CertificateTrust, ClientCertificate, TrustDomain};
 
 pub(crate) struct Client {
     /// The connection's socket, or the request's stream.
@@ -33,7 +33,7 @@ pub(crate) struct Client {
     /// Both addresses from the PROXY protocol header.
     pub(crate) ends: Option<Rc<Endpoints>>,
     /// What precedes its first request.
-    pub(crate) opening: Opening,
+    pub(crate) opening: BindProtocol,
     /// Whether a PROXY protocol header is expected.
     pub(crate) expects: Expectation,
     /// Bytes received before the protocol was known.
@@ -68,7 +68,7 @@ impl Client {
         let snapshot = shard.config.load();
         let (opening, expects) = match snapshot.bind(bind) {
             Some(bind) => (bind.opening, bind.proxy_protocol.expectation(address.ip())),
-            None => (Opening::Http, Expectation::Nothing),
+            None => (BindProtocol::Http, Expectation::Nothing),
         };
         Self {
             deadline: Deadline::new(shard, stream.fd()),
@@ -99,7 +99,7 @@ impl Client {
             stream,
             hop: connection.hop,
             ends: connection.ends,
-            opening: Opening::Http,
+            opening: BindProtocol::Http,
             expects: Expectation::Nothing,
             tls: connection.tls,
             bind,
@@ -143,7 +143,7 @@ impl Client {
 
     /// Whether a header or handshake precedes its first request, or bytes are proxied instead.
     pub(crate) fn has_opening(&self) -> bool {
-        self.opening != Opening::Http || self.expects != Expectation::Nothing
+        self.opening != BindProtocol::Http || self.expects != Expectation::Nothing
     }
 
     /// Both addresses, if the backend receives a PROXY protocol header.
@@ -175,7 +175,7 @@ impl Client {
     /// The client's certificate, if it was verified.
     pub(crate) fn verified_certificate(&self) -> Option<&ClientCertificate> {
         let certificate = self.tls.as_deref()?.certificate.as_ref()?;
-        (certificate.trust == Trusted::Verified).then_some(certificate)
+        (certificate.trust == CertificateTrust::Verified).then_some(certificate)
     }
 
     /// The protocol selected by ALPN.
@@ -186,7 +186,7 @@ impl Client {
     /// Counts an error that ended its TLS after the handshake.
     pub(crate) fn count_fault(&self, shard: &Shard) {
         let socket = self.tls.as_ref().and_then(|_| self.stream.as_socket());
-        let fault = socket.and_then(|socket| socket.with_session(Session::fault).flatten());
+        let fault = socket.and_then(|socket| socket.with_session(TlsSession::fault).flatten());
         if let Some(fault) = fault {
             shard.counters.handshakes.broken.count(fault);
         }

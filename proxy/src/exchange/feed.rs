@@ -10,13 +10,13 @@ use crate::limits::{MAX_HEAD_BYTES, MIRROR_BYTES};
 
 /// The sending end of a mirror's queue.
 pub(crate) struct Feed {
-    shared: Rc<Copied>,
+    shared: Rc<MirrorQueue>,
     chunked: bool,
 }
 
 /// The bytes queued for a mirror.
 #[derive(Default)]
-pub(crate) struct Copied {
+pub(crate) struct MirrorQueue {
     /// Bytes not sent yet.
     pub(crate) pending: RefCell<Vec<u8>>,
     state: Cell<State>,
@@ -35,7 +35,7 @@ enum State {
 
 impl Feed {
     /// Queues for a copy, with chunked framing if needed.
-    pub(crate) fn new(copied: &Rc<Copied>, chunked: bool) -> Self {
+    pub(crate) fn new(copied: &Rc<MirrorQueue>, chunked: bool) -> Self {
         Self {
             shared: Rc::clone(copied),
             chunked,
@@ -93,7 +93,7 @@ impl Drop for Feed {
 /// A mirror buffers a request's head beside its body.
 const HEAD_BYTES: usize = MAX_HEAD_BYTES as usize;
 
-impl Copied {
+impl MirrorQueue {
     fn wake(&self) {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();

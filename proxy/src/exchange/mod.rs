@@ -24,16 +24,16 @@ use crate::memory::Buffer;
 use crate::net::Liveness;
 use crate::policy::forwarded::Belief;
 use crate::policy::jwt::Principal;
-use crate::shard::{Held, Shard};
-use crate::upstream::picker::Picked;
+use crate::shard::{Shard, SnapshotHandle};
+use crate::upstream::picker::Pick;
 
 pub(crate) use self::client::Client;
 use self::feed::Feed;
 pub(crate) use self::proxy::Proxy;
-pub(crate) use self::record::Record;
-pub(crate) use self::said::Said;
-use self::scratch::{Received, Work};
-pub(crate) use self::selected::{Destination, Matched, Pinned};
+pub(crate) use self::record::RequestRecord;
+pub(crate) use self::said::ServerDecision;
+use self::scratch::{Received, RequestBuffers};
+pub(crate) use self::selected::{Destination, Matched, PinnedSession};
 
 /// A request in progress.
 pub(crate) struct Exchange<'a> {
@@ -41,40 +41,40 @@ pub(crate) struct Exchange<'a> {
     pub(crate) shard: &'a Rc<Shard>,
     /// The configuration at the time of the request; the request keeps it to the end. Anything that
     /// outlives the exchange holds it too: indices into it are meaningless in a newer one.
-    pub(crate) snapshot: &'a Held,
+    pub(crate) snapshot: &'a SnapshotHandle,
     pub(crate) bind: &'a Bind,
     pub(crate) client: &'a Client,
     pub(crate) received: &'a Received,
     /// Whether its forwarding headers are trusted.
-    pub(crate) belief: Belief,
+    pub(crate) header_trust: Belief,
     /// Bytes read from the client: the request's body, and pipelined requests.
     pub(crate) buffer: &'a mut Buffer,
-    pub(crate) work: &'a mut Work,
+    pub(crate) work: &'a mut RequestBuffers,
     /// Mirrors in progress.
     pub(crate) mirrors: Vec<Feed>,
     /// Its session, if valid.
-    pub(crate) pinned: Option<Pinned<'a>>,
+    pub(crate) pinned: Option<PinnedSession<'a>>,
     /// The endpoint picker's response.
-    pub(crate) picked: Option<Box<Picked<'a>>>,
+    pub(crate) picked: Option<Box<Pick<'a>>>,
     /// The verified sender, if the rule requires authentication.
     pub(crate) principal: Option<Principal<'a>>,
     /// What authorization servers said of it; in a box, since most requests have none.
-    pub(crate) said: Option<Box<Said>>,
+    pub(crate) said: Option<Box<ServerDecision>>,
     /// What is known of the request by now, for counters and the log.
-    pub(crate) record: Record<'a>,
+    pub(crate) record: RequestRecord<'a>,
 }
 
 /// What happens to the client's connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum ConnectionOutcome {
     /// It is kept alive.
     KeepAlive,
-    End(Next),
+    End(NextStep),
 }
 
 /// The next step of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     /// Idle for a while: park it.
     Park,
     /// Close it; all sent data will be read.
@@ -91,18 +91,18 @@ impl<'a> Exchange<'a> {
     /// Starts the exchange of a parsed request.
     pub(crate) fn begin(
         proxy: &'a Rc<Proxy>,
-        snapshot: &'a Held,
+        snapshot: &'a SnapshotHandle,
         bind: &'a Bind,
         client: &'a Client,
         received: &'a Received,
         buffer: &'a mut Buffer,
-        work: &'a mut Work,
+        work: &'a mut RequestBuffers,
     ) -> Self {
         let framing = client.stream.body_framing(received.head.framing);
         work.request_body.reset(framing);
         work.response_lines.clear();
         work.tried.clear();
-        let belief = bind.trust.belief(&client.hop);
+        let header_trust = bind.trust.header_trust(&client.hop);
         Self {
             proxy,
             shard: &proxy.shard,
@@ -110,7 +110,7 @@ impl<'a> Exchange<'a> {
             bind,
             client,
             received,
-            belief,
+            header_trust,
             buffer,
             work,
             mirrors: Vec::new(),
@@ -118,7 +118,7 @@ impl<'a> Exchange<'a> {
             picked: None,
             principal: None,
             said: None,
-            record: Record::begin(received),
+            record: RequestRecord::begin(received),
         }
     }
 
@@ -137,12 +137,12 @@ impl<'a> Exchange<'a> {
     }
 }
 
-impl After {
+impl ConnectionOutcome {
     /// The connection ends once the client has received everything sent.
     pub(crate) fn close(stream: &Channel) -> Self {
         match stream.liveness() {
-            Liveness::Quiet => Self::End(Next::Close),
-            Liveness::Readable | Liveness::Gone => Self::End(Next::Linger),
+            Liveness::Quiet => Self::End(NextStep::Close),
+            Liveness::Readable | Liveness::Gone => Self::End(NextStep::Linger),
         }
     }
 }

@@ -65,7 +65,7 @@ impl<'a> Exchange<'a> {
     /// meaningless (RFC 8441 section 5.1), and would duplicate the one written here.
     fn drops(&self, drawn: Destination<'a>, known: Known, name: &[u8]) -> bool {
         known == Known::XRequestId
-            || self.belief.drops(known, name)
+            || self.header_trust.drops(known, name)
             || (known == Known::Other
                 && self.client.verified_certificate().is_some()
                 && name.eq_ignore_ascii_case(FORWARDED_CLIENT_CERT.as_bytes()))

@@ -13,7 +13,7 @@ use crate::trace::Tracer;
 use super::scratch::Received;
 
 /// The facts about a request.
-pub(crate) struct Record<'a> {
+pub(crate) struct RequestRecord<'a> {
     /// When its head was complete.
     pub(crate) started: Instant,
     /// Its id, if one was needed.
@@ -45,7 +45,7 @@ pub(crate) struct Record<'a> {
     pub(crate) answered: bool,
 }
 
-impl Record<'_> {
+impl RequestRecord<'_> {
     /// The record of a request that begins now.
     pub(crate) fn begin(received: &Received) -> Self {
         Self {

@@ -5,7 +5,7 @@ use crate::policy::mutation::Mutation;
 
 /// What servers said of a request.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct ServerDecision {
     /// What changes in its head.
     pub(crate) grants: Mutation,
     /// How it is turned away.

@@ -11,7 +11,7 @@ use crate::http::h1::body::BodyDecoder;
 use crate::http::head::{Framing, Outline, RequestHead, ResponseHead, Span, Version};
 use crate::http::known::Known;
 use crate::limits::SPARE_BUFFERS;
-use crate::memory::Shelf;
+use crate::memory::FreeList;
 use crate::names::Interned;
 use crate::policy::normalise::{HostBuffer, Target, normalise_host, normalise_target};
 
@@ -21,9 +21,9 @@ pub(crate) struct Scratch {
     /// The request as received.
     pub(crate) received: Received,
     /// Host and target in normal form, if they differ.
-    pub(crate) normal: Normal,
+    pub(crate) normal: NormalForm,
     /// Memory for building what is sent.
-    pub(crate) work: Work,
+    pub(crate) work: RequestBuffers,
 }
 
 /// A request head; immutable while the request is served.
@@ -139,12 +139,12 @@ fn without_user(text: &[u8]) -> &[u8] {
 }
 
 /// Host and target in normal form, if they differ from the received one.
-pub(crate) struct Normal {
+pub(crate) struct NormalForm {
     target: Vec<u8>,
     host: HostBuffer,
 }
 
-impl Default for Normal {
+impl Default for NormalForm {
     fn default() -> Self {
         Self {
             target: Vec::new(),
@@ -153,7 +153,7 @@ impl Default for Normal {
     }
 }
 
-impl Normal {
+impl NormalForm {
     /// Normalises host, path and query for matching and forwarding.
     pub(crate) fn take_in<'a>(
         &'a mut self,
@@ -168,7 +168,7 @@ impl Normal {
 
 /// Buffers for what is built from a request.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct RequestBuffers {
     pub(crate) request_body: BodyDecoder,
     /// Field lines to add to the request.
     pub(crate) request_lines: Vec<u8>,
@@ -188,7 +188,7 @@ pub(crate) struct Work {
 
 /// Unused working memory.
 #[derive(Default)]
-pub(crate) struct ScratchPool(Shelf<Box<Scratch>>);
+pub(crate) struct ScratchPool(FreeList<Box<Scratch>>);
 
 impl ScratchPool {
     /// Takes working memory; its content belongs to an earlier request.

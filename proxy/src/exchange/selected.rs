@@ -5,7 +5,7 @@ use crate::policy::headers::HeaderEdits;
 use crate::policy::normalise::Target;
 use crate::policy::path_edit::RequestPath;
 use crate::policy::rewrite::Rewrite;
-use crate::upstream::session::Session;
+use crate::upstream::session::PersistentSession;
 
 /// The rule that matched a request.
 #[derive(Clone, Copy)]
@@ -32,11 +32,11 @@ impl<'a> Matched<'a> {
 
 /// The session of a request.
 #[derive(Clone, Copy)]
-pub(crate) struct Pinned<'a> {
+pub(crate) struct PinnedSession<'a> {
     /// The backend of its endpoint.
     pub(crate) drawn: Destination<'a>,
     pub(crate) endpoint: &'a Endpoint,
-    pub(crate) session: Session,
+    pub(crate) session: PersistentSession,
 }
 
 impl<'a> Destination<'a> {

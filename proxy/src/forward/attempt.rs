@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::channel::Channel;
 use crate::channel::relay::{Reads, Relay, RelayError, Side};
 use crate::config::{Endpoint, Protocol};
-use crate::exchange::{After, Destination, Exchange, Matched, Record};
+use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, RequestRecord};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::Asked;
 use crate::limits::WHEEL_TICK;
@@ -22,14 +22,14 @@ use crate::upstream::health::{Booking, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
-use super::download::{Download, Responded};
+use super::download::{Download, ResponseEnd};
 use super::duplex;
-use super::tries::Tries;
+use super::tries::RequestAttempts;
 use super::tunnel;
 use super::upload::Upload;
 
 /// An attempt without a response for the client.
-pub(crate) enum Ended {
+pub(crate) enum AttemptEnd {
     Failed(Failure),
     /// Its response is dropped for a retry, which is already registered.
     Retry,
@@ -37,7 +37,7 @@ pub(crate) enum Ended {
     Final(Failure),
 }
 
-impl From<Failure> for Ended {
+impl From<Failure> for AttemptEnd {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -48,8 +48,8 @@ pub(super) async fn attempt<'a>(
     matched: &Matched<'a>,
     drawn: Destination<'a>,
     upload: &mut Upload,
-    tries: &mut Tries<'_>,
-) -> Result<After, Ended> {
+    tries: &mut RequestAttempts<'_>,
+) -> Result<ConnectionOutcome, AttemptEnd> {
     // Reading the clock costs as much as routing: the first attempt starts with the request.
     let begun = if exchange.work.tried.is_empty() && exchange.picked.is_none() {
         exchange.record.started
@@ -78,12 +78,12 @@ pub(super) async fn attempt<'a>(
         (request, backend) => request.or(backend),
     };
     let result = attempt.run(exchange, upload, tries).await;
-    if let (Some(trace), Err(Ended::Failed(failure) | Ended::Final(failure))) =
+    if let (Some(trace), Err(AttemptEnd::Failed(failure) | AttemptEnd::Final(failure))) =
         (&exchange.record.trace, &result)
     {
         trace.attempted(endpoint, None, Some(*failure));
     }
-    if let Err(Ended::Failed(failure) | Ended::Final(failure)) = &result
+    if let Err(AttemptEnd::Failed(failure) | AttemptEnd::Final(failure)) = &result
         && let Some(outcome) = Outcome::failed(failure.kind)
     {
         attempt.judge(outcome, Instant::now());
@@ -91,8 +91,10 @@ pub(super) async fn attempt<'a>(
     // The request timeout has expired: no retry.
     let over = tries.until.is_some_and(|until| Instant::now() >= until);
     match result {
-        Err(Ended::Failed(failure)) if over && failure.kind == FailureKind::UpstreamTimeout => {
-            Err(Ended::Final(FailureKind::RequestTimeout.into()))
+        Err(AttemptEnd::Failed(failure))
+            if over && failure.kind == FailureKind::UpstreamTimeout =>
+        {
+            Err(AttemptEnd::Final(FailureKind::RequestTimeout.into()))
         }
         result => result,
     }
@@ -125,8 +127,8 @@ impl<'a> Attempt<'a> {
         &self,
         exchange: &mut Exchange<'a>,
         upload: &mut Upload,
-        tries: &mut Tries<'_>,
-    ) -> Result<After, Ended> {
+        tries: &mut RequestAttempts<'_>,
+    ) -> Result<ConnectionOutcome, AttemptEnd> {
         let proxied = exchange.client.proxied_to(self.drawn.cluster);
         let mut pooled = match self.protocol() {
             Protocol::Http1 => self
@@ -149,9 +151,10 @@ impl<'a> Attempt<'a> {
             };
             let used = connection.used;
             match self.over(connection, exchange, upload, tries).await {
-                Err(Ended::Failed(failure)) if used && was_stale(failure, exchange, upload) => {}
+                Err(AttemptEnd::Failed(failure))
+                    if used && was_stale(failure, exchange, upload) => {}
                 // Refused without processing, as by an endpoint that restarts.
-                Err(Ended::Failed(failure))
+                Err(AttemptEnd::Failed(failure))
                     if failure.kind == FailureKind::UpstreamRefused
                         && upload.replay() == Replay::Possible
                         && !std::mem::replace(&mut refused, true) => {}
@@ -201,8 +204,8 @@ impl<'a> Attempt<'a> {
         connection: Connection,
         exchange: &mut Exchange<'a>,
         upload: &mut Upload,
-        tries: &mut Tries<'_>,
-    ) -> Result<After, Ended> {
+        tries: &mut RequestAttempts<'_>,
+    ) -> Result<ConnectionOutcome, AttemptEnd> {
         exchange.write_head(self.drawn, &connection.stream)?;
         let shard = exchange.shard;
         let mut buffer = match connection.stream {
@@ -222,13 +225,13 @@ impl<'a> Attempt<'a> {
             duplex::run(&mut download, exchange, upload).await
         };
         let after = match responded {
-            Ok(Responded::Switched) => {
+            Ok(ResponseEnd::Switched) => {
                 upload.settle(exchange.buffer);
                 tunnel::run(exchange, &connection, &mut buffer)
                     .await
-                    .map_err(Ended::Final)
+                    .map_err(AttemptEnd::Final)
             }
-            Ok(Responded::Whole { reusable, after }) => {
+            Ok(ResponseEnd::Whole { reusable, after }) => {
                 if reusable && buffer.is_empty() && !exchange.received.has_undefined_content() {
                     let pool = &self.upstreams.pool;
                     pool.put(self.endpoint.id, connection, shard);
@@ -247,7 +250,7 @@ async fn half_duplex(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange<'_>,
     upload: &mut Upload,
-) -> Result<Responded, Ended> {
+) -> Result<ResponseEnd, AttemptEnd> {
     let (attempt, connection) = (download.attempt, download.connection);
     let (client, shard) = (exchange.client, exchange.shard);
     let (mut request, mut response) = exchange.sides(attempt);
@@ -271,7 +274,7 @@ async fn half_duplex(
     match sent {
         // An endpoint that stops reading may have responded before: check.
         Ok(()) | Err(RelayError::ReceiverGone) => {}
-        Err(error) => return Err(Ended::Failed(error.of_upload())),
+        Err(error) => return Err(AttemptEnd::Failed(error.of_upload())),
     }
     download.expect_head();
     shard.note(TaskState::AwaitingResponse);
@@ -286,16 +289,16 @@ async fn half_duplex(
     let head = download.head(&mut response, shard).await;
     client.deadline.disarm();
     if client.deadline.expired() {
-        return Err(Ended::Final(FailureKind::ClientGone.into()));
+        return Err(AttemptEnd::Final(FailureKind::ClientGone.into()));
     }
     let length = head?;
     if download.is_dropped(&mut response, Replay::Possible) {
-        return Err(Ended::Retry);
+        return Err(AttemptEnd::Retry);
     }
     download
         .respond(length, &mut response, shard, || true)
         .await
-        .map_err(Ended::Final)
+        .map_err(AttemptEnd::Final)
 }
 
 impl<'a> Attempt<'a> {
@@ -378,7 +381,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Reports latency and status to the endpoint's health.
-    pub(super) fn judge_answer(&self, status: u16, record: &mut Record<'_>) {
+    pub(super) fn judge_answer(&self, status: u16, record: &mut RequestRecord<'_>) {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun);
         record.upstream_time = Some(took);

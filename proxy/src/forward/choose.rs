@@ -7,10 +7,10 @@ use xds::model::{SessionPersistence, SessionToken};
 
 use crate::config::{Cluster, Endpoint, Rule};
 use crate::exchange::choice::choose;
-use crate::exchange::{Exchange, Pinned};
+use crate::exchange::{Exchange, PinnedSession};
 use crate::failure::Failure;
 use crate::upstream::health::Booking;
-use crate::upstream::session::{self, Session, seconds};
+use crate::upstream::session::{self, PersistentSession, seconds};
 
 impl<'a> Exchange<'a> {
     /// Selects an endpoint, preferably one not tried yet, and registers the attempt.
@@ -40,16 +40,16 @@ impl<'a> Exchange<'a> {
         &mut self,
         policy: &SessionPersistence,
         endpoint: &Endpoint,
-        pinned: Option<Pinned<'_>>,
+        pinned: Option<PinnedSession<'_>>,
     ) {
         let now = seconds();
         let session = match pinned {
             Some(pinned) => pinned.session.renewed(policy, now),
-            None => Some(Session::begin(endpoint.identity, now)),
+            None => Some(PersistentSession::begin(endpoint.identity, now)),
         };
         let Some(session) = session else { return };
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
-        let scheme = self.belief.scheme(&self.client.hop, fields, bytes);
+        let scheme = self.header_trust.scheme(&self.client.hop, fields, bytes);
         let lines = &mut self.work.response_lines;
         lines.extend_from_slice(match &policy.token {
             SessionToken::Cookie { .. } => b"Set-Cookie",

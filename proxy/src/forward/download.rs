@@ -4,10 +4,10 @@ use std::io;
 use std::pin::pin;
 
 use crate::channel::Channel;
-use crate::channel::relay::{Moved, Outward, Reads, Relay, RelayError, Side};
-use crate::exchange::Next;
+use crate::channel::relay::{OutgoingFraming, Reads, Relay, RelayError, Side, Transferred};
+use crate::exchange::NextStep;
 use crate::exchange::scratch::Received;
-use crate::exchange::{After, Record};
+use crate::exchange::{ConnectionOutcome, RequestRecord};
 use crate::failure::{Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::h1::body::BodyDecoder;
@@ -28,20 +28,20 @@ use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
 use crate::upstream::connect::broke_off;
-use crate::upstream::picker::Picked;
+use crate::upstream::picker::Pick;
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
 use super::attempt::Attempt;
-use super::tries::Tries;
+use super::tries::RequestAttempts;
 
 /// How a response ended.
-pub(crate) enum Responded {
+pub(crate) enum ResponseEnd {
     /// It was sent completely.
     Whole {
         /// Whether the connection to the endpoint can be used again.
         reusable: bool,
-        after: After,
+        after: ConnectionOutcome,
     },
     /// The protocol was switched on both sides.
     Switched,
@@ -53,7 +53,7 @@ pub(crate) struct Download<'a, 't> {
     pub(super) connection: &'a Connection,
     /// Bytes read from the endpoint.
     pub(super) buffer: &'a mut Buffer,
-    pub(super) tries: &'a mut Tries<'t>,
+    pub(super) tries: &'a mut RequestAttempts<'t>,
     /// Number of interim responses.
     pub(super) interims: u32,
 }
@@ -70,14 +70,14 @@ pub(crate) struct ResponseSide<'e, 'x> {
     pub(crate) decoder: &'e mut BodyDecoder,
     pub(crate) lines: &'e mut Vec<u8>,
     pub(crate) out: &'e mut Vec<u8>,
-    pub(crate) record: &'e mut Record<'x>,
+    pub(crate) record: &'e mut RequestRecord<'x>,
     /// Index of the client's bind.
     pub(crate) bind: u32,
     /// The request's Origin, for CORS.
     pub(crate) origin: Option<&'e [u8]>,
     pub(crate) received: &'e Received,
     /// The endpoint picker, if it processes responses.
-    pub(crate) picked: Option<&'e mut Picked<'x>>,
+    pub(crate) picked: Option<&'e mut Pick<'x>>,
     /// The picker's changes to the response head.
     pub(crate) changed: Mutation,
 }
@@ -258,7 +258,7 @@ impl Download<'_, '_> {
         side: &mut ResponseSide<'_, '_>,
         shard: &Shard,
         uploaded: impl Fn() -> bool,
-    ) -> Result<Responded, Failure> {
+    ) -> Result<ResponseEnd, Failure> {
         shard.note(TaskState::Responding);
         let framing = side.response.framing;
         let resent = framing.resent_to(side.version);
@@ -283,7 +283,7 @@ impl Download<'_, '_> {
         let relay = Relay {
             from: self.attempt.download_side(self.connection),
             to: side.client,
-            outward: Outward::of(resent),
+            outward: OutgoingFraming::of(resent),
             limit: None,
             min_rate: 0,
             reads: Reads::WhileWanted,
@@ -298,9 +298,9 @@ impl Download<'_, '_> {
         side.record.answered = true;
         let switched = side.response.status == 101;
         if switched && side.begin_tunnel().await? {
-            return Ok(Responded::Switched);
+            return Ok(ResponseEnd::Switched);
         }
-        let mut moved = Moved::default();
+        let mut moved = Transferred::default();
         let relayed = relay
             .run(
                 side.out,
@@ -315,12 +315,12 @@ impl Download<'_, '_> {
         side.note_end(&relayed, &self.connection.stream);
         relayed.map_err(RelayError::of_download)?;
         if switched {
-            return Ok(Responded::Switched);
+            return Ok(ResponseEnd::Switched);
         }
         let reusable = side.response.keep_alive && framing != Framing::UntilClose && uploaded();
         let after = side.after(uploaded());
         let reusable = reusable && !shard.draining.get();
-        Ok(Responded::Whole { reusable, after })
+        Ok(ResponseEnd::Whole { reusable, after })
     }
 
     fn encode_head(&self, length: usize, side: &mut ResponseSide<'_, '_>) {
@@ -365,12 +365,12 @@ impl Download<'_, '_> {
 
 impl ResponseSide<'_, '_> {
     /// What happens to the client's connection after the response.
-    fn after(&self, uploaded: bool) -> After {
+    fn after(&self, uploaded: bool) -> ConnectionOutcome {
         match self.persist {
-            Persist::Keep if uploaded => After::KeepAlive,
-            Persist::Close if uploaded => After::close(self.client.stream),
+            Persist::Keep if uploaded => ConnectionOutcome::KeepAlive,
+            Persist::Close if uploaded => ConnectionOutcome::close(self.client.stream),
             // More of the request may arrive, and must not reset the response.
-            _ => After::End(Next::Linger),
+            _ => ConnectionOutcome::End(NextStep::Linger),
         }
     }
 

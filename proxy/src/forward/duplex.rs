@@ -13,8 +13,8 @@ use crate::shard::deadline::{Deadline, Expiry};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
-use super::attempt::{Attempt, Ended};
-use super::download::{Download, Responded};
+use super::attempt::{Attempt, AttemptEnd};
+use super::download::{Download, ResponseEnd};
 use super::upload::Upload;
 
 /// Transfers both bodies concurrently, in one task.
@@ -22,7 +22,7 @@ pub(super) async fn run(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange<'_>,
     upload: &mut Upload,
-) -> Result<Responded, Ended> {
+) -> Result<ResponseEnd, AttemptEnd> {
     let (attempt, connection) = (download.attempt, download.connection);
     let (client, shard) = (exchange.client, exchange.shard);
     let (idle, min_rate) = attempt.upload_pace();
@@ -42,10 +42,10 @@ pub(super) async fn run(
         pipes: None,
     };
     if upload.is_waited_for() {
-        exchange.tell_to_go_on().await.map_err(Ended::Final)?;
+        exchange.tell_to_go_on().await.map_err(AttemptEnd::Final)?;
     }
     let (mut request, mut response) = exchange.sides(attempt);
-    let uploaded = Uploaded::begin(upload.replay());
+    let uploaded = UploadResult::begin(upload.replay());
     let result = {
         let sending = async {
             let sent = upload
@@ -62,17 +62,17 @@ pub(super) async fn run(
             uploaded.answered.set(true);
             client.deadline.disarm();
             if client.deadline.expired() {
-                return Err(Ended::Final(FailureKind::ClientGone.into()));
+                return Err(AttemptEnd::Final(FailureKind::ClientGone.into()));
             }
             let length = head?;
             if download.is_dropped(&mut response, uploaded.replay.get()) {
-                return Err(Ended::Retry);
+                return Err(AttemptEnd::Retry);
             }
             let done = || uploaded.done.get();
             download
                 .respond(length, &mut response, shard, done)
                 .await
-                .map_err(Ended::Final)
+                .map_err(AttemptEnd::Final)
         };
         first_until_second(pin!(sending), pin!(receiving), || {
             reading.cancel_read();
@@ -85,7 +85,7 @@ pub(super) async fn run(
 }
 
 /// The result of the request body.
-struct Uploaded {
+struct UploadResult {
     done: Cell<bool>,
     failure: Cell<Option<Failure>>,
     /// Whether all that was sent is kept for a retry.
@@ -94,7 +94,7 @@ struct Uploaded {
     answered: Cell<bool>,
 }
 
-impl Uploaded {
+impl UploadResult {
     fn begin(replay: Replay) -> Self {
         Self {
             done: Cell::new(false),
@@ -105,16 +105,16 @@ impl Uploaded {
     }
 
     /// Combines the results of request and response.
-    fn conclude(&self, result: Result<Responded, Ended>) -> Result<Responded, Ended> {
+    fn conclude(&self, result: Result<ResponseEnd, AttemptEnd>) -> Result<ResponseEnd, AttemptEnd> {
         match (result, self.failure.take()) {
             // With a complete response, the request's result is irrelevant.
             (Ok(responded), _) => Ok(responded),
-            (Err(_), Some(failure)) => Err(Ended::Final(failure)),
+            (Err(_), Some(failure)) => Err(AttemptEnd::Final(failure)),
             // It is not the endpoint's fault that the client was slow.
-            (Err(Ended::Failed(failure)), None)
+            (Err(AttemptEnd::Failed(failure)), None)
                 if failure.kind == FailureKind::UpstreamTimeout && !self.done.get() =>
             {
-                Err(Ended::Final(FailureKind::RequestTimeout.into()))
+                Err(AttemptEnd::Final(FailureKind::RequestTimeout.into()))
             }
             (result, None) => result,
         }

@@ -10,12 +10,12 @@ mod tries;
 mod tunnel;
 mod upload;
 
-use crate::exchange::{After, Destination, Exchange, Matched};
+use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::http::head::Framing;
 
-use self::attempt::Ended;
-use self::tries::Tries;
+use self::attempt::AttemptEnd;
+use self::tries::RequestAttempts;
 use self::upload::Upload;
 
 /// Forwards the prepared request. When it returns, the response has been sent.
@@ -23,7 +23,7 @@ pub(crate) async fn forward<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
     drawn: Destination<'a>,
-) -> Result<After, Failure> {
+) -> Result<ConnectionOutcome, Failure> {
     let rule = matched.rule;
     if let (Framing::Length(length), Some(most)) = (
         exchange.received.head.framing,
@@ -43,17 +43,17 @@ async fn with_retries<'a>(
     matched: &Matched<'a>,
     drawn: Destination<'a>,
     upload: &mut Upload,
-) -> Result<After, Failure> {
-    let mut tries = Tries::begin(exchange, matched.rule, drawn.cluster);
+) -> Result<ConnectionOutcome, Failure> {
+    let mut tries = RequestAttempts::begin(exchange, matched.rule, drawn.cluster);
     loop {
         let ended = match attempt::attempt(exchange, matched, drawn, upload, &mut tries).await {
             Ok(after) => return Ok(after),
             Err(ended) => ended,
         };
         match ended {
-            Ended::Final(failure) => return Err(failure),
-            Ended::Retry => {}
-            Ended::Failed(failure) => {
+            AttemptEnd::Final(failure) => return Err(failure),
+            AttemptEnd::Retry => {}
+            AttemptEnd::Failed(failure) => {
                 let booked = tries.book(failure.kind, upload.replay());
                 if let Some(trace) = &exchange.record.trace {
                     trace.retry(failure.to_string(), booked.err());

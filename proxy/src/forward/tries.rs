@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use crate::config::{Cluster, Rule};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FailureKind};
-use crate::upstream::retry::{Ending, NoRetry, Replay};
+use crate::upstream::retry::{AttemptOutcome, NoRetryReason, Replay};
 use crate::upstream::tries as upstream;
 
 /// The attempts of one request.
-pub(crate) struct Tries<'a> {
-    booked: upstream::Tries<'a>,
+pub(crate) struct RequestAttempts<'a> {
+    booked: upstream::Attempts<'a>,
     /// Whether some response statuses are retried.
     retries_statuses: bool,
     /// Number of further endpoints named by a picker.
@@ -19,12 +19,12 @@ pub(crate) struct Tries<'a> {
     pub(crate) until: Option<Instant>,
 }
 
-impl<'a> Tries<'a> {
+impl<'a> RequestAttempts<'a> {
     /// Registers the request with its service's retry budget.
     pub(crate) fn begin(exchange: &Exchange<'_>, rule: &'a Rule, cluster: &Cluster) -> Self {
         let (states, policy) = (&exchange.proxy.upstreams.endpoints, rule.retry.as_ref());
         Self {
-            booked: upstream::Tries::begin(states, cluster, policy),
+            booked: upstream::Attempts::begin(states, cluster, policy),
             retries_statuses: policy.is_some(),
             others: exchange
                 .picked
@@ -37,7 +37,10 @@ impl<'a> Tries<'a> {
 
     /// Whether a response of this status is retried; registers the retry.
     pub(crate) fn retries_status(&mut self, status: u16, replay: Replay) -> bool {
-        self.retries_statuses && self.try_other(Ending::Answered(status), replay).is_ok()
+        self.retries_statuses
+            && self
+                .try_other(AttemptOutcome::Answered(status), replay)
+                .is_ok()
     }
 
     /// Registers a retry after a failure.
@@ -45,13 +48,13 @@ impl<'a> Tries<'a> {
     /// # Errors
     ///
     /// The request is not retried; contains the reason.
-    pub(crate) fn book(&mut self, kind: FailureKind, replay: Replay) -> Result<(), NoRetry> {
-        self.try_other(Ending::Failed(kind), replay)
+    pub(crate) fn book(&mut self, kind: FailureKind, replay: Replay) -> Result<(), NoRetryReason> {
+        self.try_other(AttemptOutcome::Failed(kind), replay)
     }
 
-    fn try_other(&mut self, ending: Ending, replay: Replay) -> Result<(), NoRetry> {
+    fn try_other(&mut self, ending: AttemptOutcome, replay: Replay) -> Result<(), NoRetryReason> {
         if self.others == Some(0) {
-            return Err(NoRetry::Exhausted);
+            return Err(NoRetryReason::Exhausted);
         }
         self.booked.book(ending, replay)?;
         self.others = self.others.map(|others| others.saturating_sub(1));

@@ -1,8 +1,8 @@
 //! Connects client and endpoint after a switch of protocols.
 
-use crate::channel::tunnel::{Carries, End, Tunnel};
-use crate::exchange::Next;
-use crate::exchange::{After, Exchange};
+use crate::channel::tunnel::{End, Tunnel, TunnelContent};
+use crate::exchange::NextStep;
+use crate::exchange::{ConnectionOutcome, Exchange};
 use crate::failure::Failure;
 use crate::memory::Buffer;
 use crate::shard::tasks::TaskState;
@@ -13,7 +13,7 @@ pub(super) async fn run(
     exchange: &mut Exchange<'_>,
     connection: &Connection,
     buffer: &mut Buffer,
-) -> Result<After, Failure> {
+) -> Result<ConnectionOutcome, Failure> {
     let client = exchange.client;
     exchange.shard.note(TaskState::Tunnel);
     let received = exchange.received;
@@ -37,13 +37,13 @@ pub(super) async fn run(
             .rule
             .and_then(|rule| rule.limits.stream_idle_timeout),
         carries: if is_websocket {
-            Carries::WebSocket
+            TunnelContent::WebSocket
         } else {
-            Carries::Anything
+            TunnelContent::Anything
         },
     };
     let carried = Box::pin(tunnel.run(exchange.buffer, buffer)).await;
     exchange.record.bytes_in += carried.up;
     exchange.record.bytes_out += carried.down;
-    Ok(After::End(Next::Close))
+    Ok(ConnectionOutcome::End(NextStep::Close))
 }

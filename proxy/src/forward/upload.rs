@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::channel::relay::{Moved, Outward, Relay, RelayError, Segment, Tap};
+use crate::channel::relay::{OutgoingFraming, Relay, RelayError, Segment, Tap, Transferred};
 use crate::config::Rule;
 use crate::exchange::Exchange;
 use crate::exchange::feed::Feed;
@@ -29,16 +29,16 @@ pub(crate) struct Upload {
     sent: Segment,
     /// Whether the complete body was in the buffer from the start; most requests have none.
     pub(crate) whole: bool,
-    pub(crate) outward: Outward,
-    pub(crate) moved: Moved,
-    kept: Kept,
+    pub(crate) outward: OutgoingFraming,
+    pub(crate) moved: Transferred,
+    kept: ReplayCopy,
     mirrors: Vec<Feed>,
     /// Whether 100 Continue was sent, or was not needed.
     goes_on: bool,
 }
 
 /// The copy of a streamed body for retries.
-enum Kept {
+enum ReplayCopy {
     /// None, since the rule has no retries; nothing was sent yet.
     Unasked,
     /// Everything sent so far.
@@ -69,17 +69,17 @@ impl Upload {
         let came_at_once = !first.payload.is_empty();
         let kept = match &rule.retry {
             Some(retry) if retry.attempts > 0 && !whole => {
-                Kept::All(exchange.shard.buffers.without_memory())
+                ReplayCopy::All(exchange.shard.buffers.without_memory())
             }
-            _ => Kept::Unasked,
+            _ => ReplayCopy::Unasked,
         };
-        let outward = Outward::of(exchange.received.head.framing);
+        let outward = OutgoingFraming::of(exchange.received.head.framing);
         Ok(Self {
             first,
             sent: Segment::default(),
             whole,
             outward,
-            moved: Moved::default(),
+            moved: Transferred::default(),
             kept,
             mirrors: std::mem::take(&mut exchange.mirrors),
             goes_on: came_at_once,
@@ -96,9 +96,9 @@ impl Upload {
             sent: Segment::default(),
             // It is not in the client's buffer.
             whole: false,
-            outward: Outward::of(exchange.framing()),
-            moved: Moved::default(),
-            kept: Kept::All(body),
+            outward: OutgoingFraming::of(exchange.framing()),
+            moved: Transferred::default(),
+            kept: ReplayCopy::All(body),
             mirrors: Vec::new(),
             goes_on: true,
         }
@@ -112,8 +112,8 @@ impl Upload {
     /// Whether the request can be sent again.
     pub(crate) fn replay(&self) -> Replay {
         match self.kept {
-            Kept::Lost => Replay::Impossible,
-            Kept::Unasked | Kept::All(_) => Replay::Possible,
+            ReplayCopy::Lost => Replay::Impossible,
+            ReplayCopy::Unasked | ReplayCopy::All(_) => Replay::Possible,
         }
     }
 
@@ -131,7 +131,7 @@ impl Upload {
         debug_assert!(self.whole, "the rest of the body would be left out");
         // Drops the framing written by an earlier attempt.
         buffer.consume(self.sent.front);
-        self.moved = Moved::default();
+        self.moved = Transferred::default();
         let payload = buffer
             .filled()
             .get(self.first.payload.clone())
@@ -167,8 +167,8 @@ impl Upload {
         let mut first = std::mem::take(&mut self.first);
         first.done = decoder.is_done();
         let pending = !first.payload.is_empty() || !first.done;
-        self.moved = Moved::default();
-        if let Kept::All(kept) = &mut self.kept
+        self.moved = Transferred::default();
+        if let ReplayCopy::All(kept) = &mut self.kept
             && !kept.is_empty()
         {
             let done = !pending;
@@ -213,14 +213,14 @@ impl Upload {
     /// Settles the body, and returns the kept copy to the shard.
     pub(crate) fn finish(mut self, buffer: &mut Buffer, shard: &Shard) {
         self.settle(buffer);
-        if let Kept::All(kept) = self.kept {
+        if let ReplayCopy::All(kept) = self.kept {
             shard.buffers.put(kept);
         }
     }
 }
 
 struct Taps<'a> {
-    kept: &'a mut Kept,
+    kept: &'a mut ReplayCopy,
     mirrors: &'a mut Vec<Feed>,
     replay: &'a Cell<Replay>,
 }
@@ -228,14 +228,14 @@ struct Taps<'a> {
 impl Tap for Taps<'_> {
     fn payload(&mut self, bytes: &[u8]) {
         let kept = match self.kept {
-            Kept::All(buffer) => {
+            ReplayCopy::All(buffer) => {
                 buffer.reserve(bytes.len());
                 buffer.append(bytes)
             }
-            Kept::Unasked | Kept::Lost => bytes.is_empty(),
+            ReplayCopy::Unasked | ReplayCopy::Lost => bytes.is_empty(),
         };
         if !kept {
-            *self.kept = Kept::Lost;
+            *self.kept = ReplayCopy::Lost;
             self.replay.set(Replay::Impossible);
         }
         self.mirrors.iter_mut().for_each(|feed| feed.more(bytes));

@@ -15,8 +15,8 @@ use h2::StreamId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::outbox::Outbox;
-use super::pace::{Deadlines, Pace, Parks, Verdict};
-use super::ration::{Allowed, Ration};
+use super::pace::{BufferParking, Deadlines, Pace, Verdict};
+use super::ration::{Allowance, Ration};
 use super::usage::Usage;
 use crate::http::h2::guard::{Guard, Peer};
 use crate::limits::{
@@ -244,8 +244,8 @@ impl<'a> Link<'a> {
             (Phase::Head(_), _) => (self.pace.head, Expiry::StopReading),
             (Phase::Busy, _) => (Some(H2_PING_AFTER), Expiry::CancelRead),
             (Phase::Pinged, _) => (Some(H2_PING_PATIENCE), Expiry::StopReading),
-            (Phase::Idle, Parks::Yes) => (Some(PARK_AFTER), Expiry::CancelRead),
-            (Phase::Idle, Parks::No) => (self.pace.idle, Expiry::StopReading),
+            (Phase::Idle, BufferParking::Yes) => (Some(PARK_AFTER), Expiry::CancelRead),
+            (Phase::Idle, BufferParking::No) => (self.pace.idle, Expiry::StopReading),
         };
         self.deadlines.reads.arm(after, expiry);
     }
@@ -435,12 +435,12 @@ impl AsyncRead for Io<'_, '_> {
         let count = into.remaining().min(reading.buffer.len());
         let turns = &self.0.shard.turns;
         let count = match reading.ration.take(count, turns.number()) {
-            Allowed::Now(count) => count,
-            Allowed::NextTurn => {
+            Allowance::Now(count) => count,
+            Allowance::NextTurn => {
                 turns.come_back(context);
                 return Poll::Pending;
             }
-            Allowed::Later => return Poll::Pending,
+            Allowance::Later => return Poll::Pending,
         };
         into.put_slice(reading.buffer.filled().get(..count).unwrap_or_default());
         reading.buffer.consume(count);

@@ -19,12 +19,12 @@ pub(crate) struct Pace {
     pub(crate) head: Option<Duration>,
     pub(crate) idle: Option<Duration>,
     pub(crate) write: Option<Duration>,
-    pub(crate) parks: Parks,
+    pub(crate) parks: BufferParking,
 }
 
 /// Whether a connection without streams returns its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parks {
+pub(crate) enum BufferParking {
     Yes,
     /// No: such connections are few, and reuse must not wait for the socket.
     No,

@@ -15,7 +15,7 @@ pub(super) struct Ration {
 
 /// What may be done with available bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Allowed {
+pub(super) enum Allowance {
     /// This many may be passed on.
     Now(usize),
     /// Wait for another iteration, and request it.
@@ -51,26 +51,26 @@ impl Ration {
     }
 
     /// How many of these bytes may be passed on in this iteration.
-    pub(super) fn take(&mut self, bytes: usize, turn: u64) -> Allowed {
+    pub(super) fn take(&mut self, bytes: usize, turn: u64) -> Allowance {
         if self.exceeded_in.is_some_and(|exceeded| exceeded != turn) {
             self.exceeded_in = None;
             self.left = self.share;
         }
         if self.left == 0 && bytes > 0 {
             return match self.exceeded_in.replace(turn) {
-                None => Allowed::NextTurn,
-                Some(_) => Allowed::Later,
+                None => Allowance::NextTurn,
+                Some(_) => Allowance::Later,
             };
         }
         let allowed = bytes.min(self.left);
         self.left = self.left.saturating_sub(allowed);
-        Allowed::Now(allowed)
+        Allowance::Now(allowed)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Allowed, Ration};
+    use super::{Allowance, Ration};
     use crate::limits::H2_HEADS_PER_TURN;
 
     const FEW: u64 = H2_HEADS_PER_TURN as u64;
@@ -80,9 +80,9 @@ mod tests {
         let mut ration = Ration::default();
         for _ in 0..3 {
             ration.read(64 * 1024, FEW);
-            assert_eq!(ration.take(64 * 1024, 0), Allowed::Now(64 * 1024));
+            assert_eq!(ration.take(64 * 1024, 0), Allowance::Now(64 * 1024));
         }
-        assert_eq!(ration.take(0, 0), Allowed::Now(0));
+        assert_eq!(ration.take(0, 0), Allowance::Now(0));
     }
 
     #[test]
@@ -91,12 +91,12 @@ mod tests {
         ration.read(1_000, 4 * FEW);
         let mut left = 1_000;
         for turn in 0..4 {
-            assert_eq!(ration.take(left, turn), Allowed::Now(250));
+            assert_eq!(ration.take(left, turn), Allowance::Now(250));
             left -= 250;
             let more = ration.take(left, turn);
             if left > 0 {
-                assert_eq!(more, Allowed::NextTurn, "turn {turn}");
-                assert_eq!(ration.take(left, turn), Allowed::Later, "turn {turn}");
+                assert_eq!(more, Allowance::NextTurn, "turn {turn}");
+                assert_eq!(ration.take(left, turn), Allowance::Later, "turn {turn}");
             }
         }
         assert_eq!(left, 0);
@@ -106,11 +106,11 @@ mod tests {
     fn what_is_read_later_in_a_turn_counts_for_it() {
         let mut ration = Ration::default();
         ration.read(1_000, 4 * FEW);
-        assert_eq!(ration.take(200, 7), Allowed::Now(200));
+        assert_eq!(ration.take(200, 7), Allowance::Now(200));
         ration.read(1_000, 4 * FEW);
-        assert_eq!(ration.take(1_000, 7), Allowed::Now(50));
-        assert_eq!(ration.take(950, 7), Allowed::NextTurn);
-        assert_eq!(ration.take(950, 8), Allowed::Now(250));
+        assert_eq!(ration.take(1_000, 7), Allowance::Now(50));
+        assert_eq!(ration.take(950, 7), Allowance::NextTurn);
+        assert_eq!(ration.take(950, 8), Allowance::Now(250));
     }
 
     #[test]
@@ -118,12 +118,12 @@ mod tests {
         let mut ration = Ration::default();
         ration.read(1_000, 4 * FEW);
         for turn in 0..4 {
-            assert_eq!(ration.take(250, turn), Allowed::Now(250));
+            assert_eq!(ration.take(250, turn), Allowance::Now(250));
             if turn < 3 {
-                assert_eq!(ration.take(1, turn), Allowed::NextTurn);
+                assert_eq!(ration.take(1, turn), Allowance::NextTurn);
             }
         }
         ration.read(100, 1);
-        assert_eq!(ration.take(100, 3), Allowed::Now(100));
+        assert_eq!(ration.take(100, 3), Allowance::Now(100));
     }
 }

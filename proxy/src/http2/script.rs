@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use self::client::Client;
 use crate::http::h2::frame::FrameHead;
 use crate::limits::H2_FRAME_BYTES;
-use crate::machine::driver::{Driver, DriverChoice, Waits};
+use crate::machine::driver::{Driver, DriverChoice, WaitMode};
 use crate::net::Stream;
 use crate::shard::deadline::Deadline;
 use crate::shard::turn::Turns;
@@ -76,7 +76,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_OPENED: u32 = 64;
 const MOST_CANCELED: u32 = 32;
 
-async fn run(waits: Waits, plan: &Plan, steps: &[u8]) {
+async fn run(waits: WaitMode, plan: &Plan, steps: &[u8]) {
     let (turns, ringing) = Turns::new(waits).expect("descriptors");
     let bell = ringing.try_clone().expect("descriptors");
     let answering = monoio::spawn(Rc::clone(&turns).answer(ringing));
@@ -84,7 +84,7 @@ async fn run(waits: Waits, plan: &Plan, steps: &[u8]) {
     let (ours, theirs) = UnixStream::pair().expect("descriptors");
     let socket = socket2::SockRef::from(&ours);
     socket.set_send_buffer_size(SEND_BYTES).expect("our socket");
-    ours.set_nonblocking(waits == Waits::ForReadiness)
+    ours.set_nonblocking(waits == WaitMode::ForReadiness)
         .expect("our socket");
     let socket = monoio::net::UnixStream::from_std(ours).expect("a runtime");
     let stream = Stream::unix(socket);

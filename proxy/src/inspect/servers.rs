@@ -41,7 +41,7 @@ impl Servers {
 /// A configured address is unavailable. If a default one is, as with a second gateway on one
 /// machine, that is only logged: traffic has priority.
 pub fn bind(args: &RunArgs) -> Result<Servers, ServerError> {
-    let want = |server, flag, asked, default| Wanted {
+    let want = |server, flag, asked, default| ServerSettings {
         server,
         flag,
         asked,
@@ -71,14 +71,14 @@ pub fn bind(args: &RunArgs) -> Result<Servers, ServerError> {
 }
 
 /// A server: its name, the flag of its address, and the address.
-struct Wanted<'a> {
+struct ServerSettings<'a> {
     server: &'static str,
     flag: &'static str,
     asked: Option<&'a Address>,
     default: Address,
 }
 
-impl Wanted<'_> {
+impl ServerSettings<'_> {
     fn bind(self) -> Result<(Bound, Address), ServerError> {
         let address = self.asked.cloned().unwrap_or(self.default);
         let error = match admin::bind(&address) {

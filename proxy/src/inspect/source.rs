@@ -6,10 +6,10 @@ use admin_types::dump::{Source, SourceKind, TypeState};
 use xds::model::Kind;
 
 use super::Origin;
-use crate::config::in_force::Told;
+use crate::config::in_force::AppliedConfig;
 use crate::config::xds::{Connection, TypeState as Counted};
 
-pub(super) fn shown(origin: &Origin, told: &Told) -> Source {
+pub(super) fn shown(origin: &Origin, told: &AppliedConfig) -> Source {
     let age_seconds = told.since.map(age);
     match origin {
         Origin::Files(files) => Source {
@@ -60,7 +60,7 @@ fn shown_type(kind: Kind, state: &Counted) -> TypeState {
 }
 
 /// The state of the configuration thread.
-pub(super) fn task_state(origin: &Origin, told: &Told) -> &'static str {
+pub(super) fn task_state(origin: &Origin, told: &AppliedConfig) -> &'static str {
     match origin {
         Origin::Files(_) if told.since.is_some() => "watching",
         Origin::Files(_) => "loading",

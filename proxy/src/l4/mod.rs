@@ -12,20 +12,20 @@ pub(crate) mod udp;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::channel::tunnel::{Carries, End, Ended, Tunnel};
+use crate::channel::tunnel::{End, Tunnel, TunnelContent, TunnelEnd};
 use crate::config::L4Rule;
 use crate::exchange::{Client, Proxy};
 use crate::failure::{Failure, FailureKind};
 use crate::memory::Buffer;
 use crate::policy::proxy_protocol::Expectation;
-use crate::shard::Held;
+use crate::shard::SnapshotHandle;
 
 use self::reach::{BookedConnection, reach};
-pub(crate) use self::record::{Protocol, Record};
+pub(crate) use self::record::{ConnectionRecord, Protocol};
 
 /// A rule with the configuration that its indices refer to.
-pub(crate) struct Found {
-    pub(crate) snapshot: Held,
+pub(crate) struct SelectedRule {
+    pub(crate) snapshot: SnapshotHandle,
     pub(crate) rule: Arc<L4Rule>,
 }
 
@@ -38,8 +38,8 @@ pub(crate) async fn serve(
     proxy: &Rc<Proxy>,
     client: &Client,
     buffer: &mut Buffer,
-    found: Result<Found, Failure>,
-    mut record: Record<'_>,
+    found: Result<SelectedRule, Failure>,
+    mut record: ConnectionRecord<'_>,
 ) -> Result<(), Failure> {
     let outcome = match found {
         Ok(found) => {
@@ -56,8 +56,8 @@ async fn carry(
     proxy: &Rc<Proxy>,
     client: &Client,
     buffer: &mut Buffer,
-    Found { snapshot, rule }: Found,
-    record: &mut Record<'_>,
+    SelectedRule { snapshot, rule }: SelectedRule,
+    record: &mut ConnectionRecord<'_>,
 ) -> Result<(), Failure> {
     let shard = &proxy.shard;
     let BookedConnection {
@@ -78,8 +78,8 @@ async fn carry(
         },
         idle: rule.limits.stream_idle_timeout,
         carries: match client.expects {
-            Expectation::Forbidden => Carries::Unproxied,
-            _ => Carries::Anything,
+            Expectation::Forbidden => TunnelContent::Unproxied,
+            _ => TunnelContent::Anything,
         },
     };
     let carried = tunnel.run(buffer, &mut from_backend).await;
@@ -88,11 +88,11 @@ async fn carry(
     record.bytes_in = carried.up;
     record.bytes_out = carried.down;
     match carried.ended {
-        Ended::Whole => Ok(()),
-        Ended::Idle => Err(FailureKind::StreamIdle.into()),
-        Ended::Drained => Err(FailureKind::Drained.into()),
-        Ended::ClientBroke => Err(FailureKind::ClientGone.into()),
-        Ended::Untrusted => Err(FailureKind::UntrustedHeader.into()),
-        Ended::BackendBroke => Err(FailureKind::UpstreamReset.into()),
+        TunnelEnd::Whole => Ok(()),
+        TunnelEnd::Idle => Err(FailureKind::StreamIdle.into()),
+        TunnelEnd::Drained => Err(FailureKind::Drained.into()),
+        TunnelEnd::ClientBroke => Err(FailureKind::ClientGone.into()),
+        TunnelEnd::Untrusted => Err(FailureKind::UntrustedHeader.into()),
+        TunnelEnd::BackendBroke => Err(FailureKind::UpstreamReset.into()),
     }
 }

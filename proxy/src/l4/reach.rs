@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
-use super::Record;
+use super::ConnectionRecord;
 use crate::config::{L4Rule, Snapshot};
 use crate::exchange::choice::{choose, draw};
 use crate::exchange::{Client, Proxy};
 use crate::failure::Failure;
-use crate::upstream::connect::{Wanted, connect};
+use crate::upstream::connect::{ConnectionRequirements, connect};
 use crate::upstream::health::{Booking, Outcome};
 use crate::upstream::pool::Connection;
-use crate::upstream::retry::{Ending, Replay};
-use crate::upstream::tries::Tries;
+use crate::upstream::retry::{AttemptOutcome, Replay};
+use crate::upstream::tries::Attempts;
 
 /// A connection to an endpoint, with its registration at the endpoint.
 pub(super) struct BookedConnection {
@@ -26,7 +26,7 @@ pub(super) async fn reach(
     client: &Client,
     snapshot: &Snapshot,
     rule: &L4Rule,
-    record: &mut Record<'_>,
+    record: &mut ConnectionRecord<'_>,
 ) -> Result<BookedConnection, Failure> {
     let (shard, upstreams) = (&proxy.shard, &proxy.upstreams);
     let (backends, trace) = (
@@ -35,12 +35,12 @@ pub(super) async fn reach(
     );
     let (backend, cluster) = draw(shard, snapshot, backends, trace)?;
     record.cluster = Some((cluster.id, cluster.name.clone()));
-    let wanted = Wanted {
+    let wanted = ConnectionRequirements {
         proxied: client.proxied_to(cluster),
         speaks: None,
         fresh: true,
     };
-    let mut tries = Tries::begin(&upstreams.endpoints, cluster, None);
+    let mut tries = Attempts::begin(&upstreams.endpoints, cluster, None);
     let mut tried = Vec::new();
     loop {
         let begun = Instant::now();
@@ -79,7 +79,7 @@ pub(super) async fn reach(
             }
             Err(failure) => failure,
         };
-        let booked = tries.book(Ending::Failed(failure.kind), Replay::Possible);
+        let booked = tries.book(AttemptOutcome::Failed(failure.kind), Replay::Possible);
         if let Some(trace) = &record.trace {
             trace.attempted(endpoint, None, Some(failure));
             trace.retry(failure.to_string(), booked.err());

@@ -12,7 +12,7 @@ use crate::config::{Bind, L4Rule, Listener, Snapshot};
 use crate::exchange::Proxy;
 use crate::failure::Failure;
 use crate::names::Interned;
-use crate::observe::access_log::{self, ConnectionRecord};
+use crate::observe::access_log::{self, ConnectionEntry};
 use crate::observe::series::{MethodClass, Owner, Series};
 use crate::shard::Shard;
 use crate::trace::{ConnectionBegun, Tracer};
@@ -37,12 +37,12 @@ impl Protocol {
 }
 
 /// The facts about a connection.
-pub(crate) struct Record<'a> {
+pub(crate) struct ConnectionRecord<'a> {
     started: Instant,
     protocol: Protocol,
     server_name: Option<&'a str>,
     /// Access log and owner for connections without a rule.
-    nobodys: Nobodys,
+    nobodys: ListenerDefaults,
     rule: Option<Arc<L4Rule>>,
     pub(super) cluster: Option<(Interned, Arc<str>)>,
     pub(super) endpoint: Option<Arc<str>>,
@@ -55,13 +55,13 @@ pub(crate) struct Record<'a> {
 }
 
 /// Settings for connections without a rule.
-struct Nobodys {
+struct ListenerDefaults {
     gateway: Arc<str>,
     listener: Option<(Interned, String)>,
     access_log: AccessLog,
 }
 
-impl<'a> Record<'a> {
+impl<'a> ConnectionRecord<'a> {
     /// The record of a connection that begins now.
     pub(crate) fn begin(
         protocol: Protocol,
@@ -74,7 +74,7 @@ impl<'a> Record<'a> {
             started: Instant::now(),
             protocol,
             server_name,
-            nobodys: Nobodys {
+            nobodys: ListenerDefaults {
                 gateway: Arc::clone(&bind.gateway),
                 listener: listener.map(|it| (it.id, it.key.as_str().to_owned())),
                 access_log: access_log.clone(),
@@ -187,7 +187,7 @@ impl<'a> Record<'a> {
             return;
         }
         let listener = self.nobodys.listener.as_ref();
-        let line = ConnectionRecord {
+        let line = ConnectionEntry {
             time: SystemTime::now() - duration,
             gateway: &self.nobodys.gateway,
             listener: rule

@@ -36,7 +36,7 @@ pub struct Bounds {
 
 /// The table is full, and no session may be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Full;
+pub struct TableFull;
 
 #[derive(Debug)]
 struct Slot<K, V> {
@@ -107,14 +107,16 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
     /// # Errors
     ///
     /// No session may be evicted.
-    pub fn make_room(&mut self, now: Tick) -> Result<Option<V>, Full> {
+    pub fn make_room(&mut self, now: Tick) -> Result<Option<V>, TableFull> {
         if self.places.len() < self.bounds.most {
             return Ok(None);
         }
         let quiet = self.bounds.yields_after;
         let yields = |at: &usize| self.slots[*at].moved.after(quiet) <= now;
         let oldest = self.unanswered.first;
-        let at = oldest.or(self.answered.first.filter(yields)).ok_or(Full)?;
+        let at = oldest
+            .or(self.answered.first.filter(yields))
+            .ok_or(TableFull)?;
         Ok(self.take(at))
     }
 
@@ -216,7 +218,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Bounds, Full, Sessions};
+    use super::{Bounds, Sessions, TableFull};
     use crate::shard::wheel::Tick;
 
     const BOUNDS: Bounds = Bounds {
@@ -255,7 +257,7 @@ mod tests {
         for (second, name) in (3..).zip(['a', 'b', 'c']) {
             assert!(sessions.answer(&name, at(second)));
         }
-        assert_eq!(sessions.make_room(at(6)), Err(Full));
+        assert_eq!(sessions.make_room(at(6)), Err(TableFull));
         assert_eq!(sessions.make_room(at(9)), Ok(Some('a')));
         sessions.ask(&'b', at(9));
         assert_eq!(sessions.make_room(at(9)), Ok(None));

@@ -53,7 +53,7 @@ pub enum Driver {
 
 /// How a runtime waits for sockets created outside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waits {
+pub enum WaitMode {
     /// For completion of an operation. The socket must be blocking: on a non-blocking one io_uring
     /// returns EAGAIN instead of waiting.
     ForCompletion,
@@ -64,10 +64,10 @@ pub enum Waits {
 impl Driver {
     /// How it waits for sockets.
     #[must_use]
-    pub fn waits(&self) -> Waits {
+    pub fn waits(&self) -> WaitMode {
         match self {
-            Self::IoUring(_) => Waits::ForCompletion,
-            Self::Epoll(_) => Waits::ForReadiness,
+            Self::IoUring(_) => WaitMode::ForCompletion,
+            Self::Epoll(_) => WaitMode::ForReadiness,
         }
     }
 

@@ -18,7 +18,7 @@ use monoio::buf::{IoBuf, IoBufMut};
 
 use crate::limits::{BUFFER_BYTES, BUFFER_HEADROOM_BYTES, SMALL_BUFFER_BYTES, SPARE_BUFFERS};
 use crate::memory;
-use crate::memory::Shelf;
+use crate::memory::FreeList;
 
 /// Bytes read and not forwarded yet. The memory is untouched until bytes arrive, so a waiting
 /// buffer costs only address space.
@@ -338,8 +338,8 @@ unsafe impl IoBuf for Outgoing {
 /// The unused buffers of a shard.
 #[derive(Default)]
 pub struct BufferPool {
-    large: Shelf<Buffer>,
-    small: Shelf<Buffer>,
+    large: FreeList<Buffer>,
+    small: FreeList<Buffer>,
     /// Bytes of buffers in use.
     lent: Cell<usize>,
 }

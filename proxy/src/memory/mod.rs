@@ -10,6 +10,6 @@ mod system;
 pub(crate) use buffer::Outgoing;
 pub use buffer::{Buffer, BufferPool};
 pub use chunked::Chunked;
-pub(crate) use shelf::Shelf;
+pub(crate) use shelf::FreeList;
 pub(crate) use system::{discard, trim};
 pub use system::{report, without_huge_pages};

@@ -3,13 +3,13 @@
 use std::cell::{Cell, RefCell};
 
 /// Unused things of one kind, the most recently used on top: it is still in the processor's cache.
-pub(crate) struct Shelf<T> {
+pub(crate) struct FreeList<T> {
     free: RefCell<Vec<T>>,
     /// The fewest that were free at once since the last trim: this many were not needed.
     fewest: Cell<usize>,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for FreeList<T> {
     fn default() -> Self {
         Self {
             free: RefCell::default(),
@@ -18,7 +18,7 @@ impl<T> Default for Shelf<T> {
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> FreeList<T> {
     /// Takes the most recently used one.
     pub(crate) fn take(&self) -> Option<T> {
         let mut free = self.free.borrow_mut();
@@ -57,11 +57,11 @@ impl<T> Shelf<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Shelf;
+    use super::FreeList;
 
     #[test]
     fn so_many_are_kept_in_reserve() {
-        let shelf = Shelf::default();
+        let shelf = FreeList::default();
         let back: Vec<_> = (0..5).filter_map(|n| shelf.put_spare(n, 3)).collect();
         assert_eq!(back, [3, 4]);
         assert_eq!(shelf.take(), Some(2));
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_was_needed_since_the_last_trim_stays() {
-        let shelf = Shelf::default();
+        let shelf = FreeList::default();
         (0..10).for_each(|n| shelf.put(n));
         assert_eq!(shelf.trim(drop), 0, "they are all new");
         assert_eq!(shelf.take(), Some(9), "the last one first");

@@ -10,5 +10,5 @@ pub(crate) use datagram::{Datagrams, Received};
 pub use descriptor::Liveness;
 pub(crate) use descriptor::{acknowledged, liveness, reset, shutdown};
 pub use secure::HandshakeError;
-pub(crate) use splice::{Pipe, Pipes, Unblocked, never_block};
+pub(crate) use splice::{NonBlockingGuard, Pipe, Pipes, never_block};
 pub use stream::{CancelHandle, Canceller, Stream};

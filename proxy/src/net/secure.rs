@@ -1,4 +1,4 @@
-//! TLS over a socket: the I/O around a [`Session`].
+//! TLS over a socket: the I/O around a [`TlsSession`].
 //!
 //! The task that owns a stream reads and writes it concurrently. So the session is borrowed only
 //! for single calls, and writing does not need the receive buffer while the kernel has it. A stream
@@ -14,7 +14,7 @@ use super::Liveness;
 use super::stream::Stream;
 use crate::memory::Outgoing;
 use crate::memory::{Buffer, BufferPool};
-use crate::tls::session::{Session, SessionError};
+use crate::tls::session::{SessionError, TlsSession};
 
 /// The TLS of a stream.
 pub(super) struct Secure {
@@ -25,7 +25,7 @@ pub(super) struct Secure {
 }
 
 struct State {
-    session: Session,
+    session: TlsSession,
     /// Records received and not decrypted; without memory while the kernel has it, or when empty.
     incoming: Buffer,
 }
@@ -42,7 +42,7 @@ pub enum HandshakeError {
 }
 
 impl Secure {
-    pub(super) fn new(session: Session, incoming: Buffer, pool: &Rc<BufferPool>) -> Self {
+    pub(super) fn new(session: TlsSession, incoming: Buffer, pool: &Rc<BufferPool>) -> Self {
         Self {
             state: RefCell::new(State { session, incoming }),
             pool: Rc::clone(pool),
@@ -51,7 +51,7 @@ impl Secure {
     }
 
     /// Borrows the session for one call.
-    pub(super) fn with_session<R>(&self, look: impl FnOnce(&Session) -> R) -> R {
+    pub(super) fn with_session<R>(&self, look: impl FnOnce(&TlsSession) -> R) -> R {
         look(&self.state.borrow().session)
     }
 
@@ -86,7 +86,7 @@ impl Secure {
     ) -> io::Result<Option<usize>> {
         match self.open(plain) {
             Ok(0) if plain.room() > 0 => {
-                let at_end = self.with_session(Session::is_at_end);
+                let at_end = self.with_session(TlsSession::is_at_end);
                 Ok(at_end.then_some(0))
             }
             Ok(count) => Ok(Some(count)),
@@ -113,7 +113,7 @@ impl Secure {
     /// A buffer for the kernel to receive into.
     pub(super) fn lend(&self) -> Buffer {
         let incoming = &mut self.state.borrow_mut().incoming;
-        let mut lent = if incoming.is_empty() || Session::needs(incoming) {
+        let mut lent = if incoming.is_empty() || TlsSession::needs(incoming) {
             self.pool.take_small()
         } else {
             std::mem::take(incoming)

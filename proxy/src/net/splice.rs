@@ -95,16 +95,16 @@ fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<usize> {
 ///
 /// Those of fcntl(2).
 pub(crate) fn never_block(fd: RawFd) -> io::Result<()> {
-    Unblocked::begin(fd).map(std::mem::forget)
+    NonBlockingGuard::begin(fd).map(std::mem::forget)
 }
 
 /// A socket made non-blocking; restored on drop.
-pub(crate) struct Unblocked {
+pub(crate) struct NonBlockingGuard {
     fd: RawFd,
     flags: libc::c_int,
 }
 
-impl Unblocked {
+impl NonBlockingGuard {
     /// Makes a socket non-blocking that stays open until the drop.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Unblocked {
     }
 }
 
-impl Drop for Unblocked {
+impl Drop for NonBlockingGuard {
     fn drop(&mut self) {
         if self.was_blocking() {
             set_flags(self.fd, self.flags);

@@ -22,7 +22,7 @@ use super::descriptor::{Liveness, liveness, reset, shutdown};
 use super::secure::{HandshakeError, Secure};
 use crate::memory::Outgoing;
 use crate::memory::{Buffer, BufferPool};
-use crate::tls::session::Session;
+use crate::tls::session::TlsSession;
 
 pub use monoio::io::{CancelHandle, Canceller};
 
@@ -135,7 +135,7 @@ impl Stream {
     /// The handshake failed; the connection can only be closed.
     pub async fn handshake(
         &mut self,
-        session: Session,
+        session: TlsSession,
         received: Buffer,
         plain: &mut Buffer,
         pool: &Rc<BufferPool>,
@@ -147,7 +147,7 @@ impl Stream {
     }
 
     /// Borrows the TLS session for one call; `None` without TLS.
-    pub fn with_session<R>(&self, look: impl FnOnce(&Session) -> R) -> Option<R> {
+    pub fn with_session<R>(&self, look: impl FnOnce(&TlsSession) -> R) -> Option<R> {
         let secure = self.secure.as_deref()?;
         Some(secure.with_session(look))
     }

@@ -17,7 +17,7 @@ use crate::limits::LOG_FIELD_BYTES;
 
 mod connection;
 
-pub use connection::ConnectionRecord;
+pub use connection::ConnectionEntry;
 
 /// Whether a request with this result is logged.
 pub fn wants(log: &AccessLog, status: u16, duration: Duration, rng: &mut impl Rng) -> bool {
@@ -42,7 +42,7 @@ const MILLION: u32 = 1_000_000;
 
 /// The logged facts of a request. Names come from the configuration; bytes from peers.
 #[derive(Debug, Clone, Copy)]
-pub struct Record<'a> {
+pub struct RequestEntry<'a> {
     /// When the request began.
     pub time: SystemTime,
     /// `namespace/name`.
@@ -91,14 +91,14 @@ pub struct Record<'a> {
     pub jwt_subject: Option<&'a [u8]>,
 }
 
-impl Record<'_> {
+impl RequestEntry<'_> {
     /// Appends its line to `out`.
     pub fn write(&self, format: LogFormat, out: &mut Vec<u8>) {
         write(self, format, out);
     }
 }
 
-impl Fields for Record<'_> {
+impl Fields for RequestEntry<'_> {
     fn fields(&self, line: &mut impl Line) {
         line.time(self.time);
         line.name("gateway", Some(self.gateway));

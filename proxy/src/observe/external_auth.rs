@@ -3,7 +3,7 @@
 use super::causes::ByCause;
 use super::counters::Histogram;
 use crate::names::causes;
-use crate::policy::external_auth::{NoVerdict, Verdict};
+use crate::policy::external_auth::{MissingVerdict, Verdict};
 
 /// Questions to authorization servers.
 #[derive(Debug, Default)]
@@ -25,12 +25,12 @@ causes! {
     Failed "failed";
 }
 
-impl From<&Result<Verdict, NoVerdict>> for AuthResult {
-    fn from(verdict: &Result<Verdict, NoVerdict>) -> Self {
+impl From<&Result<Verdict, MissingVerdict>> for AuthResult {
+    fn from(verdict: &Result<Verdict, MissingVerdict>) -> Self {
         match verdict {
             Ok(Verdict::Allowed(_)) => Self::Allowed,
             Ok(Verdict::Denied(_)) => Self::Denied,
-            Err(NoVerdict(_)) => Self::Failed,
+            Err(MissingVerdict(_)) => Self::Failed,
         }
     }
 }

@@ -47,7 +47,7 @@ struct Pending {
 }
 
 /// Lines to write.
-struct Taken {
+struct PendingLines {
     lines: Vec<u8>,
     /// Number of dropped lines after them.
     dropped: u64,
@@ -68,14 +68,14 @@ impl ProgramLog {
     }
 
     /// Waits for lines, and takes them in exchange for an empty buffer; `None` at the end.
-    fn take(&self, empty: Vec<u8>) -> Option<Taken> {
+    fn take(&self, empty: Vec<u8>) -> Option<PendingLines> {
         let waiting = self.news.wait_while(self.pending(), |pending| {
             pending.lines.is_empty() && !pending.stopping
         });
         let mut pending = waiting.unwrap_or_else(PoisonError::into_inner);
         let lines = mem::replace(&mut pending.lines, empty);
         let dropped = mem::take(&mut pending.dropped);
-        (!lines.is_empty()).then_some(Taken { lines, dropped })
+        (!lines.is_empty()).then_some(PendingLines { lines, dropped })
     }
 
     fn drop_lines(&self, lines: u64) {
@@ -153,7 +153,7 @@ impl Drop for ProgramLogWriter {
 /// may have space again.
 fn write_all(log: &ProgramLog, mut output: impl Write, running: Sender<()>) {
     let mut empty = Vec::new();
-    while let Some(Taken { mut lines, dropped }) = log.take(empty) {
+    while let Some(PendingLines { mut lines, dropped }) = log.take(empty) {
         let taken = lines.len();
         if dropped > 0 {
             lines.extend_from_slice(loss(log.format, dropped).as_bytes());

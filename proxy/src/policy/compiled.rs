@@ -16,14 +16,14 @@ use super::rewrite::Rewrite;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RulePolicy {
     /// Responses of the rule itself.
-    pub answers: Option<Box<Answers>>,
+    pub answers: Option<Box<RuleResponses>>,
     /// Filters of each backend, in the order of the rule's backends.
     pub backends: Box<[Option<Box<BackendPolicy>>]>,
 }
 
 /// Responses of a rule before a backend is selected: preflights by `cors`, others by `redirect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answers {
+pub struct RuleResponses {
     /// Responds to preflights, and adds its headers to every other local response.
     pub cors: Option<Cors>,
     /// Redirects every request.
@@ -53,7 +53,7 @@ impl RulePolicy {
     pub fn compile(rule: &HttpRule) -> Self {
         let backends = rule.backends.iter();
         Self {
-            answers: Answers::compile(&rule.filters).map(Box::new),
+            answers: RuleResponses::compile(&rule.filters).map(Box::new),
             backends: backends
                 .map(|backend| BackendPolicy::compile(&rule.filters, &backend.filters))
                 .map(|policy| policy.map(Box::new))
@@ -68,7 +68,7 @@ impl RulePolicy {
     }
 }
 
-impl Answers {
+impl RuleResponses {
     fn compile(rule: &Filters) -> Option<Self> {
         let answers = Self {
             cors: rule.cors.as_ref().map(Cors::compile),

@@ -21,8 +21,8 @@ use origin::Origin;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cors {
     origins: Box<[Origin]>,
-    methods: Answer,
-    headers: Answer,
+    methods: PreflightValue,
+    headers: PreflightValue,
     exposed: Exposed,
     /// `access-control-allow-credentials: true`, or nothing.
     credentials: &'static str,
@@ -31,7 +31,7 @@ pub struct Cors {
 
 /// The value of a header in a preflight response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Answer {
+enum PreflightValue {
     /// Repeats the requested value.
     Echo,
     /// A prepared line; empty for none.
@@ -89,17 +89,17 @@ impl Cors {
             ""
         };
         let methods = match &cors.allow_methods {
-            Allow::Any => Answer::Echo,
+            Allow::Any => PreflightValue::Echo,
             Allow::Listed(methods) => {
                 let names = methods.iter().map(http::Method::as_str);
-                Answer::Line(line("access-control-allow-methods", names))
+                PreflightValue::Line(line("access-control-allow-methods", names))
             }
         };
         let headers = match &cors.allow_headers {
-            Allow::Any => Answer::Echo,
+            Allow::Any => PreflightValue::Echo,
             Allow::Listed(names) => {
                 let names = names.iter().map(HeaderName::as_str);
-                Answer::Line(line("access-control-allow-headers", names))
+                PreflightValue::Line(line("access-control-allow-headers", names))
             }
         };
         let exposed = match &cors.expose_headers {
@@ -135,22 +135,22 @@ impl Cors {
             return false;
         }
         match &self.methods {
-            Answer::Line(line) => out.extend_from_slice(line.as_bytes()),
-            Answer::Echo if grammar::is_token(preflight.method) => {
+            PreflightValue::Line(line) => out.extend_from_slice(line.as_bytes()),
+            PreflightValue::Echo if grammar::is_token(preflight.method) => {
                 out.extend_from_slice(b"access-control-allow-methods: ");
                 out.extend_from_slice(preflight.method);
                 out.extend_from_slice(b"\r\n");
             }
-            Answer::Echo => {}
+            PreflightValue::Echo => {}
         }
         match &self.headers {
-            Answer::Line(line) => out.extend_from_slice(line.as_bytes()),
-            Answer::Echo if is_name_list(preflight.headers) => {
+            PreflightValue::Line(line) => out.extend_from_slice(line.as_bytes()),
+            PreflightValue::Echo if is_name_list(preflight.headers) => {
                 out.extend_from_slice(b"access-control-allow-headers: ");
                 out.extend_from_slice(preflight.headers);
                 out.extend_from_slice(b"\r\n");
             }
-            Answer::Echo => {}
+            PreflightValue::Echo => {}
         }
         if let Exposed::Line(line) = &self.exposed {
             out.extend_from_slice(line.as_bytes());

@@ -90,7 +90,7 @@ impl TrustedHops {
 
     /// Whether the peer's forwarding headers are trusted.
     #[must_use]
-    pub fn belief(&self, hop: &Hop) -> Belief {
+    pub fn header_trust(&self, hop: &Hop) -> Belief {
         if self.vouches(0, hop.address) {
             Belief::Believed
         } else {

@@ -8,7 +8,7 @@ pub struct Mirror {
     /// The backend that receives the copies.
     pub target: Target,
     /// Whether this request is copied.
-    pub coin: Coin,
+    pub coin: SampleRate,
 }
 
 impl Mirror {
@@ -17,19 +17,19 @@ impl Mirror {
     pub fn compile(mirror: &model::Mirror) -> Self {
         Self {
             target: mirror.target.clone(),
-            coin: Coin::new(mirror.fraction),
+            coin: SampleRate::new(mirror.fraction),
         }
     }
 }
 
 /// A random draw with a fixed probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Coin {
+pub struct SampleRate {
     /// Numbers below it win.
     below: u128,
 }
 
-impl Coin {
+impl SampleRate {
     /// A draw with this probability; `None` means always.
     #[must_use]
     pub fn new(fraction: Option<Fraction>) -> Self {
@@ -57,11 +57,11 @@ mod tests {
 
     use xds::model::Fraction;
 
-    use super::Coin;
+    use super::SampleRate;
 
-    fn coin(numerator: u32, denominator: u32) -> Coin {
+    fn coin(numerator: u32, denominator: u32) -> SampleRate {
         let denominator = NonZeroU32::new(denominator).expect("not zero");
-        Coin::new(Some(Fraction {
+        SampleRate::new(Some(Fraction {
             numerator,
             denominator,
         }))
@@ -73,7 +73,7 @@ mod tests {
             assert!(!coin(0, 100).lands(random));
             assert!(coin(100, 100).lands(random));
             assert!(coin(u32::MAX, u32::MAX).lands(random));
-            assert!(Coin::new(None).lands(random));
+            assert!(SampleRate::new(None).lands(random));
         }
     }
 

@@ -17,8 +17,8 @@ pub struct RequestId {
 impl RequestId {
     /// Uses a trusted hop's id if it is valid, otherwise generates one from `random`.
     #[must_use]
-    pub fn choose(belief: Belief, fields: &Fields, head: &[u8], random: [u64; 2]) -> Self {
-        let sent = match belief {
+    pub fn choose(header_trust: Belief, fields: &Fields, head: &[u8], random: [u64; 2]) -> Self {
+        let sent = match header_trust {
             Belief::Believed => fields.value(Known::XRequestId, head),
             Belief::Disbelieved => None,
         };
@@ -138,7 +138,7 @@ mod tests {
     fn only_a_trusted_hops_plain_id_is_taken_over() {
         let (longest, too_long) = ("a".repeat(64), "a".repeat(65));
         let new = RequestId::new([1, 2]);
-        for (belief, sent, expected) in [
+        for (header_trust, sent, expected) in [
             (Belief::Believed, "4bf92f35-77b3", "4bf92f35-77b3"),
             (
                 Belief::Believed,
@@ -154,7 +154,7 @@ mod tests {
             (Belief::Disbelieved, "4bf92f35-77b3", new.as_str()),
         ] {
             let (fields, head) = fields(&[("X-Request-ID", sent)]);
-            let id = RequestId::choose(belief, &fields, &head, [1, 2]);
+            let id = RequestId::choose(header_trust, &fields, &head, [1, 2]);
             assert_eq!(id.as_str(), expected);
         }
         let (fields, head) = fields(&[]);

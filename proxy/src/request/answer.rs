@@ -3,10 +3,10 @@
 use http::StatusCode;
 
 use crate::exchange::answer::{send, write_date};
-use crate::exchange::scratch::Work;
-use crate::exchange::{After, Destination, Exchange, Matched, Next};
+use crate::exchange::scratch::RequestBuffers;
+use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, NextStep};
 use crate::failure::{Failure, FailureKind};
-use crate::http::h1::encode::{Answer, Persist};
+use crate::http::h1::encode::{LocalResponse, Persist};
 use crate::http::known::Known;
 use crate::policy::cors::{Cors, Preflight};
 use crate::policy::redirect::{self, Redirect};
@@ -18,7 +18,7 @@ impl<'a> Exchange<'a> {
     pub(super) async fn answer_by_rule(
         &mut self,
         matched: &Matched<'a>,
-    ) -> Result<Option<After>, Failure> {
+    ) -> Result<Option<ConnectionOutcome>, Failure> {
         let Some(answers) = matched.rule.answers.as_deref() else {
             return Ok(None);
         };
@@ -31,7 +31,7 @@ impl<'a> Exchange<'a> {
         &mut self,
         matched: &Matched<'a>,
         drawn: Destination<'a>,
-    ) -> Result<Option<After>, Failure> {
+    ) -> Result<Option<ConnectionOutcome>, Failure> {
         let Some(policy) = drawn.backend.policy.as_deref() else {
             return Ok(None);
         };
@@ -44,7 +44,7 @@ impl<'a> Exchange<'a> {
         cors: Option<&Cors>,
         redirect: Option<&Redirect>,
         matched: &Matched<'a>,
-    ) -> Result<Option<After>, Failure> {
+    ) -> Result<Option<ConnectionOutcome>, Failure> {
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let lines = &mut self.work.response_lines;
@@ -84,7 +84,7 @@ impl<'a> Exchange<'a> {
         &mut self,
         status: StatusCode,
         body: &[u8],
-    ) -> Result<After, Failure> {
+    ) -> Result<ConnectionOutcome, Failure> {
         let whole = self.has_whole_request();
         let persist = if whole {
             self.persistence()
@@ -100,14 +100,14 @@ impl<'a> Exchange<'a> {
         status: StatusCode,
         body: &[u8],
         persist: Persist,
-    ) -> Result<After, Failure> {
-        let Work {
+    ) -> Result<ConnectionOutcome, Failure> {
+        let RequestBuffers {
             to_client: out,
             response_lines: lines,
             ..
         } = &mut *self.work;
         write_date(lines);
-        let answer = Answer {
+        let answer = LocalResponse {
             status,
             asked: self.received.asked(),
             client: self.received.head.version,
@@ -131,10 +131,12 @@ impl<'a> Exchange<'a> {
             }
         })?;
         Ok(match persist {
-            Persist::Keep => After::KeepAlive,
-            Persist::Close if self.work.request_body.is_done() => After::close(&self.client.stream),
+            Persist::Keep => ConnectionOutcome::KeepAlive,
+            Persist::Close if self.work.request_body.is_done() => {
+                ConnectionOutcome::close(&self.client.stream)
+            }
             // The rest of the request may arrive, and must not reset the response.
-            Persist::Close => After::End(Next::Linger),
+            Persist::Close => ConnectionOutcome::End(NextStep::Linger),
         })
     }
 

@@ -6,7 +6,9 @@ use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
 use crate::limits::{JWKS_LOOK, JWKS_LOOK_MAX, JWKS_WAIT};
 use crate::policy::cors::Preflight;
-use crate::policy::jwt::{Authenticator, Carrier, Denied, MissingKey, Principal, Refusal, Reply};
+use crate::policy::jwt::{
+    Authenticator, Carrier, MissingKey, Principal, Refusal, Reply, TokenError,
+};
 use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
 
@@ -24,7 +26,7 @@ impl<'a> Exchange<'a> {
         let carrier = self.carrier(matched.target);
         let result = match self.judge(policy, carrier) {
             // In a box: few requests ever wait here.
-            Err(Denied {
+            Err(TokenError {
                 missing: Some(key), ..
             }) => Box::pin(self.judge_with_new_keys(policy, carrier, key)).await,
             result => result.map_err(|denied| denied.refusal),
@@ -63,7 +65,7 @@ impl<'a> Exchange<'a> {
         &self,
         policy: &'a Authenticator,
         carrier: Carrier<'_>,
-    ) -> Result<Principal<'a>, Denied> {
+    ) -> Result<Principal<'a>, TokenError> {
         let mut cache = self.proxy.tokens.borrow_mut();
         policy.authenticate(carrier, unix_time(), &mut cache)
     }
@@ -93,7 +95,7 @@ impl<'a> Exchange<'a> {
                 Reply::Pending | Reply::Failed => return Err(Refusal::NoKeys),
             }
             match self.judge(policy, carrier) {
-                Err(Denied {
+                Err(TokenError {
                     missing: Some(key), ..
                 }) => missing = key,
                 result => return result.map_err(|denied| denied.refusal),

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::channel::relay::{Outward, Reads, Relay, RelayError, Side};
+use crate::channel::relay::{OutgoingFraming, Reads, Relay, RelayError, Side};
 use crate::exchange::{Client, Exchange};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
@@ -47,7 +47,7 @@ impl<'r> Body<'r> {
                 from,
                 // Nothing is sent on yet.
                 to: from,
-                outward: Outward::Plain,
+                outward: OutgoingFraming::Plain,
                 limit: None,
                 min_rate: limits.body_min_rate,
                 reads: Reads::Cancelable,

@@ -8,21 +8,21 @@ use xds::model::{ExternalAuthProtocol, Scheme};
 
 use super::body::Body;
 use crate::config::{ExternalAuth, Listener};
-use crate::exchange::{After, Client, Destination, Exchange, Matched};
+use crate::exchange::{Client, ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind, GrpcStatus};
 use crate::http::head::{Framing, Version};
 use crate::limits::{EXTERNAL_AUTH_ANSWER_BYTES, EXTERNAL_AUTH_TIMEOUT, Limits};
-use crate::policy::external_auth::grpc::{self, Arrival};
-use crate::policy::external_auth::{Denial, NoVerdict, Subject, Verdict, http};
+use crate::policy::external_auth::grpc::{self, RequestSource};
+use crate::policy::external_auth::{Denial, MissingVerdict, Subject, Verdict, http};
 use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
 use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
 use crate::upstream::call;
-use crate::upstream::subrequest::{self, Patience, Subrequest};
+use crate::upstream::subrequest::{self, Subrequest, SubrequestLimits};
 
 /// Servers to ask about a request.
-struct Asking<'a> {
+struct AuthorizationCall<'a> {
     servers: &'a [ExternalAuth],
     target: Target<'a>,
     limits: &'a Limits,
@@ -41,7 +41,7 @@ impl<'a> Exchange<'a> {
         if servers.is_empty() {
             return Ok(());
         }
-        let asking = Asking {
+        let asking = AuthorizationCall {
             servers,
             target,
             limits: &self.bind.limits,
@@ -62,7 +62,7 @@ impl<'a> Exchange<'a> {
             self.trace_preflight("externalAuth");
             return Ok(());
         }
-        Box::pin(self.ask(Asking::of_rule(servers, matched))).await
+        Box::pin(self.ask(AuthorizationCall::of_rule(servers, matched))).await
     }
 
     /// Asks the servers of the backend that was drawn.
@@ -75,11 +75,11 @@ impl<'a> Exchange<'a> {
         if servers.is_empty() {
             return Ok(());
         }
-        Box::pin(self.ask(Asking::of_rule(servers, matched))).await
+        Box::pin(self.ask(AuthorizationCall::of_rule(servers, matched))).await
     }
 
     /// Asks servers in their order, until one of them says no.
-    async fn ask(&mut self, asking: Asking<'a>) -> Result<(), Failure> {
+    async fn ask(&mut self, asking: AuthorizationCall<'a>) -> Result<(), Failure> {
         for server in asking.servers {
             if let Some(most) = server.body_bytes {
                 self.read_body(most, asking.limits).await?;
@@ -106,7 +106,7 @@ impl<'a> Exchange<'a> {
                     said.denial = Some(denial);
                     return Err(FailureKind::ExternalAuthDenied.into());
                 }
-                Err(NoVerdict(why)) => {
+                Err(MissingVerdict(why)) => {
                     tracing::debug!(server = &*server.name, why, "external authorization failed");
                     return Err(Failure::because(FailureKind::ExternalAuthFailed, why));
                 }
@@ -118,9 +118,9 @@ impl<'a> Exchange<'a> {
     async fn question(
         &self,
         server: &ExternalAuth,
-        asking: &Asking<'a>,
-    ) -> Result<Verdict, NoVerdict> {
-        let cluster = server.cluster.map_err(|why| NoVerdict(why.reason()))?;
+        asking: &AuthorizationCall<'a>,
+    ) -> Result<Verdict, MissingVerdict> {
+        let cluster = server.cluster.map_err(|why| MissingVerdict(why.reason()))?;
         let cluster = self.snapshot.cluster(cluster);
         let (received, upstreams) = (self.received, &self.proxy.upstreams);
         let none = Mutation::default();
@@ -153,30 +153,32 @@ impl<'a> Exchange<'a> {
                     lines: &lines,
                     body: subject.body,
                 };
-                let patience = Patience {
+                let patience = SubrequestLimits {
                     timeout: asking.patience,
                     body_bytes: EXTERNAL_AUTH_ANSWER_BYTES,
                 };
                 let reply = subrequest::ask(upstreams, cluster, request, patience).await;
-                let reply = reply.map_err(|failure| NoVerdict(failure.kind.reason()))?;
+                let reply = reply.map_err(|failure| MissingVerdict(failure.kind.reason()))?;
                 http::judge(reply.status, &reply.headers, reply.body, response_headers)
             }
             ExternalAuthProtocol::Grpc { request_headers } => {
                 let question = grpc::question(request_headers, &subject, &self.arrival());
                 let patience = asking.patience;
                 let answer = call::unary(upstreams, cluster, grpc::CHECK, &question, patience);
-                let answer = answer.await.map_err(|error| NoVerdict(error.reason()))?;
+                let answer = answer
+                    .await
+                    .map_err(|error| MissingVerdict(error.reason()))?;
                 grpc::judge(answer, &subject)
             }
         }
     }
 
-    fn arrival(&self) -> Arrival {
+    fn arrival(&self) -> RequestSource {
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
-        Arrival {
+        RequestSource {
             address: self.bind.trust.client(&self.client.hop, fields, bytes),
-            scheme: match self.belief.scheme(&self.client.hop, fields, bytes) {
+            scheme: match self.header_trust.scheme(&self.client.hop, fields, bytes) {
                 Scheme::Http => "http",
                 Scheme::Https => "https",
             },
@@ -227,7 +229,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Answers in the words of an authorization server; a call of gRPC fails in its own.
-    pub(super) async fn deny(&mut self, denial: &Denial) -> Result<After, Failure> {
+    pub(super) async fn deny(&mut self, denial: &Denial) -> Result<ConnectionOutcome, Failure> {
         if self.record.is_grpc {
             let status = if denial.status == StatusCode::UNAUTHORIZED {
                 GrpcStatus::Unauthenticated
@@ -242,7 +244,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-impl<'a> Asking<'a> {
+impl<'a> AuthorizationCall<'a> {
     fn of_rule(servers: &'a [ExternalAuth], matched: &Matched<'a>) -> Self {
         let timeout = matched.rule.request_timeout;
         Self {

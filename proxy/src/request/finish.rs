@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use xds::model::AccessLog;
 
 use crate::config::Rule;
-use crate::exchange::{After, Exchange, Next};
+use crate::exchange::{ConnectionOutcome, Exchange, NextStep};
 use crate::failure::{ConnectionAction, Failure, FailureKind, GrpcStatus};
 use crate::http::grpc;
 use crate::http::h1::encode::Persist;
@@ -24,9 +24,9 @@ impl Exchange<'_> {
     /// Ends the request, whatever its result.
     pub(super) async fn finish(
         mut self,
-        outcome: Result<After, Failure>,
+        outcome: Result<ConnectionOutcome, Failure>,
         target: Option<Target<'_>>,
-    ) -> After {
+    ) -> ConnectionOutcome {
         let (after, failure) = match outcome {
             Ok(after) => (after, None),
             Err(failure) => (self.refuse(failure).await, Some(failure)),
@@ -41,7 +41,7 @@ impl Exchange<'_> {
     }
 
     /// Responds to a failure, if a response is still possible.
-    async fn refuse(&mut self, failure: Failure) -> After {
+    async fn refuse(&mut self, failure: Failure) -> ConnectionOutcome {
         let kind = failure.kind;
         if self.record.answered || kind.connection_action() == ConnectionAction::Reset {
             self.record.status = if self.record.answered {
@@ -49,7 +49,7 @@ impl Exchange<'_> {
             } else {
                 kind.status()
             };
-            return After::End(Next::Reset);
+            return ConnectionOutcome::End(NextStep::Reset);
         }
         let received = self.received;
         let lines = &mut self.work.response_lines;
@@ -152,7 +152,7 @@ impl Exchange<'_> {
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let client = self.bind.trust.client(&self.client.hop, fields, bytes);
         let subject = self.principal.as_ref().and_then(Principal::subject);
-        let line = access_log::Record {
+        let line = access_log::RequestEntry {
             time: SystemTime::now() - duration,
             gateway: &self.bind.gateway,
             listener: record.listener.map(|listener| listener.key.as_str()),
@@ -207,10 +207,10 @@ impl Exchange<'_> {
 }
 
 /// What becomes of the connection after a failure was answered.
-fn ended(answered: Result<After, Failure>) -> After {
+fn ended(answered: Result<ConnectionOutcome, Failure>) -> ConnectionOutcome {
     match answered {
-        Ok(After::End(_)) => After::End(Next::Linger),
-        Ok(After::KeepAlive) => After::KeepAlive,
-        Err(_) => After::End(Next::Close),
+        Ok(ConnectionOutcome::End(_)) => ConnectionOutcome::End(NextStep::Linger),
+        Ok(ConnectionOutcome::KeepAlive) => ConnectionOutcome::KeepAlive,
+        Err(_) => ConnectionOutcome::End(NextStep::Close),
     }
 }

@@ -12,7 +12,7 @@ use rand::RngExt;
 use crate::channel::Channel;
 use crate::config::{Cluster, ClusterIndex, Protection, Protocol};
 use crate::exchange::choice::choose;
-use crate::exchange::feed::{Copied, Feed};
+use crate::exchange::feed::{Feed, MirrorQueue};
 use crate::exchange::{Destination, Exchange, Matched};
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::Persist;
@@ -53,7 +53,7 @@ impl<'a> Exchange<'a> {
     }
 
     fn start_mirror(&mut self, index: ClusterIndex, matched: &Matched<'a>, drawn: Destination<'a>) {
-        let copy = Rc::new(Copied::default());
+        let copy = Rc::new(MirrorQueue::default());
         let target = self.snapshot.cluster(index);
         let protocol = matched.rule.protocol_to(target);
         let Some(head) = self.copy_head((protocol, &target.protection), drawn, &copy) else {
@@ -91,7 +91,7 @@ impl<'a> Exchange<'a> {
         &mut self,
         (protocol, over): (Protocol, &Protection),
         drawn: Destination<'a>,
-        copy: &Copied,
+        copy: &MirrorQueue,
     ) -> Option<CopyHead> {
         if protocol == Protocol::Http2 {
             let head = self.make_head(drawn, over, Switch::Ignored).ok()?;
@@ -109,7 +109,7 @@ async fn carry(
     upstreams: &Upstreams,
     cluster: &Cluster,
     (protocol, proxied): (Protocol, Option<Box<Endpoints>>),
-    (head, copy): (CopyHead, &Copied),
+    (head, copy): (CopyHead, &MirrorQueue),
     limits: &Limits,
     (asked, persist): (Asked, Persist),
 ) -> Option<()> {
@@ -136,7 +136,7 @@ async fn carry(
     send(copy, &connection, limits.write_idle_timeout).await?;
     let patience = limits.response_head_timeout.unwrap_or(LINGER_TIMEOUT);
     connection.deadline.arm(Some(patience), Expiry::Disconnect);
-    let mut answer = Answer {
+    let mut answer = DiscardedResponse {
         connection: &connection,
         buffer: shard.buffers.take(),
         left: MIRROR_ANSWER_BYTES,
@@ -160,15 +160,15 @@ async fn carry(
 
 /// The ignored response. It is read to its end all the same: its connection can be reused, and
 /// closing early would look like a client error to the backend.
-struct Answer<'a> {
+struct DiscardedResponse<'a> {
     connection: &'a Connection,
     buffer: Buffer,
     /// Bytes that are still read.
     left: usize,
 }
 
-impl Answer<'_> {
-    /// As [`Answer::discard`], for a stream, whose connection survives in any case.
+impl DiscardedResponse<'_> {
+    /// As [`DiscardedResponse::discard`], for a stream, whose connection survives in any case.
     async fn discard_stream(&mut self, stream: &h2::Stream) -> Option<Persist> {
         while let Head::Interim(_) = stream.next_head().await.ok()? {}
         while self.more().await.is_some() {
@@ -220,7 +220,11 @@ impl Answer<'_> {
 }
 
 /// Sends the request as it is received; `None` if that failed.
-async fn send(copied: &Copied, connection: &Connection, timeout: Option<Duration>) -> Option<()> {
+async fn send(
+    copied: &MirrorQueue,
+    connection: &Connection,
+    timeout: Option<Duration>,
+) -> Option<()> {
     let mut bytes = Vec::new();
     loop {
         bytes.clear();

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use crate::exchange::answer::turn_away;
 use crate::exchange::scratch::Scratch;
-use crate::exchange::{After, Client, Exchange, Next, Proxy};
+use crate::exchange::{Client, ConnectionOutcome, Exchange, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};
 use crate::forward;
 use crate::memory::Buffer;
@@ -29,10 +29,10 @@ pub(crate) async fn handle(
     client: &Client,
     buffer: &mut Buffer,
     scratch: &mut Scratch,
-) -> After {
+) -> ConnectionOutcome {
     let snapshot = proxy.shard.config.load();
     let Some(bind) = snapshot.bind(client.bind) else {
-        return After::End(turn_away(&proxy.shard, client).await);
+        return ConnectionOutcome::End(turn_away(&proxy.shard, client).await);
     };
     let Scratch {
         received,
@@ -61,7 +61,7 @@ pub(crate) async fn refuse(
     buffer: &mut Buffer,
     scratch: &mut Scratch,
     failure: Failure,
-) -> Next {
+) -> NextStep {
     tracing::debug!(client = %client.hop.address(), %failure, "refused a request's head");
     let snapshot = proxy.shard.config.load();
     let Some(bind) = snapshot.bind(client.bind) else {
@@ -73,8 +73,8 @@ pub(crate) async fn refuse(
         exchange.begin_trace(&Err(failure));
     }
     match exchange.finish(Err(failure), None).await {
-        After::KeepAlive => Next::Close,
-        After::End(next) => next,
+        ConnectionOutcome::KeepAlive => NextStep::Close,
+        ConnectionOutcome::End(next) => next,
     }
 }
 
@@ -83,7 +83,7 @@ async fn serve<'a>(
     exchange: &mut Exchange<'a>,
     host: &str,
     target: Target<'a>,
-) -> Result<After, Failure> {
+) -> Result<ConnectionOutcome, Failure> {
     #[cfg(feature = "test-hooks")]
     {
         test_hooks::stall_if_asked(target.path());

@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use crate::exchange::scratch::Work;
+use crate::exchange::scratch::RequestBuffers;
 use crate::exchange::{Destination, Exchange, Matched};
 use crate::failure::Failure;
 use crate::http::websocket;
@@ -17,7 +17,7 @@ impl<'a> Exchange<'a> {
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let random = self.shard.with_rng(RngExt::random);
-        self.record.id = Some(RequestId::choose(self.belief, fields, bytes, random));
+        self.record.id = Some(RequestId::choose(self.header_trust, fields, bytes, random));
         let (host, path) = match target {
             Ok((host, target)) => (host.as_bytes(), target.path().as_bytes()),
             Err(_) => (received.authority(), received.head.target.of(bytes)),
@@ -40,7 +40,7 @@ impl<'a> Exchange<'a> {
     /// Writes the lines that replace or complete those of the client.
     pub(super) fn prepare(&mut self, matched: &Matched<'a>, drawn: Destination<'a>) {
         let carrier = self.carrier(matched.target);
-        let Work {
+        let RequestBuffers {
             target,
             request_lines: lines,
             ..
@@ -58,7 +58,7 @@ impl<'a> Exchange<'a> {
         }
         let edits = drawn.request_edits();
         let hop = &self.client.hop;
-        self.belief
+        self.header_trust
             .write_lines(hop, received.authority(), (fields, bytes), edits, lines);
         if let Some(certificate) = self.client.verified_certificate() {
             certificate.write_line(edits, lines);
@@ -66,7 +66,8 @@ impl<'a> Exchange<'a> {
         let random = self.shard.with_rng(RngExt::random);
         // A traced request has its id already.
         let chosen = self.record.id.take();
-        let id = chosen.unwrap_or_else(|| RequestId::choose(self.belief, fields, bytes, random));
+        let id =
+            chosen.unwrap_or_else(|| RequestId::choose(self.header_trust, fields, bytes, random));
         id.write_line(edits, lines);
         self.record.id = Some(id);
         if let Some(principal) = &self.principal {

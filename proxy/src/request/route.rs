@@ -8,7 +8,7 @@ use xds::model::SessionToken;
 use crate::config::{Bind, Listener, Rule};
 use crate::exchange::choice::draw;
 use crate::exchange::scratch::Received;
-use crate::exchange::{Destination, Exchange, Matched, Pinned};
+use crate::exchange::{Destination, Exchange, Matched, PinnedSession};
 use crate::failure::{Failure, FailureKind};
 use crate::http::known::Known;
 use crate::observe::counters::GaugeGuard;
@@ -121,7 +121,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// The backend and endpoint of the request's session, if both are valid.
-    fn find_session(&self, rule: &'a Rule) -> Option<Pinned<'a>> {
+    fn find_session(&self, rule: &'a Rule) -> Option<PinnedSession<'a>> {
         let policy = rule.session.as_ref()?;
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
         let token = |name: &[u8]| {
@@ -153,7 +153,7 @@ impl<'a> Exchange<'a> {
                 .upstreams
                 .endpoints
                 .in_service(id, Instant::now());
-            serves.then_some(Pinned {
+            serves.then_some(PinnedSession {
                 drawn: Destination { backend, cluster },
                 endpoint,
                 session,

@@ -11,7 +11,7 @@ use super::select::{Candidate, Router};
 
 /// A match that a request was compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Considered<'r> {
+pub struct ConsideredMatch<'r> {
     /// Index of the rule.
     pub route: u32,
     /// Index of the match in the rule.
@@ -40,7 +40,7 @@ impl Router {
         request: &RequestView<'_, H>,
         cache: &mut RegexCache,
         limit: usize,
-    ) -> Vec<Considered<'_>> {
+    ) -> Vec<ConsideredMatch<'_>> {
         let mut list = Explanation::new(limit);
         let mut is_decided = false;
         let mut done = self.walk(request, cache, |candidate, _, verdict| {
@@ -96,7 +96,7 @@ impl Router {
 struct Explanation<'r> {
     limit: usize,
     seen: HashSet<(u32, u16)>,
-    considered: Vec<Considered<'r>>,
+    considered: Vec<ConsideredMatch<'r>>,
 }
 
 impl<'r> Explanation<'r> {
@@ -117,7 +117,7 @@ impl<'r> Explanation<'r> {
             return ControlFlow::Break(());
         }
         if self.seen.insert((candidate.route, candidate.match_index)) {
-            self.considered.push(Considered {
+            self.considered.push(ConsideredMatch {
                 route: candidate.route,
                 match_index: candidate.match_index,
                 outcome,

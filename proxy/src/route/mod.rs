@@ -25,7 +25,7 @@ mod table;
 pub use compile::Entry;
 pub(crate) use compile::RouterCompiler;
 pub use condition::Mismatch;
-pub use explain::{Considered, Outcome};
+pub use explain::{ConsideredMatch, Outcome};
 pub use host_index::HostIndex;
 pub use pattern::RegexCache;
 pub(crate) use rank::Source;

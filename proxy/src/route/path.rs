@@ -93,7 +93,7 @@ impl Scope {
         &self,
         path: &'p [u8],
         limit: usize,
-    ) -> impl Iterator<Item = (Step, bool)> + use<'p> {
+    ) -> impl Iterator<Item = (PathPrefix, bool)> + use<'p> {
         let Self {
             prefixes, exacts, ..
         } = *self;
@@ -183,7 +183,7 @@ impl Paths {
 
 /// A path up to the end of one of its segments.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct PathPrefix {
     /// Bytes up to there.
     pub(super) end: usize,
     /// Segments up to there.
@@ -192,8 +192,8 @@ pub(super) struct Step {
 }
 
 /// The steps of a path of a host.
-fn steps(scope: u32, path: &[u8]) -> impl Iterator<Item = Step> + use<'_> {
-    let mut step = Step {
+fn steps(scope: u32, path: &[u8]) -> impl Iterator<Item = PathPrefix> + use<'_> {
+    let mut step = PathPrefix {
         end: 0,
         depth: 0,
         hash: Hash::seeded(scope),
@@ -202,7 +202,7 @@ fn steps(scope: u32, path: &[u8]) -> impl Iterator<Item = Step> + use<'_> {
         let rest = path.get(step.end + 1..)?;
         let length = rest.iter().position(|byte| *byte == b'/');
         let end = step.end + 1 + length.unwrap_or(rest.len());
-        step = Step {
+        step = PathPrefix {
             end,
             depth: step.depth + 1,
             hash: step.hash.append(&path[step.end..end]),

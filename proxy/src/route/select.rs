@@ -128,8 +128,8 @@ impl Router {
     }
 
     /// The nodes of `path` in a host, up to before `limit`.
-    fn locate(&self, level: &Level, path: &[u8], limit: usize) -> Located<'_> {
-        let mut located = Located::default();
+    fn locate(&self, level: &Level, path: &[u8], limit: usize) -> PathNodes<'_> {
+        let mut located = PathNodes::default();
         for (step, is_exact) in level.scope.steps(path, limit) {
             let part = &*self.parts[part_of(step.hash, self.parts.len())];
             let found = part
@@ -204,7 +204,7 @@ impl Router {
 
 /// The nodes of a request's path in one host.
 #[derive(Default)]
-struct Located<'r> {
+struct PathNodes<'r> {
     /// The node of the exact path.
     exact: Option<(&'r Matches, &'r Node)>,
     /// The node of the longest prefix.

@@ -18,12 +18,12 @@ use crate::downstream::{Downstream, connection};
 use crate::limits::{
     ACCEPT_LOOPS, ACCEPT_PAUSE, ACCEPTS_PER_POLL, QUEUE_LOOKS, QUEUE_PAUSE, QUEUE_QUIET_LOOKS,
 };
-use crate::machine::driver::Waits;
+use crate::machine::driver::WaitMode;
 use crate::machine::sockets::{self, Listening};
 use crate::net::{self, Stream};
 use crate::shard::Shard;
 use crate::shard::fence::fenced;
-use crate::shard::inbox::Ask;
+use crate::shard::inbox::ShardMessage;
 use crate::shard::tasks::{Purpose, listed};
 
 /// The listening sockets of a shard.
@@ -61,7 +61,7 @@ impl Acceptors {
         let socket = sockets.lend(shard.id)?;
         let fd = socket.as_raw_fd();
         let listener = std::net::TcpListener::from(socket);
-        listener.set_nonblocking(shard.waits == Waits::ForReadiness)?;
+        listener.set_nonblocking(shard.waits == WaitMode::ForReadiness)?;
         let listener = TcpListener::from_std(listener)?;
         let acceptor = Rc::new(Acceptor {
             bind,
@@ -155,7 +155,7 @@ impl Acceptor {
         if let Some(other) = other.filter(|_| !shard.draining.get())
             && let Ok(copy) = copy(&socket)
         {
-            let ask = Ask::Adopt {
+            let ask = ShardMessage::Adopt {
                 bind: self.bind,
                 socket: copy,
                 address,
@@ -188,7 +188,7 @@ pub(super) fn adopt(
     let shard = &downstream.proxy.shard;
     shard.peers.has_come(shard.id);
     let socket = std::net::TcpStream::from(socket);
-    socket.set_nonblocking(shard.waits == Waits::ForReadiness)?;
+    socket.set_nonblocking(shard.waits == WaitMode::ForReadiness)?;
     serve(downstream, bind, TcpStream::from_std(socket)?, address);
     Ok(())
 }

@@ -14,10 +14,10 @@ use crate::limits::{
     WHEEL_TICK,
 };
 use crate::machine::cpu;
-use crate::machine::driver::{Driver, DriverChoice, DriverReport, Waits};
+use crate::machine::driver::{Driver, DriverChoice, DriverReport, WaitMode};
 use crate::machine::scheduling;
 use crate::memory::heap;
-use crate::shard::inbox::{Ask, InboxReader};
+use crate::shard::inbox::{InboxReader, ShardMessage};
 use crate::shard::tasks::{Purpose, listed};
 use crate::shard::turn::Turns;
 use crate::shard::{Shard, ShardOptions};
@@ -49,13 +49,15 @@ pub(crate) fn run(
     scheduling::wake_soon();
     let (driver, report) = Driver::build(options.driver, options.shard.descriptors)?;
     let waits = driver.waits();
-    inbox.bell.set_nonblocking(waits == Waits::ForReadiness)?;
+    inbox
+        .bell
+        .set_nonblocking(waits == WaitMode::ForReadiness)?;
     let (turns, ringing) = Turns::new(waits)?;
     options.shard.counters.thread.start();
     heap::counts::count_as_shard(options.shard.id);
     started(report);
     let shard = Rc::new(Shard::new(options.shard, waits, Rc::clone(&turns)));
-    let _hangs_up = HangsUp(Rc::downgrade(&shard));
+    let _hangs_up = CloseClientsOnPanic(Rc::downgrade(&shard));
     let server = Rc::new(Server::new(shard, options.session_key));
     driver.block_on(async move {
         monoio::spawn(turns.answer(ringing));
@@ -67,9 +69,9 @@ pub(crate) fn run(
 
 /// Closes the client connections of a shard that panics: the runtime leaves sockets with pending
 /// operations open, and clients would wait forever.
-struct HangsUp(Weak<Shard>);
+struct CloseClientsOnPanic(Weak<Shard>);
 
-impl Drop for HangsUp {
+impl Drop for CloseClientsOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking()
             && let Some(shard) = self.0.upgrade()
@@ -123,7 +125,7 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
     loop {
         while let Some(ask) = inbox.queue.pop() {
             match ask {
-                Ask::Listen { bind, sockets } => {
+                ShardMessage::Listen { bind, sockets } => {
                     let listening = match sockets.transport() {
                         Transport::Tcp => {
                             server.acceptors.listen(&server.downstream, bind, sockets)
@@ -134,7 +136,7 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                         tracing::error!(shard = shard.id, bind, %error, "cannot accept connections");
                     }
                 }
-                Ask::Adopt {
+                ShardMessage::Adopt {
                     bind,
                     socket,
                     address,
@@ -143,17 +145,17 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                         tracing::warn!(shard = shard.id, %error, "cannot take over a connection from another shard");
                     }
                 }
-                Ask::Unlisten { bind } => {
+                ShardMessage::Unlisten { bind } => {
                     server.udp.stop(|of| of == bind);
                     server.acceptors.stop(shard, |of| of == bind).await;
                     monoio::spawn(close_orphans(Rc::clone(shard), bind));
                     shard.clients.wake_listening();
                 }
-                Ask::StopAccepting => {
+                ShardMessage::StopAccepting => {
                     server.udp.stop(|_| true);
                     server.acceptors.stop(shard, |_| true).await;
                 }
-                Ask::Drain => {
+                ShardMessage::Drain => {
                     shard.draining.begin();
                     monoio::spawn(close_idle(Rc::clone(shard)));
                     shard.clients.wake_listening();
@@ -161,8 +163,8 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                     upstreams.pool.clear();
                     upstreams.sessions.clear();
                 }
-                Ask::Admin(ask) => answers::answer(server.proxy(), ask),
-                Ask::Stop => return stop(server).await,
+                ShardMessage::Admin(ask) => answers::answer(server.proxy(), ask),
+                ShardMessage::Stop => return stop(server).await,
             }
         }
         let result;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Shard;
 use super::stall::Stall;
-use super::waiting::Place;
+use super::waiting::WaitingHandle;
 use super::wheel::{Handle, Tick};
 use crate::net::{CancelHandle, Canceller, Liveness};
 use crate::shard::cutoff::Cutoff;
@@ -45,11 +45,11 @@ pub(crate) enum Expiry {
 pub(crate) struct Deadline {
     shard: Rc<Shard>,
     handle: Handle,
-    state: Rc<Armed>,
+    state: Rc<ArmedDeadline>,
 }
 
 /// The wheel's part of a deadline. Every idle connection has one.
-pub(crate) struct Armed {
+pub(crate) struct ArmedDeadline {
     cutoff: Cutoff,
     expiry: Cell<Expiry>,
     expired: Cell<bool>,
@@ -59,7 +59,7 @@ pub(crate) struct Armed {
 impl Deadline {
     /// A deadline for a channel, not armed.
     pub(crate) fn new(shard: &Rc<Shard>, cutoff: impl Into<Cutoff>) -> Self {
-        let state = Rc::new(Armed {
+        let state = Rc::new(ArmedDeadline {
             cutoff: cutoff.into(),
             expiry: Cell::new(Expiry::Disconnect),
             expired: Cell::new(false),
@@ -139,7 +139,7 @@ impl Deadline {
         let (place, patience) = self.shard.waiting.enter(self.handle, self.shard.now());
         self.arm(Some(patience), Expiry::CancelRead);
         self.shard.end_surplus_waits();
-        Waits {
+        WaitingGuard {
             shard: &self.shard,
             place,
         }
@@ -168,12 +168,12 @@ impl Deadline {
 }
 
 /// A waiting connection.
-struct Waits<'a> {
+struct WaitingGuard<'a> {
     shard: &'a Shard,
-    place: Place,
+    place: WaitingHandle,
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.shard.waiting.leave(self.place);
     }
@@ -185,7 +185,7 @@ impl Drop for Deadline {
     }
 }
 
-impl Armed {
+impl ArmedDeadline {
     /// Cancels the read with the handle.
     pub(super) fn cancel_read(&self) {
         if let Cutoff::Stream(signals) = &self.cutoff {

@@ -45,7 +45,7 @@ impl Draining {
 
     /// Waits until it begins. Cancel-safe.
     pub(crate) async fn wait(&self) {
-        let mut place = Waiting {
+        let mut place = DrainWaiter {
             draining: self,
             at: None,
         };
@@ -61,12 +61,12 @@ impl Draining {
 }
 
 /// A waiter's slot, released on drop.
-struct Waiting<'a> {
+struct DrainWaiter<'a> {
     draining: &'a Draining,
     at: Option<usize>,
 }
 
-impl Waiting<'_> {
+impl DrainWaiter<'_> {
     fn put(&mut self, waker: &Waker) {
         let mut waiting = self.draining.waiting.borrow_mut();
         let at = self.at.or_else(|| self.draining.free.borrow_mut().pop());
@@ -79,7 +79,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for DrainWaiter<'_> {
     fn drop(&mut self) {
         if let Some(at) = self.at {
             self.draining.waiting.borrow_mut()[at] = None;

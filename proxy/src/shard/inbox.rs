@@ -15,7 +15,7 @@ use crate::machine::sockets::Listening;
 
 /// A message to a shard.
 #[derive(Debug)]
-pub enum Ask {
+pub enum ShardMessage {
     /// Accept connections of a bind from this shard's one of these sockets.
     Listen {
         /// Index of the bind.
@@ -51,13 +51,13 @@ pub enum Ask {
 /// The sending end; each sending thread has one.
 #[derive(Clone)]
 pub struct Inbox {
-    queue: Arc<SegQueue<Ask>>,
+    queue: Arc<SegQueue<ShardMessage>>,
     bell: Arc<UnixStream>,
 }
 
 /// The receiving end, for the shard.
 pub struct InboxReader {
-    pub(crate) queue: Arc<SegQueue<Ask>>,
+    pub(crate) queue: Arc<SegQueue<ShardMessage>>,
     pub(crate) bell: UnixStream,
 }
 
@@ -85,7 +85,7 @@ pub fn inbox() -> io::Result<(Inbox, InboxReader)> {
 
 impl Inbox {
     /// Sends a message and wakes the shard.
-    pub fn ask(&self, ask: Ask) {
+    pub fn ask(&self, ask: ShardMessage) {
         self.queue.push(ask);
         // If the socket is full, the shard has been woken already.
         let _ = (&*self.bell).write(&[1]);

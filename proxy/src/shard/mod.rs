@@ -34,7 +34,7 @@ use rand::rngs::SmallRng;
 use crate::config::{Published, Snapshot};
 use crate::http::h2::guard::{Abuse, Peer};
 use crate::limits::{ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, OVERLOAD_KEEP_ALIVE, TRIM_AFTER};
-use crate::machine::driver::Waits;
+use crate::machine::driver::WaitMode;
 use crate::machine::memory::MemoryUse;
 use crate::memory::{self, BufferPool};
 use crate::net::Pipes;
@@ -42,14 +42,14 @@ use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::LogSink;
 use crate::observe::shed::ShedCause;
 
-use self::deadline::Armed;
+use self::deadline::ArmedDeadline;
 use self::drain::Draining;
 use self::overload::{Overload, Pressure};
 use self::peers::Peers;
 use self::registry::Registry;
 use self::tasks::Tasks;
 use self::turn::Turns;
-use self::waiting::Waiting;
+use self::waiting::WaitingConnections;
 use self::wheel::{Tick, Wheel};
 
 pub use self::options::ShardOptions;
@@ -61,19 +61,19 @@ pub(crate) struct Shard {
     /// The shards of the process.
     pub(crate) peers: Arc<Peers>,
     /// How its runtime waits for sockets.
-    pub(crate) waits: Waits,
+    pub(crate) waits: WaitMode,
     /// The current configuration.
     pub(crate) config: ConfigCell,
     /// Yields between tasks.
     pub(crate) turns: Rc<Turns>,
     pub(crate) clients: Registry,
     /// Client connections that wait for a request with a buffer.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitingConnections,
     /// Free buffers.
     pub(crate) buffers: Rc<BufferPool>,
     /// Pipes for splicing.
     pub(crate) pipes: Pipes,
-    pub(crate) wheel: RefCell<Wheel<Rc<Armed>>>,
+    pub(crate) wheel: RefCell<Wheel<Rc<ArmedDeadline>>>,
     pub(crate) counters: Arc<ShardCounters>,
     /// The access log.
     pub(crate) log: RefCell<LogSink>,
@@ -103,7 +103,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(options: ShardOptions, waits: Waits, turns: Rc<Turns>) -> Self {
+    pub(crate) fn new(options: ShardOptions, waits: WaitMode, turns: Rc<Turns>) -> Self {
         Self {
             waits,
             turns,
@@ -111,7 +111,7 @@ impl Shard {
             peers: options.peers,
             config: ConfigCell::new(options.published),
             clients: Registry::default(),
-            waiting: Waiting::default(),
+            waiting: WaitingConnections::default(),
             buffers: Rc::default(),
             pipes: Pipes::default(),
             wheel: RefCell::new(Wheel::new(Tick::default())),
@@ -289,12 +289,12 @@ impl Shard {
 
 /// A snapshot held by a shard's requests. They count on the outer counter, which is not atomic and
 /// stays in this core's cache.
-pub(crate) type Held = Rc<Arc<Snapshot>>;
+pub(crate) type SnapshotHandle = Rc<Arc<Snapshot>>;
 
 /// The shard's view of the published configuration.
 pub(crate) struct ConfigCell {
     published: RefCell<arc_swap::Cache<Published, Arc<Snapshot>>>,
-    current: RefCell<Held>,
+    current: RefCell<SnapshotHandle>,
 }
 
 impl ConfigCell {
@@ -308,7 +308,7 @@ impl ConfigCell {
     }
 
     /// The current configuration, for one request to hold.
-    pub(crate) fn load(&self) -> Held {
+    pub(crate) fn load(&self) -> SnapshotHandle {
         let mut published = self.published.borrow_mut();
         let latest = published.load();
         let mut current = self.current.borrow_mut();

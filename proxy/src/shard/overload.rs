@@ -28,7 +28,7 @@ pub(crate) enum Pressure {
 }
 
 /// The thresholds of a level.
-struct Step {
+struct Threshold {
     pressure: Pressure,
     /// Delay of the event loop.
     lag: Duration,
@@ -38,15 +38,15 @@ struct Step {
     memory_percent: usize,
 }
 
-const STEPS: [Step; 4] = [
+const STEPS: [Threshold; 4] = [
     step(Pressure::CloseSoon, 0, Some(OVERLOAD_ROOM_PERCENT[0])),
     step(Pressure::CloseIdle, 1, Some(OVERLOAD_ROOM_PERCENT[1])),
     step(Pressure::Shed, 2, None),
     step(Pressure::Pause, 3, Some(100)),
 ];
 
-const fn step(pressure: Pressure, nth: usize, room_percent: Option<usize>) -> Step {
-    Step {
+const fn step(pressure: Pressure, nth: usize, room_percent: Option<usize>) -> Threshold {
+    Threshold {
         pressure,
         lag: OVERLOAD_LAG[nth],
         room_percent,
@@ -142,7 +142,7 @@ impl Overload {
 mod tests {
     use std::time::Duration;
 
-    use super::{Overload, Pressure, STEPS, Step};
+    use super::{Overload, Pressure, STEPS, Threshold};
     use crate::limits::{LATE_TICKS, OVERLOAD_SHORTAGE};
     use crate::observe::shed::ShedCause;
     use crate::shard::wheel::Tick;
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_is_late_tick_after_tick_climbs_the_ladder() {
-        for Step { pressure, lag, .. } in STEPS {
+        for Threshold { pressure, lag, .. } in STEPS {
             assert_eq!(
                 late(lag, LATE_TICKS).pressure(1, 1000, Tick::default()),
                 pressure

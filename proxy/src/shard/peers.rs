@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwapOption;
 use rand::{Rng, RngExt};
 
-use super::inbox::{Ask, Inbox};
+use super::inbox::{Inbox, ShardMessage};
 use crate::limits::{HANDOVER_GAP, HANDOVER_SHARE};
 use crate::observe::counters::ShardCounters;
 
@@ -64,7 +64,7 @@ impl Peers {
     }
 
     /// Hands a connection to another shard; returns it if that one is not running.
-    pub(crate) fn hand_over(&self, shard: u16, ask: Ask) -> Result<(), Ask> {
+    pub(crate) fn hand_over(&self, shard: u16, ask: ShardMessage) -> Result<(), ShardMessage> {
         let peer = self.0.get(usize::from(shard));
         let inbox = peer.and_then(|peer| peer.inbox.load_full());
         match (peer, inbox) {
@@ -104,7 +104,7 @@ mod tests {
 
     use super::Peers;
     use crate::observe::counters::ShardCounters;
-    use crate::shard::inbox::{Ask, inbox};
+    use crate::shard::inbox::{ShardMessage, inbox};
 
     fn peers(clients: &[u64]) -> Peers {
         let counters: Vec<Arc<ShardCounters>> = clients.iter().map(|_| Arc::default()).collect();
@@ -149,12 +149,15 @@ mod tests {
     #[test]
     fn what_is_on_its_way_counts() {
         let peers = peers(&[2, 0]);
-        assert!(peers.hand_over(1, Ask::Drain).is_err(), "it is not running");
+        assert!(
+            peers.hand_over(1, ShardMessage::Drain).is_err(),
+            "it is not running"
+        );
         let (sender, _reader) = inbox().expect("descriptors");
         peers.set(1, Some(sender));
         let mut rng = SmallRng::seed_from_u64(1);
         for _ in 0..2 {
-            assert!(peers.hand_over(1, Ask::Drain).is_ok());
+            assert!(peers.hand_over(1, ShardMessage::Drain).is_ok());
         }
         assert_eq!(peers.better_off(0, &mut rng), None);
         peers.has_come(1);

@@ -181,7 +181,7 @@ impl TaskEntry {
         if let Some(slot) = tasks.slots.borrow_mut().get_mut(self.slot as usize) {
             slot.polls = slot.polls.wrapping_add(1);
         }
-        Running {
+        CurrentTaskGuard {
             current: &tasks.current,
             before: tasks.current.replace(self.slot + 1),
         }
@@ -199,12 +199,12 @@ impl Drop for TaskEntry {
 }
 
 /// Restores the current task, also after a panic.
-struct Running<'a> {
+struct CurrentTaskGuard<'a> {
     current: &'a Cell<u32>,
     before: u32,
 }
 
-impl Drop for Running<'_> {
+impl Drop for CurrentTaskGuard<'_> {
     fn drop(&mut self) {
         self.current.set(self.before);
     }
@@ -215,8 +215,8 @@ pub(crate) fn listed<F: Future<Output = ()>>(
     shard: &Rc<Shard>,
     purpose: Purpose,
     task: F,
-) -> Listed<F> {
-    Listed {
+) -> RegisteredTask<F> {
+    RegisteredTask {
         place: TaskEntry::new(shard, purpose),
         task,
     }
@@ -224,14 +224,14 @@ pub(crate) fn listed<F: Future<Output = ()>>(
 
 pin_project_lite::pin_project! {
     /// A registered task.
-    pub(crate) struct Listed<F> {
+    pub(crate) struct RegisteredTask<F> {
         place: TaskEntry,
         #[pin]
         task: F,
     }
 }
 
-impl<F: Future<Output = ()>> Future for Listed<F> {
+impl<F: Future<Output = ()>> Future for RegisteredTask<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

@@ -22,13 +22,13 @@ use std::task::{Context, Poll, Waker};
 
 use monoio::io::AsyncReadRent;
 
-use crate::machine::driver::Waits;
+use crate::machine::driver::WaitMode;
 
 /// The yielding tasks of a shard.
 pub(crate) struct Turns {
     /// Written by the first waiter.
     bell: UnixStream,
-    waits: Waits,
+    waits: WaitMode,
     waiting: RefCell<Vec<Waker>>,
     turn: Cell<u64>,
     /// System calls saved by postponing reads, minus those spent on it; reads are postponed while
@@ -54,10 +54,10 @@ impl Turns {
     /// # Errors
     ///
     /// No descriptors are left.
-    pub(crate) fn new(waits: Waits) -> io::Result<(Rc<Self>, UnixStream)> {
+    pub(crate) fn new(waits: WaitMode) -> io::Result<(Rc<Self>, UnixStream)> {
         let (bell, ringing) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
-        ringing.set_nonblocking(waits == Waits::ForReadiness)?;
+        ringing.set_nonblocking(waits == WaitMode::ForReadiness)?;
         let turns = Self {
             bell,
             waits,
@@ -91,7 +91,7 @@ impl Turns {
 
     /// Yields to the shard's other tasks and timers, unless operations of the runtime do so anyway.
     pub(crate) async fn give_way(&self) {
-        if self.waits == Waits::ForReadiness {
+        if self.waits == WaitMode::ForReadiness {
             self.wait_a_turn().await;
         }
     }
@@ -129,7 +129,7 @@ impl Turns {
     }
 
     fn puts_off(&self) -> bool {
-        if self.waits == Waits::ForCompletion {
+        if self.waits == WaitMode::ForCompletion {
             return false;
         }
         if self.spared.get() < TURN_COST {
@@ -177,7 +177,7 @@ mod tests {
     use monoio::{LegacyDriver, RuntimeBuilder};
 
     use super::Turns;
-    use crate::machine::driver::Waits;
+    use crate::machine::driver::WaitMode;
 
     #[test]
     fn who_gives_way_lets_timers_and_other_tasks_run() {
@@ -186,7 +186,7 @@ mod tests {
             .build()
             .expect("epoll");
         let (timers, tasks) = runtime.block_on(async {
-            let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
+            let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
             monoio::spawn(Rc::clone(&turns).answer(ringing));
             let (timers, tasks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
             let counted = Rc::clone(&timers);
@@ -219,7 +219,7 @@ mod tests {
             .build()
             .expect("epoll");
         runtime.block_on(async {
-            let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
+            let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
             monoio::spawn(Rc::clone(&turns).answer(ringing));
             let tasks: Vec<_> = (0..tasks)
                 .map(|_| {
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn on_io_uring_only_those_without_operations_wait_a_turn() {
-        let (turns, mut ringing) = Turns::new(Waits::ForCompletion).expect("descriptors");
+        let (turns, mut ringing) = Turns::new(WaitMode::ForCompletion).expect("descriptors");
         let mut context = Context::from_waker(Waker::noop());
         let given = pin!(turns.give_way());
         assert!(given.poll(&mut context).is_ready());

@@ -12,7 +12,7 @@ use crate::limits::{PARK_AFTER, PARK_SOON_AFTER, WAITING_BUFFERS, WAITING_BUFFER
 
 /// The waiting connections.
 #[derive(Default)]
-pub(crate) struct Waiting(RefCell<List>);
+pub(crate) struct WaitingConnections(RefCell<List>);
 
 #[derive(Default)]
 struct List {
@@ -38,15 +38,15 @@ struct Entry {
 
 /// A connection's entry in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct WaitingHandle {
     entry: usize,
     turn: u32,
 }
 
-impl Waiting {
+impl WaitingConnections {
     /// Adds the connection with this read deadline at the end. Returns how long it may hold its
     /// buffer: less if many wait.
-    pub(crate) fn enter(&self, deadline: Handle, now: Tick) -> (Place, Duration) {
+    pub(crate) fn enter(&self, deadline: Handle, now: Tick) -> (WaitingHandle, Duration) {
         let mut list = self.0.borrow_mut();
         let place = list.append(deadline, now);
         let is_crowded = list.count > WAITING_BUFFERS / 2;
@@ -59,7 +59,7 @@ impl Waiting {
     }
 
     /// Removes the connection, unless it has left already.
-    pub(crate) fn leave(&self, place: Place) {
+    pub(crate) fn leave(&self, place: WaitingHandle) {
         let mut list = self.0.borrow_mut();
         let entry = list.entries.get(place.entry);
         if entry.is_some_and(|entry| entry.turn == place.turn) {
@@ -85,7 +85,7 @@ impl Waiting {
 }
 
 impl List {
-    fn append(&mut self, deadline: Handle, since: Tick) -> Place {
+    fn append(&mut self, deadline: Handle, since: Tick) -> WaitingHandle {
         self.count += 1;
         let previous = self.last;
         let entry = if let Some(free) = self.free {
@@ -110,7 +110,7 @@ impl List {
         }
         self.last = Some(entry);
         let turn = self.entries[entry].turn;
-        Place { entry, turn }
+        WaitingHandle { entry, turn }
     }
 
     /// Removes and frees an entry.
@@ -136,17 +136,17 @@ impl List {
 mod tests {
     use std::time::Duration;
 
-    use super::{Place, Waiting};
+    use super::{WaitingConnections, WaitingHandle};
     use crate::limits::{
         PARK_AFTER, PARK_SOON_AFTER, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE, WHEEL_TICK,
     };
     use crate::shard::wheel::{Handle, Tick, Wheel};
 
     /// So many deadlines, all of which wait since the first tick.
-    fn waiting(count: usize) -> (Waiting, Vec<Handle>, Vec<Place>) {
+    fn waiting(count: usize) -> (WaitingConnections, Vec<Handle>, Vec<WaitingHandle>) {
         let mut wheel = Wheel::new(Tick::default());
         let handles: Vec<_> = (0..count).map(|at| wheel.insert(at)).collect();
-        let waiting = Waiting::default();
+        let waiting = WaitingConnections::default();
         let enter = |handle: &Handle| waiting.enter(*handle, Tick::default()).0;
         let places = handles.iter().map(enter).collect();
         (waiting, handles, places)
@@ -157,7 +157,7 @@ mod tests {
         Tick::at(WHEEL_TICK)
     }
 
-    fn surplus(waiting: &Waiting, now: Tick) -> Vec<Handle> {
+    fn surplus(waiting: &WaitingConnections, now: Tick) -> Vec<Handle> {
         std::iter::from_fn(|| waiting.take_surplus(now)).collect()
     }
 

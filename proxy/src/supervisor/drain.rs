@@ -8,10 +8,10 @@ use std::time::Instant;
 use crossbeam::channel::Receiver;
 use tracing::{info, warn};
 
-use super::{DrainPlan, Event, Shards, Urgency};
+use super::{DrainPlan, Event, Shards, ShutdownMode};
 use crate::limits::{DRAIN_LOOK, STOP_PATIENCE};
 use crate::machine::memory::MemoryWatch;
-use crate::shard::inbox::Ask;
+use crate::shard::inbox::ShardMessage;
 
 /// Drains. A second shutdown request ends at once.
 pub(super) fn run(
@@ -19,26 +19,26 @@ pub(super) fn run(
     events: &Receiver<Event>,
     memory: &mut MemoryWatch,
     plan: DrainPlan,
-    urgency: Urgency,
+    urgency: ShutdownMode,
 ) {
     shards.0.draining.store(true, Ordering::Relaxed);
     let deadline = Instant::now() + plan.deadline;
     let accept_until = match urgency {
-        Urgency::Graceful => Instant::now() + plan.accept.min(plan.deadline),
-        Urgency::Prompt => Instant::now(),
+        ShutdownMode::Graceful => Instant::now() + plan.accept.min(plan.deadline),
+        ShutdownMode::Prompt => Instant::now(),
     };
     info!(
         clients = shards.clients(),
         "draining; still accepting connections"
     );
-    if wait(shards, events, memory, accept_until, || false) == Waited::Interrupted {
+    if wait(shards, events, memory, accept_until, || false) == DrainWait::Interrupted {
         return abandon(shards);
     }
-    shards.ask(|| Ask::Drain);
+    shards.ask(|| ShardMessage::Drain);
     shards.stop_accepting();
     match wait(shards, events, memory, deadline, || shards.clients() == 0) {
-        Waited::Over => stop(shards, events),
-        Waited::Interrupted => abandon(shards),
+        DrainWait::Over => stop(shards, events),
+        DrainWait::Interrupted => abandon(shards),
     }
 }
 
@@ -60,7 +60,7 @@ fn stop(shards: &Shards, events: &Receiver<Event>) {
             "drain deadline exceeded; resetting the remaining connections"
         ),
     }
-    shards.ask(|| Ask::Stop);
+    shards.ask(|| ShardMessage::Stop);
     let threads: Vec<_> = shards
         .state()
         .threads
@@ -79,7 +79,7 @@ fn stop(shards: &Shards, events: &Receiver<Event>) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waited {
+enum DrainWait {
     Over,
     Interrupted,
 }
@@ -91,14 +91,14 @@ fn wait(
     memory: &mut MemoryWatch,
     until: Instant,
     done: impl Fn() -> bool,
-) -> Waited {
+) -> DrainWait {
     while !done() && Instant::now() < until {
         let look_again = (Instant::now() + DRAIN_LOOK).min(until);
         match events.recv_deadline(look_again) {
-            Ok(Event::Stop(_)) => return Waited::Interrupted,
+            Ok(Event::Stop(_)) => return DrainWait::Interrupted,
             Ok(Event::Ended(id)) => shards.restart(id),
             Err(_) => memory.look(),
         }
     }
-    Waited::Over
+    DrainWait::Over
 }

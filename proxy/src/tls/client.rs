@@ -17,7 +17,7 @@ use rustls::{
 use xds::model::{Alpn, Certificate, Der, Hostname, Identity, Roots, TlsClient};
 
 use super::server::{TlsError, certified_key};
-use super::session::{Session, SessionError};
+use super::session::{SessionError, TlsSession};
 use crate::limits::RESUMABLE_SERVERS;
 
 /// TLS settings of a cluster's endpoints.
@@ -131,7 +131,7 @@ impl UpstreamTls {
         &self,
         shard: u16,
         protocol: Option<Alpn>,
-    ) -> Result<Session, SessionError> {
+    ) -> Result<TlsSession, SessionError> {
         let configs = self
             .shards
             .get(usize::from(shard))
@@ -141,7 +141,7 @@ impl UpstreamTls {
             Some(Alpn::H2) => &configs.http2,
             None => &configs.bytes,
         };
-        Session::client(Arc::clone(config), self.server_name.clone())
+        TlsSession::client(Arc::clone(config), self.server_name.clone())
     }
 }
 

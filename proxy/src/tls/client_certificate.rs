@@ -16,7 +16,7 @@ use crate::policy::headers::HeaderEdits;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// Whether it was verified.
-    pub trust: Trusted,
+    pub trust: CertificateTrust,
     /// SHA-256 of the certificate in hexadecimal.
     pub fingerprint: Box<str>,
     /// The value of `x-forwarded-client-cert`, in Envoy's format: `Hash`, `Subject` (RFC 4514), and
@@ -29,7 +29,7 @@ pub const FORWARDED_CLIENT_CERT: &str = "x-forwarded-client-cert";
 
 /// Whether a certificate was verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trusted {
+pub enum CertificateTrust {
     /// By a trusted CA of the listener.
     Verified,
     /// Not verified: the listener accepts any.
@@ -44,8 +44,11 @@ impl ClientCertificate {
         let verified = verifier.verify_client_cert(certificate, others, UnixTime::now());
         let fingerprint = Der::new(certificate).fingerprint();
         let (trust, forwarded) = match verified {
-            Ok(_) => (Trusted::Verified, forwarded(&fingerprint, certificate)),
-            Err(_) => (Trusted::Unverified, String::new()),
+            Ok(_) => (
+                CertificateTrust::Verified,
+                forwarded(&fingerprint, certificate),
+            ),
+            Err(_) => (CertificateTrust::Unverified, String::new()),
         };
         Some(Self {
             trust,

@@ -4,7 +4,7 @@ use rustls::{AlertDescription, CertificateError};
 
 /// Why a certificate is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub(crate) enum CertificateFlaw {
     /// It is for another name.
     OtherName,
     /// It is not signed by a trusted CA.
@@ -14,7 +14,7 @@ pub(crate) enum Flaw {
     Other,
 }
 
-impl From<&CertificateError> for Flaw {
+impl From<&CertificateError> for CertificateFlaw {
     fn from(error: &CertificateError) -> Self {
         match error {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {

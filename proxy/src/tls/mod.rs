@@ -19,7 +19,7 @@ mod upstream_failure;
 
 pub use client::UpstreamTls;
 pub use client_auth::TrustDomain;
-pub use client_certificate::{ClientCertificate, FORWARDED_CLIENT_CERT, Trusted};
+pub use client_certificate::{CertificateTrust, ClientCertificate, FORWARDED_CLIENT_CERT};
 pub use server::{ServerTls, TlsError};
 pub use upstream_failure::UpstreamTlsFailure;
 

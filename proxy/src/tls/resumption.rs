@@ -9,14 +9,14 @@ use rustls::server::ProducesTickets;
 use rustls::server::danger::ClientCertVerifier;
 
 use super::server::ServerTls;
-use super::session::{Session, SessionError};
+use super::session::{SessionError, TlsSession};
 use crate::memory::Buffer;
 
 /// Issues tickets, but accepts none: every handshake with it is a full one.
 #[derive(Debug)]
-pub(super) struct Unopened(pub(super) Arc<dyn ProducesTickets>);
+pub(super) struct IssueOnlyTickets(pub(super) Arc<dyn ProducesTickets>);
 
-impl ProducesTickets for Unopened {
+impl ProducesTickets for IssueOnlyTickets {
     fn enabled(&self) -> bool {
         self.0.enabled()
     }
@@ -47,13 +47,13 @@ impl ServerTls {
         &self,
         received: &mut Buffer,
         spare: &mut Buffer,
-    ) -> Result<Session, SessionError> {
+    ) -> Result<TlsSession, SessionError> {
         let (Some(anew), Some(clients)) = (&self.anew, &self.clients) else {
-            return Session::server(Arc::clone(&self.config));
+            return TlsSession::server(Arc::clone(&self.config));
         };
         // Records are decrypted in place, and may be needed again.
         if spare.append(received.filled()) {
-            let mut session = Session::server(Arc::clone(&self.config))?;
+            let mut session = TlsSession::server(Arc::clone(&self.config))?;
             let read = session.process(spare, &mut Buffer::default());
             if read.is_ok() && is_sound(&session, &**clients) {
                 std::mem::swap(received, spare);
@@ -62,13 +62,13 @@ impl ServerTls {
             }
             spare.clear();
         }
-        Session::server(Arc::clone(anew))
+        TlsSession::server(Arc::clone(anew))
     }
 }
 
 /// Whether a session that is about to respond is not based on an earlier certificate, or on a valid
 /// one. Unknown after a `HelloRetryRequest`.
-fn is_sound(session: &Session, clients: &dyn ClientCertVerifier) -> bool {
+fn is_sound(session: &TlsSession, clients: &dyn ClientCertVerifier) -> bool {
     let agreed = session.agreed();
     match agreed.handshake_kind() {
         Some(HandshakeKind::Full) => true,

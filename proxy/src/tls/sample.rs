@@ -1,17 +1,17 @@
 //! Both ends of a session in memory, for tests.
 
-use super::session::{Session, SessionError};
+use super::session::{SessionError, TlsSession};
 use crate::memory::Buffer;
 
 /// One end, with the bytes received and not decrypted yet, and the plaintext read.
 pub(super) struct End {
-    pub(super) session: Session,
+    pub(super) session: TlsSession,
     pub(super) incoming: Buffer,
     pub(super) plain: Buffer,
 }
 
 impl End {
-    pub(super) fn new(session: Session) -> Self {
+    pub(super) fn new(session: TlsSession) -> Self {
         Self {
             session,
             incoming: Buffer::with_room(),

@@ -18,7 +18,7 @@ use thiserror::Error;
 use xds::model::{self, Alpn, ClientAuth, Der, TlsVersion};
 
 use super::client_auth::{Lenient, TrustDomain};
-use super::resumption::Unopened;
+use super::resumption::IssueOnlyTickets;
 use super::roots;
 
 /// TLS settings of a listener, ready for handshakes.
@@ -109,7 +109,7 @@ impl ServerTls {
         config.send_tls13_tickets = 1;
         let anew = matches!(server.client_auth, ClientAuth::Required { .. }).then(|| {
             let mut config = config.clone();
-            config.ticketer = Arc::new(Unopened(Arc::clone(&config.ticketer)));
+            config.ticketer = Arc::new(IssueOnlyTickets(Arc::clone(&config.ticketer)));
             Arc::new(config)
         });
         Ok(Self {

@@ -16,7 +16,7 @@ use rustls::unbuffered::{
 use rustls::{ClientConfig, CommonState, ServerConfig};
 use thiserror::Error;
 
-use self::spilled::Spilled;
+use self::spilled::SpilledPlaintext;
 use crate::limits::BUFFER_BYTES;
 use crate::memory::Buffer;
 use crate::names::causes;
@@ -24,21 +24,21 @@ use crate::names::causes;
 mod spilled;
 
 /// One end of a TLS connection.
-pub struct Session {
+pub struct TlsSession {
     end: End,
     /// Plaintext of a record that did not fit into the reader's buffer.
-    spilled: Spilled,
+    spilled: SpilledPlaintext,
     /// Records to send before any other: handshake messages and alerts.
     outgoing: Vec<u8>,
     /// Whether `process` stopped for lack of space, with complete records left.
     stopped: bool,
     peer_closed: bool,
-    us: Us,
+    us: LocalState,
 }
 
 /// The state of our own end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Us {
+enum LocalState {
     Open,
     /// Only reading: close was sent, and the peer would drop anything after it.
     Closed,
@@ -91,7 +91,7 @@ pub enum SessionError {
     NotOpen,
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for TlsSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = match self.end {
             End::Server(_) => "server",
@@ -101,7 +101,7 @@ impl fmt::Debug for Session {
     }
 }
 
-impl Session {
+impl TlsSession {
     /// A server session.
     ///
     /// # Errors
@@ -128,11 +128,11 @@ impl Session {
     fn new(end: End) -> Self {
         Self {
             end,
-            spilled: Spilled::default(),
+            spilled: SpilledPlaintext::default(),
             outgoing: Vec::new(),
             stopped: false,
             peer_closed: false,
-            us: Us::Open,
+            us: LocalState::Open,
         }
     }
 
@@ -155,8 +155,8 @@ impl Session {
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         match self.us {
-            Us::Failed(fault) => Some(fault),
-            Us::Open | Us::Closed => None,
+            LocalState::Failed(fault) => Some(fault),
+            LocalState::Open | LocalState::Closed => None,
         }
     }
 
@@ -172,7 +172,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The session has failed; an alert may be in [`Session::take_outgoing`].
+    /// The session has failed; an alert may be in [`TlsSession::take_outgoing`].
     pub fn process(
         &mut self,
         incoming: &mut Buffer,
@@ -197,9 +197,9 @@ impl Session {
             };
             incoming.consume(discard);
             match turn {
-                Ok(Turn::Again) => self.stopped = !self.spilled.is_empty(),
-                Ok(Turn::PeerClosed) => self.peer_closed = true,
-                Ok(Turn::Waits) => break,
+                Ok(Progress::Again) => self.stopped = !self.spilled.is_empty(),
+                Ok(Progress::PeerClosed) => self.peer_closed = true,
+                Ok(Progress::Waits) => break,
                 Err(error) => return Err(self.fail(error)),
             }
         }
@@ -210,7 +210,7 @@ impl Session {
     }
 
     /// Encrypts what fits of `plain` into `out`, after records that have to be sent first. Returns
-    /// how many bytes of `plain` were encrypted. `incoming` is what [`Session::process`] left of
+    /// how many bytes of `plain` were encrypted. `incoming` is what [`TlsSession::process`] left of
     /// it, or empty while it is lent to the kernel.
     ///
     /// # Errors
@@ -244,7 +244,7 @@ impl Session {
             outgoing.extend_from_slice(notice.get(..length).unwrap_or_default());
         });
         if told.is_ok() {
-            self.us = Us::Closed;
+            self.us = LocalState::Closed;
         }
     }
 
@@ -254,7 +254,7 @@ impl Session {
         std::mem::take(&mut self.outgoing)
     }
 
-    /// Whether `incoming`, as [`Session::process`] left it, begins with a part of a message: while
+    /// Whether `incoming`, as [`TlsSession::process`] left it, begins with a part of a message: while
     /// it does, nothing can be sealed without it.
     #[must_use]
     pub fn needs(incoming: &Buffer) -> bool {
@@ -272,7 +272,7 @@ impl Session {
         incoming: &mut Buffer,
         write: impl FnOnce(&mut dyn Writes, &mut Vec<u8>),
     ) -> Result<(), SessionError> {
-        if self.us != Us::Open {
+        if self.us != LocalState::Open {
             return Err(SessionError::NotOpen);
         }
         let mut write = Some(write);
@@ -293,10 +293,10 @@ impl Session {
             };
             incoming.consume(discard);
             match turn {
-                Ok(Turn::Again) => {}
-                Ok(Turn::PeerClosed) => self.peer_closed = true,
-                Ok(Turn::Waits) if write.is_none() => return Ok(()),
-                Ok(Turn::Waits) => return Err(SessionError::NotOpen),
+                Ok(Progress::Again) => {}
+                Ok(Progress::PeerClosed) => self.peer_closed = true,
+                Ok(Progress::Waits) if write.is_none() => return Ok(()),
+                Ok(Progress::Waits) => return Err(SessionError::NotOpen),
                 Err(error) => return Err(self.fail(error)),
             }
         }
@@ -304,11 +304,11 @@ impl Session {
 
     /// Notes a failure. An alert may be waiting, and is all that can still be had.
     fn fail(&mut self, error: SessionError) -> SessionError {
-        self.us = Us::Failed(Fault::of(&error));
+        self.us = LocalState::Failed(Fault::of(&error));
         while self.agreed().wants_write() {
             let mut sinks = Sinks {
                 plain: &mut Buffer::default(),
-                spilled: &mut Spilled::default(),
+                spilled: &mut SpilledPlaintext::default(),
                 outgoing: &mut self.outgoing,
             };
             let (_, turn) = match &mut self.end {
@@ -325,7 +325,7 @@ impl Session {
 
 /// What a call of rustls came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum Progress {
     /// There may be more to do.
     Again,
     /// The peer has closed its half in order.
@@ -337,7 +337,7 @@ enum Turn {
 /// Where the output of a call goes.
 struct Sinks<'a> {
     plain: &'a mut Buffer,
-    spilled: &'a mut Spilled,
+    spilled: &'a mut SpilledPlaintext,
     outgoing: &'a mut Vec<u8>,
 }
 
@@ -346,7 +346,7 @@ impl Sinks<'_> {
     fn turn<Data>(
         &mut self,
         status: UnbufferedStatus<'_, '_, Data>,
-    ) -> (usize, Result<Turn, SessionError>) {
+    ) -> (usize, Result<Progress, SessionError>) {
         self.write_turn(status, &mut None::<fn(&mut dyn Writes, &mut Vec<u8>)>)
     }
 
@@ -355,23 +355,23 @@ impl Sinks<'_> {
         &mut self,
         status: UnbufferedStatus<'_, '_, Data>,
         write: &mut Option<impl FnOnce(&mut dyn Writes, &mut Vec<u8>)>,
-    ) -> (usize, Result<Turn, SessionError>) {
+    ) -> (usize, Result<Progress, SessionError>) {
         let mut discard = status.discard;
         let turn = match status.state {
             Ok(ConnectionState::ReadTraffic(traffic)) => self.take_plaintext(traffic, &mut discard),
             Ok(ConnectionState::EncodeTlsData(data)) => self.take_record(data),
             Ok(ConnectionState::TransmitTlsData(data)) => {
                 data.done();
-                Ok(Turn::Again)
+                Ok(Progress::Again)
             }
-            Ok(ConnectionState::PeerClosed) => Ok(Turn::PeerClosed),
+            Ok(ConnectionState::PeerClosed) => Ok(Progress::PeerClosed),
             Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                 if let Some(write) = write.take() {
                     write(&mut traffic, self.outgoing);
                 }
-                Ok(Turn::Waits)
+                Ok(Progress::Waits)
             }
-            Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => Ok(Turn::Waits),
+            Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => Ok(Progress::Waits),
             // Early data is not offered, and there are no other states.
             Ok(_) => Err(SessionError::NotOpen),
             Err(error) => Err(error.into()),
@@ -383,19 +383,19 @@ impl Sinks<'_> {
         &mut self,
         mut traffic: ReadTraffic<'_, '_, Data>,
         discard: &mut usize,
-    ) -> Result<Turn, SessionError> {
+    ) -> Result<Progress, SessionError> {
         while let Some(record) = traffic.next_record() {
             let record = record?;
             *discard += record.discard;
             self.spilled.put(record.payload, self.plain);
         }
-        Ok(Turn::Again)
+        Ok(Progress::Again)
     }
 
     fn take_record<Data>(
         &mut self,
         mut data: EncodeTlsData<'_, Data>,
-    ) -> Result<Turn, SessionError> {
+    ) -> Result<Progress, SessionError> {
         let start = self.outgoing.len();
         // It says how long it is when there is no room.
         if let Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) =
@@ -405,7 +405,7 @@ impl Sinks<'_> {
             let room = self.outgoing.get_mut(start..).unwrap_or_default();
             data.encode(room).map_err(|_| SessionError::TooLarge)?;
         }
-        Ok(Turn::Again)
+        Ok(Progress::Again)
     }
 }
 

@@ -19,8 +19,10 @@ use xds::model::{
 use super::UpstreamTlsFailure;
 use super::pki::{Authority, Credential, authority, itself, subject};
 use super::sample::{End, meet};
-use super::session::{Session, SessionError};
-use super::{ClientCertificate, ServerTls, TrustDomain, Trusted, UpstreamTls, roots, tickets};
+use super::session::{SessionError, TlsSession};
+use super::{
+    CertificateTrust, ClientCertificate, ServerTls, TrustDomain, UpstreamTls, roots, tickets,
+};
 
 fn der(certificate: &rustls::pki_types::CertificateDer<'_>) -> Der {
     Der::new(certificate)
@@ -90,8 +92,8 @@ impl Client {
     fn meets(&self, server: &ServerTls) -> Result<(End, End), SessionError> {
         let name = ServerName::try_from(self.name).expect("a name");
         let config = Arc::new(self.config.clone());
-        let mut client = End::new(Session::client(config, name)?);
-        let mut server = End::new(Session::server(Arc::clone(&server.config))?);
+        let mut client = End::new(TlsSession::client(config, name)?);
+        let mut server = End::new(TlsSession::server(Arc::clone(&server.config))?);
         meet(&mut client, &mut server, 16 * 1024)?;
         Ok((client, server))
     }
@@ -264,7 +266,7 @@ fn a_required_certificate_has_to_be_there_and_valid() {
     let server = believed(&ca, required);
     let shown = ca.signs(&subject(&["client.test"]).of_client().uri("spiffe://a/b"));
     let learnt = learnt(&ca, &server, Some(&shown)).expect("it has shown one");
-    assert_eq!(learnt.trust, Trusted::Verified);
+    assert_eq!(learnt.trust, CertificateTrust::Verified);
     assert_eq!(*learnt.fingerprint, *der(&shown.der()).fingerprint());
     let told = format!(
         "Hash={};Subject=\"CN=client.test\";URI=spiffe://a/b;DNS=client.test",
@@ -286,14 +288,14 @@ fn an_optional_certificate_may_be_missing_or_wrong_and_that_is_known() {
     assert_eq!(trust(None), None);
     assert_eq!(
         trust(Some(&ca.client("client.test"))),
-        Some(Trusted::Verified)
+        Some(CertificateTrust::Verified)
     );
     assert_eq!(
         trust(Some(&stranger.client("client.test"))),
-        Some(Trusted::Unverified)
+        Some(CertificateTrust::Unverified)
     );
     let expired = ca.signs(&subject(&["client.test"]).of_client().expired());
-    assert_eq!(trust(Some(&expired)), Some(Trusted::Unverified));
+    assert_eq!(trust(Some(&expired)), Some(CertificateTrust::Unverified));
 }
 
 #[test]
@@ -368,7 +370,7 @@ fn reaches(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind,
             .session(0, Some(Alpn::Http11))
             .expect("sound settings"),
     );
-    let mut server = End::new(Session::server(Arc::clone(&backend.config))?);
+    let mut server = End::new(TlsSession::server(Arc::clone(&backend.config))?);
     meet(&mut client, &mut server, 16 * 1024)?;
     Ok(client
         .session

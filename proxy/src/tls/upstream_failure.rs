@@ -2,7 +2,7 @@
 
 use rustls::{AlertDescription, Error};
 
-use super::flaw::{Flaw, is_distrust};
+use super::flaw::{CertificateFlaw, is_distrust};
 use super::session::SessionError;
 use crate::names::causes;
 
@@ -53,11 +53,11 @@ impl From<&SessionError> for UpstreamTlsFailure {
             return Self::NotTls;
         };
         match error {
-            Error::InvalidCertificate(error) => match Flaw::from(error) {
-                Flaw::OtherName => Self::OtherName,
-                Flaw::Untrusted => Self::Untrusted,
-                Flaw::Expired => Self::Expired,
-                Flaw::Other => Self::BadCertificate,
+            Error::InvalidCertificate(error) => match CertificateFlaw::from(error) {
+                CertificateFlaw::OtherName => Self::OtherName,
+                CertificateFlaw::Untrusted => Self::Untrusted,
+                CertificateFlaw::Expired => Self::Expired,
+                CertificateFlaw::Other => Self::BadCertificate,
             },
             Error::NoApplicationProtocol
             | Error::AlertReceived(AlertDescription::NoApplicationProtocol) => Self::NoProtocol,

@@ -10,7 +10,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::policy::authorization::Verdict;
 use crate::policy::compiled::BackendPolicy;
-use crate::policy::external_auth::{self, NoVerdict};
+use crate::policy::external_auth::{self, MissingVerdict};
 use crate::policy::jwt::{Proof, Refusal};
 
 /// The effect of a filter.
@@ -119,7 +119,7 @@ impl Tracer {
     pub(crate) fn external_auth(
         &self,
         server: &str,
-        verdict: &Result<external_auth::Verdict, NoVerdict>,
+        verdict: &Result<external_auth::Verdict, MissingVerdict>,
     ) {
         let (severity, detail) = match verdict {
             Ok(external_auth::Verdict::Allowed(_)) => (Severity::Success, "it may pass".to_owned()),
@@ -127,7 +127,7 @@ impl Tracer {
                 let status = denial.status.as_u16();
                 (Severity::Error, format!("it is answered with {status}"))
             }
-            Err(NoVerdict(why)) => (Severity::Error, format!("no decision: {why}")),
+            Err(MissingVerdict(why)) => (Severity::Error, format!("no decision: {why}")),
         };
         self.take_untold(EXTERNAL_AUTH);
         let message = Message::AuthorizationResult {
@@ -218,14 +218,14 @@ fn has_limits(rule: &Rule) -> bool {
 }
 
 /// Filters that affect a request to a backend, or its response.
-const FILTERS: [(&str, Has); 4] = [
+const FILTERS: [(&str, BackendPolicyTest); 4] = [
     ("rewrite", |it| it.rewrite.is_some()),
     ("requestHeaders", |it| !it.request_headers.is_empty()),
     ("responseHeaders", |it| !it.response_headers.is_empty()),
     ("mirror", |it| !it.mirrors.is_empty()),
 ];
 
-type Has = fn(&BackendPolicy) -> bool;
+type BackendPolicyTest = fn(&BackendPolicy) -> bool;
 
 const LIMITS: &str = "limits";
 const JWT: &str = "jwt";

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::http::head::{Fields, RequestHead, Version};
 use crate::http::known::Known;
 use crate::limits::TRACE_CANDIDATES;
-use crate::route::{Considered, Mismatch, Outcome};
+use crate::route::{ConsideredMatch, Mismatch, Outcome};
 
 /// The start of a request.
 pub(crate) struct RequestBegun<'a> {
@@ -105,10 +105,10 @@ impl Tracer {
     pub(crate) fn route(
         &self,
         rules: &Chunked<Rule>,
-        considered: &[Considered<'_>],
+        considered: &[ConsideredMatch<'_>],
         selected: Option<&Rule>,
     ) {
-        let candidate = |it: &Considered<'_>| {
+        let candidate = |it: &ConsideredMatch<'_>| {
             let (outcome, reason) = match it.outcome {
                 Outcome::Selected => (RouteOutcome::Selected, String::new()),
                 Outcome::Shadowed => (

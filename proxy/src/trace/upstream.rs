@@ -14,7 +14,7 @@ use crate::limits::TRACE_CANDIDATES;
 use crate::names::Interned;
 use crate::observe::picks::PickResult;
 use crate::upstream::health::EndpointStates;
-use crate::upstream::retry::NoRetry;
+use crate::upstream::retry::NoRetryReason;
 
 impl Tracer {
     /// The endpoint of an attempt, and the other candidates. `tried` has the earlier ones.
@@ -147,7 +147,7 @@ impl Tracer {
 
     /// Whether the request is retried.
     #[cold]
-    pub(crate) fn retry(&self, after: String, refused: Option<NoRetry>) {
+    pub(crate) fn retry(&self, after: String, refused: Option<NoRetryReason>) {
         let (severity, reason) = match refused {
             None => (Severity::Warn, after),
             Some(why) => (Severity::Info, format!("{after}: {}", why.as_str())),

@@ -3,7 +3,7 @@
 //! It goes out as one stream over the shard's own HTTP/2 connections ([`super::h2`]), chosen,
 //! pooled and judged like those of requests: nobody else's runtime, no thread and no second hop.
 //! [`unary`] is a question and its answer. A [`Call`] streams both ways: [`Call::send`] and
-//! [`Answers::next`] may wait at the same time, in one task. Whoever drops a call cancels it.
+//! [`CallMessages::next`] may wait at the same time, in one task. Whoever drops a call cancels it.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::Upstreams;
 use super::health::Outcome;
-use super::reach::{Reached, reach};
+use super::reach::{EndpointConnection, reach};
 use crate::config::{Cluster, Endpoint, Protection, Protocol};
 use crate::failure::Failure;
 use crate::http::grpc;
@@ -72,9 +72,9 @@ pub(crate) enum More {
 }
 
 /// A call under way: our side of it.
-pub(crate) struct Call<'a>(Reached<'a>);
+pub(crate) struct Call<'a>(EndpointConnection<'a>);
 
-pub(crate) struct Answers {
+pub(crate) struct CallMessages {
     pool: Rc<BufferPool>,
     buffer: Buffer,
     assembler: Assembler,
@@ -135,7 +135,7 @@ impl<'a> Call<'a> {
         cluster: &'a Cluster,
         method: &'static str,
         timeout: Duration,
-    ) -> Result<(Self, Answers), CallError> {
+    ) -> Result<(Self, CallMessages), CallError> {
         Self::begin(upstreams, cluster, method, timeout, None).await
     }
 
@@ -146,7 +146,7 @@ impl<'a> Call<'a> {
         method: &'static str,
         timeout: Duration,
         promised: Option<Duration>,
-    ) -> Result<(Self, Answers), CallError> {
+    ) -> Result<(Self, CallMessages), CallError> {
         let until = Instant::now() + timeout;
         let reached = reach(upstreams, cluster, Protocol::Http2, until).await;
         let reached = reached.map_err(CallError::Unreached)?;
@@ -155,7 +155,7 @@ impl<'a> Call<'a> {
         let head = head(cluster, reached.endpoint, method, promised);
         stream.put_request(head.ok_or(CallError::NoGrpc("no such method can be named"))?);
         let pool = Rc::clone(&upstreams.shard.buffers);
-        let answers = Answers {
+        let answers = CallMessages {
             buffer: pool.take_small(),
             pool,
             assembler: Assembler::new(CALL_MESSAGE_BYTES),
@@ -182,7 +182,7 @@ impl<'a> Call<'a> {
     /// Sends a message, as soon as the endpoint has room for it.
     ///
     /// # Errors
-    /// [`CallError::TooLate`], or [`CallError::Broken`]: then [`Answers::next`] may tell why.
+    /// [`CallError::TooLate`], or [`CallError::Broken`]: then [`CallMessages::next`] may tell why.
     pub(crate) async fn send(&self, message: &impl Message, more: More) -> Result<(), CallError> {
         let mut bytes = Vec::new();
         grpc_message::write(message, &mut bytes);
@@ -234,7 +234,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Answers {
+impl CallMessages {
     /// The next message; `None` where the endpoint has ended the call, with success.
     ///
     /// # Errors
@@ -298,7 +298,7 @@ impl Answers {
     }
 }
 
-impl Drop for Answers {
+impl Drop for CallMessages {
     fn drop(&mut self) {
         self.pool.put(std::mem::take(&mut self.buffer));
     }

@@ -14,10 +14,10 @@ use crate::policy::proxy_protocol::{self, Endpoints, Version};
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::tls::UpstreamTlsFailure;
-use crate::tls::session::{Session, SessionError};
+use crate::tls::session::{SessionError, TlsSession};
 
 use super::pool::{Connection, Pool};
-use super::room::{Counted, Granted};
+use super::room::{ConnectionSlot, Grant};
 use super::{Upstreams, h2};
 
 /// A connection to an endpoint for one exchange in a protocol, with the client's addresses if the
@@ -35,7 +35,7 @@ pub(crate) async fn open(
 ) -> Result<Connection, Failure> {
     match protocol {
         Protocol::Http1 => {
-            let wanted = Wanted {
+            let wanted = ConnectionRequirements {
                 proxied,
                 speaks: Some(Alpn::Http11),
                 fresh: false,
@@ -49,7 +49,7 @@ pub(crate) async fn open(
 
 /// Requirements of a connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct ConnectionRequirements {
     /// The client, if the backend expects a PROXY header; the connection is then for that client
     /// only.
     pub(crate) proxied: Option<Box<Endpoints>>,
@@ -59,7 +59,7 @@ pub(crate) struct Wanted {
     pub(crate) fresh: bool,
 }
 
-impl Wanted {
+impl ConnectionRequirements {
     /// Whether a connection that another request has just finished with can be used.
     fn takes(&self, used: &Connection) -> bool {
         !self.fresh && self.proxied.is_none() && used.is_reusable()
@@ -76,7 +76,7 @@ pub(crate) async fn connect(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
-    wanted: Wanted,
+    wanted: ConnectionRequirements,
     timeout: Option<Duration>,
 ) -> Result<Connection, Failure> {
     if matches!(cluster.protection, Protection::Unusable) {
@@ -88,9 +88,9 @@ pub(crate) async fn connect(
         Some(counted) => counted,
         // Waiting is rare, and other requests should have a small future.
         None => match Box::pin(wait(&upstreams.pool, cluster, endpoint, timeout)).await? {
-            Granted::Place(counted) => counted,
-            Granted::Connection(used) if wanted.takes(&used) => return Ok(used),
-            Granted::Connection(used) => used.replace().ok_or(FailureKind::UpstreamFull)?,
+            Grant::Slot(counted) => counted,
+            Grant::Connection(used) if wanted.takes(&used) => return Ok(used),
+            Grant::Connection(used) => used.replace().ok_or(FailureKind::UpstreamFull)?,
         },
     };
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -154,7 +154,7 @@ async fn secure(
     shard: &Rc<Shard>,
     endpoint: &Endpoint,
     stream: &mut Stream,
-    session: Session,
+    session: TlsSession,
     until: Option<Instant>,
 ) -> Result<(), Failure> {
     let deadline = Deadline::new(shard, stream.fd());
@@ -218,7 +218,7 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
 }
 
 /// A place for one more connection; one that is idle and leads elsewhere makes room.
-fn enter(pool: &Pool, cluster: &Cluster) -> Option<Counted> {
+fn enter(pool: &Pool, cluster: &Cluster) -> Option<ConnectionSlot> {
     let room = pool.room(cluster.id);
     let most = cluster.connections_per_shard.get();
     let endpoints = cluster.endpoints.iter().map(|endpoint| endpoint.id);
@@ -231,7 +231,7 @@ async fn wait(
     cluster: &Cluster,
     endpoint: &Endpoint,
     timeout: Option<Duration>,
-) -> Result<Granted, Failure> {
+) -> Result<Grant, Failure> {
     let room = pool.room(cluster.id);
     let waiting = room
         .wait(endpoint.id, cluster.pending_per_shard.get())

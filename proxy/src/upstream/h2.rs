@@ -21,7 +21,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::http::h2::guard::Peer;
 use crate::http2::io::Link;
 use crate::http2::liveness::Liveness;
-use crate::http2::pace::{Deadlines, Pace, Parks, Verdict};
+use crate::http2::pace::{BufferParking, Deadlines, Pace, Verdict};
 use crate::http2::stream::Stream;
 use crate::http2::usage::Usage;
 use crate::limits::{
@@ -37,14 +37,14 @@ use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 
 use super::Upstreams;
-use super::connect::{Wanted, connect, within};
+use super::connect::{ConnectionRequirements, connect, within};
 use super::pool::Connection;
 
 /// The shared connections of a shard, by endpoint.
 #[derive(Default)]
-pub(crate) struct Sessions(RefCell<Table<Vec<Rc<Session>>>>);
+pub(crate) struct H2Connections(RefCell<Table<Vec<Rc<H2Connection>>>>);
 
-struct Session {
+struct H2Connection {
     /// The client that it is dedicated to, if the endpoint expects a PROXY header.
     client: Option<Box<Endpoints>>,
     state: RefCell<State>,
@@ -54,7 +54,7 @@ struct Session {
 }
 
 /// The handle that sends requests over a connection, and its stream counter.
-type Opened = (SendRequest<Bytes>, Rc<Usage>);
+type OpenConnection = (SendRequest<Bytes>, Rc<Usage>);
 
 enum State {
     /// Being connected.
@@ -67,7 +67,7 @@ enum State {
     Closed(FailureKind),
 }
 
-impl Sessions {
+impl H2Connections {
     /// Releases all connections; each ends with its last stream.
     pub(crate) fn clear(&self) {
         let mut sessions = self.0.borrow_mut();
@@ -77,7 +77,7 @@ impl Sessions {
     }
 
     /// The connection of an endpoint that accepts, or will accept, another request of the client.
-    fn find(&self, endpoint: Interned, client: Option<&Endpoints>) -> Option<Rc<Session>> {
+    fn find(&self, endpoint: Interned, client: Option<&Endpoints>) -> Option<Rc<H2Connection>> {
         let mut sessions = self.0.borrow_mut();
         let list = sessions.find_mut(endpoint)?;
         list.retain(|session| !session.is_closed());
@@ -87,7 +87,11 @@ impl Sessions {
     }
 
     /// The connection of an endpoint with the fewest requests.
-    fn least_used(&self, endpoint: Interned, client: Option<&Endpoints>) -> Option<Rc<Session>> {
+    fn least_used(
+        &self,
+        endpoint: Interned,
+        client: Option<&Endpoints>,
+    ) -> Option<Rc<H2Connection>> {
         let sessions = self.0.borrow();
         let open = sessions.find(endpoint)?.iter();
         open.filter(|session| session.client.as_deref() == client && !session.is_closed())
@@ -95,7 +99,7 @@ impl Sessions {
             .cloned()
     }
 
-    fn add(&self, endpoint: Interned, session: &Rc<Session>) {
+    fn add(&self, endpoint: Interned, session: &Rc<H2Connection>) {
         let mut sessions = self.0.borrow_mut();
         let list = sessions.find_or_insert(endpoint, Vec::new);
         list.push(Rc::clone(session));
@@ -148,7 +152,7 @@ fn find(
     cluster: &Cluster,
     endpoint: &Endpoint,
     client: Option<&Endpoints>,
-) -> Option<Rc<Session>> {
+) -> Option<Rc<H2Connection>> {
     let sessions = &upstreams.sessions;
     sessions.find(endpoint.id, client).or_else(|| {
         let full = !upstreams.pool.has_place(cluster);
@@ -163,14 +167,14 @@ async fn dial(
     endpoint: &Endpoint,
     client: Option<Box<Endpoints>>,
     timeout: Option<Duration>,
-) -> Result<Rc<Session>, Failure> {
-    let wanted = Wanted {
+) -> Result<Rc<H2Connection>, Failure> {
+    let wanted = ConnectionRequirements {
         proxied: client.clone(),
         speaks: Some(Alpn::H2),
         // Used connections are HTTP/1, from before a change of the configuration.
         fresh: true,
     };
-    let session = Rc::new(Session {
+    let session = Rc::new(H2Connection {
         client,
         state: RefCell::new(State::Dialing),
         requests: Cell::new(0),
@@ -194,7 +198,7 @@ async fn dial(
 }
 
 /// Reports to the waiting requests if connecting is abandoned.
-struct Dialing<'a>(&'a Session);
+struct Dialing<'a>(&'a H2Connection);
 
 impl Drop for Dialing<'_> {
     fn drop(&mut self) {
@@ -203,7 +207,12 @@ impl Drop for Dialing<'_> {
 }
 
 /// Drives a connection until it ends.
-async fn drive(shard: Rc<Shard>, session: Rc<Session>, connection: Connection, endpoint: Arc<str>) {
+async fn drive(
+    shard: Rc<Shard>,
+    session: Rc<H2Connection>,
+    connection: Connection,
+    endpoint: Arc<str>,
+) {
     let _closes = Dialing(&session);
     let Channel::Socket(socket) = &connection.stream else {
         return;
@@ -254,7 +263,7 @@ fn builder() -> Builder {
 
 /// The driver of one connection.
 struct Driver<'l, 'a> {
-    session: &'l Session,
+    session: &'l H2Connection,
     link: &'l Link<'a>,
     /// The handle for the session, once the endpoint's SETTINGS have arrived.
     send: Option<SendRequest<Bytes>>,
@@ -305,10 +314,10 @@ const PACE: Pace = Pace {
     head: Some(H2_UPSTREAM_PATIENCE),
     idle: Some(POOL_IDLE_TIMEOUT),
     write: Some(H2_UPSTREAM_PATIENCE),
-    parks: Parks::No,
+    parks: BufferParking::No,
 };
 
-impl Session {
+impl H2Connection {
     fn is_closed(&self) -> bool {
         matches!(*self.state.borrow(), State::Closed(_))
     }
@@ -332,7 +341,7 @@ impl Session {
         }
     }
 
-    fn poll_open(&self, context: &mut Context<'_>) -> Poll<Result<Opened, FailureKind>> {
+    fn poll_open(&self, context: &mut Context<'_>) -> Poll<Result<OpenConnection, FailureKind>> {
         match &*self.state.borrow() {
             State::Dialing => {
                 self.waiting.borrow_mut().push(context.waker().clone());

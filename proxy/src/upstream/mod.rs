@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 use crate::shard::Shard;
 
-use self::h2::Sessions;
+use self::h2::H2Connections;
 use self::health::EndpointStates;
 use self::pool::Pool;
 
@@ -32,7 +32,7 @@ pub(crate) struct Upstreams {
     /// Idle connections to endpoints.
     pub(crate) pool: Pool,
     /// Shared HTTP/2 connections to endpoints.
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: H2Connections,
     /// Health and load of endpoints and services.
     pub(crate) endpoints: EndpointStates,
 }
@@ -43,7 +43,7 @@ impl Upstreams {
         Self {
             shard,
             pool: Pool::default(),
-            sessions: Sessions::default(),
+            sessions: H2Connections::default(),
             endpoints: EndpointStates::default(),
         }
     }

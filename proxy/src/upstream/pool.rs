@@ -20,7 +20,7 @@ use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::shard::wheel::Tick;
 
-use super::room::{Counted, Room};
+use super::room::{ConnectionLimit, ConnectionSlot};
 
 /// A connection to an endpoint, or a stream of one.
 pub(crate) struct Connection {
@@ -32,26 +32,26 @@ pub(crate) struct Connection {
     pub(crate) proxied: Option<Box<Endpoints>>,
     /// The tick at which it became idle.
     idle_since: Tick,
-    pub(super) place: Place,
+    pub(super) place: Permit,
 }
 
 /// A connection's slot in its service's limit.
-pub(super) enum Place {
+pub(super) enum Permit {
     /// Its own slot.
-    Own(Counted),
+    Own(ConnectionSlot),
     /// A stream of a shared connection, which has the slot.
     Shared { _stream: InUse },
 }
 
 impl Connection {
-    pub(crate) fn new(shard: &Rc<Shard>, stream: Stream, counted: Counted) -> Self {
+    pub(crate) fn new(shard: &Rc<Shard>, stream: Stream, counted: ConnectionSlot) -> Self {
         Self {
             deadline: Deadline::new(shard, stream.fd()),
             stream: stream.into(),
             used: false,
             proxied: None,
             idle_since: Tick::default(),
-            place: Place::Own(counted),
+            place: Permit::Own(counted),
         }
     }
 
@@ -63,7 +63,7 @@ impl Connection {
             used,
             proxied: None,
             idle_since: Tick::default(),
-            place: Place::Shared { _stream: in_use },
+            place: Permit::Shared { _stream: in_use },
         }
     }
 
@@ -75,10 +75,10 @@ impl Connection {
     }
 
     /// Closes it, and keeps its slot for another one.
-    pub(super) fn replace(self) -> Option<Counted> {
+    pub(super) fn replace(self) -> Option<ConnectionSlot> {
         match self.place {
-            Place::Own(counted) => Some(counted),
-            Place::Shared { .. } => None,
+            Permit::Own(counted) => Some(counted),
+            Permit::Shared { .. } => None,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Connection {
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: RefCell<Table<Vec<Connection>>>,
-    rooms: RefCell<Table<Rc<Room>>>,
+    rooms: RefCell<Table<Rc<ConnectionLimit>>>,
 }
 
 impl Pool {
@@ -112,7 +112,7 @@ impl Pool {
 
     /// Returns a connection after a clean exchange.
     pub(crate) fn put(&self, endpoint: Interned, mut connection: Connection, shard: &Shard) {
-        let Place::Own(counted) = &connection.place else {
+        let Permit::Own(counted) = &connection.place else {
             // The shared connection stays where it is.
             return;
         };
@@ -120,7 +120,7 @@ impl Pool {
         connection.idle_since = shard.now();
         connection.deadline.disarm();
         if counted.is_wanted() && connection.proxied.is_none() {
-            return Counted::hand_over(endpoint, connection);
+            return ConnectionSlot::hand_over(endpoint, connection);
         }
         self.idle
             .borrow_mut()
@@ -135,7 +135,7 @@ impl Pool {
     }
 
     /// The connection limit of a service.
-    pub(super) fn room(&self, service: Interned) -> Rc<Room> {
+    pub(super) fn room(&self, service: Interned) -> Rc<ConnectionLimit> {
         let mut rooms = self.rooms.borrow_mut();
         Rc::clone(rooms.find_or_insert(service, Rc::default))
     }
@@ -143,7 +143,11 @@ impl Pool {
     /// Closes an idle connection of a service, so that another can be made in its place: the oldest
     /// to one of its endpoints, or else any to an endpoint that it had before. `false` where none is
     /// idle.
-    pub(super) fn evict(&self, room: &Room, endpoints: impl Iterator<Item = Interned>) -> bool {
+    pub(super) fn evict(
+        &self,
+        room: &ConnectionLimit,
+        endpoints: impl Iterator<Item = Interned>,
+    ) -> bool {
         let mut idle = self.idle.borrow_mut();
         for endpoint in endpoints {
             if let Some(connections) = idle.find_mut(endpoint).filter(|idle| !idle.is_empty()) {
@@ -152,8 +156,8 @@ impl Pool {
             }
         }
         let is_of = |connection: &Connection| match &connection.place {
-            Place::Own(counted) => std::ptr::eq(counted.room(), room),
-            Place::Shared { .. } => false,
+            Permit::Own(counted) => std::ptr::eq(counted.room(), room),
+            Permit::Shared { .. } => false,
         };
         for connections in idle.entries_mut() {
             if let Some(at) = connections.iter().position(is_of) {
@@ -175,9 +179,9 @@ impl Pool {
 
     /// Passes the connections of every known service and backend to `show`.
     pub(crate) fn for_each(&self, mut show: impl FnMut(Interned, Connections)) {
-        let mut idle: HashMap<*const Room, u64> = HashMap::new();
+        let mut idle: HashMap<*const ConnectionLimit, u64> = HashMap::new();
         for (_, connections) in self.idle.borrow().iter() {
-            if let Some(Place::Own(counted)) = connections.first().map(|first| &first.place) {
+            if let Some(Permit::Own(counted)) = connections.first().map(|first| &first.place) {
                 *idle.entry(counted.room()).or_default() += connections.len() as u64;
             }
         }

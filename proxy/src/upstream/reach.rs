@@ -11,7 +11,7 @@ use crate::failure::{Failure, FailureKind, Retry};
 use crate::limits::CALL_TRIES;
 
 /// An endpoint that was reached.
-pub(super) struct Reached<'a> {
+pub(super) struct EndpointConnection<'a> {
     upstreams: &'a Upstreams,
     cluster: &'a Cluster,
     pub(super) endpoint: &'a Endpoint,
@@ -31,7 +31,7 @@ pub(super) async fn reach<'a>(
     cluster: &'a Cluster,
     protocol: Protocol,
     until: Instant,
-) -> Result<Reached<'a>, Failure> {
+) -> Result<EndpointConnection<'a>, Failure> {
     let (states, shard) = (&upstreams.endpoints, &upstreams.shard);
     let mut tried = Vec::new();
     loop {
@@ -44,7 +44,7 @@ pub(super) async fn reach<'a>(
         let left = until.saturating_duration_since(begun);
         match connect(upstreams, cluster, endpoint, protocol, left).await {
             Ok(connection) => {
-                return Ok(Reached {
+                return Ok(EndpointConnection {
                     upstreams,
                     cluster,
                     endpoint,
@@ -86,7 +86,7 @@ async fn connect(
     connect::open(upstreams, cluster, endpoint, wanted, Some(timeout)).await
 }
 
-impl Reached<'_> {
+impl EndpointConnection<'_> {
     /// Notes how the endpoint did.
     pub(super) fn judge(&self, outcome: Outcome) {
         let (states, set) = (&self.upstreams.endpoints, &self.cluster.set);

@@ -17,7 +17,7 @@ use crate::limits::{RETRY_BACKOFF, RETRY_BACKOFF_MAX, UNASKED_RETRIES};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum AttemptOutcome {
     /// With a failure, without a response.
     Failed(FailureKind),
     /// With a response of this status.
@@ -35,7 +35,7 @@ pub enum Replay {
 
 /// Why a request is not retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRetry {
+pub enum NoRetryReason {
     /// A retry would not help, or the route does not ask for one.
     NotAsked,
     /// The number of attempts is exhausted.
@@ -46,7 +46,7 @@ pub enum NoRetry {
     OverBudget,
 }
 
-impl NoRetry {
+impl NoRetryReason {
     /// The description in traces.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -67,34 +67,34 @@ impl NoRetry {
 /// The request must not be retried.
 pub fn may_retry(
     policy: Option<&Retry>,
-    ending: Ending,
+    ending: AttemptOutcome,
     retries: u32,
     replay: Replay,
     service: &Rc<ServiceState>,
     budget: RetryBudget,
-) -> Result<RetryInFlight, NoRetry> {
+) -> Result<RetryInFlight, NoRetryReason> {
     let most = most_retries(policy, ending);
     if most == 0 {
-        return Err(NoRetry::NotAsked);
+        return Err(NoRetryReason::NotAsked);
     }
     if retries >= most {
-        return Err(NoRetry::Exhausted);
+        return Err(NoRetryReason::Exhausted);
     }
     if replay == Replay::Impossible {
-        return Err(NoRetry::BodyGone);
+        return Err(NoRetryReason::BodyGone);
     }
-    RetryInFlight::book(service, budget).ok_or(NoRetry::OverBudget)
+    RetryInFlight::book(service, budget).ok_or(NoRetryReason::OverBudget)
 }
 
 /// Most retries in total for this ending.
-fn most_retries(policy: Option<&Retry>, ending: Ending) -> u32 {
+fn most_retries(policy: Option<&Retry>, ending: AttemptOutcome) -> u32 {
     match (ending, policy) {
-        (Ending::Answered(status), Some(policy)) => {
+        (AttemptOutcome::Answered(status), Some(policy)) => {
             let listed = policy.codes.iter().any(|code| code.as_u16() == status);
             if listed { policy.attempts } else { 0 }
         }
-        (Ending::Answered(_), None) => 0,
-        (Ending::Failed(kind), policy) => match (kind.retry(), policy) {
+        (AttemptOutcome::Answered(_), None) => 0,
+        (AttemptOutcome::Failed(kind), policy) => match (kind.retry(), policy) {
             (failure::Retry::Safe | failure::Retry::Policy, Some(policy)) => policy.attempts,
             (failure::Retry::Safe, None) => UNASKED_RETRIES,
             _ => 0,

@@ -12,12 +12,12 @@ use std::task::{Poll, Waker};
 
 use admin::shard::Connections;
 
-use super::pool::{Connection, Place};
+use super::pool::{Connection, Permit};
 use crate::names::Interned;
 
 /// The connection limit of one service.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct ConnectionLimit {
     /// Most connections.
     most: Cell<u32>,
     open: Cell<u32>,
@@ -25,32 +25,32 @@ pub(crate) struct Room {
 }
 
 /// One open connection of a service, or the right to open one.
-pub(crate) struct Counted(Rc<Room>);
+pub(crate) struct ConnectionSlot(Rc<ConnectionLimit>);
 
 /// What a waiting request receives.
-pub(crate) enum Granted {
+pub(crate) enum Grant {
     /// A connection to its endpoint.
     Connection(Connection),
     /// The right to open one.
-    Place(Counted),
+    Slot(ConnectionSlot),
 }
 
 struct Waiter {
     /// The endpoint that it needs.
     endpoint: Interned,
-    granted: RefCell<Option<Granted>>,
+    granted: RefCell<Option<Grant>>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Room {
+impl ConnectionLimit {
     /// Takes a slot, unless all of `most` are taken.
-    pub(super) fn enter(self: &Rc<Self>, most: u32) -> Option<Counted> {
+    pub(super) fn enter(self: &Rc<Self>, most: u32) -> Option<ConnectionSlot> {
         self.most.set(most);
         if self.open.get() >= most {
             return None;
         }
         self.open.set(self.open.get() + 1);
-        Some(Counted(Rc::clone(self)))
+        Some(ConnectionSlot(Rc::clone(self)))
     }
 
     /// Whether fewer than `most` slots are taken.
@@ -63,7 +63,7 @@ impl Room {
         self: &Rc<Self>,
         endpoint: Interned,
         most: u32,
-    ) -> Option<impl Future<Output = Granted> + use<>> {
+    ) -> Option<impl Future<Output = Grant> + use<>> {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.len() >= most as usize {
             return None;
@@ -74,7 +74,7 @@ impl Room {
             waker: RefCell::new(None),
         });
         waiting.push_back(Rc::clone(&waiter));
-        let place = InLine {
+        let place = QueuedRequest {
             room: Rc::clone(self),
             waiter,
         };
@@ -96,21 +96,21 @@ impl Room {
     }
 }
 
-impl Counted {
+impl ConnectionSlot {
     /// Whether a request waits for this slot.
     pub(super) fn is_wanted(&self) -> bool {
         !self.0.waiting.borrow().is_empty()
     }
 
     /// The limit that it counts in.
-    pub(super) fn room(&self) -> *const Room {
+    pub(super) fn room(&self) -> *const ConnectionLimit {
         Rc::as_ptr(&self.0)
     }
 
     /// Passes a free connection to the longest-waiting request. If that needs another endpoint, the
     /// connection is closed and it receives the slot.
     pub(super) fn hand_over(endpoint: Interned, connection: Connection) {
-        let Place::Own(Self(room)) = &connection.place else {
+        let Permit::Own(Self(room)) = &connection.place else {
             return;
         };
         let room = Rc::clone(room);
@@ -118,26 +118,26 @@ impl Counted {
         if longest == Some(endpoint)
             && let Some(waiter) = room.next()
         {
-            waiter.give(Granted::Connection(connection));
+            waiter.give(Grant::Connection(connection));
         }
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let room = &self.0;
         // If the limit was lowered meanwhile, the slot is not passed on.
         let within = room.open.get() <= room.most.get();
         let next = if within { room.next() } else { None };
         match next {
-            Some(waiter) => waiter.give(Granted::Place(Self(Rc::clone(room)))),
+            Some(waiter) => waiter.give(Grant::Slot(Self(Rc::clone(room)))),
             None => room.open.set(room.open.get().saturating_sub(1)),
         }
     }
 }
 
 impl Waiter {
-    fn give(&self, granted: Granted) {
+    fn give(&self, granted: Grant) {
         *self.granted.borrow_mut() = Some(granted);
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -146,13 +146,13 @@ impl Waiter {
 }
 
 /// A request in the queue, removed on drop.
-struct InLine {
-    room: Rc<Room>,
+struct QueuedRequest {
+    room: Rc<ConnectionLimit>,
     waiter: Rc<Waiter>,
 }
 
-impl InLine {
-    fn poll(&self, waker: &Waker) -> Poll<Granted> {
+impl QueuedRequest {
+    fn poll(&self, waker: &Waker) -> Poll<Grant> {
         if let Some(granted) = self.waiter.granted.take() {
             return Poll::Ready(granted);
         }
@@ -161,7 +161,7 @@ impl InLine {
     }
 }
 
-impl Drop for InLine {
+impl Drop for QueuedRequest {
     fn drop(&mut self) {
         let is_me = |waiter: &Rc<Waiter>| Rc::ptr_eq(waiter, &self.waiter);
         self.room
@@ -180,7 +180,7 @@ mod tests {
     use std::rc::Rc;
     use std::task::{Context, Poll, Waker};
 
-    use super::{Counted, Granted, Room};
+    use super::{ConnectionLimit, ConnectionSlot, Grant};
     use crate::names::Interned;
 
     const ENDPOINT: Interned = Interned {
@@ -188,26 +188,26 @@ mod tests {
         generation: 0,
     };
 
-    type Waiting = Pin<Box<dyn Future<Output = Granted>>>;
+    type Waiting = Pin<Box<dyn Future<Output = Grant>>>;
 
-    fn wait(room: &Rc<Room>) -> Waiting {
+    fn wait(room: &Rc<ConnectionLimit>) -> Waiting {
         Box::pin(room.wait(ENDPOINT, 8).expect("the line is short"))
     }
 
-    fn has_place(waiting: &mut Waiting) -> Option<Counted> {
+    fn has_place(waiting: &mut Waiting) -> Option<ConnectionSlot> {
         match waiting
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
         {
-            Poll::Ready(Granted::Place(place)) => Some(place),
-            Poll::Ready(Granted::Connection(_)) => panic!("nobody has connections here"),
+            Poll::Ready(Grant::Slot(place)) => Some(place),
+            Poll::Ready(Grant::Connection(_)) => panic!("nobody has connections here"),
             Poll::Pending => None,
         }
     }
 
     #[test]
     fn who_waits_longest_is_next() {
-        let room = Rc::new(Room::default());
+        let room = Rc::new(ConnectionLimit::default());
         let taken = room.enter(1).expect("it is empty");
         assert!(room.enter(1).is_none());
         let (mut first, mut second) = (wait(&room), wait(&room));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_passes_on_what_he_was_given() {
-        let room = Rc::new(Room::default());
+        let room = Rc::new(ConnectionLimit::default());
         let taken = room.enter(1).expect("it is empty");
         let (first, gone, mut last) = (wait(&room), wait(&room), wait(&room));
         drop(gone);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_line_is_bounded() {
-        let room = Rc::new(Room::default());
+        let room = Rc::new(ConnectionLimit::default());
         let _taken = room.enter(1).expect("it is empty");
         let _waiting = room.wait(ENDPOINT, 1).expect("the first");
         assert!(room.wait(ENDPOINT, 1).is_none());
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_lowered_limit_passes_nothing_on() {
-        let room = Rc::new(Room::default());
+        let room = Rc::new(ConnectionLimit::default());
         let (first, second) = (room.enter(2), room.enter(2));
         assert!(room.enter(1).is_none(), "lowered");
         let mut waiting = wait(&room);

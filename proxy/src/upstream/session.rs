@@ -11,23 +11,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ring::{digest, hmac};
 use xds::model::{Scheme, SessionLifetime, SessionPersistence, SessionToken};
 
-use crate::config::Identity;
+use crate::config::EndpointIdentity;
 
 /// A session: an endpoint, and times in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Session {
+pub struct PersistentSession {
     /// Identity of its endpoint.
-    pub endpoint: Identity,
+    pub endpoint: EndpointIdentity,
     /// Time of its first request.
     pub began: u32,
     /// Time of its last recorded request.
     pub used: u32,
 }
 
-impl Session {
+impl PersistentSession {
     /// A session that begins at `now`.
     #[must_use]
-    pub fn begin(endpoint: Identity, now: u32) -> Self {
+    pub fn begin(endpoint: EndpointIdentity, now: u32) -> Self {
         Self {
             endpoint,
             began: now,
@@ -45,7 +45,7 @@ impl Session {
         let (endpoint, times) = rest.split_first_chunk()?;
         let (began, used) = times.split_first_chunk()?;
         (*version == VERSION).then_some(Self {
-            endpoint: Identity(*endpoint),
+            endpoint: EndpointIdentity(*endpoint),
             began: u32::from_be_bytes(*began),
             used: u32::from_be_bytes(used.try_into().ok()?),
         })
@@ -93,8 +93,8 @@ pub fn carried(
     policy: &SessionPersistence,
     key: &hmac::Key,
     now: u32,
-) -> Option<Session> {
-    let open = |token: &[u8]| Session::open(token, key).filter(|s| s.lives(policy, now));
+) -> Option<PersistentSession> {
+    let open = |token: &[u8]| PersistentSession::open(token, key).filter(|s| s.lives(policy, now));
     match &policy.token {
         SessionToken::Cookie { name, .. } => cookies(field, name.as_bytes()).find_map(open),
         SessionToken::Header(_) => open(field.trim_ascii()),
@@ -119,7 +119,7 @@ pub fn cookies<'a>(field: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a 
 /// `SameSite=Lax` is the default of browsers. The cookie contains nothing about the user, so the
 /// attributes only keep it from scripts and from plain-text connections.
 pub fn write_token(
-    session: &Session,
+    session: &PersistentSession,
     policy: &SessionPersistence,
     scheme: Scheme,
     key: &hmac::Key,
@@ -153,7 +153,7 @@ pub fn write_token(
 
 const VERSION: u8 = 1;
 /// Version, identity and two times.
-const SAID_BYTES: usize = 1 + Identity::BYTES + 4 + 4;
+const SAID_BYTES: usize = 1 + EndpointIdentity::BYTES + 4 + 4;
 const TAG_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
 fn encode_hex(bytes: &[u8], out: &mut Vec<u8>) {

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri}
 
 use super::Upstreams;
 use super::health::Outcome;
-use super::reach::{Reached, reach};
+use super::reach::{EndpointConnection, reach};
 use crate::channel::Channel;
 use crate::config::{Cluster, Protection};
 use crate::failure::{Failure, FailureKind};
@@ -45,7 +45,7 @@ pub(crate) struct Reply {
 
 /// How much is waited for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct SubrequestLimits {
     /// For all of it.
     pub(crate) timeout: Duration,
     /// Bytes of the answer's body.
@@ -60,14 +60,14 @@ pub(crate) async fn ask(
     upstreams: &Upstreams,
     cluster: &Cluster,
     request: Subrequest<'_>,
-    patience: Patience,
+    patience: SubrequestLimits,
 ) -> Result<Reply, Failure> {
     let until = Instant::now() + patience.timeout;
     let mut tried_again = false;
     loop {
         let reached = reach(upstreams, cluster, cluster.protocol, until).await?;
         let used = reached.connection.used;
-        let question = Question {
+        let question = PendingSubrequest {
             request,
             until,
             body: Body::of(patience.body_bytes),
@@ -83,7 +83,7 @@ pub(crate) async fn ask(
 }
 
 /// A request on its way over one connection.
-struct Question<'a> {
+struct PendingSubrequest<'a> {
     request: Subrequest<'a>,
     until: Instant,
     /// The answer's.
@@ -91,8 +91,12 @@ struct Question<'a> {
     over: &'a Protection,
 }
 
-impl Question<'_> {
-    async fn put(mut self, upstreams: &Upstreams, reached: Reached<'_>) -> Result<Reply, Failure> {
+impl PendingSubrequest<'_> {
+    async fn put(
+        mut self,
+        upstreams: &Upstreams,
+        reached: EndpointConnection<'_>,
+    ) -> Result<Reply, Failure> {
         let deadline = &reached.connection.deadline;
         let left = self.until.saturating_duration_since(Instant::now());
         deadline.arm(Some(left), Expiry::Disconnect);
@@ -134,7 +138,7 @@ impl Question<'_> {
     /// The answer's head, and whether the connection may live on.
     async fn over_socket(
         &mut self,
-        reached: &Reached<'_>,
+        reached: &EndpointConnection<'_>,
         buffer: &mut Buffer,
     ) -> Result<(StatusCode, HeaderMap, bool), Failure> {
         let stream = &reached.connection.stream;
@@ -201,7 +205,7 @@ impl Question<'_> {
     /// As [`Self::over_socket`], over a stream, whose connection lives on in any case.
     async fn over_stream(
         &mut self,
-        reached: &Reached<'_>,
+        reached: &EndpointConnection<'_>,
         stream: &Stream,
         buffer: &mut Buffer,
     ) -> Result<(StatusCode, HeaderMap, bool), Failure> {

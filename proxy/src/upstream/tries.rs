@@ -7,11 +7,13 @@ use rand::Rng;
 use xds::model::{Retry, RetryBudget};
 
 use super::health::{EndpointStates, ServiceState};
-use super::retry::{Ending, NoRetry, Replay, RequestInFlight, RetryInFlight, backoff, may_retry};
+use super::retry::{
+    AttemptOutcome, NoRetryReason, Replay, RequestInFlight, RetryInFlight, backoff, may_retry,
+};
 use crate::config::Cluster;
 
 /// Counts attempts, and decides on retries.
-pub(crate) struct Tries<'a> {
+pub(crate) struct Attempts<'a> {
     policy: Option<&'a Retry>,
     budget: RetryBudget,
     service: Rc<ServiceState>,
@@ -21,7 +23,7 @@ pub(crate) struct Tries<'a> {
     _request: RequestInFlight,
 }
 
-impl<'a> Tries<'a> {
+impl<'a> Attempts<'a> {
     /// Registers a request with its service. Without a policy it is retried only if no endpoint has
     /// received it.
     pub(crate) fn begin(
@@ -45,7 +47,11 @@ impl<'a> Tries<'a> {
     /// # Errors
     ///
     /// The request must not be retried.
-    pub(crate) fn book(&mut self, ending: Ending, replay: Replay) -> Result<(), NoRetry> {
+    pub(crate) fn book(
+        &mut self,
+        ending: AttemptOutcome,
+        replay: Replay,
+    ) -> Result<(), NoRetryReason> {
         // The previous one has ended, whatever happens to this one.
         self.retry = None;
         let (retries, service) = (self.retries, &self.service);

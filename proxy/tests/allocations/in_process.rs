@@ -12,7 +12,7 @@ use proxy::config::compile::CompileOptions;
 use proxy::config::local::{self, LocalConfig, LocalHandle};
 use proxy::machine::driver::DriverChoice;
 use proxy::observe::log_writer::{LogQueue, LogWriter};
-use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
+use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, ShutdownMode, supervise};
 use tempfile::TempDir;
 
 use crate::support::{Driver, GatewayBuilder, Ports, gateway};
@@ -89,7 +89,7 @@ impl InProcess {
 impl Drop for InProcess {
     fn drop(&mut self) {
         drop(self.config.take());
-        let _ = self.sender.send(Event::Stop(Urgency::Prompt));
+        let _ = self.sender.send(Event::Stop(ShutdownMode::Prompt));
         let at_once = DrainPlan {
             accept: Duration::ZERO,
             deadline: Duration::ZERO,

@@ -44,7 +44,7 @@ struct Shared {
     news: watch::Sender<()>,
     /// The token that it accepts; any, or none, unless said.
     token: Mutex<Option<String>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<StreamLog>,
     changed: Condvar,
 }
 
@@ -56,7 +56,7 @@ struct Published {
 
 /// What came of its streams.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct StreamLog {
     /// What proxies call themselves, by stream.
     pub(crate) nodes: Vec<String>,
     /// Names of resources that were sent, `-` before those that were removed.
@@ -68,7 +68,7 @@ pub(crate) struct Seen {
     pub(crate) denied: usize,
 }
 
-impl Seen {
+impl StreamLog {
     /// How many responses of a type were accepted.
     pub(crate) fn accepted_of(&self, kind: Kind) -> usize {
         self.accepted.iter().filter(|it| **it == kind).count()
@@ -187,13 +187,13 @@ impl Controller {
     }
 
     /// What it has seen so far.
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, StreamLog> {
         self.shared.seen()
     }
 
     /// Waits until it has seen this.
     #[track_caller]
-    pub(crate) fn waits_until(&self, is: impl Fn(&Seen) -> bool) {
+    pub(crate) fn waits_until(&self, is: impl Fn(&StreamLog) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         let mut seen = self.shared.seen();
         while !is(&seen) {
@@ -231,11 +231,11 @@ impl Shared {
         self.published.lock().expect("no holder panics")
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, StreamLog> {
         self.seen.lock().expect("no holder panics")
     }
 
-    fn note(&self, change: impl FnOnce(&mut Seen)) {
+    fn note(&self, change: impl FnOnce(&mut StreamLog)) {
         change(&mut self.seen());
         self.changed.notify_all();
     }

@@ -13,14 +13,14 @@ pub(crate) struct Case {
     pub(crate) client: Vec<u8>,
     /// Whether the client ends its half after sending.
     pub(crate) finishes: bool,
-    pub(crate) origin: Vec<Answer>,
+    pub(crate) origin: Vec<OriginResponse>,
     pub(crate) forwarded: Vec<Expectation>,
     pub(crate) responses: Vec<(Presence, Expectation)>,
 }
 
 /// What an origin answers.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct OriginResponse {
     pub(crate) bytes: Vec<u8>,
     pub(crate) closes: bool,
 }
@@ -120,7 +120,7 @@ impl Case {
             "client finishes" => self.finishes = true,
             "origin" | "origin closes" => {
                 let closes = section == "origin closes";
-                self.origin.push(Answer {
+                self.origin.push(OriginResponse {
                     bytes: Vec::new(),
                     closes,
                 });

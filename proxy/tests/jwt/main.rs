@@ -10,7 +10,7 @@ use http::HeaderName;
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::Known;
 use proxy::policy::jwt::{
-    Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims, Wake,
+    Authenticator, Carrier, FetchWaker, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
 };
 use serde_json::{Value, json};
 use xds::model::{JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
@@ -218,7 +218,7 @@ fn an_unknown_key_is_asked_for_once() {
     let signer = Signer::p256();
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let wake = Wake::new(move || {
+    let wake = FetchWaker::new(move || {
         counted.fetch_add(1, Ordering::Relaxed);
     });
     let source = Arc::new(KeySource::pending(Some(wake)));

@@ -1,7 +1,7 @@
 //! What an operator is told of a selection.
 
 use http::{HeaderName, Method};
-use proxy::route::{Considered, Mismatch, Outcome, RegexCache};
+use proxy::route::{ConsideredMatch, Mismatch, Outcome, RegexCache};
 
 use super::rules::{Request, Rule, compile};
 
@@ -51,7 +51,7 @@ fn tells_in_the_order_of_the_walk_why_each_rule_lost() {
         (9, lost(Mismatch::Host)),
     ];
     let considered = router.explain(&request.view(), &mut RegexCache::new(), usize::MAX);
-    let expected = expected.map(|(route, outcome)| Considered {
+    let expected = expected.map(|(route, outcome)| ConsideredMatch {
         route,
         match_index: 0,
         outcome,

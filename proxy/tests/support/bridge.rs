@@ -14,7 +14,7 @@ use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::runtime::Runtime;
 
-use super::spoken::{Gone, Heard, Piece, Says, Spoken};
+use super::spoken::{Conversation, MessageReader, MessageSender, PeerGone, Piece};
 use super::{Framing, Message};
 
 /// What may be on its way on a connection: one stream that stands still is not to stop the others.
@@ -33,10 +33,10 @@ pub(crate) fn into_h2(gateway: SocketAddr) -> SocketAddr {
                 .await
                 .expect("the gateway speaks HTTP/2");
             let connection = tokio::spawn(connection);
-            let mut spoken = Spoken::over(client, Message::request_framing);
+            let mut spoken = Conversation::over(client, Message::request_framing);
             match while_there_are_requests(&mut spoken, send).await {
                 Ok(()) => drop(spoken),
-                Err(Gone) => spoken.resets(),
+                Err(PeerGone) => spoken.resets(),
             }
             let _ = connection.await;
         });
@@ -83,19 +83,19 @@ fn runtime() -> Runtime {
         .expect("a runtime")
 }
 
-impl From<h2::Error> for Gone {
+impl From<h2::Error> for PeerGone {
     fn from(_: h2::Error) -> Self {
         Self
     }
 }
 
 async fn while_there_are_requests(
-    client: &mut Spoken,
+    client: &mut Conversation,
     mut send: SendRequest<Bytes>,
-) -> Result<(), Gone> {
+) -> Result<(), PeerGone> {
     while let Some(piece) = client.heard.next().await? {
         let Piece::Head(request, framing) = piece else {
-            return Err(Gone);
+            return Err(PeerGone);
         };
         send = send.ready().await?;
         let ends = framing == Framing::Nothing;
@@ -107,12 +107,12 @@ async fn while_there_are_requests(
 
 /// Sends the body and passes the answer on, whichever ends first.
 async fn exchange(
-    client: &mut Spoken,
+    client: &mut Conversation,
     method: &str,
     response: ResponseFuture,
     mut body: SendStream<Bytes>,
-) -> Result<(), Gone> {
-    let Spoken { heard, says, .. } = client;
+) -> Result<(), PeerGone> {
+    let Conversation { heard, says, .. } = client;
     let mut answer = pin!(pass_answer(says, method, response));
     {
         let mut upload = pin!(upload(heard, &mut body));
@@ -130,19 +130,19 @@ async fn exchange(
     }
 }
 
-async fn upload(heard: &mut Heard, body: &mut SendStream<Bytes>) -> Result<(), Gone> {
+async fn upload(heard: &mut MessageReader, body: &mut SendStream<Bytes>) -> Result<(), PeerGone> {
     match pass_body(heard, body).await {
         // Who is not heard to the end may have been answered.
-        Err(Gone) => heard.ends_the_body().await,
+        Err(PeerGone) => heard.ends_the_body().await,
         Ok(()) => Ok(()),
     }
 }
 
 async fn pass_answer(
-    client: &Says,
+    client: &MessageSender,
     method: &str,
     mut response: ResponseFuture,
-) -> Result<(), Gone> {
+) -> Result<(), PeerGone> {
     while let Some(interim) = poll_fn(|context| response.poll_informational(context)).await {
         let interim = interim?;
         let head = head_of(interim.status().as_u16(), interim.headers(), "");
@@ -208,11 +208,14 @@ fn write_fields(fields: &HeaderMap, out: &mut Vec<u8>) {
 }
 
 /// Passes a body on as it comes, until it ends or nobody takes it any more.
-async fn pass_body(heard: &mut Heard, stream: &mut SendStream<Bytes>) -> Result<(), Gone> {
+async fn pass_body(
+    heard: &mut MessageReader,
+    stream: &mut SendStream<Bytes>,
+) -> Result<(), PeerGone> {
     loop {
         let piece = tokio::select! {
             piece = heard.next() => piece?,
-            _reset = poll_fn(|context| stream.poll_reset(context)) => return Err(Gone),
+            _reset = poll_fn(|context| stream.poll_reset(context)) => return Err(PeerGone),
         };
         match piece {
             Some(Piece::Part(part)) => send_part(stream, part.into()).await?,
@@ -221,18 +224,18 @@ async fn pass_body(heard: &mut Heard, stream: &mut SendStream<Bytes>) -> Result<
                 let _ = send_end(stream, &trailers);
                 return Ok(());
             }
-            Some(Piece::Head(..)) | None => return Err(Gone),
+            Some(Piece::Head(..)) | None => return Err(PeerGone),
         }
     }
 }
 
-async fn send_part(stream: &mut SendStream<Bytes>, mut part: Bytes) -> Result<(), Gone> {
+async fn send_part(stream: &mut SendStream<Bytes>, mut part: Bytes) -> Result<(), PeerGone> {
     while !part.is_empty() {
         stream.reserve_capacity(part.len());
         let room = match stream.capacity() {
             0 => {
                 let room = poll_fn(|context| stream.poll_capacity(context)).await;
-                room.ok_or(Gone)??
+                room.ok_or(PeerGone)??
             }
             room => room,
         };
@@ -241,7 +244,7 @@ async fn send_part(stream: &mut SendStream<Bytes>, mut part: Bytes) -> Result<()
     Ok(())
 }
 
-fn send_end(stream: &mut SendStream<Bytes>, trailers: &[(String, String)]) -> Result<(), Gone> {
+fn send_end(stream: &mut SendStream<Bytes>, trailers: &[(String, String)]) -> Result<(), PeerGone> {
     if trailers.is_empty() {
         stream.send_data(Bytes::new(), true)?;
     } else {
@@ -251,7 +254,11 @@ fn send_end(stream: &mut SendStream<Bytes>, trailers: &[(String, String)]) -> Re
 }
 
 /// Writes a body as it comes, in chunks where `chunked`.
-async fn write_body(says: &Says, mut body: RecvStream, chunked: bool) -> Result<(), Gone> {
+async fn write_body(
+    says: &MessageSender,
+    mut body: RecvStream,
+    chunked: bool,
+) -> Result<(), PeerGone> {
     while let Some(data) = body.data().await {
         let data = data?;
         if !data.is_empty() {
@@ -291,10 +298,10 @@ async fn to_the_origin(
     origin: SocketAddr,
     request: Request<RecvStream>,
     respond: &mut SendResponse<Bytes>,
-) -> Result<(), Gone> {
-    let socket = TcpStream::connect(origin).map_err(|_| Gone)?;
+) -> Result<(), PeerGone> {
+    let socket = TcpStream::connect(origin).map_err(|_| PeerGone)?;
     let method = request.method().to_string();
-    let mut origin = Spoken::over(socket, move |head| head.response_framing(&method));
+    let mut origin = Conversation::over(socket, move |head| head.response_framing(&method));
     let mut request = pin!(write_request(&origin.says, request));
     let mut response = pin!(pass_response(&mut origin.heard, respond));
     tokio::select! {
@@ -309,7 +316,10 @@ async fn to_the_origin(
     }
 }
 
-async fn write_request(origin: &Says, request: Request<RecvStream>) -> Result<(), Gone> {
+async fn write_request(
+    origin: &MessageSender,
+    request: Request<RecvStream>,
+) -> Result<(), PeerGone> {
     let (head, body) = request.into_parts();
     let target = head
         .uri
@@ -330,17 +340,20 @@ async fn write_request(origin: &Says, request: Request<RecvStream>) -> Result<()
     write_body(origin, body, chunked).await
 }
 
-async fn pass_response(heard: &mut Heard, respond: &mut SendResponse<Bytes>) -> Result<(), Gone> {
+async fn pass_response(
+    heard: &mut MessageReader,
+    respond: &mut SendResponse<Bytes>,
+) -> Result<(), PeerGone> {
     loop {
         let piece = tokio::select! {
             piece = heard.next() => piece?,
-            _reset = poll_fn(|context| respond.poll_reset(context)) => return Err(Gone),
+            _reset = poll_fn(|context| respond.poll_reset(context)) => return Err(PeerGone),
         };
         let Some(Piece::Head(message, framing)) = piece else {
-            return Err(Gone);
+            return Err(PeerGone);
         };
         let mut response = Response::new(());
-        *response.status_mut() = message.status().try_into().map_err(|_| Gone)?;
+        *response.status_mut() = message.status().try_into().map_err(|_| PeerGone)?;
         *response.headers_mut() = map_of(&message.fields);
         if response.status().is_informational() {
             respond.send_informational(response)?;

@@ -12,7 +12,7 @@ use super::{Broken, MOMENT, Message, PATIENCE, Tls, Wire};
 
 /// How the gateway ended a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ConnectionEnd {
     Closed,
     Reset,
     /// Without the goodbye that TLS wants.
@@ -305,11 +305,11 @@ impl Client {
 
     /// The gateway must end the connection without another byte.
     #[track_caller]
-    pub(crate) fn expects_end(&mut self) -> Ending {
+    pub(crate) fn expects_end(&mut self) -> ConnectionEnd {
         match self.wire.some() {
-            Err(Broken::Closed) => Ending::Closed,
-            Err(Broken::Reset) => Ending::Reset,
-            Err(Broken::Truncated) => Ending::Truncated,
+            Err(Broken::Closed) => ConnectionEnd::Closed,
+            Err(Broken::Reset) => ConnectionEnd::Reset,
+            Err(Broken::Truncated) => ConnectionEnd::Truncated,
             Err(Broken::Late) => panic!("the connection is still open"),
             other => panic!("the connection should end: {other:?}"),
         }
@@ -318,7 +318,7 @@ impl Client {
     /// The gateway must end the connection in order, without another byte.
     #[track_caller]
     pub(crate) fn expects_close(&mut self) {
-        assert_eq!(self.expects_end(), Ending::Closed);
+        assert_eq!(self.expects_end(), ConnectionEnd::Closed);
     }
 
     /// Nothing may come for a moment.

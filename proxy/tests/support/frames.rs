@@ -185,12 +185,12 @@ fn accept(listener: &TcpListener) -> TcpStream {
 pub(crate) struct Peer {
     stream: TcpStream,
     ahead: Vec<u8>,
-    silence: Silence,
+    silence: OnSilence,
 }
 
 /// What it means that nothing comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Silence {
+enum OnSilence {
     Failure,
     /// It is one of the things that may happen.
     Borne,
@@ -249,7 +249,7 @@ impl Peer {
         Self {
             stream,
             ahead: Vec::new(),
-            silence: Silence::Failure,
+            silence: OnSilence::Failure,
         }
     }
 
@@ -274,13 +274,13 @@ impl Peer {
         self.stream
             .set_read_timeout(Some(time))
             .expect("above zero");
-        self.silence = Silence::Borne;
+        self.silence = OnSilence::Borne;
         self
     }
 
     /// Whether the end was silence.
     pub(crate) fn was_silent(&self) -> bool {
-        self.silence == Silence::Met
+        self.silence == OnSilence::Met
     }
 
     /// The next frame; `None` at the end of the connection.
@@ -357,8 +357,8 @@ impl Peer {
                 Ok(read) => self.ahead.extend_from_slice(&buffer[..read]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-                Err(_) if self.silence != Silence::Failure => {
-                    self.silence = Silence::Met;
+                Err(_) if self.silence != OnSilence::Failure => {
+                    self.silence = OnSilence::Met;
                     return None;
                 }
                 Err(error) => panic!("nothing came in time: {error}"),

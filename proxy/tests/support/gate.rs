@@ -32,11 +32,11 @@ impl Gate {
 
 /// Counts bytes across threads. Clones are the same tally.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ByteCounter {
     bytes: Arc<AtomicU64>,
 }
 
-impl Tally {
+impl ByteCounter {
     pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }

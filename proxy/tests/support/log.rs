@@ -8,12 +8,12 @@ use super::PATIENCE;
 /// The lines so far.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    said: Mutex<Said>,
+    said: Mutex<LogContents>,
     grown: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct LogContents {
     text: String,
     reader: Reader,
     /// Whether nothing more will come.
@@ -80,14 +80,14 @@ impl Log {
             if said.reader == Reader::Leaves {
                 break;
             }
-            let stalled = |said: &mut Said| said.reader == Reader::Stalls;
+            let stalled = |said: &mut LogContents| said.reader == Reader::Stalls;
             drop(self.grown.wait_while(said, stalled));
         }
         self.said().is_all = true;
         self.grown.notify_all();
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
+    fn said(&self) -> MutexGuard<'_, LogContents> {
         self.said.lock().expect("no holder panics")
     }
 }

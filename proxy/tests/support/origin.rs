@@ -12,7 +12,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use super::pki::Credential;
 use super::reply::{Step, unscripted};
 use super::tls::{Handshake, server_config};
-use super::{Asks, Broken, Framing, Message, PATIENCE, Reply, Wire};
+use super::{Broken, ClientCertificates, Framing, Message, PATIENCE, Reply, Wire};
 
 /// An origin that answers everything with 200 `ok` until told otherwise.
 pub(crate) fn origin() -> Origin {
@@ -20,7 +20,7 @@ pub(crate) fn origin() -> Origin {
 }
 
 /// An origin that speaks TLS, shows this, and asks for a certificate or not.
-pub(crate) fn tls_origin(shows: &Credential, asks: Asks<'_>) -> Origin {
+pub(crate) fn tls_origin(shows: &Credential, asks: ClientCertificates<'_>) -> Origin {
     Origin::start(Some(server_config(shows, asks)))
 }
 
@@ -333,7 +333,7 @@ struct Request {
 
 /// Whether a connection goes on after a step.
 #[derive(PartialEq, Eq)]
-enum Then {
+enum AfterStep {
     GoOn,
     End,
 }
@@ -356,7 +356,7 @@ impl Connection<'_> {
             .expect("no holder panics")
             .on_accept
             .clone();
-        if greeting.is_some_and(|reply| self.run(&reply, None) == Then::End) {
+        if greeting.is_some_and(|reply| self.run(&reply, None) == AfterStep::End) {
             return;
         }
         loop {
@@ -371,7 +371,7 @@ impl Connection<'_> {
             let last = head.says_close();
             let reply = self.choose(&head);
             let request = self.record(head, framing);
-            if self.run(&reply, Some(&request)) == Then::End || last {
+            if self.run(&reply, Some(&request)) == AfterStep::End || last {
                 return;
             }
         }
@@ -406,7 +406,7 @@ impl Connection<'_> {
         }
     }
 
-    fn run(&mut self, reply: &Reply, request: Option<&Request>) -> Then {
+    fn run(&mut self, reply: &Reply, request: Option<&Request>) -> AfterStep {
         for step in &reply.steps {
             let done = match step {
                 Step::ReadBody => self.read_body(request),
@@ -431,12 +431,12 @@ impl Connection<'_> {
                 Ok(()) => {}
                 Err(Broken::Malformed(what)) => {
                     self.refuse(what);
-                    return Then::End;
+                    return AfterStep::End;
                 }
-                Err(_) => return Then::End,
+                Err(_) => return AfterStep::End,
             }
         }
-        Then::GoOn
+        AfterStep::GoOn
     }
 
     /// Reads the body of a request, and puts both in the log unless a test has taken the request.
@@ -462,7 +462,7 @@ impl Connection<'_> {
         self.shared.log.lock().expect("no holder panics")
     }
 
-    fn pour(&mut self, count: usize, tally: &super::Tally) -> Result<(), Broken> {
+    fn pour(&mut self, count: usize, tally: &super::ByteCounter) -> Result<(), Broken> {
         let zeros = [0; 16 * 1024];
         let mut left = count;
         while left > 0 {

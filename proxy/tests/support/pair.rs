@@ -10,14 +10,14 @@ use super::{Client, Driver, Gateway, GatewayBuilder, Origin, client, gateway, tl
 
 /// What one side speaks with the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum SideProtocol {
     H1,
     H2c,
 }
 
 /// What one side goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Through {
+pub(crate) enum SideTransport {
     Nothing,
     Tls,
 }
@@ -42,12 +42,12 @@ static TRUST: LazyLock<Trust> = LazyLock::new(|| {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
     pub(crate) driver: Driver,
-    pub(crate) client: Speaks,
-    pub(crate) origin: Speaks,
+    pub(crate) client: SideProtocol,
+    pub(crate) origin: SideProtocol,
     /// What the client comes through.
-    pub(crate) from: Through,
+    pub(crate) from: SideTransport,
     /// What the origin is reached through.
-    pub(crate) to: Through,
+    pub(crate) to: SideTransport,
 }
 
 impl Pair {
@@ -55,20 +55,20 @@ impl Pair {
     pub(crate) fn gateway(self) -> GatewayBuilder {
         let gateway = gateway(self.driver);
         let gateway = match self.from {
-            Through::Nothing => gateway,
-            Through::Tls => gateway.seals("http", &TRUST.gateway),
+            SideTransport::Nothing => gateway,
+            SideTransport::Tls => gateway.seals("http", &TRUST.gateway),
         };
         match self.to {
-            Through::Nothing => gateway,
-            Through::Tls => gateway.authority("ca", &TRUST.authority),
+            SideTransport::Nothing => gateway,
+            SideTransport::Tls => gateway.authority("ca", &TRUST.authority),
         }
     }
 
     /// The scheme of what clients ask for.
     pub(crate) fn scheme(self) -> &'static str {
         match self.from {
-            Through::Nothing => "http",
-            Through::Tls => "https",
+            SideTransport::Nothing => "http",
+            SideTransport::Tls => "https",
         }
     }
 
@@ -98,12 +98,12 @@ impl Pair {
     ) -> GatewayBuilder {
         let gateway = gateway.backend(name, addresses);
         let gateway = match self.origin {
-            Speaks::H1 => gateway,
-            Speaks::H2c => gateway.speaks(name, "H2C"),
+            SideProtocol::H1 => gateway,
+            SideProtocol::H2c => gateway.speaks(name, "H2C"),
         };
         match self.to {
-            Through::Nothing => gateway,
-            Through::Tls => gateway.backend_tls(
+            SideTransport::Nothing => gateway,
+            SideTransport::Tls => gateway.backend_tls(
                 name,
                 "hostname: origin.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]",
             ),
@@ -113,12 +113,12 @@ impl Pair {
     /// Where an origin is found that speaks what this pair says.
     pub(crate) fn before(self, origin: SocketAddr) -> SocketAddr {
         let (address, protocols): (_, &'static [&'static str]) = match self.origin {
-            Speaks::H1 => (origin, &["http/1.1"]),
-            Speaks::H2c => (out_of_h2(origin), &["h2"]),
+            SideProtocol::H1 => (origin, &["http/1.1"]),
+            SideProtocol::H2c => (out_of_h2(origin), &["h2"]),
         };
         match self.to {
-            Through::Nothing => address,
-            Through::Tls => out_of_tls(address, &TRUST.origin, protocols),
+            SideTransport::Nothing => address,
+            SideTransport::Tls => out_of_tls(address, &TRUST.origin, protocols),
         }
     }
 
@@ -126,12 +126,12 @@ impl Pair {
     #[track_caller]
     pub(crate) fn client(self, gateway: &Gateway) -> Client {
         let (into, protocol): (fn(SocketAddr) -> SocketAddr, _) = match self.client {
-            Speaks::H1 => (|address| address, "http/1.1"),
-            Speaks::H2c => (into_h2, "h2"),
+            SideProtocol::H1 => (|address| address, "http/1.1"),
+            SideProtocol::H2c => (into_h2, "h2"),
         };
         let address = match self.from {
-            Through::Nothing => gateway.address(),
-            Through::Tls => {
+            SideTransport::Nothing => gateway.address(),
+            SideTransport::Tls => {
                 let tls = tls(&TRUST.authority, "gateway.test").offers(&[protocol]);
                 into_tls(gateway.address(), &tls)
             }
@@ -168,10 +168,10 @@ macro_rules! on_every_pair {
             $(fn $name(driver) {
                 super::$name(crate::support::Pair {
                     driver,
-                    client: crate::support::Speaks::$client,
-                    origin: crate::support::Speaks::$origin,
-                    from: crate::support::Through::$from,
-                    to: crate::support::Through::$to,
+                    client: crate::support::SideProtocol::$client,
+                    origin: crate::support::SideProtocol::$origin,
+                    from: crate::support::SideTransport::$from,
+                    to: crate::support::SideTransport::$to,
                 });
             })*
         }

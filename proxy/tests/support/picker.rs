@@ -26,13 +26,13 @@ pub(crate) mod mutation;
 
 use messages::{
     BodyMutation, CommonResponse, HttpBody, ImmediateResponse, MutatedBody, PhaseResponse,
-    ProcessingRequest, ProcessingResponse, Said, Told, ValueKind,
+    ProcessingRequest, ProcessingResponse, RequestMessage, ResponseMessage, ValueKind,
 };
 use mutation::{HeaderMutation, HeaderValueOption, HttpStatus};
 
 /// What a picker does with requests.
 #[derive(Debug, Clone)]
-pub(crate) enum Says {
+pub(crate) enum PickerBehavior {
     /// Names these endpoints, once it has all of the request, and leaves the body alone.
     Picks(Vec<SocketAddr>),
     /// The same, and puts another body in place of the client's, in two pieces.
@@ -48,7 +48,7 @@ pub(crate) enum Says {
 
 /// What a picker was told of one request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct PickerRequest {
     /// Names and values of the head.
     pub(crate) head: Vec<(String, String)>,
     /// Whether the head was all.
@@ -61,7 +61,7 @@ pub(crate) struct Asked {
     pub(crate) served: Option<(String, String)>,
 }
 
-impl Asked {
+impl PickerRequest {
     /// A field of the head.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.iter();
@@ -77,13 +77,13 @@ pub(crate) struct Picker {
 }
 
 struct Shared {
-    says: Mutex<Says>,
-    asked: Mutex<Vec<Asked>>,
+    says: Mutex<PickerBehavior>,
+    asked: Mutex<Vec<PickerRequest>>,
     changed: Condvar,
 }
 
 /// A picker that shows a certificate nobody vouches for.
-pub(crate) fn picker(says: Says) -> Picker {
+pub(crate) fn picker(says: PickerBehavior) -> Picker {
     let pair = authority("nobody").server(&["elsewhere.test"]);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -97,12 +97,12 @@ pub(crate) fn picker(says: Says) -> Picker {
 }
 
 /// A picker in plain text.
-pub(crate) fn plain_picker(says: Says) -> Picker {
+pub(crate) fn plain_picker(says: PickerBehavior) -> Picker {
     Picker::start(says, None)
 }
 
 impl Picker {
-    fn start(says: Says, tls: Option<Arc<ServerConfig>>) -> Self {
+    fn start(says: PickerBehavior, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         listener.set_nonblocking(true).expect("our socket");
         let address = listener.local_addr().expect("bound");
@@ -137,19 +137,19 @@ impl Picker {
     }
 
     /// From now on says this.
-    pub(crate) fn now_says(&self, says: Says) {
+    pub(crate) fn now_says(&self, says: PickerBehavior) {
         *self.shared.says.lock().expect("no holder panics") = says;
     }
 
     /// What it was told so far, in the order of heads.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<PickerRequest> {
         self.shared.log().clone()
     }
 
     /// Waits until it is asked.
     #[track_caller]
     pub(crate) fn waits_for_question(&self) {
-        let is_idle = |asked: &mut Vec<Asked>| asked.is_empty();
+        let is_idle = |asked: &mut Vec<PickerRequest>| asked.is_empty();
         let changed = &self.shared.changed;
         let waited = changed.wait_timeout_while(self.shared.log(), PATIENCE, is_idle);
         let (_asked, timeout) = waited.expect("no holder panics");
@@ -158,8 +158,8 @@ impl Picker {
 
     /// What it was told of the only request, once it has learnt of the response.
     #[track_caller]
-    pub(crate) fn learns_of_response(&self) -> Asked {
-        let has = |asked: &mut Vec<Asked>| !asked.iter().any(|it| it.served.is_some());
+    pub(crate) fn learns_of_response(&self) -> PickerRequest {
+        let has = |asked: &mut Vec<PickerRequest>| !asked.iter().any(|it| it.served.is_some());
         let waited = self
             .shared
             .changed
@@ -172,11 +172,11 @@ impl Picker {
 }
 
 impl Shared {
-    fn log(&self) -> MutexGuard<'_, Vec<Asked>> {
+    fn log(&self) -> MutexGuard<'_, Vec<PickerRequest>> {
         self.asked.lock().expect("no holder panics")
     }
 
-    fn note(&self, number: usize, note: impl FnOnce(&mut Asked)) {
+    fn note(&self, number: usize, note: impl FnOnce(&mut PickerRequest)) {
         note(&mut self.log()[number]);
         self.changed.notify_all();
     }
@@ -221,7 +221,7 @@ async fn answer(
 ) -> Result<(), h2::Error> {
     let number = {
         let mut log = shared.log();
-        log.push(Asked::default());
+        log.push(PickerRequest::default());
         shared.changed.notify_all();
         log.len() - 1
     };
@@ -240,7 +240,7 @@ async fn answer(
             for answer in answers {
                 send(&mut sending, &answer).await?;
             }
-            if let Says::Fails(status) = says {
+            if let PickerBehavior::Fails(status) = says {
                 return end(&mut sending, status);
             }
         }
@@ -287,14 +287,14 @@ fn end(sending: &mut SendStream<Bytes>, status: &'static str) -> Result<(), h2::
 
 /// Takes note of a message, and says what there is to say to it.
 fn react(
-    says: &Says,
+    says: &PickerBehavior,
     message: ProcessingRequest,
     shared: &Shared,
     number: usize,
 ) -> Vec<ProcessingResponse> {
     let metadata = message.metadata_context;
     match message.told.expect("something is told") {
-        Told::RequestHeaders(told) => {
+        RequestMessage::RequestHeaders(told) => {
             let ends = told.end_of_stream;
             let fields = told.headers.expect("a head").headers;
             let fields = fields
@@ -306,12 +306,12 @@ fn react(
                 (asked.head_ends, asked.ended) = (ends, ends);
             });
             match says {
-                Says::Answers(code, body) => vec![immediate(*code, body)],
+                PickerBehavior::Answers(code, body) => vec![immediate(*code, body)],
                 _ if ends => verdict(says, false),
                 _ => Vec::new(),
             }
         }
-        Told::RequestBody(told) => {
+        RequestMessage::RequestBody(told) => {
             shared.note(number, |asked| {
                 asked.body.extend_from_slice(&told.body);
                 asked.pieces += 1;
@@ -323,7 +323,7 @@ fn react(
                 Vec::new()
             }
         }
-        Told::ResponseHeaders(told) => {
+        RequestMessage::ResponseHeaders(told) => {
             let fields = told.headers.expect("a head").headers;
             let status = fields.iter().find(|field| field.key == ":status");
             let status = status.map(|field| text(field.bytes())).unwrap_or_default();
@@ -341,13 +341,13 @@ fn react(
             set.push(self::set(":status", "200"));
             set.push(self::set("content-type", "text/picked"));
             let said = phase(Some(set), None);
-            vec![response(Said::ResponseHeaders(said))]
+            vec![response(ResponseMessage::ResponseHeaders(said))]
         }
-        Told::ResponseBody(_) => panic!("nobody asked for bodies of responses"),
+        RequestMessage::ResponseBody(_) => panic!("nobody asked for bodies of responses"),
     }
 }
 
-fn verdict(says: &Says, has_body: bool) -> Vec<ProcessingResponse> {
+fn verdict(says: &PickerBehavior, has_body: bool) -> Vec<ProcessingResponse> {
     let names = |endpoints: &[SocketAddr]| {
         let names: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
         names.join(",")
@@ -358,17 +358,17 @@ fn verdict(says: &Says, has_body: bool) -> Vec<ProcessingResponse> {
             set("X-Picked", "yes"),
             set("content-length", "1"),
         ];
-        response(Said::RequestHeaders(phase(Some(set), None)))
+        response(ResponseMessage::RequestHeaders(phase(Some(set), None)))
     };
-    let body = |mutation| response(Said::RequestBody(phase(None, mutation)));
+    let body = |mutation| response(ResponseMessage::RequestBody(phase(None, mutation)));
     let kept = || has_body.then(|| body(None));
     match says {
-        Says::Picks(endpoints) => [head(&names(endpoints))]
+        PickerBehavior::Picks(endpoints) => [head(&names(endpoints))]
             .into_iter()
             .chain(kept())
             .collect(),
-        Says::Names(names) => [head(names)].into_iter().chain(kept()).collect(),
-        Says::Replaces(endpoints, text) => {
+        PickerBehavior::Names(names) => [head(names)].into_iter().chain(kept()).collect(),
+        PickerBehavior::Replaces(endpoints, text) => {
             let (first, second) = text.split_at(text.len() / 2);
             let piece = |text: &str, end_of_stream| {
                 body(Some(MutatedBody::Streamed(HttpBody {
@@ -382,20 +382,22 @@ fn verdict(says: &Says, has_body: bool) -> Vec<ProcessingResponse> {
                 piece(second, true),
             ]
         }
-        Says::Answers(..) | Says::Fails(_) | Says::Nothing => Vec::new(),
+        PickerBehavior::Answers(..) | PickerBehavior::Fails(_) | PickerBehavior::Nothing => {
+            Vec::new()
+        }
     }
 }
 
 fn immediate(code: u32, body: &str) -> ProcessingResponse {
     let code = i32::try_from(code).expect("a status");
-    response(Said::ImmediateResponse(ImmediateResponse {
+    response(ResponseMessage::ImmediateResponse(ImmediateResponse {
         status: Some(HttpStatus { code }),
         headers: Some(mutation(vec![set("content-type", "application/json")])),
         body: body.as_bytes().to_vec(),
     }))
 }
 
-fn response(said: Said) -> ProcessingResponse {
+fn response(said: ResponseMessage) -> ProcessingResponse {
     ProcessingResponse {
         said: Some(said),
         dynamic_metadata: None,

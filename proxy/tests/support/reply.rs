@@ -1,6 +1,6 @@
 //! What an origin does with a request: a script of small steps, built like a sentence.
 
-use super::{Gate, Tally};
+use super::{ByteCounter, Gate};
 
 /// One thing an origin does.
 #[derive(Debug, Clone)]
@@ -11,9 +11,9 @@ pub(crate) enum Step {
     ReadSome(u64),
     Send(Vec<u8>),
     /// Sends zeros until the peer is gone or so many are sent, counting what the kernel took.
-    Pour(usize, Tally),
+    Pour(usize, ByteCounter),
     /// Waits until what was sent has arrived at the gateway, which has not read it; counts one.
-    Arrive(Tally),
+    Arrive(ByteCounter),
     /// Waits for the test.
     Wait(Gate),
     /// Sends back whatever comes, until the peer ends.
@@ -92,13 +92,13 @@ impl Reply {
     }
 
     /// Then sends so many zeros, counting what the kernel took.
-    pub(crate) fn pours(self, bytes: usize, tally: &Tally) -> Self {
+    pub(crate) fn pours(self, bytes: usize, tally: &ByteCounter) -> Self {
         self.then(Step::Pour(bytes, tally.clone()))
     }
 
     /// Then waits until the gateway's kernel holds what was sent and the gateway has not read it, and
     /// adds one to the tally.
-    pub(crate) fn arrives(self, tally: &Tally) -> Self {
+    pub(crate) fn arrives(self, tally: &ByteCounter) -> Self {
         self.then(Step::Arrive(tally.clone()))
     }
 

@@ -21,23 +21,23 @@ pub(super) enum Piece {
 }
 
 /// The other side broke off.
-pub(super) struct Gone;
+pub(super) struct PeerGone;
 
-impl From<Broken> for Gone {
+impl From<Broken> for PeerGone {
     fn from(_: Broken) -> Self {
         Self
     }
 }
 
 /// Both directions of a connection, which ends with it.
-pub(super) struct Spoken {
-    pub(super) heard: Heard,
-    pub(super) says: Says,
+pub(super) struct Conversation {
+    pub(super) heard: MessageReader,
+    pub(super) says: MessageSender,
     socket: TcpStream,
     at_end: Shutdown,
 }
 
-impl Spoken {
+impl Conversation {
     /// Takes over a connection on which bodies are delimited so.
     pub(super) fn over(
         socket: TcpStream,
@@ -52,11 +52,11 @@ impl Spoken {
         let mouth = socket.try_clone().expect("a descriptor");
         std::thread::spawn(move || say(mouth, words));
         Self {
-            heard: Heard {
+            heard: MessageReader {
                 pieces,
                 ahead: None,
             },
-            says: Says { words: says },
+            says: MessageSender { words: says },
             socket,
             at_end: Shutdown::Both,
         }
@@ -70,7 +70,7 @@ impl Spoken {
     }
 }
 
-impl Drop for Spoken {
+impl Drop for Conversation {
     fn drop(&mut self) {
         // Wakes who hears, and may have the descriptor for long.
         let _ = self.socket.shutdown(self.at_end);
@@ -78,15 +78,15 @@ impl Drop for Spoken {
 }
 
 /// What the other side says.
-pub(super) struct Heard {
+pub(super) struct MessageReader {
     pieces: mpsc::Receiver<Result<Piece, Broken>>,
     /// The beginning of a message that is not wanted yet.
     ahead: Option<Piece>,
 }
 
-impl Heard {
+impl MessageReader {
     /// The next piece; none where the other side has said all.
-    pub(super) async fn next(&mut self) -> Result<Option<Piece>, Gone> {
+    pub(super) async fn next(&mut self) -> Result<Option<Piece>, PeerGone> {
         match self.ahead.take() {
             Some(piece) => Ok(Some(piece)),
             None => Ok(self.pieces.recv().await.transpose()?),
@@ -94,7 +94,7 @@ impl Heard {
     }
 
     /// Waits until the other side has left. It has not where it says no more, but may still hear.
-    pub(super) async fn leaves(&mut self) -> Gone {
+    pub(super) async fn leaves(&mut self) -> PeerGone {
         match self.next().await {
             Ok(piece) => self.ahead = piece,
             Err(gone) => return gone,
@@ -103,28 +103,28 @@ impl Heard {
     }
 
     /// Lets the rest of a body pass by.
-    pub(super) async fn ends_the_body(&mut self) -> Result<(), Gone> {
+    pub(super) async fn ends_the_body(&mut self) -> Result<(), PeerGone> {
         loop {
             match self.next().await? {
                 Some(Piece::Part(_)) => {}
                 Some(Piece::End(_)) => return Ok(()),
-                Some(Piece::Head(..)) | None => return Err(Gone),
+                Some(Piece::Head(..)) | None => return Err(PeerGone),
             }
         }
     }
 }
 
 /// What is said to the other side.
-pub(super) struct Says {
+pub(super) struct MessageSender {
     words: mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>,
 }
 
-impl Says {
+impl MessageSender {
     /// Says this, and waits until it has left.
-    pub(super) async fn all_of(&self, bytes: Vec<u8>) -> Result<(), Gone> {
+    pub(super) async fn all_of(&self, bytes: Vec<u8>) -> Result<(), PeerGone> {
         let (said, has_left) = oneshot::channel();
-        self.words.send((bytes, said)).await.map_err(|_| Gone)?;
-        has_left.await.map_err(|_| Gone)
+        self.words.send((bytes, said)).await.map_err(|_| PeerGone)?;
+        has_left.await.map_err(|_| PeerGone)
     }
 }
 

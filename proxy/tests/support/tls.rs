@@ -101,7 +101,7 @@ fn config(
 
 /// Whether a server asks for a certificate.
 #[derive(Clone, Copy)]
-pub(crate) enum Asks<'a> {
+pub(crate) enum ClientCertificates<'a> {
     Nobody,
     /// For one that this authority vouches for.
     For(&'a Authority),
@@ -137,22 +137,22 @@ impl Handshake {
 }
 
 /// A server of HTTP/1 that shows this.
-pub(super) fn server_config(shows: &Credential, asks: Asks<'_>) -> Arc<ServerConfig> {
+pub(super) fn server_config(shows: &Credential, asks: ClientCertificates<'_>) -> Arc<ServerConfig> {
     server_config_speaking(shows, asks, &["http/1.1"])
 }
 
 /// A server that shows this, and agrees on one of these protocols.
 pub(super) fn server_config_speaking(
     shows: &Credential,
-    asks: Asks<'_>,
+    asks: ClientCertificates<'_>,
     protocols: &[&str],
 ) -> Arc<ServerConfig> {
     let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(VERSIONS)
         .expect("ring speaks both");
     let builder = match asks {
-        Asks::Nobody => builder.with_no_client_auth(),
-        Asks::For(authority) => {
+        ClientCertificates::Nobody => builder.with_no_client_auth(),
+        ClientCertificates::For(authority) => {
             let roots = roots(authority);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
             builder.with_client_cert_verifier(verifier.build().expect("roots"))

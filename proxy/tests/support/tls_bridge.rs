@@ -11,7 +11,7 @@ use socket2::SockRef;
 
 use super::pki::Credential;
 use super::tls::server_config_speaking;
-use super::{Asks, Tls};
+use super::{ClientCertificates, Tls};
 
 /// An address that puts TLS around what comes, on its way to `gateway`.
 pub(crate) fn into_tls(gateway: SocketAddr, tls: &Tls) -> SocketAddr {
@@ -29,7 +29,7 @@ pub(crate) fn out_of_tls(
     shows: &Credential,
     protocols: &'static [&'static str],
 ) -> SocketAddr {
-    let config = server_config_speaking(shows, Asks::Nobody, protocols);
+    let config = server_config_speaking(shows, ClientCertificates::Nobody, protocols);
     listen(move |sealed| {
         let tls = ServerConnection::new(Arc::clone(&config)).expect("a sound configuration");
         if let Ok(plain) = TcpStream::connect(origin) {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{MOMENT, MOST_IN_FLIGHT, Reply, Tally, gateway, on_both_drivers, origin};
+use crate::support::{
+    ByteCounter, MOMENT, MOST_IN_FLIGHT, Reply, gateway, on_both_drivers, origin,
+};
 
 const FAR_MORE: usize = 256 << 20;
 
@@ -25,7 +27,7 @@ on_both_drivers! {
     }
 
     fn a_slow_reader_bounds_what_is_read_from_the_origin(driver) {
-        let sent = Tally::default();
+        let sent = ByteCounter::default();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
         let origin = origin().replies(
             Reply::at_once().reads_the_body().sends(head).pours(FAR_MORE, &sent),
@@ -53,7 +55,7 @@ on_both_drivers! {
     }
 
     fn a_neighbour_of_a_stuck_connection_is_served(driver) {
-        let sent = Tally::default();
+        let sent = ByteCounter::default();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
         let origin = origin().replies_to(
             "/stuck",

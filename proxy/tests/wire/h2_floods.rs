@@ -10,7 +10,7 @@ use crate::support::frames::{
     RST_STREAM, SETTINGS, WINDOW_UPDATE, before_frames, block, frame, get, post, request,
 };
 use crate::support::{
-    Driver, Gateway, MOMENT, Origin, Reply, Tally, gateway, on_both_drivers, origin,
+    ByteCounter, Driver, Gateway, MOMENT, Origin, Reply, gateway, on_both_drivers, origin,
 };
 
 const ENHANCE_YOUR_CALM: u32 = 11;
@@ -404,16 +404,16 @@ fn assert_ended_for(gateway: &Gateway, cause: &str) {
 }
 
 /// A gateway, an origin that pours for whoever asks it, and how much it has poured.
-struct Pouring {
+struct PouringOrigin {
     gateway: Gateway,
     origin: Origin,
-    poured: Tally,
+    poured: ByteCounter,
     _quiet: Origin,
 }
 
 /// Pours on every path but `/quiet`.
-fn pouring(driver: Driver) -> Pouring {
-    let poured = Tally::default();
+fn pouring(driver: Driver) -> PouringOrigin {
+    let poured = ByteCounter::default();
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
     let pour = Reply::at_once().sends(head).pours(1_000_000_000, &poured);
     let (pouring, quiet) = (origin().replies(pour), origin());
@@ -424,7 +424,7 @@ fn pouring(driver: Driver) -> Pouring {
         .rule("{backendRefs: [{@pouring}]}")
         .limits("writeIdleTimeout: 2s")
         .start();
-    Pouring {
+    PouringOrigin {
         gateway,
         origin: pouring,
         poured,
@@ -432,7 +432,7 @@ fn pouring(driver: Driver) -> Pouring {
     }
 }
 
-impl Pouring {
+impl PouringOrigin {
     /// A hundred streams ask for what they do not read; a neighbour is served, memory has a bound,
     /// and the origin is let go.
     #[track_caller]

@@ -39,7 +39,7 @@ on_both_drivers! {
 fn measure(driver: Driver, cores: &[usize], flood: &Flood) -> [Duration; 2] {
     let origin = origin();
     let gateway = gateway(driver).routes_to(&origin).start();
-    let _apart = Apart::new(&gateway, cores);
+    let _apart = CpuIsolation::new(&gateway, cores);
     let mut neighbour = gateway.client();
     let (flooding, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let bytes = flood.bytes();
@@ -55,7 +55,7 @@ fn measure(driver: Driver, cores: &[usize], flood: &Flood) -> [Duration; 2] {
                 }
             }
         });
-        let _ends = Ends {
+        let _ends = StopOnDrop {
             over: &over,
             flooder: flooder.thread(),
         };
@@ -73,9 +73,9 @@ fn measure(driver: Driver, cores: &[usize], flood: &Flood) -> [Duration; 2] {
 /// While it is there, the gateway has a core of its own. The neighbour and its origin share the
 /// others with the flooder, which gives way to them: what it takes from them is the gateway's time
 /// alone.
-struct Apart<'a>(&'a [usize]);
+struct CpuIsolation<'a>(&'a [usize]);
 
-impl<'a> Apart<'a> {
+impl<'a> CpuIsolation<'a> {
     fn new(gateway: &Gateway, cores: &'a [usize]) -> Self {
         let (own, others) = cores.split_first().expect("a core");
         bind(gateway.pid(), &[*own]);
@@ -84,7 +84,7 @@ impl<'a> Apart<'a> {
     }
 }
 
-impl Drop for Apart<'_> {
+impl Drop for CpuIsolation<'_> {
     fn drop(&mut self) {
         bind(std::process::id(), self.0);
     }
@@ -113,12 +113,12 @@ fn threads(process: u32) -> impl Iterator<Item = Pid> {
 
 /// Ends the flooder, also where a request of the neighbour's fails: the scope waits for it before it
 /// passes a panic on.
-struct Ends<'a> {
+struct StopOnDrop<'a> {
     over: &'a AtomicBool,
     flooder: &'a Thread,
 }
 
-impl Drop for Ends<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Release);
         self.flooder.unpark();

@@ -8,7 +8,7 @@ use crate::support::frames::{
     get, request,
 };
 use crate::support::{
-    Client, Driver, Gate, Gateway, Origin, Pair, Reply, Speaks, Through, gateway, ok,
+    Client, Driver, Gate, Gateway, Origin, Pair, Reply, SideProtocol, SideTransport, gateway, ok,
     on_both_drivers, origin, pattern, same_bytes,
 };
 
@@ -29,13 +29,13 @@ fn streams() -> impl Iterator<Item = u32> {
     (0..STREAMS).map(|nth| 2 * nth + 1)
 }
 
-fn pair(driver: Driver, client: Speaks) -> Pair {
+fn pair(driver: Driver, client: SideProtocol) -> Pair {
     Pair {
         driver,
         client,
-        origin: Speaks::H2c,
-        from: Through::Nothing,
-        to: Through::Nothing,
+        origin: SideProtocol::H2c,
+        from: SideTransport::Nothing,
+        to: SideTransport::Nothing,
     }
 }
 
@@ -49,14 +49,14 @@ fn fields<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
 /// A backend that speaks HTTP/2, with a gateway before it.
 fn before(driver: Driver, reply: Reply) -> (Origin, Gateway) {
     let origin = origin().replies(reply);
-    let gateway = pair(driver, Speaks::H1).gateway_to(&origin).start();
+    let gateway = pair(driver, SideProtocol::H1).gateway_to(&origin).start();
     (origin, gateway)
 }
 
 /// Requests of other clients are answered as if nobody else were there.
 #[track_caller]
 fn are_prompt(driver: Driver, gateway: &Gateway, body: &[u8]) {
-    for speaks in [Speaks::H1, Speaks::H2c] {
+    for speaks in [SideProtocol::H1, SideProtocol::H2c] {
         let mut neighbour: Client = pair(driver, speaks).client(gateway);
         for _ in 0..5 {
             let begun = Instant::now();

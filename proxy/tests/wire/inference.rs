@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, Origin, Picker, Reply, Says, chunked, gateway, ok,
+    Driver, Gateway, GatewayBuilder, Origin, Picker, PickerBehavior, Reply, chunked, gateway, ok,
     on_both_drivers, origin, pattern, picker, plain_picker, refused, same_bytes, status,
 };
 
@@ -58,7 +58,7 @@ fn pool_with(
 fn scene(driver: Driver) -> (Gateway, [Origin; 2], Picker) {
     let pods = [origin(), origin()];
     let members = [pods[0].address(), pods[1].address()];
-    let picker = picker(Says::Picks(vec![members[1]]));
+    let picker = picker(PickerBehavior::Picks(vec![members[1]]));
     let gateway = pool(driver, &members, picker.address(), "FailClose")
         .rule(ROUTE)
         .start();
@@ -129,7 +129,7 @@ on_both_drivers! {
 
     fn a_body_that_the_picker_replaces_is_sent_instead(driver) {
         let (gateway, pods, picker) = scene(driver);
-        picker.now_says(Says::Replaces(vec![pods[0].address()], "another body"));
+        picker.now_says(PickerBehavior::Replaces(vec![pods[0].address()], "another body"));
         gateway.client().posts("/", "the client's").expects(200);
         let request = &pods[0].waits_for_complete(1)[0];
         assert_eq!(request.body, b"another body");
@@ -138,7 +138,7 @@ on_both_drivers! {
 
     fn the_picker_answers_itself(driver) {
         let (gateway, pods, picker) = scene(driver);
-        picker.now_says(Says::Answers(429, "{\"error\": \"busy\"}"));
+        picker.now_says(PickerBehavior::Answers(429, "{\"error\": \"busy\"}"));
         let mut client = gateway.client();
         let answer = client.gets("/").expects(429);
         assert_eq!(answer.text(), "{\"error\": \"busy\"}");
@@ -152,7 +152,7 @@ on_both_drivers! {
         let (_socket, nobody) = refused();
         let pods = [origin().replies(status(503)), origin()];
         let members = [nobody, pods[0].address(), pods[1].address()];
-        let picker = picker(Says::Picks(members.to_vec()));
+        let picker = picker(PickerBehavior::Picks(members.to_vec()));
         let gateway = pool(driver, &members, picker.address(), "FailClose")
             .rule(RETRIES)
             .start();
@@ -167,7 +167,7 @@ on_both_drivers! {
     fn nobody_else_is_tried_behind_the_last_one(driver) {
         let pods = [origin().replies(status(503)), origin()];
         let members = [pods[0].address(), pods[1].address()];
-        let picker = picker(Says::Picks(vec![members[0]]));
+        let picker = picker(PickerBehavior::Picks(vec![members[0]]));
         let gateway = pool(driver, &members, picker.address(), "FailClose")
             .rule(RETRIES)
             .start();
@@ -177,20 +177,20 @@ on_both_drivers! {
 
     fn a_picker_that_fails_closes_its_pool(driver) {
         let (gateway, pods, picker) = scene(driver);
-        for says in [Says::Fails("13"), Says::Names("192.0.2.1:80"), Says::Names("")] {
+        for says in [PickerBehavior::Fails("13"), PickerBehavior::Names("192.0.2.1:80"), PickerBehavior::Names("")] {
             picker.now_says(says.clone());
             let answer = gateway.client().posts("/", pattern(100_000)).expects(503);
             assert!(answer.text().contains("endpoint picker"), "{says:?}");
         }
         gateway.waits_for_access_log("reason=picker_failed");
         assert!(pods.iter().all(|pod| pod.requests().is_empty()));
-        picker.now_says(Says::Picks(vec![pods[0].address()]));
+        picker.now_says(PickerBehavior::Picks(vec![pods[0].address()]));
         gateway.client().gets("/").expects(200);
     }
 
     fn a_picker_that_fails_opens_its_pool(driver) {
         let pod = origin();
-        let picker = picker(Says::Fails("14"));
+        let picker = picker(PickerBehavior::Fails("14"));
         let gateway = pool(driver, &[pod.address()], picker.address(), "FailOpen")
             .rule(ROUTE)
             .start();
@@ -198,7 +198,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.posts("/", &body).expects(200);
         same_bytes(&pod.waits_for_complete(1)[0].body, &body);
-        picker.now_says(Says::Names("nonsense"));
+        picker.now_says(PickerBehavior::Names("nonsense"));
         client.posts("/", "short").expects(200);
         client.gets("/").expects(200);
     }
@@ -216,7 +216,7 @@ on_both_drivers! {
 
     fn a_picker_in_plain_text_can_be_asked(driver) {
         let pod = origin();
-        let picker = plain_picker(Says::Picks(vec![pod.address()]));
+        let picker = plain_picker(PickerBehavior::Picks(vec![pod.address()]));
         let h2c = "appProtocol: kubernetes.io/h2c";
         let gateway = pool_with(driver, &[pod.address()], picker.address(), "FailClose", h2c)
             .rule(ROUTE)
@@ -227,13 +227,13 @@ on_both_drivers! {
 
     fn a_client_that_leaves_takes_its_question_back(driver) {
         let (gateway, pods, picker) = scene(driver);
-        picker.now_says(Says::Nothing);
+        picker.now_says(PickerBehavior::Nothing);
         let mut client = gateway.client();
         client.gets("/");
         picker.waits_for_question();
         client.resets();
         gateway.waits_for_access_log("status=499");
-        picker.now_says(Says::Picks(vec![pods[0].address()]));
+        picker.now_says(PickerBehavior::Picks(vec![pods[0].address()]));
         gateway.client().gets("/").expects(200);
     }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use crate::support::pki::authority;
 use crate::support::{
-    Asks, Driver, Gate, Gateway, GatewayBuilder, Origin, PATIENCE, Reply, Signer, gateway, key_set,
-    ok, on_both_drivers, origin, origin_on, raw, refused, status, tls_origin,
+    ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, Origin, PATIENCE, Reply, Signer,
+    gateway, key_set, ok, on_both_drivers, origin, origin_on, raw, refused, status, tls_origin,
 };
 
 use super::jwt::{asks, bearer, claims};
@@ -274,7 +274,7 @@ on_both_drivers! {
         let (app, signer, ca) = (origin(), Signer::p256(), authority("ca"));
         let validation = "hostname: keys.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
         for (name, expected) in [("keys.test", 200), ("other.test", 503)] {
-            let keys = tls_origin(&ca.server(&[name]), Asks::Nobody);
+            let keys = tls_origin(&ca.server(&[name]), ClientCertificates::Nobody);
             keys.now_replies(ok(key_set(&[signer.jwk("key")])));
             let gateway = gateway_to(&app, driver)
                 .authority("ca", &ca)
@@ -296,7 +296,7 @@ on_both_drivers! {
         let roots = tempfile::NamedTempFile::new().expect("a temporary file");
         std::fs::write(roots.path(), ca.pem()).expect("our own file");
         for (vouches, expected) in [(&ca, 200), (&stranger, 503)] {
-            let keys = tls_origin(&vouches.server(&["localhost"]), Asks::Nobody);
+            let keys = tls_origin(&vouches.server(&["localhost"]), ClientCertificates::Nobody);
             keys.now_replies(ok(key_set(&[signer.jwk("key")])));
             let url = format!("url: 'https://localhost:{}/keys'", keys.address().port());
             let gateway = gateway_to(&app, driver)

@@ -70,15 +70,15 @@ fn under_load(gateway: &Gateway, listener: usize, change: impl FnOnce()) {
             });
         }
         // Also where the change fails, or the clients would never end.
-        let _ends = Ends(&over);
+        let _ends = StopOnDrop(&over);
         change();
     });
     assert!(answers.into_inner() > 0);
 }
 
-struct Ends<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -2,7 +2,7 @@
 //! and both connections are as good as before.
 
 use crate::support::{
-    Gate, Reply, Tally, gateway, ok, on_both_drivers, origin, pattern, raw, same_bytes,
+    ByteCounter, Gate, Reply, gateway, ok, on_both_drivers, origin, pattern, raw, same_bytes,
 };
 
 /// Far above what passes through buffers.
@@ -99,7 +99,7 @@ on_both_drivers! {
     }
 
     fn whose_client_leaves_is_given_up(driver) {
-        let sent = Tally::default();
+        let sent = ByteCounter::default();
         let reply = Reply::at_once().sends(head_of(256 << 20)).pours(256 << 20, &sent);
         let origin = origin().replies(reply);
         let gateway = gateway(driver).routes_to(&origin).policy(LOGGED).start();

@@ -6,8 +6,8 @@ use std::net::TcpStream;
 
 use crate::support::pki::{Authority, Credential, authority};
 use crate::support::{
-    Asks, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, Peer, gateway, on_both_drivers,
-    origin, saying_peer, tcp_peer, tls, tls_client, tls_origin,
+    ClientCertificates, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, Peer, gateway,
+    on_both_drivers, origin, saying_peer, tcp_peer, tls, tls_client, tls_origin,
 };
 
 /// First messages of TLS clients as they were sent: for `www.example.com`, and for `a.example.com`.
@@ -136,7 +136,7 @@ on_both_drivers! {
     fn tls_passes_from_end_to_end(driver) {
         let authority = authority("ours");
         let pair = authority.server(&["a.example.com"]);
-        let origin = tls_origin(&pair, Asks::Nobody);
+        let origin = tls_origin(&pair, ClientCertificates::Nobody);
         let builder = passing(driver).backend("origin", &[origin.address()]);
         let gateway = route(builder, "tls", "a.example.com", "origin").start();
         let mut client = tls_client(gateway.address_of(1), &tls(&authority, "a.example.com"));
@@ -151,7 +151,7 @@ on_both_drivers! {
         let ended = authority.server(&["end.example.com"]);
         let passed = authority.server(&["pass.example.com"]);
         let ours = authority.server(&["web.example.com"]);
-        let (behind, speaking) = (tls_origin(&passed, Asks::Nobody), saying_peer("220 ready"));
+        let (behind, speaking) = (tls_origin(&passed, ClientCertificates::Nobody), saying_peer("220 ready"));
         let web = origin();
         let gateway = gateway(driver)
             .https("https", Some("web.example.com"), &[&ours])
@@ -190,7 +190,7 @@ on_both_drivers! {
     fn tls_that_ends_here_begins_anew_to_a_backend(driver) {
         let authority = authority("ours");
         let ended = authority.server(&["end.example.com"]);
-        let origin = tls_origin(&authority.server(&["backend.test"]), Asks::Nobody);
+        let origin = tls_origin(&authority.server(&["backend.test"]), ClientCertificates::Nobody);
         let gateway = sealing(driver, &authority, &ended, &origin).start();
         let mut client = tls_client(gateway.address_of(1), &tls(&authority, "end.example.com"));
         client.shakes_hands();
@@ -209,7 +209,7 @@ on_both_drivers! {
     fn a_backend_that_is_somebody_else_gets_no_bytes(driver) {
         let authority = authority("ours");
         let ended = authority.server(&["end.example.com"]);
-        let origin = tls_origin(&authority.server(&["other.test"]), Asks::Nobody);
+        let origin = tls_origin(&authority.server(&["other.test"]), ClientCertificates::Nobody);
         let gateway = sealing(driver, &authority, &ended, &origin).start();
         let mut client = tls_client(gateway.address_of(1), &tls(&authority, "end.example.com"));
         client.shakes_hands();

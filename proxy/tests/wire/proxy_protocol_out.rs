@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer as H2Peer, frame};
 use crate::support::pki::authority;
 use crate::support::{
-    Asks, Driver, Gateway, GatewayBuilder, PATIENCE, Peer, gateway, on_both_drivers, tcp_peer,
-    tls_origin,
+    ClientCertificates, Driver, Gateway, GatewayBuilder, PATIENCE, Peer, gateway, on_both_drivers,
+    tcp_peer, tls_origin,
 };
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -220,7 +220,7 @@ on_both_drivers! {
 
     fn a_backend_of_tls_is_told_before_the_handshake(driver) {
         let ca = authority("ca");
-        let origin = tls_origin(&ca.server(&["a.test"]), Asks::Nobody);
+        let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let (peer, reports) = telling(origin.address());
         let trust = "caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
         let gateway = gateway_to(driver, peer.address(), "V1")

@@ -7,9 +7,9 @@ use crate::support::{Gateway, PATIENCE, gateway, ok, on_both_drivers, origin};
 /// With both drivers, a thousand.
 const CHANGES: usize = 500;
 
-struct Ends<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -83,7 +83,7 @@ on_both_drivers! {
             gateway.resident_bytes()
         };
         std::thread::scope(|scope| {
-            let _ends = Ends(&stop);
+            let _ends = StopOnDrop(&stop);
             for kept in [true, false] {
                 let (gateway, stop) = (&gateway, &stop);
                 scope.spawn(move || {

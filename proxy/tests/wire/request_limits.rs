@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{Driver, Gateway, PATIENCE, Reply, Tally, gateway, on_both_drivers, origin};
+use crate::support::{
+    ByteCounter, Driver, Gateway, PATIENCE, Reply, gateway, on_both_drivers, origin,
+};
 
 const LEVELS: [&str; 4] = [
     "Gateway/gw",
@@ -119,7 +121,7 @@ on_both_drivers! {
 
     fn write_idle_timeout(driver) {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
-        let poured = Tally::default();
+        let poured = ByteCounter::default();
         let origin = origin().replies(Reply::at_once().sends(head).pours(1_000_000_000, &poured));
         at_every_level(driver, origin.address(), "writeIdleTimeout: 300ms", |gateway| {
             let mut client = gateway.client();

@@ -3,8 +3,8 @@
 
 use crate::support::pki::authority;
 use crate::support::{
-    Asks, Gate, Gateway, Origin, Reply, Tally, gateway, ok, on_both_drivers, origin, pattern,
-    same_bytes, tls_origin,
+    ByteCounter, ClientCertificates, Gate, Gateway, Origin, Reply, gateway, ok, on_both_drivers,
+    origin, pattern, same_bytes, tls_origin,
 };
 
 const STRAY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
@@ -20,7 +20,7 @@ fn answer(text: &str) -> String {
 /// first has been passed on.
 fn each_gets_its_own(origin: &Origin, gateway: &Gateway) {
     let gates: Vec<Gate> = (0..ROUNDS).map(|_| Gate::default()).collect();
-    let strays = Tally::default();
+    let strays = ByteCounter::default();
     origin.next_replies(gates.iter().enumerate().map(|(round, gate)| {
         let own = Reply::at_once().sends(answer(&round.to_string()));
         own.waits_for(gate).sends(STRAY).arrives(&strays).stalls()
@@ -79,7 +79,7 @@ on_both_drivers! {
 
     fn a_second_response_through_tls_answers_no_other(driver) {
         let ca = authority("ca");
-        let origin = tls_origin(&ca.server(&["a.test"]), Asks::Nobody);
+        let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let gateway = gateway(driver)
             .authority("ca", &ca)
             .routes_to(&origin)
@@ -96,7 +96,7 @@ on_both_drivers! {
 
     fn a_second_response_through_tls_is_not_handed_over_with_its_connection(driver) {
         let ca = authority("ca");
-        let origin = tls_origin(&ca.server(&["a.test"]), Asks::Nobody);
+        let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let gateway = gateway(driver)
             .authority("ca", &ca)
             .routes_to(&origin)

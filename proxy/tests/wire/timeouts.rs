@@ -130,7 +130,7 @@ on_both_drivers! {
     }
 
     fn a_client_that_takes_nothing_is_let_go(driver) {
-        let sent = crate::support::Tally::default();
+        let sent = crate::support::ByteCounter::default();
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
         let origin = origin().replies(Reply::at_once().sends(head).pours(1_000_000_000, &sent));
         let gateway = gateway(driver).routes_to(&origin).limits("writeIdleTimeout: 500ms").start();

@@ -4,8 +4,8 @@
 use super::metrics;
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
-    Broken, Client, Driver, Ending, Gateway, GatewayBuilder, Origin, Reply, Tls, gateway, ok,
-    on_both_drivers, origin, pattern, same_bytes, tls,
+    Broken, Client, ConnectionEnd, Driver, Gateway, GatewayBuilder, Origin, Reply, Tls, gateway,
+    ok, on_both_drivers, origin, pattern, same_bytes, tls,
 };
 
 /// Sends a GET for a path of a host.
@@ -151,7 +151,7 @@ on_both_drivers! {
         let mut client = scene.client();
         let answer = client.sends("GET / HTTP/1.0\r\nHost: a\r\n\r\n").expects(200);
         assert_eq!(answer.text(), "all");
-        assert_eq!(client.expects_end(), Ending::Closed);
+        assert_eq!(client.expects_end(), ConnectionEnd::Closed);
     }
 
     fn a_body_cut_short_is_never_completed(driver) {

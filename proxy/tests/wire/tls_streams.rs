@@ -3,8 +3,9 @@
 
 use crate::support::pki::{Authority, authority};
 use crate::support::{
-    Asks, Client, Driver, Gateway, GatewayBuilder, MOMENT, MOST_IN_FLIGHT, Message, Origin, Reply,
-    Signal, Tally, gateway, ok, on_both_drivers, pattern, raw, same_bytes, tls, tls_origin,
+    ByteCounter, Client, ClientCertificates, Driver, Gateway, GatewayBuilder, MOMENT,
+    MOST_IN_FLIGHT, Message, Origin, Reply, Signal, gateway, ok, on_both_drivers, pattern, raw,
+    same_bytes, tls, tls_origin,
 };
 
 /// A gateway between a client and an origin that speak TLS.
@@ -17,7 +18,7 @@ struct Scene {
 impl Scene {
     fn with(driver: Driver, more: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> Self {
         let ca = authority("ca");
-        let origin = tls_origin(&ca.server(&["b.test"]), Asks::Nobody);
+        let origin = tls_origin(&ca.server(&["b.test"]), ClientCertificates::Nobody);
         let builder = gateway(driver)
             .https("web", None, &[&ca.server(&["a.test"])])
             .authority("ca", &ca)
@@ -100,12 +101,12 @@ on_both_drivers! {
         let mut client = scene.client();
         client.sends(ASK).reads_head();
         assert_eq!(client.reads_bytes(2), b"by");
-        assert_ne!(client.expects_end(), crate::support::Ending::Closed);
+        assert_ne!(client.expects_end(), crate::support::ConnectionEnd::Closed);
     }
 
     fn a_slow_reader_bounds_what_is_read_from_the_origin(driver) {
         let scene = Scene::new(driver);
-        let sent = Tally::default();
+        let sent = ByteCounter::default();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
         scene.origin.now_replies(Reply::at_once().reads_the_body().sends(head).pours(FAR_MORE, &sent));
         let before = scene.gateway.resident_bytes();

@@ -7,8 +7,8 @@ use super::metrics::waits_for_count;
 use crate::support::frames::{HEADERS, Peer, before_frames};
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
-    Asks, Driver, Gateway, GatewayBuilder, Origin, Reply, gateway, ok, on_both_drivers, origin,
-    out_of_tls, pattern, same_bytes, tls_origin,
+    ClientCertificates, Driver, Gateway, GatewayBuilder, Origin, Reply, gateway, ok,
+    on_both_drivers, origin, out_of_tls, pattern, same_bytes, tls_origin,
 };
 
 const BY_HOSTNAME: &str =
@@ -25,7 +25,7 @@ fn builder(driver: Driver, origin: &Origin, ca: &Authority, validation: &str) ->
 
 /// A gateway that believes `ca`, and a backend that shows `pair`.
 fn scene(driver: Driver, ca: &Authority, pair: &Credential, validation: &str) -> (Gateway, Origin) {
-    let origin = tls_origin(pair, Asks::Nobody);
+    let origin = tls_origin(pair, ClientCertificates::Nobody);
     (builder(driver, &origin, ca, validation).start(), origin)
 }
 
@@ -128,7 +128,7 @@ on_both_drivers! {
             (stranger.server(&["a.test"]), "UnknownIssuer", "untrusted"),
             (ca.signs(&subject(&["a.test"]).expired()), "expired", "expired"),
         ] {
-            let origin = tls_origin(&pair, Asks::Nobody);
+            let origin = tls_origin(&pair, ClientCertificates::Nobody);
             let gateway = builder(driver, &origin, &ca, BY_HOSTNAME).inspected().start();
             fails_with(&gateway, &origin, "upstream_tls");
             gateway.waits_for_log(why);
@@ -204,7 +204,7 @@ on_both_drivers! {
 
     fn a_backend_may_be_known_to_the_system(driver) {
         let (ca, stranger) = (authority("ca"), authority("stranger"));
-        let origin = tls_origin(&ca.server(&["a.test"]), Asks::Nobody);
+        let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let trusting = |authority: &Authority| {
             let file = folder.path().join("roots.pem");
@@ -228,7 +228,7 @@ on_both_drivers! {
     fn a_backend_that_asks_is_shown_the_gateways_certificate(driver) {
         let ca = authority("ca");
         let (pair, own) = (ca.server(&["a.test"]), ca.client("gateway.test"));
-        let origin = tls_origin(&pair, Asks::For(&ca));
+        let origin = tls_origin(&pair, ClientCertificates::For(&ca));
         let bare = builder(driver, &origin, &ca, BY_HOSTNAME).inspected();
         let shows = |pair: &Credential| {
             let shown = bare.clone().secret("own", pair);

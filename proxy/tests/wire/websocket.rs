@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Ending, Gateway, Origin, Reply, Signal, gateway, on_both_drivers, origin,
+    Client, ConnectionEnd, Gateway, Origin, Reply, Signal, gateway, on_both_drivers, origin,
 };
 
 const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\
@@ -40,7 +40,7 @@ fn scene(driver: crate::support::Driver) -> Scene {
 
 /// Whose Close a client gets.
 #[derive(Debug, PartialEq, Eq)]
-enum Goodbye {
+enum CloseSender {
     Ours,
     /// The origin's, which answers to the one that it got, if that was quicker.
     Origins,
@@ -48,13 +48,13 @@ enum Goodbye {
 
 /// Reads a Close, 1001.
 #[track_caller]
-fn reads_goodbye(client: &mut Client) -> Goodbye {
+fn reads_goodbye(client: &mut Client) -> CloseSender {
     match client.reads_bytes(4).as_slice() {
-        b"\x88\x02\x03\xe9" => Goodbye::Ours,
+        b"\x88\x02\x03\xe9" => CloseSender::Ours,
         // What is echoed has the mask that clients put on what they say.
         b"\x88\x82\0\0" => {
             assert_eq!(client.reads_bytes(4), b"\0\0\x03\xe9");
-            Goodbye::Origins
+            CloseSender::Origins
         }
         other => panic!("no Close: {other:?}"),
     }
@@ -70,7 +70,7 @@ on_both_drivers! {
         gateway.signal(Signal::Term);
         let goodbye = reads_goodbye(client);
         let ending = client.sends(ANSWER).expects_end();
-        assert!(goodbye == Goodbye::Origins || ending == Ending::Closed, "{ending:?}");
+        assert!(goodbye == CloseSender::Origins || ending == ConnectionEnd::Closed, "{ending:?}");
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
         assert!(begun.elapsed() < Duration::from_secs(15), "took {:?}", begun.elapsed());
     }
@@ -85,7 +85,7 @@ on_both_drivers! {
         gateway.signal(Signal::Term);
         let goodbye = reads_goodbye(client);
         let ending = client.sends(ANSWER).expects_end();
-        assert!(goodbye == Goodbye::Origins || ending == Ending::Closed, "{ending:?}");
+        assert!(goodbye == CloseSender::Origins || ending == ConnectionEnd::Closed, "{ending:?}");
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 

@@ -7,9 +7,9 @@ use crate::limits::{
     BUFFER_BYTES, SPLICE_AFTER, SPLICE_BYTES_PER_POLL, SPLICE_FROM, SPLICE_PIPE_BYTES,
 };
 use crate::memory::Buffer;
-use crate::net::{Pipe, Pipes, Stream, Unblocked};
+use crate::net::{NonBlockingGuard, Pipe, Pipes, Stream};
 
-use super::{Behind, Moved, Outward, Relay, RelayError};
+use super::{Continuation, OutgoingFraming, Relay, RelayError, Transferred};
 
 /// A path for bytes through a kernel pipe.
 pub(super) struct Bypass<'a> {
@@ -24,7 +24,7 @@ impl<'a> Relay<'a> {
     pub(super) fn bypass(&self, decoder: &BodyDecoder, held: usize) -> Option<Bypass<'a>> {
         let pipes = self.pipes?;
         let is_long = decoder.remaining()? >= SPLICE_FROM.saturating_add(held as u64);
-        let is_free = self.outward == Outward::Plain && self.min_rate == 0;
+        let is_free = self.outward == OutgoingFraming::Plain && self.min_rate == 0;
         let plain = |socket: &&Stream| is_long && is_free && socket.is_plain();
         Some(Bypass {
             pipes,
@@ -43,17 +43,17 @@ impl<'a> Relay<'a> {
         buffer: &mut Buffer,
         decoder: &mut BodyDecoder,
         piece: Decoded,
-        moved: &mut Moved,
+        moved: &mut Transferred,
     ) -> Result<usize, RelayError> {
         let Bypass { pipes, from, to } = bypass;
-        let unblocked = [from, to].map(|socket| Unblocked::begin(socket.fd()));
+        let unblocked = [from, to].map(|socket| NonBlockingGuard::begin(socket.fd()));
         let free = unblocked.iter().all(Result::is_ok);
         let mut pipe = free.then(|| pipes.take()).flatten();
         let room = room(*moved).saturating_sub(buffer.len());
         let filled = pipe.as_mut().map(|pipe| fill(pipe, room, from, decoder));
         let behind = match filled {
-            None | Some(0) => Behind::Later,
-            Some(_) => Behind::AtOnce,
+            None | Some(0) => Continuation::Later,
+            Some(_) => Continuation::AtOnce,
         };
         let (segment, sent) = self
             .send_before(behind, out, buffer, decoder, piece, moved)
@@ -76,7 +76,7 @@ impl<'a> Relay<'a> {
         from: &Stream,
         to: &Stream,
         decoder: &mut BodyDecoder,
-        moved: &mut Moved,
+        moved: &mut Transferred,
     ) -> Result<usize, RelayError> {
         let mut since_turn = 0;
         loop {
@@ -106,7 +106,7 @@ impl<'a> Relay<'a> {
 }
 
 /// Bytes of a body that may be held for a blocked receiver.
-fn room(moved: Moved) -> usize {
+fn room(moved: Transferred) -> usize {
     if moved.payload < SPLICE_AFTER {
         BUFFER_BYTES
     } else {

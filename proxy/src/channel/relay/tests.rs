@@ -10,12 +10,12 @@ use monoio::io::AsyncReadRentExt;
 use monoio::time::TimeDriver;
 use monoio::{LegacyDriver, Runtime, RuntimeBuilder};
 
-use super::{Moved, Outward, Reads, Relay, RelayError, Side};
+use super::{OutgoingFraming, Reads, Relay, RelayError, Side, Transferred};
 use crate::channel::Channel;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::head::Framing;
 use crate::limits::{BUFFER_BYTES, BYTES_PER_POLL, SPLICE_BYTES_PER_POLL};
-use crate::machine::driver::Waits;
+use crate::machine::driver::WaitMode;
 use crate::net::Stream;
 use crate::shard::deadline::Deadline;
 use crate::shard::turn::Turns;
@@ -23,7 +23,7 @@ use crate::shard::{Shard, ShardOptions};
 
 fn shard(turns: Rc<Turns>) -> Rc<Shard> {
     let options = ShardOptions::alone();
-    Rc::new(Shard::new(options, Waits::ForReadiness, turns))
+    Rc::new(Shard::new(options, WaitMode::ForReadiness, turns))
 }
 
 fn ours(stream: UnixStream) -> Stream {
@@ -45,7 +45,7 @@ async fn relay_all(
             ..Side::of(&from, &deadlines[0])
         },
         to: Side::of(&to, &deadlines[1]),
-        outward: Outward::Plain,
+        outward: OutgoingFraming::Plain,
         limit: None,
         min_rate: 0,
         reads: Reads::ToTheEnd,
@@ -53,7 +53,7 @@ async fn relay_all(
     };
     let (mut out, mut buffer) = (Vec::new(), shard.buffers.take());
     let mut decoder = BodyDecoder::new(Framing::Length(body.length as u64));
-    let (first, mut moved, mut tap) = (Decoded::default(), Moved::default(), ());
+    let (first, mut moved, mut tap) = (Decoded::default(), Transferred::default(), ());
     relay
         .run(
             &mut out,
@@ -138,7 +138,7 @@ fn a_body_whose_time_is_over_ends_although_it_never_waits() {
         };
         // Nobody turns the wheel here, so no deadline fires.
         let ended = epoll().block_on(async {
-            let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
+            let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
             let shard = shard(Rc::clone(&turns));
             monoio::spawn(turns.answer(ringing));
             relay_all(&shard, ours(from), ours(to), &over).await
@@ -171,7 +171,7 @@ fn gives_way(body: &Body) {
         reads_in_two_parts(receiver, most, pause)
     });
     epoll().block_on(async {
-        let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
+        let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
         let shard = shard(Rc::clone(&turns));
         told.set_nonblocking(true).expect("our own socket");
         let mut told = monoio::net::UnixStream::from_std(told).expect("a runtime");

@@ -22,7 +22,7 @@ use crate::shard::cutoff::Cutoff;
 use crate::shard::deadline::{Deadline, Expiry};
 
 pub(crate) use self::pump::either;
-use self::pump::{Pump, Speech};
+use self::pump::{DirectionContent, Pump};
 use self::websocket::Receiver;
 
 /// One side of a tunnel.
@@ -39,12 +39,12 @@ pub(crate) struct Tunnel<'a> {
     pub(crate) backend: End<'a>,
     /// Idle timeout of both directions together.
     pub(crate) idle: Option<Duration>,
-    pub(crate) carries: Carries,
+    pub(crate) carries: TunnelContent,
 }
 
 /// The content of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carries {
+pub(crate) enum TunnelContent {
     /// Opaque bytes.
     Anything,
     /// Opaque bytes, of which the client's must not begin with a PROXY protocol header.
@@ -55,7 +55,7 @@ pub(crate) enum Carries {
 
 /// Why a tunnel ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum TunnelEnd {
     /// Both sides ended in order.
     Whole,
     /// Idle timeout.
@@ -72,26 +72,26 @@ pub(crate) enum Ended {
 
 /// The totals of a finished tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Carried {
+pub(crate) struct TunnelTotals {
     /// Bytes from the client.
     pub(crate) up: u64,
     /// Bytes to the client.
     pub(crate) down: u64,
     /// Why it ended.
-    pub(crate) ended: Ended,
+    pub(crate) ended: TunnelEnd,
 }
 
 /// State shared by both directions.
-struct Flow<'a> {
+struct TunnelState<'a> {
     shard: &'a Shard,
     /// The idle timeout.
     deadline: Deadline,
     after: Cell<Option<Duration>>,
     other: Cutoff,
-    ended: Cell<Option<Ended>>,
+    ended: Cell<Option<TunnelEnd>>,
 }
 
-impl Flow<'_> {
+impl TunnelState<'_> {
     /// Restarts the idle timeout.
     fn moves(&self) {
         let other = self.other.clone();
@@ -105,11 +105,11 @@ impl Flow<'_> {
     }
 
     /// Records why the tunnel ended; the first reason wins.
-    fn note(&self, ended: Ended) {
+    fn note(&self, ended: TunnelEnd) {
         if self.ended.get().is_none() {
             let ended = match (self.deadline.expired(), self.shard.draining.is_over()) {
-                (true, _) => Ended::Idle,
-                (false, true) => Ended::Drained,
+                (true, _) => TunnelEnd::Idle,
+                (false, true) => TunnelEnd::Drained,
                 (false, false) => ended,
             };
             self.ended.set(Some(ended));
@@ -119,8 +119,12 @@ impl Flow<'_> {
 
 impl Tunnel<'_> {
     /// Runs until both directions have ended. The buffers hold what each side has sent already.
-    pub(crate) async fn run(&self, from_client: &mut Buffer, from_backend: &mut Buffer) -> Carried {
-        let flow = Flow {
+    pub(crate) async fn run(
+        &self,
+        from_client: &mut Buffer,
+        from_backend: &mut Buffer,
+    ) -> TunnelTotals {
+        let flow = TunnelState {
             shard: self.shard,
             deadline: Deadline::new(self.shard, self.client.stream.cutoff()),
             after: Cell::new(self.idle),
@@ -129,11 +133,11 @@ impl Tunnel<'_> {
         };
         flow.moves();
         let speech = |receiver| match self.carries {
-            Carries::Unproxied if receiver == Receiver::Server => {
-                Speech::Unproxied(StartWatch::default())
+            TunnelContent::Unproxied if receiver == Receiver::Server => {
+                DirectionContent::Unproxied(StartWatch::default())
             }
-            Carries::Anything | Carries::Unproxied => Speech::Bytes,
-            Carries::WebSocket => Speech::frames_to(receiver),
+            TunnelContent::Anything | TunnelContent::Unproxied => DirectionContent::Bytes,
+            TunnelContent::WebSocket => DirectionContent::frames_to(receiver),
         };
         let pump =
             |from, to, speech, broke| Pump::new(self.shard, &flow, [from, to], speech, broke);
@@ -142,20 +146,20 @@ impl Tunnel<'_> {
             client,
             backend,
             speech(Receiver::Server),
-            Ended::ClientBroke,
+            TunnelEnd::ClientBroke,
         );
         let mut down = pump(
             backend,
             client,
             speech(Receiver::Client),
-            Ended::BackendBroke,
+            TunnelEnd::BackendBroke,
         );
         both(pin!(up.run(from_client)), pin!(down.run(from_backend))).await;
         let (up, down) = (up.moved(), down.moved());
-        Carried {
+        TunnelTotals {
             up,
             down,
-            ended: flow.ended.get().unwrap_or(Ended::Whole),
+            ended: flow.ended.get().unwrap_or(TunnelEnd::Whole),
         }
     }
 }

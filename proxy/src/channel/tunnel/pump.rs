@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use super::websocket::{FrameTracker, Receiver, going_away};
-use super::{End, Ended, Flow};
+use super::{End, TunnelEnd, TunnelState};
 use crate::channel::Channel;
 use crate::limits::{
     BYTES_PER_POLL, PARK_AFTER, SPLICE_AFTER, SPLICE_BYTES_PER_POLL, WEBSOCKET_CLOSE_TIMEOUT,
@@ -21,20 +21,20 @@ use crate::shard::deadline::Expiry;
 /// One direction of a tunnel.
 pub(super) struct Pump<'a> {
     shard: &'a Shard,
-    flow: &'a Flow<'a>,
+    flow: &'a TunnelState<'a>,
     from: End<'a>,
     to: End<'a>,
-    speech: Speech,
+    speech: DirectionContent,
     /// The reason if the sender's connection fails.
-    sender_broke: Ended,
+    sender_broke: TunnelEnd,
     moved: u64,
-    passing: Passing,
+    passing: TransferMode,
     /// Bytes moved since the last yield.
     since_turn: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Passing {
+enum TransferMode {
     /// Buffers, until enough bytes have passed.
     Buffers,
     /// Pipes, if one is free.
@@ -44,7 +44,7 @@ enum Passing {
 }
 
 /// Result of splicing.
-enum Spliced {
+enum SpliceResult {
     /// The sender may have ended: a plain read will tell.
     AtEnd,
     /// No more bytes are available, after so many.
@@ -54,7 +54,7 @@ enum Spliced {
 }
 
 /// The content of a direction.
-pub(super) enum Speech {
+pub(super) enum DirectionContent {
     /// Bytes.
     Bytes,
     /// Bytes whose start may still turn out to be a PROXY protocol header. They are forwarded as
@@ -67,13 +67,13 @@ pub(super) enum Speech {
     Over(FrameTracker),
 }
 
-impl Speech {
+impl DirectionContent {
     pub(super) fn frames_to(receiver: Receiver) -> Self {
         Self::Frames(FrameTracker::default(), receiver)
     }
 }
 
-enum Broke {
+enum FailedSide {
     Sender,
     Receiver,
     /// The sender sent something forbidden.
@@ -83,10 +83,10 @@ enum Broke {
 impl<'a> Pump<'a> {
     pub(super) fn new(
         shard: &'a Shard,
-        flow: &'a Flow<'a>,
+        flow: &'a TunnelState<'a>,
         [from, to]: [End<'a>; 2],
-        speech: Speech,
-        sender_broke: Ended,
+        speech: DirectionContent,
+        sender_broke: TunnelEnd,
     ) -> Self {
         Self {
             shard,
@@ -98,8 +98,8 @@ impl<'a> Pump<'a> {
             moved: 0,
             since_turn: 0,
             passing: match plain(from).zip(plain(to)) {
-                Some(_) => Passing::Buffers,
-                None => Passing::BuffersOnly,
+                Some(_) => TransferMode::Buffers,
+                None => TransferMode::BuffersOnly,
             },
         }
     }
@@ -117,61 +117,61 @@ impl<'a> Pump<'a> {
                 Ok(()) => return,
                 Err(_) => self.receiver_broke(),
             },
-            Err(Broke::Sender) => self.sender_broke,
-            Err(Broke::Receiver) => self.receiver_broke(),
-            Err(Broke::Neither) => Ended::Untrusted,
+            Err(FailedSide::Sender) => self.sender_broke,
+            Err(FailedSide::Receiver) => self.receiver_broke(),
+            Err(FailedSide::Neither) => TunnelEnd::Untrusted,
         };
         self.flow.note(broke);
         self.to.stream.reset();
         self.from.stream.reset();
     }
 
-    fn receiver_broke(&self) -> Ended {
+    fn receiver_broke(&self) -> TunnelEnd {
         match self.sender_broke {
-            Ended::ClientBroke => Ended::BackendBroke,
-            _ => Ended::ClientBroke,
+            TunnelEnd::ClientBroke => TunnelEnd::BackendBroke,
+            _ => TunnelEnd::ClientBroke,
         }
     }
 
-    async fn carry(&mut self, buffer: &mut Buffer) -> Result<(), Broke> {
+    async fn carry(&mut self, buffer: &mut Buffer) -> Result<(), FailedSide> {
         let mut rested = false;
         loop {
             if !buffer.is_empty() || self.is_last_word_due() {
                 self.judge_start(buffer.filled())?;
-                self.send(buffer).await.map_err(|_| Broke::Receiver)?;
+                self.send(buffer).await.map_err(|_| FailedSide::Receiver)?;
             }
-            if matches!(&self.speech, Speech::Over(tracker) if tracker.is_closing()) {
+            if matches!(&self.speech, DirectionContent::Over(tracker) if tracker.is_closing()) {
                 return Ok(());
             }
             if self.takes_pipes() {
                 match self.splice(buffer).await? {
                     // At urgent data, splice(2) returns nothing, or an end that comes after it; a
                     // plain read gets past it.
-                    Spliced::Dry(0) if rested => rested = false,
-                    Spliced::Dry(_) => {
-                        self.rest().await.map_err(|_| Broke::Sender)?;
+                    SpliceResult::Dry(0) if rested => rested = false,
+                    SpliceResult::Dry(_) => {
+                        self.rest().await.map_err(|_| FailedSide::Sender)?;
                         rested = true;
                         continue;
                     }
-                    Spliced::AtEnd | Spliced::NoPipe => {}
+                    SpliceResult::AtEnd | SpliceResult::NoPipe => {}
                 }
             }
             match self.fill(buffer).await {
                 Ok(0) => return Ok(()),
-                Err(error) if !is_canceled(&error) => return Err(Broke::Sender),
+                Err(error) if !is_canceled(&error) => return Err(FailedSide::Sender),
                 _ => {}
             }
         }
     }
 
     /// Checks the sender's first bytes for a PROXY protocol header, if required.
-    fn judge_start(&mut self, bytes: &[u8]) -> Result<(), Broke> {
-        let Speech::Unproxied(watch) = &mut self.speech else {
+    fn judge_start(&mut self, bytes: &[u8]) -> Result<(), FailedSide> {
+        let DirectionContent::Unproxied(watch) = &mut self.speech else {
             return Ok(());
         };
         match watch.advance(bytes) {
-            Start::Header(_) => return Err(Broke::Neither),
-            Start::Data => self.speech = Speech::Bytes,
+            Start::Header(_) => return Err(FailedSide::Neither),
+            Start::Data => self.speech = DirectionContent::Bytes,
             Start::Undecided => {}
         }
         Ok(())
@@ -179,48 +179,48 @@ impl<'a> Pump<'a> {
 
     /// Whether enough bytes have passed to splice the rest.
     fn takes_pipes(&mut self) -> bool {
-        let is_due = self.passing == Passing::Buffers
+        let is_due = self.passing == TransferMode::Buffers
             && self.moved >= SPLICE_AFTER
-            && matches!(self.speech, Speech::Bytes);
+            && matches!(self.speech, DirectionContent::Bytes);
         if is_due {
             let mut ends = [self.from, self.to].into_iter().filter_map(plain);
             let ready = ends.all(|socket| never_block(socket.fd()).is_ok());
             self.passing = if ready {
-                Passing::Pipes
+                TransferMode::Pipes
             } else {
-                Passing::BuffersOnly
+                TransferMode::BuffersOnly
             };
         }
-        self.passing == Passing::Pipes
+        self.passing == TransferMode::Pipes
     }
 
     /// Splices available bytes through a pipe.
-    async fn splice(&mut self, buffer: &mut Buffer) -> Result<Spliced, Broke> {
+    async fn splice(&mut self, buffer: &mut Buffer) -> Result<SpliceResult, FailedSide> {
         self.shard.buffers.put(std::mem::take(buffer));
         let Some(mut pipe) = self.shard.pipes.take() else {
-            return Ok(Spliced::NoPipe);
+            return Ok(SpliceResult::NoPipe);
         };
         let spliced = self.splice_through(&mut pipe).await;
         self.shard.pipes.put(pipe);
         spliced
     }
 
-    async fn splice_through(&mut self, pipe: &mut Pipe) -> Result<Spliced, Broke> {
+    async fn splice_through(&mut self, pipe: &mut Pipe) -> Result<SpliceResult, FailedSide> {
         let Some((from, to)) = plain(self.from).zip(plain(self.to)) else {
-            return Ok(Spliced::AtEnd);
+            return Ok(SpliceResult::AtEnd);
         };
         let (mut since_turn, mut moved) = (0, 0_usize);
         loop {
             match pipe.fill(from.fd(), u64::MAX) {
-                Ok(0) => return Ok(Spliced::AtEnd),
+                Ok(0) => return Ok(SpliceResult::AtEnd),
                 Ok(count) => {
                     since_turn += count;
                     moved = moved.saturating_add(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Spliced::Dry(moved));
+                    return Ok(SpliceResult::Dry(moved));
                 }
-                Err(_) => return Err(Broke::Sender),
+                Err(_) => return Err(FailedSide::Sender),
             }
             while !pipe.is_empty() {
                 match pipe.empty(to.fd()) {
@@ -229,9 +229,9 @@ impl<'a> Pump<'a> {
                         self.flow.moves();
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        to.writable().await.map_err(|_| Broke::Receiver)?;
+                        to.writable().await.map_err(|_| FailedSide::Receiver)?;
                     }
-                    Err(_) => return Err(Broke::Receiver),
+                    Err(_) => return Err(FailedSide::Receiver),
                 }
             }
             if since_turn >= SPLICE_BYTES_PER_POLL {
@@ -243,7 +243,7 @@ impl<'a> Pump<'a> {
 
     /// Whether the shard is drained and no frame is incomplete, so that a Close frame can be sent.
     fn is_last_word_due(&self) -> bool {
-        matches!(&self.speech, Speech::Frames(tracker, _)
+        matches!(&self.speech, DirectionContent::Frames(tracker, _)
             if self.shard.draining.get() && tracker.is_between_frames() && !tracker.is_closing())
     }
 
@@ -274,18 +274,20 @@ impl<'a> Pump<'a> {
     /// Which of these bytes are forwarded, and to whom a Close frame must follow.
     fn follow(&mut self, bytes: &[u8]) -> (Range<usize>, Option<Receiver>) {
         let (tracker, receiver) = match &mut self.speech {
-            Speech::Bytes | Speech::Unproxied(_) => return (0..bytes.len(), None),
-            Speech::Over(tracker) => {
+            DirectionContent::Bytes | DirectionContent::Unproxied(_) => {
+                return (0..bytes.len(), None);
+            }
+            DirectionContent::Over(tracker) => {
                 tracker.advance(bytes);
                 return (0..0, None);
             }
-            Speech::Frames(tracker, receiver) => (tracker, *receiver),
+            DirectionContent::Frames(tracker, receiver) => (tracker, *receiver),
         };
         let was_between = tracker.is_between_frames();
         let whole = tracker.advance(bytes).or(was_between.then_some(0));
         match whole {
             Some(whole) if self.shard.draining.get() && !tracker.is_closing() => {
-                self.speech = Speech::Over(std::mem::take(tracker));
+                self.speech = DirectionContent::Over(std::mem::take(tracker));
                 (0..whole, Some(receiver))
             }
             _ => (0..bytes.len(), None),
@@ -317,8 +319,10 @@ impl<'a> Pump<'a> {
     async fn rest(&self) -> io::Result<()> {
         let readable = self.from.stream.readable();
         match &self.speech {
-            Speech::Frames(..) => either(readable, self.shard.draining.wait()).await,
-            Speech::Bytes | Speech::Unproxied(_) | Speech::Over(_) => readable.await,
+            DirectionContent::Frames(..) => either(readable, self.shard.draining.wait()).await,
+            DirectionContent::Bytes
+            | DirectionContent::Unproxied(_)
+            | DirectionContent::Over(_) => readable.await,
         }
     }
 }

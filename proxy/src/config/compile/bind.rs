@@ -10,7 +10,7 @@ use super::index::Index;
 use super::listener::Listeners;
 use super::policy::{ConnectionSettings, Policies, RequestSettings};
 use super::{CompileOptions, address};
-use crate::config::{Bind, Chunked, Listener, Opening};
+use crate::config::{Bind, BindProtocol, Chunked, Listener};
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::proxy_protocol::Acceptance;
 use crate::route::HostIndex;
@@ -102,11 +102,11 @@ impl<'c> BindCompiler<'c> {
 
 /// The protocol that a bind's connections begin with: that of any of its listeners, or else the
 /// transport's.
-fn opening(bind: &model::Bind, listeners: &[&model::Listener]) -> Opening {
+fn opening(bind: &model::Bind, listeners: &[&model::Listener]) -> BindProtocol {
     match (listeners.first(), bind.transport) {
-        (Some(listener), _) => Opening::of(&listener.protocol),
-        (None, Transport::Tcp) => Opening::Http,
-        (None, Transport::Udp) => Opening::Udp,
+        (Some(listener), _) => BindProtocol::of(&listener.protocol),
+        (None, Transport::Tcp) => BindProtocol::Http,
+        (None, Transport::Udp) => BindProtocol::Udp,
     }
 }
 

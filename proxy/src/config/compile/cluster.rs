@@ -14,11 +14,12 @@ use xds::model::{
 use super::ids::{EndpointKey, Ids};
 use super::index::Index;
 use super::policy::{Layer, Policies};
-use super::targets::{Place, Port, Shown, Targets, Users};
+use super::targets::{ClientCredential, ClusterUsers, Port, TargetCluster, Targets};
 use super::tls::{SettingsId, TlsCompiler};
 use crate::config::dns::Resolved;
 use crate::config::{
-    Address, Cluster, Endpoint, EndpointRef, EndpointSet, Identity, Picker, Protection, Protocol,
+    Address, Cluster, Endpoint, EndpointIdentity, EndpointRef, EndpointSet, Picker, Protection,
+    Protocol,
 };
 use crate::limits::{EJECTION, Limits, RETRY_BUDGET, per_shard};
 use crate::names::Interned;
@@ -30,7 +31,7 @@ pub(super) struct ClusterCompiler<'c> {
     pub(super) index: &'c Index,
     pub(super) targets: &'c Targets,
     pub(super) policies: &'c Policies,
-    pub(super) users: &'c Users,
+    pub(super) users: &'c ClusterUsers,
     pub(super) resolved: &'c Resolved,
     pub(super) shards: NonZeroU32,
     pub(super) ids: &'c mut Ids,
@@ -118,7 +119,7 @@ impl<'a> Source<'a> {
 
 impl ClusterCompiler<'_> {
     /// The cluster at a place of the service or backend of this key.
-    pub(super) fn compile(&mut self, key: &str, place: Place) -> Option<CompiledCluster> {
+    pub(super) fn compile(&mut self, key: &str, place: TargetCluster) -> Option<CompiledCluster> {
         let source = Source::of(key, place.port, self.model)?;
         let policies = self.policies;
         let own = match source {
@@ -128,7 +129,7 @@ impl ClusterCompiler<'_> {
         let (name, settings, protection) = self.protection(source, place);
         let gateways = self.users.of(place.index);
         let gateways = gateways.map(|gateway| policies.of_gateway(gateway));
-        let said = Said(std::iter::once(own).chain(gateways).collect());
+        let said = GatewayLayers(std::iter::once(own).chain(gateways).collect());
         let limits = Limits::default();
         let connections = said.field(|spec| spec.limits.upstream_connections);
         let pending = said.field(|spec| spec.limits.upstream_pending);
@@ -194,7 +195,7 @@ impl ClusterCompiler<'_> {
         name: &Arc<str>,
         settings: Option<SettingsId>,
         ejection: model::Ejection,
-        standings: BTreeMap<Address, Standing>,
+        standings: BTreeMap<Address, AddressState>,
     ) -> (Interned, EndpointSet, Vec<Endpoint>) {
         let id = self.ids.clusters.acquire(name);
         let mut endpoints = Vec::with_capacity(standings.len());
@@ -216,12 +217,12 @@ impl ClusterCompiler<'_> {
     fn protection(
         &mut self,
         source: Source<'_>,
-        place: Place,
+        place: TargetCluster,
     ) -> (Arc<str>, Option<SettingsId>, Protection) {
         let Some(tls) = source.tls() else {
             return (source.name().into(), None, Protection::Plain);
         };
-        let shown: Option<&Shown> = self.targets.shown(place);
+        let shown: Option<&ClientCredential> = self.targets.shown(place);
         let name = match shown.and_then(|shown| shown.gateway.as_ref()) {
             Some(gateway) => format!("{} from {gateway}", source.name()),
             None => source.name(),
@@ -233,7 +234,7 @@ impl ClusterCompiler<'_> {
     }
 
     /// The addresses of a cluster, each once.
-    fn standings(&self, source: Source<'_>) -> BTreeMap<Address, Standing> {
+    fn standings(&self, source: Source<'_>) -> BTreeMap<Address, AddressState> {
         let (service, port) = match source {
             Source::Port(service, port) => (service, port),
             Source::Backend(backend) => return hosts(&backend.hosts, self.resolved),
@@ -252,12 +253,12 @@ impl ClusterCompiler<'_> {
     }
 
     /// An address of the cluster of this name.
-    fn endpoint(&mut self, key: EndpointKey, cluster: &str, standing: &Standing) -> Endpoint {
+    fn endpoint(&mut self, key: EndpointKey, cluster: &str, standing: &AddressState) -> Endpoint {
         let text: Arc<str> = key.2.to_string().into();
         Endpoint {
             id: self.ids.endpoints.acquire(&key),
             address: key.2,
-            identity: Identity::new(cluster, &text),
+            identity: EndpointIdentity::new(cluster, &text),
             name: text,
             weight: standing.weight,
             health: standing.health,
@@ -296,16 +297,16 @@ impl Source<'_> {
 
 /// The policies of a cluster, the nearest first: its own, then those of the Gateways that use it,
 /// by name.
-struct Said<'a>(Vec<&'a Layer>);
+struct GatewayLayers<'a>(Vec<&'a Layer>);
 
-impl<'a> Said<'a> {
+impl<'a> GatewayLayers<'a> {
     fn field<T>(&self, field: impl Fn(&'a model::PolicySpec) -> Option<T>) -> Option<T> {
         self.0.iter().find_map(|layer| layer.field(&field))
     }
 }
 
 /// How an address stands in its cluster.
-struct Standing {
+struct AddressState {
     weight: NonZeroU32,
     health: Health,
 }
@@ -313,7 +314,7 @@ struct Standing {
 /// A workload can be listed twice while it moves from one list to another: its better state counts.
 fn standings<'a>(
     members: impl Iterator<Item = (&'a Workload, NonZeroU16)>,
-) -> BTreeMap<Address, Standing> {
+) -> BTreeMap<Address, AddressState> {
     let mut standings = BTreeMap::new();
     for (workload, port) in members {
         let address = Address::Tcp(SocketAddr::new(workload.address, port.get()));
@@ -323,7 +324,7 @@ fn standings<'a>(
 }
 
 /// Ports of pods. One that is listed twice is in its better state.
-fn members(members: &[Member]) -> BTreeMap<Address, Standing> {
+fn members(members: &[Member]) -> BTreeMap<Address, AddressState> {
     let mut standings = BTreeMap::new();
     for member in members {
         let address = Address::Tcp(SocketAddr::new(member.address, member.port.get()));
@@ -333,8 +334,8 @@ fn members(members: &[Member]) -> BTreeMap<Address, Standing> {
 }
 
 /// Notes the state of an address, unless a better one is known.
-fn note(standings: &mut BTreeMap<Address, Standing>, address: Address, health: Health) {
-    let standing = standings.entry(address).or_insert(Standing {
+fn note(standings: &mut BTreeMap<Address, AddressState>, address: Address, health: Health) {
+    let standing = standings.entry(address).or_insert(AddressState {
         weight: NonZeroU32::MIN,
         health,
     });
@@ -353,14 +354,14 @@ fn preference(health: Health) -> u8 {
 }
 
 /// Hosts that come to one address add their weights. Names without an answer have no endpoint.
-fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, Standing> {
+fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> {
     let mut standings = BTreeMap::new();
     let mut add = |address, weight| {
-        let standing: &mut Standing = match standings.entry(address) {
+        let standing: &mut AddressState = match standings.entry(address) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let health = Health::Ready;
-                entry.insert(Standing { weight, health });
+                entry.insert(AddressState { weight, health });
                 return;
             }
         };

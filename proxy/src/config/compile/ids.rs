@@ -14,12 +14,12 @@ use crate::names::{Interned, Interner};
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     pub(super) binds: BindIds,
-    pub(super) listeners: Used<ListenerKey>,
-    pub(super) rules: Used<RouteKey>,
-    pub(super) clusters: Used<Arc<str>>,
+    pub(super) listeners: IdTable<ListenerKey>,
+    pub(super) rules: IdTable<RouteKey>,
+    pub(super) clusters: IdTable<Arc<str>>,
     /// By cluster: the health of an endpoint of two services is tracked for each on its own. And by
     /// TLS settings: connections are not shared between different ones.
-    pub(super) endpoints: Used<EndpointKey>,
+    pub(super) endpoints: IdTable<EndpointKey>,
 }
 
 impl Ids {
@@ -53,22 +53,22 @@ pub(super) type EndpointKey = (Interned, Option<SettingsId>, Address);
 
 /// Reference-counted ids of one kind. A released id is freed once no snapshot uses it.
 #[derive(Debug)]
-pub(super) struct Used<K> {
+pub(super) struct IdTable<K> {
     interner: Interner<K>,
-    uses: Vec<Uses>,
+    uses: Vec<UseCount>,
     /// Released keys, with the version of the first snapshot without them.
     gone: VecDeque<(u64, K)>,
     version: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Uses {
+struct UseCount {
     count: u32,
     /// The version of the first snapshot without it, if the count is zero.
     gone: u64,
 }
 
-impl<K> Default for Used<K> {
+impl<K> Default for IdTable<K> {
     fn default() -> Self {
         Self {
             interner: Interner::default(),
@@ -79,13 +79,13 @@ impl<K> Default for Used<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> Used<K> {
+impl<K: Eq + Hash + Clone> IdTable<K> {
     /// Acquires the id of a key, adding a reference.
     pub(super) fn acquire(&mut self, key: &K) -> Interned {
         let id = self.interner.intern(key);
         let index = id.index as usize;
         if self.uses.len() <= index {
-            self.uses.resize(index + 1, Uses::default());
+            self.uses.resize(index + 1, UseCount::default());
         }
         self.uses[index].count += 1;
         id

@@ -8,21 +8,21 @@ use std::time::Duration;
 use tracing::warn;
 use xds::model::{JwksLocation, JwtKeys, JwtPolicy, JwtProvider};
 
-use crate::policy::jwt::{Authenticator, KeySet, KeySource, Provenance, UseOfClaims, Wake};
+use crate::policy::jwt::{Authenticator, FetchWaker, KeySet, KeySource, Provenance, UseOfClaims};
 
 /// The policies of the configurations so far.
 #[derive(Debug, Default)]
 pub(super) struct Authenticators {
-    policies: Vec<Known>,
+    policies: Vec<CompiledPolicy>,
     remote: Vec<RemoteKeys>,
     /// Positions of the current model's policies, by address in memory: many rules share one.
     seen: HashMap<(usize, UseOfClaims), usize>,
-    wake: Option<Wake>,
+    wake: Option<FetchWaker>,
 }
 
 /// A policy, and the number of rules that use its compiled form.
 #[derive(Debug)]
-struct Known {
+struct CompiledPolicy {
     policy: JwtPolicy,
     use_of_claims: UseOfClaims,
     compiled: Arc<Authenticator>,
@@ -41,7 +41,7 @@ pub struct RemoteKeys {
 }
 
 impl Authenticators {
-    pub(super) fn woken_by(wake: Option<Wake>) -> Self {
+    pub(super) fn woken_by(wake: Option<FetchWaker>) -> Self {
         Self {
             wake,
             ..Self::default()
@@ -60,7 +60,7 @@ impl Authenticators {
     ) -> Arc<Authenticator> {
         let place = (std::ptr::from_ref(policy).addr(), use_of_claims);
         let at = self.seen.get(&place).copied();
-        let is = |it: &Known| it.use_of_claims == use_of_claims && it.policy == *policy;
+        let is = |it: &CompiledPolicy| it.use_of_claims == use_of_claims && it.policy == *policy;
         let at = at.or_else(|| self.policies.iter().position(is));
         let at = at.unwrap_or_else(|| self.compile(policy, use_of_claims));
         self.seen.insert(place, at);
@@ -96,7 +96,7 @@ impl Authenticators {
     fn compile(&mut self, policy: &JwtPolicy, use_of_claims: UseOfClaims) -> usize {
         let providers = policy.providers.iter();
         let keys: Vec<_> = providers.map(|provider| self.keys(provider)).collect();
-        self.policies.push(Known {
+        self.policies.push(CompiledPolicy {
             policy: policy.clone(),
             use_of_claims,
             compiled: Arc::new(Authenticator::compile(policy, keys, use_of_claims)),

@@ -13,7 +13,7 @@ use super::policy::{Policies, RequestSettings};
 use super::rule::{AnyRule, CompiledRule};
 use super::servers::Servers;
 use super::tls::TlsCompiler;
-use crate::config::{Accepts, Carries, Chunked, L4Routes, Listener, Rule};
+use crate::config::{Accepts, Chunked, L4Routes, Listener, Rule, TrafficMode};
 use crate::route::{Router, RouterCompiler, Source};
 
 /// All listeners that are on a bind.
@@ -23,7 +23,7 @@ pub(super) struct Listeners(HashMap<ListenerKey, Unit>);
 /// A listener that was compiled, and what of it stays.
 #[derive(Debug, Default)]
 struct Unit {
-    rules: BTreeMap<RouteKey, Numbered>,
+    rules: BTreeMap<RouteKey, NumberedRule>,
     /// The rules of requests, by number.
     table: Chunked<Rule>,
     numbers: Slots,
@@ -37,7 +37,7 @@ struct Unit {
 
 /// A rule; one of requests with its number in the listener.
 #[derive(Debug)]
-struct Numbered {
+struct NumberedRule {
     rule: CompiledRule,
     route: Arc<Route>,
     number: Option<u32>,
@@ -180,8 +180,8 @@ impl ListenerCompiler<'_> {
             key: key.clone(),
             hostname: listener.hostname.clone(),
             carries: match listener.protocol {
-                ListenerProtocol::Http | ListenerProtocol::Https(_) => Carries::Requests,
-                _ => Carries::Bytes,
+                ListenerProtocol::Http | ListenerProtocol::Https(_) => TrafficMode::Requests,
+                _ => TrafficMode::Bytes,
             },
             accepts,
             external_auth: match &unit.servers {
@@ -213,7 +213,7 @@ impl Unit {
         {
             self.found_by.1 = None;
         }
-        if let Some(Numbered { route, .. }) = &before
+        if let Some(NumberedRule { route, .. }) = &before
             && let Some(number) = number
         {
             self.found_by.0 = None;
@@ -239,7 +239,7 @@ impl Unit {
                 self.found_by.0 = None;
                 RouteMatch::all(&route, number).for_each(|it| self.router.add(&it));
             }
-            let numbered = Numbered {
+            let numbered = NumberedRule {
                 rule,
                 route,
                 number,
@@ -261,7 +261,7 @@ impl Unit {
 
 /// The rules of connections: those chosen by server name go before those for all connections, and of
 /// equal ones the first by order.
-fn l4_routes(rules: &BTreeMap<RouteKey, Numbered>) -> L4Routes {
+fn l4_routes(rules: &BTreeMap<RouteKey, NumberedRule>) -> L4Routes {
     let rules = rules.values().filter_map(|it| match &it.rule.rule {
         AnyRule::L4(rule) => Some((&it.route, rule)),
         AnyRule::Http(_) => None,

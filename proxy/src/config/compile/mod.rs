@@ -40,11 +40,11 @@ use self::listener::{ListenerCompiler, Listeners};
 use self::policy::Policies;
 use self::rule::{CompiledRule, LastLimits, RuleCompiler};
 use self::servers::Servers;
-use self::targets::{Place, Targets, Users};
+use self::targets::{ClusterUsers, TargetCluster, Targets};
 use self::tls::TlsCompiler;
 use super::dns::Resolved;
 use super::{Bind, Chunked, Cluster, ClusterIndex, Snapshot};
-use crate::policy::jwt::Wake;
+use crate::policy::jwt::FetchWaker;
 
 pub use self::jwt::RemoteKeys;
 
@@ -84,10 +84,10 @@ pub struct Compiler {
     dirty: Dirty,
     policies: Policies,
     targets: Targets,
-    users: Users,
+    users: ClusterUsers,
     listeners: Listeners,
     binds: HashMap<BindKey, CompiledBind>,
-    clusters: HashMap<usize, Placed>,
+    clusters: HashMap<usize, PlacedCluster>,
     table: Chunked<Cluster>,
     /// Sums over all clusters.
     connections: u64,
@@ -101,9 +101,9 @@ pub struct Compiler {
 
 /// A cluster, and what it is.
 #[derive(Debug)]
-struct Placed {
+struct PlacedCluster {
     key: Arc<str>,
-    place: Place,
+    place: TargetCluster,
     compiled: Option<CompiledCluster>,
 }
 
@@ -199,7 +199,7 @@ impl Compiler {
             for place in replaced.places {
                 let index = place.index.0;
                 clusters.insert(index);
-                self.clusters.entry(index).or_insert_with(|| Placed {
+                self.clusters.entry(index).or_insert_with(|| PlacedCluster {
                     key: Arc::clone(&key),
                     place,
                     compiled: None,
@@ -434,7 +434,7 @@ impl Compiler {
 
     /// One that has this called when a shard misses a key.
     #[must_use]
-    pub fn woken_by(wake: Option<Wake>) -> Self {
+    pub fn woken_by(wake: Option<FetchWaker>) -> Self {
         Self {
             jwt: Authenticators::woken_by(wake),
             ..Self::default()

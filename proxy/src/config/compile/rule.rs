@@ -11,7 +11,7 @@ use super::authorization::Authorizations;
 use super::ids::Ids;
 use super::jwt::Authenticators;
 use super::policy::{Layer, Policies, RequestSettings, parts};
-use super::targets::{Targets, Users};
+use super::targets::{ClusterUsers, Targets};
 use crate::config::{ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend};
 use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
@@ -36,7 +36,7 @@ pub(super) enum AnyRule {
 
 impl CompiledRule {
     /// Notes what it uses. Returns the clusters that its Gateway has not used before.
-    pub(super) fn note(&self, users: &mut Users) -> Vec<ClusterIndex> {
+    pub(super) fn note(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters.clone();
         clusters.retain(|cluster| users.add(*cluster, &self.gateway));
         clusters
@@ -48,7 +48,7 @@ impl CompiledRule {
         key: &RouteKey,
         ids: &mut Ids,
         jwt: &mut Authenticators,
-        users: &mut Users,
+        users: &mut ClusterUsers,
     ) -> Vec<ClusterIndex> {
         ids.rules.give_back(key);
         if let Some(authenticator) = &self.jwt {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xds::model::{Listener, ObjectName, Transport};
 
-use super::targets::{Targets, Users};
+use super::targets::{ClusterUsers, Targets};
 use crate::config::{ClusterIndex, ExternalAuth};
 
 /// The servers of a listener, and the clusters that these are.
@@ -35,14 +35,14 @@ impl Servers {
     }
 
     /// Notes what it uses. Returns the clusters that its Gateway has not used before.
-    pub(super) fn note(&self, users: &mut Users) -> Vec<ClusterIndex> {
+    pub(super) fn note(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters.clone();
         clusters.retain(|cluster| users.add(*cluster, &self.gateway));
         clusters
     }
 
     /// Gives back what it uses. Returns the clusters that its Gateway uses no more.
-    pub(super) fn give_back(self, users: &mut Users) -> Vec<ClusterIndex> {
+    pub(super) fn give_back(self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters;
         clusters.retain(|cluster| users.remove(*cluster, &self.gateway));
         clusters

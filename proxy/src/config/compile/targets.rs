@@ -13,16 +13,16 @@ use crate::config::ClusterIndex;
 /// Where services and backends are among the clusters.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    by_key: HashMap<Arc<str>, Vec<Place>>,
+    by_key: HashMap<Arc<str>, Vec<TargetCluster>>,
     pub(super) slots: Slots,
     /// What the Gateways show to backends that are reached by TLS, all that differ.
-    shown: Vec<Shown>,
+    shown: Vec<ClientCredential>,
     by_gateway: HashMap<ObjectName, usize>,
 }
 
 /// A cluster of a service or backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TargetCluster {
     /// The port of a service.
     pub(super) port: Option<Port>,
     /// What is shown to it, by position; 0 for what is reached in plain text.
@@ -36,7 +36,7 @@ pub(super) type Port = (Transport, u16);
 /// What the connections to a cluster are made with, so that Gateways with different certificates
 /// share none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct ClientCredential {
     pub(super) certificate: Option<Certificate>,
     /// The first Gateway that shows it; `None` for the first of all.
     pub(super) gateway: Option<ObjectName>,
@@ -44,9 +44,9 @@ pub(super) struct Shown {
 
 /// How the clusters of a service or backend changed.
 #[derive(Debug, Default)]
-pub(super) struct Replaced {
+pub(super) struct TargetChange {
     /// Those that there are.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<TargetCluster>,
     /// Those that there are no more.
     pub(super) gone: Vec<ClusterIndex>,
     /// Whether routes find other clusters than before.
@@ -56,14 +56,14 @@ pub(super) struct Replaced {
 impl Targets {
     /// Learns what the Gateways show to backends. Returns whether it is something else than before.
     pub(super) fn show(&mut self, model: &Model, policies: &Policies) -> bool {
-        let (mut all, mut by_gateway) = (Vec::<Shown>::new(), HashMap::new());
+        let (mut all, mut by_gateway) = (Vec::<ClientCredential>::new(), HashMap::new());
         for gateway in model.binds.values().map(|bind| &bind.gateway) {
             let own = policies.of_gateway(gateway);
             let certificate = own.field(|spec| spec.client_certificate.as_ref());
             let mut known = all.iter();
             let known = known.position(|shown| shown.certificate.as_ref() == certificate);
             let position = known.unwrap_or_else(|| {
-                all.push(Shown {
+                all.push(ClientCredential {
                     certificate: certificate.cloned(),
                     gateway: (!all.is_empty()).then(|| gateway.clone()),
                 });
@@ -78,7 +78,7 @@ impl Targets {
 
     /// Gives the ports of a service, or a backend, their clusters; where one is reached by TLS, one
     /// for each that is shown something else. Clusters that stay keep their index.
-    pub(super) fn place(&mut self, key: &Arc<str>, model: &Model) -> Replaced {
+    pub(super) fn place(&mut self, key: &Arc<str>, model: &Model) -> TargetChange {
         let mut wanted: Vec<(Option<Port>, usize)> = Vec::new();
         let mut want = |port, tls: Option<&BackendTls>| {
             let differing = if tls.is_some() { self.shown.len() } else { 1 };
@@ -94,15 +94,15 @@ impl Targets {
             want(None, backend.tls.as_ref());
         }
         let mut before = self.by_key.remove(key).unwrap_or_default();
-        let mut replaced = Replaced::default();
+        let mut replaced = TargetChange::default();
         for (port, shown) in wanted {
-            let is_same = |place: &Place| (place.port, place.shown) == (port, shown);
+            let is_same = |place: &TargetCluster| (place.port, place.shown) == (port, shown);
             if replaced.places.iter().any(is_same) {
                 continue;
             }
             let place = before.iter().position(is_same).map(|at| before.remove(at));
             replaced.is_other |= place.is_none();
-            replaced.places.push(place.unwrap_or_else(|| Place {
+            replaced.places.push(place.unwrap_or_else(|| TargetCluster {
                 port,
                 shown,
                 index: ClusterIndex(self.slots.take()),
@@ -125,7 +125,7 @@ impl Targets {
     }
 
     /// What is shown to a cluster that is reached by TLS.
-    pub(super) fn shown(&self, place: Place) -> Option<&Shown> {
+    pub(super) fn shown(&self, place: TargetCluster) -> Option<&ClientCredential> {
         self.shown.get(place.shown)
     }
 
@@ -157,9 +157,9 @@ impl Targets {
 
 /// Which Gateways send requests to each cluster, as the rules tell.
 #[derive(Debug, Default)]
-pub(super) struct Users(HashMap<usize, Few<ObjectName, u32>>);
+pub(super) struct ClusterUsers(HashMap<usize, Few<ObjectName, u32>>);
 
-impl Users {
+impl ClusterUsers {
     /// Notes a use. Returns whether it is the Gateway's first one.
     pub(super) fn add(&mut self, cluster: ClusterIndex, gateway: &ObjectName) -> bool {
         let gateways = self.0.entry(cluster.0).or_default();

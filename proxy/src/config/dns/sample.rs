@@ -13,13 +13,13 @@ use super::Resolver;
 use super::resolver::configure;
 
 /// TTL and addresses by name; `None` for names without a response.
-type Answers = HashMap<String, Option<(u32, Vec<Ipv4Addr>)>>;
+type Zone = HashMap<String, Option<(u32, Vec<Ipv4Addr>)>>;
 
 /// A running server. Its thread ends with the process.
 #[derive(Clone)]
 pub(in crate::config) struct Server {
     address: SocketAddr,
-    answers: Arc<Mutex<Answers>>,
+    answers: Arc<Mutex<Zone>>,
 }
 
 impl Server {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 
-use crate::policy::jwt::Wake;
+use crate::policy::jwt::FetchWaker;
 
 /// The configuration thread's end.
 #[derive(Debug)]
@@ -17,12 +17,12 @@ pub(super) struct Bell(Option<UnixStream>);
 ///
 /// # Errors
 /// No file descriptors are left.
-pub(super) fn bell() -> io::Result<(Wake, Bell)> {
+pub(super) fn bell() -> io::Result<(FetchWaker, Bell)> {
     let (rope, bell) = StdStream::pair()?;
     rope.set_nonblocking(true)?;
     bell.set_nonblocking(true)?;
     let bell = UnixStream::from_std(bell)?;
-    let wake = Wake::new(move || {
+    let wake = FetchWaker::new(move || {
         // A full socket means that a wakeup is pending.
         let _ = (&rope).write(&[1]);
     });

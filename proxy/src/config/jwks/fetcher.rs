@@ -13,7 +13,7 @@ use crate::config::Snapshot;
 use crate::config::compile::RemoteKeys;
 use crate::config::dns::Resolver;
 use crate::limits::JWKS_FIRST_WAIT;
-use crate::policy::jwt::Wake;
+use crate::policy::jwt::FetchWaker;
 
 type Fetch = (SetId, Result<Fetched, FetchError>);
 
@@ -28,7 +28,7 @@ pub struct Fetcher {
 impl Fetcher {
     /// A fetcher, and the handle by which shards request newer keys.
     #[must_use]
-    pub fn new() -> (Self, Option<Wake>) {
+    pub fn new() -> (Self, Option<FetchWaker>) {
         let (wake, bell) = match bell() {
             Ok((wake, bell)) => (Some(wake), bell),
             Err(error) => {

@@ -25,7 +25,7 @@ pub(super) struct Loader {
     /// The listeners of the model, for messages about binds.
     listeners: Model,
     report: Report,
-    effort: Effort,
+    effort: LoadWork,
     /// Whether a file of the last look was unreadable, or has a document that was not recognised.
     unrecognised: bool,
     /// When the same objects translate differently, as a certificate expires.
@@ -46,7 +46,7 @@ pub(super) enum Loaded {
 
 /// The work of a look at the files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Effort {
+pub(super) struct LoadWork {
     /// Documents that were parsed.
     pub(super) documents: usize,
     /// Translation units that ran.
@@ -72,7 +72,7 @@ impl Loader {
             pending: Batch::new(),
             listeners: Model::default(),
             report: Report::default(),
-            effort: Effort::default(),
+            effort: LoadWork::default(),
             unrecognised: true,
             changes_after: None,
             look_at: None,
@@ -91,7 +91,7 @@ impl Loader {
         let reload = self.configuration.update(self.files.look(written));
         reload.findings.iter().for_each(Report::finding);
         self.unrecognised = reload.unrecognised;
-        self.effort = Effort {
+        self.effort = LoadWork {
             documents: reload.parsed,
             units: 0,
         };
@@ -126,7 +126,7 @@ impl Loader {
     }
 
     /// The work of the last look.
-    pub(super) fn effort(&self) -> Effort {
+    pub(super) fn effort(&self) -> LoadWork {
         self.effort
     }
 

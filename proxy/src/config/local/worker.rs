@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, error};
 use xds::model::Change;
 
-use super::load::{Effort, Loaded, Loader};
+use super::load::{LoadWork, Loaded, Loader};
 use super::{LocalConfig, StartError};
 use crate::config::Published;
 use crate::config::apply::{Applier, Binder, Update, sleep_until};
@@ -88,7 +88,7 @@ impl Worker {
     async fn reload(&mut self) {
         let begun = Instant::now();
         let loaded = self.loader.load(&self.watch.written());
-        let Effort { documents, units } = self.loader.effort();
+        let LoadWork { documents, units } = self.loader.effort();
         debug!(documents, units, "checked the files for changes");
         self.note_recognised();
         match loaded {

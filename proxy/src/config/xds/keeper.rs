@@ -8,28 +8,28 @@ use tokio::task::{JoinError, JoinHandle};
 use tracing::{debug, warn};
 use xds::model::Model;
 
-use super::last_good::LastGood;
+use super::last_good::LastGoodFile;
 use crate::config::apply::sleep_until;
 use crate::limits::LAST_GOOD_WAIT;
 
 /// Writes one configuration at a time, off the configuration thread.
-pub(super) struct Keeper {
-    place: LastGood,
+pub(super) struct LastGoodWriter {
+    place: LastGoodFile,
     /// When to write, if there are unsaved changes.
     due: Option<Instant>,
     writing: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// What is to be done next.
-pub(super) enum Next {
+pub(super) enum SaveEvent {
     /// A write is due.
     Write,
     /// A write has ended.
     Written(Result<io::Result<()>, JoinError>),
 }
 
-impl Keeper {
-    pub(super) fn new(place: LastGood) -> Self {
+impl LastGoodWriter {
+    pub(super) fn new(place: LastGoodFile) -> Self {
         Self {
             place,
             due: None,
@@ -37,7 +37,7 @@ impl Keeper {
         }
     }
 
-    pub(super) fn place(&self) -> &LastGood {
+    pub(super) fn place(&self) -> &LastGoodFile {
         &self.place
     }
 
@@ -47,30 +47,30 @@ impl Keeper {
     }
 
     /// Waits for the next event. Cancel safe.
-    pub(super) async fn next(keeper: &mut Option<Self>) -> Next {
+    pub(super) async fn next(keeper: &mut Option<Self>) -> SaveEvent {
         match keeper {
             None => std::future::pending().await,
             Some(Self {
                 writing: Some(writing),
                 ..
-            }) => Next::Written(writing.await),
+            }) => SaveEvent::Written(writing.await),
             Some(keeper) => {
                 sleep_until(keeper.due).await;
-                Next::Write
+                SaveEvent::Write
             }
         }
     }
 
     /// Handles it, with the current model.
-    pub(super) fn take(&mut self, next: Next, model: Arc<Model>) {
+    pub(super) fn take(&mut self, next: SaveEvent, model: Arc<Model>) {
         match next {
-            Next::Write => {
+            SaveEvent::Write => {
                 self.due = None;
                 let place = self.place.clone();
                 let write = move || place.write(&model);
                 self.writing = Some(tokio::task::spawn_blocking(write));
             }
-            Next::Written(written) => {
+            SaveEvent::Written(written) => {
                 self.writing = None;
                 report(written);
             }

@@ -29,7 +29,7 @@ use crate::limits::LAST_GOOD_BYTES;
 
 /// Location and owner of the file.
 #[derive(Debug, Clone)]
-pub(super) struct LastGood {
+pub(super) struct LastGoodFile {
     folder: PathBuf,
     gateway: ObjectName,
 }
@@ -51,7 +51,7 @@ pub(super) enum Unusable {
     },
 }
 
-impl LastGood {
+impl LastGoodFile {
     pub(super) fn new(folder: PathBuf, gateway: ObjectName) -> Self {
         Self { folder, gateway }
     }
@@ -170,9 +170,9 @@ mod tests {
         model
     }
 
-    fn kept(folder: &TempDir) -> LastGood {
+    fn kept(folder: &TempDir) -> LastGoodFile {
         let folder = folder.path().join("cache");
-        LastGood::new(folder, ObjectName::new("infra", "web"))
+        LastGoodFile::new(folder, ObjectName::new("infra", "web"))
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
             assert!(kept.read().is_err(), "another bit at {at}");
         }
         std::fs::write(kept.path(), &whole).expect("our own folder");
-        let other = LastGood::new(kept.folder.clone(), ObjectName::new("infra", "other"));
+        let other = LastGoodFile::new(kept.folder.clone(), ObjectName::new("infra", "other"));
         let error = other.read().expect_err("it is not its own");
         assert!(matches!(error, Unusable::Foreign(_)), "{error}");
     }

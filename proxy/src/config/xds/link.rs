@@ -20,7 +20,7 @@ pub(super) enum Link {
 type Connecting = Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Send>>;
 
 /// An event of the connection.
-pub(super) enum Happened {
+pub(super) enum LinkEvent {
     /// An attempt to connect is due.
     Due,
     Connected(Box<Stream>),
@@ -38,20 +38,20 @@ impl Link {
     }
 
     /// Waits for the next event. Cancel safe.
-    pub(super) async fn next(&mut self) -> Happened {
+    pub(super) async fn next(&mut self) -> LinkEvent {
         match self {
             Self::Away(until) => {
                 sleep_until(Some(*until)).await;
-                Happened::Due
+                LinkEvent::Due
             }
             Self::Connecting(connecting) => match connecting.await {
-                Ok(stream) => Happened::Connected(Box::new(stream)),
-                Err(error) => Happened::NotConnected(error),
+                Ok(stream) => LinkEvent::Connected(Box::new(stream)),
+                Err(error) => LinkEvent::NotConnected(error),
             },
             Self::Up(stream) => match stream.next().await {
-                Ok(Some(response)) => Happened::Received(response),
-                Ok(None) => Happened::Ended,
-                Err(error) => Happened::Broken(error),
+                Ok(Some(response)) => LinkEvent::Received(response),
+                Ok(None) => LinkEvent::Ended,
+                Err(error) => LinkEvent::Broken(error),
             },
         }
     }

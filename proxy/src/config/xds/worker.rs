@@ -14,9 +14,9 @@ use xds_grpc::client::Controller;
 use super::XdsConfig;
 use super::backoff::Backoff;
 use super::check::check;
-use super::keeper::Keeper;
-use super::last_good::LastGood;
-use super::link::{Happened, Link};
+use super::keeper::LastGoodWriter;
+use super::last_good::LastGoodFile;
+use super::link::{Link, LinkEvent};
 use super::state::ControllerState;
 use crate::config::Published;
 use crate::config::apply::{Applier, Binder, Update};
@@ -37,7 +37,7 @@ pub(super) struct Worker {
     /// Failed binds that the controller was told of.
     told_down: BTreeSet<BindKey>,
     applier: Applier,
-    keeper: Option<Keeper>,
+    keeper: Option<LastGoodWriter>,
     in_force: InForce,
     state: ControllerState,
 }
@@ -68,7 +68,7 @@ impl Worker {
             refused: BTreeSet::new(),
             told_down: BTreeSet::new(),
             applier: Applier::new(compile, in_force.clone(), published, binder, resolver),
-            keeper: cache.map(|folder| Keeper::new(LastGood::new(folder, gateway))),
+            keeper: cache.map(|folder| LastGoodWriter::new(LastGoodFile::new(folder, gateway))),
             in_force,
             state,
         }
@@ -125,7 +125,7 @@ impl Worker {
                     self.applier.handle(event, &locate).await;
                     self.tell_recovered();
                 }
-                next = Keeper::next(&mut self.keeper) => {
+                next = LastGoodWriter::next(&mut self.keeper) => {
                     let model = self.in_force.told().model;
                     if let Some(keeper) = &mut self.keeper {
                         keeper.take(next, model);
@@ -142,15 +142,15 @@ impl Worker {
         }
     }
 
-    async fn on_link(&mut self, happened: Happened) {
+    async fn on_link(&mut self, happened: LinkEvent) {
         match happened {
-            Happened::Due => {
+            LinkEvent::Due => {
                 // The next stream reports rejected and incomplete resources again.
                 self.refused.clear();
                 let first = self.client.connect();
                 self.link = Link::connect(self.controller.clone(), first);
             }
-            Happened::Connected(stream) => {
+            LinkEvent::Connected(stream) => {
                 self.link = Link::Up(stream);
                 self.state.change(|state| {
                     state.connected = true;
@@ -160,10 +160,10 @@ impl Worker {
                 });
                 info!(controller = %self.controller, "connected to the controller");
             }
-            Happened::Received(response) => self.receive(response).await,
-            Happened::Ended => self.reconnect(None),
-            Happened::NotConnected(error) => self.reconnect(Some(error.to_string())),
-            Happened::Broken(error) => self.reconnect(Some(error.to_string())),
+            LinkEvent::Received(response) => self.receive(response).await,
+            LinkEvent::Ended => self.reconnect(None),
+            LinkEvent::NotConnected(error) => self.reconnect(Some(error.to_string())),
+            LinkEvent::Broken(error) => self.reconnect(Some(error.to_string())),
         }
     }
 

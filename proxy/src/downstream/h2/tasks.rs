@@ -12,26 +12,26 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::Request;
 
-use super::Served;
-use crate::memory::Shelf;
+use super::ServedStream;
+use crate::memory::FreeList;
 use crate::shard::fence::fenced_in;
 use crate::shard::tasks::TaskEntry;
 
 /// A stream to serve.
 pub(super) struct Job {
     pub(super) place: TaskEntry,
-    pub(super) served: Served,
+    pub(super) served: ServedStream,
     pub(super) request: Request<RecvStream>,
     pub(super) respond: SendResponse<Bytes>,
 }
 
 /// The idle stream tasks of a shard.
 #[derive(Default)]
-pub(crate) struct StreamTasks(Shelf<Rc<Seat>>);
+pub(crate) struct StreamTasks(FreeList<Rc<IdleSlot>>);
 
 /// The slot in which an idle task waits for its next stream.
 #[derive(Default)]
-struct Seat {
+struct IdleSlot {
     job: RefCell<Option<Job>>,
     /// Wakes the idle task.
     waker: RefCell<Option<Waker>>,
@@ -48,9 +48,9 @@ impl StreamTasks {
                 waker.wake();
             }
         } else {
-            let seat = Seat {
+            let seat = IdleSlot {
                 job: RefCell::new(Some(job)),
-                ..Seat::default()
+                ..IdleSlot::default()
             };
             monoio::spawn(Rc::new(seat).work());
         }
@@ -70,7 +70,7 @@ impl Drop for StreamTasks {
     }
 }
 
-impl Seat {
+impl IdleSlot {
     /// Ends the task waiting here and frees it at once: an idle task is held only by its waker,
     /// which it owns. A stale waker of an earlier stream finds the task ended.
     fn end(&self) {
@@ -108,7 +108,7 @@ mod tests {
 
     use monoio::{LegacyDriver, RuntimeBuilder};
 
-    use super::{Seat, StreamTasks};
+    use super::{IdleSlot, StreamTasks};
 
     #[test]
     fn tasks_that_wait_are_freed_with_their_place() {
@@ -118,13 +118,13 @@ mod tests {
             .expect("epoll");
         runtime.block_on(async {
             let tasks = StreamTasks::default();
-            let seats: Vec<_> = (0..3).map(|_| Rc::<Seat>::default()).collect();
+            let seats: Vec<_> = (0..3).map(|_| Rc::<IdleSlot>::default()).collect();
             let held: Vec<_> = seats.iter().map(Rc::downgrade).collect();
             for seat in seats {
                 monoio::spawn(Rc::clone(&seat).work());
                 tasks.0.put(seat);
             }
-            let waits = |seat: Rc<Seat>| seat.waker.borrow().is_some();
+            let waits = |seat: Rc<IdleSlot>| seat.waker.borrow().is_some();
             while !held.iter().all(|seat| seat.upgrade().is_some_and(waits)) {
                 monoio::time::sleep(Duration::from_millis(1)).await;
             }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use super::request::WEBSOCKET;
 use super::trailers::push_lines;
 use crate::http::h1::Asked;
-use crate::http::h1::encode::{Answer, DownstreamResponse, UpstreamRequest, takes_trailers};
+use crate::http::h1::encode::{DownstreamResponse, LocalResponse, UpstreamRequest, takes_trailers};
 use crate::http::head::{Fields, Framing};
 use crate::http::hop_by_hop;
 use crate::http::known::Known;
@@ -141,7 +141,7 @@ pub fn go_on() -> Response<()> {
 
 /// The head and body of a local response.
 #[must_use]
-pub fn answer<'a>(answer: &Answer<'a>) -> (Response<()>, &'a [u8]) {
+pub fn answer<'a>(answer: &LocalResponse<'a>) -> (Response<()>, &'a [u8]) {
     let mut made = Response::new(());
     *made.status_mut() = answer.status;
     let fields = made.headers_mut();

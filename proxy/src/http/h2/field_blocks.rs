@@ -38,7 +38,7 @@ enum Kind {
 
 /// The findings in a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Traits {
+pub(super) struct BlockFindings {
     /// It has a path with a fragment.
     pub(super) fragment: bool,
     /// It has a pseudo-header field of a request.
@@ -68,9 +68,9 @@ impl Default for FieldBlocks {
 
 impl FieldBlocks {
     /// Scans the next block; `None` if it is malformed.
-    pub(super) fn read(&mut self, block: &[u8]) -> Option<Traits> {
+    pub(super) fn read(&mut self, block: &[u8]) -> Option<BlockFindings> {
         let mut rest = block;
-        let mut found = Traits::default();
+        let mut found = BlockFindings::default();
         while let Some((&first, _)) = rest.split_first() {
             let kind = match first {
                 0x80.. => {

@@ -95,7 +95,7 @@ impl Kind {
 
 /// A frame's header, with the length of its padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct PaddedFrame {
     /// The head.
     pub head: FrameHead,
     /// Bytes of padding, including the length byte.
@@ -106,7 +106,7 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'a> {
     /// A frame begins.
-    Frame(Found),
+    Frame(PaddedFrame),
     /// Payload bytes of the current frame.
     Payload(&'a [u8]),
 }
@@ -167,7 +167,7 @@ impl Frames {
     pub fn take_in<E>(
         &mut self,
         bytes: &[u8],
-        mut found: impl FnMut(Found) -> Result<(), E>,
+        mut found: impl FnMut(PaddedFrame) -> Result<(), E>,
     ) -> Result<(), E> {
         self.take_in_whole(bytes, |part| match part {
             Part::Frame(frame) => found(frame),
@@ -213,7 +213,7 @@ impl Frames {
                 self.padded = None;
                 self.left = self.left.saturating_sub(1);
                 let padding = u32::from(byte).saturating_add(1);
-                found(Part::Frame(Found { head, padding }))?;
+                found(Part::Frame(PaddedFrame { head, padding }))?;
                 continue;
             }
             let Some(head) = self.next_head(&mut bytes) else {
@@ -224,7 +224,7 @@ impl Frames {
             if is_padded && head.has(FrameHead::PADDED) && head.length > 0 {
                 self.padded = Some(head);
             } else {
-                found(Part::Frame(Found { head, padding: 0 }))?;
+                found(Part::Frame(PaddedFrame { head, padding: 0 }))?;
             }
         }
     }
@@ -254,9 +254,9 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, FrameHead, Frames, Kind, PREFACE};
+    use super::{FrameHead, Frames, Kind, PREFACE, PaddedFrame};
 
-    fn found(frames: &mut Frames, bytes: &[u8]) -> Vec<Found> {
+    fn found(frames: &mut Frames, bytes: &[u8]) -> Vec<PaddedFrame> {
         let mut list = Vec::new();
         let all: Result<(), ()> = frames.take_in(bytes, |found| {
             list.push(found);

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::frame::{Found, FrameHead, Frames, Kind, Part};
+use super::frame::{FrameHead, Frames, Kind, PaddedFrame, Part};
 use super::heads::Heads;
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_EACH, H2_OWN_RESETS,
@@ -212,7 +212,7 @@ impl Guard {
 }
 
 impl Counts {
-    fn received(&mut self, peer: Peer, found: Found, now: Duration) -> Result<(), Abuse> {
+    fn received(&mut self, peer: Peer, found: PaddedFrame, now: Duration) -> Result<(), Abuse> {
         let head = found.head;
         match head.kind {
             Kind::Headers => self.begin_head(peer, head),
@@ -325,7 +325,7 @@ fn within(allowed: bool, abuse: Abuse) -> Result<(), Abuse> {
 }
 
 /// Whether a DATA frame is empty: only padding, and not the end.
-fn is_empty(found: Found) -> bool {
+fn is_empty(found: PaddedFrame) -> bool {
     found.head.length <= found.padding && !found.head.has(FrameHead::END_STREAM)
 }
 

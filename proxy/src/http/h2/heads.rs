@@ -1,7 +1,7 @@
 //! Reassembles the heads of a peer from their frames and scans them before the `h2` crate does: for
 //! requests with a path that it would cut, and responses with fields that it would drop.
 
-use super::field_blocks::{FieldBlocks, Traits};
+use super::field_blocks::{BlockFindings, FieldBlocks};
 use super::frame::{FrameHead, Kind, Part};
 use super::guard::Peer;
 use crate::limits::{H2_WATCHED_STREAMS, MAX_HEAD_BYTES};
@@ -111,7 +111,7 @@ impl Heads {
         }
         // Unreadable, so it is rejected as if it had both.
         if self.is_lost {
-            let all = Traits {
+            let all = BlockFindings {
                 fragment: true,
                 request: true,
             };
@@ -121,7 +121,7 @@ impl Heads {
         self.block.shrink_to(KEPT_BLOCK_BYTES);
     }
 
-    fn note(&mut self, stream: u32, found: Traits) {
+    fn note(&mut self, stream: u32, found: BlockFindings) {
         if found.fragment {
             keep(&mut self.fragments, stream);
         }

@@ -23,7 +23,7 @@ pub(super) struct Client {
     credit: usize,
     /// The incomplete frame being received.
     came: Vec<u8>,
-    answers: BTreeMap<u32, Answer>,
+    answers: BTreeMap<u32, ReceivedResponse>,
     pongs: Vec<Vec<u8>>,
     /// Outstanding responses and pongs.
     left: u32,
@@ -33,7 +33,7 @@ pub(super) struct Client {
 }
 
 #[derive(Default)]
-struct Answer {
+struct ReceivedResponse {
     heads: u32,
     body: Vec<u8>,
     ended: bool,

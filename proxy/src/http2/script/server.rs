@@ -13,7 +13,7 @@ use http::{Request, Response};
 use crate::http::h2::guard::Peer;
 use crate::http2::io::Link;
 use crate::http2::liveness::Liveness;
-use crate::http2::pace::{Deadlines, Pace, Parks};
+use crate::http2::pace::{BufferParking, Deadlines, Pace};
 use crate::http2::usage::InUse;
 use crate::limits::{H2_FRAME_BYTES, H2_STREAM_WINDOW_BYTES, Limits};
 use crate::memory::Buffer;
@@ -32,7 +32,7 @@ pub(super) async fn serve(shard: Rc<Shard>, stream: Stream, reads: Rc<Deadline>)
         head: None,
         idle: None,
         write: None,
-        parks: Parks::Yes,
+        parks: BufferParking::Yes,
     };
     let first = Buffer::default();
     let link = Link::new(&shard, &stream, deadlines, pace, Peer::Client, first);

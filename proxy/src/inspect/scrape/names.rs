@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use admin::metrics::Labels;
 
-use crate::config::{Carries, Listener, Opening, Snapshot};
+use crate::config::{BindProtocol, Listener, Snapshot, TrafficMode};
 use crate::names::Interned;
 use crate::observe::series::Owner;
 
@@ -17,13 +17,13 @@ pub(super) struct Names<'a> {
     pub(super) owner_labels: Vec<Labels>,
     pub(super) backends: HashMap<Interned, &'a str>,
     /// Rules of byte-proxied connections.
-    pub(super) carried: Vec<Carried>,
+    pub(super) carried: Vec<L4RuleLabels>,
     /// Owners of such connections.
     pub(super) carriers: HashMap<Owner, Labels>,
 }
 
 /// A rule of byte-proxied connections.
-pub(super) struct Carried {
+pub(super) struct L4RuleLabels {
     pub(super) id: Interned,
     /// The same labels as HTTP rules have.
     pub(super) labels: Labels,
@@ -56,7 +56,7 @@ impl<'a> Names<'a> {
                     names.own(Owner::Route(rule.id), labels.clone());
                     names.routes.push((rule.id, labels));
                 }
-                if listener.carries == Carries::Bytes {
+                if listener.carries == TrafficMode::Bytes {
                     names.carry(bind.opening, listener, &labels);
                 }
                 names.listeners.push((listener.id, labels));
@@ -70,11 +70,11 @@ impl<'a> Names<'a> {
     }
 
     /// Adds a listener of byte-proxied connections, and its rules.
-    fn carry(&mut self, opening: Opening, listener: &Listener, labels: &Labels) {
+    fn carry(&mut self, opening: BindProtocol, listener: &Listener, labels: &Labels) {
         let protocol = match opening {
-            Opening::Udp => "UDP",
-            Opening::Tls => "TLS",
-            Opening::Tcp | Opening::Http => "TCP",
+            BindProtocol::Udp => "UDP",
+            BindProtocol::Tls => "TLS",
+            BindProtocol::Tcp | BindProtocol::Http => "TCP",
         };
         let nobodys = labels.with("route", "").with("protocol", protocol);
         self.carriers.insert(Owner::Listener(listener.id), nobodys);
@@ -84,7 +84,7 @@ impl<'a> Names<'a> {
             let owner = Owner::Route(rule.id);
             // A rule with several hostnames occurs once for each.
             if self.carriers.insert(owner, with_protocol.clone()).is_none() {
-                self.carried.push(Carried {
+                self.carried.push(L4RuleLabels {
                     id: rule.id,
                     labels,
                     with_protocol,

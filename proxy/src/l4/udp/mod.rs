@@ -28,7 +28,7 @@ use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 use crate::upstream::Upstreams;
 
-use self::session::Session;
+use self::session::UdpSession;
 
 /// The UDP listeners of a shard.
 #[derive(Default)]
@@ -43,7 +43,7 @@ pub(crate) struct UdpListeners {
 struct UdpListener {
     bind: u32,
     socket: Datagrams,
-    sessions: RefCell<Sessions<Parties, Rc<Session>>>,
+    sessions: RefCell<Sessions<SessionKey, Rc<UdpSession>>>,
     stopped: Draining,
     memory: Rc<RefCell<Box<[u8]>>>,
     /// Keeps the port while responses are sent from it.
@@ -52,7 +52,7 @@ struct UdpListener {
 
 /// The key of a session: the client, and our address that it uses. The port is the listener's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Parties {
+struct SessionKey {
     client: SocketAddr,
     asked: Option<IpAddr>,
 }
@@ -155,7 +155,7 @@ impl UdpListener {
         bytes: &[u8],
         received: Received,
     ) -> Result<(), FailureKind> {
-        let parties = Parties {
+        let parties = SessionKey {
             client: received.from,
             asked: received.to,
         };
@@ -180,14 +180,14 @@ impl UdpListener {
     fn begin_session(
         self: &Rc<Self>,
         proxy: &Rc<Proxy>,
-        parties: Parties,
-    ) -> Result<Rc<Session>, FailureKind> {
+        parties: SessionKey,
+    ) -> Result<Rc<UdpSession>, FailureKind> {
         let gives_way = self.sessions.borrow_mut().make_room(proxy.shard.now());
         let gives_way = gives_way.map_err(|_| FailureKind::SessionsFull)?;
         if let Some(session) = gives_way {
             session.end(FailureKind::SessionsFull);
         }
-        let session = Rc::new(Session::begin(proxy, self.bind, parties)?);
+        let session = Rc::new(UdpSession::begin(proxy, self.bind, parties)?);
         let bounds = bounds(&proxy.shard, session.idle_timeout());
         let mut sessions = self.sessions.borrow_mut();
         sessions.set_bounds(bounds);
@@ -205,8 +205,8 @@ impl UdpListener {
     async fn pass_answers(
         self: Rc<Self>,
         proxy: Rc<Proxy>,
-        session: Rc<Session>,
-        parties: Parties,
+        session: Rc<UdpSession>,
+        parties: SessionKey,
     ) {
         let shard = &proxy.shard;
         while session.is_open() {
@@ -231,7 +231,7 @@ impl UdpListener {
     }
 
     /// Forwards a response, if there is one.
-    fn pass_one(&self, upstreams: &Upstreams, session: &Session, parties: Parties) -> bool {
+    fn pass_one(&self, upstreams: &Upstreams, session: &UdpSession, parties: SessionKey) -> bool {
         let mut memory = self.memory.borrow_mut();
         let Some(length) = session.receive(upstreams, &mut memory) else {
             return false;
@@ -270,7 +270,7 @@ impl UdpListener {
         left.len()
     }
 
-    fn next_quiet(&self, shard: &Shard) -> Option<Rc<Session>> {
+    fn next_quiet(&self, shard: &Shard) -> Option<Rc<UdpSession>> {
         self.sessions.borrow_mut().expire(shard.now())
     }
 }

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Parties;
+use super::SessionKey;
 use crate::config::{Address, ClusterIndex, L4Rule, Listener, Snapshot};
 use crate::exchange::Proxy;
 use crate::exchange::choice::{choose, draw};
 use crate::failure::FailureKind;
-use crate::l4::{Protocol, Record};
+use crate::l4::{ConnectionRecord, Protocol};
 use crate::names::Interned;
 use crate::net::Datagrams;
 use crate::shard::Shard;
@@ -20,9 +20,9 @@ use crate::upstream::Upstreams;
 use crate::upstream::health::{Booking, Outcome};
 
 /// A UDP session.
-pub(super) struct Session {
+pub(super) struct UdpSession {
     socket: Datagrams,
-    record: RefCell<Record<'static>>,
+    record: RefCell<ConnectionRecord<'static>>,
     booking: Booking,
     /// The cluster of its endpoint, while it exists.
     cluster: (ClusterIndex, Interned),
@@ -30,28 +30,32 @@ pub(super) struct Session {
     /// Whether its endpoint has responded.
     is_answered: Cell<bool>,
     idle: Option<Duration>,
-    ended: Cell<Ended>,
+    ended: Cell<SessionEnd>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum SessionEnd {
     NotYet,
     InOrder,
     By(FailureKind),
 }
 
-impl Session {
+impl UdpSession {
     /// Starts a session by the rule of its listener.
     ///
     /// # Errors
     ///
     /// There is no rule, backend or endpoint for it, or no descriptor left.
-    pub(super) fn begin(proxy: &Proxy, bind: u32, parties: Parties) -> Result<Self, FailureKind> {
+    pub(super) fn begin(
+        proxy: &Proxy,
+        bind: u32,
+        parties: SessionKey,
+    ) -> Result<Self, FailureKind> {
         let shard = &proxy.shard;
         let snapshot = shard.config.load();
         let bind = snapshot.bind(bind).ok_or(FailureKind::NoListener)?;
         let listener = bind.listeners.first().ok_or(FailureKind::NoListener)?;
-        let mut record = Record::begin(Protocol::Udp, None, bind, Some(listener));
+        let mut record = ConnectionRecord::begin(Protocol::Udp, None, bind, Some(listener));
         if proxy.watches.are_armed() {
             let client = parties.client.ip().to_canonical();
             record.begin_trace(proxy, client, &snapshot, (bind, Some(listener)));
@@ -68,7 +72,7 @@ impl Session {
             begun: reached.begun,
             is_answered: Cell::new(false),
             idle: reached.rule.limits.session_idle(),
-            ended: Cell::new(Ended::NotYet),
+            ended: Cell::new(SessionEnd::NotYet),
         })
     }
 
@@ -79,7 +83,7 @@ impl Session {
 
     /// Whether it has not ended.
     pub(super) fn is_open(&self) -> bool {
-        self.ended.get() == Ended::NotYet
+        self.ended.get() == SessionEnd::NotYet
     }
 
     /// Waits for a response, an error or the end of the session.
@@ -144,15 +148,15 @@ impl Session {
 
     /// Ends it in order.
     pub(super) fn end_in_order(&self) {
-        self.end_as(Ended::InOrder);
+        self.end_as(SessionEnd::InOrder);
     }
 
     /// Ends it with a failure.
     pub(super) fn end(&self, why: FailureKind) {
-        self.end_as(Ended::By(why));
+        self.end_as(SessionEnd::By(why));
     }
 
-    fn end_as(&self, ended: Ended) {
+    fn end_as(&self, ended: SessionEnd) {
         if self.is_open() {
             self.ended.set(ended);
             self.socket.wake();
@@ -162,8 +166,8 @@ impl Session {
     /// Counts and logs it.
     pub(super) fn finish(&self, shard: &Rc<Shard>, client: IpAddr) {
         let failure = match self.ended.get() {
-            Ended::By(kind) => Some(kind.into()),
-            Ended::InOrder | Ended::NotYet => None,
+            SessionEnd::By(kind) => Some(kind.into()),
+            SessionEnd::InOrder | SessionEnd::NotYet => None,
         };
         self.record.borrow().finish(shard, client, failure);
     }
@@ -194,7 +198,7 @@ fn reach<'a>(
     upstreams: &Upstreams,
     snapshot: &'a Snapshot,
     listener: &'a Listener,
-    record: &mut Record<'_>,
+    record: &mut ConnectionRecord<'_>,
 ) -> Result<BookedSocket<'a>, FailureKind> {
     let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
     let trace = record.trace.as_deref();

@@ -1,6 +1,6 @@
 //! The sampling heap profiler: cheap enough to be always on.
 //!
-//! [`Sampled`] wraps the allocator. Each thread counts down the bytes it allocates, and when the
+//! [`SamplingAllocator`] wraps the allocator. Each thread counts down the bytes it allocates, and when the
 //! count runs out (every 512 KiB on average, at exponentially distributed distances, so that no
 //! pattern of sizes is missed) records the stack and, until it is freed, the allocation. A sample
 //! of size s stands for 1 / (1 - e^(-s/512 KiB)) allocations of its size, and is scaled by that, as
@@ -23,9 +23,9 @@ pub use self::thread::{Samples, Sampling, samples, sampling, set_sampling};
 
 /// An allocator with sampling.
 #[derive(Debug, Default)]
-pub struct Sampled<A>(A);
+pub struct SamplingAllocator<A>(A);
 
-impl<A> Sampled<A> {
+impl<A> SamplingAllocator<A> {
     /// Wraps an allocator.
     pub const fn new(allocator: A) -> Self {
         Self(allocator)
@@ -35,7 +35,7 @@ impl<A> Sampled<A> {
 #[expect(unsafe_code, reason = "the interface of allocators")]
 // SAFETY: every call is passed on unchanged to the wrapped allocator; the rest only uses addresses
 // and sizes, and neither allocates nor unwinds.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Sampled<A> {
+unsafe impl<A: GlobalAlloc> GlobalAlloc for SamplingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
         let address = unsafe { self.0.alloc(layout) };

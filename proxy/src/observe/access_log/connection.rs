@@ -11,7 +11,7 @@ use crate::failure::FailureKind;
 /// The logged facts of a connection. Names come from the configuration; the server name from a
 /// peer.
 #[derive(Debug, Clone, Copy)]
-pub struct ConnectionRecord<'a> {
+pub struct ConnectionEntry<'a> {
     /// When the connection began.
     pub time: SystemTime,
     /// `namespace/name`.
@@ -44,14 +44,14 @@ pub struct ConnectionRecord<'a> {
     pub retries: u32,
 }
 
-impl ConnectionRecord<'_> {
+impl ConnectionEntry<'_> {
     /// Appends its line to `out`.
     pub fn write(&self, format: LogFormat, out: &mut Vec<u8>) {
         write(self, format, out);
     }
 }
 
-impl Fields for ConnectionRecord<'_> {
+impl Fields for ConnectionEntry<'_> {
     fn fields(&self, line: &mut impl Line) {
         line.time(self.time);
         line.name("gateway", Some(self.gateway));
@@ -78,10 +78,10 @@ mod tests {
 
     use xds::model::LogFormat;
 
-    use super::ConnectionRecord;
+    use super::ConnectionEntry;
     use crate::failure::FailureKind;
 
-    const RECORD: ConnectionRecord<'_> = ConnectionRecord {
+    const RECORD: ConnectionEntry<'_> = ConnectionEntry {
         time: SystemTime::UNIX_EPOCH,
         gateway: "a/gw",
         listener: Some("Gateway/a/gw/tls"),

@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use xds::model::{AccessLog, AccessLogFilter, LogFormat};
 
-use super::{Record, wants};
+use super::{RequestEntry, wants};
 use crate::failure::FailureKind;
 use crate::limits::LOG_FIELD_BYTES;
 
@@ -18,8 +18,8 @@ fn log(sample_per_million: u32, filter: AccessLogFilter) -> AccessLog {
     }
 }
 
-fn short(path: &[u8]) -> Record<'_> {
-    Record {
+fn short(path: &[u8]) -> RequestEntry<'_> {
+    RequestEntry {
         time: UNIX_EPOCH + Duration::from_millis(1_800_000_000_007),
         gateway: "default/web",
         listener: None,
@@ -46,8 +46,8 @@ fn short(path: &[u8]) -> Record<'_> {
     }
 }
 
-fn full() -> Record<'static> {
-    Record {
+fn full() -> RequestEntry<'static> {
+    RequestEntry {
         listener: Some("Gateway/default/web/http"),
         route: Some("HTTPRoute/default/r/0/Gateway/default/web/http"),
         backend: Some("Service/default/a"),
@@ -67,7 +67,7 @@ fn full() -> Record<'static> {
     }
 }
 
-fn line(record: &Record<'_>, format: LogFormat) -> String {
+fn line(record: &RequestEntry<'_>, format: LogFormat) -> String {
     let mut out = Vec::new();
     record.write(format, &mut out);
     String::from_utf8(out).expect("lines are UTF-8")
@@ -199,7 +199,7 @@ fn samples_are_shares() {
 proptest! {
     #[test]
     fn no_bytes_break_out_of_their_line(path: Vec<u8>, agent: Vec<u8>) {
-        let record = Record { user_agent: Some(&agent), ..short(&path) };
+        let record = RequestEntry { user_agent: Some(&agent), ..short(&path) };
         let text = line(&record, LogFormat::Text);
         prop_assert!(text.trim_end_matches('\n').bytes().all(|b| (b' '..=b'~').contains(&b)));
         let json = line(&record, LogFormat::Json);

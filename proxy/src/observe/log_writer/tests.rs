@@ -30,7 +30,7 @@ impl Write for Output {
     }
 }
 
-struct Bed {
+struct Fixture {
     queue: Arc<LogQueue>,
     shard: LogSink,
     writer: LogWriter,
@@ -38,7 +38,7 @@ struct Bed {
     written: Receiver<Vec<u8>>,
 }
 
-fn bed() -> Bed {
+fn bed() -> Fixture {
     let (answers, answers_in) = unbounded();
     let (written_out, written) = unbounded();
     let queue = LogQueue::new();
@@ -47,7 +47,7 @@ fn bed() -> Bed {
         written: written_out,
     };
     let writer = LogWriter::spawn(Arc::clone(&queue), output).expect("a thread");
-    Bed {
+    Fixture {
         shard: LogSink::new(Arc::clone(&queue)),
         queue,
         writer,

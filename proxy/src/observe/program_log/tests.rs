@@ -29,7 +29,7 @@ impl Write for Output {
     }
 }
 
-struct Bed {
+struct Fixture {
     log: Arc<ProgramLog>,
     /// Dropped before the writer, which has every write succeed.
     answers: Sender<io::Result<()>>,
@@ -37,7 +37,7 @@ struct Bed {
     writer: ProgramLogWriter,
 }
 
-fn bed() -> Bed {
+fn bed() -> Fixture {
     let (answers, answers_in) = unbounded();
     let (written_out, written) = unbounded();
     let output = Output {
@@ -46,7 +46,7 @@ fn bed() -> Bed {
     };
     let log = Arc::new(ProgramLog::default());
     let writer = ProgramLogWriter::spawn(Arc::clone(&log), output).expect("a thread");
-    Bed {
+    Fixture {
         log,
         answers,
         written,
@@ -54,18 +54,18 @@ fn bed() -> Bed {
     }
 }
 
-fn say(bed: &Bed, line: &[u8]) {
+fn say(bed: &Fixture, line: &[u8]) {
     (&*bed.log).write_all(line).expect("it never fails");
 }
 
 /// What is being written, once it is.
-fn writes(bed: &Bed) -> String {
+fn writes(bed: &Fixture) -> String {
     let written = bed.written.recv_timeout(PATIENCE).expect("a write");
     String::from_utf8(written).expect("text")
 }
 
 /// Says so many lines more than there is room for.
-fn floods(bed: &Bed, more: usize) {
+fn floods(bed: &Fixture, more: usize) {
     let line = [&[b'x'; 1023][..], b"\n"].concat();
     for _ in 0..LINES + more {
         say(bed, &line);

@@ -174,7 +174,7 @@ fn forwarded(filters: FilterSet, text: &str, matched_prefix: usize) -> String {
     let policy = RulePolicy::compile(&rule(filters.into(), vec![Filters::default()]));
     let policy = policy.of_backend(0).expect("filters");
     let hop = Hop::new([203, 0, 113, 7].into(), Scheme::Http);
-    let belief = TrustedHops::Nobody.belief(&hop);
+    let header_trust = TrustedHops::Nobody.header_trust(&hop);
     let (edits, authority) = (&policy.request_headers, head.authority.of(bytes));
 
     let rewrite = policy.rewrite.as_ref().expect("a rewrite");
@@ -182,8 +182,8 @@ fn forwarded(filters: FilterSet, text: &str, matched_prefix: usize) -> String {
     let target = written(|out| rewrite.write_target(path, out));
     let append = written(|out| {
         let request = (&head.fields, bytes);
-        belief.write_lines(&hop, authority, request, Some(edits), out);
-        RequestId::choose(belief, &head.fields, bytes, [0, 0]).write_line(Some(edits), out);
+        header_trust.write_lines(&hop, authority, request, Some(edits), out);
+        RequestId::choose(header_trust, &head.fields, bytes, [0, 0]).write_line(Some(edits), out);
         out.extend_from_slice(edits.appended());
     });
     let request = UpstreamRequest {
@@ -197,7 +197,7 @@ fn forwarded(filters: FilterSet, text: &str, matched_prefix: usize) -> String {
     };
     written(|out| {
         request.encode(out, |known, name| {
-            known == Known::XRequestId || belief.drops(known, name) || edits.drops(name)
+            known == Known::XRequestId || header_trust.drops(known, name) || edits.drops(name)
         });
     })
 }

@@ -9,7 +9,7 @@ use super::messages::{
     Address, AttributeContext, CheckRequest, CheckResponse, DeniedResponse, HttpRequest, Peer,
     Request, SocketAddress,
 };
-use super::{Denial, NoVerdict, Subject, Verdict};
+use super::{Denial, MissingVerdict, Subject, Verdict};
 use crate::http::grammar::is_alike;
 use crate::policy::mutation::{HeaderMutation, Mutation};
 
@@ -18,7 +18,7 @@ pub const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
 
 /// What is known of how a request came.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival {
+pub struct RequestSource {
     /// Its client.
     pub address: IpAddr,
     /// `http` or `https`.
@@ -31,7 +31,11 @@ pub struct Arrival {
 
 /// The question about a request. `listed` are the fields that are shown; none means all.
 #[must_use]
-pub fn question(listed: &[HeaderName], subject: &Subject<'_>, arrival: &Arrival) -> CheckRequest {
+pub fn question(
+    listed: &[HeaderName],
+    subject: &Subject<'_>,
+    arrival: &RequestSource,
+) -> CheckRequest {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in subject.lines() {
@@ -77,18 +81,18 @@ pub fn question(listed: &[HeaderName], subject: &Subject<'_>, arrival: &Arrival)
 ///
 /// # Errors
 /// It asks for something that we cannot do, or is none.
-pub fn judge(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, NoVerdict> {
+pub fn judge(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, MissingVerdict> {
     let code = answer.status.map_or(0, |status| status.code);
     if code != 0 {
         return denial(answer.denied_response.unwrap_or_default()).map(Verdict::Denied);
     }
     if answer.denied_response.is_some() {
-        return Err(NoVerdict("the answer both allows and denies"));
+        return Err(MissingVerdict("the answer both allows and denies"));
     }
     let granted = answer.ok_response.unwrap_or_default();
     if !granted.query_parameters_to_set.is_empty() || !granted.query_parameters_to_remove.is_empty()
     {
-        return Err(NoVerdict(
+        return Err(MissingVerdict(
             "the answer edits the query, which is not supported",
         ));
     }
@@ -101,7 +105,7 @@ pub fn judge(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, No
     Ok(Verdict::Allowed(grants))
 }
 
-fn denial(denied: DeniedResponse) -> Result<Denial, NoVerdict> {
+fn denial(denied: DeniedResponse) -> Result<Denial, MissingVerdict> {
     let code = denied.status.map_or(0, |status| status.code);
     let status = match u16::try_from(code) {
         Ok(0) => StatusCode::FORBIDDEN,
@@ -109,7 +113,7 @@ fn denial(denied: DeniedResponse) -> Result<Denial, NoVerdict> {
         Ok(code @ (300..=303 | 305..=599)) => {
             StatusCode::from_u16(code).unwrap_or(StatusCode::FORBIDDEN)
         }
-        _ => return Err(NoVerdict("the status of the denial is none")),
+        _ => return Err(MissingVerdict("the status of the denial is none")),
     };
     let mutation = HeaderMutation {
         set_headers: denied.headers,

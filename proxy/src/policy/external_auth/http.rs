@@ -4,7 +4,7 @@ use http::header::{AUTHORIZATION, DATE, SERVER};
 use http::{HeaderMap, HeaderName, StatusCode};
 use xds::model::AuthPathPrefix;
 
-use super::{Denial, NoVerdict, Subject, Verdict};
+use super::{Denial, MissingVerdict, Subject, Verdict};
 use crate::http::grammar::is_alike;
 use crate::http::h1::encode::field;
 use crate::policy::mutation::Mutation;
@@ -36,15 +36,15 @@ pub fn judge(
     headers: &HeaderMap,
     body: Option<Vec<u8>>,
     listed: &[HeaderName],
-) -> Result<Verdict, NoVerdict> {
+) -> Result<Verdict, MissingVerdict> {
     match status.as_u16() {
         200 => Ok(Verdict::Allowed(grants(headers, listed))),
         // A cache would take it for the client's own answer.
-        304 => Err(NoVerdict("the authorization server answered 304")),
+        304 => Err(MissingVerdict("the authorization server answered 304")),
         300..=499 => Ok(Verdict::Denied(denial(status, headers, body))),
         // To a client it would read as success.
         201..=299 => Ok(Verdict::Denied(Denial::bare(StatusCode::FORBIDDEN))),
-        _ => Err(NoVerdict("the authorization server failed")),
+        _ => Err(MissingVerdict("the authorization server failed")),
     }
 }
 

@@ -70,7 +70,7 @@ pub enum Verdict {
 
 /// Why an answer says neither. The request may not pass then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoVerdict(pub &'static str);
+pub struct MissingVerdict(pub &'static str);
 
 /// How a request is turned away.
 #[derive(Debug, Clone, PartialEq, Eq)]

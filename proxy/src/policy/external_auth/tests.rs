@@ -2,7 +2,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use xds::model::AuthPathPrefix;
 
 use super::messages::{CheckResponse, DeniedResponse, OkResponse, Status};
-use super::{Denial, NoVerdict, Subject, Verdict, grpc, http as plain};
+use super::{Denial, MissingVerdict, Subject, Verdict, grpc, http as plain};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
 use crate::http::head::RequestHead;
 use crate::limits::Limits;
@@ -160,7 +160,7 @@ fn a_later_server_sees_what_an_earlier_one_granted() {
 fn a_server_of_grpc_is_shown_all_fields_or_those_that_are_listed() {
     let head = head();
     let grants = Mutation::default();
-    let arrival = grpc::Arrival {
+    let arrival = grpc::RequestSource {
         address: [192, 0, 2, 1].into(),
         scheme: "https",
         protocol: "HTTP/1.1",
@@ -258,7 +258,7 @@ fn what_we_cannot_do_is_no_leave() {
         denied(304),
     ] {
         let verdict = grpc::judge(answer, &subject);
-        assert!(matches!(verdict, Err(NoVerdict(_))), "{verdict:?}");
+        assert!(matches!(verdict, Err(MissingVerdict(_))), "{verdict:?}");
     }
     for (code, status) in [(0, 403), (401, 401), (503, 503)] {
         let Ok(Verdict::Denied(denial)) = grpc::judge(denied(code), &subject) else {

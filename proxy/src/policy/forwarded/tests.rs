@@ -28,10 +28,10 @@ fn within(networks: &[(&str, u8)]) -> TrustedHops {
     TrustedHops::compile(Some(&Trust::Sources(networks.collect())))
 }
 
-fn lines(belief: Belief, request: &[(&str, &str)], edits: Option<&HeaderEdits>) -> String {
+fn lines(header_trust: Belief, request: &[(&str, &str)], edits: Option<&HeaderEdits>) -> String {
     let (fields, head) = fields(request);
     let host = b"example.org:8080";
-    written(|out| belief.write_lines(&hop("203.0.113.7"), host, (&fields, &head), edits, out))
+    written(|out| header_trust.write_lines(&hop("203.0.113.7"), host, (&fields, &head), edits, out))
 }
 
 const SPOOFED: [(&str, &str); 6] = [
@@ -43,14 +43,14 @@ const SPOOFED: [(&str, &str); 6] = [
     ("X-Real-IP", "10.0.0.1"),
 ];
 
-fn kept(belief: Belief, request: &[(&str, &str)]) -> Vec<String> {
+fn kept(header_trust: Belief, request: &[(&str, &str)]) -> Vec<String> {
     let (fields, head) = fields(request);
     let text = |name: &[u8]| String::from_utf8(name.to_owned()).expect("ASCII");
     let names = fields
         .iter()
         .map(|field| (field.known, field.name.of(&head)));
     names
-        .filter(|(known, name)| !belief.drops(*known, name))
+        .filter(|(known, name)| !header_trust.drops(*known, name))
         .map(|(_, name)| text(name))
         .collect()
 }
@@ -192,14 +192,20 @@ fn several_lines_are_one_chain() {
 #[test]
 fn belief_is_in_the_peer() {
     assert_eq!(
-        TrustedHops::compile(None).belief(&hop("10.0.0.1")),
+        TrustedHops::compile(None).header_trust(&hop("10.0.0.1")),
         Belief::Disbelieved
     );
-    assert_eq!(last(1).belief(&hop("203.0.113.7")), Belief::Believed);
+    assert_eq!(last(1).header_trust(&hop("203.0.113.7")), Belief::Believed);
     let inside = within(&[("10.0.0.0", 8)]);
-    assert_eq!(inside.belief(&hop("10.0.0.1")), Belief::Believed);
-    assert_eq!(inside.belief(&hop("203.0.113.7")), Belief::Disbelieved);
-    assert_eq!(within(&[]).belief(&hop("10.0.0.1")), Belief::Disbelieved);
+    assert_eq!(inside.header_trust(&hop("10.0.0.1")), Belief::Believed);
+    assert_eq!(
+        inside.header_trust(&hop("203.0.113.7")),
+        Belief::Disbelieved
+    );
+    assert_eq!(
+        within(&[]).header_trust(&hop("10.0.0.1")),
+        Belief::Disbelieved
+    );
 }
 
 /// The longest chain that a head can hold: linear work, linear output, no allocation but the

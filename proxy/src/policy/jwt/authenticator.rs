@@ -11,10 +11,10 @@ use xds::model::{ClaimHeader, JwtForward, JwtMode, JwtPolicy, JwtProvider};
 use super::cache::{Entry, Fingerprint, TokenCache};
 use super::claims::Claims;
 use super::missing::UnknownKeys;
-use super::place::{Carrier, Place};
+use super::place::{Carrier, TokenLocation};
 use super::source::KeySource;
 use super::verify::Unverified;
-use super::{Denied, Refusal};
+use super::{Refusal, TokenError};
 use crate::failure::FailureKind;
 use crate::http::grammar::is_alike;
 use crate::http::h1::encode::field;
@@ -33,7 +33,7 @@ pub struct Authenticator {
     challenge: Box<[u8]>,
     /// Of a request whose token is not good.
     rebuff: Box<[u8]>,
-    places: Vec<Place>,
+    places: Vec<TokenLocation>,
     providers: Vec<Provider>,
     /// Headers that come from claims, so that they never come from clients.
     claimed: Vec<HeaderName>,
@@ -95,7 +95,7 @@ pub struct Principal<'a> {
     policy: &'a Authenticator,
     proof: Proof,
     /// Its token, and where that was.
-    token: Option<(&'a Place, Rc<Verified>)>,
+    token: Option<(&'a TokenLocation, Rc<Verified>)>,
 }
 
 impl Authenticator {
@@ -114,8 +114,8 @@ impl Authenticator {
             let claims: Vec<ClaimHeader> = claims.cloned().collect();
             claimed.extend(claims.iter().map(|claim| claim.header.clone()));
             let own = match provider.from.as_slice() {
-                [] => vec![Place::bearer()],
-                from => from.iter().map(Place::compile).collect(),
+                [] => vec![TokenLocation::bearer()],
+                from => from.iter().map(TokenLocation::compile).collect(),
             };
             Provider {
                 issuer: provider.issuer.clone(),
@@ -132,7 +132,7 @@ impl Authenticator {
         let providers = policy.providers.iter().zip(keys).map(compile).collect();
         // Without a provider there is nobody to ask where a token is: it is where tokens are.
         if places.is_empty() {
-            places.push(Place::bearer());
+            places.push(TokenLocation::bearer());
         }
         Self {
             id: next_id(),
@@ -156,7 +156,7 @@ impl Authenticator {
         carrier: Carrier<'_>,
         now: i64,
         cache: &mut TokenCache,
-    ) -> Result<Principal<'a>, Denied> {
+    ) -> Result<Principal<'a>, TokenError> {
         let Some((place, token)) = self.find(carrier)? else {
             return match self.mode {
                 JwtMode::Strict => Err(Refusal::Missing.into()),
@@ -190,7 +190,7 @@ impl Authenticator {
     /// Whether a request's target may hold a token, which no log may show.
     #[must_use]
     pub fn reads_target(&self) -> bool {
-        self.places.iter().any(Place::is_in_target)
+        self.places.iter().any(TokenLocation::is_in_target)
     }
 
     /// Whether backends take some headers for what a token said.
@@ -235,9 +235,9 @@ impl Authenticator {
         place: usize,
         now: i64,
         unknown: &UnknownKeys,
-    ) -> Result<Entry, Denied> {
+    ) -> Result<Entry, TokenError> {
         let unverified = Unverified::parse(token)?;
-        let mut denied = Denied::from(Refusal::Issuer);
+        let mut denied = TokenError::from(Refusal::Issuer);
         for (number, provider) in self.providers.iter().enumerate() {
             if provider.issuer != unverified.issuer() || !provider.places.contains(&place) {
                 continue;
@@ -277,7 +277,7 @@ impl Provider {
         now: i64,
         unknown: &UnknownKeys,
         use_of_claims: UseOfClaims,
-    ) -> Result<Accepted, Denied> {
+    ) -> Result<Accepted, TokenError> {
         let in_force = self.keys.load(now).ok_or(Refusal::NoKeys)?;
         let keys = in_force.keys().ok_or(Refusal::NoKeys)?;
         if let Some(key) = token.unknown_key(keys) {
@@ -378,14 +378,14 @@ impl Principal<'_> {
     }
 
     /// Where the token is taken out.
-    fn stripped(&self) -> Option<&Place> {
+    fn stripped(&self) -> Option<&TokenLocation> {
         let (place, verified) = self.token.as_ref()?;
         (verified.forward == JwtForward::Strip).then_some(*place)
     }
 }
 
 /// The number of a place, which is noted if it is new.
-fn position(places: &mut Vec<Place>, place: Place) -> usize {
+fn position(places: &mut Vec<TokenLocation>, place: TokenLocation) -> usize {
     let known = places.iter().position(|known| *known == place);
     known.unwrap_or_else(|| {
         places.push(place);

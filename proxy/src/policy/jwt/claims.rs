@@ -15,14 +15,14 @@ pub(super) struct Claims(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Claims {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Claimant)
+        deserializer.deserialize_map(ClaimsVisitor)
     }
 }
 
 /// Rejects duplicates: two readers may each trust another one of them.
-struct Claimant;
+struct ClaimsVisitor;
 
-impl<'de> Visitor<'de> for Claimant {
+impl<'de> Visitor<'de> for ClaimsVisitor {
     type Value = Claims;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,14 +10,14 @@ use crate::limits::{JWKS_UNKNOWN, JWKS_UNKNOWN_KEYS};
 
 /// Why a request is not let in, or not yet.
 #[derive(Debug)]
-pub struct Denied {
+pub struct TokenError {
     /// Why.
     pub refusal: Refusal,
     /// The key that it takes, where that may be had in a moment.
     pub missing: Option<MissingKey>,
 }
 
-impl From<Refusal> for Denied {
+impl From<Refusal> for TokenError {
     fn from(refusal: Refusal) -> Self {
         Self {
             refusal,
@@ -72,14 +72,14 @@ impl UnknownKeys {
         keys: &KeySet,
         key: &str,
         now: i64,
-    ) -> Denied {
+    ) -> TokenError {
         let hash = self.hasher.hash_one((source.id(), key));
         let slot = self.slots.get(self.place(hash));
         if slot.is_some_and(|unknown| unknown.hash == hash && now < unknown.until) {
             return Refusal::Key.into();
         }
         match source.ask(now) {
-            Some(fetch) => Denied {
+            Some(fetch) => TokenError {
                 refusal: Refusal::Key,
                 missing: Some(MissingKey {
                     source: Arc::clone(source),

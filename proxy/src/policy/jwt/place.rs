@@ -11,7 +11,7 @@ use crate::route::query;
 
 /// A place where a token may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TokenLocation {
     Header {
         name: HeaderName,
         known: Known,
@@ -41,7 +41,7 @@ pub struct Carrier<'a> {
     pub query: Option<&'a str>,
 }
 
-impl Place {
+impl TokenLocation {
     pub(super) fn compile(source: &JwtSource) -> Self {
         match source {
             JwtSource::Header { name, prefix } => Self::Header {

@@ -28,7 +28,7 @@ pub struct KeySource {
     is_failing: AtomicBool,
     /// No question is followed before, in seconds of Unix time.
     deaf_until: AtomicI64,
-    wake: Option<Wake>,
+    wake: Option<FetchWaker>,
 }
 
 /// What became of a question for newer keys.
@@ -46,18 +46,18 @@ pub enum Reply {
 
 /// Tells the thread that fetches keys that some are asked for.
 #[derive(Clone)]
-pub struct Wake(Arc<dyn Fn() + Send + Sync>);
+pub struct FetchWaker(Arc<dyn Fn() + Send + Sync>);
 
-impl Wake {
+impl FetchWaker {
     /// Tells it by this call, which is made on shards: it may neither lock nor block.
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))
     }
 }
 
-impl fmt::Debug for Wake {
+impl fmt::Debug for FetchWaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wake")
+        f.write_str("FetchWaker")
     }
 }
 
@@ -87,7 +87,7 @@ impl KeySource {
 
     /// Keys that are still to come. Without `wake`, whoever fetches them has to look for questions.
     #[must_use]
-    pub fn pending(wake: Option<Wake>) -> Self {
+    pub fn pending(wake: Option<FetchWaker>) -> Self {
         Self {
             id: next_id(),
             current: ArcSwapOption::empty(),

@@ -18,10 +18,10 @@ use crate::observe::picks::PickResult;
 use crate::request::body::Body;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::tasks::TaskState;
-use crate::upstream::call::{Answers, Call, More};
+use crate::upstream::call::{Call, CallMessages, More};
 use crate::upstream::picker::{
-    Asked, PROCESS, PickError, Picked, ProcessingRequest, ProcessingResponse, TooLarge, Verdict,
-    conclude, request_body, request_head,
+    PROCESS, Pick, PickError, PickOutcome, ProcessingRequest, ProcessingResponse, TooLarge,
+    Verdict, conclude, request_body, request_head,
 };
 
 /// Asks the picker of the drawn pool about the prepared request.
@@ -33,7 +33,7 @@ pub(super) async fn ask<'a>(
     matched: &Matched<'a>,
     drawn: Destination<'a>,
     picker: &'a Picker,
-) -> Result<Asked<'a>, Failure> {
+) -> Result<PickOutcome<'a>, Failure> {
     let begun = Instant::now();
     let over = &drawn.cluster.protection;
     let head = exchange.make_head(drawn, over, Switch::Ignored)?;
@@ -51,7 +51,7 @@ pub(super) async fn ask<'a>(
             if has_body && came.is_none() && exchange.buffer.is_empty() {
                 exchange.tell_to_go_on().await?;
             }
-            let question = Question {
+            let question = PickerQuery {
                 head: request_head(&head, has_body),
                 has_body,
                 patience,
@@ -72,7 +72,7 @@ pub(super) async fn ask<'a>(
 }
 
 /// What a picker is asked.
-struct Question {
+struct PickerQuery {
     head: ProcessingRequest,
     has_body: bool,
     /// For how long the picker may be silent.
@@ -80,7 +80,7 @@ struct Question {
     mode: PickerFailureMode,
 }
 
-impl Question {
+impl PickerQuery {
     /// Tells the picker of the request, and waits for its verdict meanwhile. The body is read to its
     /// end whatever the picker does, unless nobody has a use for it any more.
     async fn put<'a>(
@@ -89,8 +89,8 @@ impl Question {
         matched: &Matched<'_>,
         came: Option<Vec<u8>>,
         call: &Call<'_>,
-        mut answers: Answers,
-    ) -> Result<(Vec<u8>, Result<(Verdict, Answers), PickError>), Failure> {
+        mut answers: CallMessages,
+    ) -> Result<(Vec<u8>, Result<(Verdict, CallMessages), PickError>), Failure> {
         let client: &'a Client = exchange.client;
         let received = exchange.received;
         let reading = Deadline::new(exchange.shard, client.stream.cutoff());
@@ -140,7 +140,7 @@ impl Question {
 /// Tells a picker of a request's head and body, and then watches the client.
 async fn tell(
     exchange: &mut Exchange<'_>,
-    question: &Question,
+    question: &PickerQuery,
     call: &Call<'_>,
     body: &mut Body<'_>,
 ) -> Result<(), Failure> {
@@ -205,29 +205,29 @@ impl<'a> Exchange<'a> {
     fn settle(
         &mut self,
         picker: &Picker,
-        asked: Result<Asked<'a>, PickError>,
+        asked: Result<PickOutcome<'a>, PickError>,
         body: Option<&[u8]>,
         took: Duration,
-    ) -> Result<Asked<'a>, Failure> {
+    ) -> Result<PickOutcome<'a>, Failure> {
         let result = match (&asked, picker.failure_mode) {
-            (Ok(Asked::Picked(_)), _) => PickResult::Picked,
-            (Ok(Asked::Immediate(_)), _) => PickResult::Answered,
+            (Ok(PickOutcome::Picked(_)), _) => PickResult::Picked,
+            (Ok(PickOutcome::Immediate(_)), _) => PickResult::Answered,
             (Err(_), PickerFailureMode::FailOpen) => PickResult::FailedOpen,
             (Err(_), PickerFailureMode::FailClose) => PickResult::FailedClosed,
         };
         self.shard.counters.picks.results.count(result);
         if let Some(trace) = &self.record.trace {
             let endpoints = match &asked {
-                Ok(Asked::Picked(picked)) => picked.endpoints(),
-                Ok(Asked::Immediate(_)) | Err(_) => &[],
+                Ok(PickOutcome::Picked(picked)) => picked.endpoints(),
+                Ok(PickOutcome::Immediate(_)) | Err(_) => &[],
             };
             let error = asked.as_ref().err().map(ToString::to_string);
             trace.picked(picker, endpoints, (result, error), took);
         }
         match asked {
-            Ok(Asked::Picked(picked)) => {
+            Ok(PickOutcome::Picked(picked)) => {
                 picked.edit(&mut self.work.request_lines);
-                Ok(Asked::Picked(picked))
+                Ok(PickOutcome::Picked(picked))
             }
             Ok(immediate) => Ok(immediate),
             Err(error) => {
@@ -236,7 +236,7 @@ impl<'a> Exchange<'a> {
                 match picker.failure_mode {
                     PickerFailureMode::FailOpen => {
                         let body = body.map(Buffer::holding);
-                        Ok(Asked::Picked(Picked::any(body)))
+                        Ok(PickOutcome::Picked(Pick::any(body)))
                     }
                     PickerFailureMode::FailClose => {
                         Err(Failure::because(FailureKind::PickerFailed, error.detail()))

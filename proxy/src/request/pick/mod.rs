@@ -2,9 +2,9 @@
 
 mod ask;
 
-use crate::exchange::{After, Destination, Exchange, Matched};
+use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::Failure;
-use crate::upstream::picker::{Asked, Immediate};
+use crate::upstream::picker::{Immediate, PickOutcome};
 
 impl<'a> Exchange<'a> {
     /// Asks the endpoint picker of the drawn backend, if it has one, about the prepared request. A
@@ -13,21 +13,24 @@ impl<'a> Exchange<'a> {
         &mut self,
         matched: &Matched<'a>,
         drawn: Destination<'a>,
-    ) -> Result<Option<After>, Failure> {
+    ) -> Result<Option<ConnectionOutcome>, Failure> {
         let Some(picker) = drawn.cluster.picker.as_deref() else {
             return Ok(None);
         };
         // In a box: most requests have no picker, and would carry its room.
         match Box::pin(ask::ask(self, matched, drawn, picker)).await? {
-            Asked::Picked(picked) => {
+            PickOutcome::Picked(picked) => {
                 self.picked = Some(Box::new(picked));
                 Ok(None)
             }
-            Asked::Immediate(immediate) => self.answer_for_picker(immediate).await.map(Some),
+            PickOutcome::Immediate(immediate) => self.answer_for_picker(immediate).await.map(Some),
         }
     }
 
-    async fn answer_for_picker(&mut self, immediate: Immediate) -> Result<After, Failure> {
+    async fn answer_for_picker(
+        &mut self,
+        immediate: Immediate,
+    ) -> Result<ConnectionOutcome, Failure> {
         let Immediate {
             status,
             lines,

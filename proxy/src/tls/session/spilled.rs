@@ -7,13 +7,13 @@ use crate::memory::Buffer;
 
 /// Plaintext not delivered yet.
 #[derive(Debug, Default)]
-pub(super) struct Spilled {
+pub(super) struct SpilledPlaintext {
     bytes: Vec<u8>,
     /// Bytes already delivered.
     given: usize,
 }
 
-impl Deref for Spilled {
+impl Deref for SpilledPlaintext {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -21,7 +21,7 @@ impl Deref for Spilled {
     }
 }
 
-impl Spilled {
+impl SpilledPlaintext {
     /// Appends a record to `plain`, and keeps what does not fit.
     pub(super) fn put(&mut self, record: &[u8], plain: &mut Buffer) {
         let fits = if self.is_empty() {

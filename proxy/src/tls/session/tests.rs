@@ -9,7 +9,7 @@ use rustls::{
     ClientConfig, ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVersion,
 };
 
-use super::{Session, SessionError};
+use super::{SessionError, TlsSession};
 use crate::limits::BUFFER_BYTES;
 use crate::memory::Buffer;
 use crate::tls::sample::{End, meet};
@@ -39,8 +39,8 @@ fn configs(version: &'static SupportedProtocolVersion) -> (Arc<ClientConfig>, Ar
 fn strangers(version: &'static SupportedProtocolVersion) -> (End, End) {
     let (client, server) = configs(version);
     let name = ServerName::try_from("a.test").expect("a name");
-    let client = Session::client(client, name).expect("a configuration");
-    let server = Session::server(server).expect("a configuration");
+    let client = TlsSession::client(client, name).expect("a configuration");
+    let server = TlsSession::server(server).expect("a configuration");
     (End::new(client), End::new(server))
 }
 
@@ -257,11 +257,11 @@ fn an_incomplete_handshake_message_does_not_stop_the_other_direction() {
     server
         .takes(&record(first), BUFFER_BYTES)
         .expect("the first half");
-    assert!(Session::needs(&server.incoming));
+    assert!(TlsSession::needs(&server.incoming));
     assert!(server.seal_fails());
     let said = server
         .takes(&record(rest), BUFFER_BYTES)
         .expect("all of it");
     assert!(!said.is_empty());
-    assert!(!Session::needs(&server.incoming));
+    assert!(!TlsSession::needs(&server.incoming));
 }

@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use xds::model::{Ejection, Health};
 
-use crate::config::{EndpointRef, EndpointSet, Identity};
+use crate::config::{EndpointIdentity, EndpointRef, EndpointSet};
 use crate::limits::EJECTION;
 use crate::names::Interned;
 use crate::upstream::health::{Booking, EndpointStates, Outcome};
@@ -20,12 +20,16 @@ pub(in crate::upstream) fn endpoint(index: u32) -> Interned {
     }
 }
 
-fn member(index: u32, weight: u32, health: Health) -> (EndpointRef, Health, Identity) {
+fn member(index: u32, weight: u32, health: Health) -> (EndpointRef, Health, EndpointIdentity) {
     let endpoint = EndpointRef {
         id: endpoint(index),
         weight: NonZeroU32::new(weight).expect("not zero"),
     };
-    (endpoint, health, Identity::new("s", &index.to_string()))
+    (
+        endpoint,
+        health,
+        EndpointIdentity::new("s", &index.to_string()),
+    )
 }
 
 pub(in crate::upstream) fn set_of(weights: &[u32]) -> EndpointSet {
@@ -41,14 +45,14 @@ fn set_with(weights: &[u32], ejection: Ejection) -> EndpointSet {
 }
 
 /// Sends requests through a service and counts who gets them.
-struct Bed {
+struct Fixture {
     upstreams: EndpointStates,
     set: EndpointSet,
     now: Instant,
     rng: SmallRng,
 }
 
-impl Bed {
+impl Fixture {
     fn new(set: EndpointSet) -> Self {
         Self {
             upstreams: EndpointStates::default(),
@@ -125,7 +129,7 @@ fn equals_get_their_weights_idle_and_busy() {
         (&[1, 1, 1, 1], &[0.25; 4]),
     ] {
         for concurrency in [1, 20] {
-            let mut bed = Bed::new(set_of(weights));
+            let mut bed = Fixture::new(set_of(weights));
             let mut noise = (8..13).cycle();
             let shares = bed.shares(20_000, concurrency, |_| {
                 noise.next().map(|ms| Outcome::Success(MS * ms))
@@ -137,7 +141,7 @@ fn equals_get_their_weights_idle_and_busy() {
 
 #[test]
 fn a_slow_endpoint_sinks_but_is_asked_now_and_then() {
-    let mut bed = Bed::new(set_of(&[1, 1, 1]));
+    let mut bed = Fixture::new(set_of(&[1, 1, 1]));
     let shares = bed.shares(5_000, 1, |index| Some(if index == 0 { SLOW } else { GOOD }));
     assert!(shares[0] < 0.03 && shares[0] > 0.002, "{shares:?}");
     bed.shares(2_000, 1, |_| Some(GOOD));
@@ -147,14 +151,14 @@ fn a_slow_endpoint_sinks_but_is_asked_now_and_then() {
 
 #[test]
 fn an_endpoint_that_never_answers_sinks_at_once() {
-    let mut bed = Bed::new(set_of(&[1, 1]));
+    let mut bed = Fixture::new(set_of(&[1, 1]));
     let shares = bed.shares(1_000, 1, |index| if index == 0 { None } else { Some(GOOD) });
     assert!(shares[0] <= 0.002, "{shares:?}");
 }
 
 #[test]
 fn a_failing_endpoint_is_left_alone_until_its_time_is_over() {
-    let mut bed = Bed::new(set_of(&[1, 1, 1]));
+    let mut bed = Fixture::new(set_of(&[1, 1, 1]));
     bed.fail(1);
     let shares = bed.shares(1_000, 1, |_| Some(GOOD));
     assert_shares(&shares, &[0.5, 0.0, 0.5], "ejected");
@@ -169,7 +173,7 @@ fn with_less_than_half_left_all_are_used() {
         max_percent: 100,
         ..EJECTION
     };
-    let mut bed = Bed::new(set_with(&[1, 1, 1, 1], all));
+    let mut bed = Fixture::new(set_with(&[1, 1, 1, 1], all));
     bed.fail(0);
     bed.fail(1);
     let shares = bed.shares(1_000, 1, |_| Some(GOOD));
@@ -186,7 +190,7 @@ fn with_less_than_half_left_all_are_used() {
 
 #[test]
 fn retries_go_to_other_endpoints_first() {
-    let mut bed = Bed::new(set_of(&[1, 100, 100]));
+    let mut bed = Fixture::new(set_of(&[1, 100, 100]));
     for _ in 0..200 {
         assert_eq!(bed.choose(&[endpoint(1), endpoint(2)]), Some(0));
     }
@@ -199,10 +203,10 @@ fn retries_go_to_other_endpoints_first() {
 
 #[test]
 fn one_endpoint_is_enough_and_none_is_none() {
-    let mut bed = Bed::new(set_of(&[1]));
+    let mut bed = Fixture::new(set_of(&[1]));
     bed.fail(0);
     assert_eq!(bed.choose(&[endpoint(0)]), Some(0));
-    assert_eq!(Bed::new(set_of(&[])).choose(&[]), None);
+    assert_eq!(Fixture::new(set_of(&[])).choose(&[]), None);
 }
 
 #[test]
@@ -211,11 +215,11 @@ fn draining_endpoints_serve_where_none_is_ready() {
         let members: Vec<_> = (0..).zip(healths).map(|(i, h)| member(i, 1, *h)).collect();
         EndpointSet::new(endpoint(0), EJECTION, &members)
     };
-    let mut bed = Bed::new(set(&[Health::Draining, Health::Ready, Health::NotReady]));
+    let mut bed = Fixture::new(set(&[Health::Draining, Health::Ready, Health::NotReady]));
     assert!((0..100).all(|_| bed.choose(&[]) == Some(1)));
-    let mut bed = Bed::new(set(&[Health::Draining, Health::NotReady]));
+    let mut bed = Fixture::new(set(&[Health::Draining, Health::NotReady]));
     assert_eq!(bed.choose(&[]), Some(0));
-    assert_eq!(Bed::new(set(&[Health::NotReady])).choose(&[]), None);
+    assert_eq!(Fixture::new(set(&[Health::NotReady])).choose(&[]), None);
 }
 
 #[test]
@@ -226,11 +230,11 @@ fn a_session_finds_its_endpoint_until_that_stops_serving() {
         member(2, 1, Health::NotReady),
     ];
     let set = EndpointSet::new(endpoint(0), EJECTION, &members);
-    assert_eq!(set.find(Identity::new("s", "0")), Some(endpoint(0)));
-    assert_eq!(set.find(Identity::new("s", "1")), Some(endpoint(1)));
-    assert_eq!(set.find(Identity::new("s", "2")), None);
-    assert_eq!(set.find(Identity::new("t", "0")), None);
-    let bed = Bed::new(set_of(&[1, 1]));
+    assert_eq!(set.find(EndpointIdentity::new("s", "0")), Some(endpoint(0)));
+    assert_eq!(set.find(EndpointIdentity::new("s", "1")), Some(endpoint(1)));
+    assert_eq!(set.find(EndpointIdentity::new("s", "2")), None);
+    assert_eq!(set.find(EndpointIdentity::new("t", "0")), None);
+    let bed = Fixture::new(set_of(&[1, 1]));
     bed.fail(0);
     assert!(!bed.upstreams.in_service(endpoint(0), bed.now));
     assert!(bed.upstreams.in_service(endpoint(1), bed.now));

@@ -19,9 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use xds::model::{Health, Hostname};
 
-use super::{Answers, Call, CallError, More, unary};
+use super::{Call, CallError, CallMessages, More, unary};
 use crate::config::{
-    Address, Cluster, Endpoint, EndpointRef, EndpointSet, Identity, Protection, Protocol,
+    Address, Cluster, Endpoint, EndpointIdentity, EndpointRef, EndpointSet, Protection, Protocol,
 };
 use crate::failure::FailureKind;
 use crate::http::grpc_message::{self, MessageError};
@@ -192,7 +192,7 @@ fn cluster(addresses: &[SocketAddr], protection: Protection) -> Cluster {
     let endpoint = |(index, address): (usize, &SocketAddr)| Endpoint {
         id: id(u32::try_from(index).expect("few")),
         address: Address::Tcp(*address),
-        identity: Identity::new("calls", &address.to_string()),
+        identity: EndpointIdentity::new("calls", &address.to_string()),
         name: address.to_string().into(),
         weight: NonZeroU32::MIN,
         health: Health::Ready,
@@ -302,7 +302,7 @@ fn a_server_whose_certificate_nobody_vouches_for_can_be_asked_in_tls() {
 }
 
 /// Sends messages while it takes them back, more than the windows of both sides hold.
-async fn stream_through(call: &Call<'_>, answers: &mut Answers, texts: &[String]) {
+async fn stream_through(call: &Call<'_>, answers: &mut CallMessages, texts: &[String]) {
     let sending = async {
         for (number, text) in texts.iter().enumerate() {
             let more = if number + 1 < texts.len() {

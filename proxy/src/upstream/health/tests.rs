@@ -9,13 +9,13 @@ use crate::upstream::balance::tests::{endpoint, set_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-struct Bed {
+struct Fixture {
     upstreams: EndpointStates,
     set: EndpointSet,
     now: Instant,
 }
 
-impl Bed {
+impl Fixture {
     fn new(endpoints: u32) -> Self {
         Self {
             upstreams: EndpointStates::default(),
@@ -49,7 +49,7 @@ impl Bed {
 
 #[test]
 fn health_and_latency_are_averages_that_forget() {
-    let bed = Bed::new(1);
+    let bed = Fixture::new(1);
     let report = || bed.upstreams.endpoint(endpoint(0)).report(bed.now);
     assert!((report().health - 1.0).abs() < 1e-9);
     assert_eq!(report().latency, None);
@@ -66,7 +66,7 @@ fn health_and_latency_are_averages_that_forget() {
 
 #[test]
 fn a_new_endpoint_starts_from_the_mean_of_its_service() {
-    let bed = Bed::new(2);
+    let bed = Fixture::new(2);
     bed.judge(0, Outcome::Success(SECOND));
     bed.judge(1, Outcome::Success(11 * SECOND));
     let report = bed.upstreams.endpoint(endpoint(1)).report(bed.now);
@@ -75,7 +75,7 @@ fn a_new_endpoint_starts_from_the_mean_of_its_service() {
 
 #[test]
 fn a_request_is_in_flight_until_it_is_dropped_even_by_a_panic() {
-    let bed = Bed::new(1);
+    let bed = Fixture::new(1);
     let in_flight = || {
         bed.upstreams
             .endpoint(endpoint(0))
@@ -97,7 +97,7 @@ fn a_request_is_in_flight_until_it_is_dropped_even_by_a_panic() {
 
 #[test]
 fn five_failures_in_a_row_eject_for_longer_each_time() {
-    let mut bed = Bed::new(2);
+    let mut bed = Fixture::new(2);
     bed.fail(0, 4);
     bed.judge(0, Outcome::Success(SECOND));
     bed.fail(0, 4);
@@ -119,7 +119,7 @@ fn five_failures_in_a_row_eject_for_longer_each_time() {
 
 #[test]
 fn a_calm_while_makes_the_next_ejection_a_first_one() {
-    let mut bed = Bed::new(2);
+    let mut bed = Fixture::new(2);
     for (pause, expected) in [(Duration::ZERO, 1), (SECOND, 2), (EJECTION.max + SECOND, 1)] {
         bed.now += bed.ejected_for(0).unwrap_or_default() + pause;
         bed.judge(0, Outcome::Success(SECOND));
@@ -135,7 +135,7 @@ fn a_calm_while_makes_the_next_ejection_a_first_one() {
 #[test]
 fn at_most_half_of_a_service_is_ejected() {
     for (endpoints, most) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
-        let bed = Bed::new(endpoints);
+        let bed = Fixture::new(endpoints);
         for index in 0..endpoints {
             bed.fail(index, 9);
         }
@@ -149,7 +149,7 @@ fn at_most_half_of_a_service_is_ejected() {
 
 #[test]
 fn a_reused_index_starts_afresh() {
-    let bed = Bed::new(2);
+    let bed = Fixture::new(2);
     bed.fail(0, 9);
     let next = Interned {
         generation: 1,
@@ -189,7 +189,7 @@ fn only_what_the_endpoint_did_counts_against_it() {
 
 #[test]
 fn what_was_measured_long_ago_counts_little() {
-    let mut bed = Bed::new(2);
+    let mut bed = Fixture::new(2);
     bed.judge(0, Outcome::Success(SECOND));
     bed.judge(1, Outcome::Success(9 * SECOND));
     let endpoint = bed.upstreams.endpoint(endpoint(1));

@@ -13,8 +13,8 @@ pub(crate) const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/P
 /// What a picker is told.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingRequest {
-    #[prost(oneof = "Told", tags = "2, 3, 4, 5")]
-    pub(crate) told: Option<Told>,
+    #[prost(oneof = "RequestMessage", tags = "2, 3, 4, 5")]
+    pub(crate) told: Option<RequestMessage>,
     #[prost(message, optional, tag = "8")]
     pub(crate) metadata_context: Option<Metadata>,
     #[prost(message, optional, tag = "11")]
@@ -22,7 +22,7 @@ pub(crate) struct ProcessingRequest {
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Told {
+pub(crate) enum RequestMessage {
     #[prost(message, tag = "2")]
     RequestHeaders(HttpHeaders),
     #[prost(message, tag = "3")]
@@ -103,14 +103,14 @@ pub(crate) enum ValueKind {
 /// What a picker says.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingResponse {
-    #[prost(oneof = "Said", tags = "1, 2, 3, 4, 7")]
-    pub(crate) said: Option<Said>,
+    #[prost(oneof = "ResponseMessage", tags = "1, 2, 3, 4, 7")]
+    pub(crate) said: Option<ResponseMessage>,
     #[prost(message, optional, tag = "8")]
     pub(crate) dynamic_metadata: Option<Struct>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Said {
+pub(crate) enum ResponseMessage {
     #[prost(message, tag = "1")]
     RequestHeaders(PhaseResponse),
     #[prost(message, tag = "2")]

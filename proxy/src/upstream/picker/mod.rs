@@ -15,7 +15,7 @@ mod verdict;
 
 use http::StatusCode;
 
-use super::call::{Answers, Call, CallError};
+use super::call::{Call, CallError, CallMessages};
 use crate::config::{Cluster, Endpoint};
 use crate::http::head::Framing;
 use crate::memory::Buffer;
@@ -31,9 +31,9 @@ pub(crate) use self::verdict::{TooLarge, Verdict};
     clippy::large_enum_variant,
     reason = "one for each request, and at once taken apart: a box would cost an allocation"
 )]
-pub(crate) enum Asked<'a> {
+pub(crate) enum PickOutcome<'a> {
     /// The request goes on like this.
-    Picked(Picked<'a>),
+    Picked(Pick<'a>),
     /// The picker has answered it.
     Immediate(Immediate),
 }
@@ -47,7 +47,7 @@ pub(crate) struct Immediate {
 }
 
 /// What was picked for a request.
-pub(crate) struct Picked<'a> {
+pub(crate) struct Pick<'a> {
     /// The endpoints to try, in this order; none where load balancing chooses.
     endpoints: Vec<&'a Endpoint>,
     /// Which of them is next.
@@ -59,7 +59,7 @@ pub(crate) struct Picked<'a> {
     /// What changes in the request's head.
     mutation: Mutation,
     /// The call, in which the picker is told of the response.
-    call: Option<(Call<'a>, Answers)>,
+    call: Option<(Call<'a>, CallMessages)>,
 }
 
 /// Why nothing was picked.
@@ -99,7 +99,7 @@ impl PickError {
     }
 }
 
-impl<'a> Picked<'a> {
+impl<'a> Pick<'a> {
     /// Any endpoint, since the picker failed.
     pub(crate) fn any(body: Option<Buffer>) -> Self {
         Self {
@@ -160,11 +160,11 @@ fn find<'a>(cluster: &'a Cluster, address: &str) -> Option<&'a Endpoint> {
 pub(crate) fn conclude<'a>(
     pool: &'a Cluster,
     verdict: Verdict,
-    call: (Call<'a>, Answers),
+    call: (Call<'a>, CallMessages),
     body: Option<&[u8]>,
-) -> Result<Asked<'a>, PickError> {
+) -> Result<PickOutcome<'a>, PickError> {
     if let Some(response) = &verdict.immediate {
-        return Ok(Asked::Immediate(immediate(response)));
+        return Ok(PickOutcome::Immediate(immediate(response)));
     }
     let named = verdict.endpoints();
     if named.is_empty() {
@@ -180,7 +180,7 @@ pub(crate) fn conclude<'a>(
         }
         verdict::Body::Unsaid | verdict::Body::Kept => (body, None),
     };
-    Ok(Asked::Picked(Picked {
+    Ok(PickOutcome::Picked(Pick {
         endpoints,
         next: 0,
         body: bytes.map(Buffer::holding),

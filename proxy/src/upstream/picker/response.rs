@@ -1,7 +1,7 @@
 //! What a picker is told of a response: its head, and which endpoint gave it.
 
-use super::Picked;
-use super::messages::{ProcessingResponse, Said};
+use super::Pick;
+use super::messages::{ProcessingResponse, ResponseMessage};
 use super::telling::response_head;
 use crate::config::Endpoint;
 use crate::http::head::ResponseHead;
@@ -9,7 +9,7 @@ use crate::limits::PICKER_RESPONSE_PATIENCE;
 use crate::policy::mutation::Mutation;
 use crate::upstream::call::{CallError, More};
 
-impl Picked<'_> {
+impl Pick<'_> {
     /// Tells the picker of the response that the client gets. What it changes in the head; nothing
     /// where it does not say in time, for the response is there.
     pub(crate) async fn tell_response(
@@ -29,11 +29,11 @@ impl Picked<'_> {
             loop {
                 let answer = answers.next::<ProcessingResponse>(&call).await?;
                 match answer.ok_or(CallError::Broken)?.said {
-                    Some(Said::ResponseHeaders(said)) => {
+                    Some(ResponseMessage::ResponseHeaders(said)) => {
                         return Ok(said.response.and_then(|it| it.header_mutation));
                     }
                     // Whatever it would answer instead, the pod has answered.
-                    Some(Said::ImmediateResponse(_)) => return Ok(None),
+                    Some(ResponseMessage::ImmediateResponse(_)) => return Ok(None),
                     // It speaks of the request still.
                     _ => {}
                 }

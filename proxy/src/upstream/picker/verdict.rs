@@ -1,7 +1,8 @@
 //! What a picker has said of a request so far: pure, without I/O.
 
 use super::messages::{
-    CommonResponse, ImmediateResponse, MutatedBody, ProcessingResponse, Said, Struct, ValueKind,
+    CommonResponse, ImmediateResponse, MutatedBody, ProcessingResponse, ResponseMessage, Struct,
+    ValueKind,
 };
 use crate::limits::PICKER_BODY_BYTES;
 use crate::policy::mutation::Mutation;
@@ -45,7 +46,7 @@ impl Verdict {
             self.named = destination(metadata).or(self.named.take());
         }
         match message.said {
-            Some(Said::RequestHeaders(said)) => {
+            Some(ResponseMessage::RequestHeaders(said)) => {
                 self.has_headers = true;
                 let common = said.response.unwrap_or_default();
                 let is_said = common.body_mutation.is_some();
@@ -56,18 +57,20 @@ impl Verdict {
                 }
                 Ok(())
             }
-            Some(Said::RequestBody(said)) => {
+            Some(ResponseMessage::RequestBody(said)) => {
                 self.take_common(said.response.unwrap_or_default(), has)?;
                 if self.body == Body::Unsaid {
                     self.body = Body::Kept;
                 }
                 Ok(())
             }
-            Some(Said::ImmediateResponse(response)) => {
+            Some(ResponseMessage::ImmediateResponse(response)) => {
                 self.immediate = Some(response);
                 Ok(())
             }
-            Some(Said::ResponseHeaders(_) | Said::ResponseBody(_)) | None => Ok(()),
+            Some(ResponseMessage::ResponseHeaders(_) | ResponseMessage::ResponseBody(_)) | None => {
+                Ok(())
+            }
         }
     }
 
@@ -139,7 +142,7 @@ mod tests {
 
     use super::super::messages::{
         BodyMutation, CommonResponse, HttpBody, MutatedBody, PhaseResponse, ProcessingResponse,
-        Said, Struct, Value, ValueKind,
+        ResponseMessage, Struct, Value, ValueKind,
     };
     use super::{Body, Verdict};
     use crate::policy::mutation::{HeaderMutation, HeaderValue, HeaderValueOption};
@@ -170,7 +173,7 @@ mod tests {
             body_mutation: None,
         };
         ProcessingResponse {
-            said: Some(Said::RequestHeaders(phase(common))),
+            said: Some(ResponseMessage::RequestHeaders(phase(common))),
             dynamic_metadata: None,
         }
     }
@@ -181,7 +184,7 @@ mod tests {
             body_mutation: mutation.map(|it| BodyMutation { mutation: Some(it) }),
         };
         ProcessingResponse {
-            said: Some(Said::RequestBody(phase(common))),
+            said: Some(ResponseMessage::RequestBody(phase(common))),
             dynamic_metadata: None,
         }
     }
@@ -206,7 +209,9 @@ mod tests {
             fields: HashMap::from([("envoy.lb".to_owned(), inner)]),
         };
         let by_metadata = verdict(vec![ProcessingResponse {
-            said: Some(Said::RequestHeaders(phase(CommonResponse::default()))),
+            said: Some(ResponseMessage::RequestHeaders(phase(
+                CommonResponse::default(),
+            ))),
             dynamic_metadata: Some(metadata),
         }]);
         assert_eq!(by_metadata.endpoints(), ["10.0.0.3:80"]);

@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use xds::model::Retry;
 
-use super::{Ending, NoRetry, Replay, RequestInFlight, backoff, may_retry};
+use super::{AttemptOutcome, NoRetryReason, Replay, RequestInFlight, backoff, may_retry};
 use crate::failure::FailureKind;
 use crate::limits::{RETRY_BACKOFF, RETRY_BACKOFF_MAX, RETRY_BUDGET};
 use crate::upstream::health::ServiceState;
@@ -20,7 +20,7 @@ fn policy(attempts: u32, codes: &[u16], backoff: Option<Duration>) -> Retry {
     }
 }
 
-fn decide(policy: Option<&Retry>, ending: Ending, retries: u32) -> Option<NoRetry> {
+fn decide(policy: Option<&Retry>, ending: AttemptOutcome, retries: u32) -> Option<NoRetryReason> {
     let service = Rc::new(ServiceState::default());
     may_retry(
         policy,
@@ -39,16 +39,16 @@ fn the_route_says_which_statuses_and_how_often() {
     for (status, retries, expected) in [
         (500, 0, None),
         (503, 1, None),
-        (500, 2, Some(NoRetry::Exhausted)),
-        (502, 0, Some(NoRetry::NotAsked)),
-        (200, 0, Some(NoRetry::NotAsked)),
+        (500, 2, Some(NoRetryReason::Exhausted)),
+        (502, 0, Some(NoRetryReason::NotAsked)),
+        (200, 0, Some(NoRetryReason::NotAsked)),
     ] {
-        let decided = decide(Some(&policy), Ending::Answered(status), retries);
+        let decided = decide(Some(&policy), AttemptOutcome::Answered(status), retries);
         assert_eq!(decided, expected, "{status} after {retries}");
     }
     assert_eq!(
-        decide(None, Ending::Answered(503), 0),
-        Some(NoRetry::NotAsked)
+        decide(None, AttemptOutcome::Answered(503), 0),
+        Some(NoRetryReason::NotAsked)
     );
 }
 
@@ -61,32 +61,38 @@ fn under_a_policy_broken_connections_are_always_retried() {
         FailureKind::UpstreamTimeout,
     ] {
         assert_eq!(
-            decide(Some(&policy), Ending::Failed(kind), 0),
+            decide(Some(&policy), AttemptOutcome::Failed(kind), 0),
             None,
             "{kind:?}"
         );
     }
-    let garbage = Ending::Failed(FailureKind::UpstreamGarbage);
-    assert_eq!(decide(Some(&policy), garbage, 0), Some(NoRetry::NotAsked));
+    let garbage = AttemptOutcome::Failed(FailureKind::UpstreamGarbage);
+    assert_eq!(
+        decide(Some(&policy), garbage, 0),
+        Some(NoRetryReason::NotAsked)
+    );
 }
 
 #[test]
 fn without_a_policy_only_what_no_endpoint_saw_is_tried_again_once() {
-    let refused = Ending::Failed(FailureKind::ConnectFailed);
+    let refused = AttemptOutcome::Failed(FailureKind::ConnectFailed);
     assert_eq!(decide(None, refused, 0), None);
-    assert_eq!(decide(None, refused, 1), Some(NoRetry::Exhausted));
-    let reset = Ending::Failed(FailureKind::UpstreamReset);
-    assert_eq!(decide(None, reset, 0), Some(NoRetry::NotAsked));
+    assert_eq!(decide(None, refused, 1), Some(NoRetryReason::Exhausted));
+    let reset = AttemptOutcome::Failed(FailureKind::UpstreamReset);
+    assert_eq!(decide(None, reset, 0), Some(NoRetryReason::NotAsked));
     let none = policy(0, &[503], None);
-    assert_eq!(decide(Some(&none), refused, 0), Some(NoRetry::NotAsked));
+    assert_eq!(
+        decide(Some(&none), refused, 0),
+        Some(NoRetryReason::NotAsked)
+    );
 }
 
 #[test]
 fn a_body_that_is_gone_is_not_sent_again() {
     let service = Rc::new(ServiceState::default());
-    let refused = Ending::Failed(FailureKind::ConnectFailed);
+    let refused = AttemptOutcome::Failed(FailureKind::ConnectFailed);
     let gone = may_retry(None, refused, 0, Replay::Impossible, &service, RETRY_BUDGET);
-    assert_eq!(gone.err(), Some(NoRetry::BodyGone));
+    assert_eq!(gone.err(), Some(NoRetryReason::BodyGone));
 }
 
 #[test]
@@ -94,7 +100,7 @@ fn retries_in_flight_stay_within_the_budget() {
     let service = Rc::new(ServiceState::default());
     let policy = policy(1, &[503], None);
     let retry = || {
-        let ending = Ending::Answered(503);
+        let ending = AttemptOutcome::Answered(503);
         may_retry(
             Some(&policy),
             ending,
@@ -105,14 +111,14 @@ fn retries_in_flight_stay_within_the_budget() {
         )
     };
     let mut retries: Vec<_> = (0..10).map(|_| retry().expect("the floor")).collect();
-    assert_eq!(retry().err(), Some(NoRetry::OverBudget));
+    assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
     let requests: Vec<_> = (0..100).map(|_| RequestInFlight::book(&service)).collect();
     retries.extend((0..10).map(|_| retry().expect("a fifth of a hundred")));
-    assert_eq!(retry().err(), Some(NoRetry::OverBudget));
+    assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
     retries.pop();
     retries.push(retry().expect("one has ended"));
     drop(requests);
-    assert_eq!(retry().err(), Some(NoRetry::OverBudget));
+    assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
     drop(retries);
     assert!(retry().is_ok());
 }

@@ -4,8 +4,8 @@ use http::HeaderName;
 use ring::hmac;
 use xds::model::{CookiePath, Scheme, SessionLifetime, SessionPersistence, SessionToken};
 
-use super::{Session, carried, cookies, write_token};
-use crate::config::Identity;
+use super::{PersistentSession, carried, cookies, write_token};
+use crate::config::EndpointIdentity;
 
 const NOW: u32 = 1_800_000_000;
 
@@ -25,11 +25,14 @@ fn policy(absolute: Option<u64>, idle: Option<u64>) -> SessionPersistence {
     }
 }
 
-fn session() -> Session {
-    Session::begin(Identity::new("Service/default/a", "10.0.0.1:80"), NOW)
+fn session() -> PersistentSession {
+    PersistentSession::begin(
+        EndpointIdentity::new("Service/default/a", "10.0.0.1:80"),
+        NOW,
+    )
 }
 
-fn token(session: Session) -> Vec<u8> {
+fn token(session: PersistentSession) -> Vec<u8> {
     let mut token = Vec::new();
     session.seal(&key(b"k"), &mut token);
     token
@@ -39,28 +42,48 @@ fn token(session: Session) -> Vec<u8> {
 fn a_token_brings_the_session_back() {
     let token = token(session());
     assert_eq!(token.len(), 114);
-    assert_eq!(Session::open(&token, &key(b"k")), Some(session()));
+    assert_eq!(PersistentSession::open(&token, &key(b"k")), Some(session()));
 }
 
 #[test]
 fn a_token_changed_anywhere_or_of_another_key_is_no_token() {
     let token = token(session());
-    assert_eq!(Session::open(&token, &key(b"other")), None);
+    assert_eq!(PersistentSession::open(&token, &key(b"other")), None);
     for at in 0..token.len() {
         let mut forged = token.clone();
         forged[at] = if forged[at] == b'0' { b'1' } else { b'0' };
-        assert_eq!(Session::open(&forged, &key(b"k")), None, "digit {at}");
-        assert_eq!(Session::open(&token[..at], &key(b"k")), None, "cut at {at}");
+        assert_eq!(
+            PersistentSession::open(&forged, &key(b"k")),
+            None,
+            "digit {at}"
+        );
+        assert_eq!(
+            PersistentSession::open(&token[..at], &key(b"k")),
+            None,
+            "cut at {at}"
+        );
     }
-    assert_eq!(Session::open(&token.to_ascii_uppercase(), &key(b"k")), None);
+    assert_eq!(
+        PersistentSession::open(&token.to_ascii_uppercase(), &key(b"k")),
+        None
+    );
 }
 
 #[test]
 fn identities_tell_backends_and_addresses_apart() {
-    let identity = Identity::new("Service/a/b", "10.0.0.1:80");
-    assert_ne!(identity, Identity::new("Service/a/b", "10.0.0.1:81"));
-    assert_ne!(identity, Identity::new("Service/a/c", "10.0.0.1:80"));
-    assert_ne!(identity, Identity::new("Service/a/b1", "0.0.0.1:80"));
+    let identity = EndpointIdentity::new("Service/a/b", "10.0.0.1:80");
+    assert_ne!(
+        identity,
+        EndpointIdentity::new("Service/a/b", "10.0.0.1:81")
+    );
+    assert_ne!(
+        identity,
+        EndpointIdentity::new("Service/a/c", "10.0.0.1:80")
+    );
+    assert_ne!(
+        identity,
+        EndpointIdentity::new("Service/a/b1", "0.0.0.1:80")
+    );
 }
 
 #[test]
@@ -94,7 +117,7 @@ fn only_an_idle_timeout_makes_the_token_be_issued_again() {
     assert_eq!(session().renewed(&policy(Some(60), None), NOW + 5), None);
     assert_eq!(session().renewed(&policy(None, Some(60)), NOW), None);
     let renewed = session().renewed(&policy(None, Some(60)), NOW + 5);
-    let expected = Session {
+    let expected = PersistentSession {
         used: NOW + 5,
         ..session()
     };
@@ -122,7 +145,7 @@ fn cookies_are_found_by_their_whole_name() {
 #[test]
 fn a_living_session_is_found_among_stale_and_foreign_cookies() {
     let policy = policy(None, Some(10));
-    let stale = Session::begin(session().endpoint, NOW - 11);
+    let stale = PersistentSession::begin(session().endpoint, NOW - 11);
     let field = [
         b"gw=junk; gw=",
         &*token(stale),

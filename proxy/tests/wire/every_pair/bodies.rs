@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Gate, Reply, Tally, ok, on_every_pair, origin, pattern, raw, same_bytes};
+use crate::support::{
+    ByteCounter, Gate, Reply, ok, on_every_pair, origin, pattern, raw, same_bytes,
+};
 
 /// More than all buffers between the ends hold.
 const FAR_MORE: usize = 256 << 20;
@@ -41,7 +43,7 @@ on_every_pair! {
     }
 
     fn a_slow_reader_bounds_what_is_read_from_the_origin(pair) {
-        let sent = Tally::default();
+        let sent = ByteCounter::default();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
         let origin = origin().replies_to("/", Reply::at_once().sends(head).pours(FAR_MORE, &sent));
         let gateway = pair.gateway_to(&origin).start();

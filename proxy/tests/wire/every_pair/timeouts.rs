@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::request_limits::full;
-use crate::support::{Gate, Reply, Tally, on_every_pair, origin, raw};
+use crate::support::{ByteCounter, Gate, Reply, on_every_pair, origin, raw};
 
 const HEAD_AND_HALF: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
 
@@ -75,7 +75,7 @@ on_every_pair! {
     }
 
     fn a_client_that_takes_nothing_is_let_go(pair) {
-        let sent = Tally::default();
+        let sent = ByteCounter::default();
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
         let origin = origin().replies(Reply::at_once().sends(head).pours(1_000_000_000, &sent));
         let gateway = pair.gateway_to(&origin).limits("writeIdleTimeout: 500ms").start();

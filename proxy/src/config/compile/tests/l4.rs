@@ -9,7 +9,7 @@ use xds::model::{
 
 use super::sample::{backend, gateway, listener, model, route, service, target, workload};
 use super::{bind, cluster, compile};
-use crate::config::{Carries, Opening, Snapshot};
+use crate::config::{BindProtocol, Snapshot, TrafficMode};
 use crate::policy::proxy_protocol::Version;
 
 /// A bind with one listener of this protocol.
@@ -62,14 +62,14 @@ fn a_server_name_gets_the_most_specific_route() {
         model.insert(l4(name, 0, hostnames, RouteRule::Tls).into());
     }
     let snapshot = compile(&model);
-    assert_eq!(bind(&snapshot).opening, Opening::Tls);
+    assert_eq!(bind(&snapshot).opening, BindProtocol::Tls);
     assert_eq!(
         bind(&snapshot)
             .listeners
             .first()
             .expect("a listener")
             .carries,
-        Carries::Bytes
+        TrafficMode::Bytes
     );
     for (server_name, expected) in [
         (Some("a.example.com"), "exact"),
@@ -111,7 +111,7 @@ fn a_rule_keeps_what_its_connections_need() {
     let mut model = with(ListenerProtocol::Tcp);
     model.insert(l4("tcp", 0, &[], RouteRule::Tcp).into());
     let snapshot = compile(&model);
-    assert_eq!(bind(&snapshot).opening, Opening::Tcp);
+    assert_eq!(bind(&snapshot).opening, BindProtocol::Tcp);
     let rule = bind(&snapshot)
         .listeners
         .first()
@@ -136,7 +136,7 @@ fn ports_of_tcp_and_udp_are_two_clusters() {
     model.insert(of_udp.into());
     model.insert(l4("udp", 0, &[], RouteRule::Udp).into());
     let snapshot = compile(&model);
-    assert_eq!(bind(&snapshot).opening, Opening::Udp);
+    assert_eq!(bind(&snapshot).opening, BindProtocol::Udp);
     let rule = bind(&snapshot)
         .listeners
         .first()

@@ -28,14 +28,14 @@ fn fetched(body: &str, max_age: Option<u64>) -> Fetched {
 }
 
 /// One key set, and its time.
-struct One {
+struct Fixture {
     sets: KeySets,
     remote: RemoteKeys,
     begin: Instant,
     id: SetId,
 }
 
-impl One {
+impl Fixture {
     /// It is being fetched.
     fn asked(cache: Option<u64>) -> Self {
         let (mut sets, remote, begin) = (KeySets::default(), remote("u", cache), Instant::now());
@@ -91,7 +91,7 @@ fn a_key_set_is_fetched_again_when_its_time_is_over() {
         (Some(1), None, 60),
         (Some(1_000_000), None, 86_400),
     ] {
-        let mut one = One::asked(cache);
+        let mut one = Fixture::asked(cache);
         assert_eq!(one.due(), None, "one fetch at a time");
         assert!(one.sets.take_due(one.at(9)).is_empty());
         one.take(0, fetched(EMPTY, max_age));
@@ -104,7 +104,7 @@ fn a_key_set_is_fetched_again_when_its_time_is_over() {
 
 #[test]
 fn a_failure_keeps_the_keys_for_a_day_and_waits_longer_each_time() {
-    let mut one = One::asked(None);
+    let mut one = Fixture::asked(None);
     assert_eq!(one.version(0), None);
     one.take(0, fetched(EMPTY, None));
     let version = one.version(0);
@@ -126,7 +126,7 @@ fn a_failure_keeps_the_keys_for_a_day_and_waits_longer_each_time() {
 
 #[test]
 fn what_is_no_key_set_is_a_failure_too() {
-    let mut one = One::asked(None);
+    let mut one = Fixture::asked(None);
     one.take(0, fetched("<html>", None));
     assert!(one.sets.settled());
     assert_eq!((one.version(0), one.due()), (None, Some(1)));
@@ -140,7 +140,7 @@ fn what_is_no_key_set_is_a_failure_too() {
 
 #[test]
 fn another_text_is_another_version() {
-    let mut one = One::asked(None);
+    let mut one = Fixture::asked(None);
     one.take(0, fetched(EMPTY, None));
     let before = one.version(0);
     one.sets.take_due(one.at(300));
@@ -156,7 +156,7 @@ fn changed(number: u64) -> Fetched {
 
 #[test]
 fn questions_are_followed_once_a_second_whatever_they_bring() {
-    let mut one = One::asked(None);
+    let mut one = Fixture::asked(None);
     one.take(0, changed(0));
     for second in 10_u64..40 {
         let asked = one.remote.source.ask(second.cast_signed());
@@ -172,7 +172,7 @@ fn questions_are_followed_once_a_second_whatever_they_bring() {
 
 #[test]
 fn a_question_is_answered_by_a_fetch_that_begins_after_it() {
-    let mut one = One::asked(None);
+    let mut one = Fixture::asked(None);
     let source = Arc::clone(&one.remote.source);
     let during = source.ask(0).expect("soon");
     one.take(0, changed(0));
@@ -204,7 +204,7 @@ fn a_question_is_answered_by_a_fetch_that_begins_after_it() {
 
 #[test]
 fn who_would_wait_for_an_issuer_that_is_down_is_told_at_once() {
-    let mut one = One::asked(None);
+    let mut one = Fixture::asked(None);
     one.take(0, changed(0));
     let source = Arc::clone(&one.remote.source);
     one.sets.take_due(one.at(300));
@@ -222,7 +222,7 @@ fn who_would_wait_for_an_issuer_that_is_down_is_told_at_once() {
 
 #[test]
 fn a_failure_has_its_own_times() {
-    let mut one = One::asked(None);
+    let mut one = Fixture::asked(None);
     one.fail(0);
     one.remote.source.ask(0);
     assert_eq!(one.due(), Some(1));

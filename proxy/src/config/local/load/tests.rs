@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use translate::{Options, Store, translate};
 use xds::model::Model;
 
-use super::{Effort, Loaded, Loader};
+use super::{LoadWork, Loaded, Loader};
 use crate::config::origin;
 
 /// A folder of files, and what is loaded of it.
@@ -101,7 +101,7 @@ fn a_file_that_was_touched_alone_costs_nothing() {
     let mut scene = Scene::new(3, 4);
     scene.write_routes(2, 4, None);
     assert_eq!(scene.load(), 0);
-    assert_eq!(scene.loader.effort(), Effort::default());
+    assert_eq!(scene.loader.effort(), LoadWork::default());
 }
 
 #[test]

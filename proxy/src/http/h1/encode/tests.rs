@@ -1,7 +1,7 @@
 use http::StatusCode;
 
 use super::{
-    Answer, Asked, DownstreamResponse, Expectation, Persist, UpstreamRequest, chunk_head,
+    Asked, DownstreamResponse, Expectation, LocalResponse, Persist, UpstreamRequest, chunk_head,
     last_chunk,
 };
 use crate::http::h1::{HeadLimits, HeadScan, parse_request, parse_response};
@@ -181,7 +181,7 @@ fn interim_responses_say_nothing_of_the_connection() {
 
 #[test]
 fn answers_of_our_own() {
-    let answer = Answer {
+    let answer = LocalResponse {
         status: StatusCode::BAD_REQUEST,
         asked: Asked::Other,
         client: Version::Http11,
@@ -189,7 +189,7 @@ fn answers_of_our_own() {
         append: b"A: b\r\n",
         body: b"no\n",
     };
-    let text = |answer: Answer<'_>| {
+    let text = |answer: LocalResponse<'_>| {
         let mut out = Vec::new();
         answer.encode(&mut out);
         String::from_utf8(out).expect("text")
@@ -197,12 +197,12 @@ fn answers_of_our_own() {
     let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
                 Content-Length: 3\r\nConnection: close\r\nA: b\r\n\r\n";
     assert_eq!(text(answer), format!("{head}no\n"));
-    let to_head = Answer {
+    let to_head = LocalResponse {
         asked: Asked::Head,
         ..answer
     };
     assert_eq!(text(to_head), head);
-    let empty = Answer {
+    let empty = LocalResponse {
         status: StatusCode::NO_CONTENT,
         persist: Persist::Keep,
         append: b"",

@@ -1,7 +1,9 @@
 use http::{HeaderMap, Method, StatusCode, Version as HttpVersion};
 
 use super::{Switch, answer, request, response};
-use crate::http::h1::encode::{Answer, DownstreamResponse, Expectation, Persist, UpstreamRequest};
+use crate::http::h1::encode::{
+    DownstreamResponse, Expectation, LocalResponse, Persist, UpstreamRequest,
+};
 use crate::http::h1::{Asked, HeadLimits, HeadScan, parse_request, parse_response};
 use crate::http::head::{RequestHead, ResponseHead, Version};
 
@@ -118,7 +120,7 @@ fn a_response_keeps_its_length_and_loses_its_connection() {
 
 #[test]
 fn an_answer_has_a_body_unless_it_was_not_asked_for() {
-    let mut outgoing = Answer {
+    let mut outgoing = LocalResponse {
         status: StatusCode::NOT_FOUND,
         asked: Asked::Other,
         client: Version::Http2,

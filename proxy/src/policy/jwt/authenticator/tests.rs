@@ -14,7 +14,9 @@ use crate::http::head::Fields;
 use crate::http::known::Known;
 use crate::policy::headers::HeaderEdits;
 use crate::policy::jwt::UseOfClaims;
-use crate::policy::jwt::{Denied, KeySet, KeySource, Principal, Provenance, Refusal, TokenCache};
+use crate::policy::jwt::{
+    KeySet, KeySource, Principal, Provenance, Refusal, TokenCache, TokenError,
+};
 use crate::policy::sample::{fields, written};
 
 const SECRET: [u8; 32] = [7; 32];
@@ -84,7 +86,7 @@ fn carrier<'a>(fields: &'a (Fields, Vec<u8>), query: Option<&'a str>) -> Carrier
     }
 }
 
-fn reason(result: Result<Principal<'_>, Denied>) -> Option<Refusal> {
+fn reason(result: Result<Principal<'_>, TokenError>) -> Option<Refusal> {
     result.err().map(|denied| denied.refusal)
 }
 

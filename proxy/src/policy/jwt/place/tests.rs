@@ -1,10 +1,14 @@
 use xds::model::JwtSource;
 
-use super::{Carrier, Place};
+use super::{Carrier, TokenLocation};
 use crate::policy::jwt::Refusal;
 use crate::policy::sample::{fields, written};
 
-fn find(place: &Place, lines: &[(&str, &str)], query: Option<&str>) -> Result<String, Refusal> {
+fn find(
+    place: &TokenLocation,
+    lines: &[(&str, &str)],
+    query: Option<&str>,
+) -> Result<String, Refusal> {
     let (fields, bytes) = fields(lines);
     let carrier = Carrier {
         fields: &fields,
@@ -38,14 +42,14 @@ fn a_bearer_is_found_and_malformed_is_not_absent() {
             .iter()
             .map(|&value| ("authorization", value))
             .collect();
-        let found = find(&Place::bearer(), &lines, None);
+        let found = find(&TokenLocation::bearer(), &lines, None);
         assert_eq!(found, expected.map(str::to_owned), "{values:?}");
     }
 }
 
 #[test]
 fn a_header_of_any_name_may_have_no_prefix() {
-    let place = Place::compile(&JwtSource::Header {
+    let place = TokenLocation::compile(&JwtSource::Header {
         name: "x-token".parse().expect("a name"),
         prefix: String::new(),
     });
@@ -74,7 +78,7 @@ fn a_prefix_is_a_scheme_or_a_text() {
         ("token=", "x", Err(Refusal::Malformed)),
         (" ", "a.b.c", Ok("a.b.c")),
     ] {
-        let place = Place::compile(&JwtSource::Header {
+        let place = TokenLocation::compile(&JwtSource::Header {
             name: "x-token".parse().expect("a name"),
             prefix: prefix.to_owned(),
         });
@@ -85,7 +89,7 @@ fn a_prefix_is_a_scheme_or_a_text() {
 
 #[test]
 fn a_query_parameter_is_found_however_its_name_is_written() {
-    let place = Place::compile(&JwtSource::Query("access_token".to_owned()));
+    let place = TokenLocation::compile(&JwtSource::Query("access_token".to_owned()));
     for (query, expected) in [
         (Some("access_token=a.b.c"), Ok("a.b.c")),
         (Some("x=1&access_token=a.b.c&y=2"), Ok("a.b.c")),
@@ -111,7 +115,7 @@ fn a_query_parameter_is_found_however_its_name_is_written() {
 
 #[test]
 fn a_parameter_is_taken_out_of_the_target() {
-    let place = Place::compile(&JwtSource::Query("t".to_owned()));
+    let place = TokenLocation::compile(&JwtSource::Query("t".to_owned()));
     for (target, expected) in [
         ("/a?t=x", "/a"),
         ("/a?t=x&b=1", "/a?b=1"),
@@ -131,7 +135,7 @@ fn a_parameter_is_taken_out_of_the_target() {
 
 #[test]
 fn a_cookie_is_found_and_taken_out_from_among_others() {
-    let place = Place::compile(&JwtSource::Cookie("token".to_owned()));
+    let place = TokenLocation::compile(&JwtSource::Cookie("token".to_owned()));
     for (lines, found_there, rest) in [
         (&["token=a.b.c"][..], Ok("a.b.c"), ""),
         (
