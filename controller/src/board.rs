@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// The current value of each key, and the keys changed since the follower last took them. There is
 /// one follower; any number of tasks may write and read.
 #[derive(Debug)]
-pub struct Board<K, V> {
+pub struct ChangeTracker<K, V> {
     entries: Mutex<Entries<K, V>>,
     news: Notify,
 }
@@ -22,7 +22,7 @@ struct Entries<K, V> {
     changed: BTreeSet<K>,
 }
 
-impl<K, V> Default for Board<K, V> {
+impl<K, V> Default for ChangeTracker<K, V> {
     fn default() -> Self {
         Self {
             entries: Mutex::new(Entries {
@@ -34,13 +34,13 @@ impl<K, V> Default for Board<K, V> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone + PartialEq> Board<K, V> {
+impl<K: Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
     /// Sets the value of a key, or removes it. Does nothing if that is its value already.
     pub fn set(&self, key: &K, value: Option<V>) {
         self.set_all([(key.clone(), value)]);
     }
 
-    /// [`Board::set`] for several keys, which the follower sees together.
+    /// [`ChangeTracker::set`] for several keys, which the follower sees together.
     pub fn set_all(&self, values: impl IntoIterator<Item = (K, Option<V>)>) {
         let mut entries = self.entries();
         let mut is_changed = false;
@@ -105,11 +105,11 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Board<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::Board;
+    use super::ChangeTracker;
 
     #[tokio::test]
     async fn the_follower_learns_of_each_change_once() {
-        let board = Board::default();
+        let board = ChangeTracker::default();
         board.set(&"a", Some(1));
         board.set(&"a", Some(2));
         board.set(&"b", Some(1));

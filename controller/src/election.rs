@@ -25,14 +25,14 @@ pub struct Candidate {
     /// Unique to this process, also among earlier ones of the same pod.
     identity: String,
     election: Election,
-    seen: Option<Seen>,
+    seen: Option<ObservedLease>,
     /// Start of the last successful renewal, while this is the leader.
     renewed: Option<Instant>,
 }
 
 /// A Lease when it last changed.
 #[derive(Debug)]
-struct Seen {
+struct ObservedLease {
     version: Option<String>,
     since: Instant,
 }
@@ -129,7 +129,7 @@ impl Candidate {
         let version = lease.metadata.resource_version.clone();
         let seen = match self.seen.take() {
             Some(seen) if seen.version == version => seen,
-            _ => Seen {
+            _ => ObservedLease {
                 version,
                 since: now,
             },

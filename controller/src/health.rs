@@ -5,21 +5,21 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use crate::outputs::Outputs;
-use crate::server::{Answer, Handler};
+use crate::server::{Handler, HttpResponse};
 use crate::watch::Readiness;
 
 /// Responds to the kubelet's probes.
 #[must_use]
 pub fn handler(readiness: Readiness, outputs: Arc<Outputs>) -> Arc<Handler> {
     Arc::new(move |path| match path {
-        "/healthz" => Some(Answer::text(StatusCode::OK, "ok")),
+        "/healthz" => Some(HttpResponse::text(StatusCode::OK, "ok")),
         "/readyz" => Some(ready(&readiness, &outputs)),
         _ => None,
     })
 }
 
 /// Ready once every watch is synced and the result is published: proxies that connect are served.
-fn ready(readiness: &Readiness, outputs: &Outputs) -> Answer {
+fn ready(readiness: &Readiness, outputs: &Outputs) -> HttpResponse {
     let unsynced = readiness.unsynced();
     if !unsynced.is_empty() {
         let lines = unsynced.into_iter().map(|(kind, error)| match error {
@@ -27,13 +27,13 @@ fn ready(readiness: &Readiness, outputs: &Outputs) -> Answer {
             None => format!("{kind} is not synced"),
         });
         let text = lines.collect::<Vec<_>>().join("\n");
-        return Answer::text(StatusCode::SERVICE_UNAVAILABLE, &text);
+        return HttpResponse::text(StatusCode::SERVICE_UNAVAILABLE, &text);
     }
     if !outputs.published.views().is_complete() {
         let text = "the first configuration is being translated";
-        return Answer::text(StatusCode::SERVICE_UNAVAILABLE, text);
+        return HttpResponse::text(StatusCode::SERVICE_UNAVAILABLE, text);
     }
-    Answer::text(StatusCode::OK, "ok")
+    HttpResponse::text(StatusCode::OK, "ok")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use controller::election::Candidate;
 use controller::leadership::{Election, Leadership};
 use controller::metrics::Metrics;
 use controller::outputs::Outputs;
-use controller::server::{self, Answer, Handler};
+use controller::server::{self, Handler, HttpResponse};
 use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
@@ -217,7 +217,7 @@ fn until_stopped(
 fn scrapes(metrics: &Metrics) -> Arc<Handler> {
     let metrics = metrics.clone();
     Arc::new(move |path| {
-        (path == "/metrics").then(|| Answer {
+        (path == "/metrics").then(|| HttpResponse {
             status: StatusCode::OK,
             content_type: Metrics::CONTENT_TYPE,
             body: metrics.text(),

@@ -10,7 +10,7 @@ use translate::{AssignedAddresses, Infrastructure, ObjectRef};
 use xds::model::{ObjectName, ResourceKey};
 pub use xds_grpc::server::Published;
 
-use crate::board::Board;
+use crate::board::ChangeTracker;
 use crate::deploy::ports::Port;
 use crate::status::Deployment;
 use crate::watch::ClassParameters;
@@ -21,39 +21,39 @@ pub struct Outputs {
     /// Configuration for proxies: from translation to the xDS server.
     pub published: Arc<Published>,
     /// The wanted entries of statuses: from translation to the status writer.
-    pub statuses: Board<ObjectRef, Arc<Status>>,
+    pub statuses: ChangeTracker<ObjectRef, Arc<Status>>,
     /// Whether translation has published its first complete result. Until then, an object without a
     /// status has not been evaluated yet.
     pub translated: watch::Sender<bool>,
     /// Objects with a status, as they are in the cluster: from the watches to the status writer.
-    pub observed: Board<ObjectRef, Arc<Observed>>,
+    pub observed: ChangeTracker<ObjectRef, Arc<Observed>>,
     /// Invalid objects, with the reason: from the watches to the status writer. Their last valid
     /// version, if any, stays in effect.
-    pub invalid: Board<ObjectRef, Arc<str>>,
+    pub invalid: ChangeTracker<ObjectRef, Arc<str>>,
     /// Objects with a resource too large to send, with the reason: from translation to the status
     /// writer.
-    pub oversized: Board<ObjectRef, Arc<str>>,
+    pub oversized: ChangeTracker<ObjectRef, Arc<str>>,
     /// The `infrastructure` of each Gateway: from translation to the deployer.
-    pub infrastructure: Board<ObjectName, Arc<Infrastructure>>,
+    pub infrastructure: ChangeTracker<ObjectName, Arc<Infrastructure>>,
     /// `spec` of each `GatewayParameters` object: from the watches to the deployer.
-    pub parameters: Board<ObjectName, Arc<Value>>,
+    pub parameters: ChangeTracker<ObjectName, Arc<Value>>,
     /// The `GatewayParameters` of each class of ours, by the name of the class: from the watches to
     /// the deployer.
-    pub class_parameters: Board<String, ClassParameters>,
+    pub class_parameters: ChangeTracker<String, ClassParameters>,
     /// The addresses of each Gateway: from the deployer to translation.
-    pub addresses: Board<ObjectName, AssignedAddresses>,
+    pub addresses: ChangeTracker<ObjectName, AssignedAddresses>,
     /// Every Gateway that exists and is not being deleted, of any class: from the watches to the
     /// deployer.
-    pub gateways: Board<ObjectName, Present>,
+    pub gateways: ChangeTracker<ObjectName, ExistingGateway>,
     /// The ports of the proxies of each Gateway: from translation to the deployer.
-    pub ports: Board<ObjectName, BTreeSet<Port>>,
+    pub ports: ChangeTracker<ObjectName, BTreeSet<Port>>,
     /// Whether the deployer knows the addresses of all Gateways. Until then, a missing address does
     /// not mean that it was lost.
     pub addresses_known: watch::Sender<bool>,
     /// The deployment state of each Gateway: from the deployer to the status writer.
-    pub deployments: Board<ObjectName, Deployment>,
+    pub deployments: ChangeTracker<ObjectName, Deployment>,
     /// What each Gateway's proxies have acknowledged: from the xDS server to the status writer.
-    pub acknowledgements: Board<ObjectName, Arc<Acknowledgements>>,
+    pub acknowledgements: ChangeTracker<ObjectName, Arc<Acknowledgements>>,
     /// The CA certificates (PEM) that proxies trust, which the deployer mounts for each proxy: from
     /// the xDS server. Empty without TLS, and until they are known.
     pub authorities: watch::Sender<Arc<str>>,
@@ -79,7 +79,7 @@ pub struct Observed {
 
 /// An existing Gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Present {
+pub struct ExistingGateway {
     /// UID of the object.
     pub uid: Arc<str>,
     /// Its class; `None` if it was never valid.

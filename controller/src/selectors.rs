@@ -28,7 +28,7 @@ impl Selectors {
 /// errors.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Written {
+struct RawSelector {
     #[serde(default)]
     match_labels: BTreeMap<String, String>,
     #[serde(default)]
@@ -39,7 +39,7 @@ impl FromStr for Selectors {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let written: Option<Vec<Written>> = serde_saphyr::from_str(text).map_err(|error| {
+        let written: Option<Vec<RawSelector>> = serde_saphyr::from_str(text).map_err(|error| {
             format!(
                 "{error}: use a list of label selectors, such as [{{matchLabels: {{team: a}}}}]"
             )

@@ -20,7 +20,7 @@ use tracing::debug;
 
 /// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpResponse {
     /// HTTP status.
     pub status: StatusCode,
     /// `content-type`.
@@ -29,7 +29,7 @@ pub struct Answer {
     pub body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     /// Plain text; a newline is added.
     #[must_use]
     pub fn text(status: StatusCode, text: &str) -> Self {
@@ -42,7 +42,7 @@ impl Answer {
 }
 
 /// Responds to a GET of a path; `None` for 404.
-pub type Handler = dyn Fn(&str) -> Option<Answer> + Send + Sync;
+pub type Handler = dyn Fn(&str) -> Option<HttpResponse> + Send + Sync;
 
 /// Listens on an address. `[::]` means all addresses, also on a host without IPv6.
 ///
@@ -102,15 +102,15 @@ async fn serve_connection(stream: TcpStream, handler: Arc<Handler>) {
     }
 }
 
-fn answer(request: &Request<Incoming>, handler: &Handler) -> Answer {
+fn answer(request: &Request<Incoming>, handler: &Handler) -> HttpResponse {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed");
+        return HttpResponse::text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed");
     }
     let found = handler(request.uri().path());
-    found.unwrap_or_else(|| Answer::text(StatusCode::NOT_FOUND, "no such path"))
+    found.unwrap_or_else(|| HttpResponse::text(StatusCode::NOT_FOUND, "no such path"))
 }
 
-fn response(answer: Answer) -> Response<Full<Bytes>> {
+fn response(answer: HttpResponse) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(answer.body)));
     *response.status_mut() = answer.status;
     let content_type = HeaderValue::from_static(answer.content_type);

@@ -8,7 +8,7 @@ use std::option;
 
 /// A sorted map whose first entry takes no allocation. As a set, its values are `()`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Few<K, V = ()>(Entries<K, V>);
+pub struct SmallMap<K, V = ()>(Entries<K, V>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entries<K, V> {
@@ -22,13 +22,13 @@ enum Entries<K, V> {
     Many(Box<BTreeMap<K, V>>),
 }
 
-impl<K, V> Default for Few<K, V> {
+impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self(Entries::None)
     }
 }
 
-impl<K: Ord, V> Few<K, V> {
+impl<K: Ord, V> SmallMap<K, V> {
     /// Whether there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -122,10 +122,10 @@ impl<K: Ord, V> Few<K, V> {
     }
 }
 
-/// The entries of a [`Few`].
+/// The entries of a [`SmallMap`].
 pub type Iter<'a, K, V> = Chain<option::IntoIter<(&'a K, &'a V)>, btree_map::Iter<'a, K, V>>;
 
-impl<'a, K: Ord, V> IntoIterator for &'a Few<K, V> {
+impl<'a, K: Ord, V> IntoIterator for &'a SmallMap<K, V> {
     type Item = (&'a K, &'a V);
     type IntoIter = Iter<'a, K, V>;
 
@@ -134,7 +134,7 @@ impl<'a, K: Ord, V> IntoIterator for &'a Few<K, V> {
     }
 }
 
-impl<K: Ord, V> Extend<(K, V)> for Few<K, V> {
+impl<K: Ord, V> Extend<(K, V)> for SmallMap<K, V> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             self.insert(key, value);
@@ -142,7 +142,7 @@ impl<K: Ord, V> Extend<(K, V)> for Few<K, V> {
     }
 }
 
-impl<K: Ord, V> FromIterator<(K, V)> for Few<K, V> {
+impl<K: Ord, V> FromIterator<(K, V)> for SmallMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut few = Self::default();
         few.extend(entries);
@@ -156,14 +156,14 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::Few;
+    use super::SmallMap;
 
     proptest! {
         #[test]
         fn it_does_as_a_btree_map_does(
             steps in proptest::collection::vec((any::<bool>(), 0..4_u8, any::<u8>()), 0..40),
         ) {
-            let (mut few, mut map) = (Few::default(), BTreeMap::new());
+            let (mut few, mut map) = (SmallMap::default(), BTreeMap::new());
             for (puts_in, key, value) in steps {
                 if puts_in {
                     prop_assert_eq!(few.insert(key, value), map.insert(key, value));

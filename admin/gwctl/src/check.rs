@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use translate::check::{Verdict, asked_addresses, check};
-use translate::{Options, Place, Store};
+use translate::{Environment, Options, Store};
 
 use crate::args::CheckArgs;
 use crate::files;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode> {
 /// Options for a machine that owns every requested address: the machine the files are for is unknown.
 pub(crate) fn options(store: &Store) -> Options {
     Options {
-        place: Place::Machine {
+        place: Environment::Machine {
             addresses: asked_addresses(store).collect(),
         },
         ..Options::machine()

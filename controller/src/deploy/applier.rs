@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::child::{Action, Applied, Child, Seen, action};
+use super::child::{Action, Applied, Child, ObservedChild, action};
 use super::labels::MANAGER;
 use super::render::Rendered;
 use super::watch::Children;
@@ -116,7 +116,10 @@ impl Applier {
         let answer = api.patch(&child.name.name, &parameters, &patch);
         self.children.begin(child);
         let answer = within_deadline(answer).await;
-        let seen = answer.as_ref().ok().map(|it| Seen::of(&it.metadata));
+        let seen = answer
+            .as_ref()
+            .ok()
+            .map(|it| ObservedChild::of(&it.metadata));
         self.children.answered(child, seen);
         let answer = match answer {
             Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() && !by_force => {
@@ -137,16 +140,16 @@ impl Applier {
             answer => answer?,
         };
         info!(%child, "applied");
-        let mark = Seen::of(&answer.metadata).mark;
+        let mark = ObservedChild::of(&answer.metadata).mark;
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         applied.insert(child.clone(), Applied { hash, mark });
         Ok(true)
     }
 
-    async fn look(&self, child: &Child) -> std::result::Result<Option<Seen>, Failure> {
+    async fn look(&self, child: &Child) -> std::result::Result<Option<ObservedChild>, Failure> {
         let api = self.api(child);
         let found = within_deadline(api.get_metadata_opt(&child.name.name)).await?;
-        Ok(found.map(|it| Seen::of(&it.metadata)))
+        Ok(found.map(|it| ObservedChild::of(&it.metadata)))
     }
 
     /// Deletes objects that this Gateway controls and no longer needs. Only after every kind was
@@ -194,7 +197,11 @@ impl Applier {
         Result::Done { has_written }
     }
 
-    async fn delete(&self, child: &Child, seen: &Seen) -> std::result::Result<(), Failure> {
+    async fn delete(
+        &self,
+        child: &Child,
+        seen: &ObservedChild,
+    ) -> std::result::Result<(), Failure> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(seen.uid.clone()),

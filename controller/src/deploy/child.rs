@@ -64,7 +64,7 @@ impl ChildKind {
 
 /// An object as it is in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ObservedChild {
     pub(super) uid: String,
     /// UID of the Gateway that controls it.
     pub(super) owner: Option<String>,
@@ -72,7 +72,7 @@ pub(super) struct Seen {
     pub(super) owner_name: Option<String>,
     /// The class of the Gateway when it was applied, from its label.
     pub(super) class: Option<String>,
-    pub(super) mark: Mark,
+    pub(super) mark: Revision,
     /// Whether its number of pods was set by something other than a person.
     pub(super) is_autoscaled: bool,
     pub(super) is_ending: bool,
@@ -81,12 +81,12 @@ pub(super) struct Seen {
 /// Detects changes of an object. A status update changes its resource version but not its
 /// generation, which some kinds lack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum Revision {
     Generation(i64),
     Version(String),
 }
 
-impl Seen {
+impl ObservedChild {
     pub(super) fn of(metadata: &ObjectMeta) -> Self {
         let owners = metadata.owner_references.iter().flatten();
         let controller = { owners }.find(|it| it.controller == Some(true));
@@ -104,8 +104,8 @@ impl Seen {
                 .and_then(|it| it.get(labels::CLASS_NAME))
                 .cloned(),
             mark: match metadata.generation {
-                Some(generation) if generation > 0 => Mark::Generation(generation),
-                _ => Mark::Version(metadata.resource_version.clone().unwrap_or_default()),
+                Some(generation) if generation > 0 => Revision::Generation(generation),
+                _ => Revision::Version(metadata.resource_version.clone().unwrap_or_default()),
             },
             is_autoscaled: scalers.any(|it| {
                 // `kubectl scale` by a person is not an autoscaler.
@@ -123,7 +123,7 @@ impl Seen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Applied {
     pub(super) hash: u64,
-    pub(super) mark: Mark,
+    pub(super) mark: Revision,
 }
 
 /// The action needed for an object.
@@ -143,7 +143,7 @@ pub(super) enum Action {
 /// The action for an object that the Gateway with this UID needs with this hash.
 pub(super) fn action(
     child: &Child,
-    seen: Option<&Seen>,
+    seen: Option<&ObservedChild>,
     applied: Option<&Applied>,
     (gateway, hash): (&str, u64),
 ) -> Action {
@@ -194,20 +194,20 @@ mod tests {
         }
     }
 
-    fn seen(owner: Option<&str>, generation: i64) -> Seen {
+    fn seen(owner: Option<&str>, generation: i64) -> ObservedChild {
         let owners = owner.map(|uid| {
             json!([{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "name": "edge",
                     "uid": uid, "controller": true}])
         });
         let metadata = json!({"uid": "child", "generation": generation, "resourceVersion": "9",
                               "ownerReferences": owners.unwrap_or(Value::Null)});
-        Seen::of(&serde_json::from_value(metadata).expect("metadata"))
+        ObservedChild::of(&serde_json::from_value(metadata).expect("metadata"))
     }
 
-    fn decide(seen: Option<&Seen>, applied: Option<(u64, i64)>) -> Action {
+    fn decide(seen: Option<&ObservedChild>, applied: Option<(u64, i64)>) -> Action {
         let applied = applied.map(|(hash, generation)| Applied {
             hash,
-            mark: Mark::Generation(generation),
+            mark: Revision::Generation(generation),
         });
         action(&child(), seen, applied.as_ref(), ("gateway", 1))
     }
@@ -247,7 +247,7 @@ mod tests {
             decide(Some(&other), Some((1, 1))),
             Action::Refuse(_)
         ));
-        let ending = Seen {
+        let ending = ObservedChild {
             is_ending: true,
             ..other
         };
@@ -256,8 +256,8 @@ mod tests {
 
     #[test]
     fn a_status_moves_no_generation_and_kinds_without_one_go_by_version() {
-        assert_eq!(seen(None, 4).mark, Mark::Generation(4));
-        assert_eq!(seen(None, 0).mark, Mark::Version("9".to_owned()));
+        assert_eq!(seen(None, 4).mark, Revision::Generation(4));
+        assert_eq!(seen(None, 0).mark, Revision::Version("9".to_owned()));
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         ] {
             let metadata =
                 json!({"managedFields": [{"manager": manager, "subresource": subresource}]});
-            let seen = Seen::of(&serde_json::from_value(metadata).expect("metadata"));
+            let seen = ObservedChild::of(&serde_json::from_value(metadata).expect("metadata"));
             assert_eq!(seen.is_autoscaled, expected, "{manager} {subresource}");
         }
     }

@@ -16,13 +16,13 @@ use xds::model::ObjectName;
 use super::applier::{Applier, Result, hash_all};
 use super::child::{Child, ChildKind};
 use super::parameters::Parameters;
-use super::render::{Defaults, Site, render};
+use super::render::{Defaults, RenderInput, render};
 use super::watch::Children;
 use super::{labels, watch as watches};
 use crate::args::{RunArgs, XdsMode};
 use crate::leadership::Leadership;
-use crate::outputs::{Outputs, Present};
-use crate::queue::{Next, Outcome, Queue, outcome_of, until};
+use crate::outputs::{ExistingGateway, Outputs};
+use crate::queue::{NextAction, Outcome, Queue, outcome_of, until};
 use crate::status::Deployment;
 use crate::stopping::Stopping;
 use crate::xds::AUDIENCE;
@@ -179,9 +179,9 @@ impl Deployer {
     fn start(&mut self) -> Option<Instant> {
         loop {
             let gateway = match self.queue.next(Instant::now()) {
-                Next::Take(gateway) => gateway,
-                Next::At(at) => return Some(at),
-                Next::Idle => return None,
+                NextAction::Take(gateway) => gateway,
+                NextAction::At(at) => return Some(at),
+                NextAction::Idle => return None,
             };
             let (sources, applier) = (Arc::clone(&self.site), self.applier.clone());
             self.in_flight.spawn(async move {
@@ -254,7 +254,7 @@ impl Sources {
         if !*self.outputs.translated.borrow() || self.outputs.infrastructure.get(name).is_some() {
             return Outcome::Unchanged;
         }
-        let Some(Present {
+        let Some(ExistingGateway {
             uid,
             class: Some(class),
         }) = self.outputs.gateways.get(name)
@@ -273,11 +273,12 @@ impl Sources {
 
     /// What a Gateway is to run on. `None` if it is not ours, is being deleted, or has lost its
     /// parameters: its workload stays then, and its status reports it.
-    async fn site(&self, gateway: &ObjectRef) -> std::result::Result<Option<Site>, String> {
+    async fn site(&self, gateway: &ObjectRef) -> std::result::Result<Option<RenderInput>, String> {
         let name = &gateway.name;
         let infrastructure = self.outputs.infrastructure.get(name);
         let present = self.outputs.gateways.get(name);
-        let (Some(infrastructure), Some(Present { uid, .. })) = (infrastructure, present) else {
+        let (Some(infrastructure), Some(ExistingGateway { uid, .. })) = (infrastructure, present)
+        else {
             self.outputs.deployments.set(name, None);
             return Ok(None);
         };
@@ -292,7 +293,7 @@ impl Sources {
             name: ObjectName::new(&name.namespace, &labels::child_name(&name.name)),
         };
         let seen = self.children.get(&workload);
-        Ok(Some(Site {
+        Ok(Some(RenderInput {
             name: name.clone(),
             uid: uid.to_string(),
             ports: self.outputs.ports.get(name).unwrap_or_default(),

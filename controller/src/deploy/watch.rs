@@ -20,35 +20,35 @@ use tracing::warn;
 use translate::AssignedAddresses;
 use xds::model::ObjectName;
 
-use super::child::{Child, ChildKind, Seen, selector};
+use super::child::{Child, ChildKind, ObservedChild, selector};
 use super::render::addresses;
-use crate::board::Board;
+use crate::board::ChangeTracker;
 
 /// The objects in the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Children {
-    known: Mutex<Known>,
+    known: Mutex<KnownChildren>,
     /// Changed objects, for the deployer.
-    pub(super) changed: Board<Child, Seen>,
+    pub(super) changed: ChangeTracker<Child, ObservedChild>,
     /// Kinds that were listed completely.
     listed: watch::Sender<BTreeSet<ChildKind>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    seen: BTreeMap<Child, Seen>,
+struct KnownChildren {
+    seen: BTreeMap<Child, ObservedChild>,
     /// Objects being applied, with the UIDs of those deleted meanwhile: a response may arrive after
     /// the watch reported the deletion.
     applying: BTreeMap<Child, BTreeSet<String>>,
 }
 
 impl Children {
-    pub(super) fn get(&self, child: &Child) -> Option<Seen> {
+    pub(super) fn get(&self, child: &Child) -> Option<ObservedChild> {
         self.known().seen.get(child).cloned()
     }
 
     /// Objects controlled by the Gateway with this UID.
-    pub(super) fn of(&self, gateway: &str) -> Vec<(Child, Seen)> {
+    pub(super) fn of(&self, gateway: &str) -> Vec<(Child, ObservedChild)> {
         let known = self.known();
         let ours = known
             .seen
@@ -65,7 +65,7 @@ impl Children {
     }
 
     /// Stores the object in the response of an application, unless it was deleted meanwhile.
-    pub(super) fn answered(&self, child: &Child, seen: Option<Seen>) {
+    pub(super) fn answered(&self, child: &Child, seen: Option<ObservedChild>) {
         let mut known = self.known();
         let gone = known.applying.remove(child).unwrap_or_default();
         if let Some(seen) = seen.filter(|it| !gone.contains(&it.uid)) {
@@ -75,7 +75,7 @@ impl Children {
     }
 
     /// Stores an object reported by a watch.
-    fn put(&self, child: &Child, seen: Seen) {
+    fn put(&self, child: &Child, seen: ObservedChild) {
         let mut known = self.known();
         known.seen.insert(child.clone(), seen.clone());
         self.changed.set(child, Some(seen));
@@ -103,7 +103,7 @@ impl Children {
         let _ = listed.wait_for(|it| it.len() == ChildKind::ALL.len()).await;
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownChildren> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn start(
         };
         let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
         let is_metrics = { ports }.any(|port| port.name.as_deref() == Some("metrics"));
-        let owner = Seen::of(service.meta()).owner_name;
+        let owner = ObservedChild::of(service.meta()).owner_name;
         if let Some(owner) = owner.filter(|_| !is_metrics) {
             let gateway = ObjectName::new(&child.name.namespace, &owner);
             assigned(&gateway, addresses(service));
@@ -180,7 +180,7 @@ async fn follow<K>(
             Ok(Event::InitApply(object)) => {
                 let child = child(kind, object.meta());
                 note(&child, Some(&object));
-                children.put(&child, Seen::of(object.meta()));
+                children.put(&child, ObservedChild::of(object.meta()));
                 listing.insert(child);
             }
             Ok(Event::InitDone) => {
@@ -198,7 +198,7 @@ async fn follow<K>(
             Ok(Event::Apply(object)) => {
                 let child = child(kind, object.meta());
                 note(&child, Some(&object));
-                children.put(&child, Seen::of(object.meta()));
+                children.put(&child, ObservedChild::of(object.meta()));
             }
             Ok(Event::Delete(object)) => {
                 let child = child(kind, object.meta());
@@ -232,8 +232,8 @@ mod tests {
         }
     }
 
-    fn seen(uid: &str) -> Seen {
-        Seen::of(&ObjectMeta {
+    fn seen(uid: &str) -> ObservedChild {
+        ObservedChild::of(&ObjectMeta {
             uid: Some(uid.to_owned()),
             ..ObjectMeta::default()
         })

@@ -15,7 +15,7 @@ use translate::ObjectRef;
 /// Names of objects that may need a write.
 #[derive(Debug, Default)]
 pub struct Queue {
-    slots: HashMap<ObjectRef, Slot>,
+    slots: HashMap<ObjectRef, QueueEntry>,
     ready: BTreeMap<(Rank, u64), ObjectRef>,
     later: BTreeMap<(Instant, u64), ObjectRef>,
     sequence: u64,
@@ -28,7 +28,7 @@ pub struct Queue {
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next {
+pub enum NextAction {
     /// Process this object, and call [`Queue::done`] afterwards.
     Take(ObjectRef),
     /// Wait until this time, or for an event.
@@ -58,8 +58,8 @@ pub enum Outcome {
 }
 
 #[derive(Debug)]
-struct Slot {
-    place: Place,
+struct QueueEntry {
+    place: Schedule,
     not_before: Option<Instant>,
     /// The last write: its content, time, and number of repetitions.
     written: Option<(u64, Instant)>,
@@ -67,7 +67,7 @@ struct Slot {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Schedule {
     Idle,
     Ready(Rank, u64),
     Later {
@@ -104,16 +104,16 @@ impl Queue {
     pub fn push(&mut self, object: &ObjectRef, now: Instant) {
         let slot = self.slots.entry(object.clone()).or_default();
         match &mut slot.place {
-            Place::InFlight { again } => *again = true,
-            Place::Idle => self.schedule(object, now),
-            Place::Ready(..) | Place::Later { .. } => {}
+            Schedule::InFlight { again } => *again = true,
+            Schedule::Idle => self.schedule(object, now),
+            Schedule::Ready(..) | Schedule::Later { .. } => {}
         }
     }
 
     /// The watch reported the object: a conflict need not wait any longer.
     pub fn observed(&mut self, object: &ObjectRef, now: Instant) {
         let place = self.slots.get(object).map(|slot| slot.place);
-        if let Some(Place::Later {
+        if let Some(Schedule::Later {
             at,
             sequence,
             until_observed: true,
@@ -129,21 +129,21 @@ impl Queue {
     /// The object was deleted.
     pub fn forget(&mut self, object: &ObjectRef) {
         match self.slots.get(object).map(|slot| slot.place) {
-            Some(Place::Ready(rank, sequence)) => {
+            Some(Schedule::Ready(rank, sequence)) => {
                 self.ready.remove(&(rank, sequence));
             }
-            Some(Place::Later { at, sequence, .. }) => {
+            Some(Schedule::Later { at, sequence, .. }) => {
                 self.later.remove(&(at, sequence));
             }
             // Until it is done.
-            Some(Place::InFlight { .. }) => return,
-            Some(Place::Idle) | None => {}
+            Some(Schedule::InFlight { .. }) => return,
+            Some(Schedule::Idle) | None => {}
         }
         self.slots.remove(object);
     }
 
     /// The next object to process.
-    pub fn next(&mut self, now: Instant) -> Next {
+    pub fn next(&mut self, now: Instant) -> NextAction {
         while let Some(entry) = self.later.first_entry() {
             if entry.key().0 > now {
                 break;
@@ -152,28 +152,28 @@ impl Queue {
             self.make_ready(&object);
         }
         if self.in_flight >= self.window.size() {
-            return Next::Idle;
+            return NextAction::Idle;
         }
         if let Some(until) = self.pause.filter(|until| *until > now) {
-            return Next::At(until);
+            return NextAction::At(until);
         }
         let Some((_, object)) = self.ready.pop_first() else {
             let first = self.later.first_key_value();
-            return first.map_or(Next::Idle, |((at, _), _)| Next::At(*at));
+            return first.map_or(NextAction::Idle, |((at, _), _)| NextAction::At(*at));
         };
-        self.place(&object, Place::InFlight { again: false });
+        self.place(&object, Schedule::InFlight { again: false });
         self.in_flight += 1;
-        Next::Take(object)
+        NextAction::Take(object)
     }
 
     /// Reports the result of processing an object.
     pub fn done(&mut self, object: &ObjectRef, outcome: Outcome, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let place = self.slots.get(object).map(|slot| slot.place);
-        let Some(Place::InFlight { again }) = place else {
+        let Some(Schedule::InFlight { again }) = place else {
             return;
         };
-        self.place(object, Place::Idle);
+        self.place(object, Schedule::Idle);
         self.learn(outcome, now);
         let Some(slot) = self.slots.get_mut(object) else {
             return;
@@ -235,7 +235,7 @@ impl Queue {
     fn make_ready(&mut self, object: &ObjectRef) {
         self.sequence += 1;
         let (rank, sequence) = (Rank::of(object), self.sequence);
-        self.place(object, Place::Ready(rank, sequence));
+        self.place(object, Schedule::Ready(rank, sequence));
         self.ready.insert((rank, sequence), object.clone());
     }
 
@@ -244,7 +244,7 @@ impl Queue {
         let sequence = self.sequence;
         self.place(
             object,
-            Place::Later {
+            Schedule::Later {
                 at,
                 sequence,
                 until_observed,
@@ -253,7 +253,7 @@ impl Queue {
         self.later.insert((at, sequence), object.clone());
     }
 
-    fn place(&mut self, object: &ObjectRef, place: Place) {
+    fn place(&mut self, object: &ObjectRef, place: Schedule) {
         if let Some(slot) = self.slots.get_mut(object) {
             slot.place = place;
         }
@@ -288,10 +288,10 @@ pub fn outcome_of(error: &kube::Error) -> Outcome {
     }
 }
 
-impl Default for Slot {
+impl Default for QueueEntry {
     fn default() -> Self {
         Self {
-            place: Place::Idle,
+            place: Schedule::Idle,
             not_before: None,
             written: None,
             streak: 0,
@@ -299,7 +299,7 @@ impl Default for Slot {
     }
 }
 
-impl Slot {
+impl QueueEntry {
     fn wrote(&mut self, what: u64, now: Instant) {
         let is_repeated = self
             .written

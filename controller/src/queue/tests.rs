@@ -19,13 +19,13 @@ fn after(start: Instant, millis: u64) -> Instant {
 fn the_first_write_is_at_once_and_the_next_after_the_spacing() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     queue.push(&route("a"), start);
-    assert_eq!(queue.next(start), Next::Take(route("a")));
+    assert_eq!(queue.next(start), NextAction::Take(route("a")));
     queue.push(&route("a"), start);
     queue.done(&route("a"), Outcome::Written(1), start);
-    assert_eq!(queue.next(start), Next::At(after(start, 500)));
-    assert_eq!(queue.next(after(start, 500)), Next::Take(route("a")));
+    assert_eq!(queue.next(start), NextAction::At(after(start, 500)));
+    assert_eq!(queue.next(after(start, 500)), NextAction::Take(route("a")));
     queue.done(&route("a"), Outcome::Unchanged, after(start, 500));
-    assert_eq!(queue.next(after(start, 500)), Next::Idle);
+    assert_eq!(queue.next(after(start, 500)), NextAction::Idle);
 }
 
 #[test]
@@ -33,8 +33,8 @@ fn gateways_come_first() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     queue.push(&route("a"), start);
     queue.push(&gateway(), start);
-    assert_eq!(queue.next(start), Next::Take(gateway()));
-    assert_eq!(queue.next(start), Next::Take(route("a")));
+    assert_eq!(queue.next(start), NextAction::Take(gateway()));
+    assert_eq!(queue.next(start), NextAction::Take(route("a")));
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn writing_the_same_again_takes_longer_each_time() {
     let mut waits = Vec::new();
     for _ in 0..10 {
         queue.push(&route("a"), now);
-        if let Next::At(at) = queue.next(now) {
+        if let NextAction::At(at) = queue.next(now) {
             waits.push((at - now).as_millis());
             now = at;
-            assert_eq!(queue.next(now), Next::Take(route("a")));
+            assert_eq!(queue.next(now), NextAction::Take(route("a")));
         }
         queue.done(&route("a"), Outcome::Written(1), now);
     }
@@ -57,28 +57,34 @@ fn writing_the_same_again_takes_longer_each_time() {
     assert_eq!(waits, expected);
     // Something else is wanted: as before.
     queue.push(&route("a"), after(now, 60_000));
-    assert_eq!(queue.next(after(now, 60_000)), Next::Take(route("a")));
+    assert_eq!(queue.next(after(now, 60_000)), NextAction::Take(route("a")));
     queue.done(&route("a"), Outcome::Written(2), after(now, 60_000));
     queue.push(&route("a"), after(now, 60_000));
-    assert_eq!(queue.next(after(now, 60_000)), Next::At(after(now, 60_500)));
+    assert_eq!(
+        queue.next(after(now, 60_000)),
+        NextAction::At(after(now, 60_500))
+    );
 }
 
 #[test]
 fn a_conflict_waits_for_the_watch() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     queue.push(&route("a"), start);
-    assert_eq!(queue.next(start), Next::Take(route("a")));
+    assert_eq!(queue.next(start), NextAction::Take(route("a")));
     queue.done(&route("a"), Outcome::Conflict { is_known: false }, start);
     queue.push(&route("a"), start);
-    assert_eq!(queue.next(start), Next::At(after(start, 60_000)));
+    assert_eq!(queue.next(start), NextAction::At(after(start, 60_000)));
     queue.observed(&route("a"), after(start, 3));
-    assert_eq!(queue.next(after(start, 3)), Next::Take(route("a")));
+    assert_eq!(queue.next(after(start, 3)), NextAction::Take(route("a")));
     queue.done(
         &route("a"),
         Outcome::Conflict { is_known: true },
         after(start, 3),
     );
-    assert_eq!(queue.next(after(start, 3)), Next::At(after(start, 503)));
+    assert_eq!(
+        queue.next(after(start, 3)),
+        NextAction::At(after(start, 503))
+    );
 }
 
 #[test]
@@ -89,9 +95,9 @@ fn eight_are_in_flight_and_fewer_when_throttled() {
         queue.push(name, start);
     }
     for name in &names[..8] {
-        assert_eq!(queue.next(start), Next::Take(name.clone()));
+        assert_eq!(queue.next(start), NextAction::Take(name.clone()));
     }
-    assert_eq!(queue.next(start), Next::Idle);
+    assert_eq!(queue.next(start), NextAction::Idle);
     queue.done(
         &names[0],
         Outcome::Throttled(Some(Duration::from_secs(5))),
@@ -100,13 +106,13 @@ fn eight_are_in_flight_and_fewer_when_throttled() {
     for name in &names[1..8] {
         queue.done(name, Outcome::Written(1), start);
     }
-    assert_eq!(queue.next(start), Next::At(after(start, 5_000)));
+    assert_eq!(queue.next(start), NextAction::At(after(start, 5_000)));
     let then = after(start, 5_000);
     // Halved, then one more for four writes.
     for name in &names[8..13] {
-        assert_eq!(queue.next(then), Next::Take(name.clone()));
+        assert_eq!(queue.next(then), NextAction::Take(name.clone()));
     }
-    assert_eq!(queue.next(then), Next::Idle);
+    assert_eq!(queue.next(then), NextAction::Idle);
 }
 
 #[test]
@@ -116,10 +122,10 @@ fn an_api_server_that_is_away_is_asked_less_and_less() {
     let mut now = start;
     let mut waits = Vec::new();
     for _ in 0..8 {
-        if let Next::At(at) = queue.next(now) {
+        if let NextAction::At(at) = queue.next(now) {
             waits.push((at - now).as_millis());
             now = at;
-            assert_eq!(queue.next(now), Next::Take(route("a")));
+            assert_eq!(queue.next(now), NextAction::Take(route("a")));
         }
         queue.done(&route("a"), Outcome::Unavailable, now);
     }
@@ -134,12 +140,12 @@ fn what_is_gone_is_forgotten() {
         queue.push(&route(name), start);
     }
     queue.forget(&route("b"));
-    assert_eq!(queue.next(start), Next::Take(route("a")));
+    assert_eq!(queue.next(start), NextAction::Take(route("a")));
     queue.done(&route("a"), Outcome::Written(1), start);
     queue.push(&route("a"), start);
     queue.forget(&route("a"));
-    assert_eq!(queue.next(start), Next::Take(route("c")));
+    assert_eq!(queue.next(start), NextAction::Take(route("c")));
     queue.done(&route("c"), Outcome::Unchanged, start);
     queue.forget(&route("c"));
-    assert_eq!((queue.next(start), queue.backlog()), (Next::Idle, 0));
+    assert_eq!((queue.next(start), queue.backlog()), (NextAction::Idle, 0));
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// A wanted status.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Wanted {
+pub enum DesiredStatus {
     /// The status is ours: these fields, with `conditions` merged by type.
     Whole(Map<String, Value>),
     /// The status is a list of entries, one for each pair of author and referenced object.
@@ -77,10 +77,10 @@ pub enum Comparison {
 
 /// Compares the status in the cluster with the wanted one.
 #[must_use]
-pub fn compare(present: &Value, wanted: &Wanted, author: Author<'_>) -> Comparison {
+pub fn compare(present: &Value, wanted: &DesiredStatus, author: Author<'_>) -> Comparison {
     match wanted {
-        Wanted::Whole(fields) => compare_whole(present, fields, author),
-        Wanted::Entries(list, entries) => compare_entries(present, *list, entries, author),
+        DesiredStatus::Whole(fields) => compare_whole(present, fields, author),
+        DesiredStatus::Entries(list, entries) => compare_entries(present, *list, entries, author),
     }
 }
 

@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 use translate::ObjectRef;
 use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status};
 
-use super::merge::{Author, Comparison, Entries, Wanted, compare};
-use super::programmed::{self, Deployment, Evidence, Tally};
+use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
+use super::programmed::{self, AckCount, Deployment, Evidence};
 use crate::outputs::Observed;
 
 /// The inputs of an object's status.
 #[derive(Debug)]
-pub struct Knowledge<'a> {
+pub struct StatusInputs<'a> {
     /// The object in the cluster.
     pub observed: &'a Observed,
     /// The translator's result, if the object is ours.
@@ -25,7 +25,7 @@ pub struct Knowledge<'a> {
     /// The deployment of the Gateway that it is, or belongs to.
     pub deployment: Deployment,
     /// Counts of its listeners, by name.
-    pub listeners: BTreeMap<String, Tally>,
+    pub listeners: BTreeMap<String, AckCount>,
     /// Why a proxy rejects the resources of the object, if one does.
     pub refused: Option<String>,
     /// Why the object is invalid, if so: the translator's result is for an earlier version.
@@ -49,7 +49,7 @@ pub struct Write {
 #[must_use]
 pub fn plan(
     object: &ObjectRef,
-    knowledge: &Knowledge<'_>,
+    knowledge: &StatusInputs<'_>,
     controller_name: &str,
     now: Timestamp,
 ) -> Option<Write> {
@@ -80,7 +80,11 @@ pub fn plan(
 }
 
 /// The wanted status in JSON, including the state of proxies and deployment.
-fn wanted(object: &ObjectRef, knowledge: &Knowledge<'_>, present: &Value) -> Option<Wanted> {
+fn wanted(
+    object: &ObjectRef,
+    knowledge: &StatusInputs<'_>,
+    present: &Value,
+) -> Option<DesiredStatus> {
     let Some(status) = knowledge.translated else {
         return released(object);
     };
@@ -110,17 +114,17 @@ fn wanted(object: &ObjectRef, knowledge: &Knowledge<'_>, present: &Value) -> Opt
         _ => Vec::new(),
     };
     let wanted = match status {
-        Status::GatewayClass(status) => Wanted::Whole(fields(&status)),
-        Status::Gateway(status) => Wanted::Whole(fields(&status)),
-        Status::ListenerSet(status) => Wanted::Whole(fields(&status)),
-        Status::Backend(status) => Wanted::Whole(fields(&status)),
+        Status::GatewayClass(status) => DesiredStatus::Whole(fields(&status)),
+        Status::Gateway(status) => DesiredStatus::Whole(fields(&status)),
+        Status::ListenerSet(status) => DesiredStatus::Whole(fields(&status)),
+        Status::Backend(status) => DesiredStatus::Whole(fields(&status)),
         Status::Route(status) => {
             let list = entries(Value::Object(fields(&status)), "parents");
-            Wanted::Entries(Entries::Parents, list)
+            DesiredStatus::Entries(Entries::Parents, list)
         }
         Status::Policy(status) => {
             let list = entries(Value::Object(fields(&status)), "ancestors");
-            Wanted::Entries(Entries::Ancestors, list)
+            DesiredStatus::Entries(Entries::Ancestors, list)
         }
     };
     Some(wanted)
@@ -136,14 +140,14 @@ fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
 
 /// The wanted status of an object that is no longer ours: no entries in lists. If the whole status
 /// was ours, the next owner replaces it.
-fn released(object: &ObjectRef) -> Option<Wanted> {
+fn released(object: &ObjectRef) -> Option<DesiredStatus> {
     let list = match &*object.kind {
         "TrafficPolicy" | "BackendTLSPolicy" | "XBackend" => Entries::Ancestors,
         "InferencePool" => Entries::Parents,
         kind if kind.ends_with("Route") => Entries::Parents,
         _ => return None,
     };
-    Some(Wanted::Entries(list, Vec::new()))
+    Some(DesiredStatus::Entries(list, Vec::new()))
 }
 
 /// Sets that this generation of the object is not accepted.

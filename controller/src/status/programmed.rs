@@ -13,7 +13,7 @@ use translate::status::{
 
 /// The acknowledgements of a Gateway's proxies for the current version of something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct AckCount {
     /// Number of connected proxies.
     pub connected: usize,
     /// Number of those that have applied it.
@@ -41,7 +41,7 @@ pub struct Evidence<'a> {
     pub deployment: &'a Deployment,
     /// Acknowledgements of the object's listeners, and of its ListenerSets for a Gateway: by name
     /// for its own, by key for others.
-    pub listeners: &'a BTreeMap<String, Tally>,
+    pub listeners: &'a BTreeMap<String, AckCount>,
     /// The status in the cluster.
     pub present: &'a Value,
 }
@@ -56,7 +56,7 @@ pub fn compose(status: &mut Status, evidence: Evidence<'_>) {
     for listener in listeners.iter_mut() {
         compose_listener(listener, evidence);
     }
-    let before = Before::of(evidence.present);
+    let before = PreviousCondition::of(evidence.present);
     // For a Gateway whose own listeners are all invalid, those of its sets count.
     let whole = best(evidence.listeners.values());
     for condition in &mut *conditions {
@@ -65,22 +65,22 @@ pub fn compose(status: &mut Status, evidence: Evidence<'_>) {
 }
 
 fn compose_listener(listener: &mut ListenerStatus, evidence: Evidence<'_>) {
-    let none = Tally::default();
+    let none = AckCount::default();
     let tally = evidence.listeners.get(&listener.name).unwrap_or(&none);
     let listeners = evidence.present.get("listeners").and_then(Value::as_array);
     let present = listeners.into_iter().flatten().find(|it| {
         let name = it.get("name").and_then(Value::as_str);
         name == Some(&*listener.name)
     });
-    let before = present.and_then(Before::of);
+    let before = present.and_then(PreviousCondition::of);
     for condition in &mut listener.conditions {
         judge(condition, evidence.deployment, tally, before.as_ref());
     }
 }
 
 /// One working listener makes a Gateway programmed: the others report their own problems.
-fn best<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
-    let rank = |it: &&Tally| (it.refused.is_none(), it.accepted, it.connected);
+fn best<'a>(tallies: impl Iterator<Item = &'a AckCount>) -> AckCount {
+    let rank = |it: &&AckCount| (it.refused.is_none(), it.accepted, it.connected);
     tallies.max_by_key(rank).cloned().unwrap_or_default()
 }
 
@@ -88,8 +88,8 @@ fn best<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
 fn judge(
     condition: &mut Condition,
     deployment: &Deployment,
-    tally: &Tally,
-    before: Option<&Before>,
+    tally: &AckCount,
+    before: Option<&PreviousCondition>,
 ) {
     if condition.kind != ConditionType::Programmed {
         return;
@@ -106,7 +106,7 @@ fn judge(
     if condition.is_unhappy() {
         return;
     }
-    let Tally {
+    let AckCount {
         connected,
         accepted,
         refused,
@@ -153,12 +153,12 @@ fn set(condition: &mut Condition, status: ConditionStatus, reason: Reason, messa
 }
 
 /// `Programmed=True` as it is in the cluster.
-struct Before {
+struct PreviousCondition {
     generation: i64,
     message: String,
 }
 
-impl Before {
+impl PreviousCondition {
     fn of(status: &Value) -> Option<Self> {
         let mut conditions = status.get("conditions")?.as_array()?.iter();
         let text = |it: &Value, field: &str| Some(it.get(field)?.as_str()?.to_owned());

@@ -40,12 +40,12 @@ pub fn object_of(resource: &ResourceKey) -> Option<ObjectRef> {
 /// Rejections already reported, so that each is reported once, and a proxy that keeps rejecting new
 /// ones does not flood the cluster.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ReportedRejections {
     texts: BTreeMap<ResourceKey, String>,
     recent: VecDeque<Instant>,
 }
 
-impl Told {
+impl ReportedRejections {
     /// The rejections of a Gateway's proxies to report now.
     pub fn new_ones<'a>(
         &mut self,
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn each_refusal_is_told_once_and_a_flood_is_cut() {
-        let (mut told, now) = (Told::default(), Instant::now());
+        let (mut told, now) = (ReportedRejections::default(), Instant::now());
         let one = BTreeMap::from([(key(Kind::Service, "Service/a/b"), "bad port".to_owned())]);
         assert_eq!(told.new_ones([], &one, now).len(), 1);
         assert_eq!(told.new_ones(one.keys(), &one, now), []);

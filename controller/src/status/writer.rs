@@ -18,12 +18,12 @@ use translate::api::{self, Resource as _};
 use xds::model::{Kind, ObjectName};
 
 use super::metrics::StatusMetrics;
-use super::plan::{Knowledge, Write, plan};
-use super::programmed::{Deployment, Tally};
-use super::refusal::{Events, Told, object_of};
+use super::plan::{StatusInputs, Write, plan};
+use super::programmed::{AckCount, Deployment};
+use super::refusal::{Events, ReportedRejections, object_of};
 use crate::leadership::Leadership;
 use crate::outputs::{Acknowledgements, Outputs};
-use crate::queue::{Next, Outcome, Queue, outcome_of, until};
+use crate::queue::{NextAction, Outcome, Queue, outcome_of, until};
 use crate::stopping::Stopping;
 
 /// Compares statuses with the API server's, and writes the differences.
@@ -39,7 +39,7 @@ pub struct StatusWriter {
     acknowledgements: BTreeMap<ObjectName, Arc<Acknowledgements>>,
     /// Why proxies reject an object's resources.
     refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
-    told: Told,
+    told: ReportedRejections,
 }
 
 impl StatusWriter {
@@ -62,7 +62,7 @@ impl StatusWriter {
             in_flight: JoinSet::new(),
             acknowledgements: BTreeMap::new(),
             refused: BTreeMap::new(),
-            told: Told::default(),
+            told: ReportedRejections::default(),
         }
     }
 
@@ -204,9 +204,9 @@ impl StatusWriter {
         let mut taken = 0;
         loop {
             let object = match self.queue.next(Instant::now()) {
-                Next::Take(object) => object,
-                Next::At(at) => return Some(at),
-                Next::Idle => return None,
+                NextAction::Take(object) => object,
+                NextAction::At(at) => return Some(at),
+                NextAction::Idle => return None,
             };
             match self.plan(&object) {
                 Some((write, version)) => self.start(object, write, version),
@@ -226,7 +226,7 @@ impl StatusWriter {
         let (gateway, listeners) = self.listeners(object);
         let deployment = gateway.and_then(|it| self.outputs.deployments.get(&it));
         let refused = self.refused.get(object);
-        let knowledge = Knowledge {
+        let knowledge = StatusInputs {
             observed: &observed,
             translated: translated.as_deref(),
             deployment: deployment.unwrap_or(Deployment::Unknown),
@@ -243,7 +243,7 @@ impl StatusWriter {
     }
 
     /// The Gateway of an object with listeners, and their acknowledgements.
-    fn listeners(&self, object: &ObjectRef) -> (Option<ObjectName>, BTreeMap<String, Tally>) {
+    fn listeners(&self, object: &ObjectRef) -> (Option<ObjectName>, BTreeMap<String, AckCount>) {
         let is_gateway = object.kind == api::Gateway::KIND;
         if !is_gateway && object.kind != api::ListenerSet::KIND {
             return (None, BTreeMap::new());
@@ -260,7 +260,7 @@ impl StatusWriter {
                 };
                 let bind = of.refused.iter().find(|(it, _)| it.kind == Kind::Bind);
                 let refused = of.refused.get(&key).or(bind.map(|(_, why)| why));
-                let tally = Tally {
+                let tally = AckCount {
                     connected: of.connected,
                     accepted: of.listeners.get(&key).copied().unwrap_or(0),
                     refused: refused.cloned(),

@@ -114,7 +114,7 @@ impl ApiServer {
         self.state().most_in_flight
     }
 
-    async fn serve(&self, request: http::Request<KubeBody>) -> Response<Answer> {
+    async fn serve(&self, request: http::Request<KubeBody>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map(Collected::to_bytes);
         let body = body.unwrap_or_default();
@@ -124,7 +124,7 @@ impl ApiServer {
             let mut parameters = query.split('&');
             let since = parameters.find_map(|it| it.strip_prefix("resourceVersion="));
             let since = since.and_then(|it| it.parse().ok()).unwrap_or(0);
-            return respond(200, Answer::Stream(self.state().follow(path, since)));
+            return respond(200, ResponseBody::Stream(self.state().follow(path, since)));
         }
         let latency = {
             let mut state = self.state();
@@ -159,7 +159,7 @@ impl ApiServer {
         if !is_answered {
             std::future::pending::<()>().await;
         }
-        respond(code, Answer::Whole(Some(value.to_string().into())))
+        respond(code, ResponseBody::Whole(Some(value.to_string().into())))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -354,18 +354,18 @@ fn refusal(code: u16, message: &str, retry_after: u32) -> (u16, Value) {
     (code, status)
 }
 
-fn respond(code: u16, answer: Answer) -> Response<Answer> {
+fn respond(code: u16, answer: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(answer);
     *response.status_mut() = StatusCode::from_u16(code).expect("a status code");
     response
 }
 
-enum Answer {
+enum ResponseBody {
     Whole(Option<Bytes>),
     Stream(mpsc::UnboundedReceiver<Bytes>),
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 

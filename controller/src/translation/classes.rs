@@ -15,7 +15,7 @@ use crate::watch::ClassParameters;
 /// The classes of ours, by name.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    served: BTreeMap<ObjectName, Served>,
+    served: BTreeMap<ObjectName, ServedClass>,
     /// The installed release of Gateway API, if the CRDs state it.
     release: Option<Release>,
     /// Whether the CRDs have been read.
@@ -26,7 +26,7 @@ pub(super) struct Classes {
 
 /// A class of ours.
 #[derive(Debug)]
-struct Served {
+struct ServedClass {
     generation: i64,
     parameters: Option<ClassParameters>,
 }
@@ -42,7 +42,7 @@ impl Classes {
     ) {
         let named = name.name.to_string();
         outputs.class_parameters.set(&named, parameters.clone());
-        let served = Served {
+        let served = ServedClass {
             generation,
             parameters,
         };
@@ -92,7 +92,7 @@ impl Classes {
         }
     }
 
-    fn tell(&self, name: &ObjectName, served: &Served, outputs: &Outputs) {
+    fn tell(&self, name: &ObjectName, served: &ServedClass, outputs: &Outputs) {
         // Nothing is said before both are known: it would change at once.
         let Some(trust_bundles) = self.trust_bundles.filter(|_| self.is_release_known) else {
             return;
@@ -107,7 +107,7 @@ impl Classes {
 }
 
 /// Whether a class is accepted.
-fn status(served: &Served, installed: Installed, outputs: &Outputs) -> GatewayClassStatus {
+fn status(served: &ServedClass, installed: Installed, outputs: &Outputs) -> GatewayClassStatus {
     let problem = match &served.parameters {
         None => None,
         Some(Err(why)) => Some(why.to_string()),

@@ -9,8 +9,8 @@ use translate::{Batch, Event, Object, ObjectRef, Store};
 use xds::model::ObjectName;
 
 use super::classes::{self, Classes};
-use crate::outputs::{Observed, Outputs, Present};
-use crate::watch::{Change, Content, KindId, Kinds, Reading, What};
+use crate::outputs::{ExistingGateway, Observed, Outputs};
+use crate::watch::{Change, ChangeKind, Content, KindId, Kinds, Reading};
 
 pub(super) struct Intake {
     kinds: Kinds,
@@ -49,12 +49,12 @@ impl Intake {
     /// Takes a change. `store` is as the last batch left it.
     pub(super) fn take(&mut self, change: Change, store: &Store, batch: &mut Batch) {
         match change.what {
-            What::Synced => self.synced(change.kind, true, batch),
-            What::Absent => self.synced(change.kind, false, batch),
-            What::Upsert(name, Content::Parameters(spec)) => {
+            ChangeKind::Synced => self.synced(change.kind, true, batch),
+            ChangeKind::Absent => self.synced(change.kind, false, batch),
+            ChangeKind::Upsert(name, Content::Parameters(spec)) => {
                 self.set_parameters(name, Some(spec), batch);
             }
-            What::Upsert(name, Content::Class { class, observed }) => {
+            ChangeKind::Upsert(name, Content::Class { class, observed }) => {
                 let is_ours = class.controller_name == self.controller_name;
                 let (outputs, generation) = (&self.outputs, observed.generation);
                 if is_ours {
@@ -66,10 +66,10 @@ impl Intake {
                 self.observe(&classes::reference(&name), Some(observed));
                 batch.push(Event::Class(name.name.to_string(), is_ours));
             }
-            What::Upsert(_, Content::Release(release)) => {
+            ChangeKind::Upsert(_, Content::Release(release)) => {
                 self.classes.set_release(release, &self.outputs);
             }
-            What::Upsert(_, Content::Valid { object, observed }) => {
+            ChangeKind::Upsert(_, Content::Valid { object, observed }) => {
                 let reference = object.object_ref();
                 if let (Object::Gateway(gateway), Some(observed)) = (&object, &observed) {
                     let class = gateway.spec.gateway_class_name.as_str().into();
@@ -79,7 +79,7 @@ impl Intake {
                 self.outputs.invalid.set(&reference, None);
                 self.observe(&reference, observed);
             }
-            What::Upsert(
+            ChangeKind::Upsert(
                 _,
                 Content::Invalid {
                     reference,
@@ -104,7 +104,7 @@ impl Intake {
                 self.outputs.invalid.set(&reference, Some(why));
                 self.observe(&reference, observed);
             }
-            What::Delete(name) => self.delete(change.kind, name, batch),
+            ChangeKind::Delete(name) => self.delete(change.kind, name, batch),
         }
     }
 
@@ -150,7 +150,7 @@ impl Intake {
     }
 
     fn see_gateway(&self, name: &ObjectName, observed: &Observed, class: Option<Arc<str>>) {
-        let present = (!observed.is_deleted).then(|| Present {
+        let present = (!observed.is_deleted).then(|| ExistingGateway {
             uid: observed.uid.as_str().into(),
             class,
         });

@@ -20,12 +20,12 @@ pub struct Change {
     /// When it was received.
     pub received: Instant,
     /// The kind of change.
-    pub what: What,
+    pub what: ChangeKind,
 }
 
 /// The kind of change.
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum ChangeKind {
     /// An object was created or changed.
     Upsert(ObjectName, Content),
     /// An object was deleted, or its namespace is no longer selected.

@@ -9,10 +9,10 @@ use kube::core::{ApiResource, GroupVersionKind};
 use super::kinds::{KindId, Kinds, WatchedKind};
 
 /// The served kinds, each in the best supported version.
-pub(super) type Served = BTreeMap<KindId, ApiResource>;
+pub(super) type ServedKinds = BTreeMap<KindId, ApiResource>;
 
 /// The kinds that every API server serves.
-pub(super) fn built_in(kinds: &Kinds) -> Served {
+pub(super) fn built_in(kinds: &Kinds) -> ServedKinds {
     let built_in = kinds.iter().filter(|kind| kind.is_built_in());
     let resource = |kind: &WatchedKind| {
         let version = kind.versions.first()?;
@@ -27,7 +27,7 @@ pub(super) fn built_in(kinds: &Kinds) -> Served {
 /// # Errors
 ///
 /// The query failed. A kind that is not served is not an error.
-pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<Served> {
+pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<ServedKinds> {
     let others = kinds.iter().filter(|kind| !kind.is_built_in());
     let others: Vec<_> = others.collect();
     let wanted: BTreeSet<(&str, &str)> = others

@@ -19,7 +19,7 @@ use xds::model::ObjectName;
 
 use super::admission;
 use super::backoff::Backoff;
-use super::change::{Change, Content, What};
+use super::change::{Change, ChangeKind, Content};
 use super::kinds::{Need, WatchedKind};
 use super::measures::Measures;
 use super::raw::Raw;
@@ -71,10 +71,10 @@ pub(super) struct Progress {
 
 /// The receiver of changes is gone: the process is shutting down.
 #[derive(Debug)]
-pub(super) struct Closed;
+pub(super) struct ReceiverClosed;
 
 /// Whether a watch continues, or starts again.
-enum Next {
+enum WatchOutcome {
     GoOn,
     BeginAnew,
 }
@@ -85,27 +85,29 @@ impl Follower {
         while self.follow_as_served().await.is_ok() {}
     }
 
-    async fn follow_as_served(&mut self) -> Result<(), Closed> {
+    async fn follow_as_served(&mut self) -> Result<(), ReceiverClosed> {
         let service = self.service.borrow_and_update().clone();
         match service {
-            Service::Unknown => self.service.changed().await.map_err(|_| Closed),
+            Service::Unknown => self.service.changed().await.map_err(|_| ReceiverClosed),
             Service::Absent => {
                 self.tell_absent().await?;
-                self.service.changed().await.map_err(|_| Closed)
+                self.service.changed().await.map_err(|_| ReceiverClosed)
             }
             Service::Served(resource) => {
                 if self.kind.is_namespaced() {
                     let scope = self.scopes.wait_for(Option::is_some).await;
-                    self.progress.scope.clone_from(&*scope.map_err(|_| Closed)?);
+                    self.progress
+                        .scope
+                        .clone_from(&*scope.map_err(|_| ReceiverClosed)?);
                 }
                 self.follow(&resource).await
             }
         }
     }
 
-    async fn tell_absent(&mut self) -> Result<(), Closed> {
+    async fn tell_absent(&mut self) -> Result<(), ReceiverClosed> {
         for name in std::mem::take(&mut self.progress.known) {
-            self.tell(What::Delete(name)).await?;
+            self.tell(ChangeKind::Delete(name)).await?;
         }
         self.progress.invalid.clear();
         if self.readiness.set(self.kind.id, State::Absent) {
@@ -115,11 +117,11 @@ impl Follower {
                 kind.kind, kind.group
             );
         }
-        self.tell(What::Absent).await
+        self.tell(ChangeKind::Absent).await
     }
 
     /// Lists and watches, until the kind is served differently, or a new list is needed.
-    async fn follow(&mut self, resource: &ApiResource) -> Result<(), Closed> {
+    async fn follow(&mut self, resource: &ApiResource) -> Result<(), ReceiverClosed> {
         let api = Api::<Raw>::all_with(self.client.clone(), resource);
         let config = watcher::Config {
             timeout: Some(WATCH_SECONDS),
@@ -136,34 +138,38 @@ impl Follower {
             let is_listing = self.progress.listed.is_some();
             let far = started + Duration::from_hours(24 * 365);
             let next = tokio::select! {
-                served = self.service.changed() => return served.map_err(|_| Closed),
+                served = self.service.changed() => return served.map_err(|_| ReceiverClosed),
                 scope = self.scopes.changed() => {
-                    scope.map_err(|_| Closed)?;
+                    scope.map_err(|_| ReceiverClosed)?;
                     self.rescope(started).await?;
-                    Next::GoOn
+                    WatchOutcome::GoOn
                 }
-                () = sleep_until(relist.unwrap_or(far)), if !is_listing && relist.is_some() => Next::BeginAnew,
+                () = sleep_until(relist.unwrap_or(far)), if !is_listing && relist.is_some() => WatchOutcome::BeginAnew,
                 () = sleep_until(paused.unwrap_or(far)), if paused.is_some() => {
                     self.progress.paused_until = None;
-                    Next::GoOn
+                    WatchOutcome::GoOn
                 }
                 event = events.next(), if paused.is_none() => match event {
                     Some(Ok(event)) => self.take(event, resource).await?,
                     Some(Err(error)) => self.fail(&error).await?,
-                    None => Next::BeginAnew,
+                    None => WatchOutcome::BeginAnew,
                 },
             };
-            if matches!(next, Next::BeginAnew) {
+            if matches!(next, WatchOutcome::BeginAnew) {
                 return Ok(());
             }
         }
     }
 
-    async fn take(&mut self, event: Event<Raw>, resource: &ApiResource) -> Result<Next, Closed> {
+    async fn take(
+        &mut self,
+        event: Event<Raw>,
+        resource: &ApiResource,
+    ) -> Result<WatchOutcome, ReceiverClosed> {
         match event {
             Event::Init => {
                 self.progress.listed = Some(HashSet::new());
-                return Ok(Next::GoOn);
+                return Ok(WatchOutcome::GoOn);
             }
             Event::InitApply(raw) => {
                 if let Some(listed) = &mut self.progress.listed {
@@ -171,7 +177,7 @@ impl Follower {
                 }
                 self.upsert(raw, resource).await?;
                 // The list may still fail.
-                return Ok(Next::GoOn);
+                return Ok(WatchOutcome::GoOn);
             }
             Event::InitDone => self.listed().await?,
             Event::Apply(raw) => self.upsert(raw, resource).await?,
@@ -182,11 +188,11 @@ impl Follower {
             info!("watch of {} recovered", self.kind.kind);
         }
         self.count();
-        Ok(Next::GoOn)
+        Ok(WatchOutcome::GoOn)
     }
 
     /// The end of a list: objects missing in it were deleted.
-    async fn listed(&mut self) -> Result<(), Closed> {
+    async fn listed(&mut self) -> Result<(), ReceiverClosed> {
         if let Some(listed) = self.progress.listed.take() {
             let known = self.progress.known.iter();
             let gone: Vec<_> = known
@@ -202,10 +208,10 @@ impl Follower {
         }
         self.measures.list(self.kind.kind);
         self.readiness.set(self.kind.id, State::Synced);
-        self.tell(What::Synced).await
+        self.tell(ChangeKind::Synced).await
     }
 
-    async fn upsert(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), Closed> {
+    async fn upsert(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), ReceiverClosed> {
         let name = raw.name();
         self.measures.event(self.kind.kind);
         if self.kind.is_namespaced() && !self.is_in_scope(&name) {
@@ -232,17 +238,17 @@ impl Follower {
             Content::Parameters(_) | Content::Class { .. } | Content::Release(_) => {}
         }
         self.progress.known.insert(name.clone());
-        self.tell(What::Upsert(name, content)).await
+        self.tell(ChangeKind::Upsert(name, content)).await
     }
 
-    async fn delete(&mut self, name: &ObjectName) -> Result<(), Closed> {
+    async fn delete(&mut self, name: &ObjectName) -> Result<(), ReceiverClosed> {
         self.measures.event(self.kind.kind);
         self.progress.invalid.remove(name);
         if let Some(selection) = &mut self.selection {
             selection.delete(name);
         }
         if self.progress.known.remove(name) {
-            self.tell(What::Delete(name.clone())).await?;
+            self.tell(ChangeKind::Delete(name.clone())).await?;
         }
         Ok(())
     }
@@ -253,7 +259,7 @@ impl Follower {
     }
 
     /// Applies a change of the selected namespaces.
-    async fn rescope(&mut self, started: Instant) -> Result<(), Closed> {
+    async fn rescope(&mut self, started: Instant) -> Result<(), ReceiverClosed> {
         let scope = self.scopes.borrow_and_update().clone();
         if !self.kind.is_namespaced() || scope == self.progress.scope {
             return Ok(());
@@ -282,7 +288,7 @@ impl Follower {
     }
 
     /// Handles an error: waits, and returns how to continue.
-    async fn fail(&mut self, error: &watcher::Error) -> Result<Next, Closed> {
+    async fn fail(&mut self, error: &watcher::Error) -> Result<WatchOutcome, ReceiverClosed> {
         // A failed list starts again.
         self.progress.listed = None;
         let code = code(error);
@@ -296,24 +302,24 @@ impl Follower {
         self.progress.paused_until = Some(Instant::now() + self.progress.backoff.wait());
         match code {
             // Too far behind: the last list is outdated.
-            Some(410) => return Ok(Next::BeginAnew),
+            Some(410) => return Ok(WatchOutcome::BeginAnew),
             Some(404) => self.rediscover.notify_one(),
             Some(403) if self.kind.need == Need::Optional && self.progress.known.is_empty() => {
                 self.readiness.set(self.kind.id, State::Forbidden);
-                self.tell(What::Synced).await?;
+                self.tell(ChangeKind::Synced).await?;
             }
             _ => {}
         }
-        Ok(Next::GoOn)
+        Ok(WatchOutcome::GoOn)
     }
 
-    async fn tell(&self, what: What) -> Result<(), Closed> {
+    async fn tell(&self, what: ChangeKind) -> Result<(), ReceiverClosed> {
         let change = Change {
             kind: self.kind.id,
             received: Instant::now(),
             what,
         };
-        self.changes.send(change).await.map_err(|_| Closed)
+        self.changes.send(change).await.map_err(|_| ReceiverClosed)
     }
 
     fn count(&self) {

@@ -18,7 +18,7 @@ mod readiness;
 mod scope;
 mod supervisor;
 
-pub use change::{Change, Content, What};
+pub use change::{Change, ChangeKind, Content};
 pub use class::{Class, ClassParameters};
 pub(crate) use kinds::Reading;
 pub use kinds::{Extension, KindId, Kinds};

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::backoff::Backoff;
 use super::change::Change;
-use super::discovery::{self, Served};
+use super::discovery::{self, ServedKinds};
 use super::follow::{Follower, Progress, Service};
 use super::kinds::{KindId, Kinds, NAMESPACE};
 use super::measures::Measures;
@@ -98,7 +98,7 @@ impl Supervisor {
     }
 
     /// Applies a discovery. Returns when to repeat it.
-    fn take(&mut self, served: &Served) -> Duration {
+    fn take(&mut self, served: &ServedKinds) -> Duration {
         let others = self.kinds.iter().filter(|kind| !kind.is_built_in());
         let others: Vec<KindId> = others.map(|kind| kind.id).collect();
         let mut wait = ALL_SERVED;

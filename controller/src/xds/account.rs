@@ -6,13 +6,13 @@ use translate::Infrastructure;
 use translate::naming::child_name;
 use xds::model::ObjectName;
 
-use crate::board::Board;
+use crate::board::ChangeTracker;
 
 /// The Gateway of a service account, if this controller serves it.
 #[must_use]
 pub fn gateway_of(
     account: &ObjectName,
-    infrastructure: &Board<ObjectName, Arc<Infrastructure>>,
+    infrastructure: &ChangeTracker<ObjectName, Arc<Infrastructure>>,
 ) -> Option<ObjectName> {
     let is_of = |gateway: &ObjectName| {
         gateway.namespace == account.namespace && child_name(&gateway.name) == *account.name
@@ -34,8 +34,8 @@ pub(super) const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 mod tests {
     use super::*;
 
-    fn board(gateways: &[&ObjectName]) -> Board<ObjectName, Arc<Infrastructure>> {
-        let board = Board::default();
+    fn board(gateways: &[&ObjectName]) -> ChangeTracker<ObjectName, Arc<Infrastructure>> {
+        let board = ChangeTracker::default();
         for gateway in gateways.iter().copied() {
             board.set(gateway, Some(Arc::default()));
         }

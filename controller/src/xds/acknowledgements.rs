@@ -11,7 +11,7 @@ use xds_grpc::server::{Event, Observer, Proxy, Server};
 
 use super::measures::Measures;
 use super::replicas::Replicas;
-use super::report::{OfGateway, merged};
+use super::report::{GatewayReport, merged};
 use crate::outputs::Outputs;
 
 /// Collects the Gateways with changed acknowledgements.
@@ -60,7 +60,7 @@ impl Reporter {
             let begun = Instant::now();
             for gateway in std::mem::take(&mut *self.changed()) {
                 let standing = server.standing(&gateway, Kind::Listener);
-                self.replicas.set(&gateway, OfGateway::of(&standing));
+                self.replicas.set(&gateway, GatewayReport::of(&standing));
                 let others = self.replicas.of_others(&gateway);
                 let known = merged(standing, others.iter()).map(Arc::new);
                 outputs.acknowledgements.set(&gateway, known);

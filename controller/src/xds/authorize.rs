@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 use xds::model::ObjectName;
-use xds_grpc::server::{Answer, Authorize, Denied, Identity};
+use xds_grpc::server::{Authorize, AuthorizeError, AuthorizeFuture, ProxyIdentity};
 
 use super::account::gateway_of;
 use super::keys::Keys;
@@ -24,7 +24,7 @@ use crate::outputs::Outputs;
 pub(super) struct Authorizer {
     client: Client,
     outputs: Arc<Outputs>,
-    reviewed: Mutex<HashMap<TokenHash, Reviewed>>,
+    reviewed: Mutex<HashMap<TokenHash, CachedReview>>,
     keys: Mutex<Option<Keys>>,
     reviews: Semaphore,
 }
@@ -32,13 +32,13 @@ pub(super) struct Authorizer {
 /// Hashes, so that the cache has no tokens worth stealing.
 type TokenHash = Vec<u8>;
 
-struct Reviewed {
-    bearer: Result<Bearer, Denied>,
+struct CachedReview {
+    bearer: Result<Bearer, AuthorizeError>,
     until: Instant,
 }
 
 impl Authorize for Authorizer {
-    fn authorize<'a>(&'a self, token: &'a str) -> Answer<'a> {
+    fn authorize<'a>(&'a self, token: &'a str) -> AuthorizeFuture<'a> {
         Box::pin(self.identity(token))
     }
 }
@@ -54,26 +54,26 @@ impl Authorizer {
         }
     }
 
-    async fn identity(&self, token: &str) -> Result<Identity, Denied> {
+    async fn identity(&self, token: &str) -> Result<ProxyIdentity, AuthorizeError> {
         let bearer = self.bearer(token).await?;
         if let Some(gateway) = gateway_of(&bearer.account, &self.outputs.infrastructure) {
             let pod = bearer.pod;
-            return Ok(Identity { gateway, pod });
+            return Ok(ProxyIdentity { gateway, pod });
         }
         if !self.outputs.published.views().is_complete() {
             let text = "the controller has not finished reading the cluster; try again";
-            return Err(Denied::Unknown(text.to_owned()));
+            return Err(AuthorizeError::Unknown(text.to_owned()));
         }
         let account = bearer.account;
-        Err(Denied::Forbidden(format!(
+        Err(AuthorizeError::Forbidden(format!(
             "the service account {account} belongs to no Gateway of this controller; a proxy runs \
              with the one that the controller made for its Gateway"
         )))
     }
 
     /// The owner of a token.
-    async fn bearer(&self, token: &str) -> Result<Bearer, Denied> {
-        let denied = |text: &str| Err(Denied::Unauthenticated(text.to_owned()));
+    async fn bearer(&self, token: &str) -> Result<Bearer, AuthorizeError> {
+        let denied = |text: &str| Err(AuthorizeError::Unauthenticated(text.to_owned()));
         let Some(parsed) = Token::parse(token) else {
             return denied("the token is not a service account token");
         };
@@ -94,13 +94,13 @@ impl Authorizer {
         bearer
     }
 
-    fn known(&self, hash: &TokenHash) -> Option<Result<Bearer, Denied>> {
+    fn known(&self, hash: &TokenHash) -> Option<Result<Bearer, AuthorizeError>> {
         let reviewed = locked(&self.reviewed);
         let known = reviewed.get(hash)?;
         (Instant::now() < known.until).then(|| known.bearer.clone())
     }
 
-    fn remember(&self, hash: TokenHash, bearer: Result<Bearer, Denied>) {
+    fn remember(&self, hash: TokenHash, bearer: Result<Bearer, AuthorizeError>) {
         let now = Instant::now();
         let kept = if bearer.is_ok() { ACCEPTED } else { DENIED };
         let mut reviewed = locked(&self.reviewed);
@@ -109,12 +109,12 @@ impl Authorizer {
         }
         if reviewed.len() < REMEMBERED {
             let until = now + kept;
-            reviewed.insert(hash, Reviewed { bearer, until });
+            reviewed.insert(hash, CachedReview { bearer, until });
         }
     }
 
     /// Asks the API server for a review. An error means that it was unavailable.
-    async fn review(&self, token: &str) -> Result<Result<Bearer, Denied>, kube::Error> {
+    async fn review(&self, token: &str) -> Result<Result<Bearer, AuthorizeError>, kube::Error> {
         // The semaphore is never closed.
         let _turn = self.reviews.acquire().await;
         let review = TokenReview {
@@ -134,29 +134,29 @@ impl Authorizer {
             debug!(error, "a token was rejected");
             let text = "the API server rejects the token: it has expired, belongs to a deleted pod, \
                  or not of this cluster; the proxy reads its file again";
-            return Ok(Err(Denied::Unauthenticated(text.to_owned())));
+            return Ok(Err(AuthorizeError::Unauthenticated(text.to_owned())));
         }
         let bearer = bearer(status.user.unwrap_or_default());
         let text = "the token belongs to no service account, or is not bound to a pod: use a projected token";
-        Ok(bearer.ok_or_else(|| Denied::Forbidden(text.to_owned())))
+        Ok(bearer.ok_or_else(|| AuthorizeError::Forbidden(text.to_owned())))
     }
 
     /// Verifies a token with the last known keys of the API server.
-    fn verified(&self, token: &Token<'_>, reason: &str) -> Result<Bearer, Denied> {
+    fn verified(&self, token: &Token<'_>, reason: &str) -> Result<Bearer, AuthorizeError> {
         let Some(keys) = locked(&self.keys).clone() else {
             let text = format!("the token cannot be reviewed now ({reason}); try again");
             warn!(reason, "TokenReview of a proxy failed");
-            return Err(Denied::Unknown(text));
+            return Err(AuthorizeError::Unknown(text));
         };
         let bearer = keys.verify(token, SystemTime::now());
         debug!(reason, ?bearer, "verified a token without the API server");
         let bearer = bearer.map_err(|invalid| {
             let text = format!("the token is invalid: {invalid}; the API server was unavailable");
-            Denied::Unauthenticated(text)
+            AuthorizeError::Unauthenticated(text)
         })?;
         if bearer.pod.is_none() {
             let text = "the token is not bound to a pod: use a projected token";
-            return Err(Denied::Forbidden(text.to_owned()));
+            return Err(AuthorizeError::Forbidden(text.to_owned()));
         }
         Ok(bearer)
     }

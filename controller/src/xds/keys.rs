@@ -54,7 +54,7 @@ struct Discovery {
 
 /// Why a token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(super) enum Invalid {
+pub(super) enum InvalidKey {
     #[error("its issuer is unknown")]
     Issuer,
     #[error("its audience is another")]
@@ -81,28 +81,28 @@ impl Keys {
         Ok(Self { issuer, keys })
     }
 
-    pub(super) fn verify(&self, token: &Token<'_>, now: SystemTime) -> Result<Bearer, Invalid> {
+    pub(super) fn verify(&self, token: &Token<'_>, now: SystemTime) -> Result<Bearer, InvalidKey> {
         let named = |key: &&Key| token.header.kid.is_none() || token.header.kid == key.kid;
         let mut keys = self.keys.iter().filter(named);
         if token.header.crit.is_some() || !keys.any(|key| key.has_signed(token)) {
-            return Err(Invalid::Signature);
+            return Err(InvalidKey::Signature);
         }
         let claims = &token.claims;
         if claims.iss != self.issuer {
-            return Err(Invalid::Issuer);
+            return Err(InvalidKey::Issuer);
         }
         if !claims.is_for(AUDIENCE) {
-            return Err(Invalid::Audience);
+            return Err(InvalidKey::Audience);
         }
         let at = |seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
         if at(claims.exp).is_none_or(|end| end + LEEWAY <= now) {
-            return Err(Invalid::Expired);
+            return Err(InvalidKey::Expired);
         }
         let begin = claims.nbf.and_then(at);
         if begin.is_some_and(|begin| now + LEEWAY < begin) {
-            return Err(Invalid::Early);
+            return Err(InvalidKey::Early);
         }
-        claims.bearer().ok_or(Invalid::Nobody)
+        claims.bearer().ok_or(InvalidKey::Nobody)
     }
 }
 
@@ -231,7 +231,7 @@ pub(super) mod tests {
         })
     }
 
-    fn verdict(keys: &Keys, token: &str) -> Result<Bearer, Invalid> {
+    fn verdict(keys: &Keys, token: &str) -> Result<Bearer, InvalidKey> {
         let token = Token::parse(token).expect("a token");
         keys.verify(&token, SystemTime::now())
     }
@@ -250,13 +250,13 @@ pub(super) mod tests {
         let (signer, other) = (Signer::new(), Signer::new());
         let account = ObjectName::new("a", "web");
         let token = other.token(&account, "web-1");
-        assert_eq!(verdict(&signer.keys(), &token), Err(Invalid::Signature));
+        assert_eq!(verdict(&signer.keys(), &token), Err(InvalidKey::Signature));
         let valid = signer.token(&account, "web-1");
         let (_, signature) = valid.rsplit_once('.').expect("a signature");
         let forged = signer.token(&ObjectName::new("b", "other"), "x");
         let (signed, _) = forged.rsplit_once('.').expect("a signature");
         let forged = format!("{signed}.{signature}");
-        assert_eq!(verdict(&signer.keys(), &forged), Err(Invalid::Signature));
+        assert_eq!(verdict(&signer.keys(), &forged), Err(InvalidKey::Signature));
     }
 
     #[test]
@@ -272,7 +272,7 @@ pub(super) mod tests {
         ] {
             let token = signer.sign(&header, &claims);
             let verdict = verdict(&signer.keys(), &token);
-            assert_eq!(verdict, Err(Invalid::Signature), "{header}");
+            assert_eq!(verdict, Err(InvalidKey::Signature), "{header}");
         }
     }
 
@@ -280,15 +280,15 @@ pub(super) mod tests {
     fn claims_are_checked() {
         let signer = Signer::new();
         for (claim, value, expected) in [
-            ("iss", json!("https://elsewhere"), Invalid::Issuer),
+            ("iss", json!("https://elsewhere"), InvalidKey::Issuer),
             (
                 "aud",
                 json!("https://kubernetes.default.svc"),
-                Invalid::Audience,
+                InvalidKey::Audience,
             ),
-            ("exp", json!(1_000), Invalid::Expired),
-            ("exp", json!(u64::MAX), Invalid::Expired),
-            ("nbf", json!(99_999_999_999_u64), Invalid::Early),
+            ("exp", json!(1_000), InvalidKey::Expired),
+            ("exp", json!(u64::MAX), InvalidKey::Expired),
+            ("nbf", json!(99_999_999_999_u64), InvalidKey::Early),
         ] {
             let mut claims = claims(&ObjectName::new("a", "web"), "web-1");
             claims[claim] = value;

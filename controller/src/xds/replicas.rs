@@ -25,7 +25,7 @@ use tokio::time::{Instant, interval, sleep, timeout};
 use tracing::{debug, warn};
 use xds::model::ObjectName;
 
-use super::report::{OfGateway, Report, gateway};
+use super::report::{GatewayReport, Report, gateway};
 use crate::context::Context;
 use crate::leadership::Leadership;
 
@@ -34,20 +34,20 @@ pub(super) struct Replicas {
     config_maps: Api<ConfigMap>,
     /// Name of this replica's ConfigMap.
     name: String,
-    own: Mutex<Own>,
+    own: Mutex<OwnReport>,
     news: Notify,
-    others: Mutex<BTreeMap<String, Other>>,
+    others: Mutex<BTreeMap<String, OtherReplica>>,
 }
 
 #[derive(Debug, Default)]
-struct Own {
+struct OwnReport {
     report: Report,
     /// Whether a ConfigMap of this replica may exist.
     is_told: bool,
 }
 
 #[derive(Debug)]
-struct Other {
+struct OtherReplica {
     report: Report,
     /// The version of its ConfigMap, and since when it is known.
     version: Option<String>,
@@ -67,7 +67,7 @@ impl Replicas {
     }
 
     /// Sets this replica's acknowledgements for a Gateway.
-    pub(super) fn set(&self, gateway: &ObjectName, known: Option<OfGateway>) {
+    pub(super) fn set(&self, gateway: &ObjectName, known: Option<GatewayReport>) {
         let gateways = &mut locked(&self.own).report.0;
         let gateway = gateway.to_string();
         if gateways.get(&gateway) == known.as_ref() {
@@ -81,7 +81,7 @@ impl Replicas {
     }
 
     /// The other replicas' acknowledgements for a Gateway.
-    pub(super) fn of_others(&self, gateway: &ObjectName) -> Vec<OfGateway> {
+    pub(super) fn of_others(&self, gateway: &ObjectName) -> Vec<GatewayReport> {
         let gateway = gateway.to_string();
         let others = locked(&self.others);
         let known = others.values().filter_map(|it| it.report.0.get(&gateway));
@@ -197,7 +197,7 @@ impl Replicas {
         }
         let text = config_map.data.as_ref().and_then(|data| data.get(REPORT));
         let report = text.and_then(|text| serde_json::from_str(text).ok());
-        let other = Other {
+        let other = OtherReplica {
             // A different format of another version of this program: nothing is known of its
             // proxies.
             report: report.unwrap_or_default(),

@@ -5,42 +5,42 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xds::delta::Version;
 use xds::model::{Kind, ObjectName, ResourceKey};
-use xds_grpc::server::Standing;
+use xds_grpc::server::AckSummary;
 
 use crate::outputs::Acknowledgements;
 
 /// A replica's acknowledgements, by the name of the Gateway (`<namespace>/<name>`), as reported to
 /// the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Report(pub(super) BTreeMap<String, OfGateway>);
+pub(super) struct Report(pub(super) BTreeMap<String, GatewayReport>);
 
 /// A replica's acknowledgements for one Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OfGateway {
+pub(super) struct GatewayReport {
     connected: usize,
     /// By the key of a listener: the applied version, and the number of proxies.
     listeners: BTreeMap<String, (String, usize)>,
     /// Rejected resources, with reasons.
-    refused: Vec<Refused>,
+    refused: Vec<RejectedResource>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Refused {
+struct RejectedResource {
     #[serde(rename = "type")]
     type_url: String,
     key: String,
     why: String,
 }
 
-impl OfGateway {
+impl GatewayReport {
     /// From the server's state; `None` without connected proxies.
-    pub(super) fn of(standing: &Standing) -> Option<Self> {
+    pub(super) fn of(standing: &AckSummary) -> Option<Self> {
         let listeners = standing.accepted.iter().filter_map(|(key, count)| {
             let version = standing.versions.get(key)?.to_string();
             Some((key.key.to_string(), (version, *count)))
         });
         let refused = standing.refused.iter().take(MOST_REFUSED);
-        let refused = refused.map(|(key, why)| Refused {
+        let refused = refused.map(|(key, why)| RejectedResource {
             type_url: key.kind.type_url().to_owned(),
             key: key.key.to_string(),
             why: why
@@ -59,10 +59,10 @@ impl OfGateway {
 /// Combines the acknowledgements of all replicas for a Gateway. Versions are the same on every
 /// replica: those that are not current here are left out until they are.
 pub(super) fn merged<'a>(
-    own: Standing,
-    others: impl Iterator<Item = &'a OfGateway>,
+    own: AckSummary,
+    others: impl Iterator<Item = &'a GatewayReport>,
 ) -> Option<Acknowledgements> {
-    let Standing {
+    let AckSummary {
         connected,
         versions,
         accepted,
@@ -85,7 +85,7 @@ pub(super) fn merged<'a>(
                 *all.listeners.entry(key).or_default() += count;
             }
         }
-        for Refused { type_url, key, why } in &other.refused {
+        for RejectedResource { type_url, key, why } in &other.refused {
             if let Some(kind) = Kind::from_type_url(type_url) {
                 let key = ResourceKey {
                     kind,
@@ -120,8 +120,8 @@ mod tests {
         }
     }
 
-    fn standing(version: &[u8], accepted: usize) -> Standing {
-        Standing {
+    fn standing(version: &[u8], accepted: usize) -> AckSummary {
+        AckSummary {
             connected: 2,
             versions: BTreeMap::from([(key("a"), Version::of(version))]),
             accepted: BTreeMap::from([(key("a"), accepted)]),
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn proxies_of_all_replicas_count_by_version() {
-        let other = OfGateway::of(&standing(b"new", 2)).expect("they are connected");
+        let other = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");
         let known = merged(standing(b"new", 1), [&other].into_iter()).expect("they are connected");
         assert_eq!((known.connected, known.listeners[&key("a")]), (4, 3));
         assert!(known.refused.contains_key(&key("b")));
@@ -142,15 +142,15 @@ mod tests {
 
     #[test]
     fn nobody_connected_is_nothing_known() {
-        assert_eq!(OfGateway::of(&Standing::default()), None);
-        assert_eq!(merged(Standing::default(), [].into_iter()), None);
-        let other = OfGateway::of(&standing(b"new", 2)).expect("they are connected");
-        assert!(merged(Standing::default(), [&other].into_iter()).is_some());
+        assert_eq!(GatewayReport::of(&AckSummary::default()), None);
+        assert_eq!(merged(AckSummary::default(), [].into_iter()), None);
+        let other = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");
+        assert!(merged(AckSummary::default(), [&other].into_iter()).is_some());
     }
 
     #[test]
     fn a_report_is_read_as_it_was_written() {
-        let of_gateway = OfGateway::of(&standing(b"new", 2)).expect("they are connected");
+        let of_gateway = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");
         let report = Report(BTreeMap::from([("infra/edge".to_owned(), of_gateway)]));
         let text = serde_json::to_string(&report).expect("JSON");
         assert_eq!(serde_json::from_str::<Report>(&text).expect("JSON"), report);

@@ -10,12 +10,12 @@ use super::authority::Authority;
 #[derive(Default)]
 pub(super) struct Rotation {
     signing: Option<Arc<Authority>>,
-    next: Option<Next>,
+    next: Option<NextAuthority>,
     /// Former authorities, and when they are removed from the bundle.
     retired: Vec<(String, Instant)>,
 }
 
-struct Next {
+struct NextAuthority {
     authority: Arc<Authority>,
     /// When it was first seen in the bundle.
     announced: Option<Instant>,
@@ -30,7 +30,7 @@ impl Rotation {
             Some(signing) if signing.pem == authority.pem => self.next = None,
             Some(_) if self.is_next(&authority) => {}
             Some(_) => {
-                self.next = Some(Next {
+                self.next = Some(NextAuthority {
                     authority,
                     announced: None,
                 });
@@ -61,7 +61,8 @@ impl Rotation {
 
     /// Switches to the next one, if it is time.
     pub(super) fn advance(&mut self, now: Instant) {
-        let is_due = |next: &mut Next| next.announced.is_some_and(|at| at + ANNOUNCED <= now);
+        let is_due =
+            |next: &mut NextAuthority| next.announced.is_some_and(|at| at + ANNOUNCED <= now);
         if let Some(next) = self.next.take_if(is_due)
             && let Some(before) = self.signing.replace(next.authority)
         {

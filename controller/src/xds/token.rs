@@ -34,7 +34,7 @@ pub(super) struct Claims {
     pub(super) exp: u64,
     pub(super) nbf: Option<u64>,
     #[serde(rename = "kubernetes.io")]
-    kubernetes: Bound,
+    kubernetes: BoundObjects,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,14 +46,14 @@ enum Audience {
 
 /// The objects that the token is bound to.
 #[derive(Debug, Deserialize)]
-struct Bound {
+struct BoundObjects {
     namespace: String,
-    serviceaccount: Named,
-    pod: Option<Named>,
+    serviceaccount: BoundObject,
+    pod: Option<BoundObject>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Named {
+struct BoundObject {
     name: String,
 }
 
@@ -95,7 +95,7 @@ impl Claims {
 
     /// Its claimed owner.
     pub(super) fn bearer(&self) -> Option<Bearer> {
-        let Bound {
+        let BoundObjects {
             namespace,
             serviceaccount,
             pod,

@@ -163,7 +163,7 @@ impl Cluster {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn serve(&self, request: Request<kube::client::Body>) -> Response<Answer> {
+    async fn serve(&self, request: Request<kube::client::Body>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
         let path = head.uri.path().to_owned();
         let query = head.uri.query().unwrap_or_default().to_owned();
@@ -212,7 +212,7 @@ impl State {
         path: &str,
         query: &str,
         body: Value,
-    ) -> Response<Answer> {
+    ) -> Response<ResponseBody> {
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         match (method, &*segments) {
             (&Method::GET, ["apis"]) => self.groups(),
@@ -239,7 +239,7 @@ impl State {
         }
     }
 
-    fn groups(&self) -> Response<Answer> {
+    fn groups(&self) -> Response<ResponseBody> {
         let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (api_version, _, _) in &self.served {
             if let Some((group, version)) = api_version.split_once('/') {
@@ -257,7 +257,7 @@ impl State {
         whole(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
     }
 
-    fn resources(&self, api_version: &str) -> Response<Answer> {
+    fn resources(&self, api_version: &str) -> Response<ResponseBody> {
         let resources = self.served.iter().filter(|it| it.0 == api_version);
         let verbs = json!(["get", "list", "watch"]);
         let resources: Vec<Value> = resources
@@ -271,7 +271,12 @@ impl State {
         )
     }
 
-    fn collection(&mut self, api_version: &str, plural: &str, query: &str) -> Response<Answer> {
+    fn collection(
+        &mut self,
+        api_version: &str,
+        plural: &str,
+        query: &str,
+    ) -> Response<ResponseBody> {
         if !self
             .served
             .iter()
@@ -313,7 +318,7 @@ impl State {
         }))
     }
 
-    fn watch(&mut self, plural: &str, since: u64) -> Response<Answer> {
+    fn watch(&mut self, plural: &str, since: u64) -> Response<ResponseBody> {
         let (lines, receiver) = mpsc::unbounded_channel();
         if since < self.oldest {
             let status = json!({"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old resource version"});
@@ -337,7 +342,7 @@ impl State {
         } else {
             60
         };
-        Response::new(Answer::Lines(
+        Response::new(ResponseBody::Lines(
             receiver,
             Box::pin(sleep(Duration::from_secs(end))),
         ))
@@ -377,7 +382,7 @@ impl State {
         namespace: &str,
         name: Option<&str>,
         mut body: Value,
-    ) -> Response<Answer> {
+    ) -> Response<ResponseBody> {
         let named = body["metadata"]["name"].as_str();
         let name = name.or(named).unwrap_or_default().to_owned();
         let key = ("leases".to_owned(), namespace.to_owned(), name);
@@ -420,11 +425,11 @@ fn line(kind: &str, object: &Value) -> Bytes {
     format!("{}\n", json!({"type": kind, "object": object})).into()
 }
 
-fn whole(value: &Value) -> Response<Answer> {
-    Response::new(Answer::Whole(Some(value.to_string().into())))
+fn whole(value: &Value) -> Response<ResponseBody> {
+    Response::new(ResponseBody::Whole(Some(value.to_string().into())))
 }
 
-fn refuse(code: u16, message: &str) -> Response<Answer> {
+fn refuse(code: u16, message: &str) -> Response<ResponseBody> {
     let reason = match code {
         403 => "Forbidden",
         404 => "NotFound",
@@ -438,13 +443,13 @@ fn refuse(code: u16, message: &str) -> Response<Answer> {
     response
 }
 
-enum Answer {
+enum ResponseBody {
     Whole(Option<Bytes>),
     /// Lines, until the time-out that the client asked for.
     Lines(mpsc::UnboundedReceiver<Bytes>, Pin<Box<Sleep>>),
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use translate::Options;
 use translate::status::Status;
-use xds::delta::{Client, Outgoing, Poll, Session, Views};
+use xds::delta::{Client, Outgoing, Poll, ProxySession, Views};
 use xds::discovery::DeltaDiscoveryResponse;
 use xds::model::{Model, ObjectName};
 
@@ -120,7 +120,7 @@ impl Reader {
 
 /// What a proxy of a Gateway that connects now is sent.
 fn model(views: &mut Views, gateway: &ObjectName) -> Model {
-    let mut session = Session::begin(views, gateway.clone());
+    let mut session = ProxySession::begin(views, gateway.clone());
     let mut client = Client::new("test".to_owned());
     for request in client.connect() {
         session

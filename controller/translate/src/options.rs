@@ -16,7 +16,7 @@ pub struct Options {
     /// Identifies our entries in statuses.
     pub controller_name: String,
     /// A machine, or a cluster.
-    pub place: Place,
+    pub place: Environment,
     /// Ports used by the proxy itself; listeners on them are rejected.
     pub reserved_ports: BTreeSet<u16>,
     /// Added to ports below 1024, which need a privilege; 0 leaves them unchanged.
@@ -27,7 +27,7 @@ pub struct Options {
 
 /// Where the proxies run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub enum Environment {
     /// One machine. Gateways share its addresses, no other controller exists, and controller
     /// features (parameters, deployment) are ignored.
     Machine {
@@ -45,7 +45,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl Environment {
     /// Sets whether the API server serves ClusterTrustBundles; returns whether that changed.
     pub(crate) fn set_trust_bundles(&mut self, new: bool) -> bool {
         match self {
@@ -81,7 +81,7 @@ impl Options {
         Self {
             classes: BTreeSet::from([DEFAULT_CLASS.to_owned()]),
             controller_name: CONTROLLER_NAME.to_owned(),
-            place: Place::Machine {
+            place: Environment::Machine {
                 addresses: BTreeSet::new(),
             },
             reserved_ports: RESERVED_PORTS.into(),
@@ -94,7 +94,7 @@ impl Options {
     #[must_use]
     pub fn cluster() -> Self {
         Self {
-            place: Place::Cluster {
+            place: Environment::Cluster {
                 assigned: BTreeMap::new(),
                 parameters: BTreeSet::new(),
                 has_trust_bundles: false,

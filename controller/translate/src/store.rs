@@ -52,7 +52,7 @@ impl fmt::Display for ObjectRef {
 }
 
 /// A kind of object in the store.
-pub(crate) trait Kept: Resource {
+pub(crate) trait StoredKind: Resource {
     /// All objects of the kind.
     fn all(store: &Store) -> &BTreeMap<ObjectName, Arc<Self>>;
 }
@@ -99,7 +99,7 @@ macro_rules! store {
             }
         })*
 
-        $(impl Kept for api::$type {
+        $(impl StoredKind for api::$type {
             fn all(store: &Store) -> &BTreeMap<ObjectName, Arc<Self>> {
                 &store.$map
             }

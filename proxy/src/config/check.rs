@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use translate::admit::{Listed, Source, UnknownFields};
 use translate::check::{Verdict, asked_addresses};
-use translate::{Options, Place, Store};
+use translate::{Environment, Options, Store};
 
 use super::files::Files;
 use super::origin;
@@ -25,7 +25,7 @@ pub fn check(
     let options = |store: &Store| Options {
         port_offset,
         now: Some(Timestamp::now()),
-        place: Place::Machine {
+        place: Environment::Machine {
             addresses: origin::local_addresses(asked_addresses(store)),
         },
         ..Options::machine()

@@ -14,7 +14,7 @@ use rustls::sign::SingleCertAndKey;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
-use xds::model::{Alpn, Certificate, Der, Hostname, Identity, Roots, TlsClient};
+use xds::model::{Alpn, Certificate, Der, Hostname, Roots, SubjectAltName, TlsClient};
 
 use super::server::{TlsError, certified_key};
 use super::session::{SessionError, TlsSession};
@@ -63,7 +63,7 @@ impl UpstreamTls {
                 Roots::Certificates(certificates) => certificates.clone(),
             },
             identities: match &*client.identities {
-                [] => vec![Identity::Dns(client.server_name.clone())],
+                [] => vec![SubjectAltName::Dns(client.server_name.clone())],
                 identities => identities.to_vec(),
             },
             provider,
@@ -170,7 +170,7 @@ struct Verifier {
     roots: Arc<RootCertStore>,
     /// The roots in the policy.
     named: Vec<Der>,
-    identities: Vec<Identity>,
+    identities: Vec<SubjectAltName>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -214,9 +214,9 @@ impl ServerCertVerifier for Verifier {
         }
         let names = webpki::EndEntityCert::try_from(end_entity)
             .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
-        let has = |identity: &Identity| match identity {
-            Identity::Uri(uri) => names.valid_uri_names().any(|name| name == uri),
-            Identity::Dns(name) => match name.wildcard_suffix() {
+        let has = |identity: &SubjectAltName| match identity {
+            SubjectAltName::Uri(uri) => names.valid_uri_names().any(|name| name == uri),
+            SubjectAltName::Dns(name) => match name.wildcard_suffix() {
                 Some(suffix) => names.valid_dns_names().any(|name| is_under(name, suffix)),
                 None => has_dns_name(&certificate, name),
             },

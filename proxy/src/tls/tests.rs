@@ -12,7 +12,7 @@ use rustls::{
     ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig, SignatureScheme,
 };
 use xds::model::{
-    Alpn, Certificate, ClientAuth, Der, Hostname, Identity, ObjectName, PrivateKey, Roots,
+    Alpn, Certificate, ClientAuth, Der, Hostname, ObjectName, PrivateKey, Roots, SubjectAltName,
     TlsClient, TlsServer, TlsVersion,
 };
 
@@ -353,7 +353,11 @@ fn backend(pair: &Credential, asks: Option<&Authority>) -> ServerTls {
     }
 }
 
-fn upstream(ca: &Authority, identities: &[Identity], shows: Option<&Credential>) -> UpstreamTls {
+fn upstream(
+    ca: &Authority,
+    identities: &[SubjectAltName],
+    shows: Option<&Credential>,
+) -> UpstreamTls {
     let client = TlsClient {
         server_name: Hostname::parse("a.test").expect("a name"),
         identities: identities.to_vec(),
@@ -420,8 +424,8 @@ fn a_root_may_vouch_for_itself_while_it_is_valid() {
 #[test]
 fn any_of_the_identities_will_do_and_the_sni_alone_will_not() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
-    let dns = |name: &str| Identity::Dns(Hostname::parse(name).expect("a name"));
-    let uri = |uri: &str| Identity::Uri(uri.to_owned());
+    let dns = |name: &str| SubjectAltName::Dns(Hostname::parse(name).expect("a name"));
+    let uri = |uri: &str| SubjectAltName::Uri(uri.to_owned());
     let identities = [dns("b.test"), dns("*.wild.test"), uri("spiffe://a/b")];
     let upstream = upstream(&ca, &identities, None);
     let reached = |pair: &Credential| reaches(&upstream, &backend(pair, None)).is_ok();

@@ -22,7 +22,9 @@ use tonic::{Request, Response, Status, Streaming};
 use tower::service_fn;
 use translate::admit::{self, Source};
 use translate::{Options, Store};
-use xds::delta::{Answered, Encoded, Member, Outgoing, Poll, Publication, Refusal, Session, Views};
+use xds::delta::{
+    Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Refusal, Views,
+};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use xds::model::{Kind, ObjectName, ResourceKey};
 use xds_grpc::{METHOD, Prost};
@@ -306,7 +308,7 @@ async fn follow(
     shared: Arc<Shared>,
 ) {
     let mut news = shared.news.subscribe();
-    let mut session = Session::begin(&mut shared.published().views, gateway());
+    let mut session = ProxySession::begin(&mut shared.published().views, gateway());
     let mut is_named = false;
     loop {
         let next = session.poll(&mut shared.published().views, Instant::now());

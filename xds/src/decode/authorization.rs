@@ -1,11 +1,11 @@
 //! Authorization policies.
 
-use super::place::Place;
+use super::place::FieldPath;
 use crate::model::{AuthorizationPolicy, AuthorizationRule};
 use crate::proto;
 
 pub(super) fn authorization(
-    place: &Place<'_>,
+    place: &FieldPath<'_>,
     message: proto::AuthorizationPolicy,
 ) -> Option<AuthorizationPolicy> {
     let deny = place.list("deny", message.deny, rule);
@@ -16,7 +16,7 @@ pub(super) fn authorization(
     })
 }
 
-fn rule(place: &Place<'_>, message: proto::AuthorizationRule) -> Option<AuthorizationRule> {
+fn rule(place: &FieldPath<'_>, message: proto::AuthorizationRule) -> Option<AuthorizationRule> {
     Some(AuthorizationRule {
         name: message.name,
         when: place.text("when", message.when)?,

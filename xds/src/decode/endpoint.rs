@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::filter::external_auth;
-use super::place::Place;
+use super::place::FieldPath;
 use super::tls::{backend_tls, tls_server};
 use super::value::{
     address, choice, duration, exact_hostname, hostname, non_zero, object_name, port, set_text,
@@ -18,7 +18,7 @@ use crate::model::{
 };
 use crate::proto::{self, listener};
 
-pub(super) fn bind(place: &Place<'_>, message: proto::Bind) -> Option<Bind> {
+pub(super) fn bind(place: &FieldPath<'_>, message: proto::Bind) -> Option<Bind> {
     let key = place.parsed("key", &message.key, BindKey::parse);
     let address = address(&place.field("address"), &message.address);
     let port = port(&place.field("port"), message.port);
@@ -33,7 +33,7 @@ pub(super) fn bind(place: &Place<'_>, message: proto::Bind) -> Option<Bind> {
     })
 }
 
-pub(super) fn listener(place: &Place<'_>, message: proto::Listener) -> Option<Listener> {
+pub(super) fn listener(place: &FieldPath<'_>, message: proto::Listener) -> Option<Listener> {
     let key = place.parsed("key", &message.key, ListenerKey::parse);
     let bind = place.parsed("bind", &message.bind, BindKey::parse);
     let gateway = place.required("gateway", message.gateway, object_name);
@@ -53,7 +53,7 @@ pub(super) fn listener(place: &Place<'_>, message: proto::Listener) -> Option<Li
 }
 
 fn listener_protocol(
-    place: &Place<'_>,
+    place: &FieldPath<'_>,
     protocol: Option<listener::Protocol>,
 ) -> Option<ListenerProtocol> {
     match protocol {
@@ -73,7 +73,7 @@ fn listener_protocol(
     }
 }
 
-pub(super) fn service(place: &Place<'_>, message: proto::Service) -> Option<Service> {
+pub(super) fn service(place: &FieldPath<'_>, message: proto::Service) -> Option<Service> {
     let key = place.parsed("key", &message.key, ServiceKey::parse);
     let vips = place.list("vips", message.vips, |place, bytes| address(place, &bytes));
     let ports = place.list("ports", message.ports, service_port);
@@ -84,7 +84,7 @@ pub(super) fn service(place: &Place<'_>, message: proto::Service) -> Option<Serv
     })
 }
 
-fn service_port(place: &Place<'_>, message: proto::ServicePort) -> Option<ServicePort> {
+fn service_port(place: &FieldPath<'_>, message: proto::ServicePort) -> Option<ServicePort> {
     let port = port(&place.field("port"), message.port);
     let transport = transport(&place.field("transport"), message.transport);
     let protocol = backend_protocol(&place.field("protocol"), message.protocol);
@@ -99,7 +99,7 @@ fn service_port(place: &Place<'_>, message: proto::ServicePort) -> Option<Servic
     })
 }
 
-fn backend_protocol(place: &Place<'_>, number: i32) -> Option<BackendProtocol> {
+fn backend_protocol(place: &FieldPath<'_>, number: i32) -> Option<BackendProtocol> {
     choice(place, number, |protocol| match protocol {
         proto::BackendProtocol::Unspecified => None,
         proto::BackendProtocol::Http => Some(BackendProtocol::Http),
@@ -113,7 +113,7 @@ fn backend_protocol(place: &Place<'_>, number: i32) -> Option<BackendProtocol> {
 /// Rejects combinations of protocol and TLS settings that would send plain text where TLS was
 /// meant, or the reverse.
 fn check_tls(
-    place: &Place<'_>,
+    place: &FieldPath<'_>,
     protocol: Option<BackendProtocol>,
     tls: Option<&Option<BackendTls>>,
 ) {
@@ -135,7 +135,7 @@ fn check_tls(
     }
 }
 
-pub(super) fn workload(place: &Place<'_>, message: proto::Workload) -> Option<Workload> {
+pub(super) fn workload(place: &FieldPath<'_>, message: proto::Workload) -> Option<Workload> {
     let key = place.parsed("key", &message.key, WorkloadKey::parse);
     let address = address(&place.field("address"), &message.address);
     let node = place.optional("node", message.node, set_text);
@@ -152,7 +152,7 @@ pub(super) fn workload(place: &Place<'_>, message: proto::Workload) -> Option<Wo
     })
 }
 
-fn health(place: &Place<'_>, number: i32) -> Option<Health> {
+fn health(place: &FieldPath<'_>, number: i32) -> Option<Health> {
     choice(place, number, |health| match health {
         proto::Health::Unspecified => None,
         proto::Health::Ready => Some(Health::Ready),
@@ -161,7 +161,7 @@ fn health(place: &Place<'_>, number: i32) -> Option<Health> {
     })
 }
 
-fn serves(place: &Place<'_>, message: proto::Serves) -> Option<Serves> {
+fn serves(place: &FieldPath<'_>, message: proto::Serves) -> Option<Serves> {
     let service = place.parsed("service", &message.service, ServiceKey::parse);
     let service_port = port(&place.field("port"), message.port);
     let transport = transport(&place.field("transport"), message.transport);
@@ -174,7 +174,7 @@ fn serves(place: &Place<'_>, message: proto::Serves) -> Option<Serves> {
     })
 }
 
-pub(super) fn backend(place: &Place<'_>, message: proto::Backend) -> Option<Backend> {
+pub(super) fn backend(place: &FieldPath<'_>, message: proto::Backend) -> Option<Backend> {
     let key = place.parsed("key", &message.key, BackendKey::parse);
     let hosts = hosts(place, message.hosts);
     let protocol = backend_protocol(&place.field("protocol"), message.protocol);
@@ -190,7 +190,7 @@ pub(super) fn backend(place: &Place<'_>, message: proto::Backend) -> Option<Back
     })
 }
 
-fn proxy_protocol(place: &Place<'_>, number: i32) -> Option<ProxyProtocolVersion> {
+fn proxy_protocol(place: &FieldPath<'_>, number: i32) -> Option<ProxyProtocolVersion> {
     choice(place, number, |version| match version {
         proto::ProxyProtocolVersion::Unspecified => None,
         proto::ProxyProtocolVersion::V1 => Some(ProxyProtocolVersion::V1),
@@ -198,7 +198,7 @@ fn proxy_protocol(place: &Place<'_>, number: i32) -> Option<ProxyProtocolVersion
     })
 }
 
-fn hosts(place: &Place<'_>, hosts: Option<proto::backend::Hosts>) -> Option<Hosts> {
+fn hosts(place: &FieldPath<'_>, hosts: Option<proto::backend::Hosts>) -> Option<Hosts> {
     match hosts {
         Some(proto::backend::Hosts::Static(list)) => {
             let hosts = place.field("static").some("hosts", list.hosts, host);
@@ -216,7 +216,7 @@ fn hosts(place: &Place<'_>, hosts: Option<proto::backend::Hosts>) -> Option<Host
     }
 }
 
-fn pool(place: &Place<'_>, message: proto::PoolHosts) -> Option<Pool> {
+fn pool(place: &FieldPath<'_>, message: proto::PoolHosts) -> Option<Pool> {
     let members = place.list("members", message.members, member);
     let picker = place.optional("picker", message.picker, picker);
     Some(Pool {
@@ -225,7 +225,7 @@ fn pool(place: &Place<'_>, message: proto::PoolHosts) -> Option<Pool> {
     })
 }
 
-fn member(place: &Place<'_>, message: proto::PoolMember) -> Option<Member> {
+fn member(place: &FieldPath<'_>, message: proto::PoolMember) -> Option<Member> {
     let address = address(&place.field("address"), &message.address);
     let port = port(&place.field("port"), message.port);
     let health = health(&place.field("health"), message.health);
@@ -236,7 +236,7 @@ fn member(place: &Place<'_>, message: proto::PoolMember) -> Option<Member> {
     })
 }
 
-fn picker(place: &Place<'_>, message: proto::EndpointPicker) -> Option<Picker> {
+fn picker(place: &FieldPath<'_>, message: proto::EndpointPicker) -> Option<Picker> {
     let members = place.list("members", message.members, member);
     let tls = place.optional("tls", message.tls, backend_tls);
     let failure_mode = choice(
@@ -255,7 +255,7 @@ fn picker(place: &Place<'_>, message: proto::EndpointPicker) -> Option<Picker> {
     })
 }
 
-fn host(place: &Place<'_>, message: proto::Host) -> Option<Host> {
+fn host(place: &FieldPath<'_>, message: proto::Host) -> Option<Host> {
     let address = match message.address {
         Some(proto::host::Address::Ip(bytes)) => {
             address(&place.field("ip"), &bytes).map(HostAddress::Ip)
@@ -274,7 +274,7 @@ fn host(place: &Place<'_>, message: proto::Host) -> Option<Host> {
     })
 }
 
-fn dns_hosts(place: &Place<'_>, message: proto::DnsHosts) -> Option<Hosts> {
+fn dns_hosts(place: &FieldPath<'_>, message: proto::DnsHosts) -> Option<Hosts> {
     let name = exact_hostname(&place.field("name"), &message.name);
     let port = port(&place.field("port"), message.port);
     let refresh = place.optional("refresh", message.refresh, duration);
@@ -285,7 +285,7 @@ fn dns_hosts(place: &Place<'_>, message: proto::DnsHosts) -> Option<Hosts> {
     })
 }
 
-fn unix_path(place: &Place<'_>, bytes: Vec<u8>) -> Option<PathBuf> {
+fn unix_path(place: &FieldPath<'_>, bytes: Vec<u8>) -> Option<PathBuf> {
     if !bytes.starts_with(b"/") || bytes.contains(&0) {
         return place.problem("is not an absolute path");
     }

@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 
 use super::matching::method;
-use super::place::Place;
+use super::place::FieldPath;
 use super::value::{choice, duration, exact_hostname, header_name, non_zero, port, status, target};
 use crate::model::{
     Allow, AuthPathPrefix, Cors, CorsOrigin, ExternalAuth, ExternalAuthProtocol, FilterSet,
@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::proto::{self, allow, external_auth, path_edit};
 
-pub(super) fn filters(place: &Place<'_>, message: proto::Filters) -> Option<Filters> {
+pub(super) fn filters(place: &FieldPath<'_>, message: proto::Filters) -> Option<Filters> {
     let request_headers = place.optional("request_headers", message.request_headers, header_edit);
     let response_headers =
         place.optional("response_headers", message.response_headers, header_edit);
@@ -35,7 +35,7 @@ pub(super) fn filters(place: &Place<'_>, message: proto::Filters) -> Option<Filt
     Some(filters.into())
 }
 
-fn header_edit(place: &Place<'_>, message: proto::HeaderEdit) -> Option<HeaderEdit> {
+fn header_edit(place: &FieldPath<'_>, message: proto::HeaderEdit) -> Option<HeaderEdit> {
     let set = place.list("set", message.set, header_field);
     let add = place.list("add", message.add, header_field);
     let remove = place.list("remove", message.remove, |place, name| {
@@ -49,7 +49,7 @@ fn header_edit(place: &Place<'_>, message: proto::HeaderEdit) -> Option<HeaderEd
 }
 
 fn header_field(
-    place: &Place<'_>,
+    place: &FieldPath<'_>,
     message: proto::HeaderField,
 ) -> Option<(HeaderName, HeaderValue)> {
     let name = header_name(&place.field("name"), &message.name);
@@ -59,7 +59,7 @@ fn header_field(
     Some((name?, value?))
 }
 
-fn path_edit(place: &Place<'_>, message: proto::PathEdit) -> Option<PathEdit> {
+fn path_edit(place: &FieldPath<'_>, message: proto::PathEdit) -> Option<PathEdit> {
     match message.kind {
         Some(path_edit::Kind::Full(path)) => place.field("full").accept(PathEdit::full(&path)),
         Some(path_edit::Kind::PrefixMatch(path)) => place
@@ -69,7 +69,7 @@ fn path_edit(place: &Place<'_>, message: proto::PathEdit) -> Option<PathEdit> {
     }
 }
 
-fn redirect(place: &Place<'_>, message: proto::Redirect) -> Option<Redirect> {
+fn redirect(place: &FieldPath<'_>, message: proto::Redirect) -> Option<Redirect> {
     let scheme = place.optional("scheme", message.scheme, |place, number| {
         choice(place, number, |scheme| match scheme {
             proto::Scheme::Unspecified => None,
@@ -100,7 +100,7 @@ fn redirect(place: &Place<'_>, message: proto::Redirect) -> Option<Redirect> {
     })
 }
 
-fn rewrite(place: &Place<'_>, message: proto::Rewrite) -> Option<Rewrite> {
+fn rewrite(place: &FieldPath<'_>, message: proto::Rewrite) -> Option<Rewrite> {
     let hostname = place.optional("hostname", message.hostname, |place, text| {
         exact_hostname(place, &text)
     });
@@ -111,7 +111,7 @@ fn rewrite(place: &Place<'_>, message: proto::Rewrite) -> Option<Rewrite> {
     })
 }
 
-fn mirror(place: &Place<'_>, message: proto::Mirror) -> Option<Mirror> {
+fn mirror(place: &FieldPath<'_>, message: proto::Mirror) -> Option<Mirror> {
     let target = place.required("target", message.target, target);
     let fraction = place.optional("fraction", message.fraction, |place, fraction| {
         let denominator = non_zero(&place.field("denominator"), fraction.denominator)?;
@@ -123,7 +123,7 @@ fn mirror(place: &Place<'_>, message: proto::Mirror) -> Option<Mirror> {
     })
 }
 
-fn cors(place: &Place<'_>, message: proto::Cors) -> Option<Cors> {
+fn cors(place: &FieldPath<'_>, message: proto::Cors) -> Option<Cors> {
     let allow_origins = place.list("allow_origins", message.allow_origins, |place, text| {
         place.accept(CorsOrigin::parse(&text))
     });
@@ -149,7 +149,7 @@ fn cors(place: &Place<'_>, message: proto::Cors) -> Option<Cors> {
 }
 
 pub(super) fn external_auth(
-    place: &Place<'_>,
+    place: &FieldPath<'_>,
     message: proto::ExternalAuth,
 ) -> Option<ExternalAuth> {
     let target = place.required("target", message.target, target);
@@ -170,7 +170,7 @@ pub(super) fn external_auth(
     })
 }
 
-fn http_auth(place: &Place<'_>, message: proto::HttpAuth) -> Option<ExternalAuthProtocol> {
+fn http_auth(place: &FieldPath<'_>, message: proto::HttpAuth) -> Option<ExternalAuthProtocol> {
     let prefix = AuthPathPrefix::parse(&message.path_prefix);
     let path_prefix = place.field("path_prefix").accept(prefix);
     let request_headers = names(place, "request_headers", message.request_headers);
@@ -182,14 +182,18 @@ fn http_auth(place: &Place<'_>, message: proto::HttpAuth) -> Option<ExternalAuth
     })
 }
 
-fn names(place: &Place<'_>, field: &'static str, texts: Vec<String>) -> Option<Vec<HeaderName>> {
+fn names(
+    place: &FieldPath<'_>,
+    field: &'static str,
+    texts: Vec<String>,
+) -> Option<Vec<HeaderName>> {
     place.list(field, texts, |place, name| header_name(place, &name))
 }
 
 fn allow<T>(
-    place: &Place<'_>,
+    place: &FieldPath<'_>,
     message: proto::Allow,
-    read: fn(&Place<'_>, &str) -> Option<T>,
+    read: fn(&FieldPath<'_>, &str) -> Option<T>,
 ) -> Option<Allow<T>> {
     match message.kind {
         Some(allow::Kind::Any(proto::Unit {})) => Some(Allow::Any),

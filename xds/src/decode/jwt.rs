@@ -1,13 +1,13 @@
 //! JWT policies.
 
-use super::place::Place;
+use super::place::FieldPath;
 use super::value::{choice, duration, header_name, set_text, target};
 use crate::model::{
     ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
 };
 use crate::proto::{self, jwt_provider, jwt_source, remote_jwks};
 
-pub(super) fn jwt_policy(place: &Place<'_>, message: proto::JwtPolicy) -> Option<JwtPolicy> {
+pub(super) fn jwt_policy(place: &FieldPath<'_>, message: proto::JwtPolicy) -> Option<JwtPolicy> {
     let mode = choice(&place.field("mode"), message.mode, |mode| match mode {
         proto::JwtMode::Unspecified => None,
         proto::JwtMode::Strict => Some(JwtMode::Strict),
@@ -22,7 +22,7 @@ pub(super) fn jwt_policy(place: &Place<'_>, message: proto::JwtPolicy) -> Option
     })
 }
 
-fn provider(place: &Place<'_>, message: proto::JwtProvider) -> Option<JwtProvider> {
+fn provider(place: &FieldPath<'_>, message: proto::JwtProvider) -> Option<JwtProvider> {
     let name = place.text("name", message.name);
     let issuer = place.text("issuer", message.issuer);
     let audiences = place.list("audiences", message.audiences, set_text);
@@ -48,7 +48,7 @@ fn provider(place: &Place<'_>, message: proto::JwtProvider) -> Option<JwtProvide
     })
 }
 
-fn remote(place: &Place<'_>, message: proto::RemoteJwks) -> Option<JwtKeys> {
+fn remote(place: &FieldPath<'_>, message: proto::RemoteJwks) -> Option<JwtKeys> {
     let location = match message.location {
         Some(remote_jwks::Location::Backend(message)) => backend(&place.field("backend"), message),
         Some(remote_jwks::Location::Url(url)) => place.text("url", url).map(JwksLocation::Url),
@@ -61,7 +61,7 @@ fn remote(place: &Place<'_>, message: proto::RemoteJwks) -> Option<JwtKeys> {
     })
 }
 
-fn backend(place: &Place<'_>, message: proto::BackendJwks) -> Option<JwksLocation> {
+fn backend(place: &FieldPath<'_>, message: proto::BackendJwks) -> Option<JwksLocation> {
     let target = place.required("target", message.target, target);
     let path = if message.path.starts_with('/') {
         Some(message.path)
@@ -74,7 +74,7 @@ fn backend(place: &Place<'_>, message: proto::BackendJwks) -> Option<JwksLocatio
     })
 }
 
-fn source(place: &Place<'_>, message: proto::JwtSource) -> Option<JwtSource> {
+fn source(place: &FieldPath<'_>, message: proto::JwtSource) -> Option<JwtSource> {
     match message.kind {
         Some(jwt_source::Kind::Header(header)) => {
             let place = place.field("header");
@@ -90,7 +90,7 @@ fn source(place: &Place<'_>, message: proto::JwtSource) -> Option<JwtSource> {
     }
 }
 
-fn claim(place: &Place<'_>, message: proto::ClaimHeader) -> Option<ClaimHeader> {
+fn claim(place: &FieldPath<'_>, message: proto::ClaimHeader) -> Option<ClaimHeader> {
     let claim = place.text("claim", message.claim);
     let header = header_name(&place.field("header"), &message.header);
     Some(ClaimHeader {

@@ -2,12 +2,12 @@
 
 use http::Method;
 
-use super::place::Place;
+use super::place::FieldPath;
 use super::value::header_name;
 use crate::model::{HeaderMatch, HttpMatch, PathMatch, Pattern, QueryMatch, StringMatch};
 use crate::proto::{self, path_match, string_match};
 
-pub(super) fn http_match(place: &Place<'_>, message: proto::HttpMatch) -> Option<HttpMatch> {
+pub(super) fn http_match(place: &FieldPath<'_>, message: proto::HttpMatch) -> Option<HttpMatch> {
     let path = place.required("path", message.path, path_match);
     let method = place.optional("method", message.method, |place, text| method(place, &text));
     let headers = place.list("headers", message.headers, header_match);
@@ -29,12 +29,12 @@ pub(super) fn http_match(place: &Place<'_>, message: proto::HttpMatch) -> Option
 }
 
 /// A method, including non-standard ones.
-pub(super) fn method(place: &Place<'_>, text: &str) -> Option<Method> {
+pub(super) fn method(place: &FieldPath<'_>, text: &str) -> Option<Method> {
     let method = Method::from_bytes(text.as_bytes());
     place.accept(method.map_err(|_| format!("`{text}` is not a valid method")))
 }
 
-fn path_match(place: &Place<'_>, message: proto::PathMatch) -> Option<PathMatch> {
+fn path_match(place: &FieldPath<'_>, message: proto::PathMatch) -> Option<PathMatch> {
     match message.kind {
         Some(path_match::Kind::Exact(path)) => place.field("exact").accept(PathMatch::exact(&path)),
         Some(path_match::Kind::Prefix(path)) => {
@@ -48,7 +48,7 @@ fn path_match(place: &Place<'_>, message: proto::PathMatch) -> Option<PathMatch>
     }
 }
 
-fn string_match(place: &Place<'_>, message: proto::StringMatch) -> Option<StringMatch> {
+fn string_match(place: &FieldPath<'_>, message: proto::StringMatch) -> Option<StringMatch> {
     match message.kind {
         Some(string_match::Kind::Exact(text)) => Some(StringMatch::Exact(text)),
         Some(string_match::Kind::Regex(text)) => {
@@ -59,7 +59,7 @@ fn string_match(place: &Place<'_>, message: proto::StringMatch) -> Option<String
     }
 }
 
-fn header_match(place: &Place<'_>, message: proto::HeaderMatch) -> Option<HeaderMatch> {
+fn header_match(place: &FieldPath<'_>, message: proto::HeaderMatch) -> Option<HeaderMatch> {
     let name = header_name(&place.field("name"), &message.name);
     let value = place.required("value", message.value, string_match);
     Some(HeaderMatch {
@@ -68,7 +68,7 @@ fn header_match(place: &Place<'_>, message: proto::HeaderMatch) -> Option<Header
     })
 }
 
-fn query_match(place: &Place<'_>, message: proto::QueryMatch) -> Option<QueryMatch> {
+fn query_match(place: &FieldPath<'_>, message: proto::QueryMatch) -> Option<QueryMatch> {
     let name = place.text("name", message.name);
     let value = place.required("value", message.value, string_match);
     Some(QueryMatch {
@@ -78,7 +78,7 @@ fn query_match(place: &Place<'_>, message: proto::QueryMatch) -> Option<QueryMat
 }
 
 /// Rejects duplicates: of two entries with one name Gateway API uses only the first.
-fn no_name_twice<'a>(place: &Place<'_>, names: impl Iterator<Item = &'a str>) {
+fn no_name_twice<'a>(place: &FieldPath<'_>, names: impl Iterator<Item = &'a str>) {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     for pair in names.windows(2) {

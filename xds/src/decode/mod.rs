@@ -39,7 +39,7 @@ use std::cell::RefCell;
 
 use prost::Message;
 
-use self::place::Place;
+use self::place::FieldPath;
 pub use self::problem::{Problem, Problems};
 use crate::model::{Kind, Resource};
 
@@ -63,10 +63,10 @@ pub fn resource(kind: Kind, bytes: &[u8]) -> Result<Resource, Problems> {
 fn read<M: Message + Default, T: Into<Resource>>(
     kind: Kind,
     bytes: &[u8],
-    read: fn(&Place<'_>, M) -> Option<T>,
+    read: fn(&FieldPath<'_>, M) -> Option<T>,
 ) -> Result<Resource, Problems> {
     let found = RefCell::default();
-    let place = Place::root(&found);
+    let place = FieldPath::root(&found);
     let value = match M::decode(bytes) {
         Ok(message) => read(&place, message),
         Err(error) => place.problem(format!("these bytes are no {kind} message: {error}")),

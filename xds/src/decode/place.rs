@@ -10,36 +10,36 @@ use super::Problem;
 
 /// A field, an item of a list, or the whole message.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    parent: Option<&'a Place<'a>>,
-    step: Step,
+pub(super) struct FieldPath<'a> {
+    parent: Option<&'a FieldPath<'a>>,
+    step: PathSegment,
     found: &'a RefCell<Vec<Problem>>,
 }
 
 #[derive(Clone, Copy)]
-enum Step {
+enum PathSegment {
     Whole,
     Field(&'static str),
     Item(usize),
 }
 
-impl<'a> Place<'a> {
+impl<'a> FieldPath<'a> {
     /// The whole message; problems are added to `found`.
     pub(super) fn root(found: &'a RefCell<Vec<Problem>>) -> Self {
         Self {
             parent: None,
-            step: Step::Whole,
+            step: PathSegment::Whole,
             found,
         }
     }
 
     /// A field of this message.
-    pub(super) fn field(&self, name: &'static str) -> Place<'_> {
-        self.step(Step::Field(name))
+    pub(super) fn field(&self, name: &'static str) -> FieldPath<'_> {
+        self.step(PathSegment::Field(name))
     }
 
-    fn step(&self, step: Step) -> Place<'_> {
-        Place {
+    fn step(&self, step: PathSegment) -> FieldPath<'_> {
+        FieldPath {
             parent: Some(self),
             step,
             found: self.found,
@@ -98,7 +98,7 @@ impl<'a> Place<'a> {
         &self,
         name: &'static str,
         message: Option<M>,
-        read: impl FnOnce(&Place<'_>, M) -> Option<T>,
+        read: impl FnOnce(&FieldPath<'_>, M) -> Option<T>,
     ) -> Option<T> {
         let place = self.field(name);
         match message {
@@ -116,7 +116,7 @@ impl<'a> Place<'a> {
         &self,
         name: &'static str,
         message: Option<M>,
-        read: impl FnOnce(&Place<'_>, M) -> Option<T>,
+        read: impl FnOnce(&FieldPath<'_>, M) -> Option<T>,
     ) -> Option<Option<T>> {
         match message {
             Some(message) => read(&self.field(name), message).map(Some),
@@ -129,13 +129,13 @@ impl<'a> Place<'a> {
         &self,
         name: &'static str,
         messages: Vec<M>,
-        read: impl Fn(&Place<'_>, M) -> Option<T>,
+        read: impl Fn(&FieldPath<'_>, M) -> Option<T>,
     ) -> Option<Vec<T>> {
         let place = self.field(name);
         let count = messages.len();
         let items = messages.into_iter().enumerate();
         let values: Vec<T> = items
-            .filter_map(|(index, message)| read(&place.step(Step::Item(index)), message))
+            .filter_map(|(index, message)| read(&place.step(PathSegment::Item(index)), message))
             .collect();
         (values.len() == count).then_some(values)
     }
@@ -145,7 +145,7 @@ impl<'a> Place<'a> {
         &self,
         name: &'static str,
         messages: Vec<M>,
-        read: impl Fn(&Place<'_>, M) -> Option<T>,
+        read: impl Fn(&FieldPath<'_>, M) -> Option<T>,
     ) -> Option<Vec<T>> {
         if messages.is_empty() {
             return self.field(name).problem("is empty: at least one is needed");
@@ -155,16 +155,16 @@ impl<'a> Place<'a> {
 
     /// `http.matches[2].path`.
     fn path(&self) -> String {
-        let mut path = self.parent.map(Place::path).unwrap_or_default();
+        let mut path = self.parent.map(FieldPath::path).unwrap_or_default();
         match self.step {
-            Step::Whole => {}
-            Step::Field(name) => {
+            PathSegment::Whole => {}
+            PathSegment::Field(name) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
                 path.push_str(name);
             }
-            Step::Item(index) => path.extend(["[", &index.to_string(), "]"]),
+            PathSegment::Item(index) => path.extend(["[", &index.to_string(), "]"]),
         }
         path
     }

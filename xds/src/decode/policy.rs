@@ -2,7 +2,7 @@
 
 use super::authorization::authorization;
 use super::jwt::jwt_policy;
-use super::place::Place;
+use super::place::FieldPath;
 use super::tls::certificate;
 use super::value::{
     at_most, choice, duration, network, non_zero, object_name, set_text, status, timeout,
@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::proto::{self, policy_target, trust};
 
-pub(super) fn policy(place: &Place<'_>, message: proto::Policy) -> Option<Policy> {
+pub(super) fn policy(place: &FieldPath<'_>, message: proto::Policy) -> Option<Policy> {
     let key = place.parsed("key", &message.key, PolicyKey::parse);
     let target = place.required("target", message.target, target);
     let access_log = place.optional("access_log", message.access_log, access_log);
@@ -52,7 +52,7 @@ pub(super) fn policy(place: &Place<'_>, message: proto::Policy) -> Option<Policy
     })
 }
 
-fn target(place: &Place<'_>, message: proto::PolicyTarget) -> Option<PolicyTarget> {
+fn target(place: &FieldPath<'_>, message: proto::PolicyTarget) -> Option<PolicyTarget> {
     match message.kind {
         Some(policy_target::Kind::Gateway(name)) => {
             object_name(&place.field("gateway"), name).map(PolicyTarget::Gateway)
@@ -75,7 +75,7 @@ fn target(place: &Place<'_>, message: proto::PolicyTarget) -> Option<PolicyTarge
     }
 }
 
-fn route_target(place: &Place<'_>, message: proto::RouteTarget) -> Option<PolicyTarget> {
+fn route_target(place: &FieldPath<'_>, message: proto::RouteTarget) -> Option<PolicyTarget> {
     let kind = place.text("kind", message.kind);
     let object = place.required("object", message.object, object_name);
     let rule = place.optional("rule", message.rule, set_text);
@@ -86,7 +86,7 @@ fn route_target(place: &Place<'_>, message: proto::RouteTarget) -> Option<Policy
     })
 }
 
-fn access_log(place: &Place<'_>, message: proto::AccessLog) -> Option<AccessLog> {
+fn access_log(place: &FieldPath<'_>, message: proto::AccessLog) -> Option<AccessLog> {
     let format = choice(
         &place.field("format"),
         message.format,
@@ -112,7 +112,7 @@ fn access_log(place: &Place<'_>, message: proto::AccessLog) -> Option<AccessLog>
     })
 }
 
-fn limits(place: &Place<'_>, message: proto::Limits) -> Option<Limits> {
+fn limits(place: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
     let number = |name, value: Option<u32>| place.optional(name, value, non_zero);
     let large_number = |name, value: Option<u64>| place.optional(name, value, non_zero);
     let time = |name, value| place.optional(name, value, timeout);
@@ -169,7 +169,7 @@ fn limits(place: &Place<'_>, message: proto::Limits) -> Option<Limits> {
     })
 }
 
-fn trust(place: &Place<'_>, message: proto::Trust) -> Option<Trust> {
+fn trust(place: &FieldPath<'_>, message: proto::Trust) -> Option<Trust> {
     match message.kind {
         Some(trust::Kind::Hops(hops)) => non_zero(&place.field("hops"), hops).map(Trust::Hops),
         Some(trust::Kind::Sources(list)) => place
@@ -180,7 +180,10 @@ fn trust(place: &Place<'_>, message: proto::Trust) -> Option<Trust> {
     }
 }
 
-fn proxy_protocol(place: &Place<'_>, message: proto::ProxyProtocolIn) -> Option<ProxyProtocolIn> {
+fn proxy_protocol(
+    place: &FieldPath<'_>,
+    message: proto::ProxyProtocolIn,
+) -> Option<ProxyProtocolIn> {
     let mode = choice(&place.field("mode"), message.mode, |mode| match mode {
         proto::ProxyProtocolMode::Unspecified => None,
         proto::ProxyProtocolMode::Off => Some(ProxyProtocolMode::Off),
@@ -194,7 +197,7 @@ fn proxy_protocol(place: &Place<'_>, message: proto::ProxyProtocolIn) -> Option<
     })
 }
 
-fn path_options(place: &Place<'_>, message: proto::PathOptions) -> Option<PathOptions> {
+fn path_options(place: &FieldPath<'_>, message: proto::PathOptions) -> Option<PathOptions> {
     let slash = &place.field("escaped_slash");
     let escaped_slash = choice(slash, message.escaped_slash, |slash| match slash {
         proto::EscapedSlash::Unspecified => None,
@@ -207,7 +210,7 @@ fn path_options(place: &Place<'_>, message: proto::PathOptions) -> Option<PathOp
     })
 }
 
-fn ejection(place: &Place<'_>, message: proto::Ejection) -> Option<Ejection> {
+fn ejection(place: &FieldPath<'_>, message: proto::Ejection) -> Option<Ejection> {
     let failures = &place.field("consecutive_failures");
     let consecutive_failures = non_zero(failures, message.consecutive_failures);
     let base = place.required("base", message.base, duration);

@@ -2,7 +2,7 @@
 
 use super::filter::filters;
 use super::matching::http_match;
-use super::place::Place;
+use super::place::FieldPath;
 use super::value::{
     choice, duration, header_name, hostname, number16, set_text, status, target, timeout,
 };
@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::proto::{self, route, session_persistence};
 
-pub(super) fn route(place: &Place<'_>, message: proto::Route) -> Option<Route> {
+pub(super) fn route(place: &FieldPath<'_>, message: proto::Route) -> Option<Route> {
     let key = place.parsed("key", &message.key, RouteKey::parse);
     let listener = place.parsed("listener", &message.listener, ListenerKey::parse);
     let hostnames = place.list("hostnames", message.hostnames, hostname);
@@ -28,7 +28,7 @@ pub(super) fn route(place: &Place<'_>, message: proto::Route) -> Option<Route> {
     })
 }
 
-fn rule(place: &Place<'_>, rule: Option<route::Rule>) -> Option<RouteRule> {
+fn rule(place: &FieldPath<'_>, rule: Option<route::Rule>) -> Option<RouteRule> {
     match rule {
         Some(route::Rule::Http(rule)) => http_rule(&place.field("http"), rule).map(RouteRule::Http),
         Some(route::Rule::Tls(rule)) => l4_rule(&place.field("tls"), rule).map(RouteRule::Tls),
@@ -38,7 +38,7 @@ fn rule(place: &Place<'_>, rule: Option<route::Rule>) -> Option<RouteRule> {
     }
 }
 
-fn l4_rule(place: &Place<'_>, message: proto::L4Rule) -> Option<L4Rule> {
+fn l4_rule(place: &FieldPath<'_>, message: proto::L4Rule) -> Option<L4Rule> {
     let name = place.optional("name", message.name, set_text);
     let backends = place.list("backends", message.backends, |place, backend| {
         let target = place.required("target", backend.target, target);
@@ -53,7 +53,7 @@ fn l4_rule(place: &Place<'_>, message: proto::L4Rule) -> Option<L4Rule> {
     })
 }
 
-fn order(place: &Place<'_>, message: proto::Order) -> Option<Order> {
+fn order(place: &FieldPath<'_>, message: proto::Order) -> Option<Order> {
     let object = place.text("object", message.object);
     let rule = number16(&place.field("rule"), message.rule);
     Some(Order {
@@ -63,7 +63,7 @@ fn order(place: &Place<'_>, message: proto::Order) -> Option<Order> {
     })
 }
 
-fn http_rule(place: &Place<'_>, message: proto::HttpRule) -> Option<HttpRule> {
+fn http_rule(place: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule> {
     let name = place.optional("name", message.name, set_text);
     let protocol = choice(
         &place.field("protocol"),
@@ -106,7 +106,7 @@ fn http_rule(place: &Place<'_>, message: proto::HttpRule) -> Option<HttpRule> {
 
 /// The prefixes of a rule whose matches are all prefixes: only those can be replaced.
 fn prefixes_to_edit<'a>(
-    place: &Place<'_>,
+    place: &FieldPath<'_>,
     matches: &[HttpMatch],
     mut filters: impl Iterator<Item = &'a Filters>,
 ) {
@@ -127,7 +127,7 @@ fn edits_prefix(filters: &Filters) -> bool {
         .any(|path| matches!(path, PathEdit::PrefixMatch(_)))
 }
 
-fn route_backend(place: &Place<'_>, message: proto::RouteBackend) -> Option<RouteBackend> {
+fn route_backend(place: &FieldPath<'_>, message: proto::RouteBackend) -> Option<RouteBackend> {
     let target = place.required("target", message.target, target);
     let filters = place.optional("filters", message.filters, filters);
     Some(RouteBackend {
@@ -137,7 +137,7 @@ fn route_backend(place: &Place<'_>, message: proto::RouteBackend) -> Option<Rout
     })
 }
 
-fn retry(place: &Place<'_>, message: proto::Retry) -> Option<Retry> {
+fn retry(place: &FieldPath<'_>, message: proto::Retry) -> Option<Retry> {
     let codes = place.list("codes", message.codes, status);
     let backoff = place.optional("backoff", message.backoff, duration);
     Some(Retry {
@@ -147,7 +147,10 @@ fn retry(place: &Place<'_>, message: proto::Retry) -> Option<Retry> {
     })
 }
 
-fn session(place: &Place<'_>, message: proto::SessionPersistence) -> Option<SessionPersistence> {
+fn session(
+    place: &FieldPath<'_>,
+    message: proto::SessionPersistence,
+) -> Option<SessionPersistence> {
     let token = match message.token {
         Some(session_persistence::Token::Cookie(message)) => {
             cookie(&place.field("cookie"), message)
@@ -178,7 +181,7 @@ fn session(place: &Place<'_>, message: proto::SessionPersistence) -> Option<Sess
     })
 }
 
-fn cookie(place: &Place<'_>, message: proto::SessionCookie) -> Option<SessionToken> {
+fn cookie(place: &FieldPath<'_>, message: proto::SessionCookie) -> Option<SessionToken> {
     // A cookie name is a token (RFC 6265 section 4.1.1), like a header name.
     let valid = http::HeaderName::from_bytes(message.name.as_bytes()).is_ok();
     let name = if valid {

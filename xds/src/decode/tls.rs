@@ -1,14 +1,17 @@
 //! TLS on both sides.
 
-use super::place::Place;
+use super::place::FieldPath;
 use super::value::{choice, exact_hostname, hostname, set_text};
 use crate::model::{
-    Alpn, BackendTls, Certificate, ClientAuth, Der, Identity, PrivateKey, Roots, TlsClient,
+    Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, SubjectAltName, TlsClient,
     TlsServer, TlsVersion,
 };
 use crate::proto::{self, backend_tls, identity, tls_client};
 
-pub(super) fn certificate(place: &Place<'_>, message: proto::Certificate) -> Option<Certificate> {
+pub(super) fn certificate(
+    place: &FieldPath<'_>,
+    message: proto::Certificate,
+) -> Option<Certificate> {
     let chain = place.some("chain", message.chain, der);
     let key = if message.key.is_empty() {
         place.field("key").missing()
@@ -21,14 +24,14 @@ pub(super) fn certificate(place: &Place<'_>, message: proto::Certificate) -> Opt
     })
 }
 
-fn der(place: &Place<'_>, bytes: Vec<u8>) -> Option<Der> {
+fn der(place: &FieldPath<'_>, bytes: Vec<u8>) -> Option<Der> {
     if bytes.is_empty() {
         return place.missing();
     }
     Some(Der::new(&bytes))
 }
 
-pub(super) fn tls_server(place: &Place<'_>, message: proto::TlsServer) -> Option<TlsServer> {
+pub(super) fn tls_server(place: &FieldPath<'_>, message: proto::TlsServer) -> Option<TlsServer> {
     let certificates = place.some("certificates", message.certificates, certificate);
     let client_auth = place.optional("client_auth", message.client_auth, client_auth);
     let alpn = place.list("alpn", message.alpn, |place, number| {
@@ -55,7 +58,7 @@ pub(super) fn tls_server(place: &Place<'_>, message: proto::TlsServer) -> Option
     })
 }
 
-fn client_auth(place: &Place<'_>, message: proto::ClientAuth) -> Option<ClientAuth> {
+fn client_auth(place: &FieldPath<'_>, message: proto::ClientAuth) -> Option<ClientAuth> {
     let required = choice(&place.field("mode"), message.mode, |mode| match mode {
         proto::ClientAuthMode::Unspecified => None,
         proto::ClientAuthMode::Required => Some(true),
@@ -69,7 +72,7 @@ fn client_auth(place: &Place<'_>, message: proto::ClientAuth) -> Option<ClientAu
     })
 }
 
-pub(super) fn backend_tls(place: &Place<'_>, message: proto::BackendTls) -> Option<BackendTls> {
+pub(super) fn backend_tls(place: &FieldPath<'_>, message: proto::BackendTls) -> Option<BackendTls> {
     match message.kind {
         Some(backend_tls::Kind::Verified(message)) => {
             tls_client(&place.field("verified"), message).map(BackendTls::Verified)
@@ -83,7 +86,7 @@ pub(super) fn backend_tls(place: &Place<'_>, message: proto::BackendTls) -> Opti
     }
 }
 
-fn tls_client(place: &Place<'_>, message: proto::TlsClient) -> Option<TlsClient> {
+fn tls_client(place: &FieldPath<'_>, message: proto::TlsClient) -> Option<TlsClient> {
     let server_name = exact_hostname(&place.field("server_name"), &message.server_name);
     let identities = place.list("identities", message.identities, identity);
     let roots = match message.roots {
@@ -101,10 +104,14 @@ fn tls_client(place: &Place<'_>, message: proto::TlsClient) -> Option<TlsClient>
     })
 }
 
-fn identity(place: &Place<'_>, message: proto::Identity) -> Option<Identity> {
+fn identity(place: &FieldPath<'_>, message: proto::Identity) -> Option<SubjectAltName> {
     match message.kind {
-        Some(identity::Kind::Dns(name)) => hostname(&place.field("dns"), name).map(Identity::Dns),
-        Some(identity::Kind::Uri(uri)) => set_text(&place.field("uri"), uri).map(Identity::Uri),
+        Some(identity::Kind::Dns(name)) => {
+            hostname(&place.field("dns"), name).map(SubjectAltName::Dns)
+        }
+        Some(identity::Kind::Uri(uri)) => {
+            set_text(&place.field("uri"), uri).map(SubjectAltName::Uri)
+        }
         None => place.no_choice(),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
 
-use super::place::Place;
+use super::place::FieldPath;
 use crate::model::{
     BackendKey, Hostname, InvalidBackend, ObjectName, ServiceKey, Target, Timeout, Transport,
 };
@@ -14,7 +14,7 @@ use crate::proto::{self, target, timeout};
 
 /// An enum value; `meaning` returns `None` for the unspecified one.
 pub(super) fn choice<E: TryFrom<i32>, T>(
-    place: &Place<'_>,
+    place: &FieldPath<'_>,
     number: i32,
     meaning: impl FnOnce(E) -> Option<T>,
 ) -> Option<T> {
@@ -25,7 +25,7 @@ pub(super) fn choice<E: TryFrom<i32>, T>(
 }
 
 /// An address of 4 or 16 bytes.
-pub(super) fn address(place: &Place<'_>, bytes: &[u8]) -> Option<IpAddr> {
+pub(super) fn address(place: &FieldPath<'_>, bytes: &[u8]) -> Option<IpAddr> {
     if bytes.is_empty() {
         return place.missing();
     }
@@ -40,7 +40,7 @@ pub(super) fn address(place: &Place<'_>, bytes: &[u8]) -> Option<IpAddr> {
 }
 
 /// An address and a prefix length.
-pub(super) fn network(place: &Place<'_>, message: proto::Network) -> Option<(IpAddr, u8)> {
+pub(super) fn network(place: &FieldPath<'_>, message: proto::Network) -> Option<(IpAddr, u8)> {
     let address = address(&place.field("address"), &message.address)?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     match u8::try_from(message.prefix_length) {
@@ -53,19 +53,19 @@ pub(super) fn network(place: &Place<'_>, message: proto::Network) -> Option<(IpA
 }
 
 /// A port, 1 to 65535.
-pub(super) fn port(place: &Place<'_>, number: u32) -> Option<NonZeroU16> {
+pub(super) fn port(place: &FieldPath<'_>, number: u32) -> Option<NonZeroU16> {
     let port = u16::try_from(number).ok().and_then(NonZeroU16::new);
     port.or_else(|| place.problem(format!("{number} is not a port: use 1 to 65535")))
 }
 
 /// A number other than 0.
-pub(super) fn non_zero<N, Z: TryFrom<N>>(place: &Place<'_>, number: N) -> Option<Z> {
+pub(super) fn non_zero<N, Z: TryFrom<N>>(place: &FieldPath<'_>, number: N) -> Option<Z> {
     let number = Z::try_from(number).ok();
     number.or_else(|| place.problem("0 is too small: use 1 or more"))
 }
 
 /// A number up to `most`.
-pub(super) fn at_most(place: &Place<'_>, number: u32, most: u32) -> Option<u32> {
+pub(super) fn at_most(place: &FieldPath<'_>, number: u32, most: u32) -> Option<u32> {
     if number > most {
         return place.problem(format!("{number} is too large: use {most} or less"));
     }
@@ -73,20 +73,20 @@ pub(super) fn at_most(place: &Place<'_>, number: u32, most: u32) -> Option<u32> 
 }
 
 /// A number of 16 bits.
-pub(super) fn number16(place: &Place<'_>, number: u32) -> Option<u16> {
+pub(super) fn number16(place: &FieldPath<'_>, number: u32) -> Option<u16> {
     place.accept(
         u16::try_from(number).map_err(|_| format!("{number} is too large: use 65535 or less")),
     )
 }
 
 /// A status code, 100 to 999.
-pub(super) fn status(place: &Place<'_>, number: u32) -> Option<StatusCode> {
+pub(super) fn status(place: &FieldPath<'_>, number: u32) -> Option<StatusCode> {
     let code = u16::try_from(number).ok();
     let status = code.and_then(|code| StatusCode::from_u16(code).ok());
     status.or_else(|| place.problem(format!("{number} is not a status code: use 100 to 999")))
 }
 
-pub(super) fn transport(place: &Place<'_>, number: i32) -> Option<Transport> {
+pub(super) fn transport(place: &FieldPath<'_>, number: i32) -> Option<Transport> {
     choice(place, number, |transport| match transport {
         proto::Transport::Unspecified => None,
         proto::Transport::Tcp => Some(Transport::Tcp),
@@ -95,37 +95,37 @@ pub(super) fn transport(place: &Place<'_>, number: i32) -> Option<Transport> {
 }
 
 /// A host name, exact or a wildcard.
-pub(super) fn hostname(place: &Place<'_>, text: String) -> Option<Hostname> {
+pub(super) fn hostname(place: &FieldPath<'_>, text: String) -> Option<Hostname> {
     place.accept(Hostname::parse(&text))
 }
 
 /// A field name, in either case.
-pub(super) fn header_name(place: &Place<'_>, text: &str) -> Option<HeaderName> {
+pub(super) fn header_name(place: &FieldPath<'_>, text: &str) -> Option<HeaderName> {
     let name = HeaderName::from_bytes(text.as_bytes());
     place.accept(name.map_err(|_| format!("`{text}` is not a header name")))
 }
 
 /// An exact host name, without wildcard.
-pub(super) fn exact_hostname(place: &Place<'_>, text: &str) -> Option<Hostname> {
+pub(super) fn exact_hostname(place: &FieldPath<'_>, text: &str) -> Option<Hostname> {
     place.accept(Hostname::parse_exact(text))
 }
 
 /// A text that is set but not empty.
-pub(super) fn set_text(place: &Place<'_>, text: String) -> Option<String> {
+pub(super) fn set_text(place: &FieldPath<'_>, text: String) -> Option<String> {
     if text.is_empty() {
         return place.problem("is empty: set it, or leave it out");
     }
     Some(text)
 }
 
-pub(super) fn object_name(place: &Place<'_>, message: proto::ObjectName) -> Option<ObjectName> {
+pub(super) fn object_name(place: &FieldPath<'_>, message: proto::ObjectName) -> Option<ObjectName> {
     let namespace = place.text("namespace", message.namespace);
     let name = place.text("name", message.name);
     place.accept(ObjectName::parse(&namespace?, &name?))
 }
 
 /// A duration.
-pub(super) fn duration(place: &Place<'_>, message: proto::Duration) -> Option<Duration> {
+pub(super) fn duration(place: &FieldPath<'_>, message: proto::Duration) -> Option<Duration> {
     if message.nanos >= NANOS_A_SECOND {
         return place.field("nanos").problem(format!(
             "{} is one second or more: use `seconds`",
@@ -136,7 +136,7 @@ pub(super) fn duration(place: &Place<'_>, message: proto::Duration) -> Option<Du
 }
 
 /// A timeout; zero means never, as in Gateway API.
-pub(super) fn timeout(place: &Place<'_>, message: proto::Timeout) -> Option<Timeout> {
+pub(super) fn timeout(place: &FieldPath<'_>, message: proto::Timeout) -> Option<Timeout> {
     match message.kind {
         Some(timeout::Kind::Unset(proto::Unit {})) => Some(Timeout::Default),
         Some(timeout::Kind::Never(proto::Unit {})) => Some(Timeout::Never),
@@ -147,7 +147,7 @@ pub(super) fn timeout(place: &Place<'_>, message: proto::Timeout) -> Option<Time
     }
 }
 
-pub(super) fn target(place: &Place<'_>, message: proto::Target) -> Option<Target> {
+pub(super) fn target(place: &FieldPath<'_>, message: proto::Target) -> Option<Target> {
     match message.kind {
         Some(target::Kind::Service(message)) => {
             let place = place.field("service");

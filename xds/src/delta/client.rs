@@ -276,7 +276,7 @@ impl Client {
 }
 
 fn received(
-    applied: BTreeMap<ResourceKey, objects::Change>,
+    applied: BTreeMap<ResourceKey, objects::ObjectChange>,
     refused: Vec<Refusal>,
     parts: Vec<ReceivedPart>,
 ) -> Received {

@@ -2,7 +2,7 @@
 //! out, time as an argument.
 //!
 //! On the controller's side, [`Views`] holds the resources that each Gateway's proxies need, as a
-//! log in which each resource appears once, at its last change. A [`Session`] is one stream: its
+//! log in which each resource appears once, at its last change. A [`ProxySession`] is one stream: its
 //! subscriptions, its position in the log, and the batch that is not acknowledged yet. Only one
 //! batch is in flight on a stream, so a slow proxy costs no memory: later changes accumulate into
 //! the next batch.
@@ -38,5 +38,5 @@ pub use batch::Outgoing;
 pub use client::{Check, Client, ProtocolError, Received};
 pub use encoded::{Encoded, InvalidVersion, Version};
 pub use refusal::Refusal;
-pub use session::{Acknowledged, Answered, Poll, Session, UnknownType};
+pub use session::{Acknowledged, Answered, Poll, ProxySession, UnknownType};
 pub use views::{Member, Publication, Views};

@@ -18,19 +18,19 @@ pub(super) struct Objects(BTreeMap<(Kind, Arc<str>), HeldBack>);
 struct HeldBack {
     refused: BTreeSet<ResourceKey>,
     /// Valid changes held back until the rejected ones are corrected.
-    waiting: BTreeMap<ResourceKey, Change>,
+    waiting: BTreeMap<ResourceKey, ObjectChange>,
 }
 
 /// The new version of a resource; `None` if removed.
-pub(super) type Change = Option<(Version, Resource)>;
+pub(super) type ObjectChange = Option<(Version, Resource)>;
 
 impl Objects {
     /// Takes the changes of a batch, with `None` for rejected resources, and returns those that can
     /// be applied.
     pub(super) fn take(
         &mut self,
-        changes: BTreeMap<ResourceKey, Option<Change>>,
-    ) -> BTreeMap<ResourceKey, Change> {
+        changes: BTreeMap<ResourceKey, Option<ObjectChange>>,
+    ) -> BTreeMap<ResourceKey, ObjectChange> {
         let mut touched = BTreeSet::new();
         for (key, change) in changes {
             let object = object(&key);

@@ -12,14 +12,14 @@ use super::encoded::Version;
 use super::limits::FIRST_REQUESTS;
 use super::refusal::{self, Refusal};
 use super::subscription::Subscription;
-use super::view::{After, View};
+use super::view::{BatchStart, View};
 use super::views::Views;
 use crate::discovery::{DeltaDiscoveryRequest, Status};
 use crate::model::{Kind, ObjectName, ResourceKey};
 
 /// A stream of a proxy of one Gateway. It sees the view of this Gateway and no other.
 #[derive(Debug)]
-pub struct Session {
+pub struct ProxySession {
     gateway: ObjectName,
     number: u64,
     nonces: u64,
@@ -27,7 +27,7 @@ pub struct Session {
     first_request: Option<Instant>,
     /// Position in the view up to which changes were sent; `None` before the first batch.
     cursor: Option<u64>,
-    under_way: Option<UnderWay>,
+    under_way: Option<InFlightBatch>,
     /// Position in the view up to which the proxy has acknowledged.
     acknowledged: Option<u64>,
     /// Resources that the proxy rejected, with the version last sent.
@@ -36,7 +36,7 @@ pub struct Session {
 
 /// A batch that was sent and is not fully acknowledged.
 #[derive(Debug)]
-struct UnderWay {
+struct InFlightBatch {
     batch: Arc<Batch>,
     /// Unacknowledged parts, by nonce.
     open: BTreeMap<String, usize>,
@@ -81,8 +81,8 @@ pub enum Acknowledged<'a> {
 #[error("`{0}` is not a resource type of this gateway; the request was ignored")]
 pub struct UnknownType(pub String);
 
-impl Session {
-    /// Begins a stream of a proxy of this Gateway. Call [`Session::end`] when it ends.
+impl ProxySession {
+    /// Begins a stream of a proxy of this Gateway. Call [`ProxySession::end`] when it ends.
     #[must_use]
     pub fn begin(views: &mut Views, gateway: ObjectName) -> Self {
         Self {
@@ -194,10 +194,10 @@ impl Session {
                 for subscription in self.subscriptions.values_mut() {
                     subscription.take(view, &none);
                 }
-                return Some(view.batch(After::Nothing));
+                return Some(view.batch(BatchStart::Nothing));
             }
             Some(cursor) if has_all && all.all(Subscription::is_settled) => {
-                return (cursor < view.head()).then(|| view.batch(After::Sequence(cursor)));
+                return (cursor < view.head()).then(|| view.batch(BatchStart::Sequence(cursor)));
             }
             _ => {}
         }
@@ -230,7 +230,7 @@ impl Session {
             responses.push(part.with_nonce(&nonce));
             open.insert(nonce, at);
         }
-        self.under_way = Some(UnderWay { batch, open });
+        self.under_way = Some(InFlightBatch { batch, open });
         responses
     }
 

@@ -13,7 +13,7 @@ use crate::model::{Kind, ResourceKey};
 
 #[derive(Debug, Default)]
 pub(super) struct View {
-    entries: BTreeMap<ResourceKey, Logged>,
+    entries: BTreeMap<ResourceKey, LogEntry>,
     log: BTreeMap<u64, ResourceKey>,
     /// The sequence number of the last change.
     head: u64,
@@ -32,14 +32,14 @@ pub(super) struct View {
 }
 
 #[derive(Debug)]
-struct Logged {
+struct LogEntry {
     sequence: u64,
     value: Option<Arc<Encoded>>,
 }
 
 /// The starting point of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum BatchStart {
     /// The receiver holds nothing.
     Nothing,
     Sequence(u64),
@@ -63,7 +63,8 @@ impl View {
         if value.is_none() {
             self.tombstones.insert(sequence);
         }
-        self.entries.insert(key.clone(), Logged { sequence, value });
+        self.entries
+            .insert(key.clone(), LogEntry { sequence, value });
         self.batches.clear();
         self.whole = Weak::new();
         true
@@ -109,24 +110,24 @@ impl View {
 
     /// All changes up to the head, for a connection that subscribes to everything. Built once for
     /// all of them.
-    pub(super) fn batch(&mut self, after: After) -> Arc<Batch> {
+    pub(super) fn batch(&mut self, after: BatchStart) -> Arc<Batch> {
         let known = match after {
-            After::Nothing => self.whole.upgrade(),
-            After::Sequence(cursor) => self.batches.get(&cursor).cloned(),
+            BatchStart::Nothing => self.whole.upgrade(),
+            BatchStart::Sequence(cursor) => self.batches.get(&cursor).cloned(),
         };
         if let Some(batch) = known {
             return batch;
         }
         self.made = self.made.saturating_add(1);
         match after {
-            After::Nothing => {
+            BatchStart::Nothing => {
                 let all = Kind::ALL.into_iter().flat_map(|kind| self.of_kind(kind));
                 let all = all.map(|encoded| (encoded.key.clone(), Some(Arc::clone(encoded))));
                 let batch = Arc::new(Batch::new(self.head, all.collect(), &Kind::ALL));
                 self.whole = Arc::downgrade(&batch);
                 batch
             }
-            After::Sequence(cursor) => {
+            BatchStart::Sequence(cursor) => {
                 let changed = self.since(cursor).collect();
                 let batch = Arc::new(Batch::new(self.head, changed, &[]));
                 self.batches.insert(cursor, Arc::clone(&batch));

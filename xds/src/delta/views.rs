@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::encoded::{Encoded, Version};
 use super::view::View;
-use crate::few::Few;
+use crate::few::SmallMap;
 use crate::model::{Kind, ObjectName, ResourceKey};
 
 /// What a controller publishes: a view for each Gateway.
 #[derive(Debug, Default)]
 pub struct Views {
-    resources: HashMap<ResourceKey, Held>,
+    resources: HashMap<ResourceKey, PublishedResource>,
     by_gateway: HashMap<ObjectName, View>,
     is_complete: bool,
     sessions: u64,
@@ -19,9 +19,9 @@ pub struct Views {
 
 /// A resource, and the Gateways whose proxies need it.
 #[derive(Debug, Default)]
-struct Held {
+struct PublishedResource {
     encoded: Option<Arc<Encoded>>,
-    gateways: Few<ObjectName>,
+    gateways: SmallMap<ObjectName>,
 }
 
 /// One change of the configuration, which proxies apply atomically.

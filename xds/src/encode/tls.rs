@@ -2,7 +2,7 @@
 
 use super::value::list;
 use crate::model::{
-    Alpn, BackendTls, Certificate, ClientAuth, Der, Identity, Roots, TlsClient, TlsServer,
+    Alpn, BackendTls, Certificate, ClientAuth, Der, Roots, SubjectAltName, TlsClient, TlsServer,
     TlsVersion,
 };
 use crate::proto::{self, backend_tls, identity, tls_client};
@@ -83,11 +83,11 @@ impl From<&TlsClient> for proto::TlsClient {
     }
 }
 
-impl From<&Identity> for proto::Identity {
-    fn from(identity: &Identity) -> Self {
+impl From<&SubjectAltName> for proto::Identity {
+    fn from(identity: &SubjectAltName) -> Self {
         let kind = match identity {
-            Identity::Dns(name) => identity::Kind::Dns(name.to_string()),
-            Identity::Uri(uri) => identity::Kind::Uri(uri.clone()),
+            SubjectAltName::Dns(name) => identity::Kind::Dns(name.to_string()),
+            SubjectAltName::Uri(uri) => identity::Kind::Uri(uri.clone()),
         };
         Self { kind: Some(kind) }
     }

@@ -68,7 +68,7 @@ pub use session::{
     CookiePath, InvalidCookiePath, SessionLifetime, SessionPersistence, SessionToken,
 };
 pub use tls::{
-    Alpn, BackendTls, Certificate, ClientAuth, Der, Identity, PrivateKey, Roots, TlsClient,
+    Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, SubjectAltName, TlsClient,
     TlsServer, TlsVersion,
 };
 pub use workload::{Health, Serves, Service, ServicePort, Workload};

@@ -163,14 +163,14 @@ pub struct TlsClient {
     pub server_name: Hostname,
     /// Subject alternative names, of which the certificate must have one; empty means
     /// `server_name`.
-    pub identities: Vec<Identity>,
+    pub identities: Vec<SubjectAltName>,
     /// Trusted CA certificates.
     pub roots: Roots,
 }
 
 /// A subject alternative name of a backend's certificate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Identity {
+pub enum SubjectAltName {
     /// A DNS name; `*.` stands for names under it.
     Dns(Hostname),
     /// A URI, such as a SPIFFE id, compared byte for byte.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use proptest::prelude::*;
-use xds::delta::{Client, Encoded, Poll, Session, Views};
+use xds::delta::{Client, Encoded, Poll, ProxySession, Views};
 use xds::discovery::{self, Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Status};
 use xds::model::{Kind, Model, Resource};
 
@@ -252,8 +252,8 @@ fn naive_parts(
     parts.into()
 }
 
-fn connect(client: &mut Client, views: &mut Views) -> Session {
-    let mut session = Session::begin(views, gateway());
+fn connect(client: &mut Client, views: &mut Views) -> ProxySession {
+    let mut session = ProxySession::begin(views, gateway());
     for request in client.connect() {
         session
             .receive(&request, Instant::now())
@@ -264,7 +264,7 @@ fn connect(client: &mut Client, views: &mut Views) -> Session {
 
 /// Sends until nothing is due, but for so many responses at most.
 fn exchange(
-    session: &mut Session,
+    session: &mut ProxySession,
     client: &mut Client,
     views: &mut Views,
     model: &mut Model,

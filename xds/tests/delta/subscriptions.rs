@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use xds::delta::{Answered, Encoded, Member, Poll, Session, Views};
+use xds::delta::{Answered, Encoded, Member, Poll, ProxySession, Views};
 use xds::discovery::DeltaDiscoveryRequest;
 use xds::model::{Kind, ObjectName};
 
@@ -212,7 +212,7 @@ fn a_client_that_holds_everything_is_told_that_it_does() {
 #[test]
 fn a_request_for_an_unknown_type_disturbs_no_other() {
     let mut views = views(&[("x", Some(1))]);
-    let mut session = Session::begin(&mut views, gateway());
+    let mut session = ProxySession::begin(&mut views, gateway());
     let request = DeltaDiscoveryRequest {
         type_url: "type.googleapis.com/envoy.config.cluster.v3.Cluster".to_owned(),
         ..DeltaDiscoveryRequest::default()

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Buf;
 use prost::Message;
-use xds::delta::{Answered, Encoded, Member, Outgoing, Poll, Publication, Session, Views};
+use xds::delta::{Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Views};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Status};
 use xds::model::{Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
 
@@ -47,14 +47,14 @@ pub(crate) fn publication(services: &[(&str, Option<u8>)]) -> Publication {
 
 /// A stream with the controller at its other end.
 pub(crate) struct Stream {
-    pub(crate) session: Session,
+    pub(crate) session: ProxySession,
     now: Instant,
 }
 
 impl Stream {
     pub(crate) fn to(views: &mut Views) -> Self {
         Self {
-            session: Session::begin(views, gateway()),
+            session: ProxySession::begin(views, gateway()),
             now: Instant::now(),
         }
     }

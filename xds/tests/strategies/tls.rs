@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use xds::model::{
-    Alpn, BackendTls, Certificate, ClientAuth, Der, Identity, PrivateKey, Roots, TlsClient,
+    Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, SubjectAltName, TlsClient,
     TlsServer, TlsVersion,
 };
 
@@ -58,9 +58,9 @@ prop_compose! {
     }
 }
 
-fn identity() -> impl Strategy<Value = Identity> {
+fn identity() -> impl Strategy<Value = SubjectAltName> {
     prop_oneof![
-        hostname().prop_map(Identity::Dns),
-        "spiffe://[a-z./]{1,16}".prop_map(Identity::Uri),
+        hostname().prop_map(SubjectAltName::Dns),
+        "spiffe://[a-z./]{1,16}".prop_map(SubjectAltName::Uri),
     ]
 }

@@ -31,24 +31,24 @@ impl fmt::Debug for Secret {
 }
 
 /// Where a password may be.
-pub(super) struct Place {
+pub(super) struct PasswordSource {
     variable: &'static str,
     option: &'static str,
 }
 
-pub(super) const ADMIN: Place = Place {
+pub(super) const ADMIN: PasswordSource = PasswordSource {
     variable: "IDP_ADMIN_PASSWORD",
     option: "--admin-password-file",
 };
 
 /// Of the test users, for `setup`.
-pub(super) const USERS: Place = Place {
+pub(super) const USERS: PasswordSource = PasswordSource {
     variable: "IDP_USER_PASSWORD",
     option: "--user-password-file",
 };
 
 /// Of a user, for `token`.
-pub(super) const USER: Place = Place {
+pub(super) const USER: PasswordSource = PasswordSource {
     variable: "IDP_USER_PASSWORD",
     option: "--password-file",
 };
@@ -57,7 +57,7 @@ pub(super) const USER: Place = Place {
 ///
 /// # Errors
 /// There is none.
-pub(super) fn read(place: &Place, whom: &str, file: Option<&Path>) -> Result<Secret> {
+pub(super) fn read(place: &PasswordSource, whom: &str, file: Option<&Path>) -> Result<Secret> {
     let text = if let Some(file) = file {
         let bytes = files::read_to_end(file, FILE_BYTES, FILE_TIMEOUT)?;
         let text = String::from_utf8(bytes);

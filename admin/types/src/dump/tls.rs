@@ -81,9 +81,9 @@ impl From<&model::BackendTls> for BackendTls {
             }
             model::BackendTls::Invalid => return Self::Invalid,
         };
-        let identity = |identity: &model::Identity| match identity {
-            model::Identity::Dns(name) => name.to_string(),
-            model::Identity::Uri(uri) => uri.clone(),
+        let identity = |identity: &model::SubjectAltName| match identity {
+            model::SubjectAltName::Dns(name) => name.to_string(),
+            model::SubjectAltName::Uri(uri) => uri.clone(),
         };
         Self::Verified {
             server_name: client.server_name.to_string(),

@@ -90,8 +90,8 @@ fn edge() -> ObjectName {
 }
 
 /// A Gateway of this UID and class.
-fn present(uid: &str, class: &str) -> Present {
-    Present {
+fn present(uid: &str, class: &str) -> ExistingGateway {
+    ExistingGateway {
         uid: uid.into(),
         class: Some(class.into()),
     }

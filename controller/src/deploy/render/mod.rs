@@ -27,7 +27,7 @@ pub use service::addresses;
 
 /// The properties of a Gateway that its workload depends on.
 #[derive(Debug, Clone)]
-pub struct Site {
+pub struct RenderInput {
     /// Namespace and name of the Gateway.
     pub name: ObjectName,
     /// UID of the Gateway, for owner references.
@@ -44,7 +44,7 @@ pub struct Site {
     pub is_autoscaled: bool,
 }
 
-impl Site {
+impl RenderInput {
     /// Requests any ClusterIP instead of a specific one. Returns whether there was one.
     pub(super) fn gives_up_cluster_ip(&mut self) -> bool {
         let mut had_one = false;
@@ -85,7 +85,7 @@ pub struct Rendered {
 /// The objects of a Gateway, in the order of application. A Gateway without ports has no Service
 /// yet, since a Service must have a port.
 #[must_use]
-pub fn render(site: &Site, defaults: &Defaults) -> Vec<Rendered> {
+pub fn render(site: &RenderInput, defaults: &Defaults) -> Vec<Rendered> {
     let overlays = &site.parameters.overlays;
     let name = labels::child_name(&site.name.name);
     let mut objects = vec![
@@ -136,7 +136,7 @@ pub fn render(site: &Site, defaults: &Defaults) -> Vec<Rendered> {
 }
 
 /// Applies the overlay to an object. Identifying fields stay whatever the overlay says.
-fn finished<T>(site: &Site, kind: ChildKind, object: &T, changes: &Value) -> Rendered
+fn finished<T>(site: &RenderInput, kind: ChildKind, object: &T, changes: &Value) -> Rendered
 where
     T: k8s_openapi::Metadata<Ty = ObjectMeta> + serde::Serialize,
 {
@@ -189,7 +189,7 @@ fn put(object: &mut Value, pointer: &str, value: &Value) {
 }
 
 /// The metadata of every object of a Gateway (GEP-1867).
-fn metadata(site: &Site, name: &str) -> ObjectMeta {
+fn metadata(site: &RenderInput, name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(site.name.namespace.to_string()),
@@ -208,7 +208,7 @@ fn metadata(site: &Site, name: &str) -> ObjectMeta {
 }
 
 /// Our labels override the user's, which must not take pods out of the Service.
-fn all_labels(site: &Site) -> BTreeMap<String, String> {
+fn all_labels(site: &RenderInput) -> BTreeMap<String, String> {
     let mut all = site.infrastructure.labels.clone();
     all.extend(labels::of_gateway(
         &site.name.name,
@@ -221,7 +221,7 @@ fn non_empty<K, V>(map: BTreeMap<K, V>) -> Option<BTreeMap<K, V>> {
     (!map.is_empty()).then_some(map)
 }
 
-fn account(site: &Site, name: &str) -> ServiceAccount {
+fn account(site: &RenderInput, name: &str) -> ServiceAccount {
     ServiceAccount {
         metadata: metadata(site, name),
         // Pods mount explicitly the one token that they need.
@@ -230,7 +230,7 @@ fn account(site: &Site, name: &str) -> ServiceAccount {
     }
 }
 
-fn config_map(site: &Site, defaults: &Defaults, name: &str) -> ConfigMap {
+fn config_map(site: &RenderInput, defaults: &Defaults, name: &str) -> ConfigMap {
     let authorities = defaults.authorities.clone();
     let data = authorities.map(|pem| BTreeMap::from([(pod::AUTHORITIES.to_owned(), pem)]));
     ConfigMap {
@@ -240,7 +240,7 @@ fn config_map(site: &Site, defaults: &Defaults, name: &str) -> ConfigMap {
     }
 }
 
-fn deployment(site: &Site, defaults: &Defaults, name: &str) -> Deployment {
+fn deployment(site: &RenderInput, defaults: &Defaults, name: &str) -> Deployment {
     let one = |count| Some(IntOrString::Int(count));
     Deployment {
         metadata: metadata(site, name),
@@ -263,7 +263,7 @@ fn deployment(site: &Site, defaults: &Defaults, name: &str) -> Deployment {
     }
 }
 
-fn daemon_set(site: &Site, defaults: &Defaults, name: &str) -> DaemonSet {
+fn daemon_set(site: &RenderInput, defaults: &Defaults, name: &str) -> DaemonSet {
     let one = |count| Some(IntOrString::Int(count));
     DaemonSet {
         metadata: metadata(site, name),
@@ -283,14 +283,14 @@ fn daemon_set(site: &Site, defaults: &Defaults, name: &str) -> DaemonSet {
     }
 }
 
-fn selector(site: &Site) -> LabelSelector {
+fn selector(site: &RenderInput) -> LabelSelector {
     LabelSelector {
         match_labels: Some(labels::selector(&site.name.name)),
         ..LabelSelector::default()
     }
 }
 
-fn template(site: &Site, defaults: &Defaults, name: &str) -> PodTemplateSpec {
+fn template(site: &RenderInput, defaults: &Defaults, name: &str) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(all_labels(site)),

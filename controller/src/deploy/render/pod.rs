@@ -13,10 +13,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use xds::model::GatewayDuration;
 
-use super::{Defaults, Site};
+use super::{Defaults, RenderInput};
 use crate::deploy::parameters::{Driver, Parameters};
 
-pub(super) fn spec(site: &Site, defaults: &Defaults, name: &str) -> PodSpec {
+pub(super) fn spec(site: &RenderInput, defaults: &Defaults, name: &str) -> PodSpec {
     let parameters = &site.parameters;
     let (seccomp_profile, driver) = system_calls(site);
     PodSpec {
@@ -44,7 +44,7 @@ pub(super) fn spec(site: &Site, defaults: &Defaults, name: &str) -> PodSpec {
 
 /// Default seccomp profiles block io_uring, so none is set unless the namespace requires one; a
 /// profile chosen by the user is used with the automatic driver.
-fn system_calls(site: &Site) -> (Option<SeccompProfile>, Option<Driver>) {
+fn system_calls(site: &RenderInput) -> (Option<SeccompProfile>, Option<Driver>) {
     let chosen = site.parameters.seccomp_profile.clone();
     if chosen.is_some() || !site.enforces_restricted {
         return (chosen, site.parameters.driver);
@@ -70,7 +70,7 @@ fn grace_period(parameters: &Parameters) -> i64 {
         .saturating_add(GRACE_SECONDS)
 }
 
-fn container(site: &Site, defaults: &Defaults, driver: Option<Driver>) -> Container {
+fn container(site: &RenderInput, defaults: &Defaults, driver: Option<Driver>) -> Container {
     let parameters = &site.parameters;
     let image = parameters.image.as_ref().unwrap_or(&defaults.image);
     Container {
@@ -129,7 +129,7 @@ fn port(name: &str, number: i32) -> ContainerPort {
 
 /// The environment of the proxy, which configures its command line. The user's variables come last
 /// and override ours.
-fn environment(site: &Site, defaults: &Defaults, driver: Option<Driver>) -> Vec<EnvVar> {
+fn environment(site: &RenderInput, defaults: &Defaults, driver: Option<Driver>) -> Vec<EnvVar> {
     let parameters = &site.parameters;
     let shutdown = &parameters.shutdown;
     let authorities = defaults.authorities.as_ref();

@@ -5,13 +5,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use translate::AssignedAddresses;
 use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
 
-use super::{Site, metadata, non_empty, pod};
+use super::{RenderInput, metadata, non_empty, pod};
 use crate::deploy::labels;
 use crate::deploy::parameters::ServiceType;
 use crate::deploy::ports::{Port, Transport};
 
 /// The Service with the Gateway's ports.
-pub(super) fn of_listeners(site: &Site) -> Service {
+pub(super) fn of_listeners(site: &RenderInput) -> Service {
     let parameters = &site.parameters.service;
     let kind = service_type(site);
     let mut metadata = metadata(site, &labels::service_name(&site.name.name));
@@ -43,7 +43,7 @@ pub(super) fn of_listeners(site: &Site) -> Service {
 
 /// A Gateway that requests only ClusterIPs must not be reachable from outside, whatever its
 /// parameters say.
-fn service_type(site: &Site) -> ServiceType {
+fn service_type(site: &RenderInput) -> ServiceType {
     let addresses = &site.infrastructure.addresses;
     let is_internal = |it: &GatewayAddress| it.routability == ROUTABLE_IN_CLUSTER;
     if !addresses.is_empty() && addresses.iter().all(is_internal) {
@@ -68,7 +68,7 @@ fn port(port: Port) -> ServicePort {
 }
 
 /// The Service by which Prometheus discovers the proxies.
-pub(super) fn of_metrics(site: &Site) -> Service {
+pub(super) fn of_metrics(site: &RenderInput) -> Service {
     let name = labels::service_name(&format!("{}-metrics", site.name.name));
     Service {
         metadata: metadata(site, &name),

@@ -115,7 +115,7 @@ fn documents(text: &str) -> Vec<Value> {
         .collect()
 }
 
-fn site(documents: &[Value]) -> Site {
+fn site(documents: &[Value]) -> RenderInput {
     let find = |kind: &str| documents.iter().find(|it| it["kind"] == kind);
     let gateway = find("Gateway").expect("a Gateway");
     let text = |value: &Value| value.as_str().expect("text").to_owned();
@@ -136,7 +136,7 @@ fn site(documents: &[Value]) -> Site {
     let namespace = find("Namespace").unwrap_or(&Value::Null);
     let level = &namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
     let parameters = find("GatewayParameters").map(|it| Parameters::parse(&it["spec"]));
-    Site {
+    RenderInput {
         name,
         uid: "7d8b2b1e-0000-4000-8000-000000000000".to_owned(),
         infrastructure: Infrastructure {

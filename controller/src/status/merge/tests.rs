@@ -30,18 +30,18 @@ fn parent(controller: &str, name: &str, conditions: impl Into<Value>) -> Value {
     })
 }
 
-fn parents(entries: Vec<Value>) -> Wanted {
-    Wanted::Entries(Entries::Parents, entries)
+fn parents(entries: Vec<Value>) -> DesiredStatus {
+    DesiredStatus::Entries(Entries::Parents, entries)
 }
 
-fn whole(value: Value) -> Wanted {
+fn whole(value: Value) -> DesiredStatus {
     match value {
-        Value::Object(fields) => Wanted::Whole(fields),
+        Value::Object(fields) => DesiredStatus::Whole(fields),
         other => panic!("no object: {other}"),
     }
 }
 
-fn patched(present: &Value, wanted: &Wanted) -> Value {
+fn patched(present: &Value, wanted: &DesiredStatus) -> Value {
     let mut after = present.clone();
     if let Comparison::Differs { fields, .. } = compare(present, wanted, author()) {
         if after.is_null() {
@@ -152,7 +152,7 @@ fn lists_are_filled_up_to_what_the_api_server_takes() {
     ] {
         let present = json!({field: others(capacity - 2)});
         let wanted: Vec<Value> = wanted(5);
-        let wanted = Wanted::Entries(kind, wanted);
+        let wanted = DesiredStatus::Entries(kind, wanted);
         let result = compare(&present, &wanted, author());
         let Comparison::Differs { fields, left_out } = result else {
             // Ancestors are told apart by `ancestorRef`, which these do not have: all the same.

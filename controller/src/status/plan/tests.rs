@@ -38,7 +38,7 @@ fn accepted() -> Status {
 
 fn planned(status: &Value, translated: Option<&Status>, refused: Option<&str>) -> Option<Write> {
     let object = ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", "shop"));
-    let knowledge = Knowledge {
+    let knowledge = StatusInputs {
         observed: &observed(status),
         translated,
         deployment: Deployment::Unknown,
@@ -125,7 +125,7 @@ fn an_invalid_version_is_told_of_in_its_own_generation() {
         generation: 2,
         ..observed(&Value::Null)
     };
-    let knowledge = Knowledge {
+    let knowledge = StatusInputs {
         observed: &observed,
         translated: Some(&accepted()),
         deployment: Deployment::Unknown,

@@ -30,8 +30,8 @@ fn gateway(generation: i64) -> Status {
     })
 }
 
-fn tally(accepted: usize, connected: usize) -> Tally {
-    Tally {
+fn tally(accepted: usize, connected: usize) -> AckCount {
+    AckCount {
         connected,
         accepted,
         refused: None,
@@ -39,7 +39,7 @@ fn tally(accepted: usize, connected: usize) -> Tally {
 }
 
 /// What is said of the Gateway and of its listener, which is the same with one listener.
-fn judged(generation: i64, deployment: &Deployment, tally: Tally, present: &Value) -> String {
+fn judged(generation: i64, deployment: &Deployment, tally: AckCount, present: &Value) -> String {
     let mut status = gateway(generation);
     let listeners = BTreeMap::from([("web".to_owned(), tally)]);
     let evidence = Evidence {
@@ -123,7 +123,7 @@ fn a_changed_object_is_acknowledged_anew() {
 
 #[test]
 fn a_refusal_by_one_proxy_counts_more_than_the_rest() {
-    let refused = Tally {
+    let refused = AckCount {
         refused: Some("edge-1: port 80 is taken".to_owned()),
         ..tally(2, 3)
     };
@@ -174,7 +174,7 @@ fn what_the_translator_denies_stays_denied() {
 #[test]
 fn a_gateway_works_as_long_as_one_of_its_listeners_does() {
     let mut status = gateway(4);
-    let refused = Tally {
+    let refused = AckCount {
         refused: Some("edge-1: no".to_owned()),
         ..tally(0, 1)
     };

@@ -10,8 +10,8 @@ fn authorizer(cluster: &Arc<Cluster>) -> Authorizer {
     Authorizer::new(cluster.client(), Cluster::outputs())
 }
 
-fn identity() -> Identity {
-    Identity {
+fn identity() -> ProxyIdentity {
+    ProxyIdentity {
         gateway: web(),
         pod: Some("web-1".into()),
     }
@@ -35,7 +35,7 @@ async fn a_token_is_reviewed_once_and_then_remembered() {
     *locked(&cluster.user) = Value::Null;
     let denied = authorizer.authorize(&token).await;
     assert!(
-        matches!(denied, Err(Denied::Unauthenticated(_))),
+        matches!(denied, Err(AuthorizeError::Unauthenticated(_))),
         "{denied:?}"
     );
 }
@@ -58,7 +58,7 @@ async fn a_token_of_another_service_account_is_denied() {
         locked(&authorizer.reviewed).clear();
         let denied = authorizer.authorize(&token).await;
         assert!(
-            matches!(denied, Err(Denied::Forbidden(_))),
+            matches!(denied, Err(AuthorizeError::Forbidden(_))),
             "{user}: {denied:?}"
         );
     }
@@ -75,7 +75,7 @@ async fn what_cannot_be_a_token_for_us_is_not_asked_for() {
     for token in ["", "a.b.c", "garbage", others.as_str()] {
         let denied = authorizer.authorize(token).await;
         assert!(
-            matches!(denied, Err(Denied::Unauthenticated(_))),
+            matches!(denied, Err(AuthorizeError::Unauthenticated(_))),
             "{denied:?}"
         );
     }
@@ -90,7 +90,7 @@ async fn while_the_api_server_is_away_the_keys_that_it_had_tell() {
     cluster.is_away.store(true, Ordering::Relaxed);
     let denied = authorizer.authorize(&token).await;
     assert!(
-        matches!(denied, Err(Denied::Unknown(_))),
+        matches!(denied, Err(AuthorizeError::Unknown(_))),
         "no keys yet: {denied:?}"
     );
 
@@ -103,12 +103,15 @@ async fn while_the_api_server_is_away_the_keys_that_it_had_tell() {
     let forged = Signer::new().token(&web(), "web-1");
     let denied = authorizer.authorize(&forged).await;
     assert!(
-        matches!(denied, Err(Denied::Unauthenticated(_))),
+        matches!(denied, Err(AuthorizeError::Unauthenticated(_))),
         "{denied:?}"
     );
     let stranger = cluster.signer.token(&ObjectName::new("a", "default"), "x");
     let denied = authorizer.authorize(&stranger).await;
-    assert!(matches!(denied, Err(Denied::Forbidden(_))), "{denied:?}");
+    assert!(
+        matches!(denied, Err(AuthorizeError::Forbidden(_))),
+        "{denied:?}"
+    );
 }
 
 #[tokio::test]
@@ -118,5 +121,8 @@ async fn before_the_cluster_was_read_nobody_is_told_to_go_away() {
     authorizer.outputs = Arc::default();
     let token = cluster.signer.token(&web(), "web-1");
     let denied = authorizer.authorize(&token).await;
-    assert!(matches!(denied, Err(Denied::Unknown(_))), "{denied:?}");
+    assert!(
+        matches!(denied, Err(AuthorizeError::Unknown(_))),
+        "{denied:?}"
+    );
 }

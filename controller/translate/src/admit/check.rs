@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::finding::{Reason, Remark};
-use super::path::{FieldPath, Step};
+use super::path::{FieldPath, PathStep};
 use super::suggest;
 
 /// A walk over one object.
@@ -76,7 +76,7 @@ impl Check {
 
     /// Enters a field.
     pub(super) fn field(&mut self, name: &'static str, inside: impl FnOnce(&mut Self)) {
-        self.path.push(Step::Field(name.into()));
+        self.path.push(PathStep::Field(name.into()));
         inside(self);
         self.path.pop();
     }
@@ -97,7 +97,7 @@ impl Check {
     ) {
         self.field(name, |check| {
             for (index, item) in items.iter().enumerate() {
-                check.path.push(Step::Item(index));
+                check.path.push(PathStep::Item(index));
                 inside(check, item);
                 check.path.pop();
             }
@@ -131,7 +131,7 @@ impl Check {
         }
         self.field(name, |check| {
             for (index, first) in twice {
-                check.path.push(Step::Item(index));
+                check.path.push(PathStep::Item(index));
                 let text = format!("has the same {what} as item {first}: each may be there once");
                 check.refuse_for(Reason::Duplicate, text);
                 check.path.pop();

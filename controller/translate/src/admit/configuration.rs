@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use super::file::{File, Place};
+use super::file::{File, SourceLocation};
 use super::file_set::{FileChange, FileSet, Listed};
 use super::finding::Finding;
-use super::objects::{Objects, Standing};
+use super::objects::{ObjectVersions, Objects};
 use super::overall;
 use super::path::FieldPath;
 use super::source::Source;
@@ -97,7 +97,10 @@ impl Configuration {
     pub fn in_force(&self) -> impl Iterator<Item = Object> {
         let objects = self.objects.iter();
         objects.flat_map(|(_, standing)| {
-            let first = standing.in_force().and_then(Place::in_force).cloned();
+            let first = standing
+                .in_force()
+                .and_then(SourceLocation::in_force)
+                .cloned();
             first.into_iter().chain(standing.shadows())
         })
     }
@@ -119,7 +122,7 @@ impl Configuration {
     }
 
     /// The admitted objects, with their places.
-    pub(super) fn admitted(&self) -> impl Iterator<Item = (&Object, &Place)> {
+    pub(super) fn admitted(&self) -> impl Iterator<Item = (&Object, &SourceLocation)> {
         self.objects.iter().filter_map(|(_, standing)| {
             let place = standing.in_force()?;
             Some((place.object()?, place))
@@ -130,7 +133,10 @@ impl Configuration {
     /// a field that was not written, the nearest one above it.
     #[must_use]
     pub fn locate(&self, object: &ObjectRef, field: Option<&str>) -> Option<(&str, u32)> {
-        let place = self.objects.get(object).and_then(Standing::in_force)?;
+        let place = self
+            .objects
+            .get(object)
+            .and_then(ObjectVersions::in_force)?;
         let field = FieldPath::parse(field.unwrap_or_default());
         Some((&place.file, place.line(&field)))
     }

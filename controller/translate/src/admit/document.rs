@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use super::finding::{Finding, Reason, Remark, Severity};
 use super::object::{self, Outcome};
-use super::path::{FieldPath, Step};
+use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
-use super::yaml::{Composed, Lines, Note, Spans, compose};
+use super::yaml::{Composed, Lines, Spans, YamlRemark, compose};
 use crate::api::{Resource as _, Secret};
 use crate::store::{Object, ObjectRef};
 
@@ -96,9 +96,9 @@ impl Document {
         let is_list = kind.ends_with("List") && fields.get("items").is_some_and(Value::is_array);
         let items = is_list.then(|| fields.remove("items")).flatten();
         if let Some(Value::Array(items)) = items {
-            let list = spans.child(&Step::Field("items".into()));
+            let list = spans.child(&PathStep::Field("items".into()));
             for (index, item) in items.into_iter().enumerate() {
-                let place = list.and_then(|list| list.child(&Step::Item(index)));
+                let place = list.and_then(|list| list.child(&PathStep::Item(index)));
                 self.object(item, place.unwrap_or(spans), unknown_fields);
             }
         } else {
@@ -145,7 +145,7 @@ impl Document {
     }
 }
 
-fn remark_on_yaml(note: Note, severity: Severity, reason: Reason) -> Finding {
+fn remark_on_yaml(note: YamlRemark, severity: Severity, reason: Reason) -> Finding {
     Finding {
         severity,
         file: String::new(),

@@ -21,7 +21,7 @@ pub(super) struct File {
     content: Content,
     documents: Box<[(u32, Arc<Document>)]>,
     /// Objects of unsupported kinds, by kind (such as `apps/v1 Deployment`).
-    pub(super) unread: BTreeMap<String, Unread>,
+    pub(super) unread: BTreeMap<String, IgnoredObjects>,
     /// Whether it may contain unidentifiable objects.
     pub(super) is_opaque: bool,
 }
@@ -35,7 +35,7 @@ enum Content {
 
 /// Objects of a kind that is not used here.
 #[derive(Debug, Clone)]
-pub(super) struct Unread {
+pub(super) struct IgnoredObjects {
     /// Line of the first one.
     pub(super) line: u32,
     pub(super) count: usize,
@@ -91,12 +91,12 @@ impl File {
     }
 
     /// Every identified object, in order.
-    pub(super) fn places(&self) -> impl Iterator<Item = (ObjectRef, Place)> + '_ {
+    pub(super) fn places(&self) -> impl Iterator<Item = (ObjectRef, SourceLocation)> + '_ {
         self.documents
             .iter()
             .flat_map(move |(lines_before, document)| {
                 (document.items.iter().enumerate()).map(move |(index, item)| {
-                    let place = Place {
+                    let place = SourceLocation {
                         file: Arc::clone(&self.name),
                         lines_before: *lines_before,
                         index,
@@ -132,11 +132,11 @@ impl File {
     }
 }
 
-fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, Unread> {
-    let mut kinds: BTreeMap<String, Unread> = BTreeMap::new();
+fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, IgnoredObjects> {
+    let mut kinds: BTreeMap<String, IgnoredObjects> = BTreeMap::new();
     for (lines_before, document) in documents {
         for (kind, line) in &document.passed_over {
-            let first = || Unread {
+            let first = || IgnoredObjects {
                 line: lines_before + line,
                 count: 0,
             };
@@ -148,14 +148,14 @@ fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, Unread> 
 
 /// The place of an object.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct SourceLocation {
     pub(super) file: Arc<str>,
     lines_before: u32,
     index: usize,
     document: Arc<Document>,
 }
 
-impl Place {
+impl SourceLocation {
     /// The object in its document.
     fn item(&self) -> Option<&Item> {
         self.document.items.get(self.index)

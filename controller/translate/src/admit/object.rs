@@ -44,13 +44,13 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     };
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     let kind = match find(group, &kind_name) {
-        Found::Read(kind) => kind,
-        Found::Foreign => {
+        KindLookup::Read(kind) => kind,
+        KindLookup::Foreign => {
             return Outcome::PassedOver {
                 kind: format!("{api_version} {kind_name}"),
             };
         }
-        Found::Slip { field, text } => {
+        KindLookup::Slip { field, text } => {
             let path = FieldPath::default().field(field);
             return unidentified(&path, Reason::UnknownKind, text);
         }
@@ -155,7 +155,7 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
 }
 
 /// The result of looking up a group and kind.
-enum Found {
+enum KindLookup {
     /// A supported kind.
     Read(&'static Kind),
     Foreign,
@@ -166,10 +166,10 @@ enum Found {
     },
 }
 
-fn find(group: &str, name: &str) -> Found {
+fn find(group: &str, name: &str) -> KindLookup {
     let mut named = KINDS.iter().filter(|kind| kind.name == name);
     if let Some(kind) = named.clone().find(|kind| kind.group == group) {
-        return Found::Read(kind);
+        return KindLookup::Read(kind);
     }
     // A core kind with a foreign group probably belongs to another project, such as Knative's
     // Service.
@@ -181,7 +181,7 @@ fn find(group: &str, name: &str) -> Found {
         } else {
             group
         };
-        return Found::Slip {
+        return KindLookup::Slip {
             field: "apiVersion",
             text: format!("{given} has no {name}: write {}", kind.api_version()),
         };
@@ -191,18 +191,18 @@ fn find(group: &str, name: &str) -> Found {
         .filter(|kind| kind.group == group)
         .map(|kind| kind.name);
     match suggest::nearest(name, siblings).filter(|_| !UNREAD_KINDS.contains(&name)) {
-        Some(near) => Found::Slip {
+        Some(near) => KindLookup::Slip {
             field: "kind",
             text: format!("`{name}` is not a known kind: did you mean `{near}`?"),
         },
         // It may be a newer kind of policy that restricts access.
-        None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => Found::Slip {
+        None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => KindLookup::Slip {
             field: "kind",
             text: format!(
                 "this version has no kind `{name}` in group {OWN_GROUP}: correct it, or update the gateway"
             ),
         },
-        None => Found::Foreign,
+        None => KindLookup::Foreign,
     }
 }
 

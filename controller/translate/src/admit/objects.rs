@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::file::{File, Place};
+use super::file::{File, SourceLocation};
 use super::file_set::{FileChange, FileSet};
 use super::kinds;
 use crate::store::{Object, ObjectRef};
@@ -12,7 +12,7 @@ use crate::translator::Event;
 /// The objects of all files.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    by_name: BTreeMap<ObjectRef, Standing>,
+    by_name: BTreeMap<ObjectRef, ObjectVersions>,
     /// Those that stand in several places.
     pub(super) contested: BTreeSet<ObjectRef>,
     /// Those of which a previous version is in force.
@@ -22,28 +22,28 @@ pub(super) struct Objects {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct ObjectVersions {
     /// Where it stands, in the order in which files are read: the first counts.
-    places: Vec<Place>,
+    places: Vec<SourceLocation>,
     /// The previous version, where it stays in force.
-    kept: Option<Box<Place>>,
+    kept: Option<Box<SourceLocation>>,
 }
 
 /// What a change of files comes to.
 #[derive(Debug, Default)]
-pub(super) struct Settled {
+pub(super) struct ObjectChanges {
     pub(super) events: Vec<Event>,
     /// The files of objects that are gone.
     pub(super) lost: BTreeSet<Arc<str>>,
 }
 
 /// What was in force of an object.
-struct Before {
-    place: Option<Place>,
+struct PreviousVersion {
+    place: Option<SourceLocation>,
     shadows: Vec<Object>,
 }
 
-impl Settled {
+impl ObjectChanges {
     /// Tells what became of the shadows of an object.
     fn shadows(&mut self, old: &[Object], new: &[Object]) {
         let gone = old.iter().map(Object::object_ref);
@@ -54,9 +54,9 @@ impl Settled {
     }
 }
 
-impl Standing {
+impl ObjectVersions {
     /// Where the version in force stands.
-    pub(super) fn in_force(&self) -> Option<&Place> {
+    pub(super) fn in_force(&self) -> Option<&SourceLocation> {
         let place = self.kept.as_deref().or(self.places.first())?;
         place.in_force().is_some().then_some(place)
     }
@@ -68,19 +68,19 @@ impl Standing {
     }
 
     /// The place that counts, and all others.
-    pub(super) fn places(&self) -> Option<(&Place, &[Place])> {
+    pub(super) fn places(&self) -> Option<(&SourceLocation, &[SourceLocation])> {
         self.places.split_first()
     }
 }
 
 impl Objects {
     /// The object of this name.
-    pub(super) fn get(&self, reference: &ObjectRef) -> Option<&Standing> {
+    pub(super) fn get(&self, reference: &ObjectRef) -> Option<&ObjectVersions> {
         self.by_name.get(reference)
     }
 
     /// All objects, by kind and name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectRef, &Standing)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectRef, &ObjectVersions)> {
         self.by_name.iter()
     }
 
@@ -88,7 +88,7 @@ impl Objects {
     pub(super) fn of_kind(
         &self,
         first: ObjectRef,
-    ) -> impl Iterator<Item = (&ObjectRef, &Standing)> {
+    ) -> impl Iterator<Item = (&ObjectRef, &ObjectVersions)> {
         let (group, kind) = (first.group.clone(), first.kind.clone());
         let objects = self.by_name.range(first..);
         objects.take_while(move |(it, _)| it.group == group && it.kind == kind)
@@ -96,8 +96,8 @@ impl Objects {
 
     /// Takes changes of files in. What they do not touch is not looked at, but for the few objects
     /// that depend on several files.
-    pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> Settled {
-        let mut touched: BTreeMap<ObjectRef, Before> = BTreeMap::new();
+    pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> ObjectChanges {
+        let mut touched: BTreeMap<ObjectRef, PreviousVersion> = BTreeMap::new();
         for change in changes {
             let old = change.old.as_ref().into_iter().flat_map(File::places);
             for (reference, place) in old {
@@ -120,7 +120,7 @@ impl Objects {
         for reference in self.contested.iter().chain(&self.kept) {
             self.touch(reference, &mut touched);
         }
-        let mut settled = Settled::default();
+        let mut settled = ObjectChanges::default();
         for (reference, before) in touched {
             self.settle(&reference, before, files, &mut settled);
         }
@@ -128,12 +128,15 @@ impl Objects {
     }
 
     /// Notes what was in force of an object before it is changed.
-    fn touch(&self, reference: &ObjectRef, touched: &mut BTreeMap<ObjectRef, Before>) {
+    fn touch(&self, reference: &ObjectRef, touched: &mut BTreeMap<ObjectRef, PreviousVersion>) {
         if !touched.contains_key(reference) {
             let standing = self.get(reference);
-            let before = Before {
-                place: standing.and_then(Standing::in_force).cloned(),
-                shadows: standing.into_iter().flat_map(Standing::shadows).collect(),
+            let before = PreviousVersion {
+                place: standing.and_then(ObjectVersions::in_force).cloned(),
+                shadows: standing
+                    .into_iter()
+                    .flat_map(ObjectVersions::shadows)
+                    .collect(),
             };
             touched.insert(reference.clone(), before);
         }
@@ -144,26 +147,28 @@ impl Objects {
     fn settle(
         &mut self,
         reference: &ObjectRef,
-        Before {
+        PreviousVersion {
             place: before,
             shadows,
-        }: Before,
+        }: PreviousVersion,
         files: &FileSet,
-        settled: &mut Settled,
+        settled: &mut ObjectChanges,
     ) {
         let standing = self.by_name.entry(reference.clone()).or_default();
         let places = &mut standing.places;
         places.sort_by_key(|place| (files.rank(&place.file), place.order()));
-        let stays = |before: &&Place| match places.first() {
+        let stays = |before: &&SourceLocation| match places.first() {
             Some(first) => first.object().is_none() && before.object().is_some(),
             None => files.file(&before.file).is_some_and(|file| file.is_opaque),
         };
         standing.kept = before.as_ref().filter(stays).cloned().map(Box::new);
         let now = standing.in_force();
-        let old = before.as_ref().and_then(Place::in_force);
-        settled
-            .events
-            .extend(event(reference, old, now.and_then(Place::in_force)));
+        let old = before.as_ref().and_then(SourceLocation::in_force);
+        settled.events.extend(event(
+            reference,
+            old,
+            now.and_then(SourceLocation::in_force),
+        ));
         settled.shadows(&shadows, &standing.shadows().collect::<Vec<_>>());
         let is_contested = standing.places.len() > 1;
         let is_stand_in = now.is_some_and(|place| place.object().is_none());

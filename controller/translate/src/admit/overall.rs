@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::file::{File, Place};
+use super::file::{File, SourceLocation};
 use super::file_set::FileSet;
 use super::finding::{Finding, Reason, Severity};
 use super::kinds;
 use super::object::is_gateway_kind;
-use super::objects::{Objects, Standing};
+use super::objects::{ObjectVersions, Objects};
 use super::path::FieldPath;
 use crate::store::{Object, ObjectRef};
 
@@ -33,7 +33,7 @@ pub(super) fn findings(
 
 /// Reports every place of an object except the first, which takes effect.
 fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
-    let places = objects.get(reference).and_then(Standing::places);
+    let places = objects.get(reference).and_then(ObjectVersions::places);
     let Some((first, others)) = places else {
         return Vec::new();
     };
@@ -141,7 +141,7 @@ fn emptied(files: &FileSet, lost: &BTreeSet<Arc<str>>) -> Vec<Finding> {
 fn kept(objects: &Objects) -> Vec<Finding> {
     let mut kept: BTreeMap<&Arc<str>, Vec<&ObjectRef>> = BTreeMap::new();
     for reference in &objects.kept {
-        if let Some(place) = objects.get(reference).and_then(Standing::in_force) {
+        if let Some(place) = objects.get(reference).and_then(ObjectVersions::in_force) {
             kept.entry(&place.file).or_default().push(reference);
         }
     }
@@ -172,7 +172,7 @@ fn of_file(file: &str, reason: Reason, text: String) -> Finding {
 }
 
 /// A finding at an object's place, to be completed.
-fn at(place: &Place, reference: &ObjectRef) -> Finding {
+fn at(place: &SourceLocation, reference: &ObjectRef) -> Finding {
     let object = Some(reference.clone());
     Finding {
         line: place.line(&FieldPath::default()),

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 /// A field of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct FieldPath(Vec<Step>);
+pub struct FieldPath(Vec<PathStep>);
 
 /// One step into a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Field(Cow<'static, str>),
     Item(usize),
 }
@@ -29,11 +29,10 @@ impl FieldPath {
                 .strip_prefix('[')
                 .and_then(|inner| inner.split_once(']'));
             if let Some((inside, after)) = bracketed {
-                path.0.push(
-                    inside
-                        .parse()
-                        .map_or_else(|_| Step::Field(inside.to_owned().into()), Step::Item),
-                );
+                path.0.push(inside.parse().map_or_else(
+                    |_| PathStep::Field(inside.to_owned().into()),
+                    PathStep::Item,
+                ));
                 rest = after;
                 continue;
             }
@@ -42,7 +41,7 @@ impl FieldPath {
             // A bracket that is never closed is part of a name.
             let end = if end == 0 { rest.len() } else { end };
             let (name, after) = rest.split_at(end);
-            path.0.push(Step::Field(name.to_owned().into()));
+            path.0.push(PathStep::Field(name.to_owned().into()));
             rest = after;
         }
         path
@@ -51,20 +50,20 @@ impl FieldPath {
     /// The value at the path.
     pub(super) fn within<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(value, |value, step| match step {
-            Step::Field(name) => value.get(name.as_ref()),
-            Step::Item(index) => value.get(*index),
+            PathStep::Field(name) => value.get(name.as_ref()),
+            PathStep::Item(index) => value.get(*index),
         })
     }
 
-    pub(super) fn steps(&self) -> &[Step] {
+    pub(super) fn steps(&self) -> &[PathStep] {
         &self.0
     }
 
     /// Its names, without list indices.
     pub(super) fn names(&self) -> Vec<&str> {
         let names = self.0.iter().filter_map(|step| match step {
-            Step::Field(name) => Some(name.as_ref()),
-            Step::Item(_) => None,
+            PathStep::Field(name) => Some(name.as_ref()),
+            PathStep::Item(_) => None,
         });
         names.collect()
     }
@@ -73,12 +72,12 @@ impl FieldPath {
         self.0.is_empty()
     }
 
-    pub(super) fn push(&mut self, step: Step) {
+    pub(super) fn push(&mut self, step: PathStep) {
         self.0.push(step);
     }
 
     pub(super) fn push_field(&mut self, name: &str) {
-        self.0.push(Step::Field(name.to_owned().into()));
+        self.0.push(PathStep::Field(name.to_owned().into()));
     }
 
     pub(super) fn pop(&mut self) {
@@ -93,8 +92,8 @@ impl FieldPath {
     }
 }
 
-impl FromIterator<Step> for FieldPath {
-    fn from_iter<T: IntoIterator<Item = Step>>(steps: T) -> Self {
+impl FromIterator<PathStep> for FieldPath {
+    fn from_iter<T: IntoIterator<Item = PathStep>>(steps: T) -> Self {
         Self(steps.into_iter().collect())
     }
 }
@@ -103,10 +102,10 @@ impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.0.iter().enumerate() {
             match step {
-                Step::Item(item) => write!(f, "[{item}]")?,
-                Step::Field(name) if name.contains(['.', '[']) => write!(f, "[{name}]")?,
-                Step::Field(name) if index == 0 => f.write_str(name)?,
-                Step::Field(name) => write!(f, ".{name}")?,
+                PathStep::Item(item) => write!(f, "[{item}]")?,
+                PathStep::Field(name) if name.contains(['.', '[']) => write!(f, "[{name}]")?,
+                PathStep::Field(name) if index == 0 => f.write_str(name)?,
+                PathStep::Field(name) => write!(f, ".{name}")?,
             }
         }
         Ok(())

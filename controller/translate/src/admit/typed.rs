@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::check::Check;
 use super::finding::{Reason, Remark, Severity};
 use super::kinds::Admissible;
-use super::path::{FieldPath, Step};
+use super::path::{FieldPath, PathStep};
 use super::suggest;
 use crate::store::Object;
 
@@ -82,8 +82,8 @@ fn unknown_field<T: Admissible>(path: &FieldPath, written: &Value) -> Option<Rem
         (plain.rsplit_once('.')?.0 == above).then_some(name)
     });
     let hint = match last {
-        Step::Field(name) => suggest::hint(name, read.map(String::as_str).chain(unread)),
-        Step::Item(_) => String::new(),
+        PathStep::Field(name) => suggest::hint(name, read.map(String::as_str).chain(unread)),
+        PathStep::Item(_) => String::new(),
     };
     let text = format!("unknown field{hint}");
     Some(Remark::warning(path, Reason::UnknownField, text))
@@ -178,8 +178,8 @@ fn remedy(value: Option<&Value>, expected: &str) -> &'static str {
 fn error_path(path: &serde_path_to_error::Path) -> FieldPath {
     use serde_path_to_error::Segment;
     let step = |segment: &Segment| match segment {
-        Segment::Seq { index } => Some(Step::Item(*index)),
-        Segment::Map { key } => Some(Step::Field(key.clone().into())),
+        Segment::Seq { index } => Some(PathStep::Item(*index)),
+        Segment::Map { key } => Some(PathStep::Field(key.clone().into())),
         Segment::Enum { .. } | Segment::Unknown => None,
     };
     path.iter().filter_map(step).collect()
@@ -191,7 +191,7 @@ fn ignored_path(path: &serde_ignored::Path<'_>) -> FieldPath {
         Path::Root => FieldPath::default(),
         Path::Seq { parent, index } => {
             let mut path = ignored_path(parent);
-            path.push(Step::Item(*index));
+            path.push(PathStep::Item(*index));
             path
         }
         Path::Map { parent, key } => ignored_path(parent).field(key),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use xds::few::Few;
+use xds::few::SmallMap;
 use xds::model::ObjectName;
 
 /// The metadata of an object, as far as it is read. `resourceVersion` is not: every write of a status
@@ -40,7 +40,7 @@ pub struct ObjectMeta {
 
 /// The labels of an object. Most objects have none, and slices of endpoints, of which there are many,
 /// mean something by one alone.
-pub type Labels = Few<String, String>;
+pub type Labels = SmallMap<String, String>;
 
 /// The annotations of an object. They can be large and mean nothing here, so they are checked and not
 /// kept.

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use xds::model::{FilterSet, Filters, Fraction, Mirror};
 
-use super::rule::Notes;
+use super::rule::RuleNotes;
 use super::{cors, header_edit, rewrite};
 use crate::api::{FilterType, HttpRouteFilter, HttpRouteMatch, MirrorFilter};
 use crate::problem::Problem;
@@ -25,7 +25,7 @@ pub(crate) fn lower(
     scope: &Scope<'_>,
     specs: &[HttpRouteFilter],
     at: impl fmt::Display,
-    notes: &mut Notes,
+    notes: &mut RuleNotes,
 ) -> Filters {
     let mut filters = FilterSet::default();
     for (index, spec) in specs.iter().enumerate() {
@@ -49,7 +49,7 @@ fn add(
     scope: &Scope<'_>,
     spec: &HttpRouteFilter,
     filters: &mut FilterSet,
-    notes: &mut Notes,
+    notes: &mut RuleNotes,
 ) -> Result<(), Problem> {
     match spec.kind {
         FilterType::RequestHeaderModifier => {
@@ -137,7 +137,7 @@ fn unsupported(kind: FilterType) -> Problem {
 fn mirror(
     scope: &Scope<'_>,
     spec: &MirrorFilter,
-    notes: &mut Notes,
+    notes: &mut RuleNotes,
 ) -> Result<Option<Mirror>, Problem> {
     let fraction = fraction(spec)?;
     let (target, problem) = scope.reader.follow(scope.from, (&spec.backend_ref).into());

@@ -4,14 +4,14 @@ use http::Method;
 use xds::model::{HttpMatch, HttpRule, PathMatch, RequestProtocol, Timeouts};
 
 use super::matches::{self, pattern, unknown_type, unsupported};
-use super::rule::{LoweredRule, Notes, Site};
+use super::rule::{LoweredRule, RuleContext, RuleNotes};
 use super::{filters, rule_backends, session};
 use crate::api::{GrpcMethodMatch, GrpcRouteMatch, GrpcRouteRule, ValueMatchType};
 use crate::problem::Problem;
 
 /// Lowers the rule at `site`.
-pub(crate) fn lower(site: &Site<'_>, spec: &GrpcRouteRule) -> LoweredRule {
-    let mut notes = Notes::default();
+pub(crate) fn lower(site: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredRule {
+    let mut notes = RuleNotes::default();
     let scope = filters::Scope {
         reader: site.reader,
         from: site.from,

@@ -3,21 +3,25 @@
 use http::StatusCode;
 use xds::model::{GatewayDuration, HttpRule, RequestProtocol, Retry, Timeout, Timeouts};
 
-use super::rule::{LoweredRule, Notes, Site, duration};
+use super::rule::{LoweredRule, RuleContext, RuleNotes, duration};
 use super::{filters, matches, rule_backends, session};
 use crate::api::{HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts};
 use crate::problem::Problem;
 use crate::reason::Reason;
 
 /// Lowers the rule at `site`.
-pub(crate) fn lower(site: &Site<'_>, spec: &HttpRouteRule) -> LoweredRule {
-    let mut notes = Notes::default();
+pub(crate) fn lower(site: &RuleContext<'_>, spec: &HttpRouteRule) -> LoweredRule {
+    let mut notes = RuleNotes::default();
     let rule = carry_out(site, spec, &mut notes);
     notes.lowered(spec.name.as_deref(), site.index, rule)
 }
 
 /// `None` only if the matches themselves are invalid.
-fn carry_out(site: &Site<'_>, spec: &HttpRouteRule, notes: &mut Notes) -> Option<HttpRule> {
+fn carry_out(
+    site: &RuleContext<'_>,
+    spec: &HttpRouteRule,
+    notes: &mut RuleNotes,
+) -> Option<HttpRule> {
     let matches = matches::lower(&spec.matches, notes);
     let scope = filters::Scope {
         reader: site.reader,
@@ -45,7 +49,7 @@ fn carry_out(site: &Site<'_>, spec: &HttpRouteRule, notes: &mut Notes) -> Option
     })
 }
 
-fn timeouts(spec: &HttpRouteTimeouts, notes: &mut Notes) -> Timeouts {
+fn timeouts(spec: &HttpRouteTimeouts, notes: &mut RuleNotes) -> Timeouts {
     let mut read = |text: &Option<String>, field| {
         let duration = text.as_deref().map(|text| duration(text, field));
         duration.and_then(|duration| notes.keep(duration))
@@ -71,7 +75,7 @@ fn timeouts(spec: &HttpRouteTimeouts, notes: &mut Notes) -> Timeouts {
     }
 }
 
-fn retry(spec: &HttpRouteRetry, notes: &mut Notes) -> Retry {
+fn retry(spec: &HttpRouteRetry, notes: &mut RuleNotes) -> Retry {
     let codes = spec.codes.iter().enumerate().filter_map(|(index, &code)| {
         let status = StatusCode::from_u16(code).ok();
         let status = status.filter(|status| RETRIED_CODES.contains(&status.as_u16()));

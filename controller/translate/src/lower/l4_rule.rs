@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use xds::model::{L4Backend, L4Rule, RouteRule};
 
-use super::rule::{LoweredRule, Site, of_rule};
+use super::rule::{LoweredRule, RuleContext, of_rule};
 use crate::api::L4RouteRule;
 
 /// Lowers the rule of a TLSRoute.
-pub(crate) fn tls(site: &Site<'_>, spec: &L4RouteRule) -> LoweredRule {
+pub(crate) fn tls(site: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
     lower(site, spec, RouteRule::Tls)
 }
 
 /// Lowers the rule of a TCPRoute.
-pub(crate) fn tcp(site: &Site<'_>, spec: &L4RouteRule) -> LoweredRule {
+pub(crate) fn tcp(site: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
     lower(site, spec, RouteRule::Tcp)
 }
 
 /// Lowers the rule of a UDPRoute.
-pub(crate) fn udp(site: &Site<'_>, spec: &L4RouteRule) -> LoweredRule {
+pub(crate) fn udp(site: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
     lower(site, spec, RouteRule::Udp)
 }
 
-fn lower(site: &Site<'_>, spec: &L4RouteRule, kind: fn(L4Rule) -> RouteRule) -> LoweredRule {
+fn lower(site: &RuleContext<'_>, spec: &L4RouteRule, kind: fn(L4Rule) -> RouteRule) -> LoweredRule {
     let mut refs = Vec::new();
     let specs = spec.backend_refs.iter().enumerate();
     let backends = specs.map(|(number, spec)| {

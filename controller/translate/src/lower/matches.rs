@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use http::{HeaderName, Method};
 use xds::model::{HeaderMatch, HttpMatch, PathMatch, Pattern, QueryMatch, StringMatch};
 
-use super::rule::Notes;
+use super::rule::RuleNotes;
 use crate::api::{
     HttpHeaderMatch, HttpPathMatch, HttpQueryParamMatch, HttpRouteMatch, PathMatchType,
     ValueMatchType,
@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::reason::Reason;
 
 /// Lowers all matches of a rule; `None` if one of them is invalid.
-pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut Notes) -> Option<Vec<HttpMatch>> {
+pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut RuleNotes) -> Option<Vec<HttpMatch>> {
     // The default of the API, as if the list had been omitted.
     all(matches, notes, lower_one)
 }
@@ -22,7 +22,7 @@ pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut Notes) -> Option<Vec
 /// Lowers all matches of a rule by `one`; an empty list means one match without conditions.
 pub(crate) fn all<T: Default>(
     matches: &[T],
-    notes: &mut Notes,
+    notes: &mut RuleNotes,
     one: fn(&T) -> Result<HttpMatch, Problem>,
 ) -> Option<Vec<HttpMatch>> {
     if matches.is_empty() {

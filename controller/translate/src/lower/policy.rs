@@ -16,7 +16,7 @@ use crate::api::{
 use crate::problem::{self, Problem};
 use crate::reader::Reader;
 use crate::reason::Reason;
-use crate::resolve::backend::{Carries, Referrer};
+use crate::resolve::backend::{Referrer, TrafficKind};
 
 /// A lowered policy, independent of its targets.
 pub(crate) struct LoweredPolicy {
@@ -34,7 +34,7 @@ pub(crate) fn lower(
     name: &ObjectName,
     spec: &TrafficPolicySpec,
 ) -> LoweredPolicy {
-    let from = Referrer::of::<TrafficPolicy>(&name.namespace, Carries::Requests);
+    let from = Referrer::of::<TrafficPolicy>(&name.namespace, TrafficKind::Requests);
     let (mut lowered, mut refusal) = match all_but_restrictions(spec) {
         Ok(others) => (others, None),
         Err(problem) => (PolicySpec::default(), Some(problem)),

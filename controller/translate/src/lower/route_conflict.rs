@@ -16,7 +16,7 @@ use crate::reason::Reason;
 pub(crate) type RouteId = (&'static str, ObjectName);
 
 /// The hosts of the routes of one kind at a listener, oldest first. No hosts means all hosts.
-pub(crate) type Wanted = BTreeMap<(i64, ObjectName), Arc<[Hostname]>>;
+pub(crate) type RouteHosts = BTreeMap<(i64, ObjectName), Arc<[Hostname]>>;
 
 /// Whether routes of a kind can lose a listener to those of another.
 pub(crate) fn is_contested(kind: &str) -> bool {
@@ -25,8 +25,8 @@ pub(crate) fn is_contested(kind: &str) -> bool {
 
 /// The routes that lose the listener, each with the route that has their hosts.
 pub(crate) fn settle(
-    (kind, wanted): (&'static str, &Wanted),
-    (other, by_other): (&'static str, &Wanted),
+    (kind, wanted): (&'static str, &RouteHosts),
+    (other, by_other): (&'static str, &RouteHosts),
 ) -> BTreeMap<RouteId, RouteId> {
     let own = wanted
         .iter()
@@ -36,7 +36,7 @@ pub(crate) fn settle(
         .map(|((created, name), hosts)| (*created, name, other, hosts));
     let mut claims: Vec<_> = own.chain(others).collect();
     claims.sort_by_key(|(created, name, kind, _)| (*created, *name, *kind));
-    let (mut taken, mut taken_by_other) = (Taken::default(), Taken::default());
+    let (mut taken, mut taken_by_other) = (ClaimedHosts::default(), ClaimedHosts::default());
     let mut losers = BTreeMap::new();
     for (number, (_, name, of, hosts)) in claims.iter().enumerate() {
         let (mine, rivals) = if *of == kind {
@@ -57,7 +57,7 @@ pub(crate) fn settle(
 
 /// The hosts used by routes of one kind, each with the index of the first.
 #[derive(Default)]
-struct Taken<'a> {
+struct ClaimedHosts<'a> {
     first: Option<usize>,
     every_host: Option<usize>,
     /// Exact host names.
@@ -66,7 +66,7 @@ struct Taken<'a> {
     within: HashMap<&'a str, usize>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> ClaimedHosts<'a> {
     fn add(&mut self, number: usize, hosts: &'a [Hostname]) {
         self.first.get_or_insert(number);
         if hosts.is_empty() {
@@ -128,7 +128,7 @@ mod tests {
 
     use xds::model::{Hostname, ObjectName};
 
-    use super::{Wanted, settle};
+    use super::{RouteHosts, settle};
 
     fn hosts(names: &[&str]) -> Vec<Hostname> {
         let names = names.iter();
@@ -147,7 +147,7 @@ mod tests {
             for other in names {
                 let (one, other) = (hosts(&[one]), hosts(&[other]));
                 let overlap = one[0].intersect(&other[0]).is_some();
-                let wanted = |name: &str, hosts: &[Hostname]| -> Wanted {
+                let wanted = |name: &str, hosts: &[Hostname]| -> RouteHosts {
                     let age = (0, ObjectName::new("a", name));
                     [(age, Arc::from(hosts))].into()
                 };

@@ -1,21 +1,21 @@
 //! The interface of all kinds of routes.
 
-use super::rule::{LoweredRule, Site};
+use super::rule::{LoweredRule, RuleContext};
 use super::{grpc_rule, http_rule, l4_rule};
 use crate::api::{
     DefaultScope, GrpcRoute, GrpcRouteRule, HttpRoute, HttpRouteRule, L4RouteRule, ParentReference,
     TcpRoute, TlsRoute, UdpRoute,
 };
-use crate::resolve::backend::Carries;
-use crate::store::Kept;
+use crate::resolve::backend::TrafficKind;
+use crate::store::StoredKind;
 
 /// A kind of route.
-pub(crate) trait RouteObject: Kept {
+pub(crate) trait RouteObject: StoredKind {
     /// Its rules, as they are written.
     type Rule;
 
     /// The traffic of its rules.
-    const CARRIES: Carries;
+    const CARRIES: TrafficKind;
 
     /// Its parents.
     fn parent_refs(&self) -> &[ParentReference];
@@ -29,7 +29,7 @@ pub(crate) trait RouteObject: Kept {
     fn rules(&self) -> &[Self::Rule];
 
     /// Lowers a rule, with its problems.
-    fn lower(site: &Site<'_>, rule: &Self::Rule) -> LoweredRule;
+    fn lower(site: &RuleContext<'_>, rule: &Self::Rule) -> LoweredRule;
 }
 
 macro_rules! routes {
@@ -37,7 +37,7 @@ macro_rules! routes {
         impl RouteObject for $type {
             type Rule = $rule;
 
-            const CARRIES: Carries = Carries::$carries;
+            const CARRIES: TrafficKind = TrafficKind::$carries;
 
             fn parent_refs(&self) -> &[ParentReference] {
                 &self.spec.parent_refs
@@ -56,7 +56,7 @@ macro_rules! routes {
                 &self.spec.rules
             }
 
-            fn lower(site: &Site<'_>, rule: &$rule) -> LoweredRule {
+            fn lower(site: &RuleContext<'_>, rule: &$rule) -> LoweredRule {
                 $lower(site, rule)
             }
         }

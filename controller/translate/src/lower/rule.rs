@@ -10,7 +10,7 @@ use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 
 /// The location of a rule.
-pub(crate) struct Site<'p> {
+pub(crate) struct RuleContext<'p> {
     pub(crate) reader: &'p Reader<'p>,
     pub(crate) from: Referrer<'p>,
     pub(crate) route: &'p ObjectName,
@@ -32,14 +32,14 @@ pub(crate) struct LoweredRule {
 
 /// The findings about a rule.
 #[derive(Default)]
-pub(crate) struct Notes {
+pub(crate) struct RuleNotes {
     pub(crate) problems: Vec<Problem>,
     pub(crate) refs: Vec<Problem>,
     /// Whether an unsupported filter might have rejected requests.
     pub(crate) fails_closed: bool,
 }
 
-impl Notes {
+impl RuleNotes {
     /// Returns the value, or records the problem.
     pub(crate) fn keep<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.problems.push(problem)).ok()

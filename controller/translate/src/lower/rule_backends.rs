@@ -2,7 +2,7 @@
 
 use xds::model::{ObjectName, RouteBackend, SessionPersistence};
 
-use super::rule::Notes;
+use super::rule::RuleNotes;
 use super::{filters, x_backend};
 use crate::api::{HttpBackendRef, Resource as _, XBackend};
 
@@ -10,7 +10,7 @@ use crate::api::{HttpBackendRef, Resource as _, XBackend};
 pub(crate) fn lower(
     scope: &filters::Scope<'_>,
     specs: &[HttpBackendRef],
-    notes: &mut Notes,
+    notes: &mut RuleNotes,
 ) -> Vec<RouteBackend> {
     let specs = specs.iter().enumerate();
     let backends = specs.map(|(number, spec)| {

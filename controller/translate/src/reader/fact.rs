@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xds::model::{ListenerKey, ObjectName, PolicyTarget, Transport};
 
-use super::grants::Way;
+use super::grants::ReferenceDirection;
 use super::ground::PodLabel;
 use crate::owner::Owner;
 use crate::upstream::Upstream;
@@ -40,7 +40,7 @@ facts! {
     /// Whether an object of this kind and name exists.
     Exists(&'static str, ObjectName);
     /// What grants allow from one kind and namespace to another.
-    Way(Arc<Way>);
+    ReferenceDirection(Arc<ReferenceDirection>);
     /// The labels of a namespace.
     Labels(Arc<str>);
     /// The names of the EndpointSlices of a Service.
@@ -64,13 +64,13 @@ facts! {
     /// A resolved BackendTLSPolicy.
     BackendTlsPolicy(ObjectName);
     /// Whether a Gateway is ours, and its conditions for ListenerSets and clients.
-    Terms(ObjectName);
+    ListenerSetTerms(ObjectName);
     /// A Gateway without its listeners.
-    Frame(ObjectName);
+    GatewayProperties(ObjectName);
     /// The listeners of an object, each by itself.
     Listeners(Owner);
     /// What an object offers to routes.
-    Offers(Owner);
+    ListenerOffers(Owner);
     /// The standing of an object's listeners among those of the Gateway.
     Standings(Owner);
     /// The standing of all listeners of a Gateway.
@@ -100,7 +100,7 @@ facts! {
     /// A resolved `TrafficPolicy`.
     Policy(ObjectName);
     /// The settings of a `TrafficPolicy` that take effect at a target.
-    Settled(Arc<PolicyTarget>, ObjectName);
+    ClaimedPolicy(Arc<PolicyTarget>, ObjectName);
     /// The Gateways that send to an upstream.
     Users(Upstream);
     /// Our objects of a namespace that requests pass.

@@ -9,7 +9,7 @@ use crate::api::ReferenceGrant;
 
 /// A direction of references: group, kind and namespace of both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Way {
+pub(crate) struct ReferenceDirection {
     pub(crate) from: (Box<str>, Box<str>, Box<str>),
     pub(crate) to: (Box<str>, Box<str>, Box<str>),
 }
@@ -32,7 +32,7 @@ enum Names {
 
 /// All grants, by direction.
 #[derive(Debug, Default)]
-pub(crate) struct Grants(HashMap<Arc<Way>, BTreeMap<ObjectName, Names>>);
+pub(crate) struct Grants(HashMap<Arc<ReferenceDirection>, BTreeMap<ObjectName, Names>>);
 
 impl Grants {
     /// Replaces a grant; returns the affected directions.
@@ -41,7 +41,7 @@ impl Grants {
         name: &ObjectName,
         old: Option<&ReferenceGrant>,
         new: Option<&ReferenceGrant>,
-    ) -> Vec<Arc<Way>> {
+    ) -> Vec<Arc<ReferenceDirection>> {
         let (old, new) = (ways(name, old), ways(name, new));
         let mut changed = Vec::new();
         for way in old.keys().filter(|way| !new.contains_key(*way)) {
@@ -66,7 +66,7 @@ impl Grants {
     }
 
     /// Whether a grant permits references to this name.
-    pub(crate) fn permit(&self, way: &Way, name: &str) -> bool {
+    pub(crate) fn permit(&self, way: &ReferenceDirection, name: &str) -> bool {
         let grants = self.0.get(way).into_iter().flatten();
         grants.into_iter().any(|(_, names)| match names {
             Names::Every => true,
@@ -80,14 +80,14 @@ impl Grants {
     }
 }
 
-fn ways(name: &ObjectName, grant: Option<&ReferenceGrant>) -> HashMap<Way, Names> {
+fn ways(name: &ObjectName, grant: Option<&ReferenceGrant>) -> HashMap<ReferenceDirection, Names> {
     let mut ways = HashMap::new();
     let Some(grant) = grant else {
         return ways;
     };
     for from in &grant.spec.from {
         for to in &grant.spec.to {
-            let way = Way {
+            let way = ReferenceDirection {
                 from: (
                     (*from.group).into(),
                     (*from.kind).into(),

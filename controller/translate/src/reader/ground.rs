@@ -12,7 +12,7 @@ use super::fact::Fact;
 use super::grants::Grants;
 use super::index::Index;
 use crate::api::{self, Resource as _, SERVICE_NAME_LABEL};
-use crate::options::{Options, Place};
+use crate::options::{Environment, Options};
 use crate::problem::Problem;
 use crate::store::{Object, ObjectRef, Store};
 use crate::upstream::Upstream;
@@ -27,7 +27,7 @@ pub(crate) struct PodLabel {
 
 /// Objects, indexes over them, and what references lead to.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct ObjectIndex {
     pub(crate) options: Options,
     /// Never goes back, so that nothing that has expired becomes good again.
     pub(crate) now: Timestamp,
@@ -46,7 +46,7 @@ pub(crate) struct Ground {
     pub(super) certificates: RefCell<HashMap<ObjectName, Result<Certificate, String>>>,
 }
 
-impl Ground {
+impl ObjectIndex {
     pub(crate) fn new(options: Options) -> Self {
         Self {
             options,
@@ -100,7 +100,7 @@ impl Ground {
         match kind {
             api::ReferenceGrant::KIND => {
                 let changed = self.grants.replace(name, grant(old), grant(new));
-                facts.extend(changed.into_iter().map(Fact::Way));
+                facts.extend(changed.into_iter().map(Fact::ReferenceDirection));
             }
             api::EndpointSlice::KIND => {
                 let changed = self.slices.replace(name, service_of(old), service_of(new));
@@ -155,7 +155,7 @@ impl Ground {
 
     /// Whether the proxies run on one machine, where nobody else answers for an object.
     pub(crate) fn is_machine(&self) -> bool {
-        matches!(self.options.place, Place::Machine { .. })
+        matches!(self.options.place, Environment::Machine { .. })
     }
 
     /// Whether nothing but options and time is left.

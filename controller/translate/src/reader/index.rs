@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use xds::few::Few;
+use xds::few::SmallMap;
 
 /// Sets of names by key. A key without names is not kept.
 #[derive(Debug)]
-pub(crate) struct Index<K, V>(HashMap<K, Few<V>>);
+pub(crate) struct Index<K, V>(HashMap<K, SmallMap<V>>);
 
 impl<K, V> Default for Index<K, V> {
     fn default() -> Self {
@@ -38,7 +38,7 @@ impl<K: Clone + Eq + Hash, V: Clone + Ord> Index<K, V> {
 
     /// The names at a key, in their order.
     pub(crate) fn at(&self, key: &K) -> impl Iterator<Item = &V> + use<'_, K, V> {
-        self.0.get(key).into_iter().flat_map(Few::keys)
+        self.0.get(key).into_iter().flat_map(SmallMap::keys)
     }
 
     #[cfg(test)]

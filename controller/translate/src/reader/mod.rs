@@ -16,26 +16,26 @@ use jiff::Timestamp;
 use xds::model::{Backend, BackendTls, Certificate, ObjectName};
 
 pub(crate) use fact::Fact;
+use grants::ReferenceDirection;
 pub(crate) use grants::Referent;
-use grants::Way;
-pub(crate) use ground::Ground;
+pub(crate) use ground::ObjectIndex;
 use ground::PodLabel;
 
 use crate::api::{CLASS_KIND, Labels, Namespace, PARAMETERS_KIND, Pod, Secret};
-use crate::options::{AssignedAddresses, NO_ADDRESSES, Options, Place};
+use crate::options::{AssignedAddresses, Environment, NO_ADDRESSES, Options};
 use crate::problem::Problem;
-use crate::store::Kept;
+use crate::store::StoredKind;
 use crate::upstream::Upstream;
 
 /// Answers the questions of one run of a unit.
 pub(crate) struct Reader<'a> {
-    ground: &'a Ground,
+    ground: &'a ObjectIndex,
     asked: RefCell<Vec<Fact>>,
     expires: Cell<Option<Timestamp>>,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(ground: &'a Ground) -> Self {
+    pub(crate) fn new(ground: &'a ObjectIndex) -> Self {
         Self {
             ground,
             asked: RefCell::default(),
@@ -73,13 +73,13 @@ impl<'a> Reader<'a> {
         false
     }
 
-    pub(crate) fn object<T: Kept>(&self, name: &ObjectName) -> Option<&'a Arc<T>> {
+    pub(crate) fn object<T: StoredKind>(&self, name: &ObjectName) -> Option<&'a Arc<T>> {
         self.ask(Fact::Object(T::KIND, name.clone()));
         T::all(&self.ground.store).get(name)
     }
 
     /// Whether there is an object, whatever it says.
-    pub(crate) fn exists<T: Kept>(&self, name: &ObjectName) -> bool {
+    pub(crate) fn exists<T: StoredKind>(&self, name: &ObjectName) -> bool {
         self.ask(Fact::Exists(T::KIND, name.clone()));
         T::all(&self.ground.store).contains_key(name)
     }
@@ -95,11 +95,11 @@ impl<'a> Reader<'a> {
         if namespace == to.namespace {
             return true;
         }
-        let way = Arc::new(Way {
+        let way = Arc::new(ReferenceDirection {
             from: (group.into(), kind.into(), namespace.into()),
             to: (to.group.into(), to.kind.into(), to.namespace.into()),
         });
-        self.ask(Fact::Way(Arc::clone(&way)));
+        self.ask(Fact::ReferenceDirection(Arc::clone(&way)));
         self.ground.grants.permit(&way, to.name)
     }
 
@@ -160,11 +160,11 @@ impl<'a> Reader<'a> {
     /// The addresses that a machine has; `None` in a cluster.
     pub(crate) fn machine_addresses(&self) -> Option<&'a BTreeSet<IpAddr>> {
         match &self.ground.options.place {
-            Place::Machine { addresses } => {
+            Environment::Machine { addresses } => {
                 self.ask(Fact::MachineAddresses());
                 Some(addresses)
             }
-            Place::Cluster { .. } => None,
+            Environment::Cluster { .. } => None,
         }
     }
 
@@ -172,8 +172,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn assigned(&self, gateway: &ObjectName) -> &'a AssignedAddresses {
         self.ask(Fact::AssignedAddresses(gateway.clone()));
         let found = match &self.ground.options.place {
-            Place::Cluster { assigned, .. } => assigned.get(gateway),
-            Place::Machine { .. } => None,
+            Environment::Cluster { assigned, .. } => assigned.get(gateway),
+            Environment::Machine { .. } => None,
         };
         found.unwrap_or(&NO_ADDRESSES)
     }
@@ -182,8 +182,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn has_parameters(&self, name: &ObjectName) -> bool {
         self.ask(Fact::Exists(PARAMETERS_KIND, name.clone()));
         match &self.ground.options.place {
-            Place::Cluster { parameters, .. } => parameters.contains(name),
-            Place::Machine { .. } => true,
+            Environment::Cluster { parameters, .. } => parameters.contains(name),
+            Environment::Machine { .. } => true,
         }
     }
 
@@ -191,10 +191,10 @@ impl<'a> Reader<'a> {
     pub(crate) fn has_trust_bundles(&self) -> bool {
         self.ask(Fact::TrustBundles());
         match &self.ground.options.place {
-            Place::Cluster {
+            Environment::Cluster {
                 has_trust_bundles, ..
             } => *has_trust_bundles,
-            Place::Machine { .. } => true,
+            Environment::Machine { .. } => true,
         }
     }
 

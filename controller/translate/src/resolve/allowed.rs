@@ -7,14 +7,14 @@ use crate::reader::Reader;
 
 /// A set of namespaces.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Allowed {
+pub(crate) enum AllowedNamespaces {
     Every,
     Only(Arc<str>),
     Selected(LabelSelector),
     Nobody,
 }
 
-impl Allowed {
+impl AllowedNamespaces {
     /// The namespaces that an object in the namespace `own` allows.
     pub(crate) fn of(
         own: &Arc<str>,

@@ -20,19 +20,19 @@ pub(crate) struct Referrer<'r> {
     pub(crate) group: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) namespace: &'r str,
-    pub(crate) carries: Carries,
+    pub(crate) carries: TrafficKind,
 }
 
 /// The traffic of a referrer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carries {
+pub(crate) enum TrafficKind {
     Requests,
     Calls,
     Streams,
     Datagrams,
 }
 
-impl Carries {
+impl TrafficKind {
     fn transport(self) -> TransportProtocol {
         match self {
             Self::Requests | Self::Calls | Self::Streams => TransportProtocol::Tcp,
@@ -48,7 +48,7 @@ impl Carries {
 
 impl<'r> Referrer<'r> {
     /// An object of kind `T` in `namespace`.
-    pub(crate) fn of<T: Resource>(namespace: &'r str, carries: Carries) -> Self {
+    pub(crate) fn of<T: Resource>(namespace: &'r str, carries: TrafficKind) -> Self {
         Self {
             group: T::GROUP,
             kind: T::KIND,
@@ -112,7 +112,7 @@ impl Reader<'_> {
         &self,
         name: &ObjectName,
         port: Option<NonZeroU16>,
-        carries: Carries,
+        carries: TrafficKind,
     ) -> Result<Target, Problem> {
         let fail = |reason, message: String| Err(Problem::new(reason, "", message));
         let Some(service) = self.object::<api::Service>(name) else {
@@ -214,7 +214,7 @@ fn check_kind(to: Referent<'_>, from: Referrer<'_>) -> Result<BackendKind, Probl
         (InferencePool::GROUP, InferencePool::KIND) if from.carries.is_http() => {
             Ok(BackendKind::Pool)
         }
-        (XBackend::GROUP, XBackend::KIND) if from.carries != Carries::Datagrams => {
+        (XBackend::GROUP, XBackend::KIND) if from.carries != TrafficKind::Datagrams => {
             Ok(BackendKind::XBackend)
         }
         (api::Service::GROUP, api::Service::KIND) => Ok(BackendKind::Service),
@@ -257,15 +257,17 @@ fn ports_of(service: &api::Service, transport: TransportProtocol) -> String {
 }
 
 /// Why a backend cannot take this traffic.
-fn unable(backend: &model::Backend, carries: Carries) -> Option<&'static str> {
+fn unable(backend: &model::Backend, carries: TrafficKind) -> Option<&'static str> {
     let is_unix = matches!(backend.hosts, Hosts::Unix { .. });
     match carries {
-        Carries::Requests | Carries::Calls if backend.protocol == BackendProtocol::Tcp => {
+        TrafficKind::Requests | TrafficKind::Calls if backend.protocol == BackendProtocol::Tcp => {
             Some("has protocol TCP")
         }
-        Carries::Datagrams if is_unix => Some("is a unix stream socket"),
-        Carries::Datagrams if backend.tls.is_some() => Some("speaks TLS"),
-        Carries::Datagrams if backend.proxy_protocol.is_some() => Some("requires PROXY protocol"),
+        TrafficKind::Datagrams if is_unix => Some("is a unix stream socket"),
+        TrafficKind::Datagrams if backend.tls.is_some() => Some("speaks TLS"),
+        TrafficKind::Datagrams if backend.proxy_protocol.is_some() => {
+            Some("requires PROXY protocol")
+        }
         _ => None,
     }
 }

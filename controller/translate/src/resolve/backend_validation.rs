@@ -1,6 +1,6 @@
 //! The validation of backend certificates, from a BackendTLSPolicy or a `Backend`.
 
-use xds::model::{BackendTls, Hostname, Identity, Roots, TlsClient};
+use xds::model::{self, BackendTls, Hostname, Roots, TlsClient};
 
 use super::authority::InvalidAuthority;
 use crate::api::{BackendTlsValidation, Resource, SubjectAltName, SubjectAltNameType};
@@ -11,7 +11,7 @@ use crate::reader::Referent;
 use crate::reason::Reason;
 
 /// A resolved validation.
-pub(crate) struct Judged {
+pub(crate) struct ResolvedValidation {
     pub(crate) tls: BackendTls,
     /// Why it is invalid.
     pub(crate) refusals: Vec<Problem>,
@@ -26,9 +26,9 @@ pub(crate) fn judge<T: Resource>(
     reader: &Reader<'_>,
     namespace: &str,
     validation: &BackendTlsValidation,
-) -> Judged {
+) -> ResolvedValidation {
     let mut refusals = Vec::new();
-    let mut found = Found::default();
+    let mut found = CaProblems::default();
     let roots = roots::<T>(reader, namespace, validation, &mut refusals, &mut found);
     let server_name = Hostname::parse_exact(&validation.hostname)
         .map_err(|error| refusals.push(invalid("hostname", error)))
@@ -50,7 +50,7 @@ pub(crate) fn judge<T: Resource>(
             roots: roots?,
         })
     };
-    Judged {
+    ResolvedValidation {
         tls: client().map_or(BackendTls::Invalid, BackendTls::Verified),
         refusals,
         refs: found.refs,
@@ -60,7 +60,7 @@ pub(crate) fn judge<T: Resource>(
 
 /// Problems of the referenced CA certificates.
 #[derive(Default)]
-struct Found {
+struct CaProblems {
     refs: Vec<Problem>,
     expiries: Expiries,
 }
@@ -71,7 +71,7 @@ fn roots<T: Resource>(
     namespace: &str,
     validation: &BackendTlsValidation,
     refusals: &mut Vec<Problem>,
-    found: &mut Found,
+    found: &mut CaProblems,
 ) -> Option<Roots> {
     let well_known = validation.well_known_ca_certificates.as_deref();
     match well_known.filter(|name| !name.is_empty()) {
@@ -118,15 +118,15 @@ fn roots<T: Resource>(
     Some(Roots::Certificates(roots))
 }
 
-fn identity(name: &SubjectAltName) -> Result<Identity, String> {
+fn identity(name: &SubjectAltName) -> Result<model::SubjectAltName, String> {
     match name.kind {
         SubjectAltNameType::Hostname => Hostname::parse(&name.hostname)
-            .map(Identity::Dns)
+            .map(model::SubjectAltName::Dns)
             .map_err(|error| error.to_string()),
         SubjectAltNameType::Uri if name.uri.is_empty() => {
             Err("is not a URI: use one such as spiffe://cluster.local/ns/a/sa/b".to_owned())
         }
-        SubjectAltNameType::Uri => Ok(Identity::Uri(name.uri.clone())),
+        SubjectAltNameType::Uri => Ok(model::SubjectAltName::Uri(name.uri.clone())),
     }
 }
 

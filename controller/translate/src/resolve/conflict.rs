@@ -43,11 +43,11 @@ pub(crate) fn within_gateway(listeners: &[&Listener]) -> Vec<Option<Problem>> {
 
 /// The listeners of each port.
 #[derive(Default)]
-struct Ports(HashMap<(Transport, NonZeroU16), Sharers>);
+struct Ports(HashMap<(Transport, NonZeroU16), PortListeners>);
 
 /// Listeners of one port, by index.
 #[derive(Default)]
-struct Sharers {
+struct PortListeners {
     all: Vec<(usize, Family)>,
     by_host: HashMap<(Family, Option<Hostname>), Vec<usize>>,
     families: Vec<Family>,

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use http::HeaderName;
 use xds::model::{AuthPathPrefix, ExternalAuth, ExternalAuthProtocol};
 
-use super::backend::{Carries, Referrer};
+use super::backend::{Referrer, TrafficKind};
 use crate::api::{self, ExternalAuthFilter, ForwardBody};
 use crate::problem::Problem;
 use crate::reader::Reader;
@@ -19,8 +19,8 @@ pub(crate) fn lower(
     spec: &ExternalAuthFilter,
 ) -> Result<(ExternalAuth, Option<Problem>), Problem> {
     let (carries, protocol) = match spec.protocol {
-        api::ExternalAuthProtocol::Http => (Carries::Requests, http(spec)?),
-        api::ExternalAuthProtocol::Grpc => (Carries::Calls, grpc(spec)?),
+        api::ExternalAuthProtocol::Http => (TrafficKind::Requests, http(spec)?),
+        api::ExternalAuthProtocol::Grpc => (TrafficKind::Calls, grpc(spec)?),
         api::ExternalAuthProtocol::Unknown => {
             let message = "is not supported: use HTTP or GRPC";
             return Err(unsupported("protocol", message));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xds::model::{Certificate, ObjectName};
 
 use super::address::Addresses;
-use super::allowed::Allowed;
+use super::allowed::AllowedNamespaces;
 use super::frontend::ClientValidation;
 use super::tls;
 use crate::api::{self, DefaultScope, OWN_GROUP, PARAMETERS_KIND};
@@ -17,10 +17,10 @@ use crate::reason::Reason;
 
 /// The properties of a Gateway apart from its listeners, with problems.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Frame {
+pub(crate) struct GatewayProperties {
     /// When it was created, as [`api::ObjectMeta::created`] says.
     pub(crate) created: i64,
-    pub(crate) terms: Arc<Terms>,
+    pub(crate) terms: Arc<ListenerSetTerms>,
     /// Its client certificate for backends, if any.
     pub(crate) client_certificate: Option<Result<Certificate, Problem>>,
     /// Whether that has expired.
@@ -38,20 +38,20 @@ pub(crate) struct Frame {
 
 /// The conditions for its ListenerSets.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Terms {
+pub(crate) struct ListenerSetTerms {
     /// Allowed namespaces of ListenerSets.
-    pub(crate) allowed_sets: Allowed,
+    pub(crate) allowed_sets: AllowedNamespaces,
     /// Its client validation.
     pub(crate) clients: ClientValidation,
 }
 
-impl Frame {
+impl GatewayProperties {
     pub(crate) fn resolve(reader: &Reader<'_>, name: &ObjectName, object: &api::Gateway) -> Self {
         let owner = Owner::Gateway(name.clone());
         let allowed = &object.spec.allowed_listeners.namespaces;
         let (from, selector) = (allowed.from, allowed.selector.as_ref());
-        let terms = Terms {
-            allowed_sets: Allowed::of(&name.namespace, from, selector),
+        let terms = ListenerSetTerms {
+            allowed_sets: AllowedNamespaces::of(&name.namespace, from, selector),
             clients: ClientValidation::of(reader, name, &object.spec),
         };
         let mut addresses = Addresses::of(reader, name, object);

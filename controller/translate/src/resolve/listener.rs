@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use xds::model::{ExternalAuth, Hostname, ListenerKey, ListenerProtocol};
 
-use super::allowed::Allowed;
+use super::allowed::AllowedNamespaces;
 use super::frontend::ClientValidation;
 use super::listener_filters::ResolvedFilters;
-use super::offer::Offer;
+use super::offer::ListenerOffer;
 use super::protocol::{self, Protocol};
 use super::tls::{self, listener_protocol};
 use crate::api::{self, RouteGroupKind};
@@ -29,7 +29,7 @@ pub(crate) struct Listener {
     /// Its index in its owner.
     index: usize,
     /// Its key, name, port, host name and allowed routes.
-    pub(crate) offer: Arc<Offer>,
+    pub(crate) offer: Arc<ListenerOffer>,
     pub(crate) protocol: Option<Protocol>,
     /// The protocol in the model; `None` if invalid.
     pub(crate) carried: Option<ListenerProtocol>,
@@ -47,7 +47,7 @@ pub(crate) struct Listener {
 
 /// The standing of a listener among those of its Gateway and ListenerSets.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Standing {
+pub(crate) struct ListenerConflicts {
     /// Its conflict with another one.
     pub(crate) conflict: Option<Problem>,
     /// Name of another listener of its port with overlapping host names.
@@ -56,14 +56,14 @@ pub(crate) struct Standing {
 
 /// A listener with its standing.
 #[derive(Clone, Copy)]
-pub(crate) struct Judged<'a> {
+pub(crate) struct JudgedListener<'a> {
     pub(crate) listener: &'a Listener,
-    pub(crate) standing: &'a Standing,
+    pub(crate) standing: &'a ListenerConflicts,
     /// Why its port is unavailable.
     pub(crate) unusable: Option<&'a Problem>,
 }
 
-impl Judged<'_> {
+impl JudgedListener<'_> {
     /// Whether it is accepted.
     pub(crate) fn is_accepted(&self) -> bool {
         self.listener.is_accepted(self.standing)
@@ -91,14 +91,14 @@ impl Listener {
         let (kinds, refs) = route_kinds(spec, protocol);
         let namespaces = &spec.allowed_routes.namespaces;
         let (from, selector) = (namespaces.from, namespaces.selector.as_ref());
-        let offer = Offer {
+        let offer = ListenerOffer {
             key: ListenerKey::new(owner.kind(), owner.name(), &spec.name),
             name: spec.name.clone(),
             port: spec.port,
             protocol: spec.protocol.clone(),
             hostname: hostname.clone().unwrap_or_default(),
             kinds,
-            allowed: Allowed::of(&owner.name().namespace, from, selector),
+            allowed: AllowedNamespaces::of(&owner.name().namespace, from, selector),
         };
         let mut listener = Self {
             owner: owner.clone(),
@@ -127,7 +127,7 @@ impl Listener {
     }
 
     /// Whether it is accepted.
-    pub(crate) fn is_accepted(&self, standing: &Standing) -> bool {
+    pub(crate) fn is_accepted(&self, standing: &ListenerConflicts) -> bool {
         self.refusals.is_empty() && standing.conflict.is_none()
     }
 
@@ -143,7 +143,7 @@ impl Listener {
         protocol: Protocol,
         validation: &ClientValidation,
     ) {
-        let mut notes = tls::Notes::default();
+        let mut notes = tls::TlsProblems::default();
         let clients = validation.at(spec.port);
         self.carried = listener_protocol(reader, &self.owner, spec, protocol, clients, &mut notes);
         self.refusals.extend(notes.refusals);

@@ -2,7 +2,7 @@
 
 use xds::model::{AuthPathPrefix, ExternalAuth, ExternalAuthProtocol, InvalidBackend, Target};
 
-use super::backend::{Carries, Referrer};
+use super::backend::{Referrer, TrafficKind};
 use super::external_auth;
 use crate::api::{FilterType, GATEWAY_GROUP, ListenerFilter, LocalObjectReference};
 
@@ -37,7 +37,7 @@ impl ResolvedFilters {
             group: GATEWAY_GROUP,
             kind: owner.kind(),
             namespace: &owner.name().namespace,
-            carries: Carries::Requests,
+            carries: TrafficKind::Requests,
         };
         match (spec.kind, &spec.external_auth, &spec.extension_ref) {
             (FilterType::ExternalAuth, Some(filter), None) => {

@@ -2,7 +2,7 @@
 
 use xds::model::ObjectName;
 
-use super::gateway::Terms;
+use super::gateway::ListenerSetTerms;
 use crate::api;
 use crate::problem::Problem;
 use crate::reader::Reader;
@@ -12,7 +12,7 @@ use crate::reason::Reason;
 pub(crate) fn check_allowed(
     reader: &Reader<'_>,
     gateway: &ObjectName,
-    terms: &Terms,
+    terms: &ListenerSetTerms,
     set: &ObjectName,
 ) -> Result<(), Problem> {
     if terms.allowed_sets.allows(reader, &set.namespace) {

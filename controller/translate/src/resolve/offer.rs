@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
-use super::allowed::Allowed;
+use super::allowed::AllowedNamespaces;
 use crate::api::RouteGroupKind;
 use crate::problem::Problem;
 
 /// The offers of one object.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Offers {
+pub(crate) struct ListenerOffers {
     /// The Gateway, or why a ListenerSet has none.
     pub(crate) gateway: Result<ObjectName, Problem>,
-    pub(crate) listeners: Vec<Arc<Offer>>,
+    pub(crate) listeners: Vec<Arc<ListenerOffer>>,
 }
 
 /// The offer of one listener.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Offer {
+pub(crate) struct ListenerOffer {
     pub(crate) key: ListenerKey,
     pub(crate) name: String,
     pub(crate) port: NonZeroU16,
@@ -30,5 +30,5 @@ pub(crate) struct Offer {
     /// Allowed kinds of routes.
     pub(crate) kinds: Vec<RouteGroupKind>,
     /// Allowed namespaces of routes.
-    pub(crate) allowed: Allowed,
+    pub(crate) allowed: AllowedNamespaces,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
-use super::offer::Offer;
+use super::offer::ListenerOffer;
 use crate::api::{
     Gateway as ApiGateway, ListenerSet as ApiListenerSet, ParentReference, Resource as _,
     RouteGroupKind,
@@ -15,7 +15,7 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 
 /// What of a route matters for attaching it.
-pub(crate) struct Attaching<'r> {
+pub(crate) struct RouteToAttach<'r> {
     pub(crate) kind: &'r RouteGroupKind,
     pub(crate) namespace: &'r str,
     pub(crate) hostnames: &'r [Hostname],
@@ -53,20 +53,20 @@ pub(crate) fn not_attached(set: &ObjectName, problem: &Problem) -> Problem {
 /// share a host with it. The first of these steps that leaves none is the reason of the refusal.
 pub(crate) fn attach(
     reader: &Reader<'_>,
-    route: &Attaching<'_>,
+    route: &RouteToAttach<'_>,
     reference: &ParentReference,
     gateway: &ObjectName,
-    offers: &[Arc<Offer>],
+    offers: &[Arc<ListenerOffer>],
 ) -> Result<Box<[Attachment]>, Problem> {
     let meant = offers.iter().filter(|offer| is_meant(reference, offer));
-    let meant: Vec<&Offer> = meant.map(|offer| &**offer).collect();
+    let meant: Vec<&ListenerOffer> = meant.map(|offer| &**offer).collect();
     if meant.is_empty() {
         return Err(no_matching_parent(route, reference, offers));
     }
     let allowed = meant.iter().copied().filter(|offer| {
         offer.kinds.contains(route.kind) && offer.allowed.allows(reader, route.namespace)
     });
-    let allowed: Vec<&Offer> = allowed.collect();
+    let allowed: Vec<&ListenerOffer> = allowed.collect();
     if allowed.is_empty() {
         return Err(not_allowed(route, &meant));
     }
@@ -86,7 +86,7 @@ pub(crate) fn attach(
     Ok(attachments)
 }
 
-fn is_meant(reference: &ParentReference, offer: &Offer) -> bool {
+fn is_meant(reference: &ParentReference, offer: &ListenerOffer) -> bool {
     let section = reference.section_name.as_ref();
     section.is_none_or(|section| *section == offer.name)
         && reference.port.is_none_or(|port| port == offer.port)
@@ -109,9 +109,9 @@ fn shared_hosts(listener: Option<&Hostname>, route: &[Hostname]) -> Option<Vec<H
 }
 
 fn no_matching_parent(
-    route: &Attaching<'_>,
+    route: &RouteToAttach<'_>,
     reference: &ParentReference,
-    offers: &[Arc<Offer>],
+    offers: &[Arc<ListenerOffer>],
 ) -> Problem {
     let names = offers.iter();
     let names = names.map(|offer| format!("`{}` (port {})", offer.name, offer.port));
@@ -121,16 +121,16 @@ fn no_matching_parent(
         reference.kind,
         reference.namespace.as_deref().unwrap_or(route.namespace),
         reference.name,
-        Quoted(" named ", reference.section_name.as_ref()),
-        Quoted(" on port ", reference.port),
+        QuotedField(" named ", reference.section_name.as_ref()),
+        QuotedField(" on port ", reference.port),
         names.join(", ")
     );
     Problem::new(Reason::NoMatchingParent, "", message)
 }
 
-struct Quoted<T>(&'static str, Option<T>);
+struct QuotedField<T>(&'static str, Option<T>);
 
-impl<T: std::fmt::Display> std::fmt::Display for Quoted<T> {
+impl<T: std::fmt::Display> std::fmt::Display for QuotedField<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.1 {
             Some(value) => write!(f, "{}`{value}`", self.0),
@@ -139,8 +139,8 @@ impl<T: std::fmt::Display> std::fmt::Display for Quoted<T> {
     }
 }
 
-fn not_allowed(route: &Attaching<'_>, meant: &[&Offer]) -> Problem {
-    let why = |offer: &Offer| {
+fn not_allowed(route: &RouteToAttach<'_>, meant: &[&ListenerOffer]) -> Problem {
+    let why = |offer: &ListenerOffer| {
         let name = &offer.name;
         if offer.kinds.contains(route.kind) {
             format!(
@@ -159,7 +159,7 @@ fn not_allowed(route: &Attaching<'_>, meant: &[&Offer]) -> Problem {
     Problem::new(Reason::NotAllowedByListeners, "", texts.join("; "))
 }
 
-fn no_matching_hostname(allowed: &[&Offer]) -> Problem {
+fn no_matching_hostname(allowed: &[&ListenerOffer]) -> Problem {
     let hosts = allowed.iter().filter_map(|offer| {
         let hostname = offer.hostname.as_ref()?;
         Some(format!("`{hostname}` of listener `{}`", offer.name))

@@ -12,7 +12,7 @@ use crate::reason::Reason;
 
 /// A policy at a target, before conflicts are resolved.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Aimed {
+pub(crate) struct TargetedPolicy {
     pub(crate) target: Arc<PolicyTarget>,
     pub(crate) spec: Arc<PolicySpec>,
     /// Why the policy is rejected here. Only its access restrictions remain then.
@@ -34,21 +34,25 @@ pub(crate) enum Phase {
 
 /// The remaining settings of a policy at a target.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Settled {
+pub(crate) struct ClaimedPolicy {
     pub(crate) spec: Arc<PolicySpec>,
     /// The fields taken by older policies.
     pub(crate) lost: Vec<Problem>,
 }
 
 /// Applies a policy's `spec` to a target. `refusal` is a problem of the policy itself.
-pub(crate) fn aim(target: PolicyTarget, spec: &PolicySpec, refusal: Option<&Problem>) -> Aimed {
+pub(crate) fn aim(
+    target: PolicyTarget,
+    spec: &PolicySpec,
+    refusal: Option<&Problem>,
+) -> TargetedPolicy {
     let refusal = refusal.cloned();
     let refusal = refusal.or_else(|| check_reach(&target, spec).err());
     let mut spec = spec.clone();
     if refusal.is_some() {
         keep_restrictions(&target, &mut spec);
     }
-    Aimed {
+    TargetedPolicy {
         target: Arc::new(target),
         spec: Arc::new(spec),
         refusal,
@@ -58,7 +62,7 @@ pub(crate) fn aim(target: PolicyTarget, spec: &PolicySpec, refusal: Option<&Prob
 /// Assigns each field to the first policy that sets it, and removes it from the others.
 pub(crate) fn settle(
     claims: &BTreeMap<ClaimRank, Arc<PolicySpec>>,
-) -> BTreeMap<ClaimRank, Settled> {
+) -> BTreeMap<ClaimRank, ClaimedPolicy> {
     let mut owners = HashMap::new();
     let mut settled = BTreeMap::new();
     for (rank, spec) in claims {
@@ -78,7 +82,7 @@ fn leave<'a>(
     name: &'a ObjectName,
     spec: &Arc<PolicySpec>,
     owners: &mut HashMap<&'static str, &'a ObjectName>,
-) -> Settled {
+) -> ClaimedPolicy {
     let mut left = Arc::clone(spec);
     let mut lost = Vec::new();
     for field in FIELDS.iter().filter(|field| (field.is_set)(spec)) {
@@ -88,7 +92,7 @@ fn leave<'a>(
             (field.clear)(Arc::make_mut(&mut left));
         }
     }
-    Settled { spec: left, lost }
+    ClaimedPolicy { spec: left, lost }
 }
 
 /// Without the fields that are taken. Even by the same policy, since its own setting is as strict.

@@ -7,7 +7,7 @@ use xds::model::{PolicySpec, PolicyTarget, Trust};
 pub(crate) struct Field {
     /// Name as written after `spec.`; see [`Field::path`].
     pub(crate) name: &'static str,
-    pub(crate) reach: Reach,
+    pub(crate) reach: FieldScope,
     pub(crate) is_set: fn(&PolicySpec) -> bool,
     pub(crate) clear: fn(&mut PolicySpec),
 }
@@ -25,7 +25,7 @@ impl Field {
 
 /// The targets that a field applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum FieldScope {
     /// Settings needed before there is a request: Gateways and listeners.
     Connection,
     /// Gateways, listeners, routes and rules.
@@ -35,7 +35,7 @@ pub(crate) enum Reach {
     Anywhere,
 }
 
-impl Reach {
+impl FieldScope {
     pub(crate) fn holds(self, target: &PolicyTarget) -> bool {
         match target {
             PolicyTarget::Gateway(_) => true,
@@ -71,7 +71,7 @@ macro_rules! fields {
     ($($name:tt $reach:ident: $($path:ident).+;)*) => {
         &[$(Field {
             name: $name,
-            reach: Reach::$reach,
+            reach: FieldScope::$reach,
             is_set: |spec| spec.$($path).+.is_some(),
             clear: |spec| spec.$($path).+ = None,
         }),*]

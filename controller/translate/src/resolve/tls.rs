@@ -15,7 +15,7 @@ use crate::reason::Reason;
 
 /// Problems of a listener's TLS settings.
 #[derive(Default)]
-pub(crate) struct Notes {
+pub(crate) struct TlsProblems {
     /// Why it is not accepted.
     pub(crate) refusals: Vec<Problem>,
     /// Unresolved references.
@@ -31,7 +31,7 @@ pub(crate) fn listener_protocol(
     spec: &api::Listener,
     protocol: Protocol,
     clients: &Validated,
-    notes: &mut Notes,
+    notes: &mut TlsProblems,
 ) -> Option<ListenerProtocol> {
     match protocol {
         Protocol::Http => Some(ListenerProtocol::Http),
@@ -56,7 +56,7 @@ fn server(
     owner: &Owner,
     spec: &api::Listener,
     alpn: &[Alpn],
-    notes: &mut Notes,
+    notes: &mut TlsProblems,
 ) -> Option<impl FnOnce(ClientAuth) -> TlsServer + use<>> {
     let tls = spec.tls.as_ref();
     let certificates = certificates(reader, owner, tls, notes);
@@ -74,7 +74,7 @@ fn certificates(
     reader: &Reader<'_>,
     owner: &Owner,
     tls: Option<&ListenerTls>,
-    notes: &mut Notes,
+    notes: &mut TlsProblems,
 ) -> Vec<Certificate> {
     let references = tls.map_or(&[][..], |tls| &tls.certificate_refs);
     if references.is_empty() {
@@ -142,7 +142,7 @@ struct Options {
     min_version: TlsVersion,
 }
 
-fn options(tls: Option<&ListenerTls>, alpn: &[Alpn], notes: &mut Notes) -> Option<Options> {
+fn options(tls: Option<&ListenerTls>, alpn: &[Alpn], notes: &mut TlsProblems) -> Option<Options> {
     let option = |key| tls.and_then(|tls| tls.options.get(key)).map(String::as_str);
     let mut refuse = |key: &str, text: &str, wanted: &str| {
         let field = format!("tls.options.{key}");

@@ -9,8 +9,8 @@ use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reaso
 use crate::api::{self, GatewayAddress, RouteGroupKind};
 use crate::problem::Problem;
 use crate::resolve::frontend::lets_anyone_in;
-use crate::resolve::gateway::Frame;
-use crate::resolve::listener::Judged;
+use crate::resolve::gateway::GatewayProperties;
+use crate::resolve::listener::JudgedListener;
 
 /// The status of a Gateway.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,7 +41,7 @@ pub struct ListenerStatus {
 }
 
 /// The combined state of the listeners of a Gateway and of its ListenerSets.
-pub(crate) struct Overall {
+pub(crate) struct ListenerSummary {
     /// Whether any of them is accepted.
     pub(crate) is_accepted: bool,
     /// Whether any of them is programmed.
@@ -56,9 +56,9 @@ impl GatewayStatus {
     /// The status of a Gateway with its own listeners, each with its number of routes.
     pub(crate) fn of(
         object: &api::Gateway,
-        frame: &Frame,
-        listeners: &[(Judged<'_>, u32)],
-        overall: &Overall,
+        frame: &GatewayProperties,
+        listeners: &[(JudgedListener<'_>, u32)],
+        overall: &ListenerSummary,
     ) -> Self {
         let generation = object.metadata.generation;
         let conditions = accepted(Conditions::of(generation), frame, listeners, overall);
@@ -107,9 +107,9 @@ impl GatewayStatus {
 
 fn accepted(
     conditions: Conditions,
-    frame: &Frame,
-    listeners: &[(Judged<'_>, u32)],
-    overall: &Overall,
+    frame: &GatewayProperties,
+    listeners: &[(JudgedListener<'_>, u32)],
+    overall: &ListenerSummary,
 ) -> Conditions {
     if !frame.refusals.is_empty() {
         return conditions.unhappy(Type::Accepted, &frame.refusals);
@@ -137,7 +137,11 @@ fn accepted(
         .that_follows()
 }
 
-fn programmed(conditions: Conditions, frame: &Frame, overall: &Overall) -> Conditions {
+fn programmed(
+    conditions: Conditions,
+    frame: &GatewayProperties,
+    overall: &ListenerSummary,
+) -> Conditions {
     if !frame.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());
     }
@@ -156,7 +160,7 @@ fn programmed(conditions: Conditions, frame: &Frame, overall: &Overall) -> Condi
 }
 
 /// Not for a rejected Gateway, whose addresses are not evaluated.
-fn addresses_assigned(conditions: Conditions, frame: &Frame) -> Conditions {
+fn addresses_assigned(conditions: Conditions, frame: &GatewayProperties) -> Conditions {
     let addresses = &frame.addresses;
     if !frame.refusals.is_empty() {
         return conditions;
@@ -177,7 +181,7 @@ fn addresses_assigned(conditions: Conditions, frame: &Frame) -> Conditions {
     }
 }
 
-fn default_gateway(conditions: Conditions, frame: &Frame) -> Conditions {
+fn default_gateway(conditions: Conditions, frame: &GatewayProperties) -> Conditions {
     if !frame.is_default {
         return conditions;
     }
@@ -186,7 +190,7 @@ fn default_gateway(conditions: Conditions, frame: &Frame) -> Conditions {
 }
 
 /// Conditions about TLS, only if applicable.
-fn tls(conditions: Conditions, object: &api::Gateway, frame: &Frame) -> Conditions {
+fn tls(conditions: Conditions, object: &api::Gateway, frame: &GatewayProperties) -> Conditions {
     let conditions = match &frame.client_certificate {
         None => conditions,
         Some(Ok(_)) => conditions.happy(
@@ -217,11 +221,11 @@ impl ListenerStatus {
     /// The status of a listener, in this generation of its object.
     pub(crate) fn of(
         generation: i64,
-        frame: &Frame,
-        judged: &Judged<'_>,
+        frame: &GatewayProperties,
+        judged: &JudgedListener<'_>,
         attached_routes: u32,
     ) -> Self {
-        let Judged {
+        let JudgedListener {
             listener, standing, ..
         } = judged;
         let conditions = Conditions::of(generation);
@@ -257,7 +261,7 @@ impl ListenerStatus {
     }
 }
 
-fn listener_accepted(conditions: Conditions, judged: &Judged<'_>) -> Conditions {
+fn listener_accepted(conditions: Conditions, judged: &JudgedListener<'_>) -> Conditions {
     match (&*judged.listener.refusals, &judged.standing.conflict) {
         ([], None) => conditions.happy(Type::Accepted, Reason::Accepted, "the listener is valid"),
         ([], Some(conflict)) => conditions
@@ -267,7 +271,11 @@ fn listener_accepted(conditions: Conditions, judged: &Judged<'_>) -> Conditions 
     }
 }
 
-fn listener_programmed(conditions: Conditions, frame: &Frame, judged: &Judged<'_>) -> Conditions {
+fn listener_programmed(
+    conditions: Conditions,
+    frame: &GatewayProperties,
+    judged: &JudgedListener<'_>,
+) -> Conditions {
     let conflict = judged.standing.conflict.as_ref();
     if let (true, Some(conflict)) = (judged.listener.refusals.is_empty(), conflict) {
         return conditions

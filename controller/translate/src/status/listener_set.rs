@@ -9,8 +9,8 @@ use super::{
     Condition, ConditionStatus, ConditionType as Type, Conditions, ListenerStatus, Reason,
 };
 use crate::problem::Problem;
-use crate::resolve::gateway::Frame;
-use crate::resolve::listener::Judged;
+use crate::resolve::gateway::GatewayProperties;
+use crate::resolve::listener::JudgedListener;
 
 /// The status of a ListenerSet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -36,8 +36,8 @@ impl ListenerSetStatus {
     /// The status of a set with its listeners, each with its number of routes.
     pub(crate) fn of(
         generation: i64,
-        gateway: (&ObjectName, &Frame),
-        listeners: &[(Judged<'_>, u32)],
+        gateway: (&ObjectName, &GatewayProperties),
+        listeners: &[(JudgedListener<'_>, u32)],
     ) -> Self {
         let of_each = listeners.iter();
         Self {
@@ -58,8 +58,8 @@ impl ListenerSetStatus {
 /// A listener that cannot receive traffic is not valid, whatever the reason.
 fn whole(
     conditions: Conditions,
-    (gateway, frame): (&ObjectName, &Frame),
-    listeners: &[(Judged<'_>, u32)],
+    (gateway, frame): (&ObjectName, &GatewayProperties),
+    listeners: &[(JudgedListener<'_>, u32)],
 ) -> Conditions {
     if !frame.refusals.is_empty() {
         let text = format!("Gateway {gateway} is not accepted: see its own conditions");

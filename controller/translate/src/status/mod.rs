@@ -27,7 +27,7 @@ pub use crate::reason::Reason;
 pub use backend::BackendStatus;
 pub(crate) use condition::Conditions;
 pub use condition::{Blame, Condition, ConditionStatus, ConditionType};
-pub(crate) use gateway::Overall;
+pub(crate) use gateway::ListenerSummary;
 pub use gateway::{GatewayStatus, ListenerStatus};
 pub use gateway_class::{GatewayClassStatus, SupportedFeature};
 pub use listener_set::ListenerSetStatus;
@@ -36,7 +36,7 @@ pub(crate) use policy::TargetOutcome;
 pub use policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
 pub use release::{Channel, Installed, Release, Version};
 pub use route::{RouteParentStatus, RouteStatus};
-pub use unhappy::Unhappy;
+pub use unhappy::ProblemCondition;
 
 /// The statuses of all our objects, by kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -11,7 +11,7 @@ use crate::store::ObjectRef;
 
 /// A condition that reports a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unhappy<'a> {
+pub struct ProblemCondition<'a> {
     /// The object of the condition.
     pub object: ObjectRef,
     /// A part of it (listener), or the parent or target, unless the whole object is meant.
@@ -26,7 +26,7 @@ pub struct Unhappy<'a> {
     pub message: &'a str,
 }
 
-impl fmt::Display for Unhappy<'_> {
+impl fmt::Display for ProblemCondition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.object)?;
         if let Some(part) = &self.part {
@@ -42,7 +42,7 @@ impl fmt::Display for Unhappy<'_> {
 impl Status {
     /// The conditions of this object that report problems and do not merely follow from others.
     #[must_use]
-    pub fn unhappy(&self, object: &ObjectRef) -> Vec<Unhappy<'_>> {
+    pub fn unhappy(&self, object: &ObjectRef) -> Vec<ProblemCondition<'_>> {
         match self {
             Self::Gateway(status) => of_listeners(object, &status.conditions, &status.listeners),
             Self::ListenerSet(status) => {
@@ -58,7 +58,7 @@ impl Status {
 
 impl Statuses {
     /// All conditions that report problems and do not merely follow from others.
-    pub fn unhappy(&self) -> impl Iterator<Item = Unhappy<'_>> {
+    pub fn unhappy(&self) -> impl Iterator<Item = ProblemCondition<'_>> {
         let gateways = self.gateways.iter().flat_map(|(name, status)| {
             let object = ObjectRef::of::<api::Gateway>(name);
             of_listeners(&object, &status.conditions, &status.listeners)
@@ -97,7 +97,7 @@ fn of_listeners<'a>(
     object: &ObjectRef,
     conditions: &'a [Condition],
     listeners: &'a [ListenerStatus],
-) -> Vec<Unhappy<'a>> {
+) -> Vec<ProblemCondition<'a>> {
     let listeners = listeners.iter().flat_map(|listener| {
         let part = format!("listener {}", listener.name);
         among(object, Some(part), &listener.conditions)
@@ -105,7 +105,7 @@ fn of_listeners<'a>(
     among(object, None, conditions).chain(listeners).collect()
 }
 
-fn of_route<'a>(object: &ObjectRef, status: &'a RouteStatus) -> Vec<Unhappy<'a>> {
+fn of_route<'a>(object: &ObjectRef, status: &'a RouteStatus) -> Vec<ProblemCondition<'a>> {
     let parents = status.parents.iter().flat_map(|parent| {
         let part = Some(parent_text(&parent.parent_ref));
         among(object, part, &parent.conditions)
@@ -113,7 +113,7 @@ fn of_route<'a>(object: &ObjectRef, status: &'a RouteStatus) -> Vec<Unhappy<'a>>
     parents.collect()
 }
 
-fn of_policy<'a>(object: &ObjectRef, status: &'a PolicyStatus) -> Vec<Unhappy<'a>> {
+fn of_policy<'a>(object: &ObjectRef, status: &'a PolicyStatus) -> Vec<ProblemCondition<'a>> {
     let whom = if object.kind == api::TrafficPolicy::KIND {
         "target"
     } else {
@@ -130,12 +130,12 @@ fn among<'a>(
     object: &ObjectRef,
     part: Option<String>,
     conditions: &'a [Condition],
-) -> impl Iterator<Item = Unhappy<'a>> + use<'a> {
+) -> impl Iterator<Item = ProblemCondition<'a>> + use<'a> {
     let object = object.clone();
     conditions
         .iter()
         .filter(|condition| condition.is_unhappy() && condition.blame == Blame::Own)
-        .map(move |condition| Unhappy {
+        .map(move |condition| ProblemCondition {
             object: object.clone(),
             part: part.clone(),
             field: condition.field.as_deref(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use xds::few::Few;
+use xds::few::SmallMap;
 use xds::model::{ListenerKey, ObjectName, PolicyTarget};
 
 use crate::upstream::Upstream;
@@ -24,7 +24,7 @@ pub(crate) struct Counts {
 
 /// How often each value is there at each key. What is there no more is not kept.
 #[derive(Debug)]
-pub(crate) struct Count<K, V>(HashMap<K, Few<V, u32>>);
+pub(crate) struct Count<K, V>(HashMap<K, SmallMap<V, u32>>);
 
 impl<K, V> Default for Count<K, V> {
     fn default() -> Self {
@@ -85,7 +85,7 @@ impl<K: Clone + Ord + Hash, V: Clone + Ord> Count<K, V> {
 
     /// What is there at a key.
     pub(crate) fn at(&self, key: &K) -> impl Iterator<Item = &V> + use<'_, K, V> {
-        self.0.get(key).into_iter().flat_map(Few::keys)
+        self.0.get(key).into_iter().flat_map(SmallMap::keys)
     }
 
     #[cfg(test)]

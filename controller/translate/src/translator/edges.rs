@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use xds::few::Few;
+use xds::few::SmallMap;
 
 use super::roster::UnitId;
-use crate::reader::{Fact, Ground};
+use crate::reader::{Fact, ObjectIndex};
 
 /// The hash of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,7 +20,7 @@ pub(super) struct FactId(u64);
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     keys: RandomState,
-    readers: HashMap<FactId, Few<UnitId>>,
+    readers: HashMap<FactId, SmallMap<UnitId>>,
     /// The facts whose last reader has something dropped.
     kept: HashMap<FactId, Fact>,
     /// A kind of fact that is not recorded, so that tests can show that they would notice.
@@ -55,7 +55,7 @@ impl Edges {
     /// The readers of a fact.
     pub(super) fn readers(&self, fact: &Fact) -> impl Iterator<Item = UnitId> + '_ {
         let readers = self.readers.get(&self.id(fact));
-        readers.into_iter().flat_map(Few::keys).copied()
+        readers.into_iter().flat_map(SmallMap::keys).copied()
     }
 
     #[cfg(test)]
@@ -70,7 +70,7 @@ impl Edges {
     fn read(&mut self, unit: UnitId, fact: Fact) -> FactId {
         let id = self.id(&fact);
         self.readers.entry(id).or_default().insert(unit, ());
-        if Ground::keeps_for_readers(&fact) {
+        if ObjectIndex::keeps_for_readers(&fact) {
             self.kept.insert(id, fact);
         }
         id

@@ -14,7 +14,7 @@
 //!
 //! # A batch
 //!
-//! 1. Each event changes an object and the indexes over objects ([`Ground`](crate::reader::Ground)).
+//! 1. Each event changes an object and the indexes over objects ([`ObjectIndex`](crate::reader::Ground)).
 //!    One that says what was there before ends here.
 //! 2. The readers of the changed facts are marked. The kinds of units are **strata** in a fixed order,
 //!    and a unit reads only of strata before its own; so marks lead forward, and taking marked units
@@ -55,12 +55,12 @@ use jiff::Timestamp;
 use xds::model::ObjectName;
 
 use crate::api::{CLASS_KIND, PARAMETERS_KIND};
-use crate::options::{Options, Place};
-use crate::reader::{Fact, Ground};
+use crate::options::{Environment, Options};
+use crate::reader::{Fact, ObjectIndex};
 use crate::store::{Object, Store};
 use edges::Edges;
 use roster::{Roster, UnitId};
-use unit::{Ran, State};
+use unit::{State, UnitRun};
 
 /// All objects, and what they come to. Synchronous and pure: the same batches at the same times give
 /// the same deltas.
@@ -81,7 +81,7 @@ impl Translator {
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
-            state: State::new(Ground::new(options)),
+            state: State::new(ObjectIndex::new(options)),
             roster: Roster::default(),
             edges: Edges::default(),
             synced: false,
@@ -145,7 +145,7 @@ impl Translator {
                 }
             }
             Event::MachineAddresses(new) => {
-                if let Place::Machine { addresses } = &mut ground.options.place
+                if let Environment::Machine { addresses } = &mut ground.options.place
                     && *addresses != new
                 {
                     *addresses = new;
@@ -153,7 +153,7 @@ impl Translator {
                 }
             }
             Event::AssignedAddresses(gateway, addresses) => {
-                if let Place::Cluster { assigned, .. } = &mut ground.options.place {
+                if let Environment::Cluster { assigned, .. } = &mut ground.options.place {
                     if addresses.is_empty() {
                         assigned.remove(&gateway);
                     } else {
@@ -163,7 +163,7 @@ impl Translator {
                 }
             }
             Event::Parameters(name, exists) => {
-                if let Place::Cluster { parameters, .. } = &mut ground.options.place
+                if let Environment::Cluster { parameters, .. } = &mut ground.options.place
                     && include(parameters, name.clone(), exists)
                 {
                     self.changed(&[Fact::Exists(PARAMETERS_KIND, name)], None);
@@ -193,7 +193,7 @@ impl Translator {
     }
 
     /// Takes in what a run of a unit led to.
-    fn follow(&mut self, id: UnitId, stratum: usize, ran: Ran) {
+    fn follow(&mut self, id: UnitId, stratum: usize, ran: UnitRun) {
         let reads = if ran.is_alive { ran.reads } else { Vec::new() };
         let old = std::mem::take(self.roster.reads(id));
         let (new, forgotten) = self.edges.replace(id, &old, reads);

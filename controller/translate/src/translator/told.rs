@@ -5,12 +5,12 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 /// A value until it is taken, and its hash for as long as somebody compares with it.
 #[derive(Debug)]
-pub(crate) struct Told<T> {
+pub(crate) struct OnceTaken<T> {
     hash: u64,
     value: RefCell<Option<T>>,
 }
 
-impl<T: Hash> Told<T> {
+impl<T: Hash> OnceTaken<T> {
     pub(crate) fn new(value: T) -> Self {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
@@ -27,7 +27,7 @@ impl<T: Hash> Told<T> {
 }
 
 /// By the hash, whether or not the values were taken.
-impl<T> PartialEq for Told<T> {
+impl<T> PartialEq for OnceTaken<T> {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash
     }

@@ -13,11 +13,11 @@ use super::counts::Counts;
 use super::outcome::Outcome;
 use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit, BackendUnit,
-    BackendUseUnit, CarriedUnit, EffectUnit, FrameUnit, GatewayStatusUnit, GatewayUnit,
+    BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
     ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit,
     SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
 };
-use crate::reader::{Fact, Ground, Reader};
+use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
 use crate::store::ObjectRef;
 use crate::upstream::Upstream;
@@ -62,7 +62,7 @@ impl<'a> Deref for UnitReader<'a> {
 
 /// What the new output of a unit changes.
 pub(crate) struct Changes<'a> {
-    pub(crate) ground: &'a mut Ground,
+    pub(crate) ground: &'a mut ObjectIndex,
     pub(crate) contests: &'a mut Contests,
     pub(crate) counts: &'a mut Counts,
     pub(crate) outcome: &'a mut Outcome,
@@ -117,7 +117,7 @@ impl Changes<'_> {
 /// All that units stand on and come to.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) ground: Ground,
+    pub(crate) ground: ObjectIndex,
     pub(crate) tables: Tables,
     pub(crate) contests: Contests,
     pub(crate) counts: Counts,
@@ -125,7 +125,7 @@ pub(crate) struct State {
 }
 
 /// What a run of a unit leads to.
-pub(super) struct Ran {
+pub(super) struct UnitRun {
     pub(super) reads: Vec<Fact>,
     pub(super) expires: Option<Timestamp>,
     /// What is another than before.
@@ -136,7 +136,7 @@ pub(super) struct Ran {
 }
 
 impl State {
-    pub(super) fn new(ground: Ground) -> Self {
+    pub(super) fn new(ground: ObjectIndex) -> Self {
         Self {
             ground,
             tables: Tables::default(),
@@ -146,7 +146,7 @@ impl State {
         }
     }
 
-    fn run<U: Unit>(&mut self, unit: &U, table: fn(&mut Tables) -> &mut Table<U>) -> Ran {
+    fn run<U: Unit>(&mut self, unit: &U, table: fn(&mut Tables) -> &mut Table<U>) -> UnitRun {
         let reader = UnitReader {
             reader: Reader::new(&self.ground),
             tables: &self.tables,
@@ -173,7 +173,7 @@ impl State {
             };
         }
         let Changes { facts, units, .. } = changes;
-        Ran {
+        UnitRun {
             reads,
             expires,
             facts,
@@ -224,7 +224,7 @@ macro_rules! units {
             }
 
             /// Works it out, and tells what that changes.
-            pub(super) fn run(&self, state: &mut State) -> Ran {
+            pub(super) fn run(&self, state: &mut State) -> UnitRun {
                 match self {
                     $(Self::$unit(unit) => state.run(unit, |tables| &mut tables.$table),)*
                 }
@@ -246,7 +246,7 @@ units! {
     /// A target of BackendTLSPolicy objects.
     BackendTlsTargetUnit in backend_tls_targets;
     /// A Gateway apart from its listeners.
-    FrameUnit in frames;
+    GatewayPropertiesUnit in frames;
     /// The listeners of a Gateway or ListenerSet, each by itself.
     ListenersUnit in listeners;
     /// A Gateway with the listeners of its ListenerSets.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
-use translate::{Options, Place};
+use translate::{Environment, Options};
 use xds::model::ObjectName;
 
 /// Reads `cluster`, `no-trust-bundles`, `now TIME`, `port-offset N`, `machine-address IP`,
@@ -15,7 +15,7 @@ pub(crate) fn of(text: &str) -> Options {
         let words: Vec<&str> = line.split_whitespace().collect();
         match (&*words, &mut options.place) {
             (["cluster"], place) => {
-                *place = Place::Cluster {
+                *place = Environment::Cluster {
                     assigned: BTreeMap::new(),
                     parameters: BTreeSet::new(),
                     has_trust_bundles: true,
@@ -23,7 +23,7 @@ pub(crate) fn of(text: &str) -> Options {
             }
             (
                 ["no-trust-bundles"],
-                Place::Cluster {
+                Environment::Cluster {
                     has_trust_bundles, ..
                 },
             ) => {
@@ -34,10 +34,10 @@ pub(crate) fn of(text: &str) -> Options {
             (["port-offset", offset], _) => {
                 options.port_offset = offset.parse().expect("an offset");
             }
-            (["machine-address", address], Place::Machine { addresses }) => {
+            (["machine-address", address], Environment::Machine { addresses }) => {
                 addresses.insert(address.parse().expect("an address"));
             }
-            (["assigned", gateway, kind, value], Place::Cluster { assigned, .. }) => {
+            (["assigned", gateway, kind, value], Environment::Cluster { assigned, .. }) => {
                 let addresses = assigned.entry(name(gateway)).or_default();
                 addresses.default.push(GatewayAddress {
                     kind: (*kind).to_owned(),
@@ -45,7 +45,7 @@ pub(crate) fn of(text: &str) -> Options {
                     routability: String::new(),
                 });
             }
-            (["assigned-cluster-ip", gateway, value], Place::Cluster { assigned, .. }) => {
+            (["assigned-cluster-ip", gateway, value], Environment::Cluster { assigned, .. }) => {
                 let addresses = assigned.entry(name(gateway)).or_default();
                 addresses.cluster.push(GatewayAddress {
                     kind: "IPAddress".to_owned(),
@@ -53,7 +53,7 @@ pub(crate) fn of(text: &str) -> Options {
                     routability: ROUTABLE_IN_CLUSTER.to_owned(),
                 });
             }
-            (["parameters", object], Place::Cluster { parameters, .. }) => {
+            (["parameters", object], Environment::Cluster { parameters, .. }) => {
                 parameters.insert(name(object));
             }
             _ => panic!("unknown option `{line}`"),

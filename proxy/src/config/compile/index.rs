@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use xds::few::Few;
+use xds::few::SmallMap;
 use xds::model::{
     BindKey, Listener, ListenerKey, Resource, Route, RouteKey, ServiceKey, Target, WorkloadKey,
 };
@@ -12,13 +12,13 @@ use xds::model::{
 /// Children by their parent, whether or not that is there.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    listeners: HashMap<BindKey, Few<ListenerKey>>,
-    routes: HashMap<ListenerKey, Few<RouteKey>>,
+    listeners: HashMap<BindKey, SmallMap<ListenerKey>>,
+    routes: HashMap<ListenerKey, SmallMap<RouteKey>>,
     /// Routes by the key of a service or backend that they name.
-    users: HashMap<Arc<str>, Few<RouteKey>>,
+    users: HashMap<Arc<str>, SmallMap<RouteKey>>,
     /// Listeners by the key of a service or backend that they ask about requests.
-    askers: HashMap<Arc<str>, Few<ListenerKey>>,
-    workloads: HashMap<ServiceKey, Few<WorkloadKey>>,
+    askers: HashMap<Arc<str>, SmallMap<ListenerKey>>,
+    workloads: HashMap<ServiceKey, SmallMap<WorkloadKey>>,
 }
 
 impl Index {
@@ -84,23 +84,32 @@ impl Index {
     }
 
     pub(super) fn listeners_of(&self, bind: &BindKey) -> impl Iterator<Item = &ListenerKey> {
-        self.listeners.get(bind).into_iter().flat_map(Few::keys)
+        self.listeners
+            .get(bind)
+            .into_iter()
+            .flat_map(SmallMap::keys)
     }
 
     pub(super) fn routes_of(&self, listener: &ListenerKey) -> impl Iterator<Item = &RouteKey> {
-        self.routes.get(listener).into_iter().flat_map(Few::keys)
+        self.routes
+            .get(listener)
+            .into_iter()
+            .flat_map(SmallMap::keys)
     }
 
     pub(super) fn users_of(&self, target: &str) -> impl Iterator<Item = &RouteKey> {
-        self.users.get(target).into_iter().flat_map(Few::keys)
+        self.users.get(target).into_iter().flat_map(SmallMap::keys)
     }
 
     pub(super) fn askers_of(&self, target: &str) -> impl Iterator<Item = &ListenerKey> {
-        self.askers.get(target).into_iter().flat_map(Few::keys)
+        self.askers.get(target).into_iter().flat_map(SmallMap::keys)
     }
 
     pub(super) fn workloads_of(&self, service: &ServiceKey) -> impl Iterator<Item = &WorkloadKey> {
-        self.workloads.get(service).into_iter().flat_map(Few::keys)
+        self.workloads
+            .get(service)
+            .into_iter()
+            .flat_map(SmallMap::keys)
     }
 }
 
@@ -123,13 +132,17 @@ fn key(target: &Target) -> Option<Arc<str>> {
     }
 }
 
-fn add<K: Eq + Hash + Clone, C: Ord + Clone>(map: &mut HashMap<K, Few<C>>, parent: &K, child: &C) {
+fn add<K: Eq + Hash + Clone, C: Ord + Clone>(
+    map: &mut HashMap<K, SmallMap<C>>,
+    parent: &K,
+    child: &C,
+) {
     map.entry(parent.clone())
         .or_default()
         .insert(child.clone(), ());
 }
 
-fn remove<K: Eq + Hash, C: Ord>(map: &mut HashMap<K, Few<C>>, parent: &K, child: &C) {
+fn remove<K: Eq + Hash, C: Ord>(map: &mut HashMap<K, SmallMap<C>>, parent: &K, child: &C) {
     if let Some(children) = map.get_mut(parent) {
         children.remove(child);
         if children.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xds::few::Few;
+use xds::few::SmallMap;
 use xds::model::{BackendTls, Certificate, InvalidBackend, Model, ObjectName, Target, Transport};
 
 use super::ids::Slots;
@@ -157,7 +157,7 @@ impl Targets {
 
 /// Which Gateways send requests to each cluster, as the rules tell.
 #[derive(Debug, Default)]
-pub(super) struct ClusterUsers(HashMap<usize, Few<ObjectName, u32>>);
+pub(super) struct ClusterUsers(HashMap<usize, SmallMap<ObjectName, u32>>);
 
 impl ClusterUsers {
     /// Notes a use. Returns whether it is the Gateway's first one.
@@ -197,7 +197,7 @@ impl ClusterUsers {
 
     /// The Gateways that send requests to a cluster, by name.
     pub(super) fn of(&self, cluster: ClusterIndex) -> impl Iterator<Item = &ObjectName> {
-        self.0.get(&cluster.0).into_iter().flat_map(Few::keys)
+        self.0.get(&cluster.0).into_iter().flat_map(SmallMap::keys)
     }
 
     /// The clusters that a Gateway sends requests to.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::{error, info, warn};
 use translate::ObjectRef;
 use translate::admit::{Configuration, Finding, Severity};
-use translate::status::{Status, Unhappy};
+use translate::status::{ProblemCondition, Status};
 
 /// The conditions that were logged and still hold.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Report {
     }
 }
 
-fn warn_of(unhappy: &Unhappy<'_>, whole: &str, configuration: &Configuration) {
+fn warn_of(unhappy: &ProblemCondition<'_>, whole: &str, configuration: &Configuration) {
     let place = configuration.locate(&unhappy.object, unhappy.field);
     let place = place.map(|(file, line)| format!("{file}:{line}: "));
     warn!(

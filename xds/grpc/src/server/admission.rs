@@ -13,17 +13,17 @@ use super::locked;
 
 pub(super) struct Admission {
     connections: Arc<Semaphore>,
-    strangers: Arc<Strangers>,
-    logged: Mutex<Logged>,
+    strangers: Arc<UnauthenticatedConnections>,
+    logged: Mutex<LogBudget>,
 }
 
 /// Unauthenticated connections, by address.
-struct Strangers {
+struct UnauthenticatedConnections {
     most: usize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
 }
 
-struct Logged {
+struct LogBudget {
     budget: Budget,
     left_out: u64,
 }
@@ -35,8 +35,8 @@ pub(super) struct Admitted {
 }
 
 /// A slot of an address's limit of unauthenticated connections, released on drop.
-pub(super) struct Stranger {
-    strangers: Arc<Strangers>,
+pub(super) struct UnauthenticatedSlot {
+    strangers: Arc<UnauthenticatedConnections>,
     address: IpAddr,
 }
 
@@ -45,11 +45,11 @@ impl Admission {
         let most = limits.connections.min(Semaphore::MAX_PERMITS);
         Self {
             connections: Arc::new(Semaphore::new(most)),
-            strangers: Arc::new(Strangers {
+            strangers: Arc::new(UnauthenticatedConnections {
                 most: limits.strangers,
                 by_address: Mutex::default(),
             }),
-            logged: Mutex::new(Logged {
+            logged: Mutex::new(LogBudget {
                 budget: Budget::new(LOGGED_FAILURES, LOGGED_FAILURES, Instant::now()),
                 left_out: 0,
             }),
@@ -57,10 +57,13 @@ impl Admission {
     }
 
     /// Admits a connection, or returns why not.
-    pub(super) fn admit(&self, address: IpAddr) -> Result<(Admitted, Stranger), &'static str> {
+    pub(super) fn admit(
+        &self,
+        address: IpAddr,
+    ) -> Result<(Admitted, UnauthenticatedSlot), &'static str> {
         let connection = Arc::clone(&self.connections).try_acquire_owned();
         let connection = connection.map_err(|_| "the limit of connections is reached")?;
-        let stranger = Strangers::enter(&self.strangers, address);
+        let stranger = UnauthenticatedConnections::enter(&self.strangers, address);
         let stranger = stranger.ok_or("its address has too many unauthenticated connections")?;
         Ok((
             Admitted {
@@ -82,20 +85,20 @@ impl Admission {
     }
 }
 
-impl Strangers {
-    fn enter(this: &Arc<Self>, address: IpAddr) -> Option<Stranger> {
+impl UnauthenticatedConnections {
+    fn enter(this: &Arc<Self>, address: IpAddr) -> Option<UnauthenticatedSlot> {
         let mut by_address = locked(&this.by_address);
         let count = by_address.entry(address).or_default();
         let next = count.checked_add(1).filter(|next| *next <= this.most)?;
         *count = next;
-        Some(Stranger {
+        Some(UnauthenticatedSlot {
             strangers: Arc::clone(this),
             address,
         })
     }
 }
 
-impl Drop for Stranger {
+impl Drop for UnauthenticatedSlot {
     fn drop(&mut self) {
         let mut by_address = locked(&self.strangers.by_address);
         if let Some(count) = by_address.get_mut(&self.address) {

@@ -11,15 +11,16 @@ use xds::model::ObjectName;
 pub trait Authorize: Send + Sync + 'static {
     /// Called before anything of the stream is read. `token` is what follows `Bearer` in the
     /// request's `authorization` field.
-    fn authorize<'a>(&'a self, token: &'a str) -> Answer<'a>;
+    fn authorize<'a>(&'a self, token: &'a str) -> AuthorizeFuture<'a>;
 }
 
 /// The future that [`Authorize`] returns.
-pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
+pub type AuthorizeFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<ProxyIdentity, AuthorizeError>> + Send + 'a>>;
 
 /// The owner of a token. The proxy's node id has to match it ([`crate::NodeId`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProxyIdentity {
     /// The Gateway that it may see.
     pub gateway: ObjectName,
     /// The pod that the token is bound to, where it is bound to one.
@@ -28,7 +29,7 @@ pub struct Identity {
 
 /// Why a stream is rejected. The text reaches the proxy's log, so it tells the operator what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Denied {
+pub enum AuthorizeError {
     /// The token is missing, expired, or not one for this controller: `UNAUTHENTICATED`.
     Unauthenticated(String),
     /// The token is valid, but not of a proxy of this controller: `PERMISSION_DENIED`.
@@ -37,12 +38,12 @@ pub enum Denied {
     Unknown(String),
 }
 
-impl From<Denied> for Status {
-    fn from(denied: Denied) -> Self {
+impl From<AuthorizeError> for Status {
+    fn from(denied: AuthorizeError) -> Self {
         match denied {
-            Denied::Unauthenticated(text) => Self::unauthenticated(text),
-            Denied::Forbidden(text) => Self::permission_denied(text),
-            Denied::Unknown(text) => Self::unavailable(text),
+            AuthorizeError::Unauthenticated(text) => Self::unauthenticated(text),
+            AuthorizeError::Forbidden(text) => Self::permission_denied(text),
+            AuthorizeError::Unknown(text) => Self::unavailable(text),
         }
     }
 }

@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
-use super::authorize::Identity;
+use super::authorize::ProxyIdentity;
 use super::connection::{Call, Connection};
 use super::response::{self, Responses};
 use super::stream::Stream;
@@ -58,7 +58,7 @@ impl Connection {
         Ok(response)
     }
 
-    async fn identity(&self, headers: &HeaderMap) -> Result<Identity, Status> {
+    async fn identity(&self, headers: &HeaderMap) -> Result<ProxyIdentity, Status> {
         let token = bearer(headers).ok_or_else(|| Status::unauthenticated(NO_TOKEN))?;
         let identity = self.server.authorize.authorize(token);
         let identity = timeout(self.server.limits.authorization, identity).await;
@@ -75,7 +75,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Checks that the node id matches the token's owner.
-pub(super) fn node(identity: &Identity, id: &str) -> Result<crate::NodeId, Status> {
+pub(super) fn node(identity: &ProxyIdentity, id: &str) -> Result<crate::NodeId, Status> {
     let node = crate::NodeId::from_str(id);
     let node = node.map_err(|error| Status::invalid_argument(error.to_string()))?;
     if node.gateway != identity.gateway {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::admission::Stranger;
+use super::admission::UnauthenticatedSlot;
 use super::budget::Budget;
 use super::limits::{CALLS, CALLS_PER_SECOND, Limits};
 use super::{Server, is_set, locked};
@@ -29,7 +29,7 @@ pub(super) struct Connection {
     retiring: watch::Sender<bool>,
     /// Closes the connection immediately.
     broken: Notify,
-    stranger: Mutex<Option<Stranger>>,
+    stranger: Mutex<Option<UnauthenticatedSlot>>,
     budget: Mutex<Budget>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Call(Arc<Connection>);
 
 /// Why a connection was closed.
 #[derive(Debug, Error)]
-pub(super) enum Closed {
+pub(super) enum CloseReason {
     #[error("HTTP/2 error: {0}")]
     Protocol(#[from] hyper::Error),
     #[error("no call within the timeout")]
@@ -52,8 +52,8 @@ pub(super) async fn run<I>(
     server: &Arc<Server>,
     io: I,
     address: SocketAddr,
-    stranger: Stranger,
-) -> Result<(), Closed>
+    stranger: UnauthenticatedSlot,
+) -> Result<(), CloseReason>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -75,15 +75,15 @@ where
     let mut http = pin!(builder(limits).serve_connection(TokioIo::new(io), service));
     tokio::select! {
         ended = &mut http => return Ok(ended?),
-        () = connection.broken.notified() => return Err(Closed::Unresponsive),
-        () = connection.is_idle() => return Err(Closed::Idle),
+        () = connection.broken.notified() => return Err(CloseReason::Unresponsive),
+        () = connection.is_idle() => return Err(CloseReason::Idle),
         () = connection.is_retiring() => {}
     }
     http.as_mut().graceful_shutdown();
     tokio::select! {
         ended = &mut http => Ok(ended?),
-        () = connection.broken.notified() => Err(Closed::Unresponsive),
-        () = sleep(limits.grace) => Err(Closed::Unresponsive),
+        () = connection.broken.notified() => Err(CloseReason::Unresponsive),
+        () = sleep(limits.grace) => Err(CloseReason::Unresponsive),
     }
 }
 

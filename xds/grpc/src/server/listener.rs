@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{error, warn};
 
-use super::admission::Stranger;
+use super::admission::UnauthenticatedSlot;
 use super::limits::ACCEPT_PAUSE;
 use super::{Server, is_set};
 
@@ -95,7 +95,7 @@ impl Server {
         drop(admitted);
     }
 
-    async fn run<I>(self: Arc<Self>, io: I, address: SocketAddr, stranger: Stranger)
+    async fn run<I>(self: Arc<Self>, io: I, address: SocketAddr, stranger: UnauthenticatedSlot)
     where
         I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {

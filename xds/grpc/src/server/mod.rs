@@ -4,7 +4,7 @@
 //!
 //! [`Server::serve`] and `listener` accept and secure a connection; `connection` speaks HTTP/2 with
 //! bounds on memory and time; `call` handles a call, which becomes a `stream`: a task that passes
-//! requests to an [`xds::delta::Session`] and sends what the session returns. Responses are encoded
+//! requests to an [`xds::delta::ProxySession`] and sends what the session returns. Responses are encoded
 //! once for all proxies of a Gateway and shared by reference (`response`).
 
 #![cfg_attr(
@@ -38,10 +38,10 @@ use xds::delta::{Acknowledged, Refusal};
 use xds::model::{Kind, ObjectName};
 
 use admission::Admission;
-pub use authorize::{Answer, Authorize, Denied, Identity};
+pub use authorize::{Authorize, AuthorizeError, AuthorizeFuture, ProxyIdentity};
 pub use limits::Limits;
 pub use listener::Transport;
-pub use observer::{Event, Observer, Proxy, Standing};
+pub use observer::{AckSummary, Event, Observer, Proxy};
 pub use published::Published;
 use registry::Registry;
 
@@ -81,11 +81,11 @@ impl Server {
     /// have applied each resource of this kind, and what is rejected of any kind. A proxy with
     /// several streams counts once, by its latest.
     #[must_use]
-    pub fn standing(&self, gateway: &ObjectName, kind: Kind) -> Standing {
+    pub fn standing(&self, gateway: &ObjectName, kind: Kind) -> AckSummary {
         let streams = locked(&self.registry).latest(gateway);
-        let mut standing = Standing {
+        let mut standing = AckSummary {
             versions: self.published.views().versions(gateway, kind),
-            ..Standing::default()
+            ..AckSummary::default()
         };
         for (_, session) in streams {
             standing.connected = standing.connected.saturating_add(1);

@@ -59,7 +59,7 @@ pub enum Event<'a> {
 
 /// The acknowledgements of a Gateway's connected proxies for the current configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct AckSummary {
     /// Number of connected proxies.
     pub connected: usize,
     /// The current version of each resource.

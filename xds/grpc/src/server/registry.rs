@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use xds::delta::Session;
+use xds::delta::ProxySession;
 use xds::model::ObjectName;
 
 use super::observer::Proxy;
@@ -14,7 +14,7 @@ pub(super) struct Registry {
     by_gateway: HashMap<ObjectName, BTreeMap<u64, (Proxy, SharedSession)>>,
 }
 
-pub(super) type SharedSession = Arc<Mutex<Session>>;
+pub(super) type SharedSession = Arc<Mutex<ProxySession>>;
 
 impl Registry {
     /// Number of streams of a proxy.

@@ -1,4 +1,4 @@
-//! The I/O of one stream: passes requests to its [`Session`] and sends the responses.
+//! The I/O of one stream: passes requests to its [`ProxySession`] and sends the responses.
 
 mod seat;
 
@@ -10,10 +10,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 use tonic::{Status, Streaming};
 use tracing::{debug, warn};
-use xds::delta::{Answered, Outgoing, Poll, Session, UnknownType};
+use xds::delta::{Answered, Outgoing, Poll, ProxySession, UnknownType};
 use xds::discovery::DeltaDiscoveryRequest;
 
-use super::authorize::Identity;
+use super::authorize::ProxyIdentity;
 use super::budget::Budget;
 use super::call;
 use super::connection::{Call, Connection};
@@ -21,7 +21,7 @@ use super::limits::{LOGGED_TEXT, LOGGED_TYPES};
 use super::locked;
 use super::observer::Event;
 use super::response::{self, Response};
-use seat::Seat;
+use seat::StreamRegistration;
 
 pub(super) struct Stream {
     connection: Arc<Connection>,
@@ -40,7 +40,7 @@ pub(super) struct Stream {
 }
 
 /// Why a stream ended.
-enum Ending {
+enum StreamEnd {
     /// The proxy disconnected.
     Gone,
     Status(Status),
@@ -49,11 +49,11 @@ enum Ending {
 }
 
 /// The event that woke a stream.
-enum Woken {
+enum WakeEvent {
     Request(Box<DeltaDiscoveryRequest>),
     /// A timer or publication: poll the session.
     Check,
-    Ended(Ending),
+    Ended(StreamEnd),
 }
 
 impl Stream {
@@ -79,7 +79,7 @@ impl Stream {
         }
     }
 
-    pub(super) async fn run(mut self, identity: Identity) {
+    pub(super) async fn run(mut self, identity: ProxyIdentity) {
         let ending = match self.take_seat(&identity).await {
             Ok((mut seat, first)) => {
                 let ending = self.serve(&mut seat, first).await;
@@ -100,21 +100,25 @@ impl Stream {
     /// Reads the first request, which identifies the proxy.
     async fn take_seat(
         &mut self,
-        identity: &Identity,
-    ) -> Result<(Seat, DeltaDiscoveryRequest), Ending> {
+        identity: &ProxyIdentity,
+    ) -> Result<(StreamRegistration, DeltaDiscoveryRequest), StreamEnd> {
         let server = &self.connection.server;
         let first = timeout(server.limits.unresponsive, self.requests.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded(NO_REQUEST))??;
         let Some(first) = first else {
-            return Err(Ending::Gone);
+            return Err(StreamEnd::Gone);
         };
         let id = first.node.as_ref().map_or("", |node| &node.id);
         let node = call::node(identity, id)?;
-        let seat = Seat::take(server, node, self.connection.address)?;
+        let seat = StreamRegistration::take(server, node, self.connection.address)?;
         Ok((seat, first))
     }
 
-    async fn serve(&mut self, seat: &mut Seat, first: DeltaDiscoveryRequest) -> Ending {
+    async fn serve(
+        &mut self,
+        seat: &mut StreamRegistration,
+        first: DeltaDiscoveryRequest,
+    ) -> StreamEnd {
         let mut request = Some(Box::new(first));
         loop {
             let taken = request.take().map_or(Ok(()), |it| self.take(seat, &it));
@@ -124,14 +128,18 @@ impl Stream {
                 Err(ending) => return ending,
             };
             match woken {
-                Woken::Request(next) => request = Some(next),
-                Woken::Check => {}
-                Woken::Ended(ending) => return ending,
+                WakeEvent::Request(next) => request = Some(next),
+                WakeEvent::Check => {}
+                WakeEvent::Ended(ending) => return ending,
             }
         }
     }
 
-    fn take(&mut self, seat: &Seat, request: &DeltaDiscoveryRequest) -> Result<(), Ending> {
+    fn take(
+        &mut self,
+        seat: &StreamRegistration,
+        request: &DeltaDiscoveryRequest,
+    ) -> Result<(), StreamEnd> {
         let now = Instant::now();
         let (answered, kept) = {
             let mut session = locked(seat.session());
@@ -161,7 +169,7 @@ impl Stream {
         Ok(())
     }
 
-    fn charge(&mut self, now: Instant) -> Result<(), Ending> {
+    fn charge(&mut self, now: Instant) -> Result<(), StreamEnd> {
         if self.budget.take(now) {
             return Ok(());
         }
@@ -170,7 +178,7 @@ impl Stream {
         Err(Status::resource_exhausted(TOO_MANY_REQUESTS).into())
     }
 
-    fn log_unknown(&mut self, seat: &Seat, UnknownType(text): &UnknownType) {
+    fn log_unknown(&mut self, seat: &StreamRegistration, UnknownType(text): &UnknownType) {
         self.unknown_types = self.unknown_types.saturating_add(1);
         if self.unknown_types <= LOGGED_TYPES {
             let text = text.get(..text.floor_char_boundary(LOGGED_TEXT));
@@ -180,7 +188,7 @@ impl Stream {
     }
 
     /// Does all pending work and returns when to wake up next.
-    fn advance(&mut self, seat: &Seat) -> Result<Option<Instant>, Ending> {
+    fn advance(&mut self, seat: &StreamRegistration) -> Result<Option<Instant>, StreamEnd> {
         let now = Instant::now();
         let mut session = locked(seat.session());
         let until = match seat.poll(&mut session, now) {
@@ -197,10 +205,10 @@ impl Stream {
 
     fn deadline(
         &self,
-        session: &Session,
+        session: &ProxySession,
         now: Instant,
         until: Option<Instant>,
-    ) -> Result<Option<Instant>, Ending> {
+    ) -> Result<Option<Instant>, StreamEnd> {
         if !session.is_waiting() {
             if *self.retiring.borrow() {
                 return Err(Status::ok(RETIRED).into());
@@ -210,44 +218,48 @@ impl Stream {
         let patience = self.connection.server.limits.unresponsive;
         let deadline = self.progress.checked_add(patience);
         if deadline.is_some_and(|deadline| deadline <= now) {
-            return Err(Ending::Unresponsive);
+            return Err(StreamEnd::Unresponsive);
         }
         Ok(deadline)
     }
 
-    async fn wait(&mut self, seat: &mut Seat, deadline: Option<Instant>) -> Woken {
+    async fn wait(
+        &mut self,
+        seat: &mut StreamRegistration,
+        deadline: Option<Instant>,
+    ) -> WakeEvent {
         let is_retiring = *self.retiring.borrow_and_update();
         tokio::select! {
             request = self.requests.message() => match request {
-                Ok(Some(request)) => Woken::Request(Box::new(request)),
-                Ok(None) => Woken::Ended(Ending::Gone),
-                Err(status) => Woken::Ended(status.into()),
+                Ok(Some(request)) => WakeEvent::Request(Box::new(request)),
+                Ok(None) => WakeEvent::Ended(StreamEnd::Gone),
+                Err(status) => WakeEvent::Ended(status.into()),
             },
             room = self.responses.reserve(), if !self.queue.is_empty() => {
                 let next = self.queue.pop_front();
                 let Some((room, next)) = room.ok().zip(next) else {
-                    return Woken::Ended(Ending::Gone);
+                    return WakeEvent::Ended(StreamEnd::Gone);
                 };
                 self.progress = Instant::now();
                 seat.observe(&sent(&next));
                 match response::message(next) {
                     Some(message) => room.send(Response::Message(message)),
-                    None => return Woken::Ended(Status::internal(TOO_LARGE).into()),
+                    None => return WakeEvent::Ended(Status::internal(TOO_LARGE).into()),
                 }
-                Woken::Check
+                WakeEvent::Check
             }
-            () = self.responses.closed() => Woken::Ended(Ending::Gone),
-            () = seat.published() => Woken::Check,
-            _ = self.retiring.changed(), if !is_retiring => Woken::Check,
-            () = until(deadline) => Woken::Check,
+            () = self.responses.closed() => WakeEvent::Ended(StreamEnd::Gone),
+            () = seat.published() => WakeEvent::Check,
+            _ = self.retiring.changed(), if !is_retiring => WakeEvent::Check,
+            () = until(deadline) => WakeEvent::Check,
         }
     }
 
-    async fn end(self, ending: Ending) {
+    async fn end(self, ending: StreamEnd) {
         let status = match ending {
-            Ending::Gone => Status::ok(""),
-            Ending::Status(status) => status,
-            Ending::Unresponsive => return self.connection.break_off(),
+            StreamEnd::Gone => Status::ok(""),
+            StreamEnd::Status(status) => status,
+            StreamEnd::Unresponsive => return self.connection.break_off(),
         };
         debug!(%status, "an xDS stream ended");
         let sent = self.responses.send(Response::End(status));
@@ -274,13 +286,13 @@ fn sent(outgoing: &Outgoing) -> Event<'static> {
     }
 }
 
-impl From<Status> for Ending {
+impl From<Status> for StreamEnd {
     fn from(status: Status) -> Self {
         Self::Status(status)
     }
 }
 
-impl Ending {
+impl StreamEnd {
     fn reason(&self) -> &str {
         match self {
             Self::Gone => "the proxy closed it",

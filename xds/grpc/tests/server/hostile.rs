@@ -12,7 +12,7 @@ use xds::model::Kind;
 use xds_grpc::server::{Limits, Transport};
 
 use crate::support::{
-    Authority, Controller, PATIENCE, SOON, Seen, Stream, key, service, web, within,
+    Authority, Controller, PATIENCE, SOON, ServerEvent, Stream, key, service, web, within,
 };
 
 /// Services that make a batch of several parts.
@@ -64,7 +64,7 @@ async fn a_proxy_that_does_not_read_is_disconnected() {
     let mut stuck = stuck.expect("it is served");
     stuck.subscribe(&HashMap::new()).await;
     controller
-        .sees("stuck", |seen| matches!(seen, Seen::Sent(_)))
+        .sees("stuck", |seen| matches!(seen, ServerEvent::Sent(_)))
         .await;
     is_served(&controller, &mut neighbour).await;
     let reason = controller.sees_end("stuck").await;
@@ -152,13 +152,13 @@ async fn a_nack_that_names_a_resource_many_times_is_one_refusal() {
     };
     proxy.answer(full.expect("services"), Some(status)).await;
     let seen = controller
-        .sees("p", |seen| matches!(seen, Seen::Refused(_)))
+        .sees("p", |seen| matches!(seen, ServerEvent::Refused(_)))
         .await;
     let expected = xds::delta::Refusal {
         key: key("x"),
         text: "no".to_owned(),
     };
-    assert_eq!(seen, Seen::Refused(vec![expected]));
+    assert_eq!(seen, ServerEvent::Refused(vec![expected]));
 }
 
 #[tokio::test]

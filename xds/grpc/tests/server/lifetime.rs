@@ -13,7 +13,7 @@ use xds::model::Kind;
 use xds_grpc::METHOD;
 use xds_grpc::server::Limits;
 
-use crate::support::{Controller, SOON, Seen, versions, within};
+use crate::support::{Controller, SOON, ServerEvent, versions, within};
 
 #[tokio::test]
 async fn a_connection_of_age_ends_and_the_next_receives_nothing_it_has() {
@@ -47,7 +47,7 @@ async fn a_server_that_closes_lets_streams_finish_what_is_under_way() {
     assert_eq!(busy.end().await.code(), Code::Ok);
     for _ in &batch {
         controller
-            .sees("busy", |seen| *seen == Seen::Accepted)
+            .sees("busy", |seen| *seen == ServerEvent::Accepted)
             .await;
     }
     within(controller.serving).await.expect("no panic");
@@ -94,7 +94,7 @@ async fn a_proxy_that_vanishes_is_noticed() {
     framed.put_slice(&message.encode_to_vec());
     body.send_data(framed.into(), false).expect("it is sent");
     controller
-        .sees("gone", |seen| *seen == Seen::Connected)
+        .sees("gone", |seen| *seen == ServerEvent::Connected)
         .await;
     freeze.send(()).expect("the connection is there");
     controller.sees_end("gone").await;

@@ -6,7 +6,7 @@ use xds::delta::Refusal;
 use xds::discovery::{DeltaDiscoveryRequest, Status};
 use xds::model::Kind;
 
-use crate::support::{Controller, Seen, key, other, publication, service, versions, web};
+use crate::support::{Controller, ServerEvent, key, other, publication, service, versions, web};
 
 #[tokio::test]
 async fn a_new_proxy_receives_everything_in_one_batch() {
@@ -34,7 +34,7 @@ async fn nothing_is_served_before_the_first_publication_and_then_everyone_is_wok
     let mut empty = controller.stream("b/other", "b/other/empty").await;
     empty.subscribe(&HashMap::new()).await;
     controller
-        .sees("empty", |seen| *seen == Seen::Connected)
+        .sees("empty", |seen| *seen == ServerEvent::Connected)
         .await;
     controller.publish(&[("x", Some(1))]);
     assert_eq!(full.names().await, ["x"]);
@@ -145,9 +145,9 @@ async fn a_refused_resource_is_reported_and_sent_again_only_when_it_changes() {
         text: "no such port".to_owned(),
     };
     let seen = controller
-        .sees("p", |seen| matches!(seen, Seen::Refused(_)))
+        .sees("p", |seen| matches!(seen, ServerEvent::Refused(_)))
         .await;
-    assert_eq!(seen, Seen::Refused(vec![expected]));
+    assert_eq!(seen, ServerEvent::Refused(vec![expected]));
     controller.publish(&[("y", Some(2))]);
     assert_eq!(proxy.names().await, ["y"]);
     let standing = controller.server.standing(&web(), Kind::Service);
@@ -225,7 +225,9 @@ async fn a_proxy_counts_once_and_by_its_latest_stream() {
     assert_eq!((standing.connected, standing.accepted.len()), (1, 0));
     second.acknowledge(&batch).await;
     for _ in &batch {
-        controller.sees("p", |seen| *seen == Seen::Accepted).await;
+        controller
+            .sees("p", |seen| *seen == ServerEvent::Accepted)
+            .await;
     }
     controller.publish(&[("y", Some(1))]);
     second.names().await;

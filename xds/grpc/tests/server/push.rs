@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::support::{Controller, Seen, Stream, publication, versions, web, within};
+use crate::support::{Controller, ServerEvent, Stream, publication, versions, web, within};
 
 const PROXIES: usize = 100;
 
@@ -14,7 +14,9 @@ async fn connected(controller: &Controller) -> Vec<Stream> {
         let batch = proxy.batch().await;
         proxy.acknowledge(&batch).await;
         for _ in &batch {
-            controller.sees(&name, |seen| *seen == Seen::Accepted).await;
+            controller
+                .sees(&name, |seen| *seen == ServerEvent::Accepted)
+                .await;
         }
         proxies.push(proxy);
     }

@@ -18,8 +18,8 @@ use xds::delta::{Encoded, Member, Publication, Refusal};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
 use xds::model::{Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
 use xds_grpc::server::{
-    Answer, Authorize, Denied, Event, Identity, Limits, Observer, Proxy, Published, Server,
-    Transport,
+    Authorize, AuthorizeError, AuthorizeFuture, Event, Limits, Observer, Proxy, ProxyIdentity,
+    Published, Server, Transport,
 };
 use xds_grpc::{METHOD, Prost};
 
@@ -82,25 +82,25 @@ pub(crate) fn publication(gateway: &ObjectName, services: &[(&str, Option<u8>)])
 struct Tokens;
 
 impl Authorize for Tokens {
-    fn authorize<'a>(&'a self, token: &'a str) -> Answer<'a> {
+    fn authorize<'a>(&'a self, token: &'a str) -> AuthorizeFuture<'a> {
         let parts: Vec<&str> = token.split('/').collect();
         let identity = match parts[..] {
-            ["expired"] => Err(Denied::Unauthenticated("it has expired".to_owned())),
+            ["expired"] => Err(AuthorizeError::Unauthenticated("it has expired".to_owned())),
             ["silent"] => return Box::pin(std::future::pending()),
             [namespace, gateway] => Ok((ObjectName::new(namespace, gateway), None)),
             [namespace, gateway, pod] => {
                 Ok((ObjectName::new(namespace, gateway), Some(pod.into())))
             }
-            _ => Err(Denied::Forbidden("it is of no Gateway".to_owned())),
+            _ => Err(AuthorizeError::Forbidden("it is of no Gateway".to_owned())),
         };
-        let identity = identity.map(|(gateway, pod)| Identity { gateway, pod });
+        let identity = identity.map(|(gateway, pod)| ProxyIdentity { gateway, pod });
         Box::pin(std::future::ready(identity))
     }
 }
 
 /// An event that a test waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum ServerEvent {
     Connected,
     Sent(Kind),
     Accepted,
@@ -108,16 +108,16 @@ pub(crate) enum Seen {
     Disconnected(String),
 }
 
-struct Events(mpsc::UnboundedSender<(String, Seen)>);
+struct Events(mpsc::UnboundedSender<(String, ServerEvent)>);
 
 impl Observer for Events {
     fn observe(&self, proxy: &Proxy, event: &Event<'_>) {
         let seen = match event {
-            Event::Connected => Seen::Connected,
-            Event::Sent { kind, .. } => Seen::Sent(*kind),
-            Event::Accepted { .. } => Seen::Accepted,
-            Event::Refused { refusals, .. } => Seen::Refused(refusals.to_vec()),
-            Event::Disconnected { reason } => Seen::Disconnected((*reason).to_owned()),
+            Event::Connected => ServerEvent::Connected,
+            Event::Sent { kind, .. } => ServerEvent::Sent(*kind),
+            Event::Accepted { .. } => ServerEvent::Accepted,
+            Event::Refused { refusals, .. } => ServerEvent::Refused(refusals.to_vec()),
+            Event::Disconnected { reason } => ServerEvent::Disconnected((*reason).to_owned()),
         };
         // After a test, nobody listens.
         let _ = self.0.send((proxy.node.proxy.to_string(), seen));
@@ -129,7 +129,7 @@ pub(crate) struct Controller {
     pub(crate) published: Arc<Published>,
     pub(crate) address: SocketAddr,
     pub(crate) serving: JoinHandle<()>,
-    events: Mutex<mpsc::UnboundedReceiver<(String, Seen)>>,
+    events: Mutex<mpsc::UnboundedReceiver<(String, ServerEvent)>>,
 }
 
 impl Controller {
@@ -183,7 +183,11 @@ impl Controller {
         clippy::await_holding_lock,
         reason = "a test waits for one event at a time"
     )]
-    pub(crate) async fn sees(&self, proxy: &str, is_it: impl Fn(&Seen) -> bool) -> Seen {
+    pub(crate) async fn sees(
+        &self,
+        proxy: &str,
+        is_it: impl Fn(&ServerEvent) -> bool,
+    ) -> ServerEvent {
         let mut events = self.events.lock().expect("nothing panics with it");
         loop {
             let (of, seen) = within(events.recv()).await.expect("the server is there");
@@ -195,9 +199,9 @@ impl Controller {
 
     /// Why the stream of a proxy ended.
     pub(crate) async fn sees_end(&self, proxy: &str) -> String {
-        let ended = |seen: &Seen| matches!(seen, Seen::Disconnected(_));
+        let ended = |seen: &ServerEvent| matches!(seen, ServerEvent::Disconnected(_));
         match self.sees(proxy, ended).await {
-            Seen::Disconnected(reason) => reason,
+            ServerEvent::Disconnected(reason) => reason,
             other => panic!("{other:?}"),
         }
     }

@@ -49,7 +49,7 @@ fn method(check: &mut Check, given: &GrpcMethodMatch) {
         check.refuse("has neither service nor method: set one of them, or leave method out");
     }
     // The status of the rule reports invalid regular expressions.
-    let (service_form, method_form): (Form, Form) = match given.kind {
+    let (service_form, method_form): (SyntaxCheck, SyntaxCheck) = match given.kind {
         ValueMatchType::Exact => (service_name, method_name),
         ValueMatchType::RegularExpression | ValueMatchType::Unknown => (pattern, pattern),
     };
@@ -57,7 +57,7 @@ fn method(check: &mut Check, given: &GrpcMethodMatch) {
     check.fits_field("method", method, method_form);
 }
 
-type Form = fn(&str) -> syntax::Verdict;
+type SyntaxCheck = fn(&str) -> syntax::Verdict;
 
 fn pattern(text: &str) -> syntax::Verdict {
     syntax::length(text, 0, MAX_METHOD)

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{ListType, Schema, Type};
 use crate::admit::finding::{Reason, Remark};
-use crate::admit::path::{FieldPath, Step};
+use crate::admit::path::{FieldPath, PathStep};
 use crate::admit::suggest;
 
 impl Schema {
@@ -31,7 +31,7 @@ impl Schema {
             Value::Object(fields) => self.check_fields(fields, path, remarks),
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    path.push(Step::Item(index));
+                    path.push(PathStep::Item(index));
                     if let Some(schema) = &self.items {
                         schema.check(item, path, remarks);
                     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Schema;
 use crate::admit::finding::{Reason, Remark};
-use crate::admit::path::{FieldPath, Step};
+use crate::admit::path::{FieldPath, PathStep};
 use crate::admit::suggest;
 
 impl Schema {
@@ -25,7 +25,7 @@ impl Schema {
             Value::Array(items) => {
                 let schema = self.items.as_deref();
                 for (index, item) in items.iter_mut().enumerate() {
-                    path.push(Step::Item(index));
+                    path.push(PathStep::Item(index));
                     if let Some(schema) = schema {
                         schema.prune(item, path, remarks);
                     }

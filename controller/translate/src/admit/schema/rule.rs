@@ -10,10 +10,10 @@ use xds::model::GatewayDuration;
 
 use super::Schema;
 use crate::admit::finding::{Reason, Remark};
-use crate::admit::path::{FieldPath, Step};
+use crate::admit::path::{FieldPath, PathStep};
 
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "RawRule")]
 pub(super) struct Rule {
     program: Program,
     message: String,
@@ -22,15 +22,15 @@ pub(super) struct Rule {
 /// A rule in a CRD. A message is required: a bare expression does not help users.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawRule {
     rule: String,
     message: String,
 }
 
-impl TryFrom<Written> for Rule {
+impl TryFrom<RawRule> for Rule {
     type Error = cel::ParseErrors;
 
-    fn try_from(written: Written) -> Result<Self, Self::Error> {
+    fn try_from(written: RawRule) -> Result<Self, Self::Error> {
         Ok(Self {
             program: ENV.compile(&written.rule)?,
             message: written.message,
@@ -65,7 +65,7 @@ impl Schema {
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
                     if let Some(schema) = &self.items {
-                        path.push(Step::Item(index));
+                        path.push(PathStep::Item(index));
                         schema.check_rules(item, path, remarks);
                         path.pop();
                     }

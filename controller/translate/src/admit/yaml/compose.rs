@@ -6,20 +6,20 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, Tag
 use serde_json::{Map, Value};
 
 use super::scalar;
-use super::spans::{Inside, Position, Spans};
-use crate::admit::path::{FieldPath, Step};
+use super::spans::{Position, SpanContent, Spans};
+use crate::admit::path::{FieldPath, PathStep};
 
 #[derive(Debug)]
 pub(crate) struct Composed {
     pub(crate) value: Value,
     pub(crate) spans: Spans,
     /// Legal YAML that is probably a mistake.
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<YamlRemark>,
 }
 
 /// A remark on a place of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct YamlRemark {
     pub(crate) at: Position,
     pub(crate) path: FieldPath,
     pub(crate) text: String,
@@ -30,7 +30,7 @@ pub(crate) struct Note {
 /// # Errors
 ///
 /// The text is not YAML, has a duplicate key, or its aliases expand to too much.
-pub(crate) fn compose(text: &str) -> Result<Option<Composed>, Note> {
+pub(crate) fn compose(text: &str) -> Result<Option<Composed>, YamlRemark> {
     let mut composer = Composer {
         parser: Parser::new_from_str(text),
         anchors: HashMap::new(),
@@ -61,7 +61,7 @@ struct Composer<'a> {
     /// Approximate bytes copied by aliases.
     copied: usize,
     path: FieldPath,
-    notes: Vec<Note>,
+    notes: Vec<YamlRemark>,
 }
 
 #[derive(Clone)]
@@ -73,7 +73,7 @@ struct Node {
 }
 
 impl<'a> Composer<'a> {
-    fn next(&mut self) -> Result<(Event<'a>, Position), Note> {
+    fn next(&mut self) -> Result<(Event<'a>, Position), YamlRemark> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => Ok((event, position(span.start))),
             Some(Err(error)) => Err(self.not_yaml(&error)),
@@ -81,7 +81,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn node(&mut self, event: Event<'a>, at: Position) -> Result<Node, Note> {
+    fn node(&mut self, event: Event<'a>, at: Position) -> Result<Node, YamlRemark> {
         if self.path.steps().len() > MAX_DEPTH {
             return Err(self.refusal(at, format!("nested deeper than {MAX_DEPTH} levels")));
         }
@@ -90,7 +90,7 @@ impl<'a> Composer<'a> {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = self.scalar(&text, style, tag.as_deref(), at)?;
                 let weight = NODE_WEIGHT + text.len();
-                (anchor, Node::new(value, at, Inside::Scalar, weight))
+                (anchor, Node::new(value, at, SpanContent::Scalar, weight))
             }
             Event::SequenceStart(anchor, tag) => {
                 self.check_tag(tag.as_deref(), at)?;
@@ -109,7 +109,7 @@ impl<'a> Composer<'a> {
         Ok(node)
     }
 
-    fn alias(&mut self, anchor: usize, at: Position) -> Result<Node, Note> {
+    fn alias(&mut self, anchor: usize, at: Position) -> Result<Node, YamlRemark> {
         let weight = self.anchors.get(&anchor).map_or(0, |node| node.weight);
         self.count_copy(weight, at)?;
         match self.anchors.get(&anchor) {
@@ -122,7 +122,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn sequence(&mut self, at: Position) -> Result<Node, Note> {
+    fn sequence(&mut self, at: Position) -> Result<Node, YamlRemark> {
         let (mut items, mut spans, mut weight) = (Vec::new(), Vec::new(), NODE_WEIGHT);
         loop {
             let (event, item_at) = self.next()?;
@@ -130,11 +130,11 @@ impl<'a> Composer<'a> {
                 return Ok(Node::new(
                     Value::Array(items),
                     at,
-                    Inside::Items(spans),
+                    SpanContent::Items(spans),
                     weight,
                 ));
             }
-            self.path.push(Step::Item(items.len()));
+            self.path.push(PathStep::Item(items.len()));
             let node = self.node(event, item_at)?;
             self.path.pop();
             weight += node.weight;
@@ -143,7 +143,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn mapping(&mut self, at: Position) -> Result<Node, Note> {
+    fn mapping(&mut self, at: Position) -> Result<Node, YamlRemark> {
         let mut mapping = Mapping::default();
         loop {
             let (key, key_at, mergeable) = match self.next()? {
@@ -159,7 +159,7 @@ impl<'a> Composer<'a> {
                 }
             };
             let (event, value_at) = self.next()?;
-            self.path.push(Step::Field(key.clone().into()));
+            self.path.push(PathStep::Field(key.clone().into()));
             let node = self.node(event, value_at)?;
             if mergeable {
                 mapping
@@ -179,7 +179,7 @@ impl<'a> Composer<'a> {
         style: ScalarStyle,
         tag: Option<&Tag>,
         at: Position,
-    ) -> Result<Value, Note> {
+    ) -> Result<Value, YamlRemark> {
         self.check_tag(tag, at)?;
         let as_text = tag.is_some_and(|tag| is_bare(tag) || tag.suffix == "str");
         if style != ScalarStyle::Plain || as_text {
@@ -192,11 +192,11 @@ impl<'a> Composer<'a> {
     fn note_trap(&mut self, text: &str, plain: bool, at: Position) {
         if let Some(text) = scalar::trap(text).filter(|_| plain) {
             let path = self.path.clone();
-            self.notes.push(Note { at, path, text });
+            self.notes.push(YamlRemark { at, path, text });
         }
     }
 
-    fn check_tag(&self, tag: Option<&Tag>, at: Position) -> Result<(), Note> {
+    fn check_tag(&self, tag: Option<&Tag>, at: Position) -> Result<(), YamlRemark> {
         match tag {
             Some(tag) if !tag.is_yaml_core_schema() && !is_bare(tag) => {
                 Err(self.refusal(at, format!("the tag `{tag}` is not supported: remove it")))
@@ -205,7 +205,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn count_copy(&mut self, weight: usize, at: Position) -> Result<(), Note> {
+    fn count_copy(&mut self, weight: usize, at: Position) -> Result<(), YamlRemark> {
         self.copied = self.copied.saturating_add(weight);
         if self.copied > MAX_COPIED_BYTES {
             let text = "anchors and aliases expand to too much: write the values out".to_owned();
@@ -215,7 +215,7 @@ impl<'a> Composer<'a> {
     }
 
     /// Only the end may follow, which is also where late syntax errors are detected.
-    fn end_of_document(&mut self) -> Result<(), Note> {
+    fn end_of_document(&mut self) -> Result<(), YamlRemark> {
         loop {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
@@ -228,19 +228,19 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn refusal(&self, at: Position, text: String) -> Note {
+    fn refusal(&self, at: Position, text: String) -> YamlRemark {
         let path = self.path.clone();
-        Note { at, path, text }
+        YamlRemark { at, path, text }
     }
 
-    fn not_yaml(&self, error: &ScanError) -> Note {
+    fn not_yaml(&self, error: &ScanError) -> YamlRemark {
         let text = format!("not YAML: {}", error.info());
         self.refusal(position(*error.marker()), text)
     }
 }
 
 impl Node {
-    fn new(value: Value, at: Position, inside: Inside, weight: usize) -> Self {
+    fn new(value: Value, at: Position, inside: SpanContent, weight: usize) -> Self {
         let spans = Spans { at, inside };
         Self {
             value,
@@ -271,7 +271,9 @@ impl Mapping {
     fn merge(&mut self, node: Node) -> Result<(), String> {
         match (&node.value, &node.spans.inside) {
             (Value::Object(_), _) => self.merged.push(node),
-            (Value::Array(items), Inside::Items(spans)) if items.iter().all(Value::is_object) => {
+            (Value::Array(items), SpanContent::Items(spans))
+                if items.iter().all(Value::is_object) =>
+            {
                 for (value, spans) in items.iter().zip(spans) {
                     let (value, spans) = (value.clone(), spans.clone());
                     self.merged.push(Node {
@@ -289,7 +291,8 @@ impl Mapping {
     fn finish(mut self, at: Position) -> Node {
         for node in std::mem::take(&mut self.merged) {
             self.weight += node.weight;
-            let (Value::Object(fields), Inside::Fields(spans)) = (node.value, node.spans.inside)
+            let (Value::Object(fields), SpanContent::Fields(spans)) =
+                (node.value, node.spans.inside)
             else {
                 continue;
             };
@@ -300,7 +303,7 @@ impl Mapping {
                 self.fields.entry(key).or_insert(value);
             }
         }
-        let inside = Inside::Fields(self.spans);
+        let inside = SpanContent::Fields(self.spans);
         Node::new(
             Value::Object(self.fields),
             at,

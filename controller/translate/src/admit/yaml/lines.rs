@@ -1,8 +1,8 @@
 //! The lines of a document's fields, in few bytes: they are kept as long as its objects, and only
 //! used for findings.
 
-use super::spans::{Inside, Spans};
-use crate::admit::path::{FieldPath, Step};
+use super::spans::{SpanContent, Spans};
+use crate::admit::path::{FieldPath, PathStep};
 
 /// The lines of a value and of all in it.
 ///
@@ -21,7 +21,7 @@ impl Lines {
 
     /// The line of `path`, or of the nearest written field above it.
     pub(crate) fn nearest(&self, path: &FieldPath) -> u32 {
-        let mut rest = Rest(&self.0);
+        let mut rest = Remainder(&self.0);
         let mut line = rest.number();
         for step in path.steps() {
             if !rest.enter(step) {
@@ -36,8 +36,8 @@ impl Lines {
 fn write(spans: &Spans, bytes: &mut Vec<u8>) {
     write_number(spans.at.line as usize, bytes);
     match &spans.inside {
-        Inside::Scalar => write_number(0, bytes),
-        Inside::Fields(fields) => {
+        SpanContent::Scalar => write_number(0, bytes),
+        SpanContent::Fields(fields) => {
             write_number(fields.len() * 2 + 1, bytes);
             for (key, value) in fields {
                 write_number(key.len(), bytes);
@@ -45,7 +45,7 @@ fn write(spans: &Spans, bytes: &mut Vec<u8>) {
                 write(value, bytes);
             }
         }
-        Inside::Items(items) => {
+        SpanContent::Items(items) => {
             write_number(items.len() * 2, bytes);
             for item in items {
                 write(item, bytes);
@@ -65,9 +65,9 @@ fn write_number(mut number: usize, bytes: &mut Vec<u8>) {
 }
 
 /// The unread rest.
-struct Rest<'a>(&'a [u8]);
+struct Remainder<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> Remainder<'a> {
     fn number(&mut self) -> usize {
         let mut number = 0;
         for shift in (0..usize::BITS).step_by(7) {
@@ -91,14 +91,14 @@ impl<'a> Rest<'a> {
     }
 
     /// From the shape of a value to the entry at a step; returns whether it exists.
-    fn enter(&mut self, step: &Step) -> bool {
+    fn enter(&mut self, step: &PathStep) -> bool {
         let shape = self.number();
         for index in 0..shape / 2 {
             let is_it = if shape % 2 == 1 {
                 let key = self.key();
-                matches!(step, Step::Field(name) if name.as_bytes() == key)
+                matches!(step, PathStep::Field(name) if name.as_bytes() == key)
             } else {
-                *step == Step::Item(index)
+                *step == PathStep::Item(index)
             };
             if is_it {
                 return true;

@@ -9,7 +9,7 @@ mod scalar;
 mod spans;
 mod split;
 
-pub(super) use compose::{Composed, Note, compose};
+pub(super) use compose::{Composed, YamlRemark, compose};
 pub(super) use lines::Lines;
 pub(super) use spans::Spans;
 pub(super) use split::split;

@@ -1,6 +1,6 @@
 //! The places of a document's fields.
 
-use crate::admit::path::{FieldPath, Step};
+use crate::admit::path::{FieldPath, PathStep};
 
 /// A place in a text, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,11 +14,11 @@ pub(crate) struct Position {
 pub(crate) struct Spans {
     /// For a mapping's entry: the place of its key.
     pub(crate) at: Position,
-    pub(super) inside: Inside,
+    pub(super) inside: SpanContent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Inside {
+pub(super) enum SpanContent {
     Scalar,
     Fields(Vec<(Box<str>, Spans)>),
     Items(Vec<Spans>),
@@ -38,13 +38,13 @@ impl Spans {
     }
 
     /// The places of one item of the sequence `field` of this mapping.
-    pub(crate) fn child(&self, step: &Step) -> Option<&Self> {
+    pub(crate) fn child(&self, step: &PathStep) -> Option<&Self> {
         match (&self.inside, step) {
-            (Inside::Fields(fields), Step::Field(name)) => fields
+            (SpanContent::Fields(fields), PathStep::Field(name)) => fields
                 .iter()
                 .find(|(key, _)| key.as_ref() == name)
                 .map(|(_, spans)| spans),
-            (Inside::Items(items), Step::Item(index)) => items.get(*index),
+            (SpanContent::Items(items), PathStep::Item(index)) => items.get(*index),
             _ => None,
         }
     }

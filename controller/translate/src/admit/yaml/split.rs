@@ -13,7 +13,7 @@ pub(crate) struct Chunk<'a> {
 /// The documents of a file, in order. Directives and comments go with the document they precede.
 pub(crate) fn split(text: &str) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
-    let mut open = Open::default();
+    let mut open = OpenDocument::default();
     let mut offset = 0;
     for (line_number, line) in (0u32..).zip(text.split_inclusive('\n')) {
         if is_marker(line, "---") && open.has_content {
@@ -31,13 +31,13 @@ pub(crate) fn split(text: &str) -> Vec<Chunk<'_>> {
 
 /// The current document.
 #[derive(Default)]
-struct Open {
+struct OpenDocument {
     start: usize,
     lines_before: u32,
     has_content: bool,
 }
 
-impl Open {
+impl OpenDocument {
     fn close<'a>(&mut self, text: &'a str, end: usize, lines: u32, chunks: &mut Vec<Chunk<'a>>) {
         if let Some(body) = text.get(self.start..end).filter(|_| self.has_content) {
             chunks.push(Chunk {

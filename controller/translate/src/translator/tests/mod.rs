@@ -18,7 +18,7 @@ use crate::options::{AssignedAddresses, Options};
 use crate::reader::Fact;
 use crate::status::Status;
 use crate::store::ObjectRef;
-use universe::{Thing, things};
+use universe::{VersionedObject, things};
 
 /// What one who listens to deltas knows.
 #[derive(Debug, Default, PartialEq)]
@@ -103,8 +103,8 @@ fn history() -> impl Strategy<Value = History> {
     })
 }
 
-fn universe() -> &'static [Thing] {
-    static THINGS: OnceLock<Vec<Thing>> = OnceLock::new();
+fn universe() -> &'static [VersionedObject] {
+    static THINGS: OnceLock<Vec<VersionedObject>> = OnceLock::new();
     THINGS.get_or_init(things)
 }
 

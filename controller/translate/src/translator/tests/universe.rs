@@ -9,28 +9,28 @@ use crate::api::TrafficPolicy;
 use crate::store::{Object, ObjectRef};
 
 /// An object in all its versions.
-pub(super) struct Thing {
+pub(super) struct VersionedObject {
     pub(super) reference: ObjectRef,
     pub(super) versions: Vec<Object>,
 }
 
 /// Every object of `universe.yaml`, apart by `===`, in its versions, apart by `---`. Each is there at two
 /// ages and in two generations.
-pub(super) fn things() -> Vec<Thing> {
+pub(super) fn things() -> Vec<VersionedObject> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = folder.join("src/translator/tests/universe.yaml");
     let text = std::fs::read_to_string(file).expect("the file is there");
     text.split("\n===\n").map(thing).collect()
 }
 
-fn thing(text: &str) -> Thing {
+fn thing(text: &str) -> VersionedObject {
     let mut versions = Vec::new();
     for version in text.split("\n---\n") {
         for metadata in METADATA {
             versions.push(object(&version.replace("AGE", metadata)));
         }
     }
-    Thing {
+    VersionedObject {
         reference: versions[0].object_ref(),
         versions,
     }

@@ -13,7 +13,7 @@ use crate::reader::Fact;
 use crate::status::{RouteStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
-use crate::translator::told::Told;
+use crate::translator::told::OnceTaken;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -24,7 +24,7 @@ pub(crate) struct AttachedUnit(pub(crate) RouteName);
 /// What a route comes to at its listeners.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AttachedRoute {
-    status: Told<RouteStatus>,
+    status: OnceTaken<RouteStatus>,
     emitted: Emitted,
     /// The listeners that count it, whatever state they are in.
     counted: Box<[ListenerKey]>,
@@ -76,7 +76,7 @@ impl Unit for AttachedUnit {
         let counted = left.iter().filter(|_| !route.is_refused());
         let status = RouteStatus::of(route, &outcomes, &reader.options().controller_name);
         Some(AttachedRoute {
-            status: Told::new(status),
+            status: OnceTaken::new(status),
             counted: counted.map(|listener| (*listener).clone()).collect(),
             emitted: Emitted::new(resources),
             users: users.into_iter().collect(),

@@ -13,8 +13,8 @@ use crate::api::{self, Resource as _};
 use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
-use crate::resolve::gateway::Frame;
-use crate::resolve::listener::{Judged, Listener};
+use crate::resolve::gateway::GatewayProperties;
+use crate::resolve::listener::{JudgedListener, Listener};
 use crate::resolve::socket as sockets;
 use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
@@ -119,7 +119,7 @@ impl CarriedUnit {
     fn of_owner(
         &self,
         reader: &UnitReader<'_>,
-        (frame, joined, owner): (&Frame, &JoinedListeners, &Owner),
+        (frame, joined, owner): (&GatewayProperties, &JoinedListeners, &Owner),
         carried: &mut CarriedGateway,
         resources: &mut Vec<Resource>,
     ) {
@@ -132,7 +132,7 @@ impl CarriedUnit {
         for (place, (listener, standing)) in listeners.enumerate() {
             let wanted = frame.is_carried && listener.is_accepted(standing);
             let unusable = wanted.then(|| self.unusable(reader, listener)).flatten();
-            let judged = Judged {
+            let judged = JudgedListener {
                 listener,
                 standing,
                 unusable: unusable.as_ref(),
@@ -159,7 +159,7 @@ impl CarriedUnit {
 
     fn carry(
         &self,
-        frame: &Frame,
+        frame: &GatewayProperties,
         listener: &Listener,
         carried: &mut CarriedGateway,
         resources: &mut Vec<Resource>,

@@ -7,7 +7,7 @@ use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resour
 use super::policy::{PolicyReference, ResolvedPolicy};
 use super::tokens::gateways;
 use crate::api::{Resource as _, TrafficPolicy};
-use crate::resolve::policy::{Phase, Settled, spell};
+use crate::resolve::policy::{ClaimedPolicy, Phase, spell};
 use crate::status::{PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
@@ -128,7 +128,7 @@ impl EffectUnit {
         &self,
         reader: &UnitReader<'_>,
         target: &Arc<PolicyTarget>,
-        settled: &Settled,
+        settled: &ClaimedPolicy,
         resources: &mut Vec<(Resource, Gateways)>,
     ) -> bool {
         let gateways = gateways(reader, target);

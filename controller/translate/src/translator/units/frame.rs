@@ -6,30 +6,36 @@ use xds::model::{ObjectName, PolicyTarget};
 
 use crate::api;
 use crate::reader::Fact;
-use crate::resolve::gateway::{Frame, Terms};
+use crate::resolve::gateway::{GatewayProperties, ListenerSetTerms};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A Gateway by name. No output if its class is not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct FrameUnit(pub(crate) ObjectName);
+pub(crate) struct GatewayPropertiesUnit(pub(crate) ObjectName);
 
-impl Unit for FrameUnit {
-    type Output = Frame;
+impl Unit for GatewayPropertiesUnit {
+    type Output = GatewayProperties;
 
-    fn compute(&self, reader: &UnitReader<'_>) -> Option<Frame> {
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<GatewayProperties> {
         let object = reader.object::<api::Gateway>(&self.0)?;
         let ours = reader.is_our_class(&object.spec.gateway_class_name);
-        ours.then(|| Frame::resolve(reader, &self.0, object))
+        ours.then(|| GatewayProperties::resolve(reader, &self.0, object))
     }
 
-    fn publish(&self, old: Option<&Frame>, new: Option<&Frame>, changes: &mut Changes<'_>) {
+    fn publish(
+        &self,
+        old: Option<&GatewayProperties>,
+        new: Option<&GatewayProperties>,
+        changes: &mut Changes<'_>,
+    ) {
         let name = &self.0;
-        changes.fact(Fact::Frame(name.clone()));
-        let terms = |frame: Option<&Frame>| frame.map(|frame| Arc::clone(&frame.terms));
+        changes.fact(Fact::GatewayProperties(name.clone()));
+        let terms = |frame: Option<&GatewayProperties>| frame.map(|frame| Arc::clone(&frame.terms));
         if terms(old) != terms(new) {
-            changes.fact(Fact::Terms(name.clone()));
+            changes.fact(Fact::ListenerSetTerms(name.clone()));
         }
-        let is_default = |frame: Option<&Frame>| frame.is_some_and(|frame| frame.is_default);
+        let is_default =
+            |frame: Option<&GatewayProperties>| frame.is_some_and(|frame| frame.is_default);
         if is_default(old) != is_default(new) {
             changes.ground.set_default_gateway(name, is_default(new));
             changes.fact(Fact::DefaultGateways());
@@ -45,15 +51,20 @@ impl Unit for FrameUnit {
 
 impl<'a> UnitReader<'a> {
     /// A Gateway of ours without its listeners.
-    pub(super) fn frame(&self, gateway: &ObjectName) -> Option<&'a Frame> {
-        self.ask(Fact::Frame(gateway.clone()));
-        self.tables.frames.get(&FrameUnit(gateway.clone()))
+    pub(super) fn frame(&self, gateway: &ObjectName) -> Option<&'a GatewayProperties> {
+        self.ask(Fact::GatewayProperties(gateway.clone()));
+        self.tables
+            .frames
+            .get(&GatewayPropertiesUnit(gateway.clone()))
     }
 
     /// The conditions for ListenerSets of a Gateway of ours.
-    pub(super) fn terms(&self, gateway: &ObjectName) -> Option<&'a Terms> {
-        self.ask(Fact::Terms(gateway.clone()));
-        let frame = self.tables.frames.get(&FrameUnit(gateway.clone()))?;
+    pub(super) fn terms(&self, gateway: &ObjectName) -> Option<&'a ListenerSetTerms> {
+        self.ask(Fact::ListenerSetTerms(gateway.clone()));
+        let frame = self
+            .tables
+            .frames
+            .get(&GatewayPropertiesUnit(gateway.clone()))?;
         Some(&frame.terms)
     }
 }

@@ -11,8 +11,8 @@ use super::SocketUnit;
 use super::listeners::DeclaredListeners;
 use crate::owner::Owner;
 use crate::reader::Fact;
-use crate::resolve::gateway::Frame;
-use crate::resolve::listener::{Listener, Standing};
+use crate::resolve::gateway::GatewayProperties;
+use crate::resolve::listener::{Listener, ListenerConflicts};
 use crate::resolve::protocol::Protocol;
 use crate::resolve::socket::SocketRank;
 use crate::resolve::{conflict, overlap};
@@ -28,7 +28,7 @@ pub(crate) struct JoinedListeners {
     /// The Gateway itself, then its ListenerSets, oldest first.
     pub(crate) owners: Vec<Owner>,
     /// The standing of each owner's listeners.
-    pub(crate) standings: HashMap<Owner, Arc<[Standing]>>,
+    pub(crate) standings: HashMap<Owner, Arc<[ListenerConflicts]>>,
     /// On a machine, the claimed sockets.
     sockets: Vec<SocketClaim>,
 }
@@ -113,9 +113,9 @@ impl GatewayUnit {
 
     fn sockets(
         &self,
-        frame: &Frame,
+        frame: &GatewayProperties,
         listeners: &[&Listener],
-        standings: &[Standing],
+        standings: &[ListenerConflicts],
     ) -> Vec<SocketClaim> {
         let mut claims: Vec<SocketClaim> = Vec::new();
         let mut claimed = HashSet::new();
@@ -140,14 +140,14 @@ pub(super) fn socket(protocol: Protocol, listener: &Listener) -> (Transport, Non
     (protocol.family().transport(), listener.socket_port)
 }
 
-fn standings(listeners: &[&Listener]) -> Vec<Standing> {
+fn standings(listeners: &[&Listener]) -> Vec<ListenerConflicts> {
     let conflicts = conflict::within_gateway(listeners);
     let accepted =
         |index: usize| listeners[index].refusals.is_empty() && conflicts[index].is_none();
     let overlaps = overlap::find(listeners, accepted);
     let standings = conflicts.into_iter().zip(overlaps);
     standings
-        .map(|(conflict, overlaps)| Standing { conflict, overlaps })
+        .map(|(conflict, overlaps)| ListenerConflicts { conflict, overlaps })
         .collect()
 }
 
@@ -159,7 +159,11 @@ impl<'a> UnitReader<'a> {
     }
 
     /// The standing of an object's listeners in their Gateway.
-    pub(super) fn standings(&self, gateway: &ObjectName, owner: &Owner) -> Option<&'a [Standing]> {
+    pub(super) fn standings(
+        &self,
+        gateway: &ObjectName,
+        owner: &Owner,
+    ) -> Option<&'a [ListenerConflicts]> {
         self.ask(Fact::Standings(owner.clone()));
         let joined = self.tables.gateways.get(&GatewayUnit(gateway.clone()))?;
         joined.standings.get(owner).map(|standings| &**standings)

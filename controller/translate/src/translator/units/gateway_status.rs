@@ -7,8 +7,8 @@ use crate::infrastructure::Infrastructure;
 use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
-use crate::resolve::gateway::Frame;
-use crate::status::{GatewayStatus, Overall, Status};
+use crate::resolve::gateway::GatewayProperties;
+use crate::status::{GatewayStatus, ListenerSummary, Status};
 use crate::store::ObjectRef;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
@@ -71,7 +71,7 @@ impl Unit for GatewayStatusUnit {
 
 impl GatewayStatusUnit {
     /// The combined state of the listeners of the Gateway and of its ListenerSets.
-    fn overall(&self, reader: &UnitReader<'_>, frame: &Frame) -> Overall {
+    fn overall(&self, reader: &UnitReader<'_>, frame: &GatewayProperties) -> ListenerSummary {
         let owners = reader
             .joined(&self.0)
             .map_or(&[][..], |joined| &joined.owners);
@@ -90,7 +90,7 @@ impl GatewayStatusUnit {
                 unusable.extend(problems.map(|(_, problem)| problem.clone()));
             }
         }
-        Overall {
+        ListenerSummary {
             is_accepted,
             is_programmed,
             unusable,

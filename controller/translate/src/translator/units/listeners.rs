@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::resolve::listener::Listener;
 use crate::resolve::listener_set::{check_allowed, orphan};
-use crate::resolve::offer::Offers;
+use crate::resolve::offer::ListenerOffers;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// The listeners of a Gateway or ListenerSet. No output if that is not ours.
@@ -24,7 +24,7 @@ pub(crate) struct DeclaredListeners {
     pub(crate) created: i64,
     /// `None` for a ListenerSet without a Gateway.
     pub(crate) list: Vec<Listener>,
-    pub(crate) offers: Arc<Offers>,
+    pub(crate) offers: Arc<ListenerOffers>,
 }
 
 impl Unit for ListenersUnit {
@@ -55,7 +55,7 @@ impl Unit for ListenersUnit {
         changes.fact(Fact::Listeners(self.0.clone()));
         let offers = |it: Option<&DeclaredListeners>| it.map(|it| Arc::clone(&it.offers));
         if offers(old) != offers(new) {
-            changes.fact(Fact::Offers(self.0.clone()));
+            changes.fact(Fact::ListenerOffers(self.0.clone()));
         }
         if let Owner::ListenerSet(name) = &self.0 {
             let target = PolicyTarget::ListenerSet(name.clone());
@@ -94,7 +94,7 @@ impl ListenersUnit {
         Some(DeclaredListeners {
             created,
             list,
-            offers: Arc::new(Offers { gateway, listeners }),
+            offers: Arc::new(ListenerOffers { gateway, listeners }),
         })
     }
 }
@@ -125,8 +125,8 @@ impl<'a> UnitReader<'a> {
     }
 
     /// What an object of ours offers to routes.
-    pub(super) fn offers(&self, owner: &Owner) -> Option<&'a Offers> {
-        self.ask(Fact::Offers(owner.clone()));
+    pub(super) fn offers(&self, owner: &Owner) -> Option<&'a ListenerOffers> {
+        self.ask(Fact::ListenerOffers(owner.clone()));
         let listeners = self.tables.listeners.get(&ListenersUnit(owner.clone()))?;
         Some(&listeners.offers)
     }

@@ -32,7 +32,7 @@ pub(crate) use backend_tls_target::BackendTlsTargetUnit;
 pub(crate) use backend_use::BackendUseUnit;
 pub(crate) use carried::CarriedUnit;
 pub(crate) use effect::EffectUnit;
-pub(crate) use frame::FrameUnit;
+pub(crate) use frame::GatewayPropertiesUnit;
 pub(crate) use gateway::GatewayUnit;
 pub(crate) use gateway_status::GatewayStatusUnit;
 pub(crate) use listeners::ListenersUnit;
@@ -64,7 +64,7 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
     };
     match object {
         Object::Gateway(_) => vec![
-            FrameUnit(name.clone()).into(),
+            GatewayPropertiesUnit(name.clone()).into(),
             ListenersUnit(Owner::Gateway(name.clone())).into(),
             GatewayUnit(name.clone()).into(),
             CarriedUnit(name.clone()).into(),

@@ -11,7 +11,7 @@ use crate::api::{PolicyTargetReference, TrafficPolicy};
 use crate::lower::policy::lower;
 use crate::problem::Problem;
 use crate::reader::Fact;
-use crate::resolve::policy::{Aimed, ClaimRank, Phase, UNTIL_THEN_REFUSED, aim, deny_all};
+use crate::resolve::policy::{ClaimRank, Phase, TargetedPolicy, UNTIL_THEN_REFUSED, aim, deny_all};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A `TrafficPolicy` by name.
@@ -41,7 +41,7 @@ pub(crate) struct ResolvedPolicy {
 pub(crate) struct PolicyReference {
     pub(crate) reference: PolicyTargetReference,
     /// The target with the policy's settings, or why it is invalid.
-    pub(crate) aimed: Result<Aimed, Problem>,
+    pub(crate) aimed: Result<TargetedPolicy, Problem>,
 }
 
 impl Unit for PolicyUnit {

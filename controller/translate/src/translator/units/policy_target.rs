@@ -12,8 +12,8 @@ use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::reason::Reason;
-use crate::resolve::policy_fields::Reach;
-use crate::store::Kept;
+use crate::resolve::policy_fields::FieldScope;
+use crate::store::StoredKind;
 use crate::translator::unit::UnitReader;
 
 /// Why there is no target.
@@ -23,14 +23,14 @@ pub(super) enum TargetError {
     Problem(Problem),
 }
 
-type Found = Result<PolicyTarget, TargetError>;
+type TargetResult = Result<PolicyTarget, TargetError>;
 
 /// Resolves a reference of a policy in `namespace`.
 pub(super) fn find(
     reader: &UnitReader<'_>,
     namespace: &str,
     reference: &PolicyTargetReference,
-) -> Found {
+) -> TargetResult {
     let name = ObjectName::new(namespace, &reference.name);
     let section = reference.section_name.as_deref();
     let is = |group, kind| (&*reference.group, &*reference.kind) == (group, kind);
@@ -77,7 +77,7 @@ pub(super) fn denied(
 ) -> Vec<PolicyTarget> {
     match find(reader, namespace, reference) {
         Err(TargetError::NotOurs) => return Vec::new(),
-        Ok(target) if Reach::Request.holds(&target) => return Vec::new(),
+        Ok(target) if FieldScope::Request.holds(&target) => return Vec::new(),
         Ok(_) | Err(TargetError::Problem(_)) => {}
     }
     let is = |kind: &&str| reference.kind.eq_ignore_ascii_case(kind);
@@ -123,7 +123,11 @@ fn whole(reader: &UnitReader<'_>, kind: &'static str, name: &ObjectName) -> Opti
     }
 }
 
-fn listeners<T: Kept>(reader: &UnitReader<'_>, owner: &Owner, section: Option<&str>) -> Found {
+fn listeners<T: StoredKind>(
+    reader: &UnitReader<'_>,
+    owner: &Owner,
+    section: Option<&str>,
+) -> TargetResult {
     let name = owner.name();
     let Some(offers) = reader.offers(owner) else {
         return Err(absent::<T>(reader, name));
@@ -142,7 +146,11 @@ fn listeners<T: Kept>(reader: &UnitReader<'_>, owner: &Owner, section: Option<&s
     Err(no_section(message))
 }
 
-fn route<T: Kept>(reader: &UnitReader<'_>, object: ObjectName, section: Option<&str>) -> Found {
+fn route<T: StoredKind>(
+    reader: &UnitReader<'_>,
+    object: ObjectName,
+    section: Option<&str>,
+) -> TargetResult {
     let Some(rules) = reader.rule_names(T::KIND, &object) else {
         return Err(absent::<T>(reader, &object));
     };
@@ -160,7 +168,7 @@ fn route<T: Kept>(reader: &UnitReader<'_>, object: ObjectName, section: Option<&
 }
 
 /// In a cluster, an existing object that is not ours belongs to another controller.
-fn absent<T: Kept>(reader: &UnitReader<'_>, name: &ObjectName) -> TargetError {
+fn absent<T: StoredKind>(reader: &UnitReader<'_>, name: &ObjectName) -> TargetError {
     if !reader.exists::<T>(name) {
         return not_found::<T>(name);
     }
@@ -183,7 +191,7 @@ fn no_section_of(section: Option<&str>) -> Result<(), TargetError> {
     Err(TargetError::Problem(problem))
 }
 
-fn not_found<T: Kept>(name: &ObjectName) -> TargetError {
+fn not_found<T: StoredKind>(name: &ObjectName) -> TargetError {
     let message = format!("{} {name} does not exist: create it", T::KIND);
     TargetError::Problem(Problem::new(Reason::TargetNotFound, "name", message))
 }

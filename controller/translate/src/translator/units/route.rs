@@ -12,13 +12,13 @@ use crate::api::{
 };
 use crate::lower::route::{ResolvedRoute, RouteParent, hostnames};
 use crate::lower::route_object::RouteObject;
-use crate::lower::rule::Site;
+use crate::lower::rule::RuleContext;
 use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
-use crate::resolve::parent::{self, Attaching, Attachment};
+use crate::resolve::parent::{self, Attachment, RouteToAttach};
 use crate::translator::contest::Age;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
@@ -119,7 +119,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         group: T::GROUP.to_owned(),
         kind: T::KIND.to_owned(),
     };
-    let attaching = Attaching {
+    let attaching = RouteToAttach {
         kind: &kind,
         namespace: &name.namespace,
         hostnames: &hostnames,
@@ -142,7 +142,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     }
     let rules = object.rules().iter().enumerate();
     let rules = rules.map(|(index, rule)| {
-        let site = Site {
+        let site = RuleContext {
             reader,
             from: Referrer::of::<T>(&name.namespace, T::CARRIES),
             route: name,
@@ -212,7 +212,7 @@ fn references<T: RouteObject>(
 /// What a parent makes of a route; `None` where it is not ours to judge.
 fn attach(
     reader: &UnitReader<'_>,
-    route: &Attaching<'_>,
+    route: &RouteToAttach<'_>,
     reference: &ParentReference,
 ) -> Option<Result<Box<[Attachment]>, Problem>> {
     let owner = parent::owner(reference, route.namespace);

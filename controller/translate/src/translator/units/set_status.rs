@@ -5,7 +5,7 @@ use xds::model::ObjectName;
 use crate::api::ListenerSet;
 use crate::owner::Owner;
 use crate::reader::Fact;
-use crate::resolve::listener::Judged;
+use crate::resolve::listener::JudgedListener;
 use crate::status::{ListenerSetStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
@@ -76,7 +76,11 @@ impl Unit for SetStatusUnit {
 
 impl<'a> UnitReader<'a> {
     /// The listeners of an object with their standing and number of routes.
-    pub(super) fn judged(&self, gateway: &ObjectName, owner: &Owner) -> Vec<(Judged<'a>, u32)> {
+    pub(super) fn judged(
+        &self,
+        gateway: &ObjectName,
+        owner: &Owner,
+    ) -> Vec<(JudgedListener<'a>, u32)> {
         let listeners = self
             .listeners(owner)
             .map_or(&[][..], |declared| &declared.list);
@@ -84,7 +88,7 @@ impl<'a> UnitReader<'a> {
         let unusable = self.unusable(gateway, owner);
         let listeners = listeners.iter().zip(standings).enumerate();
         let judged = listeners.map(|(place, (listener, standing))| {
-            let judged = Judged {
+            let judged = JudgedListener {
                 listener,
                 standing,
                 unusable: unusable.and_then(|problems| problems.get(&place)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xds::model::{ObjectName, PolicyTarget};
 
 use crate::reader::Fact;
-use crate::resolve::policy::{ClaimRank, Phase, Settled, settle};
+use crate::resolve::policy::{ClaimRank, ClaimedPolicy, Phase, settle};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -14,7 +14,7 @@ pub(crate) struct TargetUnit(pub(crate) Arc<PolicyTarget>);
 
 impl Unit for TargetUnit {
     /// The remaining settings of each policy.
-    type Output = BTreeMap<ClaimRank, Settled>;
+    type Output = BTreeMap<ClaimRank, ClaimedPolicy>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
         reader.contests.policies.at(&self.0).map(settle)
@@ -33,7 +33,7 @@ impl Unit for TargetUnit {
         let policies: BTreeSet<&ObjectName> = changed.map(|(_, _, name)| name).collect();
         for policy in policies {
             let target = Arc::clone(&self.0);
-            changes.fact(Fact::Settled(target, policy.clone()));
+            changes.fact(Fact::ClaimedPolicy(target, policy.clone()));
         }
     }
 
@@ -48,8 +48,8 @@ impl<'a> UnitReader<'a> {
         &self,
         target: &Arc<PolicyTarget>,
         (phase, created, policy): (Phase, i64, &ObjectName),
-    ) -> Option<&'a Settled> {
-        self.ask(Fact::Settled(Arc::clone(target), policy.clone()));
+    ) -> Option<&'a ClaimedPolicy> {
+        self.ask(Fact::ClaimedPolicy(Arc::clone(target), policy.clone()));
         let settled = self.tables.targets.get(&TargetUnit(Arc::clone(target)))?;
         settled.get(&(phase, created, policy.clone()))
     }

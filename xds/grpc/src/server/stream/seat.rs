@@ -7,14 +7,14 @@ use std::time::Instant;
 use tokio::sync::watch;
 use tonic::Status;
 use tracing::info;
-use xds::delta::{Poll, Session};
+use xds::delta::{Poll, ProxySession};
 
 use crate::NodeId;
 use crate::server::observer::{Event, Proxy};
 use crate::server::registry::SharedSession;
 use crate::server::{Server, locked};
 
-pub(super) struct Seat {
+pub(super) struct StreamRegistration {
     server: Arc<Server>,
     proxy: Proxy,
     session: SharedSession,
@@ -23,7 +23,7 @@ pub(super) struct Seat {
     reason: String,
 }
 
-impl Seat {
+impl StreamRegistration {
     /// Registers a stream, unless the proxy has too many.
     pub(super) fn take(
         server: &Arc<Server>,
@@ -37,7 +37,7 @@ impl Seat {
         }
         let gateway = node.gateway.clone();
         let wake = server.published.follow(&gateway);
-        let session = Session::begin(&mut server.published.views(), gateway);
+        let session = ProxySession::begin(&mut server.published.views(), gateway);
         let proxy = Proxy {
             stream: session.number(),
             node,
@@ -61,7 +61,7 @@ impl Seat {
         &self.proxy.node
     }
 
-    pub(super) fn session(&self) -> &Mutex<Session> {
+    pub(super) fn session(&self) -> &Mutex<ProxySession> {
         &self.session
     }
 
@@ -69,7 +69,7 @@ impl Seat {
         self.server.observer.observe(&self.proxy, event);
     }
 
-    pub(super) fn poll(&self, session: &mut Session, now: Instant) -> Poll {
+    pub(super) fn poll(&self, session: &mut ProxySession, now: Instant) -> Poll {
         session.poll(&mut self.server.published.views(), now)
     }
 
@@ -90,7 +90,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for StreamRegistration {
     fn drop(&mut self) {
         let Self {
             server,
