@@ -19,25 +19,25 @@ impl Default for Background {
 }
 
 /// A permit to run one job.
-pub(crate) struct Slot {
+pub(crate) struct JobPermit {
     _permit: OwnedSemaphorePermit,
 }
 
 impl Background {
     /// A slot, or None where all are in use.
-    pub(crate) fn slot(&self) -> Option<Slot> {
+    pub(crate) fn slot(&self) -> Option<JobPermit> {
         let permit = Arc::clone(&self.0).try_acquire_owned();
-        permit.ok().map(|permit| Slot { _permit: permit })
+        permit.ok().map(|permit| JobPermit { _permit: permit })
     }
 
     /// Waits for a slot. None only where the server is shutting down.
-    pub(crate) async fn wait(&self) -> Option<Slot> {
+    pub(crate) async fn wait(&self) -> Option<JobPermit> {
         let permit = Arc::clone(&self.0).acquire_owned().await;
-        permit.ok().map(|permit| Slot { _permit: permit })
+        permit.ok().map(|permit| JobPermit { _permit: permit })
     }
 }
 
-impl Slot {
+impl JobPermit {
     /// Runs a job. Where it panics, or no thread can be started, the channels it owns are closed.
     pub(crate) fn run(self, job: impl FnOnce() + Send + 'static) {
         let run = move || {

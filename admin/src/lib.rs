@@ -30,6 +30,6 @@ pub mod watch;
 pub use address::Address;
 pub use handles::{ConfigView, Handles};
 pub use log::LogControl;
-pub use server::{BindError, Bound, Server, Sockets, bind, start, start_for_process};
+pub use server::{BindError, BoundSockets, Server, Sockets, bind, start, start_for_process};
 pub use shard::ShardQuery;
 pub use upstreams::UpstreamStats;

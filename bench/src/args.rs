@@ -29,7 +29,7 @@ pub(crate) enum Command {
     /// Make a report of records.
     Report(ReportArgs),
     /// List scenarios and peers, and what is not installed
-    List(Places),
+    List(PathArgs),
     /// Run an origin server until killed
     Origin(OriginArgs),
     /// Run a TCP relay until killed
@@ -38,7 +38,7 @@ pub(crate) enum Command {
 
 /// Paths of scenarios and programs.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Places {
+pub(crate) struct PathArgs {
     /// Folder of scenario files
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios"))]
     pub(crate) scenarios_folder: PathBuf,
@@ -95,7 +95,7 @@ pub(crate) struct RunArgs {
     pub(crate) out: PathBuf,
     /// Paths of scenarios and programs.
     #[command(flatten)]
-    pub(crate) places: Places,
+    pub(crate) places: PathArgs,
 }
 
 /// `bench report`.
@@ -109,7 +109,7 @@ pub(crate) struct ReportArgs {
     pub(crate) out: PathBuf,
     /// Paths of scenarios and programs.
     #[command(flatten)]
-    pub(crate) places: Places,
+    pub(crate) places: PathArgs,
 }
 
 /// `bench origin`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::thread::sched_yield;
 
-use crate::scenario::Inside;
+use crate::scenario::AdminLoad;
 
 /// Socket of the admin server.
 pub(crate) const ADMIN: &str = "admin.sock";
@@ -18,17 +18,21 @@ pub(crate) const ADMIN: &str = "admin.sock";
 pub(crate) const METRICS: &str = "metrics.sock";
 
 /// Sends requests until it is `done`; returns how many were answered or in progress.
-pub(crate) fn look(inside: Inside, folder: &Path, done: &AtomicBool) -> Result<u64> {
+pub(crate) fn look(inside: AdminLoad, folder: &Path, done: &AtomicBool) -> Result<u64> {
     let (socket, path, then) = match inside {
-        Inside::Dump => (ADMIN, "/config_dump", Then::Again(Duration::ZERO)),
-        Inside::Scrape => (METRICS, "/metrics", Then::Again(Duration::from_secs(1))),
+        AdminLoad::Dump => (ADMIN, "/config_dump", Consumption::Again(Duration::ZERO)),
+        AdminLoad::Scrape => (
+            METRICS,
+            "/metrics",
+            Consumption::Again(Duration::from_secs(1)),
+        ),
         // Longer than any turn; it ends with its reader.
-        Inside::Profile => (ADMIN, "/debug/pprof/profile?seconds=60", Then::Read),
+        AdminLoad::Profile => (ADMIN, "/debug/pprof/profile?seconds=60", Consumption::Read),
         // No request is one of these, so it stays armed; whoever arms it does not read.
-        Inside::Trace => (
+        AdminLoad::Trace => (
             ADMIN,
             "/debug/trace?count=10000&match=GET%20nowhere.bench.example/&timeout=60s",
-            Then::Leave,
+            Consumption::Leave,
         ),
     };
     let mut looks = 0;
@@ -38,14 +42,14 @@ pub(crate) fn look(inside: Inside, folder: &Path, done: &AtomicBool) -> Result<u
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes())?;
         looks += 1;
-        if then == Then::Leave {
+        if then == Consumption::Leave {
             wait(Duration::MAX, done);
             return Ok(looks);
         }
         if !drain(&mut stream, done).with_context(|| format!("GET {path}"))? {
             break;
         }
-        if let Then::Again(pause) = then {
+        if let Consumption::Again(pause) = then {
             wait(pause, done);
         }
     }
@@ -55,7 +59,7 @@ pub(crate) fn look(inside: Inside, folder: &Path, done: &AtomicBool) -> Result<u
 
 /// How a response is consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum Consumption {
     /// Read to the end, and requested again after a pause.
     Again(Duration),
     Read,
@@ -127,7 +131,7 @@ mod tests {
                 assert!(line.starts_with("GET /debug/trace?"), "{line}");
                 done.store(true, Ordering::Release);
             });
-            look(Inside::Trace, folder.path(), &done).expect("nothing is read")
+            look(AdminLoad::Trace, folder.path(), &done).expect("nothing is read")
         });
         assert_eq!(looks, 1);
     }
@@ -143,7 +147,7 @@ mod tests {
                 let answer = b"HTTP/1.1 503 Service Unavailable\r\n\r\n";
                 stream.write_all(answer).expect("it is read");
             });
-            look(Inside::Scrape, folder.path(), &done).expect_err("503 is no answer")
+            look(AdminLoad::Scrape, folder.path(), &done).expect_err("503 is no answer")
         });
         assert!(format!("{error:#}").contains("503"), "{error:#}");
     }

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::cpu::Meter;
-use crate::load::{self, Account, Load, Turn};
+use crate::load::{self, Load, LoadResult, ResponseCount};
 use crate::noise::Window;
 use crate::origin::{Kind, Origin};
 use crate::peers::Peer;
 use crate::probe;
 use crate::process;
 use crate::procfs::Usage;
-use crate::scenario::{Case, Inside, Loader};
-use crate::slice::{Settling, Slice, divide};
+use crate::scenario::{AdminLoad, Case, Loader};
+use crate::slice::{SettlingDetector, Slice, divide};
 use crate::stats::count64;
 use crate::subject::Subject;
 use crate::syscalls::Counter;
@@ -113,7 +113,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The first turn of a run, which is not measured.
-    pub(crate) fn warm_up(&mut self, inside: Option<Inside>) -> Result<()> {
+    pub(crate) fn warm_up(&mut self, inside: Option<AdminLoad>) -> Result<()> {
         if self.case.apart {
             // They share their cores with the admin server, as nobody would in production: what it
             // costs them is not the proxy's.
@@ -137,7 +137,7 @@ impl<'a> Bench<'a> {
     /// hold while they wait shows only once, since a proxy keeps memory for the next ones.
     pub(crate) fn slice(
         &mut self,
-        inside: Option<Inside>,
+        inside: Option<AdminLoad>,
         duration: Duration,
         ours: &mut Meter,
     ) -> Result<Slice> {
@@ -154,7 +154,7 @@ impl<'a> Bench<'a> {
 
     /// System calls per request, where they can be counted: in one more turn, as to be counted
     /// costs the proxy something.
-    pub(crate) fn syscalls(&mut self, inside: Option<Inside>) -> Result<Option<f64>> {
+    pub(crate) fn syscalls(&mut self, inside: Option<AdminLoad>) -> Result<Option<f64>> {
         if !self.method.count_syscalls || self.is_idle() {
             return Ok(None);
         }
@@ -199,14 +199,14 @@ impl<'a> Bench<'a> {
         self.case.load.with == Loader::Idle
     }
 
-    fn turn(&mut self, inside: Option<Inside>, duration: Duration) -> Result<Turn> {
+    fn turn(&mut self, inside: Option<AdminLoad>, duration: Duration) -> Result<LoadResult> {
         self.subject.turn(self.load.as_mut(), inside, duration)
     }
 
     /// `ours` meters this process and all it has started: what else ran was not us.
     fn measured(
         &mut self,
-        inside: Option<Inside>,
+        inside: Option<AdminLoad>,
         duration: Duration,
         ours: &mut Meter,
     ) -> Result<Slice> {
@@ -230,7 +230,7 @@ impl<'a> Bench<'a> {
     /// Waits until what was under way when the load stopped has come to its end, so that it is
     /// charged to this run and not to the next turn; the origin's count then.
     fn settle(&mut self) -> Result<u64> {
-        let mut settling = Settling::default();
+        let mut settling = SettlingDetector::default();
         let deadline = Instant::now() + SETTLE;
         let (mut looked, mut cpu) = (Instant::now(), self.proxy_cpu.read()?);
         loop {
@@ -252,8 +252,8 @@ impl<'a> Bench<'a> {
 
 /// The origin must have answered what the clients received: an answer from elsewhere is not the
 /// work that is measured, and neither is a request sent twice.
-fn verify_count(answered: u64, account: Account) -> Result<()> {
-    let Account {
+fn verify_count(answered: u64, account: ResponseCount) -> Result<()> {
+    let ResponseCount {
         requests,
         unanswered,
     } = account;
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn answers_from_elsewhere_and_repeated_requests_fail_the_run() {
-        let account = Account {
+        let account = ResponseCount {
             requests: 100,
             unanswered: 4,
         };

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
 
-use crate::load::client::{Exchange, Fed, Reading};
-use crate::load::{Aim, fetch_h2c};
+use crate::load::client::{FeedResult, LoadRequest, Reading};
+use crate::load::{LoadTarget, fetch_h2c};
 use crate::origin::http1;
-use crate::scenario::Front;
+use crate::scenario::ClientProtocol;
 use crate::tls::{Certificate, server_name};
 
 /// A connection of a blocking client.
@@ -80,7 +80,7 @@ impl Write for Channel {
 }
 
 /// One request and its answer, verified; the answer's size in bytes, head and body.
-pub(crate) fn exchange(channel: &mut Channel, exchange: &Exchange) -> Result<usize> {
+pub(crate) fn exchange(channel: &mut Channel, exchange: &LoadRequest) -> Result<usize> {
     channel.write_all(&exchange.request)?;
     channel.flush()?;
     let mut reading = Reading::default();
@@ -90,7 +90,7 @@ pub(crate) fn exchange(channel: &mut Channel, exchange: &Exchange) -> Result<usi
         let read = channel.read(&mut buffer).context("no response")?;
         ensure!(read > 0, "the connection was closed within a response");
         size += read;
-        if reading.feed(buffer.get(..read).unwrap_or_default(), exchange)? != Fed::More {
+        if reading.feed(buffer.get(..read).unwrap_or_default(), exchange)? != FeedResult::More {
             return Ok(size);
         }
     }
@@ -98,10 +98,10 @@ pub(crate) fn exchange(channel: &mut Channel, exchange: &Exchange) -> Result<usi
 
 /// Asks once for what the case asks for, and verifies every byte; the size of an answer in HTTP/1,
 /// head and body, and of the body in HTTP/2.
-pub(crate) fn ask_once(aim: Aim<'_>) -> Result<usize> {
+pub(crate) fn ask_once(aim: LoadTarget<'_>) -> Result<usize> {
     let case = aim.case;
     match case.front {
-        Front::H2c => {
+        ClientProtocol::H2c => {
             let body = fetch_h2c(aim.address, &case.path())?;
             ensure!(
                 body == http1::body(case.load.bytes),
@@ -109,9 +109,9 @@ pub(crate) fn ask_once(aim: Aim<'_>) -> Result<usize> {
             );
             Ok(body.len())
         }
-        Front::Grpc => crate::load::call_once(aim).map(|()| case.load.bytes),
-        Front::Http1 | Front::Tls | Front::WebSocket => {
-            let request = Exchange::of(case);
+        ClientProtocol::Grpc => crate::load::call_once(aim).map(|()| case.load.bytes),
+        ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::WebSocket => {
+            let request = LoadRequest::of(case);
             let mut stream = TcpStream::connect(aim.address)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             if !request.opening.is_empty() {
@@ -126,11 +126,11 @@ pub(crate) fn ask_once(aim: Aim<'_>) -> Result<usize> {
 }
 
 /// Sends the opening and reads its answer, byte by byte: what follows belongs to the load.
-pub(crate) fn upgrade(stream: &mut TcpStream, exchange: &Exchange) -> Result<()> {
+pub(crate) fn upgrade(stream: &mut TcpStream, exchange: &LoadRequest) -> Result<()> {
     stream.write_all(&exchange.opening)?;
     let mut head = Vec::new();
     let mut byte = [0];
-    while Exchange::opened(&head)?.is_none() {
+    while LoadRequest::opened(&head)?.is_none() {
         stream
             .read_exact(&mut byte)
             .context("no response to the upgrade")?;

@@ -17,12 +17,12 @@ use crate::procfs;
 
 /// A child that dies with this value.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ChildProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Running {
+impl ChildProcess {
     /// Starts `command` on `cores`; what it prints goes to `NAME.log` in `folder`.
     pub(crate) fn start(
         mut command: Command,
@@ -84,7 +84,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // Already reaped is all that can go wrong here, and is what is wanted.
         let _ = self.stop();
@@ -249,7 +249,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let mut command = Command::new("sleep");
         command.arg("60");
-        let child = Running::start(command, &[0], folder.path(), "sleep").expect("starts");
+        let child = ChildProcess::start(command, &[0], folder.path(), "sleep").expect("starts");
         let pid = child.pid();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
         assert!(status.contains("Cpus_allowed_list:\t0\n"));
@@ -262,7 +262,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such port >&2; exit 3"]);
-        let mut child = Running::start(command, &[0], folder.path(), "sh").expect("starts");
+        let mut child = ChildProcess::start(command, &[0], folder.path(), "sh").expect("starts");
         child.child.wait().expect("ends");
         let error = child.check_alive().expect_err("ended").to_string();
         assert!(error.contains("no such port"), "{error}");

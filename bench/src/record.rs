@@ -12,7 +12,7 @@ use crate::peers::Role;
 
 /// Everything of one `bench run`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct BenchRecord {
     /// Seconds since the epoch when it began.
     pub(crate) started: u64,
     pub(crate) machine: Machine,
@@ -165,7 +165,7 @@ impl Measured {
     }
 }
 
-impl Record {
+impl BenchRecord {
     /// Writes it where it is found again; renamed into place, so that it is never half there.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let fresh = path.with_extension("new");
@@ -222,14 +222,14 @@ pub(crate) fn newest(folder: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn record(case: &str, slice_ms: u64, rounds: usize) -> Record {
+    fn record(case: &str, slice_ms: u64, rounds: usize) -> BenchRecord {
         let run = |round| Run {
             case: case.to_owned(),
             peer: "nginx".to_owned(),
             round,
             result: Ok(Measured::default()),
         };
-        Record {
+        BenchRecord {
             started: 0,
             machine: Machine {
                 cpu: "some".to_owned(),

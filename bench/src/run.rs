@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
 
-use crate::args::{Places, ReportArgs, RunArgs};
+use crate::args::{PathArgs, ReportArgs, RunArgs};
 use crate::measure::Method;
 use crate::peers::{self, Peer};
-use crate::record::{PeerInfo, Record, Run, Settings, Skipped};
+use crate::record::{BenchRecord, PeerInfo, Run, Settings, Skipped};
 use crate::scenario::{Case, read_folder};
 use crate::stats::Spread;
 use crate::turns::{self, Turn};
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     process::raise_open_files();
     let cases = chosen_cases(args)?;
     let method = method(args);
-    let mut record = Record {
+    let mut record = BenchRecord {
         started: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
         machine: machine::describe(),
         settings: settings(args, &method),
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
 }
 
 /// `bench list`.
-pub(crate) fn list(places: &Places) -> Result<()> {
+pub(crate) fn list(places: &PathArgs) -> Result<()> {
     say("scenarios:");
     for case in read_folder(&places.scenarios_folder)? {
         let missing = load::missing(case.load.with).unwrap_or_default();
@@ -141,7 +141,7 @@ fn settings(args: &RunArgs, method: &Method) -> Settings {
 }
 
 /// The requested peers that are installed; missing ones are printed and recorded.
-fn present_peers(args: &RunArgs, record: &mut Record) -> Result<Vec<Box<dyn Peer>>> {
+fn present_peers(args: &RunArgs, record: &mut BenchRecord) -> Result<Vec<Box<dyn Peer>>> {
     let mut list = peers::all(&args.places);
     for asked in &args.peers {
         let known = list
@@ -173,7 +173,7 @@ fn present_peers(args: &RunArgs, record: &mut Record) -> Result<Vec<Box<dyn Peer
     Ok(list)
 }
 
-fn skip(record: &mut Record, case: &str, peer: &str, why: &str) {
+fn skip(record: &mut BenchRecord, case: &str, peer: &str, why: &str) {
     say(&format!("!! SKIPPED {case} {peer}: {why}"));
     let (case, peer, why) = (case.to_owned(), peer.to_owned(), why.to_owned());
     record.skipped.push(Skipped { case, peer, why });
@@ -185,7 +185,7 @@ fn run_scenario(
     variants: &[Case],
     present: &[Box<dyn Peer>],
     method: &Method,
-    record: &mut Record,
+    record: &mut BenchRecord,
     path: &Path,
 ) -> Result<()> {
     let mut turns = Vec::new();
@@ -226,7 +226,7 @@ fn able_peers<'a>(
     case: &Case,
     present: &'a [Box<dyn Peer>],
     method: &Method,
-    record: &mut Record,
+    record: &mut BenchRecord,
 ) -> Vec<&'a dyn Peer> {
     let for_all = load::missing(case.load.with).or_else(|| method.origin.unable(case));
     let cores = method.proxy_cores.len();
@@ -274,7 +274,7 @@ fn say_run(run: &Run, rounds: usize) {
     say(&line);
 }
 
-fn summarise(case: &Case, peer: &dyn Peer, record: &Record) {
+fn summarise(case: &Case, peer: &dyn Peer, record: &BenchRecord) {
     let (case, peer) = (case.name(), peer.name());
     let runs = record
         .runs

@@ -26,7 +26,7 @@ pub(crate) struct Case {
     /// What a reader learns from it.
     pub(crate) why: String,
     /// Protocol between clients and proxy.
-    pub(crate) front: Front,
+    pub(crate) front: ClientProtocol,
     /// Protocol between proxy and origin.
     #[serde(default)]
     pub(crate) upstream: Upstream,
@@ -44,7 +44,7 @@ pub(crate) struct Case {
     pub(crate) churn_ms: Option<u64>,
     /// The operator's requests during the load.
     #[serde(default)]
-    pub(crate) inside: Option<Inside>,
+    pub(crate) inside: Option<AdminLoad>,
     /// Whether the gateway samples allocations, as it does by itself.
     #[serde(default = "yes")]
     pub(crate) heap_sampling: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Case {
 /// Protocol between clients and proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Front {
+pub(crate) enum ClientProtocol {
     /// HTTP/1.1 without TLS.
     Http1,
     /// HTTP/1.1 over TLS 1.3.
@@ -81,7 +81,7 @@ pub(crate) enum Front {
 /// The operator's requests during a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Inside {
+pub(crate) enum AdminLoad {
     /// The whole configuration dump, repeatedly.
     Dump,
     /// A CPU profile, continuously.
@@ -263,8 +263,8 @@ impl Case {
     /// Path the load asks for.
     pub(crate) fn path(&self) -> String {
         let path = match self.front {
-            Front::WebSocket => "/ws".to_owned(),
-            Front::Grpc => "/bench.Echo/Call".to_owned(),
+            ClientProtocol::WebSocket => "/ws".to_owned(),
+            ClientProtocol::Grpc => "/bench.Echo/Call".to_owned(),
             _ if self.load.echo => "/echo".to_owned(),
             _ => format!("/bytes/{}", self.load.bytes),
         };
@@ -283,7 +283,7 @@ impl Case {
 
     /// Whether clients speak TLS.
     pub(crate) fn encrypted(&self) -> bool {
-        self.front == Front::Tls
+        self.front == ClientProtocol::Tls
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::load::Turn;
+use crate::load::LoadResult;
 use crate::load::latency::Collector;
 use crate::noise::Noise;
 use crate::procfs::{Usage, ticks_to_us};
@@ -24,7 +24,7 @@ pub(crate) struct Slice {
     /// What else the proxy used.
     pub(crate) usage: Usage,
     /// What the load tells.
-    pub(crate) turn: Turn,
+    pub(crate) turn: LoadResult,
     /// What disturbed it, if anything did.
     pub(crate) noise: Option<Noise>,
 }
@@ -144,11 +144,11 @@ pub(crate) fn order(pass: usize, turns: usize) -> impl Iterator<Item = usize> {
 
 /// Detects when the work in flight at the end of a load is done.
 #[derive(Debug, Default)]
-pub(crate) struct Settling {
+pub(crate) struct SettlingDetector {
     counted: Option<u64>,
 }
 
-impl Settling {
+impl SettlingDetector {
     /// Whether the origin's count and the proxy's CPU time have been still since the last check;
     /// `cpu` is what it used of the time that has `passed`.
     pub(crate) fn is_over(&mut self, counted: u64, cpu: Duration, passed: Duration) -> bool {
@@ -164,13 +164,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::load::latency::Basis;
+    use crate::load::latency::LatencyBasis;
 
     const MS: Duration = Duration::from_millis(1);
 
     fn slice(requests: u64, latency: Option<Duration>) -> Slice {
         let latency = latency.map(|latency| {
-            let mut collector = Collector::new(Basis::Corrected);
+            let mut collector = Collector::new(LatencyBasis::Corrected);
             (0..requests).for_each(|_| collector.record(latency));
             collector
         });
@@ -184,7 +184,7 @@ mod tests {
                 voluntary: requests / 2,
                 rss: requests * 1000,
             },
-            turn: Turn {
+            turn: LoadResult {
                 seconds: 0.25,
                 latency,
                 lost: 1,
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn it_settles_when_count_and_proxy_stand_still() {
-        let mut settling = Settling::default();
+        let mut settling = SettlingDetector::default();
         assert!(!settling.is_over(7, Duration::ZERO, 2 * MS), "first look");
         assert!(!settling.is_over(8, Duration::ZERO, 2 * MS), "one more");
         assert!(!settling.is_over(8, MS, 2 * MS), "the proxy works");

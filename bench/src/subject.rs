@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::load::{Aim, Load, Turn};
+use crate::load::{Load, LoadResult, LoadTarget};
 use crate::peers::{Peer, Wiring};
-use crate::process::{self, Running};
+use crate::process::{self, ChildProcess};
 use crate::procfs;
-use crate::scenario::{Case, Inside, RouteKey};
+use crate::scenario::{AdminLoad, Case, RouteKey};
 use crate::stats::count64;
 use crate::tls::Certificate;
 use crate::{inside, net, probe};
@@ -20,7 +20,7 @@ pub(crate) struct Subject<'a> {
     peer: &'a dyn Peer,
     case: &'a Case,
     wiring: Wiring,
-    pub(crate) running: Running,
+    pub(crate) running: ChildProcess,
     /// Size of a correct response, measured by the probe.
     answer_size: usize,
 }
@@ -52,7 +52,7 @@ impl<'a> Subject<'a> {
             generation: 0,
         };
         let command = peer.prepare(&wiring)?;
-        let running = Running::start(command, cores, folder, peer.name())?;
+        let running = ChildProcess::start(command, cores, folder, peer.name())?;
         let mut subject = Self {
             peer,
             case,
@@ -65,8 +65,8 @@ impl<'a> Subject<'a> {
         Ok(subject)
     }
 
-    pub(crate) fn aim(&self) -> Aim<'_> {
-        Aim {
+    pub(crate) fn aim(&self) -> LoadTarget<'_> {
+        LoadTarget {
             address: self.wiring.listen,
             proxy: self.running.pid(),
             case: self.case,
@@ -81,9 +81,9 @@ impl<'a> Subject<'a> {
     pub(crate) fn turn(
         &mut self,
         load: &mut dyn Load,
-        inside: Option<Inside>,
+        inside: Option<AdminLoad>,
         duration: Duration,
-    ) -> Result<Turn> {
+    ) -> Result<LoadResult> {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let meanwhile = std::thread::Builder::new().name("operator".to_owned());
@@ -103,7 +103,7 @@ impl<'a> Subject<'a> {
     /// Runs concurrently until it is `done`, and counts repetitions.
     fn meanwhile(
         &mut self,
-        inside: Option<Inside>,
+        inside: Option<AdminLoad>,
         done: &AtomicBool,
     ) -> Result<Option<(&'static str, u64)>> {
         if let Some(every) = self.case.churn() {
@@ -186,9 +186,9 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Key in [`Turn::extra`]: how often the configuration changed.
+/// Key in [`LoadResult::extra`]: how often the configuration changed.
 pub(crate) const CHANGES: &str = "configuration_changes";
-/// Key in [`Turn::extra`]: operator requests answered or in progress.
+/// Key in [`LoadResult::extra`]: operator requests answered or in progress.
 const LOOKS: &str = "looks_inside";
 /// Parsing 5 000 routes takes a while.
 const START: Duration = Duration::from_secs(20);

@@ -14,7 +14,7 @@
 //! [`Stopping`](stopping::Stopping).
 
 pub mod args;
-pub mod board;
+pub mod change_tracker;
 pub mod context;
 pub mod deploy;
 pub mod election;

@@ -10,7 +10,7 @@ use translate::{AssignedAddresses, Infrastructure, ObjectRef};
 use xds::model::{ObjectName, ResourceKey};
 pub use xds_grpc::server::Published;
 
-use crate::board::ChangeTracker;
+use crate::change_tracker::ChangeTracker;
 use crate::deploy::ports::Port;
 use crate::status::Deployment;
 use crate::watch::ClassParameters;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use proxy::http::head::{Field, Fields, Span};
-use proxy::http::known::Known;
+use proxy::http::known::KnownHeader;
 use proxy::policy::jwt::{
     Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
 };
@@ -68,7 +68,7 @@ impl Case {
         fields.push(Field {
             name: span(0, 13),
             value: span(13, head.len()),
-            known: Known::Authorization,
+            known: KnownHeader::Authorization,
         });
         Self {
             policy: Authenticator::compile(&policy, [source], UseOfClaims::Headers),

@@ -9,6 +9,6 @@ pub mod decode;
 pub mod delta;
 pub mod discovery;
 pub mod encode;
-pub mod few;
 pub mod model;
 mod proto;
+pub mod small_map;

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::args::SourceArgs;
 use crate::client::{Client, DEFAULT_TIMEOUT};
-use crate::cluster::{Cluster, Found, PodState};
+use crate::cluster::{Cluster, PodState, SelectedPods};
 use crate::files;
 use crate::resource::{self, Resource};
 use crate::runtime::Blocking;
@@ -23,7 +23,7 @@ pub(crate) struct Source {
     runtime: Blocking,
     /// What was found in the cluster: a credential plugin runs once, and each object is read once.
     cluster: OnceCell<Cluster>,
-    found: OnceCell<Found>,
+    found: OnceCell<SelectedPods>,
 }
 
 enum Origin {
@@ -94,7 +94,7 @@ impl Source {
         Ok(self.cluster.get_or_init(|| cluster))
     }
 
-    fn found(&self, resource: Option<&Resource>) -> Result<&Found> {
+    fn found(&self, resource: Option<&Resource>) -> Result<&SelectedPods> {
         if let Some(found) = self.found.get() {
             return Ok(found);
         }
@@ -271,7 +271,7 @@ impl Source {
 }
 
 /// Tells which pod is used, where it is not the only one or not ready.
-fn tell_choice(found: &Found, pod: &PodState, reachable: usize) {
+fn tell_choice(found: &SelectedPods, pod: &PodState, reachable: usize) {
     let (owner, name) = (&found.owner, &pod.name);
     if !pod.is_ready {
         eprintln!("pod {name} is not ready: {}", pod.state);

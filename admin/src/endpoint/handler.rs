@@ -5,7 +5,7 @@ use std::pin::Pin;
 use http::{HeaderMap, Method};
 
 use super::context::Context;
-use crate::background::Slot;
+use crate::background::JobPermit;
 use crate::query::Query;
 use crate::response::{Encoding, ErrorFormat, ErrorResponse, Response};
 
@@ -41,7 +41,7 @@ pub(super) const READ: &[Method] = &[Method::GET, Method::HEAD];
 
 impl EndpointRequest<'_> {
     /// A slot for a background job, or 503 where all are in use.
-    pub(super) fn slot(&self) -> Result<Slot, ErrorResponse> {
+    pub(super) fn slot(&self) -> Result<JobPermit, ErrorResponse> {
         let slot = self.context.background.slot();
         slot.ok_or_else(|| {
             ErrorResponse::busy("too many expensive requests in progress: try again later")

@@ -13,13 +13,13 @@ use tokio::time::Instant;
 use super::body::{Body, Chunk};
 use super::encoding::Encoding;
 use super::message::Response;
-use crate::background::Slot;
+use crate::background::JobPermit;
 use crate::limits::{ANSWER_TIMEOUT, CHUNK_BYTES, QUEUED_CHUNKS};
 
 /// A response whose body `write` produces on a background thread. Where it fails, the response is
 /// aborted.
 pub(crate) fn streamed(
-    slot: Slot,
+    slot: JobPermit,
     content_type: &'static str,
     encoding: Encoding,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,

@@ -14,7 +14,7 @@ use crate::address::Address;
 
 /// The sockets of one server.
 #[derive(Debug, Default)]
-pub struct Bound {
+pub struct BoundSockets {
     pub(super) tcp: Vec<TcpListener>,
     pub(super) unix: Option<UnixSocket>,
 }
@@ -39,19 +39,19 @@ pub struct BindError {
 ///
 /// # Errors
 /// The address is in use, or is not one of this machine.
-pub fn bind(address: &Address) -> Result<Bound, BindError> {
+pub fn bind(address: &Address) -> Result<BoundSockets, BindError> {
     let fail = |error| BindError {
         address: address.clone(),
         error,
     };
     if let Address::Unix(path) = address {
         let unix = UnixSocket::bind(path).map_err(fail)?;
-        return Ok(Bound {
+        return Ok(BoundSockets {
             tcp: Vec::new(),
             unix: Some(unix),
         });
     }
-    let mut bound = Bound::default();
+    let mut bound = BoundSockets::default();
     for alternatives in address.sockets() {
         match first(&alternatives) {
             Ok(listener) => bound.tcp.push(listener),
@@ -63,7 +63,7 @@ pub fn bind(address: &Address) -> Result<Bound, BindError> {
     Ok(bound)
 }
 
-impl Bound {
+impl BoundSockets {
     /// The bound addresses, with the actual port where port 0 was given.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bound::{Bound, UnixSocket};
+use super::bound::{BoundSockets, UnixSocket};
 use super::write_timeout::WriteTimeout;
 use super::{Kind, guard};
 use crate::endpoint::{Context, Endpoint, EndpointRequest};
@@ -22,7 +22,7 @@ use crate::response::{Body, Encoding, ErrorFormat, ErrorResponse, Response};
 use crate::tasks::TaskHandle;
 
 /// Starts accepting connections to a server.
-pub(super) fn listen(context: &Rc<Context>, kind: Kind, bound: Bound) {
+pub(super) fn listen(context: &Rc<Context>, kind: Kind, bound: BoundSockets) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in bound.tcp {
         match tokio::net::TcpListener::from_std(listener) {

@@ -17,17 +17,17 @@ use crate::handles::Handles;
 use crate::limits::ADMIN_NICENESS;
 use crate::priority;
 
-pub use bound::{BindError, Bound, bind};
+pub use bound::{BindError, BoundSockets, bind};
 
 /// The listening sockets of each server; empty for one that is disabled.
 #[derive(Debug, Default)]
 pub struct Sockets {
     /// Sockets of the admin server.
-    pub admin: Bound,
+    pub admin: BoundSockets,
     /// Sockets of the metrics server.
-    pub metrics: Bound,
+    pub metrics: BoundSockets,
     /// Sockets of the readiness server.
-    pub readiness: Bound,
+    pub readiness: BoundSockets,
 }
 
 /// The running servers. Dropping it stops them.
@@ -88,12 +88,12 @@ pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Resu
 ///
 /// # Errors
 /// The thread or its runtime cannot be created.
-pub fn start_for_process(bound: Bound, handles: Handles) -> io::Result<Server> {
+pub fn start_for_process(bound: BoundSockets, handles: Handles) -> io::Result<Server> {
     start_all(vec![(Kind::Process, bound)], handles, Vec::new())
 }
 
 fn start_all(
-    servers: Vec<(Kind, Bound)>,
+    servers: Vec<(Kind, BoundSockets)>,
     handles: Handles,
     hosts: Vec<String>,
 ) -> io::Result<Server> {

@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Addresses that are no endpoints any more.
-type Retired = Arc<RwLock<HashSet<IpAddr>>>;
+type RetiredAddresses = Arc<RwLock<HashSet<IpAddr>>>;
 
 /// The server.
 pub(crate) struct Backend {
@@ -25,7 +25,7 @@ pub(crate) struct Backend {
     pub(crate) range: Ipv4Addr,
     /// Its port, at every address.
     pub(crate) port: u16,
-    retired: Retired,
+    retired: RetiredAddresses,
 }
 
 impl Backend {
@@ -49,7 +49,7 @@ impl Backend {
         let listener = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
-        let retired = Retired::default();
+        let retired = RetiredAddresses::default();
         let of_server = Arc::clone(&retired);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -76,7 +76,7 @@ impl Backend {
     }
 }
 
-async fn serve(listener: std::net::TcpListener, retired: Retired) -> Result<()> {
+async fn serve(listener: std::net::TcpListener, retired: RetiredAddresses) -> Result<()> {
     let listener = TcpListener::from_std(listener)?;
     loop {
         // One that broke before it was accepted is its client's affair.
@@ -86,7 +86,7 @@ async fn serve(listener: std::net::TcpListener, retired: Retired) -> Result<()> 
     }
 }
 
-async fn connection(stream: TcpStream, retired: Retired) {
+async fn connection(stream: TcpStream, retired: RetiredAddresses) {
     let Ok(local) = stream.local_addr().map(|local: SocketAddr| local.ip()) else {
         return;
     };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Context;
 use super::objects::{Parent, Route, address, service, slice};
-use super::site::Site;
+use super::serving_gateway::ServingGateway;
 
 /// The routes.
 pub(crate) struct Fleet {
@@ -21,7 +21,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Makes the namespaces, and nothing in them yet.
-    pub(crate) async fn plan(context: &Context<'_>, site: &Site) -> Result<Self> {
+    pub(crate) async fn plan(context: &Context<'_>, site: &ServingGateway) -> Result<Self> {
         let mut namespaces = Vec::new();
         for _ in 0..context.sizes.namespaces {
             namespaces.push(context.cluster.namespace("bench-fleet").await?);

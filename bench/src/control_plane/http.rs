@@ -37,7 +37,7 @@ pub(crate) struct Client {
 
 /// An answer, whole.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
 }
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Asks, and blocks until the answer is whole.
-    pub(crate) fn get(&mut self, host: &str, path: &str) -> Result<Answer> {
+    pub(crate) fn get(&mut self, host: &str, path: &str) -> Result<HttpResponse> {
         let Self {
             runtime,
             address,
@@ -93,7 +93,7 @@ async fn get(
     tls: Option<&Tls>,
     host: &str,
     path: &str,
-) -> Result<Answer> {
+) -> Result<HttpResponse> {
     let request = || Request::get(path).header(HOST, host).body(Empty::new());
     if let Some(sender) = connection
         && sender.ready().await.is_ok()
@@ -110,11 +110,11 @@ async fn get(
     whole(answer).await
 }
 
-async fn whole(answer: hyper::Response<hyper::body::Incoming>) -> Result<Answer> {
+async fn whole(answer: hyper::Response<hyper::body::Incoming>) -> Result<HttpResponse> {
     let status = answer.status();
     let body = answer.into_body().collect().await;
     let body = body.context("the answer broke off")?.to_bytes();
-    Ok(Answer { status, body })
+    Ok(HttpResponse { status, body })
 }
 
 async fn connect(address: SocketAddr, tls: Option<&Tls>) -> Result<Sender> {

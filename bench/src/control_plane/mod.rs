@@ -18,7 +18,7 @@ mod peer;
 mod prober;
 mod record;
 mod report;
-mod site;
+mod serving_gateway;
 mod traffic;
 mod usage;
 mod writes;
@@ -36,7 +36,7 @@ use args::{Case, Sizes};
 use backend::Backend;
 use cluster::Cluster;
 use peer::Peer;
-use record::{Record, Run};
+use record::{ControlPlaneRecord, Run};
 
 /// What a case works with.
 struct Context<'a> {
@@ -65,7 +65,7 @@ async fn measure(args: &ControlPlaneArgs) -> Result<()> {
     let peers = args.peers()?;
     let backend = Backend::start(args.endpoints_range)?;
     std::fs::create_dir_all(&args.out)?;
-    let mut record = Record {
+    let mut record = ControlPlaneRecord {
         started: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
         machine: machine::describe(),
         sizes: args.sizes(),
@@ -130,7 +130,7 @@ async fn run_case(context: &Context<'_>, case: Case) -> Vec<Run> {
     runs
 }
 
-fn finish(args: &ControlPlaneArgs, record: &Record, path: PathBuf) -> Result<()> {
+fn finish(args: &ControlPlaneArgs, record: &ControlPlaneRecord, path: PathBuf) -> Result<()> {
     say(&format!("\nrecord: {}", path.display()));
     report::report(&[path], &args.out)?;
     let failed = record.runs.iter().filter(|run| run.result.is_err()).count();

@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
 }
 
 /// Questions that are being asked.
-pub(crate) struct Asking(JoinHandle<(Client, Result<Outcome>)>);
+pub(crate) struct PendingProbe(JoinHandle<(Client, Result<Outcome>)>);
 
 impl Prober {
     pub(crate) fn new(address: SocketAddr, tls: Option<Tls>) -> Result<Self> {
@@ -44,9 +44,9 @@ impl Prober {
     }
 
     /// Begins to ask.
-    pub(crate) fn ask(self, host: String, path: String) -> Asking {
+    pub(crate) fn ask(self, host: String, path: String) -> PendingProbe {
         let mut client = self.client;
-        Asking(spawn_blocking(move || {
+        PendingProbe(spawn_blocking(move || {
             let outcome = until_served(&mut client, &host, &path);
             (client, outcome)
         }))
@@ -58,7 +58,7 @@ impl Prober {
     }
 }
 
-impl Asking {
+impl PendingProbe {
     /// Waits for the end.
     pub(crate) async fn end(self) -> Result<(Prober, Outcome)> {
         let (client, outcome) = self.0.await.context("the prober panicked")?;

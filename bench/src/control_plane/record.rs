@@ -15,7 +15,7 @@ use crate::stats::{count, count64};
 
 /// Everything of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct ControlPlaneRecord {
     /// Seconds since the epoch when it began.
     pub(crate) started: u64,
     pub(crate) machine: Machine,
@@ -78,7 +78,7 @@ pub(crate) struct Propagation {
     pub(crate) took: f64,
 }
 
-impl Record {
+impl ControlPlaneRecord {
     /// Writes it; renamed into place, so that it is never half there.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let fresh = path.with_extension("new");

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::record::{Measured, Record, quantile};
+use super::record::{ControlPlaneRecord, Measured, quantile};
 use super::usage::{Point, Usage};
 use crate::report::document::{Block, NOTHING, Plot, Table, Tone};
-use crate::report::plots::{Counted, Line, course, figure, histogram};
+use crate::report::plots::{Line, PeerValues, course, figure, histogram};
 use crate::report::write;
 use crate::stats::count;
 
@@ -63,15 +63,15 @@ const OURS: &str = "gateway";
 /// Makes the report of records, later ones in place of earlier ones.
 pub(super) fn report(paths: &[PathBuf], out: &Path) -> Result<()> {
     let mut paths = paths.iter();
-    let mut record = Record::read(paths.next().context("no record was given")?)?;
+    let mut record = ControlPlaneRecord::read(paths.next().context("no record was given")?)?;
     for path in paths {
-        record.absorb(Record::read(path)?);
+        record.absorb(ControlPlaneRecord::read(path)?);
     }
     std::fs::create_dir_all(out)?;
     write(out, "control-plane", TITLE, &blocks(&record)?)
 }
 
-fn blocks(record: &Record) -> Result<Vec<Block>> {
+fn blocks(record: &ControlPlaneRecord) -> Result<Vec<Block>> {
     let mut blocks = vec![Block::Heading(1, TITLE.to_owned())];
     if record.quick {
         let text = "Quick runs: they show that the harness works. Do not read the numbers.";
@@ -98,7 +98,7 @@ const LEAD: &str = "How long changes of objects take to be served, what fails me
     controller and proxies use for it. The cases are those of the public benchmark gateway-api-bench, and \
     two more. Times run from the API server's answer to a write to the first response by the change.";
 
-fn conditions(record: &Record) -> Vec<String> {
+fn conditions(record: &ControlPlaneRecord) -> Vec<String> {
     let machine = &record.machine;
     let mut list = vec![format!(
         "{}, {} cores, {:.0} GiB, Linux {}; cluster, implementation and bench share them. Each case says how \
@@ -129,7 +129,7 @@ fn conditions(record: &Record) -> Vec<String> {
     list
 }
 
-fn bars(record: &Record) -> Table {
+fn bars(record: &ControlPlaneRecord) -> Table {
     let peers: Vec<&str> = record.peers.iter().map(|it| it.name.as_str()).collect();
     let mut columns = vec!["case", "figure", "verdict", "at most"];
     columns.extend(&peers);
@@ -161,7 +161,7 @@ fn bars(record: &Record) -> Table {
     table
 }
 
-fn measured<'a>(record: &'a Record, case: &str, peer: &str) -> Option<&'a Measured> {
+fn measured<'a>(record: &'a ControlPlaneRecord, case: &str, peer: &str) -> Option<&'a Measured> {
     let mut runs = record.runs.iter();
     let run = runs.find(|run| run.case == case && run.peer == peer)?;
     run.result.as_ref().ok()
@@ -170,7 +170,7 @@ fn measured<'a>(record: &'a Record, case: &str, peer: &str) -> Option<&'a Measur
 /// What each peer did in a case.
 type Results<'a> = Vec<(&'a str, &'a Measured)>;
 
-fn of_case(record: &Record, case: &str) -> Result<Vec<Block>> {
+fn of_case(record: &ControlPlaneRecord, case: &str) -> Result<Vec<Block>> {
     let mut blocks = vec![Block::Heading(2, case.to_owned())];
     let mut results: Results<'_> = Vec::new();
     for run in record.runs.iter().filter(|run| run.case == case) {
@@ -294,7 +294,7 @@ fn plots(case: &str, results: &Results<'_>) -> Result<Vec<Block>> {
     if !took.is_empty() {
         let counted: Vec<_> = took
             .iter()
-            .map(|(peer, values)| Counted { peer, values })
+            .map(|(peer, values)| PeerValues { peer, values })
             .collect();
         let svg = histogram(&counted, &BOUNDS, "ms until a change serves")?;
         blocks.push(plot("histogram", "how long changes took to serve", svg));
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
     use crate::control_plane::record::{Figure, PeerInfo, Propagation, Run};
 
-    fn record(errors: f64) -> Record {
+    fn record(errors: f64) -> ControlPlaneRecord {
         let figure = |name: &str, value| Figure {
             name: name.to_owned(),
             unit: String::new(),
@@ -406,7 +406,7 @@ mod tests {
             r#"{"attached": 1, "probes": 1, "namespaces": 1, "routes": 1, "probes_at_scale": 1, "churn": 1,
                 "change_seconds": 1, "sets": 1, "routes_per_set": 1, "replicas": 1, "endpoints": 1}"#
         );
-        let mut record: Record = serde_json::from_str(&text).expect("a record");
+        let mut record: ControlPlaneRecord = serde_json::from_str(&text).expect("a record");
         record.peers.push(PeerInfo {
             name: OURS.to_owned(),
             images: Vec::new(),

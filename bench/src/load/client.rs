@@ -3,11 +3,11 @@
 use anyhow::{Result, bail, ensure};
 
 use crate::origin::{http1, websocket};
-use crate::scenario::{Case, Front};
+use crate::scenario::{Case, ClientProtocol};
 
 /// A request and its only correct response.
 #[derive(Debug, Clone)]
-pub(crate) struct Exchange {
+pub(crate) struct LoadRequest {
     /// Sent once per connection before the first request; empty but for web sockets.
     pub(crate) opening: Vec<u8>,
     /// Sent for each request.
@@ -22,12 +22,12 @@ enum Expected {
     Frame(Vec<u8>),
 }
 
-impl Exchange {
+impl LoadRequest {
     /// Of an HTTP/1 or WebSocket case.
     pub(crate) fn of(case: &Case) -> Self {
         let body = http1::body(case.load.bytes);
         let (host, path) = (case.routes.host(), case.path());
-        if case.front == Front::WebSocket {
+        if case.front == ClientProtocol::WebSocket {
             let key = websocket::CLIENT_KEY;
             let opening = format!(
                 "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -95,7 +95,7 @@ pub(crate) struct Reading {
 
 /// State after feeding some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fed {
+pub(crate) enum FeedResult {
     /// The response is incomplete.
     More,
     /// It is complete and correct, and the connection stays open.
@@ -110,16 +110,16 @@ impl Reading {
         self.head.is_empty() && self.matched == 0
     }
 
-    /// Verifies the next bytes. Afterwards, unless [`Fed::More`], it is ready for the next
+    /// Verifies the next bytes. Afterwards, unless [`FeedResult::More`], it is ready for the next
     /// response.
-    pub(crate) fn feed(&mut self, bytes: &[u8], exchange: &Exchange) -> Result<Fed> {
+    pub(crate) fn feed(&mut self, bytes: &[u8], exchange: &LoadRequest) -> Result<FeedResult> {
         let (fed, expected) = match &exchange.expected {
             Expected::Frame(frame) => (self.body(bytes, frame)?, frame),
             Expected::Response(body) if self.head_done => (self.body(bytes, body)?, body),
             Expected::Response(body) => {
                 self.head.extend_from_slice(bytes);
                 match self.parse_head(body.len())? {
-                    None => return Ok(Fed::More),
+                    None => return Ok(FeedResult::More),
                     Some(end) => {
                         let head = std::mem::take(&mut self.head);
                         self.head_done = true;
@@ -129,11 +129,15 @@ impl Reading {
             }
         };
         if fed < expected.len() {
-            return Ok(Fed::More);
+            return Ok(FeedResult::More);
         }
         let close = self.close;
         *self = Self::default();
-        Ok(if close { Fed::DoneAndClose } else { Fed::Done })
+        Ok(if close {
+            FeedResult::DoneAndClose
+        } else {
+            FeedResult::Done
+        })
     }
 
     fn parse_head(&mut self, length: usize) -> Result<Option<usize>> {
@@ -184,9 +188,9 @@ const MAX_HEADERS: usize = 64;
 mod tests {
     use super::*;
 
-    fn exchange(body: &[u8]) -> Exchange {
+    fn exchange(body: &[u8]) -> LoadRequest {
         let expected = Expected::Response(body.to_vec());
-        Exchange {
+        LoadRequest {
             opening: Vec::new(),
             request: Vec::new(),
             expected,
@@ -201,11 +205,11 @@ mod tests {
             let exchange = exchange(b"abc");
             assert_eq!(
                 reading.feed(&answer[..cut], &exchange).expect("right"),
-                Fed::More
+                FeedResult::More
             );
             assert_eq!(
                 reading.feed(&answer[cut..], &exchange).expect("right"),
-                Fed::Done
+                FeedResult::Done
             );
             assert!(reading.untouched());
         }
@@ -232,6 +236,6 @@ mod tests {
         let fed = Reading::default()
             .feed(answer, &exchange(b""))
             .expect("right");
-        assert_eq!(fed, Fed::DoneAndClose);
+        assert_eq!(fed, FeedResult::DoneAndClose);
     }
 }

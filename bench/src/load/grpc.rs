@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::task::JoinSet;
 
-use super::latency::{Basis, Collector};
-use super::{Account, Aim, Load, Turn};
+use super::latency::{Collector, LatencyBasis};
+use super::{Load, LoadResult, LoadTarget, ResponseCount};
 use crate::origin::grpc::message;
 use crate::origin::http1;
 
@@ -29,14 +29,14 @@ pub(super) struct Calls {
 impl Calls {
     /// Connects, and calls once on each connection: before its turn others have theirs, and a proxy
     /// may close a connection on which nobody speaks.
-    pub(super) fn connect(aim: Aim<'_>) -> Result<Self> {
+    pub(super) fn connect(aim: LoadTarget<'_>) -> Result<Self> {
         let load = &aim.case.load;
         let (runtime, call) = (runtime()?, Call::of(aim));
         let (clients, requests) = runtime.block_on(async {
             let (mut clients, mut requests) = (Vec::new(), 0);
             for _ in 0..load.connections {
                 let client = connect(aim.address).await?;
-                let mut latency = Collector::new(Basis::ClosedLoop);
+                let mut latency = Collector::new(LatencyBasis::ClosedLoop);
                 requests += call.run(client.clone(), &mut latency).await?;
                 clients.push(client);
             }
@@ -53,7 +53,7 @@ impl Calls {
 }
 
 impl Load for Calls {
-    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+    fn turn(&mut self, duration: Duration) -> Result<LoadResult> {
         let start = Instant::now();
         let (requests, latency) = self.runtime.block_on(async {
             let mut streams = JoinSet::new();
@@ -63,7 +63,7 @@ impl Load for Calls {
                     streams.spawn_local(calls);
                 }
             }
-            let (mut requests, mut latency) = (0, Collector::new(Basis::ClosedLoop));
+            let (mut requests, mut latency) = (0, Collector::new(LatencyBasis::ClosedLoop));
             while let Some(done) = streams.join_next().await {
                 let (count, latencies) = done??;
                 requests += count;
@@ -73,26 +73,26 @@ impl Load for Calls {
         })?;
         ensure!(requests > 0, "no call was answered");
         self.requests += requests;
-        Ok(Turn {
+        Ok(LoadResult {
             seconds: start.elapsed().as_secs_f64(),
             latency: Some(latency),
-            ..Turn::default()
+            ..LoadResult::default()
         })
     }
 
-    fn end(&mut self) -> Result<Account> {
-        Ok(Account {
+    fn end(&mut self) -> Result<ResponseCount> {
+        Ok(ResponseCount {
             requests: self.requests,
             unanswered: 0,
         })
     }
 }
 
-pub(crate) fn call_once(aim: Aim<'_>) -> Result<()> {
+pub(crate) fn call_once(aim: LoadTarget<'_>) -> Result<()> {
     runtime()?.block_on(async {
         let client = connect(aim.address).await?;
         Call::of(aim)
-            .run(client, &mut Collector::new(Basis::ClosedLoop))
+            .run(client, &mut Collector::new(LatencyBasis::ClosedLoop))
             .await
             .map(drop)
     })
@@ -137,7 +137,7 @@ async fn connect(address: SocketAddr) -> Result<SendRequest<Bytes>> {
 }
 
 async fn calls(client: SendRequest<Bytes>, call: Call, end: Instant) -> Result<(u64, Collector)> {
-    let mut collector = Collector::new(Basis::ClosedLoop);
+    let mut collector = Collector::new(LatencyBasis::ClosedLoop);
     let mut count = 0;
     while Instant::now() < end {
         count += call.run(client.clone(), &mut collector).await?;
@@ -154,7 +154,7 @@ struct Call {
 }
 
 impl Call {
-    fn of(aim: Aim<'_>) -> Self {
+    fn of(aim: LoadTarget<'_>) -> Self {
         let message = message(&http1::body(aim.case.load.bytes));
         let uri = format!("http://{}{}", aim.address, aim.case.path());
         Self {
@@ -235,7 +235,7 @@ mod tests {
             );
             let case = parse(&text).expect("case").remove(0);
             let folder = std::path::Path::new(".");
-            let aim = Aim {
+            let aim = LoadTarget {
                 address,
                 proxy: 0,
                 case: &case,

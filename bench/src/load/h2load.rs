@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::external::External;
-use super::{Account, Aim, Turn};
+use super::{LoadResult, LoadTarget, ResponseCount};
 use crate::scenario::Load;
 
 /// h2load, stopped between its turns.
@@ -23,7 +23,7 @@ pub(super) struct H2load {
 }
 
 impl H2load {
-    pub(super) fn start(aim: Aim<'_>) -> Result<Self> {
+    pub(super) fn start(aim: LoadTarget<'_>) -> Result<Self> {
         let log = aim.folder.join("h2load.log");
         let load = aim.case.load.clone();
         let mut command = Command::new("h2load");
@@ -39,15 +39,15 @@ impl H2load {
 }
 
 impl super::Load for H2load {
-    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+    fn turn(&mut self, duration: Duration) -> Result<LoadResult> {
         let seconds = self.process.turn(duration).context("h2load")?;
-        Ok(Turn {
+        Ok(LoadResult {
             seconds,
-            ..Turn::default()
+            ..LoadResult::default()
         })
     }
 
-    fn end(&mut self) -> Result<Account> {
+    fn end(&mut self) -> Result<ResponseCount> {
         let io = std::fs::read_to_string(format!("/proc/{}/io", self.process.pid()))?;
         let read = bytes_read(&io).context("the kernel does not report how much h2load read")?;
         self.process.kill()?;
@@ -62,7 +62,7 @@ fn bytes_read(io: &str) -> Option<u64> {
 }
 
 /// Of the log, a line per request: start in µs, status (-1 if it failed), duration in µs.
-fn account(log: &str, read: u64, load: &Load) -> Result<Account> {
+fn account(log: &str, read: u64, load: &Load) -> Result<ResponseCount> {
     let mut requests = 0;
     for line in log.lines() {
         let status = line.split('\t').nth(1).unwrap_or_default();
@@ -72,7 +72,7 @@ fn account(log: &str, read: u64, load: &Load) -> Result<Account> {
     ensure!(requests > 0, "no request was answered");
     let least = requests * load.bytes as u64;
     ensure!(read >= least, "{read} bytes received instead of {least}");
-    Ok(Account {
+    Ok(ResponseCount {
         requests,
         unanswered: (load.connections * load.streams) as u64,
     })
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::scenario::parse;
 
-    fn told(log: &str, read: u64) -> Result<Account> {
+    fn told(log: &str, read: u64) -> Result<ResponseCount> {
         let case = "id='T'\ntitle='t'\nwhy='w'\nfront='h2c'\n\
                     load={with='h2load',connections=4,streams=8,bytes=100}";
         let case = parse(case)?.remove(0);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use rustls::{ClientConfig, HandshakeKind};
 
-use super::client::Exchange;
-use super::latency::{Basis, Collector};
-use super::{Account, Aim, Load, Turn};
+use super::client::LoadRequest;
+use super::latency::{Collector, LatencyBasis};
+use super::{Load, LoadResult, LoadTarget, ResponseCount};
 use crate::probe::{self, Channel};
 
 /// The clients, which keep their tickets from turn to turn.
@@ -19,12 +19,12 @@ pub(super) struct Handshakes {
 
 impl Handshakes {
     /// Clients that have not connected yet.
-    pub(super) fn new(aim: Aim<'_>) -> Result<Self> {
+    pub(super) fn new(aim: LoadTarget<'_>) -> Result<Self> {
         let certificate = aim.certificate.context("handshakes need a certificate")?;
         let client = |_| {
             Ok(Client {
                 address: aim.address,
-                exchange: Exchange::of(aim.case),
+                exchange: LoadRequest::of(aim.case),
                 resume: aim.case.load.resume,
                 config: certificate.client(aim.case.load.resume)?,
                 done: 0,
@@ -43,10 +43,10 @@ impl Handshakes {
 
 impl Load for Handshakes {
     /// In threads, which inherit the cores of the calling one.
-    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+    fn turn(&mut self, duration: Duration) -> Result<LoadResult> {
         let start = Instant::now();
         let before = self.done();
-        let mut latency = Collector::new(Basis::ClosedLoop);
+        let mut latency = Collector::new(LatencyBasis::ClosedLoop);
         std::thread::scope(|scope| {
             let threads: Vec<_> = self
                 .clients
@@ -62,15 +62,15 @@ impl Load for Handshakes {
             anyhow::Ok(())
         })?;
         ensure!(self.done() > before, "no handshake completed");
-        Ok(Turn {
+        Ok(LoadResult {
             seconds: start.elapsed().as_secs_f64(),
             latency: Some(latency),
-            ..Turn::default()
+            ..LoadResult::default()
         })
     }
 
-    fn end(&mut self) -> Result<Account> {
-        Ok(Account {
+    fn end(&mut self) -> Result<ResponseCount> {
+        Ok(ResponseCount {
             requests: self.done(),
             unanswered: 0,
         })
@@ -79,7 +79,7 @@ impl Load for Handshakes {
 
 struct Client {
     address: SocketAddr,
-    exchange: Exchange,
+    exchange: LoadRequest,
     resume: bool,
     /// Holds its tickets, which are its own.
     config: Arc<ClientConfig>,
@@ -88,7 +88,7 @@ struct Client {
 
 impl Client {
     fn run(&mut self, end: Instant) -> Result<Collector> {
-        let mut collector = Collector::new(Basis::ClosedLoop);
+        let mut collector = Collector::new(LatencyBasis::ClosedLoop);
         while Instant::now() < end {
             let begun = Instant::now();
             let stream = TcpStream::connect(self.address)?;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::client::Exchange;
-use super::{Account, Aim, Load, RSS_PER_CONNECTION, Turn};
+use super::client::LoadRequest;
+use super::{Load, LoadResult, LoadTarget, RSS_PER_CONNECTION, ResponseCount};
 use crate::probe::{self, Channel};
 use crate::procfs::Usage;
 use crate::stats::{count, count64};
@@ -17,19 +17,19 @@ pub(super) struct Idle {
     address: SocketAddr,
     proxy: u32,
     certificate: Option<Certificate>,
-    exchange: Exchange,
+    exchange: LoadRequest,
     connections: usize,
     requests: u64,
 }
 
 impl Idle {
     /// Nothing is open yet.
-    pub(super) fn new(aim: Aim<'_>) -> Self {
+    pub(super) fn new(aim: LoadTarget<'_>) -> Self {
         Self {
             address: aim.address,
             proxy: aim.proxy,
             certificate: aim.certificate.cloned(),
-            exchange: Exchange::of(aim.case),
+            exchange: LoadRequest::of(aim.case),
             connections: aim.case.load.connections,
             requests: 0,
         }
@@ -46,7 +46,7 @@ impl Idle {
 impl Load for Idle {
     /// Opens the connections, waits until the proxy's memory has settled and divides; that takes
     /// the time it takes.
-    fn turn(&mut self, _duration: Duration) -> Result<Turn> {
+    fn turn(&mut self, _duration: Duration) -> Result<LoadResult> {
         let start = Instant::now();
         let before = Usage::of_tree(self.proxy)?.rss;
         let mut kept = Vec::with_capacity(self.connections);
@@ -66,15 +66,15 @@ impl Load for Idle {
             probe::exchange(channel, &self.exchange).context("an idle connection was closed")?;
             self.requests += 1;
         }
-        Ok(Turn {
+        Ok(LoadResult {
             seconds: start.elapsed().as_secs_f64(),
             extra: [(RSS_PER_CONNECTION.to_owned(), each)].into(),
-            ..Turn::default()
+            ..LoadResult::default()
         })
     }
 
-    fn end(&mut self) -> Result<Account> {
-        Ok(Account {
+    fn end(&mut self) -> Result<ResponseCount> {
+        Ok(ResponseCount {
             requests: self.requests,
             unanswered: 0,
         })

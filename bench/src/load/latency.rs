@@ -11,7 +11,7 @@ use crate::stats::count64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
     /// What they were measured from.
-    pub(crate) basis: Basis,
+    pub(crate) basis: LatencyBasis,
     /// Quantile and microseconds, ascending.
     pub(crate) curve: Vec<(f64, f64)>,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Latency {
 /// What a latency is measured from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Basis {
+pub(crate) enum LatencyBasis {
     /// From the moment the request was due at its fixed rate: a stall counts for every request it
     /// delays.
     Corrected,
@@ -44,12 +44,12 @@ impl Latency {
 /// Collects latencies, in nanoseconds with three digits.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    basis: Basis,
+    basis: LatencyBasis,
     histogram: Histogram<u64>,
 }
 
 impl Collector {
-    pub(crate) fn new(basis: Basis) -> Self {
+    pub(crate) fn new(basis: LatencyBasis) -> Self {
         let mut histogram = Histogram::new(3).expect("three digits are allowed");
         histogram.auto(true);
         Self { basis, histogram }

@@ -26,7 +26,7 @@ use latency::Collector;
 
 /// Target and content of a load.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Aim<'a> {
+pub(crate) struct LoadTarget<'a> {
     pub(crate) address: SocketAddr,
     /// Its process, for loads that watch its memory.
     pub(crate) proxy: u32,
@@ -42,15 +42,15 @@ pub(crate) struct Aim<'a> {
 /// A load on one proxy. It takes turns with the loads on others and keeps its connections.
 pub(crate) trait Load {
     /// Loads for `duration`. It sends nothing more once it returns.
-    fn turn(&mut self, duration: Duration) -> Result<Turn>;
+    fn turn(&mut self, duration: Duration) -> Result<LoadResult>;
 
     /// Ends it: what its clients got in all turns, as far verified as only it can.
-    fn end(&mut self) -> Result<Account>;
+    fn end(&mut self) -> Result<ResponseCount>;
 }
 
 /// Result of one turn of a load. The number of requests is counted by the origin.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct LoadResult {
     /// How long it took.
     pub(crate) seconds: f64,
     /// How long answers took. None from a load that is stopped from outside: its clock runs on.
@@ -63,7 +63,7 @@ pub(crate) struct Turn {
 
 /// Responses counted by the clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct ResponseCount {
     /// Requests (or messages, or handshakes) answered correctly.
     pub(crate) requests: u64,
     /// Further requests that the origin may have seen: lost, or cut off at the end.
@@ -71,7 +71,7 @@ pub(crate) struct Account {
 }
 
 /// Starts the load on `aim`. It waits for its first turn.
-pub(crate) fn start(aim: Aim<'_>) -> Result<Box<dyn Load>> {
+pub(crate) fn start(aim: LoadTarget<'_>) -> Result<Box<dyn Load>> {
     Ok(match aim.case.load.with {
         Loader::Wrk => Box::new(wrk::Wrk::start(aim)?),
         Loader::Paced => Box::new(paced::Paced::connect(aim)?),
@@ -97,5 +97,5 @@ pub(crate) fn missing(loader: Loader) -> Option<&'static str> {
         .map(|_| hint)
 }
 
-/// Key in [`Turn::extra`]: resident bytes of the proxy per idle connection.
+/// Key in [`LoadResult::extra`]: resident bytes of the proxy per idle connection.
 pub(crate) const RSS_PER_CONNECTION: &str = "rss_per_connection";

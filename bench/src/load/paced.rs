@@ -16,10 +16,10 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::client::{Exchange, Fed, Reading};
-use super::latency::{Basis, Collector};
+use super::client::{FeedResult, LoadRequest, Reading};
+use super::latency::{Collector, LatencyBasis};
 use super::pacing::Pacer;
-use super::{Account, Aim, Load, Turn};
+use super::{Load, LoadResult, LoadTarget, ResponseCount};
 use crate::probe::upgrade;
 
 /// The connections, and the one thread's way to wait for them.
@@ -28,7 +28,7 @@ pub(super) struct Paced {
     rate: Option<u32>,
     /// Whether a connection may break: configuration changes.
     may_break: bool,
-    exchange: Exchange,
+    exchange: LoadRequest,
     poll: OwnedFd,
     timer: OwnedFd,
     events: Vec<Event>,
@@ -42,9 +42,11 @@ pub(super) struct Paced {
 
 impl Load for Paced {
     /// Runs in the calling thread. The schedule begins anew with each turn.
-    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+    fn turn(&mut self, duration: Duration) -> Result<LoadResult> {
         let (requests, lost) = (self.requests, self.lost);
-        let basis = self.rate.map_or(Basis::ClosedLoop, |_| Basis::Corrected);
+        let basis = self
+            .rate
+            .map_or(LatencyBasis::ClosedLoop, |_| LatencyBasis::Corrected);
         let mut latency = Collector::new(basis);
         // Connections that the proxy closed since the last turn are opened anew before the first
         // request is due.
@@ -52,16 +54,16 @@ impl Load for Paced {
         let start = Instant::now();
         self.follow(Pacer::new(start, duration, self.rate), &mut latency)?;
         ensure!(self.requests > requests, "no request was answered");
-        Ok(Turn {
+        Ok(LoadResult {
             seconds: start.elapsed().as_secs_f64(),
             latency: Some(latency),
             lost: self.lost - lost,
-            ..Turn::default()
+            ..LoadResult::default()
         })
     }
 
-    fn end(&mut self) -> Result<Account> {
-        Ok(Account {
+    fn end(&mut self) -> Result<ResponseCount> {
+        Ok(ResponseCount {
             requests: self.requests,
             unanswered: self.lost,
         })
@@ -78,11 +80,11 @@ struct Connection {
 }
 
 impl Paced {
-    pub(super) fn connect(aim: Aim<'_>) -> Result<Self> {
+    pub(super) fn connect(aim: LoadTarget<'_>) -> Result<Self> {
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
         epoll::add(&poll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
-        let exchange = Exchange::of(aim.case);
+        let exchange = LoadRequest::of(aim.case);
         let mut connections = Vec::new();
         for token in 0..aim.case.load.connections {
             let stream = open(aim.address, &exchange)?;
@@ -253,7 +255,7 @@ impl Paced {
         };
         let bytes = self.buffer.get(..read).unwrap_or_default();
         let fed = connection.reading.feed(bytes, &self.exchange)?;
-        if fed == Fed::More {
+        if fed == FeedResult::More {
             return Ok(());
         }
         collector.record(due.elapsed());
@@ -261,7 +263,7 @@ impl Paced {
         self.requests += 1;
         self.in_flight -= 1;
         self.idle.push_back(index);
-        if fed == Fed::DoneAndClose {
+        if fed == FeedResult::DoneAndClose {
             self.reopen(index)
         } else {
             Ok(())
@@ -313,7 +315,7 @@ impl Paced {
 }
 
 /// Connects, and upgrades where the exchange begins with that.
-fn open(address: SocketAddr, exchange: &Exchange) -> Result<TcpStream> {
+fn open(address: SocketAddr, exchange: &LoadRequest) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(address).context("it does not accept connections")?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(DRAIN))?;
@@ -336,7 +338,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::origin::http1::{Answers, Conversation};
+    use crate::origin::http1::{Conversation, ResponseTable};
     use crate::scenario::{Case, parse};
 
     fn case(load: &str) -> Case {
@@ -350,7 +352,7 @@ mod tests {
         let address = listener.local_addr().expect("address");
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("accept");
-            let (answers, mut talk) = (Answers::default(), Conversation::default());
+            let (answers, mut talk) = (ResponseTable::default(), Conversation::default());
             let (mut input, mut chunk) = (Vec::new(), [0; 4096]);
             while let Ok(read @ 1..) = stream.read(&mut chunk) {
                 input.extend_from_slice(&chunk[..read]);
@@ -368,7 +370,7 @@ mod tests {
 
     fn paced(case: &Case, address: SocketAddr) -> Paced {
         let folder = Path::new(".");
-        let aim = Aim {
+        let aim = LoadTarget {
             address,
             proxy: 0,
             case,

@@ -52,7 +52,7 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::latency::{Basis, Collector};
+    use crate::load::latency::{Collector, LatencyBasis};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -62,8 +62,8 @@ mod tests {
     fn a_stall_counts_for_every_request_it_delays() {
         let start = Instant::now();
         let mut pacer = Pacer::new(start, 1000 * MS, Some(1000));
-        let mut corrected = Collector::new(Basis::Corrected);
-        let mut naive = Collector::new(Basis::ClosedLoop);
+        let mut corrected = Collector::new(LatencyBasis::Corrected);
+        let mut naive = Collector::new(LatencyBasis::ClosedLoop);
         let (mut now, mut count) = (start, 0);
         while let Some(due) = pacer.due(now) {
             now = now.max(due);

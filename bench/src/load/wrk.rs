@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::external::External;
-use super::{Account, Aim, Turn};
+use super::{LoadResult, LoadTarget, ResponseCount};
 use crate::scenario::Load;
 
 /// wrk, stopped between its turns.
@@ -24,10 +24,10 @@ pub(super) struct Wrk {
 }
 
 impl Wrk {
-    pub(super) fn start(aim: Aim<'_>) -> Result<Self> {
+    pub(super) fn start(aim: LoadTarget<'_>) -> Result<Self> {
         let script = aim.folder.join("wrk.lua");
         std::fs::write(&script, include_str!("wrk.lua"))?;
-        let Aim { case, address, .. } = aim;
+        let LoadTarget { case, address, .. } = aim;
         let scheme = if case.encrypted() { "https" } else { "http" };
         let mut command = Command::new("wrk");
         command.args(["-t1", "-c", &case.load.connections.to_string()]);
@@ -51,15 +51,15 @@ impl Wrk {
 }
 
 impl super::Load for Wrk {
-    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+    fn turn(&mut self, duration: Duration) -> Result<LoadResult> {
         let seconds = self.process.turn(duration).context("wrk")?;
-        Ok(Turn {
+        Ok(LoadResult {
             seconds,
-            ..Turn::default()
+            ..LoadResult::default()
         })
     }
 
-    fn end(&mut self) -> Result<Account> {
+    fn end(&mut self) -> Result<ResponseCount> {
         let text = self.process.interrupt().context("wrk")?;
         account(&text, &self.load, self.size)
     }
@@ -76,7 +76,7 @@ struct Summary {
     statuses: u64,
 }
 
-fn account(text: &str, load: &Load, size: u64) -> Result<Account> {
+fn account(text: &str, load: &Load, size: u64) -> Result<ResponseCount> {
     let line = text
         .lines()
         .find_map(|l| l.strip_prefix("BENCH "))
@@ -95,7 +95,7 @@ fn account(text: &str, load: &Load, size: u64) -> Result<Account> {
         "{} bytes received instead of {least}",
         summary.bytes
     );
-    Ok(Account {
+    Ok(ResponseCount {
         requests: summary.requests,
         unanswered: load.connections as u64,
     })
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::scenario::parse;
 
-    fn told(statuses: u64, bytes: u64) -> Result<Account> {
+    fn told(statuses: u64, bytes: u64) -> Result<ResponseCount> {
         let case = "id='T'\ntitle='t'\nwhy='w'\nfront='http1'\n\
                     load={with='wrk',connections=4,bytes=100}";
         let case = parse(case)?.remove(0);

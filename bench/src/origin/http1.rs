@@ -13,7 +13,7 @@ use super::websocket;
 
 /// Answers of all connections of one thread, built once per size.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct ResponseTable {
     by_size: RefCell<HashMap<usize, Rc<[u8]>>>,
     counted: std::cell::Cell<u64>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Conversation {
 
 /// What to do with the bytes that have come.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct OriginResponse {
     /// How much of the input it answers.
     pub(crate) consumed: usize,
     pub(crate) reply: Reply,
@@ -50,7 +50,7 @@ impl Reply {
     }
 }
 
-impl Answers {
+impl ResponseTable {
     /// Requests answered so far, `/stats` not counted.
     pub(crate) fn counted(&self) -> u64 {
         self.counted.get()
@@ -73,7 +73,7 @@ impl Answers {
 impl Conversation {
     /// The next answer, or none until more bytes come. `input` starts with the first byte that no
     /// answer has consumed.
-    pub(crate) fn next(&mut self, input: &[u8], answers: &Answers) -> Option<Answer> {
+    pub(crate) fn next(&mut self, input: &[u8], answers: &ResponseTable) -> Option<OriginResponse> {
         if self.upgraded {
             let answer = websocket::echo(input)?;
             answers.count();
@@ -94,15 +94,15 @@ impl Conversation {
         request: &httparse::Request<'_, '_>,
         input: &[u8],
         head_len: usize,
-        answers: &Answers,
-    ) -> Option<Answer> {
+        answers: &ResponseTable,
+    ) -> Option<OriginResponse> {
         let (method, path) = (request.method?, request.path?);
         let close = header(request, "connection").is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
         let reply = match (method, path) {
             ("GET", "/stats") => {
                 let text = format!("{{\"requests\":{}}}", answers.counted());
                 let reply = Reply::Bytes(with_body(200, text.as_bytes(), close));
-                return Some(Answer {
+                return Some(OriginResponse {
                     consumed: head_len,
                     reply,
                     close,
@@ -115,7 +115,7 @@ impl Conversation {
                 self.upgraded = true;
                 let reply = Reply::Bytes(websocket::accept(key));
                 // Messages are the work; how a connection begins is not.
-                return Some(Answer {
+                return Some(OriginResponse {
                     consumed: head_len,
                     reply,
                     close: false,
@@ -132,7 +132,7 @@ impl Conversation {
             _ => return Some(refuse(404)),
         };
         answers.count();
-        Some(Answer {
+        Some(OriginResponse {
             consumed: head_len,
             reply,
             close,
@@ -146,9 +146,9 @@ fn echo(
     request: &httparse::Request<'_, '_>,
     input: &[u8],
     head_len: usize,
-    answers: &Answers,
+    answers: &ResponseTable,
     close: bool,
-) -> Option<Answer> {
+) -> Option<OriginResponse> {
     let length = header(request, "content-length")
         .and_then(|v| std::str::from_utf8(v).ok()?.parse::<usize>().ok())
         .filter(|length| *length <= MAX_BODY);
@@ -157,7 +157,7 @@ fn echo(
     };
     let body = input.get(head_len..end)?;
     answers.count();
-    Some(Answer {
+    Some(OriginResponse {
         consumed: end,
         reply: Reply::Bytes(with_body(200, body, close)),
         close,
@@ -180,8 +180,8 @@ fn header<'h>(request: &httparse::Request<'_, 'h>, name: &str) -> Option<&'h [u8
 }
 
 /// An error that ends the connection and is not counted as answered.
-fn refuse(status: u16) -> Answer {
-    Answer {
+fn refuse(status: u16) -> OriginResponse {
+    OriginResponse {
         consumed: 0,
         reply: Reply::Bytes(with_body(status, b"", true)),
         close: true,
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     fn answer(input: &str) -> Option<String> {
-        let answer = Conversation::default().next(input.as_bytes(), &Answers::default())?;
+        let answer = Conversation::default().next(input.as_bytes(), &ResponseTable::default())?;
         Some(String::from_utf8(answer.reply.as_slice().to_vec()).expect("text"))
     }
 
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn pipelined_requests_are_answered_one_by_one() {
-        let answers = Answers::default();
+        let answers = ResponseTable::default();
         let mut talk = Conversation::default();
         let two = b"GET /bytes/1 HTTP/1.1\r\n\r\nGET /bytes/2 HTTP/1.1\r\n\r\n";
         let first = talk.next(two, &answers).expect("first");

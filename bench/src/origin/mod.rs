@@ -17,8 +17,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use crate::load::fetch_h2c;
-use crate::process::Running;
-use crate::scenario::{Case, Front, Upstream};
+use crate::process::ChildProcess;
+use crate::scenario::{Case, ClientProtocol, Upstream};
 use crate::{net, probe};
 
 /// Which origin answers.
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// Why it cannot answer this case, if so.
     pub(crate) fn unable(self, case: &Case) -> Option<&'static str> {
-        let ours_alone = case.load.echo || case.front == Front::WebSocket;
+        let ours_alone = case.load.echo || case.front == ClientProtocol::WebSocket;
         (self == Self::Nginx && ours_alone && case.upstream == Upstream::Http1)
             .then_some("nginx as an origin does not echo: use --origin glommio")
     }
@@ -49,7 +49,7 @@ impl Kind {
 
 #[derive(Debug)]
 pub(crate) struct Origin {
-    running: Running,
+    running: ChildProcess,
     address: SocketAddr,
     kind: Kind,
     upstream: Upstream,
@@ -67,7 +67,7 @@ impl Origin {
             }
             Kind::Nginx | Kind::Glommio => own(address, case.upstream)?,
         };
-        let running = Running::start(command, cores, folder, "origin")?;
+        let running = ChildProcess::start(command, cores, folder, "origin")?;
         let upstream = case.upstream;
         let mut origin = Self {
             running,

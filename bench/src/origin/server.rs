@@ -10,7 +10,7 @@ use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
 use glommio::net::{TcpListener, TcpStream};
 use glommio::{LocalExecutorBuilder, Placement};
 
-use super::http1::{Answers, Conversation};
+use super::http1::{Conversation, ResponseTable};
 
 /// Serves until the process is killed. `ready` is called with the address once it listens.
 pub(crate) fn serve(listen: SocketAddr, ready: impl FnOnce(SocketAddr) + 'static) -> Result<()> {
@@ -21,7 +21,7 @@ pub(crate) fn serve(listen: SocketAddr, ready: impl FnOnce(SocketAddr) + 'static
         .run(async move {
             let listener = TcpListener::bind(listen).map_err(|e| anyhow!("{e}"))?;
             ready(listener.local_addr().map_err(|e| anyhow!("{e}"))?);
-            let answers = Rc::new(Answers::default());
+            let answers = Rc::new(ResponseTable::default());
             loop {
                 let stream = listener
                     .accept()
@@ -35,7 +35,7 @@ pub(crate) fn serve(listen: SocketAddr, ready: impl FnOnce(SocketAddr) + 'static
         })
 }
 
-async fn converse(mut stream: TcpStream, answers: &Answers) -> io::Result<()> {
+async fn converse(mut stream: TcpStream, answers: &ResponseTable) -> io::Result<()> {
     stream.set_nodelay(true).map_err(io::Error::from)?;
     let mut talk = Conversation::default();
     let mut buffer = vec![0; BUFFER];

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
 
-use super::http1::{Answer, Reply};
+use super::http1::{OriginResponse, Reply};
 
 /// The key every client sends; its value is of no consequence to an echo.
 pub(crate) const CLIENT_KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -38,7 +38,7 @@ pub(crate) fn accept(key: &[u8]) -> Vec<u8> {
 }
 
 /// Echoes the first frame of `input`, or none while it is not whole.
-pub(crate) fn echo(input: &[u8]) -> Option<Answer> {
+pub(crate) fn echo(input: &[u8]) -> Option<OriginResponse> {
     let frame = Frame::parse(input)?;
     let mut payload = input.get(frame.payload_at..frame.end)?.to_vec();
     if let Some(mask) = frame.mask {
@@ -55,7 +55,7 @@ pub(crate) fn echo(input: &[u8]) -> Option<Answer> {
     push_head(&mut bytes, first, 0, payload.len());
     bytes.extend_from_slice(&payload);
     let close = frame.first & 0x0F == CLOSE;
-    Some(Answer {
+    Some(OriginResponse {
         consumed: frame.end,
         reply: Reply::Bytes(bytes),
         close,

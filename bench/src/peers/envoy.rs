@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::{Peer, Role, Wiring};
-use crate::process::{self, Running};
-use crate::scenario::{Case, Front, RouteKey, Upstream};
+use crate::process::{self, ChildProcess};
+use crate::scenario::{Case, ClientProtocol, RouteKey, Upstream};
 
 /// Envoy in the virtual environment that `bench/peers/install.sh envoy` makes.
 pub(crate) struct Envoy {
@@ -57,7 +57,7 @@ impl Peer for Envoy {
         Ok(command)
     }
 
-    fn reload(&self, wiring: &Wiring, _running: &Running) -> Result<()> {
+    fn reload(&self, wiring: &Wiring, _running: &ChildProcess) -> Result<()> {
         // The file is watched.
         wiring.write(ROUTES, &routes(wiring))?;
         Ok(())
@@ -79,8 +79,8 @@ fn routes(wiring: &Wiring) -> String {
 fn config(wiring: &Wiring) -> String {
     let (listen, origin) = (wiring.listen, wiring.origin);
     let codec = match wiring.front {
-        Front::H2c | Front::Grpc => "HTTP2",
-        Front::Http1 | Front::Tls | Front::WebSocket => "HTTP1",
+        ClientProtocol::H2c | ClientProtocol::Grpc => "HTTP2",
+        ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::WebSocket => "HTTP1",
     };
     let upstream = match wiring.upstream {
         Upstream::Http1 => "http_protocol_options: {}",

@@ -11,7 +11,7 @@ use ring::digest;
 
 use super::{Peer, Role, Wiring};
 use crate::inside;
-use crate::process::{self, Running};
+use crate::process::{self, ChildProcess};
 use crate::scenario::{Case, RouteKey, Upstream};
 use crate::tls::Certificate;
 
@@ -116,7 +116,7 @@ impl Peer for Gateway {
         Ok(command)
     }
 
-    fn reload(&self, wiring: &Wiring, _running: &Running) -> Result<()> {
+    fn reload(&self, wiring: &Wiring, _running: &ChildProcess) -> Result<()> {
         // The file is watched.
         wiring.write("gateway.yaml", &config(wiring)?)?;
         Ok(())
@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
     use crate::peers::tests::{all_wirings, wiring};
-    use crate::scenario::{Front, Routes};
+    use crate::scenario::{ClientProtocol, Routes};
 
     #[test]
     fn one_route_per_key() {
@@ -218,7 +218,7 @@ mod tests {
             (RouteKey::Hosts, 5),
             (RouteKey::Prefixes, 7),
         ] {
-            let wiring = wiring(folder.path(), Front::Http1, Routes { by, count });
+            let wiring = wiring(folder.path(), ClientProtocol::Http1, Routes { by, count });
             let text = config(&wiring).expect("a configuration");
             assert_eq!(text.matches("kind: HTTPRoute").count(), count);
             assert_eq!(text.matches("kind: Gateway\n").count(), 1);

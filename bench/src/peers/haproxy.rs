@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use super::{Peer, Role, Wiring, relay_unable};
-use crate::process::{self, Running};
-use crate::scenario::{Case, Front, RouteKey, Upstream};
+use crate::process::{self, ChildProcess};
+use crate::scenario::{Case, ClientProtocol, RouteKey, Upstream};
 
 /// HAProxy in `mode http`, as it comes.
 pub(crate) struct Haproxy;
@@ -41,7 +41,7 @@ impl Peer for Haproxy {
         prepare(wiring, &http_config(wiring, &Tuning::default()))
     }
 
-    fn reload(&self, wiring: &Wiring, running: &Running) -> Result<()> {
+    fn reload(&self, wiring: &Wiring, running: &ChildProcess) -> Result<()> {
         prepare(wiring, &http_config(wiring, &Tuning::default()))?;
         running.signal(Signal::USR2)
     }
@@ -156,7 +156,7 @@ fn http_config(wiring: &Wiring, tuning: &Tuning) -> String {
                 certificate.bundle.display()
             )
         }
-        (None, Front::H2c | Front::Grpc) => " proto h2".to_owned(),
+        (None, ClientProtocol::H2c | ClientProtocol::Grpc) => " proto h2".to_owned(),
         (None, _) => String::new(),
     };
     let map = wiring.folder.join("routes.map");

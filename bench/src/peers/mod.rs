@@ -20,9 +20,9 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use self::gateway::{Build, Driver, Gateway};
-use crate::args::Places;
-use crate::process::Running;
-use crate::scenario::{Case, Front, Loader, RouteKey, Routes, Upstream};
+use crate::args::PathArgs;
+use crate::process::ChildProcess;
+use crate::scenario::{Case, ClientProtocol, Loader, RouteKey, Routes, Upstream};
 use crate::tls::Certificate;
 
 /// A proxy beside others.
@@ -43,7 +43,7 @@ pub(crate) trait Peer: Sync {
     fn prepare(&self, wiring: &Wiring) -> Result<Command>;
 
     /// Makes the running proxy take up the configuration of the wiring's current generation.
-    fn reload(&self, _wiring: &Wiring, _running: &Running) -> Result<()> {
+    fn reload(&self, _wiring: &Wiring, _running: &ChildProcess) -> Result<()> {
         Ok(())
     }
 
@@ -70,7 +70,7 @@ pub(crate) struct Wiring {
     pub(crate) listen: SocketAddr,
     pub(crate) origin: SocketAddr,
     pub(crate) workers: usize,
-    pub(crate) front: Front,
+    pub(crate) front: ClientProtocol,
     /// What the origin speaks.
     pub(crate) upstream: Upstream,
     pub(crate) routes: Routes,
@@ -113,7 +113,7 @@ impl Wiring {
 }
 
 /// Every peer there is, in the order of the tables.
-pub(crate) fn all(places: &Places) -> Vec<Box<dyn Peer>> {
+pub(crate) fn all(places: &PathArgs) -> Vec<Box<dyn Peer>> {
     let cache = &places.peers_folder;
     let mut list: Vec<Box<dyn Peer>> = Vec::new();
     let builds = [
@@ -156,10 +156,10 @@ pub(crate) fn is_meant(peer: &dyn Peer, asked: &str) -> bool {
 
 /// What a bare relay cannot do: anything that is not bytes through.
 fn relay_unable(case: &Case) -> Option<&'static str> {
-    if case.front == Front::Tls {
+    if case.front == ClientProtocol::Tls {
         return Some("a relay does not terminate TLS");
     }
-    if case.front == Front::H2c {
+    if case.front == ClientProtocol::H2c {
         return Some("a relay does not translate HTTP/2 to HTTP/1");
     }
     if case.load.with == Loader::Idle {
@@ -176,8 +176,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// Places where nothing is.
-    pub(crate) fn places() -> Places {
-        Places {
+    pub(crate) fn places() -> PathArgs {
+        PathArgs {
             scenarios_folder: PathBuf::from("scenarios"),
             gateway: PathBuf::from("gateway"),
             before: Some(PathBuf::from("before")),
@@ -186,15 +186,15 @@ pub(crate) mod tests {
     }
 
     /// A wiring that no process serves.
-    pub(crate) fn wiring(folder: &Path, front: Front, routes: Routes) -> Wiring {
-        let certificate = (front == Front::Tls)
+    pub(crate) fn wiring(folder: &Path, front: ClientProtocol, routes: Routes) -> Wiring {
+        let certificate = (front == ClientProtocol::Tls)
             .then(|| Certificate::generate(folder).expect("openssl makes a certificate"));
         Wiring {
             listen: crate::net::free_address().expect("port"),
             origin: "127.0.0.1:9".parse().expect("address"),
             workers: 1,
             front,
-            upstream: if front == Front::Grpc {
+            upstream: if front == ClientProtocol::Grpc {
                 Upstream::H2c
             } else {
                 Upstream::Http1
@@ -211,18 +211,22 @@ pub(crate) mod tests {
     /// Every front with one route, and both kinds of table.
     pub(crate) fn all_wirings(folder: &Path) -> Vec<Wiring> {
         let fronts = [
-            Front::Http1,
-            Front::Tls,
-            Front::H2c,
-            Front::WebSocket,
-            Front::Grpc,
+            ClientProtocol::Http1,
+            ClientProtocol::Tls,
+            ClientProtocol::H2c,
+            ClientProtocol::WebSocket,
+            ClientProtocol::Grpc,
         ];
         let mut list: Vec<_> = fronts
             .into_iter()
             .map(|f| wiring(folder, f, Routes::default()))
             .collect();
         for by in [RouteKey::Hosts, RouteKey::Prefixes] {
-            list.push(wiring(folder, Front::Http1, Routes { by, count: 500 }));
+            list.push(wiring(
+                folder,
+                ClientProtocol::Http1,
+                Routes { by, count: 500 },
+            ));
         }
         list
     }
@@ -234,7 +238,7 @@ pub(crate) mod tests {
             by: RouteKey::Hosts,
             count: 3,
         };
-        let mut wiring = wiring(folder.path(), Front::Http1, routes);
+        let mut wiring = wiring(folder.path(), ClientProtocol::Http1, routes);
         assert_eq!(wiring.keys().len(), 3);
         wiring.generation = 7;
         assert_eq!(

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use super::{Peer, Role, Wiring};
-use crate::process::{self, Running};
-use crate::scenario::{Case, Front, RouteKey};
+use crate::process::{self, ChildProcess};
+use crate::scenario::{Case, ClientProtocol, RouteKey};
 
 /// nginx from the distribution.
 pub(crate) struct Nginx;
@@ -38,7 +38,7 @@ impl Peer for Nginx {
         prepare(wiring, &Tuning::NONE)
     }
 
-    fn reload(&self, wiring: &Wiring, running: &Running) -> Result<()> {
+    fn reload(&self, wiring: &Wiring, running: &ChildProcess) -> Result<()> {
         reload(wiring, running, &Tuning::NONE)
     }
 }
@@ -64,7 +64,7 @@ impl Peer for NginxTuned {
         prepare(wiring, &Tuning::BODIES)
     }
 
-    fn reload(&self, wiring: &Wiring, running: &Running) -> Result<()> {
+    fn reload(&self, wiring: &Wiring, running: &ChildProcess) -> Result<()> {
         reload(wiring, running, &Tuning::BODIES)
     }
 }
@@ -109,7 +109,7 @@ fn prepare(wiring: &Wiring, tuning: &Tuning) -> Result<Command> {
     Ok(command)
 }
 
-fn reload(wiring: &Wiring, running: &Running, tuning: &Tuning) -> Result<()> {
+fn reload(wiring: &Wiring, running: &ChildProcess, tuning: &Tuning) -> Result<()> {
     wiring.write("nginx.conf", &config(wiring, tuning))?;
     running.signal(Signal::HUP)
 }
@@ -168,9 +168,9 @@ fn config(wiring: &Wiring, tuning: &Tuning) -> String {
 fn server(text: &mut String, wiring: &Wiring, name: &str, locations: &str) {
     let listen = wiring.listen;
     let options = match wiring.front {
-        Front::Tls => " ssl",
-        Front::H2c | Front::Grpc => " http2",
-        Front::Http1 | Front::WebSocket => "",
+        ClientProtocol::Tls => " ssl",
+        ClientProtocol::H2c | ClientProtocol::Grpc => " http2",
+        ClientProtocol::Http1 | ClientProtocol::WebSocket => "",
     };
     let _ = writeln!(
         text,
@@ -187,14 +187,14 @@ fn server(text: &mut String, wiring: &Wiring, name: &str, locations: &str) {
     let _ = writeln!(text, "{locations} }}");
 }
 
-fn pass(front: Front) -> &'static str {
+fn pass(front: ClientProtocol) -> &'static str {
     match front {
-        Front::Grpc => "grpc_pass grpc://origin;",
-        Front::WebSocket => {
+        ClientProtocol::Grpc => "grpc_pass grpc://origin;",
+        ClientProtocol::WebSocket => {
             "proxy_pass http://origin; proxy_http_version 1.1; proxy_read_timeout 1h; \
              proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;"
         }
-        Front::Http1 | Front::Tls | Front::H2c => {
+        ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::H2c => {
             "proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection \"\";"
         }
     }

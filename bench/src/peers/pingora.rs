@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{Peer, Role, Wiring};
 use crate::process;
-use crate::scenario::{Case, Front, RouteKey};
+use crate::scenario::{Case, ClientProtocol, RouteKey};
 
 /// The proxy that `bench/peers/install.sh pingora` builds.
 pub(crate) struct Pingora {
@@ -47,7 +47,7 @@ impl Peer for Pingora {
 
     fn unable(&self, case: &Case) -> Option<&'static str> {
         match case.front {
-            Front::Grpc => Some("its HTTP/1 upstream carries no gRPC in this set-up"),
+            ClientProtocol::Grpc => Some("its HTTP/1 upstream carries no gRPC in this set-up"),
             _ if case.churn_ms.is_some() => Some("has no configuration to change while it runs"),
             _ => None,
         }
@@ -72,7 +72,7 @@ impl Peer for Pingora {
                 "--routes",
             ])
             .arg(routes);
-        if wiring.front == Front::H2c {
+        if wiring.front == ClientProtocol::H2c {
             command.arg("--h2c");
         }
         if let Some(certificate) = &wiring.certificate {

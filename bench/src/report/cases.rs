@@ -8,7 +8,7 @@ use super::document::{Block, NOTHING, Plot, Table, Tone};
 use super::intro::ratio_text;
 use super::plots::{self, Bar, Line, figure};
 use super::summary::{CaseSummary, Row};
-use crate::load::latency::Basis;
+use crate::load::latency::LatencyBasis;
 use crate::peers::Role;
 use crate::scenario::{Metric, RouteKey};
 use crate::stats::{count, count64};
@@ -87,7 +87,7 @@ fn is_paced(row: &Row<'_>) -> bool {
         measured
             .latency
             .as_ref()
-            .is_some_and(|latency| latency.basis == Basis::Corrected)
+            .is_some_and(|latency| latency.basis == LatencyBasis::Corrected)
     };
     row.runs.iter().any(basis)
 }

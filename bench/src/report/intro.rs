@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::document::{Block, Table, Tone};
 use super::plots::figure;
 use super::summary::CaseSummary;
-use super::targets::{Judged, Verdict, judge};
+use super::targets::{TargetResult, Verdict, judge};
 use crate::peers::Role;
-use crate::record::Record;
+use crate::record::BenchRecord;
 use crate::stats::{PAIRS_FOR_INTERVAL, Ratio};
 
-pub(super) fn blocks(record: &Record, summaries: &[CaseSummary<'_>]) -> Vec<Block> {
+pub(super) fn blocks(record: &BenchRecord, summaries: &[CaseSummary<'_>]) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Targets".to_owned())];
     blocks.extend(target_blocks(&judge(summaries)));
     blocks.push(Block::Heading(2, "Machine and versions".to_owned()));
@@ -30,7 +30,7 @@ pub(super) fn blocks(record: &Record, summaries: &[CaseSummary<'_>]) -> Vec<Bloc
 }
 
 /// What the headline is, and what must be known before a number is read.
-pub(super) fn lead(record: &Record) -> Vec<Block> {
+pub(super) fn lead(record: &BenchRecord) -> Vec<Block> {
     let lead = "CPU time of the proxy per request is the headline: it is what a node is paid for, \
         and it compares where throughput is bounded by load and origin. All proxies had the same \
         core, the same load, the same origin and the same limits, and ran in turns.";
@@ -63,10 +63,10 @@ pub(super) fn lead(record: &Record) -> Vec<Block> {
         .collect()
 }
 
-fn target_blocks(judged: &[Judged]) -> Vec<Block> {
+fn target_blocks(judged: &[TargetResult]) -> Vec<Block> {
     let (measured, rest): (Vec<_>, Vec<_>) = judged.iter().partition(|j| j.reached.is_some());
     let count = |verdict| {
-        let is = |j: &&&Judged| j.reached.is_some_and(|(_, v)| v == verdict);
+        let is = |j: &&&TargetResult| j.reached.is_some_and(|(_, v)| v == verdict);
         measured.iter().filter(is).count()
     };
     let (met, missed, open) = (
@@ -113,7 +113,7 @@ pub(super) fn ratio_text(ratio: &Ratio) -> String {
     }
 }
 
-fn machine(record: &Record) -> Table {
+fn machine(record: &BenchRecord) -> Table {
     let machine = &record.machine;
     let mut table = Table::new(&["part", "version"], 2);
     let mut push = |name: &str, value: String| {
@@ -138,7 +138,7 @@ fn machine(record: &Record) -> Table {
     table
 }
 
-fn method(record: &Record) -> Vec<String> {
+fn method(record: &BenchRecord) -> Vec<String> {
     let settings = &record.settings;
     let measured = record
         .runs
@@ -184,7 +184,7 @@ fn method(record: &Record) -> Vec<String> {
 }
 
 /// How many rounds each case had: records of several runs may be in one.
-fn rounds_of_cases(record: &Record) -> impl Iterator<Item = usize> {
+fn rounds_of_cases(record: &BenchRecord) -> impl Iterator<Item = usize> {
     let mut last = BTreeMap::new();
     for run in &record.runs {
         let rounds = last.entry(run.case.as_str()).or_insert(0);

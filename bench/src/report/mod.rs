@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::args::ReportArgs;
-use crate::record::{Record, newest};
+use crate::record::{BenchRecord, newest};
 use crate::say;
 use crate::scenario::read_folder;
 use document::Block;
@@ -29,9 +29,9 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
         paths.push(newest(&args.out)?);
     }
     let mut paths = paths.iter();
-    let mut record = Record::read(paths.next().context("no record was given")?)?;
+    let mut record = BenchRecord::read(paths.next().context("no record was given")?)?;
     for path in paths {
-        record.absorb(Record::read(path)?)?;
+        record.absorb(BenchRecord::read(path)?)?;
     }
     let cases = read_folder(&args.places.scenarios_folder)?;
     let summaries = summary::summarise(&record, &cases);

@@ -3,11 +3,11 @@
 use super::document::{Block, NOTHING, Table, Tone};
 use super::plots::figure;
 use super::summary::CaseSummary;
-use crate::record::{PeerInfo, Record};
+use crate::record::{BenchRecord, PeerInfo};
 use crate::scenario::Metric;
 
 /// The blocks: CPU per request, and bytes per idle connection where those were measured.
-pub(super) fn blocks(record: &Record, summaries: &[CaseSummary<'_>]) -> Vec<Block> {
+pub(super) fn blocks(record: &BenchRecord, summaries: &[CaseSummary<'_>]) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Overview".to_owned())];
     for (metric, caption) in [
         (

@@ -2,7 +2,7 @@
 
 use crate::load::RSS_PER_CONNECTION;
 use crate::peers::Role;
-use crate::record::{Measured, OneTurn, Record, Skipped};
+use crate::record::{BenchRecord, Measured, OneTurn, Skipped};
 use crate::scenario::{Case, Loader, Metric};
 use crate::stats::{Ratio, Spread, count64};
 
@@ -29,7 +29,7 @@ pub(crate) struct Row<'a> {
 }
 
 /// Brings the runs of `record` together, in the order of `cases`; cases without any are left out.
-pub(crate) fn summarise<'a>(record: &'a Record, cases: &'a [Case]) -> Vec<CaseSummary<'a>> {
+pub(crate) fn summarise<'a>(record: &'a BenchRecord, cases: &'a [Case]) -> Vec<CaseSummary<'a>> {
     let summaries = cases.iter().map(|case| {
         let name = case.name();
         let skipped = record.skipped.iter().filter(|s| s.case == name).collect();
@@ -48,7 +48,7 @@ pub(crate) fn summarise<'a>(record: &'a Record, cases: &'a [Case]) -> Vec<CaseSu
         .collect()
 }
 
-fn row<'a>(record: &'a Record, case: &str, peer: &'a str, role: Role) -> Option<Row<'a>> {
+fn row<'a>(record: &'a BenchRecord, case: &str, peer: &'a str, role: Role) -> Option<Row<'a>> {
     let mut row = Row {
         peer,
         role,

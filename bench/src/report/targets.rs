@@ -40,7 +40,7 @@ impl Verdict {
 
 /// The result of one target for one driver of the gateway.
 #[derive(Debug)]
-pub(crate) struct Judged {
+pub(crate) struct TargetResult {
     /// Name of the case.
     pub(crate) case: String,
     pub(crate) wanted: String,
@@ -52,7 +52,7 @@ pub(crate) struct Judged {
 
 /// Evaluates every target of every case for every gateway that was measured. Targets of cases
 /// without a gateway run are listed once, as not measured.
-pub(crate) fn judge(summaries: &[CaseSummary<'_>]) -> Vec<Judged> {
+pub(crate) fn judge(summaries: &[CaseSummary<'_>]) -> Vec<TargetResult> {
     let mut list = Vec::new();
     for summary in summaries {
         for target in &summary.case.targets {
@@ -62,7 +62,7 @@ pub(crate) fn judge(summaries: &[CaseSummary<'_>]) -> Vec<Judged> {
             let case = summary.case.name();
             if ours.is_empty() {
                 let (wanted, gateway) = (wording(target, None), "gateway".to_owned());
-                list.push(Judged {
+                list.push(TargetResult {
                     case,
                     wanted,
                     gateway,
@@ -83,7 +83,7 @@ fn judge_one(
     summary: &CaseSummary<'_>,
     target: &Target,
     ours: &Row<'_>,
-) -> Judged {
+) -> TargetResult {
     let theirs = other_side(summaries, summary, target, ours);
     let ratio = match (&target.against, theirs) {
         _ if !ours.is_good() => None,
@@ -94,7 +94,7 @@ fn judge_one(
         (Some(_), Some((row, false))) => unpaired(ours, row, target.metric),
         (Some(_), None) => None,
     };
-    Judged {
+    TargetResult {
         case: summary.case.name(),
         wanted: wording(target, theirs.map(|(row, _)| row.peer)),
         gateway: ours.peer.to_owned(),

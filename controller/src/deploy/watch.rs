@@ -22,7 +22,7 @@ use xds::model::ObjectName;
 
 use super::child::{Child, ChildKind, ObservedChild, selector};
 use super::render::addresses;
-use crate::board::ChangeTracker;
+use crate::change_tracker::ChangeTracker;
 
 /// The objects in the cluster.
 #[derive(Debug, Default)]

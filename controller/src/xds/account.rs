@@ -6,7 +6,7 @@ use translate::Infrastructure;
 use translate::naming::child_name;
 use xds::model::ObjectName;
 
-use crate::board::ChangeTracker;
+use crate::change_tracker::ChangeTracker;
 
 /// The Gateway of a service account, if this controller serves it.
 #[must_use]

@@ -14,7 +14,7 @@ pub struct Helm(OsString);
 
 /// What Helm said when it refused something.
 #[derive(Debug)]
-pub struct Refused(pub String);
+pub struct HelmError(pub String);
 
 impl Helm {
     /// `$HELM`, or `helm` of the search path. Where there is neither, says on stderr that a test is
@@ -27,7 +27,7 @@ impl Helm {
         let named = env::var_os("HELM");
         let helm = Self(named.clone().unwrap_or_else(|| "helm".into()));
         let version = helm.run(&["version", "--short"], "");
-        if let Err(Refused(why)) = version {
+        if let Err(HelmError(why)) = version {
             assert!(named.is_none(), "cannot run $HELM: {why}");
             let thread = std::thread::current();
             let test = thread.name().unwrap_or_default();
@@ -46,7 +46,7 @@ impl Helm {
     ///
     /// # Errors
     /// Helm refuses the values.
-    pub fn template(&self, chart: &str, values: &str) -> Result<String, Refused> {
+    pub fn template(&self, chart: &str, values: &str) -> Result<String, HelmError> {
         let folder = path(chart);
         let folder = folder.to_string_lossy();
         let release = ["template", chart, &folder, "--namespace", "gateway-system"];
@@ -57,7 +57,7 @@ impl Helm {
     ///
     /// # Errors
     /// Helm refuses the values.
-    pub fn objects(&self, chart: &str, values: &str) -> Result<Vec<Object>, Refused> {
+    pub fn objects(&self, chart: &str, values: &str) -> Result<Vec<Object>, HelmError> {
         self.template(chart, values).map(|text| objects(&text))
     }
 
@@ -65,7 +65,7 @@ impl Helm {
     ///
     /// # Errors
     /// Helm has found something.
-    pub fn lint(&self, chart: &str, values: &str) -> Result<String, Refused> {
+    pub fn lint(&self, chart: &str, values: &str) -> Result<String, HelmError> {
         let folder = path(chart);
         let folder = folder.to_string_lossy();
         self.run(&["lint", "--strict", &folder, "--values", "-"], values)
@@ -75,7 +75,7 @@ impl Helm {
     ///
     /// # Errors
     /// Helm refuses the values.
-    pub fn notes(&self, chart: &str, values: &str) -> Result<String, Refused> {
+    pub fn notes(&self, chart: &str, values: &str) -> Result<String, HelmError> {
         let folder = path(chart);
         let folder = folder.to_string_lossy();
         let release = ["install", chart, &folder, "--namespace", "gateway-system"];
@@ -85,8 +85,8 @@ impl Helm {
         Ok(notes.unwrap_or_default().to_owned())
     }
 
-    fn run(&self, arguments: &[&str], input: &str) -> Result<String, Refused> {
-        let failed = |error: io::Error| Refused(format!("{}: {error}", self.0.display()));
+    fn run(&self, arguments: &[&str], input: &str) -> Result<String, HelmError> {
+        let failed = |error: io::Error| HelmError(format!("{}: {error}", self.0.display()));
         let mut child = Command::new(&self.0)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -105,6 +105,6 @@ impl Helm {
         }
         // `helm lint` says on stdout what it has found.
         let complaint = String::from_utf8_lossy(&output.stderr);
-        Err(Refused(format!("{text}{complaint}")))
+        Err(HelmError(format!("{text}{complaint}")))
     }
 }

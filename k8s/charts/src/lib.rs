@@ -11,7 +11,7 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-pub use helm::{Helm, Refused};
+pub use helm::{Helm, HelmError};
 pub use object::{Object, objects};
 pub use schema::{Schema, Value};
 pub use table::{table, values_file, with_table};

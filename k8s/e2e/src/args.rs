@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::cluster::component::Component;
-use crate::cluster::place::Place;
+use crate::cluster::network_namespace::NetworkNamespace;
 use crate::conformance::{Channel, Driver, Suite};
 
 /// A Kubernetes cluster on this machine, and the tests that run on it.
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     /// Run the components of a node, or of the network between them.
     #[command(hide = true)]
     Supervise {
-        place: Place,
+        place: NetworkNamespace,
         /// The namespaces exist already; without it, they are created first.
         #[arg(long)]
         inside: bool,

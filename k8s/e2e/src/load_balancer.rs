@@ -184,18 +184,18 @@ fn pool_address(last: u8) -> Ipv4Addr {
 }
 
 /// Each assigned address, and the nodes that packets for it go to; without nodes it is unreachable.
-type Wanted = BTreeMap<Ipv4Addr, BTreeSet<Ipv4Addr>>;
+type DesiredAddresses = BTreeMap<Ipv4Addr, BTreeSet<Ipv4Addr>>;
 
 fn wanted_routes(
     services: &[Arc<Service>],
     slices: &[Arc<EndpointSlice>],
     nodes: &[Arc<Node>],
-) -> Wanted {
+) -> DesiredAddresses {
     let nodes: BTreeMap<String, Ipv4Addr> = nodes
         .iter()
         .filter_map(|node| Some((node.name_any(), internal_address(node)?)))
         .collect();
-    let mut wanted = Wanted::new();
+    let mut wanted = DesiredAddresses::new();
     for service in services.iter().filter(|service| is_balanced(service)) {
         let policy = service
             .spec
@@ -266,7 +266,7 @@ impl Routes {
         })
     }
 
-    fn set(&mut self, wanted: Wanted) -> Result<()> {
+    fn set(&mut self, wanted: DesiredAddresses) -> Result<()> {
         for (address, hops) in &wanted {
             if self.in_force.get(address).and_then(Option::as_ref) != Some(hops) {
                 replace_route(*address, hops)?;

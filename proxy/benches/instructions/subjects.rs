@@ -6,13 +6,13 @@ use http::HeaderMap;
 use http::uri::Scheme;
 use proxy::http::h1::body::BodyDecoder;
 use proxy::http::h1::encode::{DownstreamResponse, Expectation, Persist, UpstreamRequest};
-use proxy::http::h1::{Asked, HeadLimits, HeadScan, parse_request, parse_response};
+use proxy::http::h1::{HeadLimits, HeadScan, RequestKind, parse_request, parse_response};
 use proxy::http::h2;
 use proxy::http::h2::encode::Switch;
-use proxy::http::h2::request::{Follows, take_in};
+use proxy::http::h2::request::{BodyPresence, take_in};
 use proxy::http::head::{Framing, RequestHead, ResponseHead, Version};
 use proxy::limits::Limits;
-use proxy::policy::forwarded::Belief;
+use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::normalise::normalise_target;
 use proxy::policy::path_edit::RequestPath;
 use proxy::policy::request_id::RequestId;
@@ -151,7 +151,7 @@ fn parse_responses(times: u64) {
     for _ in 0..times {
         let mut scan = HeadScan::default();
         let bytes = black_box(RESPONSE);
-        let parsed = parse_response(bytes, Asked::Other, &limits, &mut scan, &mut head);
+        let parsed = parse_response(bytes, RequestKind::Other, &limits, &mut scan, &mut head);
         black_box(parsed).expect("a response");
     }
 }
@@ -271,7 +271,7 @@ fn encode_requests(times: u64) {
     for _ in 0..times {
         out.clear();
         outgoing(black_box(&head)).encode(&mut out, |known, name| {
-            Belief::Disbelieved.drops(known, name)
+            HeaderTrust::Untrusted.drops(known, name)
         });
         black_box(&out);
     }
@@ -282,7 +282,7 @@ fn encode_http_2(times: u64) {
     for _ in 0..times {
         let request = outgoing(black_box(&head));
         let made = h2::encode::request(&request, &Scheme::HTTPS, Switch::Ignored, |known, name| {
-            Belief::Disbelieved.drops(known, name)
+            HeaderTrust::Untrusted.drops(known, name)
         });
         black_box(made).expect("HTTP/2 can carry it");
     }
@@ -291,14 +291,20 @@ fn encode_http_2(times: u64) {
 fn take_in_http_2(times: u64) {
     let head = browsers_head();
     let request = outgoing(&head);
-    let drops = |known, name: &[u8]| Belief::Disbelieved.drops(known, name);
+    let drops = |known, name: &[u8]| HeaderTrust::Untrusted.drops(known, name);
     let made = h2::encode::request(&request, &Scheme::HTTPS, Switch::Ignored, drops);
     let (parts, ()) = made.expect("HTTP/2 can carry it").into_parts();
     let (limits, mut taken_in) = (head_limits(), RequestHead::default());
     let mut bytes = Vec::with_capacity(1024);
     for _ in 0..times {
         let parts = black_box(&parts);
-        let taken = take_in(parts, Follows::Nothing, &limits, &mut bytes, &mut taken_in);
+        let taken = take_in(
+            parts,
+            BodyPresence::Nothing,
+            &limits,
+            &mut bytes,
+            &mut taken_in,
+        );
         black_box(taken).expect("a request");
     }
 }
@@ -326,8 +332,14 @@ fn outgoing(head: &RequestHead) -> UpstreamRequest<'_> {
 fn encode_responses(times: u64) {
     let mut head = ResponseHead::default();
     let mut scan = HeadScan::default();
-    parse_response(RESPONSE, Asked::Other, &head_limits(), &mut scan, &mut head)
-        .expect("a response");
+    parse_response(
+        RESPONSE,
+        RequestKind::Other,
+        &head_limits(),
+        &mut scan,
+        &mut head,
+    )
+    .expect("a response");
     let mut out = Vec::with_capacity(1024);
     for _ in 0..times {
         out.clear();

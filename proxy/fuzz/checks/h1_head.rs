@@ -1,7 +1,7 @@
 //! Heads: how they are cut does not matter, and what we accept `httparse` reads the same way.
 
 use proxy::http::h1::{
-    Asked, HeadLimits, HeadScan, Progress, RequestError, ResponseError, parse_request,
+    HeadLimits, HeadScan, Progress, RequestError, RequestKind, ResponseError, parse_request,
     parse_response,
 };
 use proxy::http::head::{Fields, RequestHead, ResponseHead};
@@ -22,7 +22,7 @@ pub(crate) fn check(data: &[u8]) {
     if let Some((len, head)) = request {
         check_request(data, len, &head);
     }
-    for asked in [Asked::Other, Asked::Head, Asked::Upgrade] {
+    for asked in [RequestKind::Other, RequestKind::Head, RequestKind::Upgrade] {
         let response = whole_or_dripped(data, |bytes, scan| {
             let mut head = ResponseHead::default();
             let progress = parse_response(bytes, asked, &LIMITS, scan, &mut head);

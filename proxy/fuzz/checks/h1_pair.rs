@@ -1,7 +1,7 @@
 //! A request and its response: what we send on is one message that means what came.
 
 use proxy::http::h1::encode::{DownstreamResponse, Expectation, Persist, UpstreamRequest};
-use proxy::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_request, parse_response};
+use proxy::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_request, parse_response};
 use proxy::http::head::{Fields, Framing, RequestHead, ResponseHead, Version};
 use proxy::http::hop_by_hop::REGENERATED;
 use proxy::policy::normalise::normalise_target;
@@ -26,11 +26,11 @@ pub(crate) fn check(data: &[u8]) {
         return;
     };
     let asked = if head.upgrade.is_some() {
-        Asked::Upgrade
+        RequestKind::Upgrade
     } else if head.method.of(data) == b"HEAD" {
-        Asked::Head
+        RequestKind::Head
     } else {
-        Asked::Other
+        RequestKind::Other
     };
     if check_request(data, &head) {
         check_response(&data[len..], asked, head.version);
@@ -83,7 +83,7 @@ fn check_request(bytes: &[u8], head: &RequestHead) -> bool {
     true
 }
 
-fn check_response(bytes: &[u8], asked: Asked, client: Version) {
+fn check_response(bytes: &[u8], asked: RequestKind, client: Version) {
     let mut head = ResponseHead::default();
     let progress = parse_response(bytes, asked, &LIMITS, &mut HeadScan::default(), &mut head);
     let Ok(Progress::Complete { .. }) = progress else {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proxy::http::head::{Field, Fields, Span};
-use proxy::http::known::Known;
+use proxy::http::known::KnownHeader;
 use proxy::policy::jwt::{
     Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
 };
@@ -52,7 +52,7 @@ fn check_token(token: &[u8]) {
     fields.push(Field {
         name,
         value,
-        known: Known::Authorization,
+        known: KnownHeader::Authorization,
     });
     let carrier = Carrier {
         fields: &fields,

@@ -19,7 +19,7 @@ use crate::exchange::client::Shared;
 use crate::exchange::{Client, ConnectionOutcome, NextStep};
 use crate::http::h1::HeadLimits;
 use crate::http::h2::guard::Peer;
-use crate::http::h2::request::{Follows, Fragment, outline, take_in};
+use crate::http::h2::request::{BodyPresence, Fragment, outline, take_in};
 use crate::http2::io::{Io, Link};
 use crate::http2::liveness::Liveness;
 use crate::http2::pace::{BufferParking, Deadlines, Pace, Verdict};
@@ -323,9 +323,9 @@ impl ServedStream {
         let _counted = GaugeGuard::new(&counters.streams);
         let (parts, body) = request.into_parts();
         let follows = if body.is_end_stream() {
-            Follows::Nothing
+            BodyPresence::Nothing
         } else {
-            Follows::Body
+            BodyPresence::Body
         };
         let channel = Channel::H2(Box::new(Stream::accepted(body, respond)));
         let client = Client::of_stream(shard, channel, self.connection, self.bind);

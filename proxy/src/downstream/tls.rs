@@ -16,8 +16,8 @@ use crate::net::{HandshakeError, Stream};
 use crate::observe::handshakes::HandshakeFailure;
 use crate::policy::forwarded::Hop;
 use crate::shard::Shard;
+use crate::tls::certificate_flaw::{CertificateFlaw, is_distrust};
 use crate::tls::client_hello::{ClientHello, HelloError, HelloReader, Progress};
-use crate::tls::flaw::{CertificateFlaw, is_distrust};
 use crate::tls::session::{SessionError, TlsSession};
 use crate::tls::{ClientCertificate, ServerTls};
 

@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use crate::channel::Channel;
 use crate::failure::FailureKind;
-use crate::http::h1::Asked;
+use crate::http::h1::RequestKind;
 use crate::http::h1::encode::{LocalResponse, Persist, field};
 use crate::http::h2;
 use crate::http::head::Version;
@@ -26,7 +26,7 @@ pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> NextStep {
     write_date(&mut lines);
     let answer = LocalResponse {
         status: StatusCode::NOT_FOUND,
-        asked: Asked::Other,
+        asked: RequestKind::Other,
         client: Version::Http11,
         persist: Persist::Close,
         append: &lines,

@@ -11,9 +11,9 @@ mod key_waits;
 mod outgoing;
 mod proxy;
 mod record;
-mod said;
 pub(crate) mod scratch;
 mod selected;
+mod server_decision;
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ use crate::config::Bind;
 use crate::http::h1::encode::Persist;
 use crate::memory::Buffer;
 use crate::net::Liveness;
-use crate::policy::forwarded::Belief;
+use crate::policy::forwarded::HeaderTrust;
 use crate::policy::jwt::Principal;
 use crate::shard::{Shard, SnapshotHandle};
 use crate::upstream::picker::Pick;
@@ -31,9 +31,9 @@ pub(crate) use self::client::Client;
 use self::feed::Feed;
 pub(crate) use self::proxy::Proxy;
 pub(crate) use self::record::RequestRecord;
-pub(crate) use self::said::ServerDecision;
 use self::scratch::{Received, RequestBuffers};
 pub(crate) use self::selected::{Destination, Matched, PinnedSession};
+pub(crate) use self::server_decision::ServerDecision;
 
 /// A request in progress.
 pub(crate) struct Exchange<'a> {
@@ -46,7 +46,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) client: &'a Client,
     pub(crate) received: &'a Received,
     /// Whether its forwarding headers are trusted.
-    pub(crate) header_trust: Belief,
+    pub(crate) header_trust: HeaderTrust,
     /// Bytes read from the client: the request's body, and pipelined requests.
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) work: &'a mut RequestBuffers,

@@ -6,7 +6,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::{Expectation, UpstreamRequest};
 use crate::http::h2::{self, encode::Switch};
 use crate::http::head::Framing;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::http::websocket;
 use crate::tls::FORWARDED_CLIENT_CERT;
 
@@ -63,10 +63,10 @@ impl<'a> Exchange<'a> {
 
     /// Whether a field of the client is dropped. The WebSocket key of an extended CONNECT is
     /// meaningless (RFC 8441 section 5.1), and would duplicate the one written here.
-    fn drops(&self, drawn: Destination<'a>, known: Known, name: &[u8]) -> bool {
-        known == Known::XRequestId
+    fn drops(&self, drawn: Destination<'a>, known: KnownHeader, name: &[u8]) -> bool {
+        known == KnownHeader::XRequestId
             || self.header_trust.drops(known, name)
-            || (known == Known::Other
+            || (known == KnownHeader::Other
                 && self.client.verified_certificate().is_some()
                 && name.eq_ignore_ascii_case(FORWARDED_CLIENT_CERT.as_bytes()))
             || (self.received.is_extended_connect() && name.eq_ignore_ascii_case(websocket::KEY))

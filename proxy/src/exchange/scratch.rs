@@ -6,10 +6,10 @@ use crate::config::Bind;
 use crate::failure::Failure;
 use crate::http::authority::MAX_HOST_BYTES;
 use crate::http::grpc;
-use crate::http::h1::Asked;
+use crate::http::h1::RequestKind;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::head::{Framing, Outline, RequestHead, ResponseHead, Span, Version};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::limits::SPARE_BUFFERS;
 use crate::memory::FreeList;
 use crate::names::Interned;
@@ -73,17 +73,20 @@ impl Received {
     }
 
     /// What the framing of a response depends on.
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> RequestKind {
         match (self.method(), self.head.upgrade) {
-            (b"HEAD", _) => Asked::Head,
-            (_, Some(_)) => Asked::Upgrade,
-            _ => Asked::Other,
+            (b"HEAD", _) => RequestKind::Head,
+            (_, Some(_)) => RequestKind::Upgrade,
+            _ => RequestKind::Other,
         }
     }
 
     /// Whether it is a gRPC call.
     pub(crate) fn is_grpc(&self) -> bool {
-        let content_type = self.head.fields.value(Known::ContentType, &self.bytes);
+        let content_type = self
+            .head
+            .fields
+            .value(KnownHeader::ContentType, &self.bytes);
         content_type.is_some_and(grpc::is_grpc)
     }
 
@@ -94,7 +97,10 @@ impl Received {
 
     /// The deadline that a gRPC caller set, if any.
     pub(crate) fn grpc_timeout(&self) -> Option<Duration> {
-        let timeout = self.head.fields.value(Known::GrpcTimeout, &self.bytes)?;
+        let timeout = self
+            .head
+            .fields
+            .value(KnownHeader::GrpcTimeout, &self.bytes)?;
         grpc::parse_timeout(timeout)
     }
 

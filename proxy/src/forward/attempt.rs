@@ -8,7 +8,7 @@ use crate::channel::relay::{Reads, Relay, RelayError, Side};
 use crate::config::{Endpoint, Protocol};
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, RequestRecord};
 use crate::failure::{Failure, FailureKind};
-use crate::http::h1::Asked;
+use crate::http::h1::RequestKind;
 use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
@@ -24,7 +24,7 @@ use crate::upstream::retry::Replay;
 
 use super::download::{Download, ResponseEnd};
 use super::duplex;
-use super::tries::RequestAttempts;
+use super::request_attempts::RequestAttempts;
 use super::tunnel;
 use super::upload::Upload;
 
@@ -106,7 +106,7 @@ pub(crate) struct Attempt<'a> {
     pub(super) drawn: Destination<'a>,
     pub(super) endpoint: &'a Endpoint,
     booking: Booking,
-    asked: Asked,
+    asked: RequestKind,
     /// Whether it is a gRPC call, for which other timeouts apply.
     pub(super) is_grpc: bool,
     begun: Instant,
@@ -357,7 +357,7 @@ impl<'a> Attempt<'a> {
             Some(_) => self.time_left(),
             None if self.matched.rule.waits_forever
                 || self.is_grpc
-                || self.asked == Asked::Upgrade =>
+                || self.asked == RequestKind::Upgrade =>
             {
                 None
             }

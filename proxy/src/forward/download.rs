@@ -12,12 +12,12 @@ use crate::failure::{Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::{DownstreamResponse, Persist};
-use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
+use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
 use crate::http::h2;
-use crate::http::h2::request::Follows;
+use crate::http::h2::request::BodyPresence;
 use crate::http::h2::response::take_in;
 use crate::http::head::{Framing, ResponseHead, Version};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::http::websocket;
 use crate::http2::stream::{Head, Stream};
 use crate::limits::{INTERIM_RESPONSES, WHEEL_TICK};
@@ -33,7 +33,7 @@ use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
 use super::attempt::Attempt;
-use super::tries::RequestAttempts;
+use super::request_attempts::RequestAttempts;
 
 /// How a response ended.
 pub(crate) enum ResponseEnd {
@@ -62,7 +62,7 @@ pub(crate) struct Download<'a, 't> {
 pub(crate) struct ResponseSide<'e, 'x> {
     pub(crate) client: Side<'e>,
     pub(crate) version: Version,
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestKind,
     pub(crate) limits: HeadLimits,
     /// Whether the client's connection may be kept alive.
     pub(crate) persist: Persist,
@@ -153,7 +153,7 @@ impl Download<'_, '_> {
         side: &mut ResponseSide<'_, '_>,
     ) -> Result<usize, Failure> {
         let asked = match side.asked {
-            Asked::Upgrade if !stream.tunnels() => Asked::Other,
+            RequestKind::Upgrade if !stream.tunnels() => RequestKind::Other,
             asked => asked,
         };
         loop {
@@ -164,9 +164,9 @@ impl Download<'_, '_> {
             let (Head::Interim(response) | Head::Final(response)) =
                 head.as_ref().map_err(failure_of_head)?;
             let follows = if stream.is_read() {
-                Follows::Nothing
+                BodyPresence::Nothing
             } else {
-                Follows::Body
+                BodyPresence::Body
             };
             let said = (response.status(), response.headers());
             take_in(said, follows, asked, &side.limits, side.out, side.response)?;
@@ -326,7 +326,7 @@ impl Download<'_, '_> {
     fn encode_head(&self, length: usize, side: &mut ResponseSide<'_, '_>) {
         let bytes = self.buffer.filled().get(..length).unwrap_or_default();
         let (edits, cors) = (self.attempt.response_edits(), self.attempt.cors());
-        let status = side.response.fields.value(Known::GrpcStatus, bytes);
+        let status = side.response.fields.value(KnownHeader::GrpcStatus, bytes);
         side.record.grpc_status = status.and_then(grpc::parse_status);
         if let Some(cors) = cors {
             cors.write_lines(

@@ -5,8 +5,8 @@ mod attempt;
 mod choose;
 mod download;
 mod duplex;
+mod request_attempts;
 mod sides;
-mod tries;
 mod tunnel;
 mod upload;
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::http::head::Framing;
 
 use self::attempt::AttemptEnd;
-use self::tries::RequestAttempts;
+use self::request_attempts::RequestAttempts;
 use self::upload::Upload;
 
 /// Forwards the prepared request. When it returns, the response has been sent.

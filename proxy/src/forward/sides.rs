@@ -4,7 +4,7 @@ use crate::channel::relay::Side;
 use crate::exchange::Exchange;
 use crate::exchange::scratch::Received;
 use crate::http::h1::HeadLimits;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::policy::mutation::Mutation;
 
 use super::attempt::Attempt;
@@ -45,7 +45,10 @@ impl<'a> Exchange<'a> {
             out: &mut work.to_client,
             record: &mut self.record,
             bind: self.client.bind,
-            origin: received.head.fields.value(Known::Origin, &received.bytes),
+            origin: received
+                .head
+                .fields
+                .value(KnownHeader::Origin, &received.bytes),
             received,
             picked: self.picked.as_deref_mut(),
             changed: Mutation::default(),

@@ -3,7 +3,7 @@
 //! A head is parsed into a value that its connection reuses, so the steady state does not allocate.
 //! Spans stay valid while the head's bytes are unchanged.
 
-use super::known::Known;
+use super::known::KnownHeader;
 
 /// A range of a head's bytes. Heads are below 64 KiB (`limits.rs`), so 16 bits are enough.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Field {
     /// Value without surrounding white space.
     pub value: Span,
     /// The name, if it is one that is treated specially.
-    pub known: Known,
+    pub known: KnownHeader,
 }
 
 /// The field lines of a head, in order.
@@ -110,13 +110,13 @@ impl Fields {
 
     /// Whether a field of this name is present: one branch, no search.
     #[must_use]
-    pub fn has(&self, known: Known) -> bool {
+    pub fn has(&self, known: KnownHeader) -> bool {
         self.seen & known.bit() != 0
     }
 
     /// The first value of a known name.
     #[must_use]
-    pub fn value<'a>(&self, known: Known, head: &'a [u8]) -> Option<&'a [u8]> {
+    pub fn value<'a>(&self, known: KnownHeader, head: &'a [u8]) -> Option<&'a [u8]> {
         if !self.has(known) {
             return None;
         }

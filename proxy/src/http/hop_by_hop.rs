@@ -2,44 +2,44 @@
 
 use super::grammar::{self, folded};
 use super::head::Fields;
-use super::known::{Known, KnownSet};
+use super::known::{KnownHeader, KnownSet};
 
 /// Hop-by-hop fields, and those that the proxy generates. `Proxy` is not an HTTP field, but
 /// dangerous to CGI (CVE-2016-5385).
 pub const REGENERATED: KnownSet = KnownSet::of(&[
-    Known::Connection,
-    Known::ContentLength,
-    Known::Host,
-    Known::KeepAlive,
-    Known::Proxy,
-    Known::ProxyAuthenticate,
-    Known::ProxyAuthorization,
-    Known::ProxyConnection,
-    Known::Te,
-    Known::Trailer,
-    Known::TransferEncoding,
-    Known::Upgrade,
+    KnownHeader::Connection,
+    KnownHeader::ContentLength,
+    KnownHeader::Host,
+    KnownHeader::KeepAlive,
+    KnownHeader::Proxy,
+    KnownHeader::ProxyAuthenticate,
+    KnownHeader::ProxyAuthorization,
+    KnownHeader::ProxyConnection,
+    KnownHeader::Te,
+    KnownHeader::Trailer,
+    KnownHeader::TransferEncoding,
+    KnownHeader::Upgrade,
 ]);
 
 /// Fields that Connection cannot remove: they identify the client and the requested resource.
 const PROTECTED: KnownSet = KnownSet::of(&[
-    Known::Authorization,
-    Known::ContentLength,
-    Known::Forwarded,
-    Known::Host,
-    Known::XForwardedFor,
-    Known::XForwardedHost,
-    Known::XForwardedPort,
-    Known::XForwardedProto,
-    Known::XRealIp,
+    KnownHeader::Authorization,
+    KnownHeader::ContentLength,
+    KnownHeader::Forwarded,
+    KnownHeader::Host,
+    KnownHeader::XForwardedFor,
+    KnownHeader::XForwardedHost,
+    KnownHeader::XForwardedPort,
+    KnownHeader::XForwardedProto,
+    KnownHeader::XRealIp,
 ]);
 
 /// Whether a field is forwarded, judging by its name and Connection.
 #[must_use]
 #[inline]
-pub fn passes(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
+pub fn passes(fields: &Fields, head: &[u8], name: &[u8], known: KnownHeader) -> bool {
     let ends_here = REGENERATED.has(known)
-        || (known == Known::Other && resembles_reserved(name) && is_taken_for_reserved(name))
+        || (known == KnownHeader::Other && resembles_reserved(name) && is_taken_for_reserved(name))
         || (fields.connection_lists() && is_listed(fields, head, name, known));
     !ends_here
 }
@@ -69,10 +69,10 @@ fn is_taken_for_reserved(name: &[u8]) -> bool {
 
 /// Whether a lower-case name is one of those that identify the client and its path.
 fn is_reserved(name: &[u8]) -> bool {
-    let known = Known::of(name);
+    let known = KnownHeader::of(name);
     REGENERATED.has(known)
         || PROTECTED.has(known)
-        || known == Known::XRequestId
+        || known == KnownHeader::XRequestId
         || name.starts_with(b"x-forwarded-")
         || name.starts_with(b"proxy-")
 }
@@ -88,13 +88,13 @@ fn fold<'a>(name: &[u8], room: &'a mut [u8; LONGEST_NAME]) -> &'a [u8] {
 }
 
 /// Whether Connection lists this name and may do so.
-fn is_listed(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
+fn is_listed(fields: &Fields, head: &[u8], name: &[u8], known: KnownHeader) -> bool {
     if PROTECTED.has(known) || has_prefix(name, b"x-forwarded-") {
         return false;
     }
     fields
         .iter()
-        .filter(|field| field.known == Known::Connection)
+        .filter(|field| field.known == KnownHeader::Connection)
         .flat_map(|field| grammar::list(field.value.of(head)))
         .any(|option| option.eq_ignore_ascii_case(name))
 }
@@ -152,7 +152,7 @@ const NO_TRAILERS: [&[u8]; 28] = [
 mod tests {
     use super::{LONGEST_NAME, NO_TRAILERS, is_forbidden_trailer, passes};
     use crate::http::head::Fields;
-    use crate::http::known::Known;
+    use crate::http::known::KnownHeader;
 
     #[test]
     fn no_name_is_as_long_as_the_room_for_one() {
@@ -177,7 +177,7 @@ mod tests {
             ("x_real_ips", false),
             ("_", false),
         ] {
-            let known = Known::of(name.as_bytes());
+            let known = KnownHeader::of(name.as_bytes());
             let passes = passes(&Fields::default(), b"", name.as_bytes(), known);
             assert_eq!(passes, !dropped, "{name}");
             if dropped {

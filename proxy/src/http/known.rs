@@ -3,7 +3,7 @@
 /// A recognised header name, or `Other`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Known {
+pub enum KnownHeader {
     /// Any other name.
     Other,
     /// `authorization`
@@ -62,7 +62,7 @@ pub enum Known {
     XRequestId,
 }
 
-impl Known {
+impl KnownHeader {
     /// Its bit in the set of names in a head.
     #[must_use]
     pub const fn bit(self) -> u64 {
@@ -136,7 +136,7 @@ pub struct KnownSet(u64);
 impl KnownSet {
     /// The set of these names.
     #[must_use]
-    pub const fn of(names: &[Known]) -> Self {
+    pub const fn of(names: &[KnownHeader]) -> Self {
         let mut bits = 0;
         let mut rest = names;
         while let [name, others @ ..] = rest {
@@ -148,52 +148,52 @@ impl KnownSet {
 
     /// Whether the name is in it.
     #[must_use]
-    pub const fn has(self, known: Known) -> bool {
+    pub const fn has(self, known: KnownHeader) -> bool {
         self.0 & known.bit() != 0
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Known;
+    use super::KnownHeader;
 
     #[test]
     fn tells_every_name_in_any_case_and_no_other() {
         for (name, known) in [
-            ("Host", Known::Host),
-            ("hOST", Known::Host),
-            ("TE", Known::Te),
-            ("proxy", Known::Proxy),
-            ("cookie", Known::Cookie),
-            ("expect", Known::Expect),
-            ("origin", Known::Origin),
-            ("Trailer", Known::Trailer),
-            ("Upgrade", Known::Upgrade),
-            ("Forwarded", Known::Forwarded),
-            ("X-Real-IP", Known::XRealIp),
-            ("Connection", Known::Connection),
-            ("Keep-Alive", Known::KeepAlive),
-            ("User-Agent", Known::UserAgent),
-            ("X-Request-Id", Known::XRequestId),
-            ("Authorization", Known::Authorization),
-            ("Content-Length", Known::ContentLength),
-            ("Content-Type", Known::ContentType),
-            ("grpc-status", Known::GrpcStatus),
-            ("grpc-timeout", Known::GrpcTimeout),
-            ("X-Forwarded-For", Known::XForwardedFor),
-            ("X-Forwarded-Host", Known::XForwardedHost),
-            ("X-Forwarded-Port", Known::XForwardedPort),
-            ("Proxy-Connection", Known::ProxyConnection),
-            ("Transfer-Encoding", Known::TransferEncoding),
-            ("X-Forwarded-Proto", Known::XForwardedProto),
-            ("Proxy-Authenticate", Known::ProxyAuthenticate),
-            ("Proxy-Authorization", Known::ProxyAuthorization),
-            ("hosts", Known::Other),
-            ("hust", Known::Other),
-            ("content_length", Known::Other),
-            ("", Known::Other),
+            ("Host", KnownHeader::Host),
+            ("hOST", KnownHeader::Host),
+            ("TE", KnownHeader::Te),
+            ("proxy", KnownHeader::Proxy),
+            ("cookie", KnownHeader::Cookie),
+            ("expect", KnownHeader::Expect),
+            ("origin", KnownHeader::Origin),
+            ("Trailer", KnownHeader::Trailer),
+            ("Upgrade", KnownHeader::Upgrade),
+            ("Forwarded", KnownHeader::Forwarded),
+            ("X-Real-IP", KnownHeader::XRealIp),
+            ("Connection", KnownHeader::Connection),
+            ("Keep-Alive", KnownHeader::KeepAlive),
+            ("User-Agent", KnownHeader::UserAgent),
+            ("X-Request-Id", KnownHeader::XRequestId),
+            ("Authorization", KnownHeader::Authorization),
+            ("Content-Length", KnownHeader::ContentLength),
+            ("Content-Type", KnownHeader::ContentType),
+            ("grpc-status", KnownHeader::GrpcStatus),
+            ("grpc-timeout", KnownHeader::GrpcTimeout),
+            ("X-Forwarded-For", KnownHeader::XForwardedFor),
+            ("X-Forwarded-Host", KnownHeader::XForwardedHost),
+            ("X-Forwarded-Port", KnownHeader::XForwardedPort),
+            ("Proxy-Connection", KnownHeader::ProxyConnection),
+            ("Transfer-Encoding", KnownHeader::TransferEncoding),
+            ("X-Forwarded-Proto", KnownHeader::XForwardedProto),
+            ("Proxy-Authenticate", KnownHeader::ProxyAuthenticate),
+            ("Proxy-Authorization", KnownHeader::ProxyAuthorization),
+            ("hosts", KnownHeader::Other),
+            ("hust", KnownHeader::Other),
+            ("content_length", KnownHeader::Other),
+            ("", KnownHeader::Other),
         ] {
-            assert_eq!(Known::of(name.as_bytes()), known, "{name}");
+            assert_eq!(KnownHeader::of(name.as_bytes()), known, "{name}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
-use admin::{Address, BindError, Bound, Sockets};
+use admin::{Address, BindError, BoundSockets, Sockets};
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -79,7 +79,7 @@ struct ServerSettings<'a> {
 }
 
 impl ServerSettings<'_> {
-    fn bind(self) -> Result<(Bound, Address), ServerError> {
+    fn bind(self) -> Result<(BoundSockets, Address), ServerError> {
         let address = self.asked.cloned().unwrap_or(self.default);
         let error = match admin::bind(&address) {
             Ok(bound) => {
@@ -98,7 +98,7 @@ impl ServerSettings<'_> {
             return Err(error);
         }
         warn!("{error}");
-        Ok((Bound::default(), address))
+        Ok((BoundSockets::default(), address))
     }
 }
 

@@ -7,11 +7,11 @@ use crate::config::{L4Rule, Snapshot};
 use crate::exchange::choice::{choose, draw};
 use crate::exchange::{Client, Proxy};
 use crate::failure::Failure;
+use crate::upstream::attempts::Attempts;
 use crate::upstream::connect::{ConnectionRequirements, connect};
 use crate::upstream::health::{Booking, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::{AttemptOutcome, Replay};
-use crate::upstream::tries::Attempts;
 
 /// A connection to an endpoint, with its registration at the endpoint.
 pub(super) struct BookedConnection {

@@ -3,13 +3,13 @@
 
 mod buffer;
 mod chunked;
+mod free_list;
 pub mod heap;
-mod shelf;
 mod system;
 
 pub(crate) use buffer::Outgoing;
 pub use buffer::{Buffer, BufferPool};
 pub use chunked::Chunked;
-pub(crate) use shelf::FreeList;
+pub(crate) use free_list::FreeList;
 pub(crate) use system::{discard, trim};
 pub use system::{report, without_huge_pages};

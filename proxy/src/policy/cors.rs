@@ -8,7 +8,7 @@ use xds::model::{self, Allow};
 
 use crate::http::grammar;
 use crate::http::head::Fields;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 
 mod origin;
 
@@ -68,7 +68,7 @@ impl<'a> Preflight<'a> {
                 .map(|field| field.value.of(head))
         };
         Some(Self {
-            origin: fields.value(Known::Origin, head)?,
+            origin: fields.value(KnownHeader::Origin, head)?,
             method: value("access-control-request-method")?,
             headers: value("access-control-request-headers").unwrap_or_default(),
         })

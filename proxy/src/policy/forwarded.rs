@@ -13,7 +13,7 @@ use super::headers::HeaderEdits;
 use super::networks::Networks;
 use crate::http::grammar;
 use crate::http::head::Fields;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 
 /// The previous hop, stored once per connection.
 #[derive(Debug, Clone, Copy)]
@@ -90,11 +90,11 @@ impl TrustedHops {
 
     /// Whether the peer's forwarding headers are trusted.
     #[must_use]
-    pub fn header_trust(&self, hop: &Hop) -> Belief {
+    pub fn header_trust(&self, hop: &Hop) -> HeaderTrust {
         if self.vouches(0, hop.address) {
-            Belief::Believed
+            HeaderTrust::Trusted
         } else {
-            Belief::Disbelieved
+            HeaderTrust::Untrusted
         }
     }
 
@@ -130,25 +130,25 @@ impl TrustedHops {
 
 /// Whether a request's forwarding headers are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Belief {
+pub enum HeaderTrust {
     /// They come from a trusted hop.
-    Believed,
+    Trusted,
     /// They may be forged.
-    Disbelieved,
+    Untrusted,
 }
 
-impl Belief {
+impl HeaderTrust {
     /// Whether a request header is dropped: those that are generated, and untrusted ones.
     #[must_use]
-    pub fn drops(self, known: Known, name: &[u8]) -> bool {
+    pub fn drops(self, known: KnownHeader, name: &[u8]) -> bool {
         match known {
-            Known::XForwardedFor => true,
-            Known::Forwarded
-            | Known::XForwardedHost
-            | Known::XForwardedPort
-            | Known::XForwardedProto
-            | Known::XRealIp => self == Self::Disbelieved,
-            Known::Other => self == Self::Disbelieved && is_unlisted(name),
+            KnownHeader::XForwardedFor => true,
+            KnownHeader::Forwarded
+            | KnownHeader::XForwardedHost
+            | KnownHeader::XForwardedPort
+            | KnownHeader::XForwardedProto
+            | KnownHeader::XRealIp => self == Self::Untrusted,
+            KnownHeader::Other => self == Self::Untrusted && is_unlisted(name),
             _ => false,
         }
     }
@@ -157,10 +157,10 @@ impl Belief {
     /// peer's connection.
     #[must_use]
     pub fn scheme(self, hop: &Hop, fields: &Fields, head: &[u8]) -> Scheme {
-        let said = fields.value(Known::XForwardedProto, head);
+        let said = fields.value(KnownHeader::XForwardedProto, head);
         // If each hop has added its own, the client's is the first.
         let said = said.and_then(|said| grammar::list(said).next());
-        match said.filter(|_| self == Self::Believed) {
+        match said.filter(|_| self == Self::Trusted) {
             Some(said) if said.eq_ignore_ascii_case(b"https") => Scheme::Https,
             Some(said) if said.eq_ignore_ascii_case(b"http") => Scheme::Http,
             _ => hop.scheme,
@@ -178,23 +178,23 @@ impl Belief {
         out: &mut Vec<u8>,
     ) {
         let (fields, head) = request;
-        let kept = |known| self == Self::Believed && fields.has(known);
+        let kept = |known| self == Self::Trusted && fields.has(known);
         let edited = |name: &str| edits.is_some_and(|edits| edits.drops(name.as_bytes()));
         if !edited("x-forwarded-for") {
             out.extend_from_slice(b"x-forwarded-for: ");
-            if kept(Known::XForwardedFor) {
+            if kept(KnownHeader::XForwardedFor) {
                 write_chain(fields, head, out);
             }
             out.extend_from_slice(hop.text());
             out.extend_from_slice(b"\r\n");
         }
-        if !kept(Known::XForwardedProto) && !edited("x-forwarded-proto") {
+        if !kept(KnownHeader::XForwardedProto) && !edited("x-forwarded-proto") {
             out.extend_from_slice(match hop.scheme {
                 Scheme::Http => b"x-forwarded-proto: http\r\n",
                 Scheme::Https => b"x-forwarded-proto: https\r\n",
             });
         }
-        let host_known = !kept(Known::XForwardedHost) && !authority.is_empty();
+        let host_known = !kept(KnownHeader::XForwardedHost) && !authority.is_empty();
         if host_known && !edited("x-forwarded-host") {
             out.extend_from_slice(b"x-forwarded-host: ");
             out.extend_from_slice(authority);
@@ -227,13 +227,13 @@ fn chain<'a>(
     fields: &'a Fields,
     head: &'a [u8],
 ) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a> {
-    let lines = if fields.has(Known::XForwardedFor) {
+    let lines = if fields.has(KnownHeader::XForwardedFor) {
         fields.iter()
     } else {
         [].iter()
     };
     lines
-        .filter(|field| field.known == Known::XForwardedFor)
+        .filter(|field| field.known == KnownHeader::XForwardedFor)
         .map(|field| field.value.of(head))
 }
 

@@ -8,7 +8,7 @@ use xds::model::HeaderEdit;
 
 use crate::http::grammar::is_alike;
 use crate::http::hop_by_hop::REGENERATED;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 
 /// Composed edits: names to drop, lines to append.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -127,8 +127,8 @@ fn length_bit(name: &[u8]) -> u64 {
 
 /// Names that no filter may change: those the encoder generates, and `Expect`.
 pub(super) fn is_ours(name: &[u8]) -> bool {
-    let known = Known::of(name);
-    REGENERATED.has(known) || known == Known::Expect
+    let known = KnownHeader::of(name);
+    REGENERATED.has(known) || known == KnownHeader::Expect
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! `X-Request-Id`: identifies a request in all logs.
 
-use super::forwarded::Belief;
+use super::forwarded::HeaderTrust;
 use super::headers::HeaderEdits;
 use crate::http::ascii;
 use crate::http::head::Fields;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::limits::REQUEST_ID_BYTES;
 
 /// A request's id; owned, so that it outlives the head it may come from.
@@ -17,10 +17,15 @@ pub struct RequestId {
 impl RequestId {
     /// Uses a trusted hop's id if it is valid, otherwise generates one from `random`.
     #[must_use]
-    pub fn choose(header_trust: Belief, fields: &Fields, head: &[u8], random: [u64; 2]) -> Self {
+    pub fn choose(
+        header_trust: HeaderTrust,
+        fields: &Fields,
+        head: &[u8],
+        random: [u64; 2],
+    ) -> Self {
         let sent = match header_trust {
-            Belief::Believed => fields.value(Known::XRequestId, head),
-            Belief::Disbelieved => None,
+            HeaderTrust::Trusted => fields.value(KnownHeader::XRequestId, head),
+            HeaderTrust::Untrusted => None,
         };
         sent.and_then(Self::of).unwrap_or_else(|| Self::new(random))
     }
@@ -116,7 +121,7 @@ const UUID_FIXED: u128 = 15 << 76 | 0b11 << 62;
 #[cfg(test)]
 mod tests {
     use super::RequestId;
-    use crate::policy::forwarded::Belief;
+    use crate::policy::forwarded::HeaderTrust;
     use crate::policy::headers::HeaderEdits;
     use crate::policy::sample::{fields, written};
 
@@ -139,19 +144,19 @@ mod tests {
         let (longest, too_long) = ("a".repeat(64), "a".repeat(65));
         let new = RequestId::new([1, 2]);
         for (header_trust, sent, expected) in [
-            (Belief::Believed, "4bf92f35-77b3", "4bf92f35-77b3"),
+            (HeaderTrust::Trusted, "4bf92f35-77b3", "4bf92f35-77b3"),
             (
-                Belief::Believed,
+                HeaderTrust::Trusted,
                 "Root=1-67891233-abcdef:/+@~._",
                 "Root=1-67891233-abcdef:/+@~._",
             ),
-            (Belief::Believed, &longest, &longest),
-            (Belief::Believed, &too_long, new.as_str()),
-            (Belief::Believed, "", new.as_str()),
-            (Belief::Believed, "a b", new.as_str()),
-            (Belief::Believed, "a\"}", new.as_str()),
-            (Belief::Believed, "a\u{e9}", new.as_str()),
-            (Belief::Disbelieved, "4bf92f35-77b3", new.as_str()),
+            (HeaderTrust::Trusted, &longest, &longest),
+            (HeaderTrust::Trusted, &too_long, new.as_str()),
+            (HeaderTrust::Trusted, "", new.as_str()),
+            (HeaderTrust::Trusted, "a b", new.as_str()),
+            (HeaderTrust::Trusted, "a\"}", new.as_str()),
+            (HeaderTrust::Trusted, "a\u{e9}", new.as_str()),
+            (HeaderTrust::Untrusted, "4bf92f35-77b3", new.as_str()),
         ] {
             let (fields, head) = fields(&[("X-Request-ID", sent)]);
             let id = RequestId::choose(header_trust, &fields, &head, [1, 2]);
@@ -159,7 +164,7 @@ mod tests {
         }
         let (fields, head) = fields(&[]);
         assert_eq!(
-            RequestId::choose(Belief::Believed, &fields, &head, [1, 2]),
+            RequestId::choose(HeaderTrust::Trusted, &fields, &head, [1, 2]),
             new
         );
     }

@@ -1,7 +1,7 @@
 //! Heads for tests: field lines as parsed by the codec.
 
 use crate::http::head::{Field, Fields, Span};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 
 /// A head with these field lines.
 pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
@@ -11,7 +11,7 @@ pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
         let field = Field {
             name: push(&mut head, name),
             value: push(&mut head, value),
-            known: Known::of(name.as_bytes()),
+            known: KnownHeader::of(name.as_bytes()),
         };
         fields.push(field);
     }

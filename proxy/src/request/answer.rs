@@ -7,7 +7,7 @@ use crate::exchange::scratch::RequestBuffers;
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, NextStep};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::{LocalResponse, Persist};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::policy::cors::{Cors, Preflight};
 use crate::policy::redirect::{self, Redirect};
 use crate::shard::deadline::Expiry;
@@ -55,7 +55,7 @@ impl<'a> Exchange<'a> {
                 self.trace_policy("cors", preflight_told(allowed));
                 return self.answer(Cors::PREFLIGHT_STATUS, b"").await.map(Some);
             }
-            let origin = fields.value(Known::Origin, bytes);
+            let origin = fields.value(KnownHeader::Origin, bytes);
             let allowed = cors.write_lines(origin, None, lines);
             self.trace_policy("cors", origin_told(origin, allowed));
         }

@@ -12,7 +12,7 @@ use crate::failure::{ConnectionAction, Failure, FailureKind, GrpcStatus};
 use crate::http::grpc;
 use crate::http::h1::encode::Persist;
 use crate::http::head::Version;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::limits::RETRY_AFTER;
 use crate::observe::access_log;
 use crate::observe::series::{MethodClass, Owner, Series, registered};
@@ -55,7 +55,10 @@ impl Exchange<'_> {
         let lines = &mut self.work.response_lines;
         lines.clear();
         if let Some(cors) = self.record.rule.and_then(Rule::cors) {
-            let origin = received.head.fields.value(Known::Origin, &received.bytes);
+            let origin = received
+                .head
+                .fields
+                .value(KnownHeader::Origin, &received.bytes);
             cors.write_lines(origin, None, lines);
         }
         let jwt = self.record.rule.and_then(|rule| rule.jwt.as_deref());
@@ -176,7 +179,7 @@ impl Exchange<'_> {
             upstream: record.upstream_time,
             reason: failure.map(|failure| failure.kind),
             retries: record.retries,
-            user_agent: fields.value(Known::UserAgent, bytes),
+            user_agent: fields.value(KnownHeader::UserAgent, bytes),
             request_id: record.id.as_ref().map(|id| id.as_str().as_bytes()),
             client_certificate: (self.client.verified_certificate())
                 .map(|certificate| &*certificate.fingerprint),

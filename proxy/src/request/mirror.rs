@@ -16,7 +16,7 @@ use crate::exchange::feed::{Feed, MirrorQueue};
 use crate::exchange::{Destination, Exchange, Matched};
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::Persist;
-use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
+use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
 use crate::http::h2::encode::Switch;
 use crate::http::head::{Framing, ResponseHead};
 use crate::http2::stream::{self as h2, Head};
@@ -111,7 +111,7 @@ async fn carry(
     (protocol, proxied): (Protocol, Option<Box<Endpoints>>),
     (head, copy): (CopyHead, &MirrorQueue),
     limits: &Limits,
-    (asked, persist): (Asked, Persist),
+    (asked, persist): (RequestKind, Persist),
 ) -> Option<()> {
     let (shard, now) = (&upstreams.shard, Instant::now());
     let (endpoint, _booking) = choose(upstreams, cluster, None, &mut Vec::new(), None, now).ok()?;
@@ -178,7 +178,7 @@ impl DiscardedResponse<'_> {
     }
 
     /// Whether the connection can be reused; `None` if the response did not end.
-    async fn discard(&mut self, asked: Asked, limits: &HeadLimits) -> Option<Persist> {
+    async fn discard(&mut self, asked: RequestKind, limits: &HeadLimits) -> Option<Persist> {
         let head = self.head(asked, limits).await?;
         let mut body = BodyDecoder::new(head.framing);
         loop {
@@ -193,7 +193,7 @@ impl DiscardedResponse<'_> {
         Some(if keeps { Persist::Keep } else { Persist::Close })
     }
 
-    async fn head(&mut self, asked: Asked, limits: &HeadLimits) -> Option<ResponseHead> {
+    async fn head(&mut self, asked: RequestKind, limits: &HeadLimits) -> Option<ResponseHead> {
         let (mut scan, mut head) = (HeadScan::default(), ResponseHead::default());
         loop {
             let bytes = self.buffer.filled();

@@ -10,7 +10,7 @@ use crate::exchange::choice::draw;
 use crate::exchange::scratch::Received;
 use crate::exchange::{Destination, Exchange, Matched, PinnedSession};
 use crate::failure::{Failure, FailureKind};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::observe::counters::GaugeGuard;
 use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
@@ -125,11 +125,11 @@ impl<'a> Exchange<'a> {
         let policy = rule.session.as_ref()?;
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
         let token = |name: &[u8]| {
-            let known = Known::of(name);
+            let known = KnownHeader::of(name);
             let found = fields.iter().filter(|field| field.known == known);
             found
                 .filter(|field| {
-                    known != Known::Other || field.name.of(bytes).eq_ignore_ascii_case(name)
+                    known != KnownHeader::Other || field.name.of(bytes).eq_ignore_ascii_case(name)
                 })
                 .find_map(|field| {
                     session::carried(

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName};
 
 use crate::http::head::Fields;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 
 /// A request as seen by the router.
 #[derive(Debug, Clone, Copy)]
@@ -37,15 +37,15 @@ pub struct HeadFields<'a> {
 
 impl HeaderLookup for HeadFields<'_> {
     fn values<'a>(&'a self, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
-        let known = Known::of(name.as_str().as_bytes());
-        let absent = known != Known::Other && !self.fields.has(known);
+        let known = KnownHeader::of(name.as_str().as_bytes());
+        let absent = known != KnownHeader::Other && !self.fields.has(known);
         let lines = if absent { None } else { Some(self.fields) };
         lines
             .into_iter()
             .flatten()
             .filter(move |field| {
                 field.known == known
-                    && (known != Known::Other
+                    && (known != KnownHeader::Other
                         || field
                             .name
                             .of(self.head)
@@ -67,7 +67,7 @@ mod tests {
 
     use super::{HeadFields, HeaderLookup};
     use crate::http::head::{Field, Fields, Span};
-    use crate::http::known::Known;
+    use crate::http::known::KnownHeader;
 
     const LINES: [(&str, &str); 4] = [
         ("X-Team", "a"),
@@ -100,7 +100,7 @@ mod tests {
     fn both_protocols_find_lines_by_name_in_any_case_and_in_order() {
         let (mut head, mut fields, mut map) = (Vec::new(), Fields::default(), HeaderMap::new());
         for (name, value) in LINES {
-            let known = Known::of(name.as_bytes());
+            let known = KnownHeader::of(name.as_bytes());
             let (name_span, value_span) = (span(&mut head, name), span(&mut head, value));
             fields.push(Field {
                 name: name_span,

@@ -6,11 +6,11 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::ProducesTickets;
 use xds::model::Alpn;
 
+pub(crate) mod certificate_flaw;
 mod client;
 mod client_auth;
 mod client_certificate;
 pub mod client_hello;
-pub(crate) mod flaw;
 mod resumption;
 pub(crate) mod roots;
 mod server;

@@ -2,7 +2,7 @@
 
 use rustls::{AlertDescription, Error};
 
-use super::flaw::{CertificateFlaw, is_distrust};
+use super::certificate_flaw::{CertificateFlaw, is_distrust};
 use super::session::SessionError;
 use crate::names::causes;
 

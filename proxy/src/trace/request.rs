@@ -13,7 +13,7 @@ use super::{Tracer, Watches, text};
 use crate::config::{Bind, Chunked, Listener, Rule};
 use crate::failure::Failure;
 use crate::http::head::{Fields, RequestHead, Version};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::limits::TRACE_CANDIDATES;
 use crate::route::{ConsideredMatch, Mismatch, Outcome};
 
@@ -43,7 +43,7 @@ impl Tracer {
         begun: &RequestBegun<'_>,
     ) -> Option<Box<Self>> {
         let (head, bytes) = (begun.head, begun.bytes);
-        let sent_id = head.fields.value(Known::XRequestId, bytes);
+        let sent_id = head.fields.value(KnownHeader::XRequestId, bytes);
         let request = RequestInfo {
             method: head.method.of(bytes),
             host: begun.host,

@@ -16,8 +16,8 @@ use crate::shard::deadline::{Deadline, Expiry};
 use crate::tls::UpstreamTlsFailure;
 use crate::tls::session::{SessionError, TlsSession};
 
+use super::connection_limit::{ConnectionSlot, Grant};
 use super::pool::{Connection, Pool};
-use super::room::{ConnectionSlot, Grant};
 use super::{Upstreams, h2};
 
 /// A connection to an endpoint for one exchange in a protocol, with the client's addresses if the

@@ -4,19 +4,19 @@
 //! and randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections. A `call` of
 //! gRPC and a `subrequest` of HTTP are the shard's own, about requests that it has.
 
+pub(crate) mod attempts;
 pub mod balance;
 pub(crate) mod call;
 pub(crate) mod connect;
+pub(crate) mod connection_limit;
 pub(crate) mod h2;
 pub mod health;
 pub(crate) mod picker;
 pub(crate) mod pool;
 mod reach;
 pub mod retry;
-pub(crate) mod room;
 pub mod session;
 pub(crate) mod subrequest;
-pub(crate) mod tries;
 
 use std::rc::Rc;
 

@@ -20,7 +20,7 @@ use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::shard::wheel::Tick;
 
-use super::room::{ConnectionLimit, ConnectionSlot};
+use super::connection_limit::{ConnectionLimit, ConnectionSlot};
 
 /// A connection to an endpoint, or a stream of one.
 pub(crate) struct Connection {

@@ -15,7 +15,7 @@ use crate::config::{Cluster, Protection};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::{field, request_line};
-use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
+use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
 use crate::http::h2::trailers::push_lines;
 use crate::http::head::{Fields, ResponseHead};
 use crate::http2::stream::{Head, Reads, Stream};
@@ -179,8 +179,8 @@ impl PendingSubrequest<'_> {
         buffer: &mut Buffer,
     ) -> Result<(ResponseHead, HeaderMap), Failure> {
         let asked = match self.request.method {
-            b"HEAD" => Asked::Head,
-            _ => Asked::Other,
+            b"HEAD" => RequestKind::Head,
+            _ => RequestKind::Other,
         };
         let limits = HeadLimits::of_response(&Limits::default());
         let (mut scan, mut head) = (HeadScan::default(), ResponseHead::default());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use proxy::http::head::{Field, Fields, Span};
-use proxy::http::known::Known;
+use proxy::http::known::KnownHeader;
 use proxy::policy::jwt::{
     Authenticator, Carrier, FetchWaker, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
 };
@@ -57,7 +57,7 @@ fn judge(policy: &Authenticator, token: &str, cache: &mut TokenCache) -> &'stati
     fields.push(Field {
         name: span(0, 13),
         value: span(13, head.len()),
-        known: Known::Authorization,
+        known: KnownHeader::Authorization,
     });
     let carrier = Carrier {
         fields: &fields,

@@ -14,7 +14,7 @@ use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::runtime::Runtime;
 
-use super::spoken::{Conversation, MessageReader, MessageSender, PeerGone, Piece};
+use super::conversation::{Conversation, MessageReader, MessageSender, PeerGone, Piece};
 use super::{Framing, Message};
 
 /// What may be on its way on a connection: one stream that stands still is not to stop the others.

@@ -1,6 +1,6 @@
 //! Authorization policies.
 
-use super::place::FieldPath;
+use super::field_path::FieldPath;
 use crate::model::{AuthorizationPolicy, AuthorizationRule};
 use crate::proto;
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use super::field_path::FieldPath;
 use super::filter::external_auth;
-use super::place::FieldPath;
 use super::tls::{backend_tls, tls_server};
 use super::value::{
     address, choice, duration, exact_hostname, hostname, non_zero, object_name, port, set_text,

@@ -2,8 +2,8 @@
 
 use http::{HeaderName, HeaderValue};
 
+use super::field_path::FieldPath;
 use super::matching::method;
-use super::place::FieldPath;
 use super::value::{choice, duration, exact_hostname, header_name, non_zero, port, status, target};
 use crate::model::{
     Allow, AuthPathPrefix, Cors, CorsOrigin, ExternalAuth, ExternalAuthProtocol, FilterSet,

@@ -1,6 +1,6 @@
 //! JWT policies.
 
-use super::place::FieldPath;
+use super::field_path::FieldPath;
 use super::value::{choice, duration, header_name, set_text, target};
 use crate::model::{
     ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::place::FieldPath;
+use super::field_path::FieldPath;
 use super::value::header_name;
 use crate::model::{HeaderMatch, HttpMatch, PathMatch, Pattern, QueryMatch, StringMatch};
 use crate::proto::{self, path_match, string_match};

@@ -23,10 +23,10 @@
 
 mod authorization;
 mod endpoint;
+mod field_path;
 mod filter;
 mod jwt;
 mod matching;
-mod place;
 mod policy;
 mod problem;
 mod route;
@@ -39,7 +39,7 @@ use std::cell::RefCell;
 
 use prost::Message;
 
-use self::place::FieldPath;
+use self::field_path::FieldPath;
 pub use self::problem::{Problem, Problems};
 use crate::model::{Kind, Resource};
 

@@ -1,8 +1,8 @@
 //! Policies and their targets.
 
 use super::authorization::authorization;
+use super::field_path::FieldPath;
 use super::jwt::jwt_policy;
-use super::place::FieldPath;
 use super::tls::certificate;
 use super::value::{
     at_most, choice, duration, network, non_zero, object_name, set_text, status, timeout,

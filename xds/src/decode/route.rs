@@ -1,8 +1,8 @@
 //! A rule of a route object.
 
+use super::field_path::FieldPath;
 use super::filter::filters;
 use super::matching::http_match;
-use super::place::FieldPath;
 use super::value::{
     choice, duration, header_name, hostname, number16, set_text, status, target, timeout,
 };

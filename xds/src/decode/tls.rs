@@ -1,6 +1,6 @@
 //! TLS on both sides.
 
-use super::place::FieldPath;
+use super::field_path::FieldPath;
 use super::value::{choice, exact_hostname, hostname, set_text};
 use crate::model::{
     Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, SubjectAltName, TlsClient,

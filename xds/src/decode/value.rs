@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
 
-use super::place::FieldPath;
+use super::field_path::FieldPath;
 use crate::model::{
     BackendKey, Hostname, InvalidBackend, ObjectName, ServiceKey, Target, Timeout, Transport,
 };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::encoded::{Encoded, Version};
 use super::view::View;
-use crate::few::SmallMap;
 use crate::model::{Kind, ObjectName, ResourceKey};
+use crate::small_map::SmallMap;
 
 /// What a controller publishes: a view for each Gateway.
 #[derive(Debug, Default)]

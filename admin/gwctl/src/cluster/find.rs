@@ -18,7 +18,7 @@ use crate::resource::{Resource, ResourceKind};
 
 /// Pods, and what they belong to.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct SelectedPods {
     /// What they belong to: `Gateway default/edge`.
     pub(crate) owner: String,
     /// `namespace/name` of the Gateway, where one was asked for.
@@ -26,7 +26,7 @@ pub(crate) struct Found {
     pub(crate) pods: Vec<PodState>,
 }
 
-impl Found {
+impl SelectedPods {
     /// The pods that can be reached, the best first; only the named one where one is named.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Cluster {
     ///
     /// # Errors
     /// There is no such resource, or it cannot be read.
-    pub(crate) fn find(&self, resource: Option<&Resource>) -> Result<Found> {
+    pub(crate) fn find(&self, resource: Option<&Resource>) -> Result<SelectedPods> {
         let Some(resource) = resource else {
             return self.find_gateway(&self.only_gateway()?.name_any());
         };
@@ -100,7 +100,7 @@ impl Cluster {
             }
             ResourceKind::Pod => {
                 let pod = self.existing(&self.pods(), "pod", name)?;
-                Ok(Found {
+                Ok(SelectedPods {
                     owner: self.title("pod", name),
                     gateway: None,
                     pods: vec![PodState::from(&pod)],
@@ -109,16 +109,16 @@ impl Cluster {
         }
     }
 
-    fn find_gateway(&self, name: &str) -> Result<Found> {
+    fn find_gateway(&self, name: &str) -> Result<SelectedPods> {
         let labels = format!("{GATEWAY_NAME}={}", child_name(name));
         let found = self.find_by_labels("Gateway", name, &labels)?;
-        Ok(Found {
+        Ok(SelectedPods {
             gateway: Some(format!("{}/{name}", self.namespace)),
             ..found
         })
     }
 
-    fn find_by_labels(&self, kind: &str, name: &str, labels: &str) -> Result<Found> {
+    fn find_by_labels(&self, kind: &str, name: &str, labels: &str) -> Result<SelectedPods> {
         let owner = self.title(kind, name);
         if labels.is_empty() {
             bail!("{owner} selects no pods; name a Gateway, or a pod as pod/NAME");
@@ -126,7 +126,7 @@ impl Cluster {
         let what = format!("pods in namespace {}", self.namespace);
         let pods = self.list(&self.pods(), &what, labels)?;
         let pods = pods.unwrap_or_default();
-        Ok(Found {
+        Ok(SelectedPods {
             owner,
             gateway: None,
             pods: pods.iter().map(PodState::from).collect(),

@@ -35,12 +35,12 @@ impl PodPort {
     ///
     /// # Errors
     /// The API server does not forward to this pod.
-    pub(crate) async fn open(&self) -> Result<Forwarded> {
+    pub(crate) async fn open(&self) -> Result<ForwardedConnection> {
         let opened = self.pods.portforward(&self.pod, &[self.port]).await;
         let mut forwarder = opened.map_err(|error| explain_forward(&error, self))?;
         let stream = forwarder.take_stream(self.port);
         let error = forwarder.take_error(self.port);
-        Ok(Forwarded {
+        Ok(ForwardedConnection {
             stream: stream.expect("the port was requested"),
             error: error.map(|it| -> Refusal { Box::pin(it) }),
         })
@@ -67,13 +67,13 @@ impl fmt::Debug for PodPort {
 type Refusal = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// A connection to a port of a pod.
-pub(crate) struct Forwarded {
+pub(crate) struct ForwardedConnection {
     stream: DuplexStream,
     /// None once it has resolved.
     error: Option<Refusal>,
 }
 
-impl AsyncRead for Forwarded {
+impl AsyncRead for ForwardedConnection {
     /// Reads, or fails with what the node says about the port: nobody listens there, for example.
     fn poll_read(
         self: Pin<&mut Self>,
@@ -94,7 +94,7 @@ impl AsyncRead for Forwarded {
     }
 }
 
-impl AsyncWrite for Forwarded {
+impl AsyncWrite for ForwardedConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -21,7 +21,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-pub(crate) use self::find::Found;
+pub(crate) use self::find::SelectedPods;
 pub(crate) use self::forward::PodPort;
 pub(crate) use self::pod::PodState;
 use self::refusal::explain;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::args::ProviderArgs;
 use super::failure::{Purpose, refused, unreadable};
 use super::password::Secret;
-use super::provider::{Answer, Bearer, Body, Call, Provider, REALM};
+use super::provider::{Bearer, Body, Call, HttpResponse, Provider, REALM};
 
 /// An administrator at a provider.
 pub(super) struct Admin {
@@ -25,7 +25,7 @@ pub(super) struct Admin {
 
 /// The answer of the token endpoint.
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
 }
 
@@ -58,7 +58,12 @@ impl Admin {
     ///
     /// # Errors
     /// As of [`Self::read`].
-    pub(super) async fn create(&self, what: &str, path: &str, body: &Value) -> Result<Answer> {
+    pub(super) async fn create(
+        &self,
+        what: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<HttpResponse> {
         let answer = self.call(Method::POST, path, Body::Json(body)).await?;
         self.expect(what, answer)
     }
@@ -99,7 +104,7 @@ impl Admin {
     }
 
     /// Sends a call. One that is refused with 401 is repeated once, with a new token.
-    async fn call(&self, method: Method, path: &str, body: Body<'_>) -> Result<Answer> {
+    async fn call(&self, method: Method, path: &str, body: Body<'_>) -> Result<HttpResponse> {
         let known = self.token.borrow().clone();
         let is_known = known.is_some();
         let token = match known {
@@ -138,7 +143,7 @@ impl Admin {
         Ok(token)
     }
 
-    fn expect(&self, what: &str, answer: Answer) -> Result<Answer> {
+    fn expect(&self, what: &str, answer: HttpResponse) -> Result<HttpResponse> {
         if answer.status.is_success() {
             return Ok(answer);
         }
@@ -146,7 +151,7 @@ impl Admin {
         Err(refused(Purpose::Administration, what, url, &answer))
     }
 
-    fn parse<T: DeserializeOwned>(&self, what: &str, answer: &Answer) -> Result<T> {
+    fn parse<T: DeserializeOwned>(&self, what: &str, answer: &HttpResponse) -> Result<T> {
         let parsed = serde_json::from_slice(&answer.body);
         parsed.map_err(|_| unreadable(what, &self.provider.url, answer))
     }
@@ -175,7 +180,7 @@ pub(super) async fn grant(
     if !answer.status.is_success() {
         return Err(refused(purpose, what, &provider.url, &answer));
     }
-    let granted = serde_json::from_slice::<Granted>(&answer.body);
+    let granted = serde_json::from_slice::<TokenResponse>(&answer.body);
     let granted = granted.map_err(|_| unreadable(what, &provider.url, &answer))?;
     Ok(Secret::new(granted.access_token))
 }

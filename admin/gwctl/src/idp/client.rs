@@ -62,7 +62,7 @@ struct Mapper {
 }
 
 /// The client that `setup` made.
-pub(super) struct Made {
+pub(super) struct CreatedClient {
     /// What the administration calls it.
     pub(super) id: String,
     /// What tokens call it.
@@ -134,7 +134,7 @@ impl Client {
 ///
 /// # Errors
 /// The provider refuses.
-pub(super) async fn ensure(admin: &Admin, changes: &mut Changes) -> Result<Made> {
+pub(super) async fn ensure(admin: &Admin, changes: &mut Changes) -> Result<CreatedClient> {
     let (made, is_configured) = match Client::find(admin).await? {
         Some(client) => {
             // One without the mark is of a run that was interrupted, so nobody knows its secret.
@@ -146,7 +146,7 @@ pub(super) async fn ensure(admin: &Admin, changes: &mut Changes) -> Result<Made>
             let is_configured = client.is_configured();
             let (id, client_id) = (client.id, client.name);
             (
-                Made {
+                CreatedClient {
                     id,
                     client_id,
                     secret,
@@ -186,7 +186,7 @@ pub(super) async fn update(admin: &Admin, id: &str, attributes: &[(&str, &str)])
 }
 
 /// Registers a client, which is called as the initial access token that it takes.
-async fn register(admin: &Admin, changes: &mut Changes) -> Result<Made> {
+async fn register(admin: &Admin, changes: &mut Changes) -> Result<CreatedClient> {
     let what = "get an initial access token";
     let path = format!("{ADMIN}/clients-initial-access");
     let body = json!({"expiration": 0, "count": 1});
@@ -210,7 +210,7 @@ async fn register(admin: &Admin, changes: &mut Changes) -> Result<Made> {
     let registered = serde_json::from_slice::<Registered>(&answer.body);
     let registered = registered.map_err(|_| unreadable(what, &provider.url, &answer))?;
     changes.note(format_args!("registered the client {}", access.id));
-    Ok(Made {
+    Ok(CreatedClient {
         id: registered.id,
         client_id: access.id,
         secret: Some(Secret::new(registered.secret)),
@@ -232,7 +232,7 @@ pub(super) async fn has_mappers(admin: &Admin, client: &Client) -> Result<bool> 
 
 async fn ensure_mapper(
     admin: &Admin,
-    client: &Made,
+    client: &CreatedClient,
     wanted: &Value,
     changes: &mut Changes,
 ) -> Result<()> {

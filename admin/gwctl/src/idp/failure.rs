@@ -4,7 +4,7 @@ use anyhow::{Error, anyhow};
 use http::StatusCode;
 use serde_json::Value;
 
-use super::provider::{Answer, ProviderUrl};
+use super::provider::{HttpResponse, ProviderUrl};
 use crate::output::shown;
 
 /// What a call was for; decides what a refusal means.
@@ -22,7 +22,12 @@ pub(super) enum Purpose {
 }
 
 /// The error of an answer that is not the one wanted.
-pub(super) fn refused(purpose: Purpose, what: &str, url: &ProviderUrl, answer: &Answer) -> Error {
+pub(super) fn refused(
+    purpose: Purpose,
+    what: &str,
+    url: &ProviderUrl,
+    answer: &HttpResponse,
+) -> Error {
     let said = said(answer);
     let advice = advice(purpose, answer.status, &said);
     anyhow!(
@@ -32,7 +37,7 @@ pub(super) fn refused(purpose: Purpose, what: &str, url: &ProviderUrl, answer: &
 }
 
 /// The error of an answer whose body is not what a call returns.
-pub(super) fn unreadable(what: &str, url: &ProviderUrl, answer: &Answer) -> Error {
+pub(super) fn unreadable(what: &str, url: &ProviderUrl, answer: &HttpResponse) -> Error {
     let came = if answer.body.is_empty() {
         "an empty body".to_owned()
     } else {
@@ -57,7 +62,7 @@ pub(super) fn unreadable(what: &str, url: &ProviderUrl, answer: &Answer) -> Erro
 }
 
 /// The beginning of a body that is no JSON. JSON may hold tokens, and is not shown.
-fn excerpt(answer: &Answer) -> String {
+fn excerpt(answer: &HttpResponse) -> String {
     let text = String::from_utf8_lossy(&answer.body);
     let text = text.trim();
     if text.starts_with(['{', '[', '"']) || text.contains("eyJ") {
@@ -68,7 +73,7 @@ fn excerpt(answer: &Answer) -> String {
 }
 
 /// What the provider says of an error, in any of its forms.
-fn said(answer: &Answer) -> String {
+fn said(answer: &HttpResponse) -> String {
     let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else {
         return match &answer.location {
             Some(location) => format!(" (to {})", admin_types::secret::url(&shown(location))),
@@ -169,10 +174,10 @@ const EXCERPT_BYTES: usize = 120;
 mod tests {
     use http::StatusCode;
 
-    use super::{Answer, Purpose, refused, unreadable};
+    use super::{HttpResponse, Purpose, refused, unreadable};
 
-    fn answer(status: u16, body: &'static str) -> Answer {
-        Answer {
+    fn answer(status: u16, body: &'static str) -> HttpResponse {
+        HttpResponse {
             status: StatusCode::from_u16(status).expect("a status"),
             content_type: "text/html".to_owned(),
             location: (status == 302).then(|| "https://u:p@elsewhere/?code=1".to_owned()),

@@ -125,7 +125,7 @@ pub(super) enum Body<'a> {
     Form(&'a [(&'a str, &'a str)]),
 }
 
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: StatusCode,
     pub(super) content_type: String,
     pub(super) location: Option<String>,
@@ -157,7 +157,7 @@ impl Provider {
     ///
     /// # Errors
     /// Nothing came back that is HTTP. What it says is for the caller to judge.
-    pub(super) async fn send(&self, call: &Call<'_>) -> Result<Answer> {
+    pub(super) async fn send(&self, call: &Call<'_>) -> Result<HttpResponse> {
         let late = || {
             let (url, timeout) = (&self.url, self.timeout);
             anyhow!("no response from {url} within {timeout:?}; set a longer one with --timeout")
@@ -166,7 +166,7 @@ impl Provider {
         exchange.await.map_err(|_| late())?
     }
 
-    async fn exchange(&self, call: &Call<'_>) -> Result<Answer> {
+    async fn exchange(&self, call: &Call<'_>) -> Result<HttpResponse> {
         let request = self.request(call)?;
         let url = &self.url;
         let stream = TcpStream::connect((url.host(), url.port)).await;
@@ -189,7 +189,7 @@ impl Provider {
         let body = body.collect().await.map_err(|error| {
             anyhow!("the response of {url} was cut short, or is larger than 64 MiB: {error}")
         })?;
-        Ok(Answer {
+        Ok(HttpResponse {
             status,
             content_type,
             location,

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &StatusArgs, source: &Source, out: &mut dyn Write) -> Re
         // With the names of those in other namespaces.
         cluster.find(None)?;
     }
-    let everything = Everything::read(cluster);
+    let everything = ReferringObjects::read(cluster);
     let reports = gateways.iter().map(|gateway| {
         let findings = everything.of(gateway, source)?;
         Ok(Report::new(findings))
@@ -72,7 +72,7 @@ fn name(resource: &Resource) -> Result<&str> {
 }
 
 /// Objects that may refer to any Gateway.
-struct Everything<'a> {
+struct ReferringObjects<'a> {
     cluster: &'a Cluster,
     listener_sets: Vec<DynamicObject>,
     routes: Vec<(&'static str, DynamicObject)>,
@@ -81,7 +81,7 @@ struct Everything<'a> {
     unread: Vec<String>,
 }
 
-impl<'a> Everything<'a> {
+impl<'a> ReferringObjects<'a> {
     fn read(cluster: &'a Cluster) -> Self {
         let mut all = Self {
             cluster,

@@ -21,7 +21,7 @@ pub(super) struct Proxy {
     pub(super) ready: bool,
     /// None where it does not run or cannot be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) own: Option<Own>,
+    pub(super) own: Option<SelfReport>,
     /// Why it cannot be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) silent: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Proxy {
 /// What a proxy says of itself.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Own {
+pub(super) struct SelfReport {
     pub(super) version: String,
     /// I/O driver: `io_uring` or `epoll`.
     pub(super) driver: String,
@@ -79,14 +79,14 @@ pub(super) fn ask(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {
 /// For the answer of one proxy: 5 s, so that a stuck one does not hold up the others.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-fn ask_one(client: &Client) -> Result<Own> {
+fn ask_one(client: &Client) -> Result<SelfReport> {
     Ok(of_dump(decode(
         &client.get("/config_dump?type=runtime")?,
         "the proxy",
     )?))
 }
 
-pub(super) fn of_dump(dump: Dump) -> Own {
+pub(super) fn of_dump(dump: Dump) -> SelfReport {
     let runtime = dump.runtime.unwrap_or_default();
     let source = dump.source;
     let refused = source.types.iter().filter_map(|it| {
@@ -109,7 +109,7 @@ pub(super) fn of_dump(dump: Dump) -> Own {
         (Some(age), true) => format!("from its cache, {age}s ago"),
         (Some(age), false) => format!("{}, {age}s ago", dump.version.configuration),
     };
-    Own {
+    SelfReport {
         version: dump.version.gateway,
         driver: driver(&runtime),
         driver_reason: runtime.shards.iter().find_map(|it| it.reason.clone()),

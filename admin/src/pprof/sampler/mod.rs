@@ -90,7 +90,7 @@ impl Sampling {
         };
         stack::is_readable()?;
         for lane in &this.sampler.lanes {
-            *lane.lock().unwrap_or_else(PoisonError::into_inner) = Some(Lane::default());
+            *lane.lock().unwrap_or_else(PoisonError::into_inner) = Some(SampleBuffer::default());
         }
         handle_signal()?;
         this.timers = Some(Timers::start(interval)?);
@@ -144,7 +144,7 @@ static SAMPLER: OnceLock<Sampler> = OnceLock::new();
 struct Sampler {
     walker: Walker,
     /// One per core of the process. The handler only tries these locks.
-    lanes: Box<[Mutex<Option<Lane>>]>,
+    lanes: Box<[Mutex<Option<SampleBuffer>>]>,
     lost: AtomicU64,
 }
 
@@ -160,7 +160,7 @@ impl Default for Sampler {
 }
 
 /// Samples not collected yet, and the scratch state of one handler at a time.
-struct Lane {
+struct SampleBuffer {
     state: WalkState,
     samples: Vec<Sample>,
 }
@@ -168,7 +168,7 @@ struct Lane {
 /// Samples per lane: 64, more than a core yields between two collections at the highest frequency.
 const LANE_SAMPLES: usize = 64;
 
-impl Default for Lane {
+impl Default for SampleBuffer {
     fn default() -> Self {
         Self {
             state: WalkState::default(),

@@ -25,7 +25,7 @@ struct Args {
     workers: usize,
     /// What tells routes apart.
     #[arg(long, value_enum)]
-    by: By,
+    by: RouteBy,
     /// One host name or path prefix per line.
     #[arg(long)]
     routes: PathBuf,
@@ -41,7 +41,7 @@ struct Args {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum By {
+enum RouteBy {
     Nothing,
     Hosts,
     Prefixes,
@@ -49,7 +49,7 @@ enum By {
 
 struct Proxy {
     origin: String,
-    by: By,
+    by: RouteBy,
     routes: HashSet<String>,
 }
 
@@ -57,14 +57,14 @@ impl Proxy {
     fn knows(&self, session: &Session) -> bool {
         let request = session.req_header();
         match self.by {
-            By::Nothing => true,
-            By::Hosts => request
+            RouteBy::Nothing => true,
+            RouteBy::Hosts => request
                 .headers
                 .get("host")
                 .and_then(|host| host.to_str().ok())
                 .or_else(|| request.uri.host())
                 .is_some_and(|host| self.routes.contains(host)),
-            By::Prefixes => {
+            RouteBy::Prefixes => {
                 let path = request.uri.path();
                 let mut ends = path.match_indices('/').map(|(at, _)| at).skip(1);
                 ends.any(|end| path.get(..end).is_some_and(|key| self.routes.contains(key)))

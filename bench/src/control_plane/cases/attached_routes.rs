@@ -10,7 +10,7 @@ use crate::control_plane::Context;
 use crate::control_plane::cluster::{Cluster, Followed};
 use crate::control_plane::meter::Meter;
 use crate::control_plane::record::Measured;
-use crate::control_plane::site::Site;
+use crate::control_plane::serving_gateway::ServingGateway;
 use crate::stats::count;
 
 /// How long the number may take to be right.
@@ -23,7 +23,7 @@ const AFTER: Duration = Duration::from_secs(5);
 type Samples = Rc<RefCell<Vec<(Instant, usize)>>>;
 
 pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
-    let site = Site::open(context).await?;
+    let site = ServingGateway::open(context).await?;
     let samples = Samples::default();
     let _watch = follow(context.cluster, &site, Rc::clone(&samples));
     until(context.cluster, &samples, 0).await?;
@@ -65,7 +65,7 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
 }
 
 /// Each event is one write: a watch leaves none out.
-fn follow(cluster: &Cluster, site: &Site, samples: Samples) -> Followed {
+fn follow(cluster: &Cluster, site: &ServingGateway, samples: Samples) -> Followed {
     let gateways = cluster.api(
         "gateway.networking.k8s.io/v1",
         "Gateway",

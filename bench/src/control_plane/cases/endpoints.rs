@@ -12,7 +12,7 @@ use crate::control_plane::meter::Meter;
 use crate::control_plane::objects::{address, service, slice};
 use crate::control_plane::prober::Prober;
 use crate::control_plane::record::{Measured, millis};
-use crate::control_plane::site::Site;
+use crate::control_plane::serving_gateway::ServingGateway;
 use crate::control_plane::traffic::Traffic;
 use crate::stats::{count, count64};
 
@@ -35,7 +35,7 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
 
 async fn replace(context: &Context<'_>) -> Result<Measured> {
     let (cluster, backend) = (context.cluster, context.backend);
-    let site = Site::open(context).await?;
+    let site = ServingGateway::open(context).await?;
     let endpoints = context.sizes.endpoints;
     let state = |state: usize| -> Vec<Ipv4Addr> {
         let first = 1_000 + state * endpoints;

@@ -20,7 +20,7 @@ use crate::control_plane::objects::{
 use crate::control_plane::peer::uids;
 use crate::control_plane::prober::Prober;
 use crate::control_plane::record::{Measured, Propagation, millis};
-use crate::control_plane::site::Site;
+use crate::control_plane::serving_gateway::ServingGateway;
 use crate::control_plane::usage::processes;
 use crate::stats::count;
 use crate::tls::Certificate;
@@ -32,7 +32,7 @@ const CHANGES: usize = 100;
 const PATIENCE: Duration = Duration::from_mins(5);
 
 pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
-    let site = Site::open(context).await?;
+    let site = ServingGateway::open(context).await?;
     let sets = Sets::plan(context, &site).await?;
     let client = sets.certificate.client(false)?;
     let meter = Meter::start(context).await?;
@@ -128,7 +128,7 @@ struct Sets {
 }
 
 impl Sets {
-    async fn plan(context: &Context<'_>, site: &Site) -> Result<Self> {
+    async fn plan(context: &Context<'_>, site: &ServingGateway) -> Result<Self> {
         let mut namespaces = Vec::new();
         for _ in 0..context.sizes.namespaces {
             namespaces.push(context.cluster.namespace("bench-sets").await?);

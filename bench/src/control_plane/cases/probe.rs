@@ -14,11 +14,11 @@ use crate::control_plane::cluster::Cluster;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::prober::Prober;
 use crate::control_plane::record::{Measured, Propagation, millis, quantile};
-use crate::control_plane::site::Site;
+use crate::control_plane::serving_gateway::ServingGateway;
 use crate::stats::count;
 
 pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
-    let site = Site::open(context).await?;
+    let site = ServingGateway::open(context).await?;
     let meter = Meter::start(context).await?;
     let probed = probe(context, &site, &meter, context.sizes.probes).await?;
     let mut measured = meter.stop().await?;
@@ -41,7 +41,7 @@ pub(super) struct Probed {
 /// Probes so many routes, which stay.
 pub(super) async fn probe(
     context: &Context<'_>,
-    site: &Site,
+    site: &ServingGateway,
     meter: &Meter<'_>,
     routes: usize,
 ) -> Result<Probed> {

@@ -13,7 +13,7 @@ use crate::control_plane::meter::Meter;
 use crate::control_plane::objects::GATEWAY;
 use crate::control_plane::peer::{is_ready, uids};
 use crate::control_plane::record::Measured;
-use crate::control_plane::site::Site;
+use crate::control_plane::serving_gateway::ServingGateway;
 use crate::control_plane::usage::{processes, used};
 use crate::process::output;
 use crate::stats::{count, count64};
@@ -63,8 +63,8 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
 }
 
 /// A site whose Gateway has so many proxies.
-async fn open(context: &Context<'_>, replicas: usize) -> Result<Site> {
-    let site = Site::open(context).await?;
+async fn open(context: &Context<'_>, replicas: usize) -> Result<ServingGateway> {
+    let site = ServingGateway::open(context).await?;
     let (cluster, peer) = (context.cluster, context.peer);
     let parameters = peer
         .parameters(&site.namespace, replicas)

@@ -10,7 +10,7 @@ use crate::control_plane::Context;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::prober::Prober;
 use crate::control_plane::record::Measured;
-use crate::control_plane::site::Site;
+use crate::control_plane::serving_gateway::ServingGateway;
 use crate::control_plane::traffic::Traffic;
 use crate::stats::{count, count64};
 
@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_millis(200);
 const HOST: &str = "route.example.com";
 
 pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
-    let site = Site::open(context).await?;
+    let site = ServingGateway::open(context).await?;
     let route = site.route("route", HOST, "/").object();
     context.cluster.create(&route).await?;
     Prober::new(site.address, None)?

@@ -20,7 +20,7 @@ use crate::control_plane::fleet::Fleet;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::prober::Prober;
 use crate::control_plane::record::Measured;
-use crate::control_plane::site::Site;
+use crate::control_plane::serving_gateway::ServingGateway;
 use crate::stats::count;
 
 /// How long all routes may take to be accepted.
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_mins(20);
 const REST: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(context: &Context<'_>, done: &mut Done) -> Result<()> {
-    let site = Site::open(context).await?;
+    let site = ServingGateway::open(context).await?;
     let fleet = Fleet::plan(context, &site).await?;
     done.push((
         "route-scale".to_owned(),
@@ -44,7 +44,7 @@ pub(super) async fn run(context: &Context<'_>, done: &mut Done) -> Result<()> {
     done.push(("probe-at-scale".to_owned(), measured));
 
     let under_churn = context.cluster.namespace("bench").await?;
-    let site = Site {
+    let site = ServingGateway {
         namespace: under_churn,
         ..site
     };
@@ -61,7 +61,7 @@ pub(super) async fn run(context: &Context<'_>, done: &mut Done) -> Result<()> {
     Ok(())
 }
 
-async fn take_up(context: &Context<'_>, site: &Site, fleet: &Fleet) -> Result<Measured> {
+async fn take_up(context: &Context<'_>, site: &ServingGateway, fleet: &Fleet) -> Result<Measured> {
     let cluster = context.cluster;
     let accepted = Rc::new(RefCell::new((HashSet::new(), Instant::now())));
     let by_watch = Rc::clone(&accepted);

@@ -9,13 +9,13 @@ use crate::stats::count;
 
 /// Whose values.
 #[derive(Debug, Clone)]
-pub(crate) struct Counted<'a> {
+pub(crate) struct PeerValues<'a> {
     pub(crate) peer: &'a str,
     pub(crate) values: &'a [f64],
 }
 
 /// Shares of the values up to each of these bounds, and of what is beyond the last.
-pub(crate) fn histogram(all: &[Counted<'_>], bounds: &[f64], unit: &str) -> Result<String> {
+pub(crate) fn histogram(all: &[PeerValues<'_>], bounds: &[f64], unit: &str) -> Result<String> {
     let classes = i32::try_from(bounds.len())? + 1;
     let width = (RIGHT - LEFT) / classes;
     let shares: Vec<Vec<f64>> = all.iter().map(|it| shares(it.values, bounds)).collect();
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_peer_and_class_is_named() {
-        let of = |peer| Counted {
+        let of = |peer| PeerValues {
             peer,
             values: &[1.0, 3.0],
         };

@@ -12,7 +12,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 pub(crate) use bars::{Bar, bars};
 pub(crate) use chart::{Line, course, growth, latency};
-pub(crate) use histogram::{Counted, histogram};
+pub(crate) use histogram::{PeerValues, histogram};
 
 use crate::peers::Role;
 

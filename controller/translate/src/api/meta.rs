@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use xds::few::SmallMap;
 use xds::model::ObjectName;
+use xds::small_map::SmallMap;
 
 /// The metadata of an object, as far as it is read. `resourceVersion` is not: every write of a status
 /// changes it, and two objects that differ in nothing else are equal.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xds::model::{ListenerKey, ObjectName, PolicyTarget, Transport};
 
 use super::grants::ReferenceDirection;
-use super::ground::PodLabel;
+use super::object_index::PodLabel;
 use crate::owner::Owner;
 use crate::upstream::Upstream;
 

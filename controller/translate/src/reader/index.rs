@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use xds::few::SmallMap;
+use xds::small_map::SmallMap;
 
 /// Sets of names by key. A key without names is not kept.
 #[derive(Debug)]

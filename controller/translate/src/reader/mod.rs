@@ -3,8 +3,8 @@
 
 mod fact;
 mod grants;
-mod ground;
 mod index;
+mod object_index;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -18,8 +18,8 @@ use xds::model::{Backend, BackendTls, Certificate, ObjectName};
 pub(crate) use fact::Fact;
 use grants::ReferenceDirection;
 pub(crate) use grants::Referent;
-pub(crate) use ground::ObjectIndex;
-use ground::PodLabel;
+pub(crate) use object_index::ObjectIndex;
+use object_index::PodLabel;
 
 use crate::api::{CLASS_KIND, Labels, Namespace, PARAMETERS_KIND, Pod, Secret};
 use crate::options::{AssignedAddresses, Environment, NO_ADDRESSES, Options};

@@ -12,9 +12,9 @@ mod gateway_class;
 mod listener_set;
 mod of_object;
 mod policy;
+mod problem_condition;
 mod release;
 mod route;
-mod unhappy;
 
 use std::collections::BTreeMap;
 
@@ -34,9 +34,9 @@ pub use listener_set::ListenerSetStatus;
 pub use of_object::Status;
 pub(crate) use policy::TargetOutcome;
 pub use policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
+pub use problem_condition::ProblemCondition;
 pub use release::{Channel, Installed, Release, Version};
 pub use route::{RouteParentStatus, RouteStatus};
-pub use unhappy::ProblemCondition;
 
 /// The statuses of all our objects, by kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

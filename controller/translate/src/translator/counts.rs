@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use xds::few::SmallMap;
 use xds::model::{ListenerKey, ObjectName, PolicyTarget};
+use xds::small_map::SmallMap;
 
 use crate::upstream::Upstream;
 

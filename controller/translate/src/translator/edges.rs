@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use xds::few::SmallMap;
+use xds::small_map::SmallMap;
 
 use super::roster::UnitId;
 use crate::reader::{Fact, ObjectIndex};

@@ -40,9 +40,9 @@ mod counts;
 mod delta;
 mod edges;
 mod emitted;
+mod once_taken;
 mod outcome;
 mod roster;
-mod told;
 mod unit;
 mod units;
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use charts::path;
 use serde_json::Value;
 
-use self::written::Written;
+use self::written::SourceMetrics;
 use crate::read;
 
 /// What Prometheus and its operator add.
@@ -107,7 +107,7 @@ fn the_dashboard_has_panels_for_everything() {
 
 #[test]
 fn queries_name_metrics_and_labels_that_there_are() {
-    let written = Written::by_all();
+    let written = SourceMetrics::by_all();
     let mut wrong = Vec::new();
     let mut used = 0;
     for (place, query) in queries() {
@@ -141,7 +141,7 @@ fn metrics_and_labels_are_found_in_queries() {
         labels(query),
         BTreeSet::from(["le", "pod", "route", "status"])
     );
-    let mut written = Written::default();
+    let mut written = SourceMetrics::default();
     written.read_proxy("rules.histogram(out, \"a\", help); out.gauge(\n  \"b\")");
     assert!(written.has("gateway_a_bucket"));
     assert!(!written.has("gateway_a") && !written.has("gateway_a_total"));
@@ -150,7 +150,7 @@ fn metrics_and_labels_are_found_in_queries() {
 
 #[test]
 fn metrics_of_the_controller_are_found_with_their_kinds() {
-    let mut written = Written::default();
+    let mut written = SourceMetrics::default();
     written.read_controller(
         r#"
         type ByKind = [(&'static str, &'static str); 1];

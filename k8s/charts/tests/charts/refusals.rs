@@ -1,6 +1,6 @@
 //! What the chart refuses, and in what words.
 
-use charts::{Helm, Refused};
+use charts::{Helm, HelmError};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn refusals_name_the_key_and_the_reason() {
     for Case { values, says } in cases("refusals.yaml") {
         match helm.template("gateway", &values.to_string()) {
             Ok(_) => wrong.push(format!("taken: {values}")),
-            Err(Refused(text)) => {
+            Err(HelmError(text)) => {
                 let missing = says.iter().filter(|part| !text.contains(*part));
                 wrong.extend(missing.map(|part| format!("no {part:?} in: {text}")));
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::address;
-use super::place::Place;
+use super::network_namespace::NetworkNamespace;
 
 /// A program that a supervisor runs.
 #[derive(
@@ -36,28 +36,28 @@ pub(crate) enum Component {
 
 impl Component {
     /// Where it runs. Those that each node has run on the node of this number.
-    pub(crate) fn place(self, node: u8) -> Place {
+    pub(crate) fn place(self, node: u8) -> NetworkNamespace {
         match self {
             Self::Etcd
             | Self::Apiserver
             | Self::ControllerManager
             | Self::Scheduler
-            | Self::Coredns => Place::Node(0),
-            Self::Containerd | Self::Kubelet | Self::KubeProxy => Place::Node(node),
-            Self::LoadBalancer | Self::Emulator => Place::Client,
+            | Self::Coredns => NetworkNamespace::Node(0),
+            Self::Containerd | Self::Kubelet | Self::KubeProxy => NetworkNamespace::Node(node),
+            Self::LoadBalancer | Self::Emulator => NetworkNamespace::Client,
         }
     }
 
     /// The file that it logs to.
-    pub(crate) fn log(self, place: Place) -> String {
+    pub(crate) fn log(self, place: NetworkNamespace) -> String {
         match place {
-            Place::Client => format!("{self}.log"),
-            Place::Node(_) => format!("{place}-{self}.log"),
+            NetworkNamespace::Client => format!("{self}.log"),
+            NetworkNamespace::Node(_) => format!("{place}-{self}.log"),
         }
     }
 
     /// The arguments of its command line. `folder` is the cluster's.
-    pub(crate) fn words(self, folder: &Path, place: Place) -> Vec<String> {
+    pub(crate) fn words(self, folder: &Path, place: NetworkNamespace) -> Vec<String> {
         let pki = format!("{}/pki", folder.display());
         let own = format!("{}/{place}", folder.display());
         let folder = folder.display();

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use super::Cluster;
 use super::address;
-use super::place::Place;
+use super::network_namespace::NetworkNamespace;
 
 /// Replaces placeholders such as `{name}` with their values.
 fn fill(text: &str, values: &[(&str, &str)]) -> String {
@@ -22,7 +22,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 
 impl Cluster {
     /// Writes what the components of a node read.
-    pub(super) fn configure_node(&self, place: Place, number: u8) -> Result<()> {
+    pub(super) fn configure_node(&self, place: NetworkNamespace, number: u8) -> Result<()> {
         let own = self.folder_of(place);
         let folder = self.folder.display().to_string();
         let values = [

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::cgroup::Hierarchies;
-use super::place::Place;
+use super::network_namespace::NetworkNamespace;
 use super::{Cluster, control};
 use crate::{packages, process};
 
@@ -47,7 +47,7 @@ impl Cluster {
 
     /// Killing a node's supervisor ends the node, whatever cgroup the supervisor is in.
     fn end_supervisors(&self) -> Result<()> {
-        for place in [Place::Client].into_iter().chain(self.nodes()) {
+        for place in [NetworkNamespace::Client].into_iter().chain(self.nodes()) {
             let Ok(pid) = control::supervisor_pid(&self.folder_of(place)) else {
                 continue;
             };

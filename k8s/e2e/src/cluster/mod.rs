@@ -12,9 +12,9 @@ mod control;
 mod down;
 pub(crate) mod emulator;
 mod network;
+pub(crate) mod network_namespace;
 mod operate;
 mod pki;
-pub(crate) mod place;
 pub(crate) mod supervisor;
 mod up;
 
@@ -27,7 +27,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::home::Home;
 use crate::packages;
 use crate::process;
-use place::Place;
+use network_namespace::NetworkNamespace;
 
 /// Longest name: it is part of network interface names and socket paths, which are limited.
 const LONGEST_NAME: usize = 20;
@@ -71,7 +71,7 @@ impl Cluster {
     }
 
     /// The cgroup that a node's pods are in.
-    pub(crate) fn cgroup_of_pods(&self, place: Place) -> String {
+    pub(crate) fn cgroup_of_pods(&self, place: NetworkNamespace) -> String {
         format!("{}/{place}", self.mark())
     }
 
@@ -84,7 +84,7 @@ impl Cluster {
         self.folder.join("bin")
     }
 
-    pub(crate) fn folder_of(&self, place: Place) -> PathBuf {
+    pub(crate) fn folder_of(&self, place: NetworkNamespace) -> PathBuf {
         self.folder.join(place.to_string())
     }
 
@@ -98,8 +98,8 @@ impl Cluster {
     }
 
     /// The places of the nodes that the cluster was started with.
-    pub(crate) fn nodes(&self) -> Vec<Place> {
-        let nodes = (0..=u8::MAX).map(Place::Node);
+    pub(crate) fn nodes(&self) -> Vec<NetworkNamespace> {
+        let nodes = (0..=u8::MAX).map(NetworkNamespace::Node);
         nodes
             .take_while(|place| self.folder_of(*place).is_dir())
             .collect()
@@ -107,7 +107,7 @@ impl Cluster {
 
     /// Whether its first node runs.
     pub(crate) fn is_up(&self) -> bool {
-        control::is_there(&self.folder_of(Place::Node(0)))
+        control::is_there(&self.folder_of(NetworkNamespace::Node(0)))
     }
 
     fn check_up(&self) -> Result<()> {
@@ -157,7 +157,7 @@ impl Cluster {
     }
 
     /// Like [`Self::command`], on a node, in its network and mount namespaces.
-    fn node_command(&self, place: Place, words: &[&str]) -> Result<Command> {
+    fn node_command(&self, place: NetworkNamespace, words: &[&str]) -> Result<Command> {
         let pid = control::supervisor_pid(&self.folder_of(place))?.to_string();
         let mut all = vec!["nsenter", "-t", &pid, "-m", "-n", "-u", "-i", "-p", "--"];
         all.extend(words);

@@ -13,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::address;
 use super::component::Component;
 use super::control::{self, Request};
-use super::place::Place;
+use super::network_namespace::NetworkNamespace;
 use super::{Cluster, configuration};
 use crate::args::Condition;
 use crate::process;
@@ -43,7 +43,7 @@ impl Cluster {
 
     /// Connects a node, whose supervisor runs, to the clients' network.
     pub(super) fn join_node(&self, number: u8) -> Result<()> {
-        let place = Place::Node(number);
+        let place = NetworkNamespace::Node(number);
         let pid = control::supervisor_pid(&self.folder_of(place))?.to_string();
         let (node, client) = (address::node(number), address::client(number));
         let mark = self.mark();
@@ -92,12 +92,12 @@ impl Cluster {
             Condition::Delay { by } => (by.as_millis(), 0),
             Condition::Loss { share } => (0, *share),
         };
-        let folder = self.folder_of(Place::Client);
+        let folder = self.folder_of(NetworkNamespace::Client);
         let words = format!("e2e emulate {delay} {loss}");
         configuration::write(&folder.join("emulator"), &words)?;
         control::ask(&folder, &Request::Start(Component::Emulator))?;
         process::wait_for("the emulator of the network", control::PATIENCE, || {
-            self.check_running(Place::Client)?;
+            self.check_running(NetworkNamespace::Client)?;
             let shown =
                 process::run(&mut self.client_command(&["ip", "link", "show", EMULATED, "up"]));
             Ok(shown.ok().filter(|text| !text.is_empty()))
@@ -114,7 +114,7 @@ impl Cluster {
             .client_ip(&format!("rule del priority {PRIORITY}"))
             .is_ok()
         {}
-        self.halt(Component::Emulator, Place::Client, true)
+        self.halt(Component::Emulator, NetworkNamespace::Client, true)
     }
 
     /// Matches packets from one node to another node or its pods.

@@ -16,7 +16,7 @@ use super::Cluster;
 use super::cgroup::Hierarchies;
 use super::component::Component;
 use super::control::{self, Request, State};
-use super::place::Place;
+use super::network_namespace::NetworkNamespace;
 use crate::args::{ComponentArgs, LogsArgs, StopArgs};
 use crate::home::Home;
 use crate::process;
@@ -104,7 +104,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn place_of(&self, component: Component, node: u8) -> Result<Place> {
+    fn place_of(&self, component: Component, node: u8) -> Result<NetworkNamespace> {
         let place = component.place(node);
         if !self.folder_of(place).is_dir() {
             bail!("cluster {} has no {place}", self.name);
@@ -113,7 +113,12 @@ impl Cluster {
     }
 
     /// Stops a component and waits until it has exited. No error if it does not run.
-    pub(super) fn halt(&self, component: Component, place: Place, kill: bool) -> Result<()> {
+    pub(super) fn halt(
+        &self,
+        component: Component,
+        place: NetworkNamespace,
+        kill: bool,
+    ) -> Result<()> {
         let folder = self.folder_of(place);
         let runs = |request: &Request| -> Result<bool> {
             let components = control::ask(&folder, request)?;
@@ -142,7 +147,7 @@ impl Cluster {
 
     /// The components that have exited, each with its last log lines.
     pub(crate) fn ended(&self) -> Vec<String> {
-        let places = [Place::Client].into_iter().chain(self.nodes());
+        let places = [NetworkNamespace::Client].into_iter().chain(self.nodes());
         let failed = places.filter_map(|place| self.check_running(place).err());
         failed.map(|error| format!("{error:#}")).collect()
     }

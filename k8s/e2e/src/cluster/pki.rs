@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use super::Cluster;
 use super::address;
 use super::configuration::write;
-use super::place::Place;
+use super::network_namespace::NetworkNamespace;
 use crate::process;
 use crate::programs::KUBERNETES_VERSION;
 
@@ -34,7 +34,7 @@ impl Cluster {
     }
 
     /// Makes the credentials of a node's kubelet.
-    pub(super) fn make_node_credentials(&self, place: Place) -> Result<()> {
+    pub(super) fn make_node_credentials(&self, place: NetworkNamespace) -> Result<()> {
         let name = format!("system:node:{place}");
         let text = self.kubeadm(&[
             "kubeconfig",
@@ -72,7 +72,7 @@ certificatesDir: '{folder}/pki'
 networking: {{serviceSubnet: {services}, podSubnet: {pods}}}
 ",
             address = address::node(0),
-            node = Place::Node(0),
+            node = NetworkNamespace::Node(0),
             folder = self.folder.display(),
             services = address::SERVICES,
             pods = address::PODS,

@@ -18,17 +18,17 @@ use super::Cluster;
 use super::cgroup::Hierarchies;
 use super::component::Component;
 use super::control::{self, Reply, Request, State};
-use super::place::Place;
+use super::network_namespace::NetworkNamespace;
 use crate::process;
 
 /// Runs a supervisor: first outside, which makes the namespaces, then inside of them.
-pub(crate) fn run(cluster: &Cluster, place: Place, inside: bool) -> Result<()> {
+pub(crate) fn run(cluster: &Cluster, place: NetworkNamespace, inside: bool) -> Result<()> {
     if !inside {
         return Err(enter(cluster, place));
     }
     match place {
-        Place::Client => cluster.enter_client_network()?,
-        Place::Node(_) => prepare_node(cluster, place)?,
+        NetworkNamespace::Client => cluster.enter_client_network()?,
+        NetworkNamespace::Node(_) => prepare_node(cluster, place)?,
     }
     forward_packets()?;
     Supervisor::new(cluster, place)?.serve()
@@ -36,7 +36,7 @@ pub(crate) fn run(cluster: &Cluster, place: Place, inside: bool) -> Result<()> {
 
 /// Executes the program that makes the namespaces, in the cluster's cgroup. Returns only on
 /// failure.
-fn enter(cluster: &Cluster, place: Place) -> anyhow::Error {
+fn enter(cluster: &Cluster, place: NetworkNamespace) -> anyhow::Error {
     let prepared = Hierarchies::of_machine()
         .and_then(|hierarchies| hierarchies.enter(&cluster.cgroup_of_components()));
     if let Err(error) = prepared {
@@ -47,8 +47,8 @@ fn enter(cluster: &Cluster, place: Place) -> anyhow::Error {
         Err(error) => return anyhow::Error::new(error).context("cannot find this program"),
     };
     let mut command = match place {
-        Place::Client => Command::new(&own),
-        Place::Node(_) => {
+        NetworkNamespace::Client => Command::new(&own),
+        NetworkNamespace::Node(_) => {
             let mut unshare = process::command(&["unshare"]);
             // Only SIGKILL ends it, which then also ends its child.
             unshare.args([
@@ -77,7 +77,7 @@ fn enter(cluster: &Cluster, place: Place) -> anyhow::Error {
 }
 
 /// Gives a node its own files in the folders that Kubernetes writes to.
-fn prepare_node(cluster: &Cluster, place: Place) -> Result<()> {
+fn prepare_node(cluster: &Cluster, place: NetworkNamespace) -> Result<()> {
     rustix::system::sethostname(place.to_string().as_bytes())
         .context("cannot set the host name")?;
     let mount = |words: &[&str]| {
@@ -117,14 +117,14 @@ struct Child {
 
 struct Supervisor<'a> {
     cluster: &'a Cluster,
-    place: Place,
+    place: NetworkNamespace,
     children: BTreeMap<Component, Child>,
     listener: UnixListener,
     ended: UnixStream,
 }
 
 impl<'a> Supervisor<'a> {
-    fn new(cluster: &'a Cluster, place: Place) -> Result<Self> {
+    fn new(cluster: &'a Cluster, place: NetworkNamespace) -> Result<Self> {
         let (ended, wake) = UnixStream::pair().context("cannot create a socket pair")?;
         ended.set_nonblocking(true)?;
         signal_hook::low_level::pipe::register(SIGCHLD, wake).context("cannot watch children")?;

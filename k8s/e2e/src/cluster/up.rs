@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use super::cgroup::Hierarchies;
 use super::component::Component;
 use super::control::{self, Request, State};
-use super::place::Place;
+use super::network_namespace::NetworkNamespace;
 use super::{Cluster, configuration, supervisor};
 use crate::home::Home;
 use crate::process::{self, wait_for};
@@ -72,20 +72,20 @@ impl Cluster {
         self.create_folders(nodes, programs)?;
         self.create_cgroups(nodes)?;
         self.create_client_network()?;
-        self.start_supervisor(Place::Client)?;
+        self.start_supervisor(NetworkNamespace::Client)?;
         for number in 0..nodes {
-            self.configure_node(Place::Node(number), number)?;
-            self.start_supervisor(Place::Node(number))?;
+            self.configure_node(NetworkNamespace::Node(number), number)?;
+            self.start_supervisor(NetworkNamespace::Node(number))?;
             self.join_node(number)?;
-            self.start_in(Place::Node(number), Component::Containerd)?;
+            self.start_in(NetworkNamespace::Node(number), Component::Containerd)?;
         }
-        let first = Place::Node(0);
+        let first = NetworkNamespace::Node(0);
         self.start_in(first, Component::Etcd)?;
         self.make_credentials()?;
         self.start_in(first, Component::Apiserver)?;
         for number in 0..nodes {
-            self.make_node_credentials(Place::Node(number))?;
-            self.import_images(Place::Node(number), images)?;
+            self.make_node_credentials(NetworkNamespace::Node(number))?;
+            self.import_images(NetworkNamespace::Node(number), images)?;
         }
         self.wait_for_api()?;
         self.create_first_objects()?;
@@ -93,10 +93,10 @@ impl Cluster {
         self.start_in(first, Component::Scheduler)?;
         self.start_in(first, Component::Coredns)?;
         for number in 0..nodes {
-            self.start_in(Place::Node(number), Component::Kubelet)?;
-            self.start_in(Place::Node(number), Component::KubeProxy)?;
+            self.start_in(NetworkNamespace::Node(number), Component::Kubelet)?;
+            self.start_in(NetworkNamespace::Node(number), Component::KubeProxy)?;
         }
-        self.start_in(Place::Client, Component::LoadBalancer)?;
+        self.start_in(NetworkNamespace::Client, Component::LoadBalancer)?;
         self.wait_for_nodes(nodes)
     }
 
@@ -110,9 +110,9 @@ impl Cluster {
         };
         create(self.logs.clone())?;
         create(self.programs())?;
-        create(self.folder_of(Place::Client))?;
+        create(self.folder_of(NetworkNamespace::Client))?;
         for number in 0..nodes {
-            create(self.folder_of(Place::Node(number)).join("cni"))?;
+            create(self.folder_of(NetworkNamespace::Node(number)).join("cni"))?;
         }
         let own = std::env::current_exe().context("cannot find this program")?;
         // Links it as `e2e`, whatever its file name is.
@@ -134,12 +134,12 @@ impl Cluster {
         hierarchies.create(&self.cgroup_of_components())?;
         hierarchies.create(&self.cgroup_of_commands())?;
         for number in 0..nodes {
-            hierarchies.create(&self.cgroup_of_pods(Place::Node(number)))?;
+            hierarchies.create(&self.cgroup_of_pods(NetworkNamespace::Node(number)))?;
         }
         Ok(())
     }
 
-    fn start_supervisor(&self, place: Place) -> Result<()> {
+    fn start_supervisor(&self, place: NetworkNamespace) -> Result<()> {
         let log = supervisor::open_log(&self.logs.join(format!("{place}-supervisor.log")))?;
         let mut command = self.command(&["setsid", "e2e", "--name", &self.name, "supervise"]);
         let mut child = command
@@ -166,11 +166,11 @@ impl Cluster {
         there
     }
 
-    pub(super) fn start_in(&self, place: Place, component: Component) -> Result<()> {
+    pub(super) fn start_in(&self, place: NetworkNamespace, component: Component) -> Result<()> {
         control::ask(&self.folder_of(place), &Request::Start(component)).map(drop)
     }
 
-    pub(super) fn import_images(&self, place: Place, images: &[PathBuf]) -> Result<()> {
+    pub(super) fn import_images(&self, place: NetworkNamespace, images: &[PathBuf]) -> Result<()> {
         wait_for(&format!("containerd of {place}"), PATIENCE, || {
             self.check_running(place)?;
             Ok(process::run(&mut self.node_command(place, &["ctr", "version"])?).ok())
@@ -186,7 +186,7 @@ impl Cluster {
 
     pub(super) fn wait_for_api(&self) -> Result<()> {
         wait_for("the API server", PATIENCE, || {
-            self.check_running(Place::Node(0))?;
+            self.check_running(NetworkNamespace::Node(0))?;
             Ok(
                 process::run(&mut self.client_command(&["kubectl", "get", "--raw", "/readyz"]))
                     .ok(),
@@ -202,12 +202,12 @@ impl Cluster {
 
     fn wait_for_nodes(&self, nodes: u8) -> Result<()> {
         for number in 0..nodes {
-            let place = Place::Node(number);
+            let place = NetworkNamespace::Node(number);
             let name = place.to_string();
             let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
             wait_for(&format!("{place} to be Ready"), PATIENCE, || {
                 self.check_running(place)?;
-                self.check_running(Place::Client)?;
+                self.check_running(NetworkNamespace::Client)?;
                 let mut command =
                     self.client_command(&["kubectl", "get", "node", &name, "-o", path]);
                 Ok(process::run(&mut command)
@@ -219,7 +219,7 @@ impl Cluster {
     }
 
     /// Fails if a component of a place has exited.
-    pub(super) fn check_running(&self, place: Place) -> Result<()> {
+    pub(super) fn check_running(&self, place: NetworkNamespace) -> Result<()> {
         let components = control::ask(&self.folder_of(place), &Request::Status)?;
         for (component, state) in components {
             if let State::Ended(status) = state {

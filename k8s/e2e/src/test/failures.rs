@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::gateway_pod::serve;
 use super::http;
 use super::load::Load;
-use super::manifests::{GatewayPod, Speech, config_map, echo, http_to, on_node};
+use super::manifests::{EchoProtocol, GatewayPod, config_map, echo, http_to, on_node};
 use super::protocols::{exchange, udp_across_nodes};
 use super::scope::{Scope, address};
 use crate::args::{ComponentArgs, Condition, StopArgs};
@@ -109,7 +109,7 @@ async fn serve_across_nodes(scope: &Scope) -> Result<Pod> {
     if scope.ours()?.nodes().len() < 2 {
         bail!("this test needs two nodes: `e2e up --nodes 2`");
     }
-    let backend = on_node(echo(&scope.images, "echo", Speech::Http), "node-1");
+    let backend = on_node(echo(&scope.images, "echo", EchoProtocol::Http), "node-1");
     scope.apply(&[backend]).await?;
     let backend = scope.ready("echo").await?;
     let gateway = GatewayPod::named(&scope.images, "gateway");

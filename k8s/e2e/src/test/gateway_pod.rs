@@ -13,12 +13,12 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::http::Connection;
 use super::load::Load;
-use super::manifests::{GatewayPod, Speech, config_map, echo, http_to, on_node};
+use super::manifests::{EchoProtocol, GatewayPod, config_map, echo, http_to, on_node};
 use super::scope::{Scope, address};
 use super::{http, tls};
 use crate::args::{ComponentArgs, StopArgs};
 use crate::cluster::component::Component;
-use crate::cluster::place::Place;
+use crate::cluster::network_namespace::NetworkNamespace;
 use crate::home;
 
 /// Concurrent client connections.
@@ -216,9 +216,9 @@ const EXCLUSIVE_CPUS: &str = "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\
 
 /// Restarts a node's kubelet with these lines at the end of its configuration, and returns the
 /// previous ones.
-fn reconfigure_kubelet(scope: &Scope, node: Place, lines: &str) -> Result<String> {
+fn reconfigure_kubelet(scope: &Scope, node: NetworkNamespace, lines: &str) -> Result<String> {
     let cluster = scope.ours()?;
-    let Place::Node(number) = node else {
+    let NetworkNamespace::Node(number) = node else {
         bail!("{node} has no kubelet");
     };
     let kubelet = || ComponentArgs {
@@ -348,7 +348,7 @@ pub(super) async fn serve(scope: &Scope, gateway: &GatewayPod) -> Result<Pod> {
 }
 
 pub(super) async fn start_echo(scope: &Scope) -> Result<Pod> {
-    let mut echo = echo(&scope.images, "echo", Speech::Http);
+    let mut echo = echo(&scope.images, "echo", EchoProtocol::Http);
     // Required by a namespace that enforces `restricted`.
     echo["spec"]["containers"][0]["securityContext"] = json!({
         "runAsNonRoot": true, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},

@@ -11,13 +11,13 @@ use hyper_util::rt::TokioIo;
 use super::scope::Stream;
 
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     /// A header; empty where there is none.
     pub(super) fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
@@ -60,11 +60,11 @@ impl Connection {
         Ok(Self { sender })
     }
 
-    pub(super) async fn get(&mut self, host: &str, path: &str) -> Result<Answer> {
+    pub(super) async fn get(&mut self, host: &str, path: &str) -> Result<HttpResponse> {
         self.send(request(host, path, &[])?).await
     }
 
-    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Answer> {
+    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<HttpResponse> {
         self.sender
             .ready()
             .await
@@ -80,7 +80,7 @@ impl Connection {
             .await
             .context("the answer broke off")?
             .to_bytes();
-        Ok(Answer {
+        Ok(HttpResponse {
             status: head.status,
             headers: head.headers,
             body: String::from_utf8_lossy(&body).into_owned(),

@@ -7,7 +7,7 @@ use super::scope::{Images, address};
 
 /// What an echo backend speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Speech {
+pub(super) enum EchoProtocol {
     /// HTTP/1 and WebSocket on port 3000, HTTP/2 in the clear on port 3001.
     Http,
     Grpc,
@@ -16,7 +16,7 @@ pub(super) enum Speech {
     Udp,
 }
 
-impl Speech {
+impl EchoProtocol {
     fn environment(self) -> &'static str {
         match self {
             Self::Http => "HTTP_ECHO_SERVER",
@@ -36,7 +36,7 @@ impl Speech {
 }
 
 /// A pod that responds with the request that it received.
-pub(super) fn echo(images: &Images, name: &str, speech: Speech) -> Value {
+pub(super) fn echo(images: &Images, name: &str, speech: EchoProtocol) -> Value {
     let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
     json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -33,7 +33,7 @@ use crate::process::say;
 use control_plane::{
     bad_input, features, idp, inference, kinds, life, live_traffic, long, tenancy,
 };
-use runner::{Ours, Runner};
+use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
 
 /// Timeout of a test on a busy machine, and of a long one.
@@ -45,7 +45,7 @@ const LONG_PATIENCE: Duration = Duration::from_mins(30);
 enum Needs {
     Any,
     /// A cluster of e2e's: its nodes' files, its network, its components.
-    Ours,
+    TestCluster,
     /// A cluster of e2e's with the controller.
     Controller,
     /// Beside these, the image of Keycloak.
@@ -54,12 +54,12 @@ enum Needs {
     Picker,
 }
 
-type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+type TestFuture<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 struct Test {
     name: &'static str,
     needs: Needs,
-    run: for<'a> fn(&'a Scope) -> Running<'a>,
+    run: for<'a> fn(&'a Scope) -> TestFuture<'a>,
 }
 
 impl Test {
@@ -82,28 +82,28 @@ macro_rules! tests {
 const TESTS: &[Test] = tests! {
     Any platform::a_missing_image_is_named_within_seconds,
     Any platform::names_of_services_resolve,
-    Ours platform::load_balancers_have_addresses_that_answer,
-    Ours platform::load_balancers_follow_local_endpoints,
+    TestCluster platform::load_balancers_have_addresses_that_answer,
+    TestCluster platform::load_balancers_follow_local_endpoints,
     Any charts::the_api_server_takes_our_definitions,
     Any charts::a_release_is_installed_upgraded_rolled_back_and_uninstalled,
     Any gateway_pod::uses_io_uring_without_a_seccomp_profile,
     Any gateway_pod::falls_back_to_epoll_under_runtime_default,
-    Ours gateway_pod::uses_io_uring_under_our_seccomp_profile,
+    TestCluster gateway_pod::uses_io_uring_under_our_seccomp_profile,
     Any gateway_pod::serves_tls_on_port_443,
-    Ours gateway_pod::sigterm_under_load_loses_no_request,
+    TestCluster gateway_pod::sigterm_under_load_loses_no_request,
     Any gateway_pod::shards_follow_the_cpu_quota,
-    Ours gateway_pod::a_shard_is_bound_to_an_exclusive_cpu,
-    Ours gateway_pod::many_clients_fit_into_its_memory_limit,
-    Ours gateway_pod::requests_are_refused_before_its_memory_limit_ends_it,
+    TestCluster gateway_pod::a_shard_is_bound_to_an_exclusive_cpu,
+    TestCluster gateway_pod::many_clients_fit_into_its_memory_limit,
+    TestCluster gateway_pod::requests_are_refused_before_its_memory_limit_ends_it,
     Any protocols::http2_in_the_clear_reaches_a_backend,
     Any protocols::grpc_reaches_a_backend,
     Any protocols::websocket_reaches_a_backend,
     Any protocols::tcp_reaches_a_backend,
-    Ours protocols::udp_reaches_a_backend,
-    Ours failures::a_cut_between_nodes_fails_requests_until_it_heals,
-    Ours failures::packets_between_nodes_come_later,
-    Ours failures::packets_between_nodes_are_lost,
-    Ours failures::traffic_goes_on_without_the_api_server,
+    TestCluster protocols::udp_reaches_a_backend,
+    TestCluster failures::a_cut_between_nodes_fails_requests_until_it_heals,
+    TestCluster failures::packets_between_nodes_come_later,
+    TestCluster failures::packets_between_nodes_are_lost,
+    TestCluster failures::traffic_goes_on_without_the_api_server,
     Controller operator::a_release_serves_from_install_to_uninstall,
     Controller life::routes_services_and_pods_change_and_go,
     Controller life::a_gateway_changes_and_goes,
@@ -171,7 +171,7 @@ pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> 
         run_on_existing(&chosen)?
     } else {
         let needs: Vec<Needs> = chosen.iter().map(|it| it.needs).collect();
-        let ours = Ours {
+        let ours = TestCluster {
             home,
             name,
             keep: args.keep,

@@ -10,15 +10,15 @@ use super::scope::Scope;
 
 /// An expected condition.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Says<'a> {
+pub(super) struct ExpectedCondition<'a> {
     pub(super) kind: &'a str,
     pub(super) status: &'a str,
     pub(super) reason: &'a str,
 }
 
 /// A condition of this type with this status and reason.
-pub(super) fn says<'a>(kind: &'a str, status: &'a str, reason: &'a str) -> Says<'a> {
-    Says {
+pub(super) fn says<'a>(kind: &'a str, status: &'a str, reason: &'a str) -> ExpectedCondition<'a> {
+    ExpectedCondition {
         kind,
         status,
         reason,
@@ -53,7 +53,7 @@ impl Scope {
         &self,
         kind: &str,
         name: &str,
-        expected: Says<'_>,
+        expected: ExpectedCondition<'_>,
     ) -> Result<String> {
         let mut last = Value::Null;
         let found = self
@@ -82,7 +82,7 @@ impl Scope {
 }
 
 /// The message of the first condition that matches.
-fn message(object: &Value, expected: Says<'_>) -> Option<String> {
+fn message(object: &Value, expected: ExpectedCondition<'_>) -> Option<String> {
     let generation = &object["metadata"]["generation"];
     let lists = ["parents", "ancestors", "listeners"].map(|field| &object["status"][field]);
     let parts = lists.into_iter().filter_map(Value::as_array).flatten();

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::http;
 use super::load::Load;
-use super::manifests::{Speech, echo, gateway, listener, route};
+use super::manifests::{EchoProtocol, echo, gateway, listener, route};
 use super::objects::says;
 use super::scope::Scope;
 use crate::home;
@@ -76,7 +76,7 @@ async fn serve(scope: &Scope) -> Result<SocketAddr> {
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},
         "spec": {"selector": {"app": "echo"}, "ports": [{"port": 80, "targetPort": 3000}]},
     });
-    let backend = echo(&scope.images, "echo", Speech::Http);
+    let backend = echo(&scope.images, "echo", EchoProtocol::Http);
     let objects = [edge, route("HTTPRoute", 80, "echo"), service, backend];
     scope.apply(&objects).await?;
     scope.ready("echo").await?;

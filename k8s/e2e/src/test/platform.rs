@@ -10,14 +10,16 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::http;
-use super::manifests::{GatewayPod, Speech, config_map, echo, gateway, listener, on_node, route};
+use super::manifests::{
+    EchoProtocol, GatewayPod, config_map, echo, gateway, listener, on_node, route,
+};
 use super::scope::Scope;
 
 /// Time until a developer sees a typo.
 const SECONDS: Duration = Duration::from_secs(20);
 
 pub(super) async fn a_missing_image_is_named_within_seconds(scope: &Scope) -> Result<()> {
-    let mut pod = echo(&scope.images, "echo", Speech::Http);
+    let mut pod = echo(&scope.images, "echo", EchoProtocol::Http);
     pod["spec"]["containers"][0]["image"] = json!("localhost/nowhere:1");
     scope.apply(&[pod]).await?;
     let began = Instant::now();
@@ -40,7 +42,7 @@ pub(super) async fn names_of_services_resolve(scope: &Scope) -> Result<()> {
         "spec": {"selector": {"app": "echo"}, "ports": [{"port": 80, "targetPort": 3000}]},
     });
     scope
-        .apply(&[service, echo(&scope.images, "echo", Speech::Http)])
+        .apply(&[service, echo(&scope.images, "echo", EchoProtocol::Http)])
         .await?;
     scope.ready("echo").await?;
     let name = format!("echo.{}.svc.cluster.local", scope.namespace);
@@ -68,7 +70,7 @@ pub(super) async fn names_of_services_resolve(scope: &Scope) -> Result<()> {
 pub(super) async fn load_balancers_have_addresses_that_answer(scope: &Scope) -> Result<()> {
     let balancer = load_balancer("Cluster");
     scope
-        .apply(&[balancer, echo(&scope.images, "echo", Speech::Http)])
+        .apply(&[balancer, echo(&scope.images, "echo", EchoProtocol::Http)])
         .await?;
     scope.ready("echo").await?;
     let address = load_balancer_address(scope).await?;
@@ -105,7 +107,10 @@ pub(super) async fn load_balancers_follow_local_endpoints(scope: &Scope) -> Resu
     );
     for node in scope.ours()?.nodes() {
         let name = format!("echo-on-{node}");
-        let mut pod = on_node(echo(&scope.images, &name, Speech::Http), &node.to_string());
+        let mut pod = on_node(
+            echo(&scope.images, &name, EchoProtocol::Http),
+            &node.to_string(),
+        );
         pod["metadata"]["labels"] = json!({"app": "echo"});
         scope.apply(&[pod]).await?;
         scope.ready(&name).await?;

@@ -9,14 +9,14 @@ use tokio::task::spawn_blocking;
 use super::scope::Scope;
 
 /// A forwarded port, until it is dropped.
-pub(super) struct Forwarded {
+pub(super) struct ForwardedPort {
     process: Child,
     number: u16,
     /// kubectl tells of each connection, and ends where nobody listens.
     _told: BufReader<ChildStdout>,
 }
 
-impl Forwarded {
+impl ForwardedPort {
     /// Forwards a free port to one of a Service.
     pub(super) async fn to_service(scope: &Scope, service: &str, port: u16) -> Result<Self> {
         let mut command = scope.command("kubectl");
@@ -50,7 +50,7 @@ impl Forwarded {
     }
 }
 
-impl Drop for Forwarded {
+impl Drop for ForwardedPort {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

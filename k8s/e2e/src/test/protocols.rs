@@ -12,13 +12,13 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::UdpSocket;
 
 use super::manifests::{
-    GatewayPod, Speech, config_map, echo, gateway, listener, on_node, route, service,
+    EchoProtocol, GatewayPod, config_map, echo, gateway, listener, on_node, route, service,
 };
 use super::scope::{Scope, Stream, address};
 
 /// Port 80 of a gateway leads to an echo backend of this kind.
 struct Path {
-    speech: Speech,
+    speech: EchoProtocol,
     protocol: &'static str,
     route: &'static str,
     port: Value,
@@ -55,7 +55,7 @@ impl Path {
 
 pub(super) async fn http2_in_the_clear_reaches_a_backend(scope: &Scope) -> Result<()> {
     let path = Path {
-        speech: Speech::Http,
+        speech: EchoProtocol::Http,
         protocol: "HTTP",
         route: "HTTPRoute",
         port: json!({"port": 3001, "appProtocol": "kubernetes.io/h2c"}),
@@ -74,7 +74,7 @@ pub(super) async fn http2_in_the_clear_reaches_a_backend(scope: &Scope) -> Resul
 
 pub(super) async fn grpc_reaches_a_backend(scope: &Scope) -> Result<()> {
     let path = Path {
-        speech: Speech::Grpc,
+        speech: EchoProtocol::Grpc,
         protocol: "HTTP",
         route: "GRPCRoute",
         port: json!({"port": 3000, "appProtocol": "kubernetes.io/h2c"}),
@@ -103,7 +103,7 @@ pub(super) async fn grpc_reaches_a_backend(scope: &Scope) -> Result<()> {
 }
 
 /// The response to a request over HTTP/2.
-struct Answer {
+struct Http2Response {
     body: Vec<u8>,
     grpc_status: Option<String>,
 }
@@ -112,7 +112,7 @@ async fn ask_over_http2(
     stream: Box<dyn Stream>,
     request: http::Request<()>,
     body: Bytes,
-) -> Result<Answer> {
+) -> Result<Http2Response> {
     let (client, connection) = h2::client::handshake(stream).await?;
     tokio::spawn(async move {
         // An error shows in the request that it breaks.
@@ -137,7 +137,7 @@ async fn ask_over_http2(
     let status = trailers
         .get("grpc-status")
         .and_then(|value| value.to_str().ok());
-    Ok(Answer {
+    Ok(Http2Response {
         body: bytes,
         grpc_status: status.map(str::to_owned),
     })
@@ -145,7 +145,7 @@ async fn ask_over_http2(
 
 pub(super) async fn websocket_reaches_a_backend(scope: &Scope) -> Result<()> {
     let path = Path {
-        speech: Speech::Http,
+        speech: EchoProtocol::Http,
         protocol: "HTTP",
         route: "HTTPRoute",
         port: json!({"port": 3000}),
@@ -172,7 +172,7 @@ pub(super) async fn websocket_reaches_a_backend(scope: &Scope) -> Result<()> {
 
 pub(super) async fn tcp_reaches_a_backend(scope: &Scope) -> Result<()> {
     let path = Path {
-        speech: Speech::Tcp,
+        speech: EchoProtocol::Tcp,
         protocol: "TCP",
         route: "TCPRoute",
         port: json!({"port": 3000}),
@@ -212,7 +212,7 @@ pub(super) async fn udp_across_nodes(scope: &Scope) -> Result<UdpSocket> {
 
 fn udp_path() -> Path {
     Path {
-        speech: Speech::Udp,
+        speech: EchoProtocol::Udp,
         protocol: "UDP",
         route: "UDPRoute",
         port: json!({"port": 8080, "protocol": "UDP"}),

@@ -21,7 +21,7 @@ use crate::{image, packages, programs};
 const NODES: u8 = 2;
 
 /// The running cluster of a name, or else a temporary one.
-pub(super) struct Ours<'a> {
+pub(super) struct TestCluster<'a> {
     pub(super) home: &'a Home,
     pub(super) name: &'a str,
     /// Whether to keep a temporary cluster.
@@ -30,7 +30,7 @@ pub(super) struct Ours<'a> {
     pub(super) needs: &'a [Needs],
 }
 
-impl Ours<'_> {
+impl TestCluster<'_> {
     /// Runs a function on it, with images of this tree.
     pub(super) fn run<T>(&self, work: impl FnOnce(&mut Runner) -> Result<T>) -> Result<T> {
         packages::check_root()?;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use xds::few::SmallMap;
 use xds::model::{
     BindKey, Listener, ListenerKey, Resource, Route, RouteKey, ServiceKey, Target, WorkloadKey,
 };
+use xds::small_map::SmallMap;
 
 /// Children by their parent, whether or not that is there.
 #[derive(Debug, Default)]

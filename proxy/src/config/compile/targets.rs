@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xds::few::SmallMap;
 use xds::model::{BackendTls, Certificate, InvalidBackend, Model, ObjectName, Target, Transport};
+use xds::small_map::SmallMap;
 
 use super::ids::Slots;
 use super::policy::Policies;

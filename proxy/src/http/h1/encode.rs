@@ -5,12 +5,12 @@
 
 use http::StatusCode;
 
-use super::response::Asked;
+use super::response::RequestKind;
 use crate::http::grammar;
 use crate::http::h2::trailers::pairs;
 use crate::http::head::{Field, Fields, Framing, RequestHead, ResponseHead, Version};
 use crate::http::hop_by_hop;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 
 /// The interim response to `Expect: 100-continue`.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -45,12 +45,14 @@ pub enum Expectation {
 
 impl UpstreamRequest<'_> {
     /// Appends the head to `out`, without the fields that `drop` selects.
-    pub fn encode(&self, out: &mut Vec<u8>, drop: impl Fn(Known, &[u8]) -> bool) {
+    pub fn encode(&self, out: &mut Vec<u8>, drop: impl Fn(KnownHeader, &[u8]) -> bool) {
         let Self { head, bytes, .. } = *self;
         request_line(out, head.method.of(bytes), self.target, self.host);
         copy_fields(out, &head.fields, bytes, |known, name| {
             let passes = hop_by_hop::passes(&head.fields, bytes, name, known);
-            passes && (known != Known::Expect || self.passes_expectation()) && !drop(known, name)
+            passes
+                && (known != KnownHeader::Expect || self.passes_expectation())
+                && !drop(known, name)
         });
         framing(out, self.framing);
         if takes_trailers(&head.fields, bytes) {
@@ -97,7 +99,7 @@ pub struct DownstreamResponse<'a> {
 
 impl DownstreamResponse<'_> {
     /// Appends the head to `out`, without the fields that `drop` selects.
-    pub fn encode(&self, out: &mut Vec<u8>, drop: impl Fn(Known, &[u8]) -> bool) {
+    pub fn encode(&self, out: &mut Vec<u8>, drop: impl Fn(KnownHeader, &[u8]) -> bool) {
         let Self { head, bytes, .. } = *self;
         status_line(out, head.status, head.reason.of(bytes));
         copy_fields(out, &head.fields, bytes, |known, name| {
@@ -136,7 +138,7 @@ pub struct LocalResponse<'a> {
     /// Its status.
     pub status: StatusCode,
     /// The kind of request.
-    pub asked: Asked,
+    pub asked: RequestKind,
     /// The client's protocol version.
     pub client: Version,
     /// Whether the connection is kept alive.
@@ -172,7 +174,7 @@ impl LocalResponse<'_> {
         connection(out, self.client, self.persist);
         out.extend_from_slice(self.append);
         out.extend_from_slice(b"\r\n");
-        if self.has_body() && self.asked != Asked::Head {
+        if self.has_body() && self.asked != RequestKind::Head {
             out.extend_from_slice(self.body);
         }
     }
@@ -260,10 +262,10 @@ fn upgrade(out: &mut Vec<u8>, protocol: &[u8]) {
 
 /// RFC 9110 section 10.1.4: of TE, only `trailers` is supported.
 pub(in crate::http) fn takes_trailers(fields: &Fields, bytes: &[u8]) -> bool {
-    fields.has(Known::Te)
+    fields.has(KnownHeader::Te)
         && fields
             .iter()
-            .filter(|field| field.known == Known::Te)
+            .filter(|field| field.known == KnownHeader::Te)
             .flat_map(|field| grammar::list(field.value.of(bytes)))
             .any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
 }
@@ -274,7 +276,7 @@ fn copy_fields(
     out: &mut Vec<u8>,
     fields: &Fields,
     bytes: &[u8],
-    keep: impl Fn(Known, &[u8]) -> bool,
+    keep: impl Fn(KnownHeader, &[u8]) -> bool,
 ) {
     let mut run = 0..0;
     for line in fields {

@@ -7,7 +7,7 @@ use super::framing::FramingFields;
 use super::scan::HeadLimits;
 use crate::http::grammar;
 use crate::http::head::{Field, Fields, Span};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::limits::MAX_CONNECTION_OPTIONS;
 
 /// The fields that affect the message's framing and its connection.
@@ -99,19 +99,19 @@ pub(super) fn collect(
     let mut said = DecisiveFields::default();
     fields.clear();
     for header in found {
-        let known = Known::of(header.name.as_bytes());
+        let known = KnownHeader::of(header.name.as_bytes());
         let name = Span::within(bytes, header.name.as_bytes()).ok_or(HeadError::HeadTooLarge)?;
         let value = Span::within(bytes, header.value).ok_or(HeadError::HeadTooLarge)?;
         if !ends_in_crlf(bytes, value) {
             return Err(HeadError::LineEnding);
         }
         match known {
-            Known::ContentLength => said.framing.content_length(header.value)?,
-            Known::TransferEncoding => said.framing.transfer_encoding(header.value)?,
-            Known::Connection => said.connection.add(header.value)?,
-            Known::Host => said.host.add(value),
-            Known::Upgrade => said.upgrade.add(value),
-            Known::Expect => said.expect.add(value),
+            KnownHeader::ContentLength => said.framing.content_length(header.value)?,
+            KnownHeader::TransferEncoding => said.framing.transfer_encoding(header.value)?,
+            KnownHeader::Connection => said.connection.add(header.value)?,
+            KnownHeader::Host => said.host.add(value),
+            KnownHeader::Upgrade => said.upgrade.add(value),
+            KnownHeader::Expect => said.expect.add(value),
             _ => {}
         }
         fields.push(Field { name, value, known });

@@ -4,7 +4,7 @@
 //! Content-Length or Transfer-Encoding.
 
 use super::error::FramingError;
-use super::response::Asked;
+use super::response::RequestKind;
 use crate::http::grammar;
 use crate::http::head::{Framing, Version};
 
@@ -94,11 +94,11 @@ impl FramingFields {
         self,
         version: Version,
         status: u16,
-        asked: Asked,
+        asked: RequestKind,
     ) -> Result<Framing, FramingError> {
         self.check(version)?;
         // Section 6.3, item 1: these end with their head, whatever the fields say.
-        if asked == Asked::Head || matches!(status, 100..=199 | 204 | 304) {
+        if asked == RequestKind::Head || matches!(status, 100..=199 | 204 | 304) {
             return Ok(Framing::Empty);
         }
         Ok(match self.length {
@@ -150,7 +150,7 @@ fn parse_length(digits: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Framing, FramingError, FramingFields, Version};
-    use crate::http::h1::Asked;
+    use crate::http::h1::RequestKind;
 
     fn length(values: &[&str]) -> Result<Option<u64>, FramingError> {
         let mut fields = FramingFields::default();
@@ -228,7 +228,7 @@ mod tests {
             fields.of_request(Version::Http11),
             Err(FramingError::Conflict)
         );
-        let response = fields.of_response(Version::Http11, 200, Asked::Other);
+        let response = fields.of_response(Version::Http11, 200, RequestKind::Other);
         assert_eq!(response, Err(FramingError::Conflict));
         let again = fields.transfer_encoding(b"chunked");
         assert_eq!(again, Err(FramingError::TransferEncoding));
@@ -239,16 +239,16 @@ mod tests {
         let mut fields = FramingFields::default();
         assert_eq!(fields.content_length(b"5"), Ok(()));
         for (status, asked, expected) in [
-            (200, Asked::Other, Framing::Length(5)),
-            (200, Asked::Head, Framing::Empty),
-            (304, Asked::Other, Framing::Empty),
-            (204, Asked::Other, Framing::Empty),
-            (103, Asked::Other, Framing::Empty),
+            (200, RequestKind::Other, Framing::Length(5)),
+            (200, RequestKind::Head, Framing::Empty),
+            (304, RequestKind::Other, Framing::Empty),
+            (204, RequestKind::Other, Framing::Empty),
+            (103, RequestKind::Other, Framing::Empty),
         ] {
             let framing = fields.of_response(Version::Http11, status, asked);
             assert_eq!(framing, Ok(expected), "{status}");
         }
-        let none = FramingFields::default().of_response(Version::Http10, 200, Asked::Other);
+        let none = FramingFields::default().of_response(Version::Http10, 200, RequestKind::Other);
         assert_eq!(none, Ok(Framing::UntilClose));
     }
 }

@@ -19,5 +19,5 @@ mod target;
 pub use error::{BodyError, FramingError, HeadError, RequestError, ResponseError};
 pub use outline::outline;
 pub use request::parse_request;
-pub use response::{Asked, parse_response};
+pub use response::{RequestKind, parse_response};
 pub use scan::{HeadLimits, HeadScan, Progress};

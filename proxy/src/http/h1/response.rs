@@ -10,7 +10,7 @@ use crate::http::head::{Framing, ResponseHead, Span, Version};
 
 /// The kind of request, which a response's framing depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestKind {
     /// HEAD: no body follows.
     Head,
     /// An upgrade: 101 may follow.
@@ -27,7 +27,7 @@ pub enum Asked {
 /// The response cannot be passed on, and its connection has to be closed.
 pub fn parse_response(
     bytes: &[u8],
-    asked: Asked,
+    asked: RequestKind,
     limits: &HeadLimits,
     scan: &mut HeadScan,
     head: &mut ResponseHead,
@@ -41,7 +41,7 @@ pub fn parse_response(
 
 fn attempt(
     bytes: &[u8],
-    asked: Asked,
+    asked: RequestKind,
     limits: &HeadLimits,
     scan: &mut HeadScan,
     head: &mut ResponseHead,
@@ -82,7 +82,7 @@ fn reason(line: &[u8]) -> Result<Span, HeadError> {
 
 fn judge(
     bytes: &[u8],
-    asked: Asked,
+    asked: RequestKind,
     response: &httparse::Response<'_, '_>,
     head: &mut ResponseHead,
 ) -> Result<(), ResponseError> {
@@ -102,7 +102,7 @@ fn judge(
     head.keep_alive = keeps_alive(&said, head.version) && head.framing != Framing::UntilClose;
     head.upgrade = match (head.status, said.upgrade) {
         (101, AtMostOnce::Once(protocol))
-            if asked == Asked::Upgrade
+            if asked == RequestKind::Upgrade
                 && head.version == Version::Http11
                 && said.connection.upgrade
                 && is_tunnelled(protocol.of(bytes)) =>

@@ -5,11 +5,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 
 use super::request::WEBSOCKET;
 use super::trailers::push_lines;
-use crate::http::h1::Asked;
+use crate::http::h1::RequestKind;
 use crate::http::h1::encode::{DownstreamResponse, LocalResponse, UpstreamRequest, takes_trailers};
 use crate::http::head::{Fields, Framing};
 use crate::http::hop_by_hop;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::http::websocket;
 
 /// How an upgrade is requested.
@@ -27,7 +27,7 @@ pub fn request(
     request: &UpstreamRequest<'_>,
     scheme: &Scheme,
     switch: Switch,
-    drop: impl Fn(Known, &[u8]) -> bool,
+    drop: impl Fn(KnownHeader, &[u8]) -> bool,
 ) -> Option<Request<()>> {
     let UpstreamRequest { head, bytes, .. } = *request;
     let tunnel = switch == Switch::Tunnel && asks_for_websocket(request);
@@ -50,7 +50,7 @@ pub fn request(
     copy(fields, &head.fields, bytes, |known, name| {
         // RFC 8441 section 5.1: HTTP/2 does not use the key.
         let replaced = tunnel && name.eq_ignore_ascii_case(websocket::KEY);
-        known == Known::Expect || replaced || drop(known, name)
+        known == KnownHeader::Expect || replaced || drop(known, name)
     });
     if let Framing::Length(length) = request.framing {
         fields.insert(http::header::CONTENT_LENGTH, length.into());
@@ -108,7 +108,7 @@ fn escaped(target: &[u8]) -> Vec<u8> {
 /// A response head, without the fields that `drop` selects.
 pub fn response(
     response: &DownstreamResponse<'_>,
-    drop: impl Fn(Known, &[u8]) -> bool,
+    drop: impl Fn(KnownHeader, &[u8]) -> bool,
 ) -> Response<()> {
     let DownstreamResponse { head, bytes, .. } = *response;
     let switched = head.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
@@ -154,7 +154,7 @@ pub fn answer<'a>(answer: &LocalResponse<'a>) -> (Response<()>, &'a [u8]) {
         fields.insert(http::header::CONTENT_LENGTH, answer.body.len().into());
     }
     push_lines(fields, answer.append);
-    let body = if has_body && answer.asked != Asked::Head {
+    let body = if has_body && answer.asked != RequestKind::Head {
         answer.body
     } else {
         b""
@@ -163,7 +163,12 @@ pub fn answer<'a>(answer: &LocalResponse<'a>) -> (Response<()>, &'a [u8]) {
 }
 
 /// Copies the allowed fields, except those that `drop` selects.
-fn copy(map: &mut HeaderMap, fields: &Fields, bytes: &[u8], drop: impl Fn(Known, &[u8]) -> bool) {
+fn copy(
+    map: &mut HeaderMap,
+    fields: &Fields,
+    bytes: &[u8],
+    drop: impl Fn(KnownHeader, &[u8]) -> bool,
+) {
     for field in fields {
         let name = field.name.of(bytes);
         if !hop_by_hop::passes(fields, bytes, name, field.known) || drop(field.known, name) {

@@ -11,12 +11,12 @@ use crate::http::grammar;
 use crate::http::h1::framing::FramingFields;
 use crate::http::h1::{HeadError, HeadLimits, RequestError};
 use crate::http::head::{Field, Fields, Framing, Outline, RequestHead, Span, Version};
-use crate::http::known::{Known, KnownSet};
+use crate::http::known::{KnownHeader, KnownSet};
 use crate::http::method::is_refused;
 
 /// Whether a body follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Follows {
+pub enum BodyPresence {
     /// No: the head ended its stream.
     Nothing,
     /// Yes: DATA, or at least the stream's end.
@@ -34,7 +34,7 @@ pub struct Fragment;
 /// The request must be answered with [`RequestError::status`].
 pub fn take_in(
     parts: &Parts,
-    follows: Follows,
+    follows: BodyPresence,
     limits: &HeadLimits,
     bytes: &mut Vec<u8>,
     head: &mut RequestHead,
@@ -69,8 +69,8 @@ pub fn take_in(
     head.framing = match (said.framing.length(), follows) {
         _ if head.upgrade.is_some() => Framing::Empty,
         (Some(length), _) => Framing::Length(length),
-        (None, Follows::Nothing) => Framing::Empty,
-        (None, Follows::Body) => Framing::Chunked,
+        (None, BodyPresence::Nothing) => Framing::Empty,
+        (None, BodyPresence::Body) => Framing::Chunked,
     };
     head.version = Version::Http2;
     head.keep_alive = true;
@@ -192,23 +192,23 @@ impl<'a> Lines<'a> {
         }
         for (name, value) in map {
             let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
-            let known = Known::of(name);
+            let known = KnownHeader::of(name);
             // Sections 8.2.1 and 8.2.2: forbidden in HTTP/2, but meaningful in HTTP/1.
             if NOT_IN_H2.has(known) || grammar::trim(value) != value {
                 return Err(HeadError::Field);
             }
-            if known == Known::Cookie && self.fields.has(Known::Cookie) {
+            if known == KnownHeader::Cookie && self.fields.has(KnownHeader::Cookie) {
                 // Section 8.2.3. Values of one name are adjacent.
                 self.add_crumb(value)?;
                 continue;
             }
             let line = self.line(name, value, known)?;
             match known {
-                Known::ContentLength => said.framing.content_length(value)?,
-                Known::Te if !value.eq_ignore_ascii_case(b"trailers") => {
+                KnownHeader::ContentLength => said.framing.content_length(value)?,
+                KnownHeader::Te if !value.eq_ignore_ascii_case(b"trailers") => {
                     return Err(HeadError::Field);
                 }
-                Known::Host => {
+                KnownHeader::Host => {
                     said.host = Some(line.value);
                     said.hosts = said.hosts.saturating_add(1);
                 }
@@ -218,7 +218,7 @@ impl<'a> Lines<'a> {
         Ok(said)
     }
 
-    fn line(&mut self, name: &[u8], value: &[u8], known: Known) -> Result<Field, HeadError> {
+    fn line(&mut self, name: &[u8], value: &[u8], known: KnownHeader) -> Result<Field, HeadError> {
         let name = self.write(name)?;
         self.write(b": ")?;
         let value = self.write(value)?;
@@ -242,11 +242,11 @@ impl<'a> Lines<'a> {
 
 /// Connection-specific fields, which are forbidden in HTTP/2.
 const NOT_IN_H2: KnownSet = KnownSet::of(&[
-    Known::Connection,
-    Known::KeepAlive,
-    Known::ProxyConnection,
-    Known::TransferEncoding,
-    Known::Upgrade,
+    KnownHeader::Connection,
+    KnownHeader::KeepAlive,
+    KnownHeader::ProxyConnection,
+    KnownHeader::TransferEncoding,
+    KnownHeader::Upgrade,
 ]);
 
 /// The only protocol supported by extended CONNECT.

@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, StatusCode};
 
-use super::request::{Follows, Lines, WEBSOCKET};
-use crate::http::h1::{Asked, HeadLimits, ResponseError};
+use super::request::{BodyPresence, Lines, WEBSOCKET};
+use crate::http::h1::{HeadLimits, RequestKind, ResponseError};
 use crate::http::head::{Framing, ResponseHead, Version};
 
 /// Converts a response head: `head` points into `bytes`, where every field has its own line. The
@@ -14,8 +14,8 @@ use crate::http::head::{Framing, ResponseHead, Version};
 /// The response cannot be forwarded.
 pub fn take_in(
     (status, fields): (StatusCode, &HeaderMap),
-    follows: Follows,
-    asked: Asked,
+    follows: BodyPresence,
+    asked: RequestKind,
     limits: &HeadLimits,
     bytes: &mut Vec<u8>,
     head: &mut ResponseHead,
@@ -26,7 +26,7 @@ pub fn take_in(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(ResponseError::Upgrade);
     }
-    let switched = asked == Asked::Upgrade && status.is_success();
+    let switched = asked == RequestKind::Upgrade && status.is_success();
     let status = if switched {
         StatusCode::SWITCHING_PROTOCOLS
     } else {
@@ -41,12 +41,12 @@ pub fn take_in(
     };
     let said = lines.collect(fields)?;
     let length = said.framing.length();
-    let is_bodiless = asked == Asked::Head || matches!(head.status, 100..=199 | 204 | 304);
+    let is_bodiless = asked == RequestKind::Head || matches!(head.status, 100..=199 | 204 | 304);
     head.framing = match (length, follows) {
         _ if is_bodiless => Framing::Empty,
         (Some(length), _) => Framing::Length(length),
-        (None, Follows::Nothing) => Framing::Length(0),
-        (None, Follows::Body) => Framing::Chunked,
+        (None, BodyPresence::Nothing) => Framing::Length(0),
+        (None, BodyPresence::Body) => Framing::Chunked,
     };
     // RFC 9110 section 8.6: these must not have one.
     head.content_length = length.filter(|_| !matches!(head.status, 100..=199 | 204));

@@ -10,7 +10,7 @@ use super::RulePolicy;
 use crate::http::h1::encode::{Expectation, UpstreamRequest};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
 use crate::http::head::RequestHead;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::policy::forwarded::{Hop, TrustedHops};
 use crate::policy::path_edit::RequestPath;
 use crate::policy::request_id::RequestId;
@@ -197,7 +197,7 @@ fn forwarded(filters: FilterSet, text: &str, matched_prefix: usize) -> String {
     };
     written(|out| {
         request.encode(out, |known, name| {
-            known == Known::XRequestId || header_trust.drops(known, name) || edits.drops(name)
+            known == KnownHeader::XRequestId || header_trust.drops(known, name) || edits.drops(name)
         });
     })
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use http::HeaderValue;
 use xds::model::{HeaderEdit, Scheme, Trust};
 
-use super::{Belief, Hop, TrustedHops};
+use super::{HeaderTrust, Hop, TrustedHops};
 use crate::policy::headers::HeaderEdits;
 use crate::policy::sample::{fields, written};
 
@@ -28,7 +28,11 @@ fn within(networks: &[(&str, u8)]) -> TrustedHops {
     TrustedHops::compile(Some(&Trust::Sources(networks.collect())))
 }
 
-fn lines(header_trust: Belief, request: &[(&str, &str)], edits: Option<&HeaderEdits>) -> String {
+fn lines(
+    header_trust: HeaderTrust,
+    request: &[(&str, &str)],
+    edits: Option<&HeaderEdits>,
+) -> String {
     let (fields, head) = fields(request);
     let host = b"example.org:8080";
     written(|out| header_trust.write_lines(&hop("203.0.113.7"), host, (&fields, &head), edits, out))
@@ -43,7 +47,7 @@ const SPOOFED: [(&str, &str); 6] = [
     ("X-Real-IP", "10.0.0.1"),
 ];
 
-fn kept(header_trust: Belief, request: &[(&str, &str)]) -> Vec<String> {
+fn kept(header_trust: HeaderTrust, request: &[(&str, &str)]) -> Vec<String> {
     let (fields, head) = fields(request);
     let text = |name: &[u8]| String::from_utf8(name.to_owned()).expect("ASCII");
     let names = fields
@@ -57,9 +61,9 @@ fn kept(header_trust: Belief, request: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn what_a_client_says_is_replaced() {
-    assert!(kept(Belief::Disbelieved, &SPOOFED).is_empty());
+    assert!(kept(HeaderTrust::Untrusted, &SPOOFED).is_empty());
     assert_eq!(
-        lines(Belief::Disbelieved, &SPOOFED, None),
+        lines(HeaderTrust::Untrusted, &SPOOFED, None),
         "x-forwarded-for: 203.0.113.7\r\nx-forwarded-proto: http\r\n\
          x-forwarded-host: example.org:8080\r\n"
     );
@@ -68,7 +72,7 @@ fn what_a_client_says_is_replaced() {
 #[test]
 fn what_a_trusted_hop_says_is_continued() {
     assert_eq!(
-        kept(Belief::Believed, &SPOOFED),
+        kept(HeaderTrust::Trusted, &SPOOFED),
         [
             "x-forwarded-proto",
             "X-FORWARDED-HOST",
@@ -78,7 +82,7 @@ fn what_a_trusted_hop_says_is_continued() {
         ]
     );
     assert_eq!(
-        lines(Belief::Believed, &SPOOFED, None),
+        lines(HeaderTrust::Trusted, &SPOOFED, None),
         "x-forwarded-for: 10.0.0.1, 203.0.113.7\r\n"
     );
     let two_lines = [
@@ -87,12 +91,12 @@ fn what_a_trusted_hop_says_is_continued() {
         ("x-forwarded-for", "3.3.3.3"),
     ];
     assert!(
-        lines(Belief::Believed, &two_lines, None)
+        lines(HeaderTrust::Trusted, &two_lines, None)
             .starts_with("x-forwarded-for: 1.1.1.1, 2.2.2.2, 3.3.3.3, 203.0.113.7\r\n")
     );
     assert_eq!(
-        lines(Belief::Believed, &[], None),
-        lines(Belief::Disbelieved, &[], None)
+        lines(HeaderTrust::Trusted, &[], None),
+        lines(HeaderTrust::Untrusted, &[], None)
     );
 }
 
@@ -106,9 +110,12 @@ fn lookalikes_are_dropped_and_neighbours_kept() {
         ("x", "kept"),
     ];
     let neighbours = ["X-Forward", "X-Real-IPs", "X-Frame-Options", "x"];
-    assert_eq!(kept(Belief::Disbelieved, &request), neighbours);
-    assert_eq!(kept(Belief::Believed, &request)[0], "X-Forwarded-Prefix");
-    assert_eq!(kept(Belief::Believed, &request)[1..], neighbours);
+    assert_eq!(kept(HeaderTrust::Untrusted, &request), neighbours);
+    assert_eq!(
+        kept(HeaderTrust::Trusted, &request)[0],
+        "X-Forwarded-Prefix"
+    );
+    assert_eq!(kept(HeaderTrust::Trusted, &request)[1..], neighbours);
 }
 
 #[test]
@@ -120,7 +127,7 @@ fn a_filter_has_the_last_word() {
         ..HeaderEdit::default()
     };
     let edits = HeaderEdits::compose(&[Some(&edit)]);
-    let lines = lines(Belief::Disbelieved, &[], Some(&edits));
+    let lines = lines(HeaderTrust::Untrusted, &[], Some(&edits));
     assert_eq!(lines, "x-forwarded-for: 203.0.113.7\r\n");
 }
 
@@ -193,18 +200,21 @@ fn several_lines_are_one_chain() {
 fn belief_is_in_the_peer() {
     assert_eq!(
         TrustedHops::compile(None).header_trust(&hop("10.0.0.1")),
-        Belief::Disbelieved
+        HeaderTrust::Untrusted
     );
-    assert_eq!(last(1).header_trust(&hop("203.0.113.7")), Belief::Believed);
+    assert_eq!(
+        last(1).header_trust(&hop("203.0.113.7")),
+        HeaderTrust::Trusted
+    );
     let inside = within(&[("10.0.0.0", 8)]);
-    assert_eq!(inside.header_trust(&hop("10.0.0.1")), Belief::Believed);
+    assert_eq!(inside.header_trust(&hop("10.0.0.1")), HeaderTrust::Trusted);
     assert_eq!(
         inside.header_trust(&hop("203.0.113.7")),
-        Belief::Disbelieved
+        HeaderTrust::Untrusted
     );
     assert_eq!(
         within(&[]).header_trust(&hop("10.0.0.1")),
-        Belief::Disbelieved
+        HeaderTrust::Untrusted
     );
 }
 
@@ -219,8 +229,8 @@ fn a_chain_of_64_kib_is_carried() {
         let everyone = within(&[("0.0.0.0", 0)]);
         let client = everyone.client(&hop("10.0.0.9"), &fields, &head);
         assert!(client == ip("10.0.0.1") || client == ip("10.0.0.9"));
-        assert!(lines(Belief::Believed, &[(name, &long)], None).len() < long.len() + 128);
-        assert!(lines(Belief::Disbelieved, &[(name, &long)], None).len() < 128);
+        assert!(lines(HeaderTrust::Trusted, &[(name, &long)], None).len() < long.len() + 128);
+        assert!(lines(HeaderTrust::Untrusted, &[(name, &long)], None).len() < 128);
     }
 }
 

@@ -11,14 +11,14 @@ use xds::model::{ClaimHeader, JwtForward, JwtMode, JwtPolicy, JwtProvider};
 use super::cache::{Entry, Fingerprint, TokenCache};
 use super::claims::Claims;
 use super::missing::UnknownKeys;
-use super::place::{Carrier, TokenLocation};
 use super::source::KeySource;
+use super::token_location::{Carrier, TokenLocation};
 use super::verify::Unverified;
 use super::{Refusal, TokenError};
 use crate::failure::FailureKind;
 use crate::http::grammar::is_alike;
 use crate::http::h1::encode::field;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::limits::LOG_FIELD_BYTES;
 use crate::policy::authorization::ClaimValues;
 use crate::policy::headers::{HeaderEdits, is_ours};
@@ -338,7 +338,7 @@ impl Principal<'_> {
     /// Whether the backend does not get a field as it came: it held the token, or a client claimed
     /// for itself what only a token can.
     #[must_use]
-    pub fn drops(&self, known: Known, name: &[u8]) -> bool {
+    pub fn drops(&self, known: KnownHeader, name: &[u8]) -> bool {
         let claimed = &self.policy.claimed;
         claimed
             .iter()

@@ -12,15 +12,15 @@ mod claims;
 mod crypto;
 mod keys;
 mod missing;
-mod place;
 mod refusal;
 mod source;
+mod token_location;
 mod verify;
 
 pub use authenticator::{Authenticator, Principal, Proof, UseOfClaims, Verified};
 pub use cache::TokenCache;
 pub use keys::{KeySet, KeySetError, Provenance};
 pub use missing::{MissingKey, TokenError};
-pub use place::Carrier;
 pub use refusal::Refusal;
 pub use source::{FetchWaker, KeySource, Reply};
+pub use token_location::Carrier;

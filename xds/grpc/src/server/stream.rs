@@ -1,6 +1,6 @@
 //! The I/O of one stream: passes requests to its [`ProxySession`] and sends the responses.
 
-mod seat;
+mod registration;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::limits::{LOGGED_TEXT, LOGGED_TYPES};
 use super::locked;
 use super::observer::Event;
 use super::response::{self, Response};
-use seat::StreamRegistration;
+use registration::StreamRegistration;
 
 pub(super) struct Stream {
     connection: Arc<Connection>,

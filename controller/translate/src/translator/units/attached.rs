@@ -13,7 +13,7 @@ use crate::reader::Fact;
 use crate::status::{RouteStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
-use crate::translator::told::OnceTaken;
+use crate::translator::once_taken::OnceTaken;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 

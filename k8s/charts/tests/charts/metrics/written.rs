@@ -10,7 +10,7 @@ use crate::read;
 
 /// The metrics and labels that the programs have.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct SourceMetrics {
     counters: BTreeSet<String>,
     gauges: BTreeSet<String>,
     histograms: BTreeSet<String>,
@@ -19,7 +19,7 @@ pub(super) struct Written {
     pub(super) labels: BTreeSet<String>,
 }
 
-impl Written {
+impl SourceMetrics {
     /// By proxy and controller.
     pub(super) fn by_all() -> Self {
         let mut written = Self::default();

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::ControlPlane;
-use super::site::{HOST, Site, address, until};
+use super::edge_gateway::{EdgeGateway, HOST, address, until};
 use crate::test::manifests::{gateway, listener, route};
-use crate::test::objects::{Says, says};
+use crate::test::objects::{ExpectedCondition, says};
 use crate::test::scope::Scope;
 
 /// How long another controller overwrites our status, and how often we may write it meanwhile.
@@ -28,7 +28,7 @@ fn named(name: &str) -> Value {
 async fn expect(
     scope: &Scope,
     (kind, name): (&str, &str),
-    says: Says<'_>,
+    says: ExpectedCondition<'_>,
     words: &str,
 ) -> Result<()> {
     let message = scope.condition(kind, name, says).await?;
@@ -40,7 +40,7 @@ async fn expect(
 }
 
 pub(in crate::test) async fn objects_that_refer_to_nothing_say_so(scope: &Scope) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     scope.apply(&referring_to_nothing()).await?;
     let refused = says("Accepted", "False", "InvalidParameters");
     expect(scope, ("Gateway", "lost"), refused, "lost").await?;
@@ -138,7 +138,7 @@ const STATIC_ADDRESS: &str = "172.31.250.231";
 
 pub(in crate::test) async fn names_of_253_characters_work(scope: &Scope) -> Result<()> {
     let name = format!("{}.example", "a".repeat(245));
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let mut long = route("HTTPRoute", 80, "echo");
     long["metadata"]["name"] = json!(name);
     long["spec"]["parentRefs"] = json!([{"name": name}]);
@@ -151,7 +151,7 @@ pub(in crate::test) async fn names_of_253_characters_work(scope: &Scope) -> Resu
 pub(in crate::test) async fn somebody_who_replaces_our_status_causes_few_writes(
     scope: &Scope,
 ) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let control_plane = ControlPlane::of(scope);
     let routes = scope.objects("HTTPRoute")?;
     let written = "gateway_controller_status_writes_total{result=\"written\"}";
@@ -187,7 +187,7 @@ pub(in crate::test) async fn namespaces_that_are_not_selected_do_not_exist(
         .set(&[(variable, Some(&selector.to_string()))])
         .await?;
     let shown = async {
-        let site = Site::open(scope).await?;
+        let site = EdgeGateway::open(scope).await?;
         let grant = json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
             "metadata": {"name": "all"},
@@ -197,8 +197,12 @@ pub(in crate::test) async fn namespaces_that_are_not_selected_do_not_exist(
                 "to": [{"group": "", "kind": "Service"}],
             },
         });
-        let mut objects =
-            super::site::backend(&hidden, "echo", crate::test::manifests::Speech::Http, 1);
+        let mut objects = super::edge_gateway::backend(
+            &hidden,
+            "echo",
+            crate::test::manifests::EchoProtocol::Http,
+            1,
+        );
         objects.extend([grant, named("hidden")]);
         hidden.apply(&objects).await?;
         let mut across = route("HTTPRoute", 80, "echo");

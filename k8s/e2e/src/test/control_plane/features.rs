@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::site::{HOST, PATIENCE, Site, ask, pod_of, send};
-use crate::test::http::{self, Answer, request};
+use super::edge_gateway::{EdgeGateway, HOST, PATIENCE, ask, pod_of, send};
+use crate::test::http::{self, HttpResponse, request};
 use crate::test::manifests::{gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
@@ -19,7 +19,7 @@ use crate::test::tls;
 const REQUESTS: usize = 30;
 
 pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Result<()> {
-    let site = Site::open_with(scope, gateway(&[listener(80, "HTTP")]), 3).await?;
+    let site = EdgeGateway::open_with(scope, gateway(&[listener(80, "HTTP")]), 3).await?;
     for (persistence, answered, asks) in [
         (
             json!({"type": "Cookie", "cookie": {"name": "seat"}}),
@@ -48,7 +48,7 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
         let answer = scope
             .until("a session to go on elsewhere", async || {
                 let answer = ask_with(&site, (asks, &session)).await.ok();
-                let is_elsewhere = |it: &Answer| pod_of(it).is_some_and(|it| it != pod);
+                let is_elsewhere = |it: &HttpResponse| pod_of(it).is_some_and(|it| it != pod);
                 Ok(answer.filter(is_elsewhere))
             })
             .await?;
@@ -63,7 +63,7 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
 /// Waits until a request without a session begins one, at another pod than this. Returns what a client
 /// shows of it, and its pod.
 async fn begin_session(
-    site: &Site<'_>,
+    site: &EdgeGateway<'_>,
     answered: &str,
     not: Option<&str>,
 ) -> Result<(String, String)> {
@@ -80,12 +80,12 @@ async fn begin_session(
         .await
 }
 
-async fn ask_with(site: &Site<'_>, header: (&str, &str)) -> Result<Answer> {
+async fn ask_with(site: &EdgeGateway<'_>, header: (&str, &str)) -> Result<HttpResponse> {
     send(site.address, request(HOST, "/", &[header])?).await
 }
 
 pub(in crate::test) async fn regular_expressions_match_whole_values(scope: &Scope) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let mut by_pattern = route("HTTPRoute", 80, "echo");
     let pattern = |name: &str, value: &str| json!({"type": "RegularExpression", "name": name, "value": value});
     by_pattern["spec"]["rules"][0]["matches"] = json!([{
@@ -121,7 +121,7 @@ pub(in crate::test) async fn regular_expressions_match_whole_values(scope: &Scop
 }
 
 pub(in crate::test) async fn retries_stay_within_their_budget(scope: &Scope) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let mut retrying = route("HTTPRoute", 80, "echo");
     retrying["spec"]["rules"][0]["retry"] = json!({"attempts": 2, "codes": [503]});
     let budget = json!({
@@ -155,7 +155,7 @@ pub(in crate::test) async fn retries_stay_within_their_budget(scope: &Scope) -> 
 pub(in crate::test) async fn routes_attach_to_default_gateways(scope: &Scope) -> Result<()> {
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["defaultScope"] = json!("All");
-    let site = Site::open_with(scope, edge.clone(), 1).await?;
+    let site = EdgeGateway::open_with(scope, edge.clone(), 1).await?;
     let is_default = says("DefaultGateway", "True", "DefaultGateway");
     scope.condition("Gateway", "edge", is_default).await?;
     scope.delete("HTTPRoute", "echo-80").await?;
@@ -193,7 +193,7 @@ pub(in crate::test) async fn addresses_are_routable_as_they_are_asked_for(
         edge
     };
     let both = asking(json!([{"routability": "Cluster"}, {}]));
-    let mut site = Site::open_with(scope, both, 1).await?;
+    let mut site = EdgeGateway::open_with(scope, both, 1).await?;
     let assigned = says("AddressesAssigned", "True", "AddressesAssigned");
     scope.condition("Gateway", "edge", assigned).await?;
     let [in_cluster, outside] = &*addresses(scope).await? else {
@@ -267,7 +267,7 @@ async fn with_bundle(scope: &Scope, bundle: &str) -> Result<()> {
     let (first, second) = (tls::Authority::new()?, tls::Authority::new()?);
     let secured = route("HTTPRoute", 443, "echo");
     scope.apply(&[secret, trusting(&first), secured]).await?;
-    let site = Site::open_with(scope, edge, 1).await?;
+    let site = EdgeGateway::open_with(scope, edge, 1).await?;
     let mut address = site.address;
     address.set_port(443);
     let asks = async |shown: Option<&tls::Credential>| {

@@ -10,11 +10,11 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::site::{HOST, Site, send};
+use super::edge_gateway::{EdgeGateway, HOST, send};
 use crate::home;
-use crate::test::http::{Answer, request};
+use crate::test::http::{HttpResponse, request};
 use crate::test::manifests::route;
-use crate::test::port_forward::Forwarded;
+use crate::test::port_forward::ForwardedPort;
 use crate::test::scope::Scope;
 
 /// Of the manifests.
@@ -26,7 +26,7 @@ const KEYS: &str = "keycloak.identity-provider.svc.cluster.local:8080";
 pub(in crate::test) async fn users_of_keycloak_are_told_apart_by_their_group(
     scope: &Scope,
 ) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let provider = scope.within(NAMESPACE);
     let passwords = Passwords::make()?;
     provider
@@ -36,7 +36,7 @@ pub(in crate::test) async fn users_of_keycloak_are_told_apart_by_their_group(
         install(&provider, &passwords).await?;
         let keycloak = Keycloak {
             scope,
-            port: Forwarded::to_service(&provider, "keycloak", 8080).await?,
+            port: ForwardedPort::to_service(&provider, "keycloak", 8080).await?,
             passwords: &passwords,
         };
         keycloak.set_up_twice().await?;
@@ -109,7 +109,7 @@ async fn install(provider: &Scope, passwords: &Passwords) -> Result<()> {
 struct Keycloak<'a> {
     /// Of the Gateway.
     scope: &'a Scope,
-    port: Forwarded,
+    port: ForwardedPort,
     passwords: &'a Passwords,
 }
 
@@ -167,7 +167,7 @@ async fn protect_admins(scope: &Scope) -> Result<()> {
     scope.apply(&[admins, policy]).await
 }
 
-async fn groups_decide(site: &Site<'_>, keycloak: &Keycloak<'_>) -> Result<()> {
+async fn groups_decide(site: &EdgeGateway<'_>, keycloak: &Keycloak<'_>) -> Result<()> {
     site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
     site.until(HOST, "/admins", StatusCode::UNAUTHORIZED)
         .await?;
@@ -196,7 +196,7 @@ async fn groups_decide(site: &Site<'_>, keycloak: &Keycloak<'_>) -> Result<()> {
 }
 
 /// One request with a token.
-async fn ask_as(site: &Site<'_>, path: &str, token: &str) -> Result<Answer> {
+async fn ask_as(site: &EdgeGateway<'_>, path: &str, token: &str) -> Result<HttpResponse> {
     let token = format!("Bearer {token}");
     let request = request(HOST, path, &[("authorization", &token)])?;
     send(site.address, request).await

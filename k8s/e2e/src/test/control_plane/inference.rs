@@ -10,9 +10,9 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::site::{HOST, Site, pod_of, send};
+use super::edge_gateway::{EdgeGateway, HOST, pod_of, send};
 use crate::conformance::PICKER;
-use crate::test::http::{Answer, request};
+use crate::test::http::{HttpResponse, request};
 use crate::test::manifests::{gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::operator;
@@ -29,7 +29,7 @@ pub(in crate::test) async fn a_picker_chooses_the_pod(scope: &Scope) -> Result<(
     operator::install(scope, &enabled).await?;
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["gatewayClassName"] = json!(scope.namespace);
-    let site = Site::open_with(scope, edge, 3).await?;
+    let site = EdgeGateway::open_with(scope, edge, 3).await?;
     let mut to_pool = route("HTTPRoute", 80, "echo");
     to_pool["spec"]["rules"][0]["backendRefs"] = json!([{"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "models"}]);
     scope.apply(&picker(scope)).await?;
@@ -70,10 +70,10 @@ async fn scale(scope: &Scope, deployment: &str, replicas: usize) -> Result<()> {
 }
 
 /// Waits until each of so many pods is reached by those who ask the picker for it, and by no others.
-async fn follows_the_picker(site: &Site<'_>, pods: usize) -> Result<()> {
+async fn follows_the_picker(site: &EdgeGateway<'_>, pods: usize) -> Result<()> {
     for (pod, ip) in ready_pods(site.scope, pods).await? {
         let selected = ip.to_string();
-        let asks = async || -> Result<Answer> {
+        let asks = async || -> Result<HttpResponse> {
             send(site.address, request(HOST, "/", &[(SELECTION, &selected)])?).await
         };
         let reached = async || {

@@ -7,8 +7,8 @@ use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use super::site::{HOST, Site, backend, until};
-use crate::test::manifests::{Speech, gateway, listener, route};
+use super::edge_gateway::{EdgeGateway, HOST, backend, until};
+use crate::test::manifests::{EchoProtocol, gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
 use crate::test::tls;
@@ -37,12 +37,12 @@ pub(in crate::test) async fn routes_of_each_kind_come_and_go(scope: &Scope) -> R
         listener(7001, "UDP"),
         json!({"name": "port-7443", "port": 7443, "protocol": "TLS", "tls": {"mode": "Passthrough"}}),
     ];
-    let site = Site::open_with(scope, gateway(&listeners), 1).await?;
+    let site = EdgeGateway::open_with(scope, gateway(&listeners), 1).await?;
     for (kind, speech, port) in [
-        ("GRPCRoute", Speech::Grpc, 8080),
-        ("TCPRoute", Speech::Tcp, 7000),
-        ("UDPRoute", Speech::Udp, 7001),
-        ("TLSRoute", Speech::Tcp, 7443),
+        ("GRPCRoute", EchoProtocol::Grpc, 8080),
+        ("TCPRoute", EchoProtocol::Tcp, 7000),
+        ("UDPRoute", EchoProtocol::Udp, 7001),
+        ("TLSRoute", EchoProtocol::Tcp, 7443),
     ] {
         let name = kind.to_lowercase();
         let mut objects = backend(scope, &name, speech, 1);
@@ -84,7 +84,7 @@ pub(in crate::test) async fn certificates_and_listener_sets_come_and_go(
 ) -> Result<()> {
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["allowedListeners"] = json!({"namespaces": {"from": "Same"}});
-    let site = Site::open_with(scope, edge, 1).await?;
+    let site = EdgeGateway::open_with(scope, edge, 1).await?;
     let set = |port: u16| {
         object(
             "ListenerSet",
@@ -119,7 +119,7 @@ pub(in crate::test) async fn certificates_and_listener_sets_come_and_go(
 
 /// Waits until a port serves this certificate.
 async fn served_over_tls(
-    site: &Site<'_>,
+    site: &EdgeGateway<'_>,
     port: u16,
     trusted: &CertificateDer<'static>,
 ) -> Result<()> {
@@ -139,7 +139,7 @@ async fn served_over_tls(
 }
 
 pub(in crate::test) async fn policies_and_backends_come_and_go(scope: &Scope) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let keys = json!({"keys": [{"kty": "oct", "k": "AAAA"}]}).to_string();
     let policy = |mode: &str| {
         own(
@@ -206,7 +206,7 @@ async fn across(scope: &Scope, other: &Scope) -> Result<()> {
     scope
         .kubectl(&["label", "namespace", &namespace, "team=shop"], "")
         .await?;
-    let site = Site::open_with(scope, edge, 1).await?;
+    let site = EdgeGateway::open_with(scope, edge, 1).await?;
     let mut elsewhere = route("HTTPRoute", 80, "echo");
     elsewhere["spec"]["hostnames"] = json!(["elsewhere.example.com"]);
     elsewhere["spec"]["parentRefs"][0]["namespace"] = json!(scope.namespace);
@@ -274,7 +274,7 @@ pub(in crate::test) async fn classes_and_parameters_come_and_go(scope: &Scope) -
     scope.apply(&[replicas(1)]).await?;
     let accepted = says("Accepted", "True", "Accepted");
     scope.condition("GatewayClass", &class, accepted).await?;
-    Site::open_with(scope, edge.clone(), 1).await?;
+    EdgeGateway::open_with(scope, edge.clone(), 1).await?;
     scope.apply(&[replicas(2)]).await?;
     scope
         .until("two proxies", async || {

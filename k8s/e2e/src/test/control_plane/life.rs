@@ -4,13 +4,13 @@ use anyhow::{Result, ensure};
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::site::{HOST, Site, ask, backend, pod_of, service, until};
-use crate::test::manifests::{Speech, gateway, listener, route};
+use super::edge_gateway::{EdgeGateway, HOST, ask, backend, pod_of, service, until};
+use crate::test::manifests::{EchoProtocol, gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
 
 pub(in crate::test) async fn routes_services_and_pods_change_and_go(scope: &Scope) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
 
     let mut narrowed = route("HTTPRoute", 80, "echo");
     narrowed["spec"]["hostnames"] = json!(["other.example.com"]);
@@ -21,14 +21,14 @@ pub(in crate::test) async fn routes_services_and_pods_change_and_go(scope: &Scop
     site.until(HOST, "/", StatusCode::OK).await?;
 
     scope
-        .apply(&backend(scope, "other", Speech::Http, 1))
+        .apply(&backend(scope, "other", EchoProtocol::Http, 1))
         .await?;
     scope
-        .apply(&[service("echo", "other", Speech::Http)])
+        .apply(&[service("echo", "other", EchoProtocol::Http)])
         .await?;
     site.until_answered_by("other").await?;
     scope
-        .apply(&[service("echo", "echo", Speech::Http)])
+        .apply(&[service("echo", "echo", EchoProtocol::Http)])
         .await?;
     site.until_answered_by("echo").await?;
 
@@ -48,7 +48,7 @@ pub(in crate::test) async fn routes_services_and_pods_change_and_go(scope: &Scop
     let missing = says("ResolvedRefs", "False", "BackendNotFound");
     scope.condition("HTTPRoute", "echo-80", missing).await?;
     scope
-        .apply(&[service("echo", "echo", Speech::Http)])
+        .apply(&[service("echo", "echo", EchoProtocol::Http)])
         .await?;
     let found = says("ResolvedRefs", "True", "ResolvedRefs");
     scope.condition("HTTPRoute", "echo-80", found).await?;
@@ -63,7 +63,7 @@ pub(in crate::test) async fn routes_services_and_pods_change_and_go(scope: &Scop
 }
 
 pub(in crate::test) async fn a_gateway_changes_and_goes(scope: &Scope) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let mut everywhere = route("HTTPRoute", 80, "echo");
     everywhere["spec"]["parentRefs"] = json!([{"name": "edge"}]);
     let edge = gateway(&[listener(80, "HTTP"), listener(8080, "HTTP")]);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::ControlPlane;
-use super::site::{HOST, Site};
+use super::edge_gateway::{EdgeGateway, HOST};
 use crate::args::{ComponentArgs, Condition, StopArgs};
 use crate::cluster::component::Component;
 use crate::test::load::Load;
@@ -28,7 +28,7 @@ const ANSWERS: usize = 40 * CLIENTS;
 
 /// Runs something under load, and waits for more responses after it.
 pub(super) async fn undisturbed<T>(
-    site: &Site<'_>,
+    site: &EdgeGateway<'_>,
     happens: impl AsyncFnOnce() -> Result<T>,
 ) -> Result<T> {
     let load = Load::start(site.address, CLIENTS);
@@ -49,7 +49,7 @@ pub(super) async fn undisturbed<T>(
 }
 
 /// A site of two proxies and two backends, on different nodes if possible.
-pub(super) async fn redundant(scope: &Scope) -> Result<Site<'_>> {
+pub(super) async fn redundant(scope: &Scope) -> Result<EdgeGateway<'_>> {
     let parameters = json!({
         "apiVersion": "gateway-system.io/v1alpha1", "kind": "GatewayParameters",
         "metadata": {"name": "edge"}, "spec": {"replicas": 2},
@@ -58,7 +58,7 @@ pub(super) async fn redundant(scope: &Scope) -> Result<Site<'_>> {
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["infrastructure"] = json!({"parametersRef": {
         "group": "gateway-system.io", "kind": "GatewayParameters", "name": "edge"}});
-    let site = Site::open_with(scope, edge, 2).await?;
+    let site = EdgeGateway::open_with(scope, edge, 2).await?;
     for deployment in ["edge", "echo"] {
         rolled_out(scope, deployment).await?;
     }
@@ -72,7 +72,7 @@ pub(super) async fn rolled_out(scope: &Scope, deployment: &str) -> Result<()> {
 }
 
 /// Changes the route and waits until the change serves, which shows that the control plane works.
-pub(super) async fn follows_changes(site: &Site<'_>, path: &str) -> Result<()> {
+pub(super) async fn follows_changes(site: &EdgeGateway<'_>, path: &str) -> Result<()> {
     let mut more = route("HTTPRoute", 80, "echo");
     more["metadata"]["name"] = json!("more");
     more["spec"]["rules"][0]["matches"] = json!([{"path": {"value": path}}]);
@@ -89,7 +89,7 @@ pub(super) async fn follows_changes(site: &Site<'_>, path: &str) -> Result<()> {
 }
 
 pub(in crate::test) async fn the_controller_is_killed(scope: &Scope) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let control_plane = ControlPlane::of(scope);
     undisturbed(&site, async || {
         for pod in control_plane.pods().await? {
@@ -150,7 +150,7 @@ pub(in crate::test) async fn the_api_server_is_away(scope: &Scope) -> Result<()>
 }
 
 pub(super) async fn without_the_api_server(scope: &Scope, time: Duration) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let cluster = scope.ours()?;
     let component = || ComponentArgs {
         component: Component::Apiserver,
@@ -219,7 +219,7 @@ pub(in crate::test) async fn routes_change(scope: &Scope) -> Result<()> {
 
 /// Keeps changing the serving route: its filters, and the rule before it.
 pub(super) async fn change_routes(scope: &Scope, times: usize) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let routes = scope.objects("HTTPRoute")?;
     undisturbed(&site, async || {
         for number in 0..times {
@@ -253,7 +253,7 @@ pub(in crate::test) async fn a_backend_is_updated(scope: &Scope) -> Result<()> {
 }
 
 pub(in crate::test) async fn proxies_come_and_go(scope: &Scope) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     undisturbed(&site, async || {
         for replicas in [3, 1] {
             let replicas = format!("--replicas={replicas}");
@@ -318,7 +318,7 @@ pub(super) async fn cut_the_network(scope: &Scope, time: Duration) -> Result<()>
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["infrastructure"] = json!({"parametersRef": {
         "group": "gateway-system.io", "kind": "GatewayParameters", "name": "edge"}});
-    let site = Site::open_with(scope, edge, 1).await?;
+    let site = EdgeGateway::open_with(scope, edge, 1).await?;
     let patch = on_second.to_string();
     scope
         .kubectl(&["patch", "deployment/echo", "--patch", &patch], "")

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::ControlPlane;
+use super::edge_gateway::{EdgeGateway, HOST};
 use super::live_traffic::{
     change_routes, cut_the_network, follows_changes, redundant, rolled_out, undisturbed,
     without_the_api_server,
 };
-use super::proxy::{AUDIENCE, Door, pods, token};
-use super::site::{HOST, Site};
+use super::proxy::{AUDIENCE, ControllerTunnel, pods, token};
 use crate::test::manifests::route;
 use crate::test::scope::Scope;
 
@@ -54,7 +54,7 @@ pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope
         secrets
             .replace("controller-xds-ca", &PostParams::default(), &secret)
             .await?;
-        let door = Door::trusting(scope, &certificate).await?;
+        let door = ControllerTunnel::trusting(scope, &certificate).await?;
         let began = Instant::now();
         loop {
             let pod = pods(scope, "edge").await?.pop().context("a proxy")?;
@@ -94,10 +94,10 @@ fn authority() -> Result<(String, String)> {
 pub(in crate::test) async fn ten_thousand_broken_routes_disturb_nobody(
     scope: &Scope,
 ) -> Result<()> {
-    let site = Site::open(scope).await?;
+    let site = EdgeGateway::open(scope).await?;
     let neighbour = scope.another().await?;
     let shown = async {
-        let neighbour = Site::open(&neighbour).await?;
+        let neighbour = EdgeGateway::open(&neighbour).await?;
         let routes = scope.objects("HTTPRoute")?;
         let mut slowest = Duration::ZERO;
         for number in 0..BROKEN {

@@ -7,6 +7,7 @@
 //! identity provider); `long` are those that take minutes.
 
 pub(super) mod bad_input;
+mod edge_gateway;
 pub(super) mod features;
 pub(super) mod idp;
 pub(super) mod inference;
@@ -15,7 +16,6 @@ pub(super) mod life;
 pub(super) mod live_traffic;
 pub(super) mod long;
 mod proxy;
-mod site;
 pub(super) mod tenancy;
 
 use std::fs;

@@ -25,7 +25,7 @@ pub(super) const AUDIENCE: &str = "gateway-system.io/xds";
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A tunnel to the controller, whose certificate is not valid for its address.
-pub(super) struct Door {
+pub(super) struct ControllerTunnel {
     /// Of the controller's Service.
     pub(super) controller: SocketAddr,
     local: SocketAddr,
@@ -38,7 +38,7 @@ pub(super) struct Proxy {
     pub(super) stream: Stream,
 }
 
-impl Door {
+impl ControllerTunnel {
     /// Opens it. `scope` has a Gateway `edge`, whose proxies know the controller's authorities.
     pub(super) async fn open(scope: &Scope) -> Result<Self> {
         let trusted = scope.object("ConfigMap", "edge").await?;

@@ -17,8 +17,8 @@ use xds::model::Kind;
 use xds_grpc::client::{ConnectError, StreamError};
 
 use super::ControlPlane;
-use super::proxy::{AUDIENCE, Door, Proxy, pods, token};
-use super::site::{HOST, Site};
+use super::edge_gateway::{EdgeGateway, HOST};
+use super::proxy::{AUDIENCE, ControllerTunnel, Proxy, pods, token};
 use crate::test::manifests::route;
 use crate::test::scope::Scope;
 
@@ -39,8 +39,11 @@ pub(in crate::test) async fn a_gateway_sees_nothing_of_another(scope: &Scope) ->
 }
 
 async fn apart(scope: &Scope, other: &Scope) -> Result<()> {
-    let (_site, _other_site) = (Site::open(scope).await?, Site::open(other).await?);
-    let door = Door::open(scope).await?;
+    let (_site, _other_site) = (
+        EdgeGateway::open(scope).await?,
+        EdgeGateway::open(other).await?,
+    );
+    let door = ControllerTunnel::open(scope).await?;
     let pod = pods(scope, "edge").await?.pop().context("a proxy")?;
     let other_pod = pods(other, "edge").await?.pop().context("a proxy")?;
     let node = format!("{}/edge/{pod}", scope.namespace);
@@ -86,7 +89,11 @@ async fn apart(scope: &Scope, other: &Scope) -> Result<()> {
     tokens_that_are_not_the_proxys(scope, &door, &pod).await
 }
 
-async fn tokens_that_are_not_the_proxys(scope: &Scope, door: &Door, pod: &str) -> Result<()> {
+async fn tokens_that_are_not_the_proxys(
+    scope: &Scope,
+    door: &ControllerTunnel,
+    pod: &str,
+) -> Result<()> {
     let node = format!("{}/edge/{pod}", scope.namespace);
     let stranger = token(scope, "default", AUDIENCE, Some(pod)).await;
     ensure!(
@@ -142,10 +149,13 @@ pub(in crate::test) async fn hostile_proxies_are_bounded(scope: &Scope) -> Resul
 }
 
 async fn attacked(scope: &Scope, neighbour: &Scope) -> Result<()> {
-    let (_site, neighbour) = (Site::open(scope).await?, Site::open(neighbour).await?);
+    let (_site, neighbour) = (
+        EdgeGateway::open(scope).await?,
+        EdgeGateway::open(neighbour).await?,
+    );
     let control_plane = ControlPlane::of(scope);
     let before = control_plane.memory().await?;
-    let door = Door::open(scope).await?;
+    let door = ControllerTunnel::open(scope).await?;
     let pod = pods(scope, "edge").await?.pop().context("a proxy")?;
     let node = format!("{}/edge/{pod}", scope.namespace);
     let token = token(scope, "edge", AUDIENCE, Some(&pod)).await?;
@@ -179,7 +189,7 @@ async fn attacked(scope: &Scope, neighbour: &Scope) -> Result<()> {
 }
 
 /// Checks that a change of a Gateway reaches its proxy.
-async fn is_served(site: &Site<'_>, path: &str) -> Result<()> {
+async fn is_served(site: &EdgeGateway<'_>, path: &str) -> Result<()> {
     let mut moved = route("HTTPRoute", 80, "echo");
     moved["metadata"]["name"] = json!("moved");
     moved["spec"]["rules"] = json!([{
@@ -192,7 +202,7 @@ async fn is_served(site: &Site<'_>, path: &str) -> Result<()> {
 
 /// Idle connections, before or during the TLS handshake. Each task ends when its connection is
 /// closed.
-async fn half_open(door: &Door) -> Result<JoinSet<()>> {
+async fn half_open(door: &ControllerTunnel) -> Result<JoinSet<()>> {
     let mut open = JoinSet::new();
     for number in 0..HALF_OPEN {
         let mut stream = TcpStream::connect(door.controller).await?;

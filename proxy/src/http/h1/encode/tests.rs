@@ -1,12 +1,12 @@
 use http::StatusCode;
 
 use super::{
-    Asked, DownstreamResponse, Expectation, LocalResponse, Persist, UpstreamRequest, chunk_head,
-    last_chunk,
+    DownstreamResponse, Expectation, LocalResponse, Persist, RequestKind, UpstreamRequest,
+    chunk_head, last_chunk,
 };
 use crate::http::h1::{HeadLimits, HeadScan, parse_request, parse_response};
 use crate::http::head::{RequestHead, ResponseHead, Version};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 
 const LIMITS: HeadLimits = HeadLimits {
     line_bytes: 8192,
@@ -14,7 +14,7 @@ const LIMITS: HeadLimits = HeadLimits {
     fields: 100,
 };
 
-fn forward(text: &str, expectation: Expectation, drop: &[Known]) -> String {
+fn forward(text: &str, expectation: Expectation, drop: &[KnownHeader]) -> String {
     let mut head = RequestHead::default();
     let bytes = text.as_bytes();
     parse_request(bytes, &LIMITS, &mut HeadScan::default(), &mut head).expect("a valid request");
@@ -41,7 +41,7 @@ fn a_request_keeps_its_fields_and_gets_our_framing() {
     let expected = "POST /t HTTP/1.1\r\nHost: up\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: \r\nE: 5\r\n\
                     Content-Length: 4\r\nX-Added: 1\r\n\r\n";
     assert_eq!(
-        forward(text, Expectation::Origin, &[Known::XForwardedFor]),
+        forward(text, Expectation::Origin, &[KnownHeader::XForwardedFor]),
         expected
     );
 }
@@ -78,7 +78,7 @@ fn an_expectation_is_met_once() {
     assert!(!forward(ignored, Expectation::Origin, &[]).contains("Expect"));
 }
 
-fn back(text: &str, asked: Asked, client: Version, persist: Persist) -> String {
+fn back(text: &str, asked: RequestKind, client: Version, persist: Persist) -> String {
     let mut head = ResponseHead::default();
     let bytes = text.as_bytes();
     parse_response(bytes, asked, &LIMITS, &mut HeadScan::default(), &mut head).expect("valid");
@@ -140,7 +140,7 @@ fn responses_are_framed_for_the_client() {
         let text = format!("HTTP/1.1 200 OK\r\nServer: x\r\nA: b\r\n{fields}\r\n");
         let expected = format!("HTTP/1.1 200 OK\r\nA: b\r\n{expected}\r\n");
         assert_eq!(
-            back(&text, Asked::Other, client, persist),
+            back(&text, RequestKind::Other, client, persist),
             expected,
             "{fields} {client:?}"
         );
@@ -154,13 +154,13 @@ fn responses_without_a_body_keep_the_length_they_tell() {
         back(&text, asked, Version::Http11, Persist::Keep)
     };
     let with = |line: &str| format!("HTTP/1.1 {line}\r\nContent-Length: 5\r\n\r\n");
-    assert_eq!(keep("200 OK", Asked::Head), with("200 OK"));
+    assert_eq!(keep("200 OK", RequestKind::Head), with("200 OK"));
     assert_eq!(
-        keep("304 Not Modified", Asked::Other),
+        keep("304 Not Modified", RequestKind::Other),
         with("304 Not Modified")
     );
     assert_eq!(
-        keep("204 No Content", Asked::Other),
+        keep("204 No Content", RequestKind::Other),
         "HTTP/1.1 204 No Content\r\n\r\n"
     );
 }
@@ -169,12 +169,12 @@ fn responses_without_a_body_keep_the_length_they_tell() {
 fn interim_responses_say_nothing_of_the_connection() {
     let text = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n";
     assert_eq!(
-        back(text, Asked::Other, Version::Http11, Persist::Close),
+        back(text, RequestKind::Other, Version::Http11, Persist::Close),
         text
     );
     let text = "HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     assert_eq!(
-        back(text, Asked::Upgrade, Version::Http11, Persist::Keep),
+        back(text, RequestKind::Upgrade, Version::Http11, Persist::Keep),
         text
     );
 }
@@ -183,7 +183,7 @@ fn interim_responses_say_nothing_of_the_connection() {
 fn answers_of_our_own() {
     let answer = LocalResponse {
         status: StatusCode::BAD_REQUEST,
-        asked: Asked::Other,
+        asked: RequestKind::Other,
         client: Version::Http11,
         persist: Persist::Close,
         append: b"A: b\r\n",
@@ -198,7 +198,7 @@ fn answers_of_our_own() {
                 Content-Length: 3\r\nConnection: close\r\nA: b\r\n\r\n";
     assert_eq!(text(answer), format!("{head}no\n"));
     let to_head = LocalResponse {
-        asked: Asked::Head,
+        asked: RequestKind::Head,
         ..answer
     };
     assert_eq!(text(to_head), head);

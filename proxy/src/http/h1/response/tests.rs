@@ -1,4 +1,4 @@
-use super::{Asked, HeadLimits, HeadScan, Progress, ResponseError, parse_response};
+use super::{HeadLimits, HeadScan, Progress, RequestKind, ResponseError, parse_response};
 use crate::http::head::{Framing, ResponseHead};
 
 const LIMITS: HeadLimits = HeadLimits {
@@ -7,7 +7,7 @@ const LIMITS: HeadLimits = HeadLimits {
     fields: 8,
 };
 
-fn parse(text: &str, asked: Asked) -> (Result<Progress, ResponseError>, ResponseHead) {
+fn parse(text: &str, asked: RequestKind) -> (Result<Progress, ResponseError>, ResponseHead) {
     let mut head = ResponseHead::default();
     let bytes = text.as_bytes();
     let whole = parse_response(bytes, asked, &LIMITS, &mut HeadScan::default(), &mut head);
@@ -24,7 +24,7 @@ fn parse(text: &str, asked: Asked) -> (Result<Progress, ResponseError>, Response
     (whole, head)
 }
 
-fn accepts(text: &str, asked: Asked) -> ResponseHead {
+fn accepts(text: &str, asked: RequestKind) -> ResponseHead {
     let (progress, head) = parse(text, asked);
     assert_eq!(
         progress,
@@ -41,47 +41,53 @@ fn framing_of_responses() {
         (
             "200 OK",
             "Content-Length: 5\r\n",
-            Asked::Other,
+            RequestKind::Other,
             Length(5),
             Some(5),
         ),
         (
             "200 OK",
             "Content-Length: 5\r\n",
-            Asked::Head,
+            RequestKind::Head,
             Empty,
             Some(5),
         ),
         (
             "200 OK",
             "Transfer-Encoding: chunked\r\n",
-            Asked::Other,
+            RequestKind::Other,
             Chunked,
             None,
         ),
         (
             "200 OK",
             "Transfer-Encoding: chunked\r\n",
-            Asked::Head,
+            RequestKind::Head,
             Empty,
             None,
         ),
-        ("200 OK", "", Asked::Other, UntilClose, None),
+        ("200 OK", "", RequestKind::Other, UntilClose, None),
         (
             "304 Not Modified",
             "Content-Length: 5\r\n",
-            Asked::Other,
+            RequestKind::Other,
             Empty,
             Some(5),
         ),
         (
             "204 No Content",
             "Content-Length: 5\r\n",
-            Asked::Other,
+            RequestKind::Other,
             Empty,
             None,
         ),
-        ("103 Early Hints", "Link: a\r\n", Asked::Other, Empty, None),
+        (
+            "103 Early Hints",
+            "Link: a\r\n",
+            RequestKind::Other,
+            Empty,
+            None,
+        ),
     ] {
         let head = accepts(&format!("HTTP/1.1 {line}\r\n{fields}\r\n"), asked);
         assert_eq!(
@@ -104,7 +110,7 @@ fn status_lines() {
         ("HTTP/1.1 799 caf\u{e9}", 799, "caf\u{e9}".as_bytes()),
     ] {
         let text = format!("{line}\r\n\r\n");
-        let head = accepts(&text, Asked::Other);
+        let head = accepts(&text, RequestKind::Other);
         assert_eq!(
             (head.status, head.reason.of(text.as_bytes())),
             (status, reason),
@@ -142,7 +148,7 @@ fn refuses_what_no_origin_may_send() {
             "upgrade_not_asked_for",
         ),
     ] {
-        let (progress, _) = parse(text, Asked::Other);
+        let (progress, _) = parse(text, RequestKind::Other);
         assert_eq!(
             progress.map_err(ResponseError::reason),
             Err(reason),
@@ -154,12 +160,15 @@ fn refuses_what_no_origin_may_send() {
 #[test]
 fn switches_only_where_asked_and_told_what_to() {
     let text = "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
-    let head = accepts(text, Asked::Upgrade);
+    let head = accepts(text, RequestKind::Upgrade);
     let protocol = head.upgrade.map(|span| span.of(text.as_bytes()));
     assert_eq!(protocol, Some(&b"websocket"[..]));
     assert!(!head.is_interim());
     for fields in ["", "Connection: upgrade\r\n", "Upgrade: websocket\r\n"] {
-        let (progress, _) = parse(&format!("HTTP/1.1 101 S\r\n{fields}\r\n"), Asked::Upgrade);
+        let (progress, _) = parse(
+            &format!("HTTP/1.1 101 S\r\n{fields}\r\n"),
+            RequestKind::Upgrade,
+        );
         assert_eq!(progress, Err(ResponseError::Upgrade), "{fields}");
     }
 }

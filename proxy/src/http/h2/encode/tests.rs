@@ -4,7 +4,7 @@ use super::{Switch, answer, request, response};
 use crate::http::h1::encode::{
     DownstreamResponse, Expectation, LocalResponse, Persist, UpstreamRequest,
 };
-use crate::http::h1::{Asked, HeadLimits, HeadScan, parse_request, parse_response};
+use crate::http::h1::{HeadLimits, HeadScan, RequestKind, parse_request, parse_response};
 use crate::http::head::{RequestHead, ResponseHead, Version};
 
 const LIMITS: HeadLimits = HeadLimits {
@@ -92,7 +92,7 @@ fn a_response_keeps_its_length_and_loses_its_connection() {
     let (mut parsed, mut scan) = (ResponseHead::default(), HeadScan::default());
     parse_response(
         head.as_bytes(),
-        Asked::Other,
+        RequestKind::Other,
         &LIMITS,
         &mut scan,
         &mut parsed,
@@ -122,7 +122,7 @@ fn a_response_keeps_its_length_and_loses_its_connection() {
 fn an_answer_has_a_body_unless_it_was_not_asked_for() {
     let mut outgoing = LocalResponse {
         status: StatusCode::NOT_FOUND,
-        asked: Asked::Other,
+        asked: RequestKind::Other,
         client: Version::Http2,
         persist: Persist::Keep,
         append: b"",
@@ -135,7 +135,7 @@ fn an_answer_has_a_body_unless_it_was_not_asked_for() {
         "content-length: 2",
     ];
     assert_eq!(text(made.headers()), expected);
-    outgoing.asked = Asked::Head;
+    outgoing.asked = RequestKind::Head;
     let (made, body) = answer(&outgoing);
     assert_eq!((made.headers().len(), body), (2, &b""[..]));
     outgoing.body = b"";

@@ -1,10 +1,10 @@
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request};
 
-use super::{Follows, take_in};
+use super::{BodyPresence, take_in};
 use crate::http::h1::{HeadError, HeadLimits, RequestError};
 use crate::http::head::{Framing, RequestHead, Version};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 
 const LIMITS: HeadLimits = HeadLimits {
     line_bytes: 64,
@@ -28,21 +28,21 @@ fn get(fields: &[(&str, &str)]) -> Parts {
     parts(Method::GET, "http://a.test/x?y", fields)
 }
 
-fn taken(parts: &Parts, follows: Follows) -> Result<(RequestHead, Vec<u8>), RequestError> {
+fn taken(parts: &Parts, follows: BodyPresence) -> Result<(RequestHead, Vec<u8>), RequestError> {
     let (mut head, mut bytes) = (RequestHead::default(), Vec::new());
     take_in(parts, follows, &LIMITS, &mut bytes, &mut head)?;
     Ok((head, bytes))
 }
 
 fn refused(parts: &Parts) -> RequestError {
-    taken(parts, Follows::Body).expect_err("it is to be refused")
+    taken(parts, BodyPresence::Body).expect_err("it is to be refused")
 }
 
 #[test]
 fn a_head_becomes_what_http_1_would_have_sent() {
     let (head, bytes) = taken(
         &get(&[("accept", "*/*"), ("te", "trailers")]),
-        Follows::Nothing,
+        BodyPresence::Nothing,
     )
     .expect("well-formed");
     assert_eq!(head.method.of(&bytes), b"GET");
@@ -54,7 +54,10 @@ fn a_head_becomes_what_http_1_would_have_sent() {
     );
     let lines = bytes.windows(13).any(|line| line == b"accept: */*\r\n");
     assert!(lines, "{}", bytes.escape_ascii());
-    assert_eq!(head.fields.value(Known::Te, &bytes), Some(&b"trailers"[..]));
+    assert_eq!(
+        head.fields.value(KnownHeader::Te, &bytes),
+        Some(&b"trailers"[..])
+    );
 }
 
 #[test]
@@ -66,11 +69,11 @@ fn crumbs_become_one_cookie() {
             ("cookie", "b=2"),
             ("cookie", "c"),
         ]),
-        Follows::Nothing,
+        BodyPresence::Nothing,
     )
     .expect("well-formed");
     assert_eq!(
-        head.fields.value(Known::Cookie, &bytes),
+        head.fields.value(KnownHeader::Cookie, &bytes),
         Some(&b"a=1; b=2; c"[..])
     );
     assert_eq!(head.fields.len(), 2);
@@ -87,16 +90,16 @@ fn the_body_is_as_long_as_it_says_or_as_it_is() {
     let framing = |fields: &[(&str, &str)], follows| {
         taken(&get(fields), follows).expect("well-formed").0.framing
     };
-    assert_eq!(framing(&[], Follows::Body), Framing::Chunked);
+    assert_eq!(framing(&[], BodyPresence::Body), Framing::Chunked);
     assert_eq!(
-        framing(&[("content-length", "7")], Follows::Body),
+        framing(&[("content-length", "7")], BodyPresence::Body),
         Framing::Length(7)
     );
     assert_eq!(
-        framing(&[("content-length", "0")], Follows::Nothing),
+        framing(&[("content-length", "0")], BodyPresence::Nothing),
         Framing::Length(0)
     );
-    assert_eq!(framing(&[], Follows::Nothing), Framing::Empty);
+    assert_eq!(framing(&[], BodyPresence::Nothing), Framing::Empty);
 }
 
 #[test]
@@ -106,7 +109,7 @@ fn a_tunnel_is_asked_for_as_http_1_does() {
     connect
         .extensions
         .insert(h2::ext::Protocol::from_static("websocket"));
-    let (head, bytes) = taken(&connect, Follows::Body).expect("a tunnel");
+    let (head, bytes) = taken(&connect, BodyPresence::Body).expect("a tunnel");
     assert_eq!(head.method.of(&bytes), b"GET");
     assert_eq!(
         head.upgrade.map(|upgrade| upgrade.of(&bytes)),
@@ -170,7 +173,7 @@ fn host_may_stand_in_for_the_authority_or_repeat_it() {
         parts(Method::GET, "/", &[("host", "a.test:80")]),
         parts(Method::GET, "http://a.test:80/", &[("host", "A.test:80")]),
     ] {
-        let (head, bytes) = taken(&parts, Follows::Nothing).expect("well-formed");
+        let (head, bytes) = taken(&parts, BodyPresence::Nothing).expect("well-formed");
         assert!(head.authority.of(&bytes).eq_ignore_ascii_case(b"a.test:80"));
     }
 }

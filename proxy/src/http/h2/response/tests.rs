@@ -1,8 +1,8 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::take_in;
-use crate::http::h1::{Asked, HeadError, HeadLimits, ResponseError};
-use crate::http::h2::request::Follows;
+use crate::http::h1::{HeadError, HeadLimits, RequestKind, ResponseError};
+use crate::http::h2::request::BodyPresence;
 use crate::http::head::{Framing, ResponseHead};
 
 const LIMITS: HeadLimits = HeadLimits {
@@ -14,8 +14,8 @@ const LIMITS: HeadLimits = HeadLimits {
 fn taken(
     status: u16,
     length: Option<&'static str>,
-    follows: Follows,
-    asked: Asked,
+    follows: BodyPresence,
+    asked: RequestKind,
 ) -> Result<ResponseHead, ResponseError> {
     let (mut head, mut bytes) = (ResponseHead::default(), Vec::new());
     let mut fields = HeaderMap::new();
@@ -36,23 +36,30 @@ fn taken(
 
 #[test]
 fn a_body_is_as_long_as_it_says_or_as_it_is() {
-    use Follows::{Body, Nothing};
+    use BodyPresence::{Body, Nothing};
     for (status, length, follows, asked, framing, told) in [
         (
             200,
             Some("5"),
             Body,
-            Asked::Other,
+            RequestKind::Other,
             Framing::Length(5),
             Some(5),
         ),
-        (200, None, Body, Asked::Other, Framing::Chunked, None),
-        (200, None, Nothing, Asked::Other, Framing::Length(0), None),
+        (200, None, Body, RequestKind::Other, Framing::Chunked, None),
+        (
+            200,
+            None,
+            Nothing,
+            RequestKind::Other,
+            Framing::Length(0),
+            None,
+        ),
         (
             200,
             Some("5"),
             Nothing,
-            Asked::Head,
+            RequestKind::Head,
             Framing::Empty,
             Some(5),
         ),
@@ -60,12 +67,19 @@ fn a_body_is_as_long_as_it_says_or_as_it_is() {
             304,
             Some("5"),
             Nothing,
-            Asked::Other,
+            RequestKind::Other,
             Framing::Empty,
             Some(5),
         ),
-        (204, Some("0"), Nothing, Asked::Other, Framing::Empty, None),
-        (103, None, Body, Asked::Other, Framing::Empty, None),
+        (
+            204,
+            Some("0"),
+            Nothing,
+            RequestKind::Other,
+            Framing::Empty,
+            None,
+        ),
+        (103, None, Body, RequestKind::Other, Framing::Empty, None),
     ] {
         let head = taken(status, length, follows, asked).expect("well-formed");
         assert_eq!(
@@ -78,17 +92,17 @@ fn a_body_is_as_long_as_it_says_or_as_it_is() {
 
 #[test]
 fn a_tunnel_that_stands_is_a_switch() {
-    let head = taken(200, None, Follows::Body, Asked::Upgrade).expect("a tunnel");
+    let head = taken(200, None, BodyPresence::Body, RequestKind::Upgrade).expect("a tunnel");
     assert_eq!((head.status, head.framing), (101, Framing::Empty));
     assert!(head.upgrade.is_some() && !head.is_interim());
-    let head = taken(403, None, Follows::Nothing, Asked::Upgrade).expect("an answer");
+    let head = taken(403, None, BodyPresence::Nothing, RequestKind::Upgrade).expect("an answer");
     assert_eq!((head.status, head.upgrade), (403, None));
 }
 
 #[test]
 fn http_2_has_no_switch_of_its_own() {
-    for asked in [Asked::Other, Asked::Upgrade] {
-        let refused = taken(101, None, Follows::Body, asked);
+    for asked in [RequestKind::Other, RequestKind::Upgrade] {
+        let refused = taken(101, None, BodyPresence::Body, asked);
         assert_eq!(refused.err(), Some(ResponseError::Upgrade));
     }
 }
@@ -100,7 +114,14 @@ fn fields_are_bounded() {
     for _ in 0..5 {
         fields.append("x", HeaderValue::from_static("y"));
     }
-    let (said, follows) = ((StatusCode::OK, &fields), Follows::Nothing);
-    let refused = take_in(said, follows, Asked::Other, &LIMITS, &mut bytes, &mut head);
+    let (said, follows) = ((StatusCode::OK, &fields), BodyPresence::Nothing);
+    let refused = take_in(
+        said,
+        follows,
+        RequestKind::Other,
+        &LIMITS,
+        &mut bytes,
+        &mut head,
+    );
     assert_eq!(refused, Err(HeadError::TooManyFields.into()));
 }

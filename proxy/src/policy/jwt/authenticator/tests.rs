@@ -11,7 +11,7 @@ use xds::model::{
 use super::{Authenticator, Carrier};
 use crate::failure::FailureKind;
 use crate::http::head::Fields;
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::policy::headers::HeaderEdits;
 use crate::policy::jwt::UseOfClaims;
 use crate::policy::jwt::{
@@ -131,12 +131,12 @@ fn claims_become_headers_and_what_a_client_claims_for_itself_goes() {
         let passed = passed.expect("a good token");
         let lines = written(|out| passed.write_lines(carrier(&head, None), None, out));
         assert_eq!(lines, "x-user: alice\r\nx-role: admin\r\n", "{time}");
-        assert!(passed.drops(Known::Authorization, b"Authorization"));
+        assert!(passed.drops(KnownHeader::Authorization, b"Authorization"));
     }
     let nobody = fields(&[]);
     let passed = policy.authenticate(carrier(&nobody, None), NOW, &mut cache);
     let passed = passed.expect("no token is needed");
-    assert!(!passed.drops(Known::Authorization, b"Authorization"));
+    assert!(!passed.drops(KnownHeader::Authorization, b"Authorization"));
     for (name, dropped) in [
         ("x-user", true),
         ("X-USER", true),
@@ -146,7 +146,7 @@ fn claims_become_headers_and_what_a_client_claims_for_itself_goes() {
         ("x-other", false),
     ] {
         assert_eq!(
-            passed.drops(Known::Other, name.as_bytes()),
+            passed.drops(KnownHeader::Other, name.as_bytes()),
             dropped,
             "{name}"
         );
@@ -192,7 +192,7 @@ fn a_token_that_is_kept_stays_where_it_was() {
     let mut cache = TokenCache::default();
     let carrier = carrier(&head, Some(&query));
     let passed = policy.authenticate(carrier, NOW, &mut cache).expect("good");
-    assert!(!passed.drops(Known::Cookie, b"Cookie"));
+    assert!(!passed.drops(KnownHeader::Cookie, b"Cookie"));
     let mut target = format!("/?{query}").into_bytes();
     passed.edit_target(&mut target);
     assert_eq!(target, format!("/?{query}").into_bytes());
@@ -214,7 +214,7 @@ fn one_token_at_one_place() {
     let once = policy
         .authenticate(carrier(&head, None), NOW, &mut cache)
         .expect("good");
-    assert!(once.drops(Known::Cookie, b"Cookie"));
+    assert!(once.drops(KnownHeader::Cookie, b"Cookie"));
 }
 
 #[test]

@@ -6,21 +6,21 @@ use std::str::FromStr;
 /// A network namespace with the components in it. A node has its own mount, process and other
 /// namespaces as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum NetworkNamespace {
     /// The network namespace of the cluster's clients, which connects the nodes.
     Client,
     /// The node of this number; number 0 has the control plane.
     Node(u8),
 }
 
-impl Place {
+impl NetworkNamespace {
     /// The name of a node, which is also its host name.
     pub(crate) fn is_first_node(self) -> bool {
         self == Self::Node(0)
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NetworkNamespace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client => write!(f, "client"),
@@ -29,7 +29,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for NetworkNamespace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

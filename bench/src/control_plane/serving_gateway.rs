@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(5);
 pub(crate) const SERVICE: &str = "backend";
 
 /// A Gateway that serves.
-pub(crate) struct Site {
+pub(crate) struct ServingGateway {
     pub(crate) namespace: String,
     /// Of its listener for HTTP.
     pub(crate) address: SocketAddr,
@@ -25,7 +25,7 @@ pub(crate) struct Site {
     pub(crate) parent: Parent,
 }
 
-impl Site {
+impl ServingGateway {
     /// Makes one, and waits until it serves.
     pub(crate) async fn open(context: &Context<'_>) -> Result<Self> {
         let Context { cluster, peer, .. } = context;

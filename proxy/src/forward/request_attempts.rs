@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::config::{Cluster, Rule};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FailureKind};
+use crate::upstream::attempts as upstream;
 use crate::upstream::retry::{AttemptOutcome, NoRetryReason, Replay};
-use crate::upstream::tries as upstream;
 
 /// The attempts of one request.
 pub(crate) struct RequestAttempts<'a> {

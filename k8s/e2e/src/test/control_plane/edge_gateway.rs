@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::test::http::{Answer, Connection, request};
-use crate::test::manifests::{Speech, echo, gateway, listener, route};
+use crate::test::http::{Connection, HttpResponse, request};
+use crate::test::manifests::{EchoProtocol, echo, gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
 
@@ -23,12 +23,12 @@ pub(super) const HOST: &str = "shop.example.com";
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A Gateway `edge` with an HTTP listener on port 80, a route of everything and Service `echo`.
-pub(super) struct Site<'a> {
+pub(super) struct EdgeGateway<'a> {
     pub(super) scope: &'a Scope,
     pub(super) address: SocketAddr,
 }
 
-impl<'a> Site<'a> {
+impl<'a> EdgeGateway<'a> {
     /// Creates it, and waits until it serves.
     pub(super) async fn open(scope: &'a Scope) -> Result<Self> {
         Self::open_with(scope, gateway(&[listener(80, "HTTP")]), 1).await
@@ -36,7 +36,7 @@ impl<'a> Site<'a> {
 
     /// Like [`Self::open`], with another Gateway `edge` and this many backend pods.
     pub(super) async fn open_with(scope: &'a Scope, edge: Value, pods: u32) -> Result<Self> {
-        let mut objects = backend(scope, "echo", Speech::Http, pods);
+        let mut objects = backend(scope, "echo", EchoProtocol::Http, pods);
         objects.extend([edge, route("HTTPRoute", 80, "echo")]);
         scope.apply(&objects).await?;
         let address = address(scope, "edge", 80).await?;
@@ -46,7 +46,12 @@ impl<'a> Site<'a> {
     }
 
     /// Waits until a request gets this status.
-    pub(super) async fn until(&self, host: &str, path: &str, status: StatusCode) -> Result<Answer> {
+    pub(super) async fn until(
+        &self,
+        host: &str,
+        path: &str,
+        status: StatusCode,
+    ) -> Result<HttpResponse> {
         until(self.scope, self.address, (host, path), status).await
     }
 
@@ -70,7 +75,7 @@ pub(super) async fn until(
     address: SocketAddr,
     (host, path): (&str, &str),
     status: StatusCode,
-) -> Result<Answer> {
+) -> Result<HttpResponse> {
     let mut last = String::new();
     let what = format!("http://{host}{path} at {address} to answer {status}");
     let found = scope
@@ -87,12 +92,15 @@ pub(super) async fn until(
 }
 
 /// One request on a connection of its own.
-pub(super) async fn ask(address: SocketAddr, host: &str, path: &str) -> Result<Answer> {
+pub(super) async fn ask(address: SocketAddr, host: &str, path: &str) -> Result<HttpResponse> {
     send(address, request(host, path, &[])?).await
 }
 
 /// The same, of a request with headers of its own.
-pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> Result<Answer> {
+pub(super) async fn send(
+    address: SocketAddr,
+    request: Request<Full<Bytes>>,
+) -> Result<HttpResponse> {
     let asked = async {
         let stream = TcpStream::connect(address)
             .await
@@ -108,7 +116,7 @@ pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> 
 }
 
 /// The pod that an echo backend reports.
-pub(super) fn pod_of(answer: &Answer) -> Option<String> {
+pub(super) fn pod_of(answer: &HttpResponse) -> Option<String> {
     let echoed: Value = serde_json::from_str(&answer.body).ok()?;
     echoed["pod"].as_str().map(str::to_owned)
 }
@@ -125,7 +133,7 @@ pub(super) async fn address(scope: &Scope, gateway: &str, port: u16) -> Result<S
 }
 
 /// A Deployment of echo pods, and a Service that leads to them from port 80.
-pub(super) fn backend(scope: &Scope, name: &str, speech: Speech, pods: u32) -> Vec<Value> {
+pub(super) fn backend(scope: &Scope, name: &str, speech: EchoProtocol, pods: u32) -> Vec<Value> {
     let pod = echo(&scope.images, name, speech);
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
@@ -138,11 +146,11 @@ pub(super) fn backend(scope: &Scope, name: &str, speech: Speech, pods: u32) -> V
 }
 
 /// A Service that leads from port 80 to the pods of a Deployment.
-pub(super) fn service(name: &str, pods: &str, speech: Speech) -> Value {
+pub(super) fn service(name: &str, pods: &str, speech: EchoProtocol) -> Value {
     let (port, protocol, app) = match speech {
-        Speech::Http | Speech::Tcp => (3000, "TCP", None),
-        Speech::Grpc => (3000, "TCP", Some("kubernetes.io/h2c")),
-        Speech::Udp => (8080, "UDP", None),
+        EchoProtocol::Http | EchoProtocol::Tcp => (3000, "TCP", None),
+        EchoProtocol::Grpc => (3000, "TCP", Some("kubernetes.io/h2c")),
+        EchoProtocol::Udp => (8080, "UDP", None),
     };
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},

@@ -6,7 +6,7 @@ use xds::model::JwtSource;
 use super::Refusal;
 use crate::http::grammar::trim;
 use crate::http::head::{Field, Fields};
-use crate::http::known::Known;
+use crate::http::known::KnownHeader;
 use crate::route::query;
 
 /// A place where a token may be.
@@ -14,7 +14,7 @@ use crate::route::query;
 pub(super) enum TokenLocation {
     Header {
         name: HeaderName,
-        known: Known,
+        known: KnownHeader,
         prefix: Prefix,
     },
     Query(Box<[u8]>),
@@ -45,7 +45,7 @@ impl TokenLocation {
     pub(super) fn compile(source: &JwtSource) -> Self {
         match source {
             JwtSource::Header { name, prefix } => Self::Header {
-                known: Known::of(name.as_str().as_bytes()),
+                known: KnownHeader::of(name.as_str().as_bytes()),
                 name: name.clone(),
                 prefix: Prefix::compile(prefix),
             },
@@ -58,7 +58,7 @@ impl TokenLocation {
     pub(super) fn bearer() -> Self {
         Self::Header {
             name: http::header::AUTHORIZATION,
-            known: Known::Authorization,
+            known: KnownHeader::Authorization,
             prefix: Prefix::Scheme(b"Bearer".as_slice().into()),
         }
     }
@@ -91,13 +91,13 @@ impl TokenLocation {
     }
 
     /// Whether a field is dropped or rewritten to remove the token.
-    pub(super) fn is_field(&self, known: Known, field: &[u8]) -> bool {
+    pub(super) fn is_field(&self, known: KnownHeader, field: &[u8]) -> bool {
         match self {
             Self::Header {
                 name, known: own, ..
             } => known == *own && field.eq_ignore_ascii_case(name.as_str().as_bytes()),
             Self::Query(_) => false,
-            Self::Cookie(_) => known == Known::Cookie,
+            Self::Cookie(_) => known == KnownHeader::Cookie,
         }
     }
 
@@ -190,7 +190,9 @@ fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8
 
 fn cookies(carrier: Carrier<'_>) -> impl Iterator<Item = &[u8]> {
     let Carrier { fields, bytes, .. } = carrier;
-    let lines = fields.iter().filter(|field| field.known == Known::Cookie);
+    let lines = fields
+        .iter()
+        .filter(|field| field.known == KnownHeader::Cookie);
     lines.flat_map(move |field| pairs(field.value.of(bytes), b';'))
 }
 
