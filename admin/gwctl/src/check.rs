@@ -25,7 +25,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode> {
 /// Options for a machine that owns every requested address: the machine the files are for is unknown.
 pub(crate) fn options(store: &Store) -> Options {
     Options {
-        place: Environment::Machine {
+        environment: Environment::Machine {
             addresses: asked_addresses(store).collect(),
         },
         ..Options::machine()

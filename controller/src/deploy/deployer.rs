@@ -59,7 +59,7 @@ impl Settings {
 
 /// Applies and deletes the workloads of Gateways.
 pub struct Deployer {
-    site: Arc<Sources>,
+    input: Arc<Sources>,
     applier: Applier,
     queue: Queue,
     in_flight: JoinSet<(ObjectRef, Outcome)>,
@@ -80,7 +80,7 @@ impl Deployer {
         let children = Arc::new(Children::default());
         Self {
             applier: Applier::new(client.clone(), Arc::clone(&children)),
-            site: Arc::new(Sources {
+            input: Arc::new(Sources {
                 client,
                 outputs,
                 settings,
@@ -93,17 +93,17 @@ impl Deployer {
 
     /// Watches, so that every replica knows the addresses; deploys while this one is the leader.
     pub async fn run(mut self, mut leadership: Leadership, mut stopping: Stopping) {
-        let outputs = Arc::clone(&self.site.outputs);
+        let outputs = Arc::clone(&self.input.outputs);
         let assigned = move |gateway: &ObjectName, addresses: AssignedAddresses| {
             let addresses = (!addresses.is_empty()).then_some(addresses);
             outputs.addresses.set(gateway, addresses);
         };
-        let _watches = watches::start(&self.site.client, &self.site.children, assigned);
+        let _watches = watches::start(&self.input.client, &self.input.children, assigned);
         tokio::select! {
-            () = self.site.children.listed() => {}
+            () = self.input.children.listed() => {}
             () = stopping.stopped() => return,
         }
-        self.site.outputs.addresses_known.send_replace(true);
+        self.input.outputs.addresses_known.send_replace(true);
         while leadership.during(&mut stopping, self.lead()).await {
             info!("another replica is the leader and deploys from here on");
             self.in_flight.shutdown().await;
@@ -112,7 +112,7 @@ impl Deployer {
     }
 
     async fn lead(&mut self) {
-        let sources = Arc::clone(&self.site);
+        let sources = Arc::clone(&self.input);
         let outputs = &sources.outputs;
         let mut authorities = outputs.authorities.subscribe();
         // Its first tick is immediate.
@@ -143,7 +143,7 @@ impl Deployer {
     }
 
     fn push_all(&mut self) {
-        let outputs = Arc::clone(&self.site.outputs);
+        let outputs = Arc::clone(&self.input.outputs);
         self.push(outputs.gateways.keys());
         self.push(outputs.infrastructure.keys());
     }
@@ -158,7 +158,7 @@ impl Deployer {
 
     /// Queues the Gateways whose objects have changed; for deleted objects by name.
     fn observed(&mut self, children: &BTreeSet<Child>) {
-        let all = self.site.outputs.infrastructure.keys();
+        let all = self.input.outputs.infrastructure.keys();
         let touched = all.into_iter().filter(|gateway| {
             let names = [
                 labels::child_name(&gateway.name),
@@ -183,7 +183,7 @@ impl Deployer {
                 NextAction::At(at) => return Some(at),
                 NextAction::Idle => return None,
             };
-            let (sources, applier) = (Arc::clone(&self.site), self.applier.clone());
+            let (sources, applier) = (Arc::clone(&self.input), self.applier.clone());
             self.in_flight.spawn(async move {
                 let outcome = sources.deploy(&applier, &gateway).await;
                 (gateway, outcome)
@@ -196,8 +196,8 @@ impl Sources {
     /// Deploys a Gateway in its current version.
     async fn deploy(&self, applier: &Applier, gateway: &ObjectRef) -> Outcome {
         let name = &gateway.name;
-        let mut site = match self.site(gateway).await {
-            Ok(Some(site)) => site,
+        let mut input = match self.input(gateway).await {
+            Ok(Some(input)) => input,
             Ok(None) => return self.clean_up(applier, gateway).await,
             Err(why) => {
                 self.outputs
@@ -215,13 +215,13 @@ impl Sources {
             }
             defaults.authorities = Some(authorities.to_string());
         }
-        let mut objects = render(&site, &defaults);
-        let mut result = applier.apply_all(&site.uid, &objects).await;
-        if matches!(result, Result::Refused(_)) && site.gives_up_cluster_ip() {
+        let mut objects = render(&input, &defaults);
+        let mut result = applier.apply_all(&input.uid, &objects).await;
+        if matches!(result, Result::Refused(_)) && input.gives_up_cluster_ip() {
             // It may be in use, outside the range, or not assignable: the other addresses of the
             // Gateway do not depend on it, and its status reports this one.
-            objects = render(&site, &defaults);
-            result = applier.apply_all(&site.uid, &objects).await;
+            objects = render(&input, &defaults);
+            result = applier.apply_all(&input.uid, &objects).await;
         }
         let (deployment, outcome) = match result {
             Result::Done { has_written: true } => {
@@ -273,7 +273,7 @@ impl Sources {
 
     /// What a Gateway is to run on. `None` if it is not ours, is being deleted, or has lost its
     /// parameters: its workload stays then, and its status reports it.
-    async fn site(&self, gateway: &ObjectRef) -> std::result::Result<Option<RenderInput>, String> {
+    async fn input(&self, gateway: &ObjectRef) -> std::result::Result<Option<RenderInput>, String> {
         let name = &gateway.name;
         let infrastructure = self.outputs.infrastructure.get(name);
         let present = self.outputs.gateways.get(name);

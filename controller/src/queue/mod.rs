@@ -15,7 +15,7 @@ use translate::ObjectRef;
 /// Names of objects that may need a write.
 #[derive(Debug, Default)]
 pub struct Queue {
-    slots: HashMap<ObjectRef, QueueEntry>,
+    entries: HashMap<ObjectRef, QueueEntry>,
     ready: BTreeMap<(Rank, u64), ObjectRef>,
     later: BTreeMap<(Instant, u64), ObjectRef>,
     sequence: u64,
@@ -59,7 +59,7 @@ pub enum Outcome {
 
 #[derive(Debug)]
 struct QueueEntry {
-    place: Schedule,
+    state: EntryState,
     not_before: Option<Instant>,
     /// The last write: its content, time, and number of repetitions.
     written: Option<(u64, Instant)>,
@@ -67,7 +67,7 @@ struct QueueEntry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Schedule {
+enum EntryState {
     Idle,
     Ready(Rank, u64),
     Later {
@@ -102,22 +102,22 @@ impl Rank {
 impl Queue {
     /// Something about the object has changed.
     pub fn push(&mut self, object: &ObjectRef, now: Instant) {
-        let slot = self.slots.entry(object.clone()).or_default();
-        match &mut slot.place {
-            Schedule::InFlight { again } => *again = true,
-            Schedule::Idle => self.schedule(object, now),
-            Schedule::Ready(..) | Schedule::Later { .. } => {}
+        let entry = self.entries.entry(object.clone()).or_default();
+        match &mut entry.state {
+            EntryState::InFlight { again } => *again = true,
+            EntryState::Idle => self.schedule(object, now),
+            EntryState::Ready(..) | EntryState::Later { .. } => {}
         }
     }
 
     /// The watch reported the object: a conflict need not wait any longer.
     pub fn observed(&mut self, object: &ObjectRef, now: Instant) {
-        let place = self.slots.get(object).map(|slot| slot.place);
-        if let Some(Schedule::Later {
+        let state = self.entries.get(object).map(|entry| entry.state);
+        if let Some(EntryState::Later {
             at,
             sequence,
             until_observed: true,
-        }) = place
+        }) = state
         {
             self.later.remove(&(at, sequence));
             self.schedule(object, now);
@@ -128,18 +128,18 @@ impl Queue {
 
     /// The object was deleted.
     pub fn forget(&mut self, object: &ObjectRef) {
-        match self.slots.get(object).map(|slot| slot.place) {
-            Some(Schedule::Ready(rank, sequence)) => {
+        match self.entries.get(object).map(|entry| entry.state) {
+            Some(EntryState::Ready(rank, sequence)) => {
                 self.ready.remove(&(rank, sequence));
             }
-            Some(Schedule::Later { at, sequence, .. }) => {
+            Some(EntryState::Later { at, sequence, .. }) => {
                 self.later.remove(&(at, sequence));
             }
             // Until it is done.
-            Some(Schedule::InFlight { .. }) => return,
-            Some(Schedule::Idle) | None => {}
+            Some(EntryState::InFlight { .. }) => return,
+            Some(EntryState::Idle) | None => {}
         }
-        self.slots.remove(object);
+        self.entries.remove(object);
     }
 
     /// The next object to process.
@@ -161,7 +161,7 @@ impl Queue {
             let first = self.later.first_key_value();
             return first.map_or(NextAction::Idle, |((at, _), _)| NextAction::At(*at));
         };
-        self.place(&object, Schedule::InFlight { again: false });
+        self.set_state(&object, EntryState::InFlight { again: false });
         self.in_flight += 1;
         NextAction::Take(object)
     }
@@ -169,23 +169,23 @@ impl Queue {
     /// Reports the result of processing an object.
     pub fn done(&mut self, object: &ObjectRef, outcome: Outcome, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let place = self.slots.get(object).map(|slot| slot.place);
-        let Some(Schedule::InFlight { again }) = place else {
+        let state = self.entries.get(object).map(|entry| entry.state);
+        let Some(EntryState::InFlight { again }) = state else {
             return;
         };
-        self.place(object, Schedule::Idle);
+        self.set_state(object, EntryState::Idle);
         self.learn(outcome, now);
-        let Some(slot) = self.slots.get_mut(object) else {
+        let Some(entry) = self.entries.get_mut(object) else {
             return;
         };
         let again = match outcome {
             Outcome::Unchanged => again,
             Outcome::Written(what) => {
-                slot.wrote(what, now);
+                entry.wrote(what, now);
                 again
             }
             Outcome::Conflict { is_known: true } => {
-                slot.not_before = Some(now + SPACING);
+                entry.not_before = Some(now + SPACING);
                 true
             }
             Outcome::Conflict { is_known: false } => {
@@ -225,7 +225,7 @@ impl Queue {
     }
 
     fn schedule(&mut self, object: &ObjectRef, now: Instant) {
-        let not_before = self.slots.get(object).and_then(|slot| slot.not_before);
+        let not_before = self.entries.get(object).and_then(|entry| entry.not_before);
         match not_before.filter(|at| *at > now) {
             Some(at) => self.delay(object, at, false),
             None => self.make_ready(object),
@@ -235,16 +235,16 @@ impl Queue {
     fn make_ready(&mut self, object: &ObjectRef) {
         self.sequence += 1;
         let (rank, sequence) = (Rank::of(object), self.sequence);
-        self.place(object, Schedule::Ready(rank, sequence));
+        self.set_state(object, EntryState::Ready(rank, sequence));
         self.ready.insert((rank, sequence), object.clone());
     }
 
     fn delay(&mut self, object: &ObjectRef, at: Instant, until_observed: bool) {
         self.sequence += 1;
         let sequence = self.sequence;
-        self.place(
+        self.set_state(
             object,
-            Schedule::Later {
+            EntryState::Later {
                 at,
                 sequence,
                 until_observed,
@@ -253,9 +253,9 @@ impl Queue {
         self.later.insert((at, sequence), object.clone());
     }
 
-    fn place(&mut self, object: &ObjectRef, place: Schedule) {
-        if let Some(slot) = self.slots.get_mut(object) {
-            slot.place = place;
+    fn set_state(&mut self, object: &ObjectRef, state: EntryState) {
+        if let Some(entry) = self.entries.get_mut(object) {
+            entry.state = state;
         }
     }
 }
@@ -291,7 +291,7 @@ pub fn outcome_of(error: &kube::Error) -> Outcome {
 impl Default for QueueEntry {
     fn default() -> Self {
         Self {
-            place: Schedule::Idle,
+            state: EntryState::Idle,
             not_before: None,
             written: None,
             streak: 0,

@@ -49,16 +49,16 @@ pub struct Write {
 #[must_use]
 pub fn plan(
     object: &ObjectRef,
-    knowledge: &StatusInputs<'_>,
+    inputs: &StatusInputs<'_>,
     controller_name: &str,
     now: Timestamp,
 ) -> Option<Write> {
-    let observed = knowledge.observed;
+    let observed = inputs.observed;
     if observed.is_deleted {
         return None;
     }
     let present = serde_json::from_str(&observed.status).unwrap_or(Value::Null);
-    let wanted = wanted(object, knowledge, &present)?;
+    let wanted = wanted(object, inputs, &present)?;
     let author = Author {
         controller_name,
         now,
@@ -80,31 +80,27 @@ pub fn plan(
 }
 
 /// The wanted status in JSON, including the state of proxies and deployment.
-fn wanted(
-    object: &ObjectRef,
-    knowledge: &StatusInputs<'_>,
-    present: &Value,
-) -> Option<DesiredStatus> {
-    let Some(status) = knowledge.translated else {
+fn wanted(object: &ObjectRef, inputs: &StatusInputs<'_>, present: &Value) -> Option<DesiredStatus> {
+    let Some(status) = inputs.translated else {
         return released(object);
     };
     let mut status = status.clone();
     let evidence = Evidence {
-        deployment: &knowledge.deployment,
-        listeners: &knowledge.listeners,
+        deployment: &inputs.deployment,
+        listeners: &inputs.listeners,
         present,
     };
     programmed::compose(&mut status, evidence);
-    if let Some(why) = &knowledge.refused {
+    if let Some(why) = &inputs.refused {
         let why = format!("a proxy rejected this version and keeps the previous one: {why}");
         // For listeners, `Programmed` reports it.
         if !matches!(status, Status::Gateway(_) | Status::ListenerSet(_)) {
             deny(&mut status, &why, None);
         }
     }
-    if let Some(why) = &knowledge.invalid {
+    if let Some(why) = &inputs.invalid {
         let why = format!("this version is invalid; the previous one stays in effect: {why}");
-        deny(&mut status, &why, Some(knowledge.observed.generation));
+        deny(&mut status, &why, Some(inputs.observed.generation));
     }
     let entries = |value: Value, field| match value {
         Value::Object(mut fields) => match fields.remove(field) {

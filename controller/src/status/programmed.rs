@@ -66,7 +66,7 @@ pub fn compose(status: &mut Status, evidence: Evidence<'_>) {
 
 fn compose_listener(listener: &mut ListenerStatus, evidence: Evidence<'_>) {
     let none = AckCount::default();
-    let tally = evidence.listeners.get(&listener.name).unwrap_or(&none);
+    let acks = evidence.listeners.get(&listener.name).unwrap_or(&none);
     let listeners = evidence.present.get("listeners").and_then(Value::as_array);
     let present = listeners.into_iter().flatten().find(|it| {
         let name = it.get("name").and_then(Value::as_str);
@@ -74,7 +74,7 @@ fn compose_listener(listener: &mut ListenerStatus, evidence: Evidence<'_>) {
     });
     let before = present.and_then(PreviousCondition::of);
     for condition in &mut listener.conditions {
-        judge(condition, evidence.deployment, tally, before.as_ref());
+        judge(condition, evidence.deployment, acks, before.as_ref());
     }
 }
 
@@ -88,7 +88,7 @@ fn best<'a>(tallies: impl Iterator<Item = &'a AckCount>) -> AckCount {
 fn judge(
     condition: &mut Condition,
     deployment: &Deployment,
-    tally: &AckCount,
+    acks: &AckCount,
     before: Option<&PreviousCondition>,
 ) {
     if condition.kind != ConditionType::Programmed {
@@ -110,7 +110,7 @@ fn judge(
         connected,
         accepted,
         refused,
-    } = tally;
+    } = acks;
     let of_all = |count: usize| match connected {
         1 => format!("{count} of 1 proxy"),
         _ => format!("{count} of {connected} proxies"),

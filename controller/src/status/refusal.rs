@@ -176,13 +176,13 @@ mod tests {
 
     #[test]
     fn each_refusal_is_told_once_and_a_flood_is_cut() {
-        let (mut told, now) = (ReportedRejections::default(), Instant::now());
+        let (mut reported, now) = (ReportedRejections::default(), Instant::now());
         let one = BTreeMap::from([(key(Kind::Service, "Service/a/b"), "bad port".to_owned())]);
-        assert_eq!(told.new_ones([], &one, now).len(), 1);
-        assert_eq!(told.new_ones(one.keys(), &one, now), []);
+        assert_eq!(reported.new_ones([], &one, now).len(), 1);
+        assert_eq!(reported.new_ones(one.keys(), &one, now), []);
         // Mended, and broken again.
-        assert_eq!(told.new_ones(one.keys(), &BTreeMap::new(), now), []);
-        assert_eq!(told.new_ones([], &one, now).len(), 1);
+        assert_eq!(reported.new_ones(one.keys(), &BTreeMap::new(), now), []);
+        assert_eq!(reported.new_ones([], &one, now).len(), 1);
         let flood = (0..100).map(|it| {
             (
                 key(Kind::Service, &format!("Service/a/s{it}")),
@@ -190,7 +190,10 @@ mod tests {
             )
         });
         let flood: BTreeMap<_, _> = flood.collect();
-        assert_eq!(told.new_ones([], &flood, now).len(), PER_PERIOD - 2);
-        assert_eq!(told.new_ones([], &flood, now + PERIOD).len(), PER_PERIOD);
+        assert_eq!(reported.new_ones([], &flood, now).len(), PER_PERIOD - 2);
+        assert_eq!(
+            reported.new_ones([], &flood, now + PERIOD).len(),
+            PER_PERIOD
+        );
     }
 }

@@ -39,7 +39,7 @@ pub struct StatusWriter {
     acknowledgements: BTreeMap<ObjectName, Arc<Acknowledgements>>,
     /// Why proxies reject an object's resources.
     refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
-    told: ReportedRejections,
+    reported: ReportedRejections,
 }
 
 impl StatusWriter {
@@ -62,7 +62,7 @@ impl StatusWriter {
             in_flight: JoinSet::new(),
             acknowledgements: BTreeMap::new(),
             refused: BTreeMap::new(),
-            told: ReportedRejections::default(),
+            reported: ReportedRejections::default(),
         }
     }
 
@@ -186,7 +186,7 @@ impl StatusWriter {
     fn tell(&mut self, before: &Acknowledgements, after: &Acknowledgements) {
         let now = Instant::now();
         let news = self
-            .told
+            .reported
             .new_ones(before.refused.keys(), &after.refused, now);
         for (resource, why) in news {
             let Some(object) = object_of(resource) else {
@@ -226,7 +226,7 @@ impl StatusWriter {
         let (gateway, listeners) = self.listeners(object);
         let deployment = gateway.and_then(|it| self.outputs.deployments.get(&it));
         let refused = self.refused.get(object);
-        let knowledge = StatusInputs {
+        let inputs = StatusInputs {
             observed: &observed,
             translated: translated.as_deref(),
             deployment: deployment.unwrap_or(Deployment::Unknown),
@@ -238,7 +238,7 @@ impl StatusWriter {
                 .get(object)
                 .or_else(|| self.outputs.oversized.get(object)),
         };
-        let write = plan(object, &knowledge, &self.controller_name, Timestamp::now())?;
+        let write = plan(object, &inputs, &self.controller_name, Timestamp::now())?;
         Some((write, observed.resource_version.clone()))
     }
 
@@ -260,12 +260,12 @@ impl StatusWriter {
                 };
                 let bind = of.refused.iter().find(|(it, _)| it.kind == Kind::Bind);
                 let refused = of.refused.get(&key).or(bind.map(|(_, why)| why));
-                let tally = AckCount {
+                let acks = AckCount {
                     connected: of.connected,
                     accepted: of.listeners.get(&key).copied().unwrap_or(0),
                     refused: refused.cloned(),
                 };
-                Some((name, tally))
+                Some((name, acks))
             });
             (Some(gateway.clone()), tallies.collect::<BTreeMap<_, _>>())
         };

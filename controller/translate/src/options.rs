@@ -16,7 +16,7 @@ pub struct Options {
     /// Identifies our entries in statuses.
     pub controller_name: String,
     /// A machine, or a cluster.
-    pub place: Environment,
+    pub environment: Environment,
     /// Ports used by the proxy itself; listeners on them are rejected.
     pub reserved_ports: BTreeSet<u16>,
     /// Added to ports below 1024, which need a privilege; 0 leaves them unchanged.
@@ -81,7 +81,7 @@ impl Options {
         Self {
             classes: BTreeSet::from([DEFAULT_CLASS.to_owned()]),
             controller_name: CONTROLLER_NAME.to_owned(),
-            place: Environment::Machine {
+            environment: Environment::Machine {
                 addresses: BTreeSet::new(),
             },
             reserved_ports: RESERVED_PORTS.into(),
@@ -94,7 +94,7 @@ impl Options {
     #[must_use]
     pub fn cluster() -> Self {
         Self {
-            place: Environment::Cluster {
+            environment: Environment::Cluster {
                 assigned: BTreeMap::new(),
                 parameters: BTreeSet::new(),
                 has_trust_bundles: false,

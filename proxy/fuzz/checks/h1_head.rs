@@ -22,10 +22,10 @@ pub(crate) fn check(data: &[u8]) {
     if let Some((len, head)) = request {
         check_request(data, len, &head);
     }
-    for asked in [RequestKind::Other, RequestKind::Head, RequestKind::Upgrade] {
+    for request_kind in [RequestKind::Other, RequestKind::Head, RequestKind::Upgrade] {
         let response = whole_or_dripped(data, |bytes, scan| {
             let mut head = ResponseHead::default();
-            let progress = parse_response(bytes, asked, &LIMITS, scan, &mut head);
+            let progress = parse_response(bytes, request_kind, &LIMITS, scan, &mut head);
             (progress.map_err(ResponseError::reason), head)
         });
         if let Some((len, head)) = response {

@@ -25,7 +25,7 @@ pub(crate) fn check(data: &[u8]) {
     let Ok(Progress::Complete { len }) = progress else {
         return;
     };
-    let asked = if head.upgrade.is_some() {
+    let request_kind = if head.upgrade.is_some() {
         RequestKind::Upgrade
     } else if head.method.of(data) == b"HEAD" {
         RequestKind::Head
@@ -33,7 +33,7 @@ pub(crate) fn check(data: &[u8]) {
         RequestKind::Other
     };
     if check_request(data, &head) {
-        check_response(&data[len..], asked, head.version);
+        check_response(&data[len..], request_kind, head.version);
     }
 }
 
@@ -83,9 +83,15 @@ fn check_request(bytes: &[u8], head: &RequestHead) -> bool {
     true
 }
 
-fn check_response(bytes: &[u8], asked: RequestKind, client: Version) {
+fn check_response(bytes: &[u8], request_kind: RequestKind, client: Version) {
     let mut head = ResponseHead::default();
-    let progress = parse_response(bytes, asked, &LIMITS, &mut HeadScan::default(), &mut head);
+    let progress = parse_response(
+        bytes,
+        request_kind,
+        &LIMITS,
+        &mut HeadScan::default(),
+        &mut head,
+    );
     let Ok(Progress::Complete { .. }) = progress else {
         return;
     };
@@ -105,7 +111,13 @@ fn check_response(bytes: &[u8], asked: RequestKind, client: Version) {
         ..LIMITS
     };
     let mut again = ResponseHead::default();
-    let progress = parse_response(&out, asked, &limits, &mut HeadScan::default(), &mut again);
+    let progress = parse_response(
+        &out,
+        request_kind,
+        &limits,
+        &mut HeadScan::default(),
+        &mut again,
+    );
     assert_eq!(
         progress,
         Ok(Progress::Complete { len: out.len() }),

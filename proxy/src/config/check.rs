@@ -25,7 +25,7 @@ pub fn check(
     let options = |store: &Store| Options {
         port_offset,
         now: Some(Timestamp::now()),
-        place: Environment::Machine {
+        environment: Environment::Machine {
             addresses: origin::local_addresses(asked_addresses(store)),
         },
         ..Options::machine()

@@ -21,7 +21,7 @@ pub struct InForce(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    told: Mutex<AppliedConfig>,
+    applied: Mutex<AppliedConfig>,
     /// The binds that failed.
     down: ArcSwap<Vec<BindDown>>,
     /// Whether the binds of a configuration were tried, and any of them, if there are any,
@@ -60,22 +60,25 @@ pub struct AppliedConfig {
 impl InForce {
     /// Publishes another configuration: the previous model with changes, and its snapshot.
     pub fn tell(&self, changes: Vec<Change>, snapshot: Arc<Snapshot>, problems: usize) {
-        let mut told = self.lock();
+        let mut applied = self.lock();
         // Copied only while a reader holds it.
-        Arc::make_mut(&mut told.model).apply(changes);
-        told.snapshot = snapshot;
-        told.since = Some(Instant::now());
-        told.problems = problems;
+        Arc::make_mut(&mut applied.model).apply(changes);
+        applied.snapshot = snapshot;
+        applied.since = Some(Instant::now());
+        applied.problems = problems;
     }
 
     /// The current configuration.
     #[must_use]
-    pub fn told(&self) -> AppliedConfig {
+    pub fn applied(&self) -> AppliedConfig {
         self.lock().clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, AppliedConfig> {
-        self.0.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .applied
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the result of binding: how many binds are listened on, and which failed.

@@ -113,7 +113,7 @@ pub struct Listener {
     /// Hosts that it serves; `None` means every host.
     pub hostname: Option<model::Hostname>,
     /// What becomes of its connections.
-    pub carries: TrafficMode,
+    pub traffic: TrafficMode,
     /// Its rules that look at connections alone.
     pub l4: Arc<L4Routes>,
     /// How its connections begin.

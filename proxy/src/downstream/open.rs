@@ -73,7 +73,7 @@ async fn begin_tls(
             listener => tls::accept(shard, client, listener, buffer).await?,
         }
         client.deadline.disarm();
-        if listener.is_some_and(|listener| listener.carries == TrafficMode::Requests) {
+        if listener.is_some_and(|listener| listener.traffic == TrafficMode::Requests) {
             return Ok(());
         }
         plan(proxy, &snapshot, client, listener, Some(&hello))?

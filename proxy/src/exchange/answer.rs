@@ -26,7 +26,7 @@ pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> NextStep {
     write_date(&mut lines);
     let answer = LocalResponse {
         status: StatusCode::NOT_FOUND,
-        asked: RequestKind::Other,
+        request_kind: RequestKind::Other,
         client: Version::Http11,
         persist: Persist::Close,
         append: &lines,

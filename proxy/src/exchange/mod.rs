@@ -59,7 +59,7 @@ pub(crate) struct Exchange<'a> {
     /// The verified sender, if the rule requires authentication.
     pub(crate) principal: Option<Principal<'a>>,
     /// What authorization servers said of it; in a box, since most requests have none.
-    pub(crate) said: Option<Box<ServerDecision>>,
+    pub(crate) server_decision: Option<Box<ServerDecision>>,
     /// What is known of the request by now, for counters and the log.
     pub(crate) record: RequestRecord<'a>,
 }
@@ -117,7 +117,7 @@ impl<'a> Exchange<'a> {
             pinned: None,
             picked: None,
             principal: None,
-            said: None,
+            server_decision: None,
             record: RequestRecord::begin(received),
         }
     }

@@ -77,9 +77,9 @@ impl<'a> Exchange<'a> {
                 .as_ref()
                 .is_some_and(|principal| principal.drops(known, name))
             || self
-                .said
+                .server_decision
                 .as_ref()
-                .is_some_and(|said| said.grants.drops(name))
+                .is_some_and(|decision| decision.grants.drops(name))
     }
 
     /// The framing of the request body sent to the backend.

@@ -73,7 +73,7 @@ impl Received {
     }
 
     /// What the framing of a response depends on.
-    pub(crate) fn asked(&self) -> RequestKind {
+    pub(crate) fn request_kind(&self) -> RequestKind {
         match (self.method(), self.head.upgrade) {
             (b"HEAD", _) => RequestKind::Head,
             (_, Some(_)) => RequestKind::Upgrade,

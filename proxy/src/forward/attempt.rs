@@ -64,7 +64,7 @@ pub(super) async fn attempt<'a>(
         drawn,
         endpoint,
         booking,
-        asked: exchange.received.asked(),
+        request_kind: exchange.received.request_kind(),
         is_grpc: exchange.record.is_grpc,
         begun,
         until: None,
@@ -106,7 +106,7 @@ pub(crate) struct Attempt<'a> {
     pub(super) drawn: Destination<'a>,
     pub(super) endpoint: &'a Endpoint,
     booking: Booking,
-    asked: RequestKind,
+    request_kind: RequestKind,
     /// Whether it is a gRPC call, for which other timeouts apply.
     pub(super) is_grpc: bool,
     begun: Instant,
@@ -357,7 +357,7 @@ impl<'a> Attempt<'a> {
             Some(_) => self.time_left(),
             None if self.matched.rule.waits_forever
                 || self.is_grpc
-                || self.asked == RequestKind::Upgrade =>
+                || self.request_kind == RequestKind::Upgrade =>
             {
                 None
             }

@@ -62,7 +62,7 @@ pub(crate) struct Download<'a, 't> {
 pub(crate) struct ResponseSide<'e, 'x> {
     pub(crate) client: Side<'e>,
     pub(crate) version: Version,
-    pub(crate) asked: RequestKind,
+    pub(crate) request_kind: RequestKind,
     pub(crate) limits: HeadLimits,
     /// Whether the client's connection may be kept alive.
     pub(crate) persist: Persist,
@@ -104,7 +104,13 @@ impl Download<'_, '_> {
         loop {
             if !self.buffer.is_empty() {
                 let bytes = self.buffer.filled();
-                match parse_response(bytes, side.asked, &side.limits, &mut scan, side.response)? {
+                match parse_response(
+                    bytes,
+                    side.request_kind,
+                    &side.limits,
+                    &mut scan,
+                    side.response,
+                )? {
                     Progress::Complete { len } if side.response.is_interim() => {
                         self.pass_on_interim(len, side).await?;
                         continue;
@@ -152,9 +158,9 @@ impl Download<'_, '_> {
         stream: &Stream,
         side: &mut ResponseSide<'_, '_>,
     ) -> Result<usize, Failure> {
-        let asked = match side.asked {
+        let request_kind = match side.request_kind {
             RequestKind::Upgrade if !stream.tunnels() => RequestKind::Other,
-            asked => asked,
+            request_kind => request_kind,
         };
         loop {
             let head = stream.next_head().await;
@@ -169,7 +175,14 @@ impl Download<'_, '_> {
                 BodyPresence::Body
             };
             let said = (response.status(), response.headers());
-            take_in(said, follows, asked, &side.limits, side.out, side.response)?;
+            take_in(
+                said,
+                follows,
+                request_kind,
+                &side.limits,
+                side.out,
+                side.response,
+            )?;
             self.buffer.reserve(side.out.len());
             if !self.buffer.append(side.out) {
                 let kind = FailureKind::UpstreamGarbage;

@@ -36,7 +36,7 @@ impl<'a> Exchange<'a> {
         let response = ResponseSide {
             client,
             version: received.head.version,
-            asked: received.asked(),
+            request_kind: received.request_kind(),
             limits: HeadLimits::of_response(limits),
             persist,
             response: &mut work.response,

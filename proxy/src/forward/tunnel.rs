@@ -36,7 +36,7 @@ pub(super) async fn run(
             .record
             .rule
             .and_then(|rule| rule.limits.stream_idle_timeout),
-        carries: if is_websocket {
+        content: if is_websocket {
             TunnelContent::WebSocket
         } else {
             TunnelContent::Anything

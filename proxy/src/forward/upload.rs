@@ -58,7 +58,11 @@ impl Upload {
         if let Some(body) = picked.and_then(|picked| picked.take_body()) {
             return Ok(Self::of_kept(exchange, body));
         }
-        if let Some(body) = exchange.said.as_mut().and_then(|said| said.body.take()) {
+        if let Some(body) = exchange
+            .server_decision
+            .as_mut()
+            .and_then(|it| it.body.take())
+        {
             return Ok(Self::of_kept(exchange, Buffer::holding(&body)));
         }
         let decoder = &mut exchange.work.request_body;

@@ -89,19 +89,19 @@ impl Inspected {
     }
 
     fn source(&self) -> Source {
-        source::shown(&self.origin, &self.in_force.told())
+        source::shown(&self.origin, &self.in_force.applied())
     }
 
     fn metrics(&self, out: &mut Exposition, live: &admin::UpstreamStats) {
-        let told = self.in_force.told();
+        let applied = self.in_force.applied();
         let down = self.in_force.down();
         let binds_down: Vec<u32> = down.iter().map(|bind| bind.id).collect();
         let scrape = Scrape {
-            snapshot: &told.snapshot,
+            snapshot: &applied.snapshot,
             shards: self.shards.counters(),
             drivers: &self.shards.drivers(),
             live,
-            model: &told.model,
+            model: &applied.model,
             source: &self.source(),
             binds_down: &binds_down,
             memory: self.shards.memory(),
@@ -111,11 +111,11 @@ impl Inspected {
     }
 
     fn view(&self) -> ConfigView {
-        let told = self.in_force.told();
+        let applied = self.in_force.applied();
         ConfigView {
-            number: told.snapshot.version,
-            model: Arc::clone(&told.model),
-            endpoints: endpoints(Arc::clone(&told.snapshot)),
+            number: applied.snapshot.version,
+            model: Arc::clone(&applied.model),
+            endpoints: endpoints(Arc::clone(&applied.snapshot)),
         }
     }
 
@@ -176,16 +176,16 @@ impl Inspected {
 
     /// What readiness still waits for.
     fn pending(&self) -> Vec<&'static str> {
-        let told = self.in_force.told();
+        let applied = self.in_force.applied();
         let waits = [
-            ("configuration", told.since.is_none()),
+            ("configuration", applied.since.is_none()),
             (
                 "recognisable configuration",
-                told.since.is_some() && !self.in_force.was_recognised(),
+                applied.since.is_some() && !self.in_force.was_recognised(),
             ),
             (
                 "listeners",
-                told.since.is_some() && !self.in_force.has_listened(),
+                applied.since.is_some() && !self.in_force.has_listened(),
             ),
             ("shards", !self.shards.are_up()),
             ("draining", self.shards.are_draining()),
@@ -195,11 +195,11 @@ impl Inspected {
     }
 
     fn configuration_tasks(&self) -> Vec<Task> {
-        let told = self.in_force.told();
-        let since = told.since.unwrap_or(self.started);
+        let applied = self.in_force.applied();
+        let since = applied.since.unwrap_or(self.started);
         vec![Task {
             kind: "configuration".to_owned(),
-            state: source::task_state(&self.origin, &told).to_owned(),
+            state: source::task_state(&self.origin, &applied).to_owned(),
             since_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
             detail: self.source().from.join(", "),
             ..Task::default()

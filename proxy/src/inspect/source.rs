@@ -9,8 +9,8 @@ use super::Origin;
 use crate::config::in_force::AppliedConfig;
 use crate::config::xds::{Connection, TypeState as Counted};
 
-pub(super) fn shown(origin: &Origin, told: &AppliedConfig) -> Source {
-    let age_seconds = told.since.map(age);
+pub(super) fn shown(origin: &Origin, applied: &AppliedConfig) -> Source {
+    let age_seconds = applied.since.map(age);
     match origin {
         Origin::Files(files) => Source {
             kind: SourceKind::Files,
@@ -19,7 +19,7 @@ pub(super) fn shown(origin: &Origin, told: &AppliedConfig) -> Source {
                 .map(|file| file.display().to_string())
                 .collect(),
             age_seconds,
-            problems: told.problems as u64,
+            problems: applied.problems as u64,
             ..Source::default()
         },
         Origin::Controller { address, state } => {
@@ -60,9 +60,9 @@ fn shown_type(kind: Kind, state: &Counted) -> TypeState {
 }
 
 /// The state of the configuration thread.
-pub(super) fn task_state(origin: &Origin, told: &AppliedConfig) -> &'static str {
+pub(super) fn task_state(origin: &Origin, applied: &AppliedConfig) -> &'static str {
     match origin {
-        Origin::Files(_) if told.since.is_some() => "watching",
+        Origin::Files(_) if applied.since.is_some() => "watching",
         Origin::Files(_) => "loading",
         Origin::Controller { state, .. } if state.now().connected => "connected",
         Origin::Controller { .. } => "connecting",

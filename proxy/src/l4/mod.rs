@@ -77,7 +77,7 @@ async fn carry(
             deadline: &connection.deadline,
         },
         idle: rule.limits.stream_idle_timeout,
-        carries: match client.expects {
+        content: match client.expects {
             Expectation::Forbidden => TunnelContent::Unproxied,
             _ => TunnelContent::Anything,
         },

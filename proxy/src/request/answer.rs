@@ -109,7 +109,7 @@ impl<'a> Exchange<'a> {
         write_date(lines);
         let answer = LocalResponse {
             status,
-            asked: self.received.asked(),
+            request_kind: self.received.request_kind(),
             client: self.received.head.version,
             persist,
             append: lines,

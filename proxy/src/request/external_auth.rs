@@ -94,16 +94,16 @@ impl<'a> Exchange<'a> {
             if let Some(trace) = &self.record.trace {
                 trace.external_auth(&server.name, &verdict);
             }
-            let said = self.said.get_or_insert_default();
+            let server_decision = self.server_decision.get_or_insert_default();
             match verdict {
                 Ok(Verdict::Allowed(grants)) => {
                     if !grants.is_empty() {
                         self.work.request_body.drop_trailers();
-                        said.grants.extend(&grants);
+                        server_decision.grants.extend(&grants);
                     }
                 }
                 Ok(Verdict::Denied(denial)) => {
-                    said.denial = Some(denial);
+                    server_decision.denial = Some(denial);
                     return Err(FailureKind::ExternalAuthDenied.into());
                 }
                 Err(MissingVerdict(why)) => {
@@ -124,15 +124,15 @@ impl<'a> Exchange<'a> {
         let cluster = self.snapshot.cluster(cluster);
         let (received, upstreams) = (self.received, &self.proxy.upstreams);
         let none = Mutation::default();
-        let said = self.said.as_deref();
-        let body = said.and_then(|said| said.body.as_deref());
+        let server_decision = self.server_decision.as_deref();
+        let body = server_decision.and_then(|server_decision| server_decision.body.as_deref());
         let subject = Subject {
             method: received.method(),
             authority: received.authority(),
             target: asking.target.text.as_bytes(),
             fields: &received.head.fields,
             bytes: &received.bytes,
-            grants: said.map_or(&none, |said| &said.grants),
+            grants: server_decision.map_or(&none, |server_decision| &server_decision.grants),
             body: body
                 .filter(|_| server.body_bytes.is_some())
                 .unwrap_or_default(),
@@ -197,7 +197,10 @@ impl<'a> Exchange<'a> {
 
     /// Reads the whole body of the request, unless it has more than `most` bytes.
     async fn read_body(&mut self, most: u64, limits: &Limits) -> Result<(), Failure> {
-        let came = self.said.as_deref().and_then(|said| said.body.as_ref());
+        let came = self
+            .server_decision
+            .as_deref()
+            .and_then(|server_decision| server_decision.body.as_ref());
         let length = match (came, self.received.head.framing) {
             (Some(body), _) => body.len() as u64,
             (None, Framing::Length(length)) => length,
@@ -219,13 +222,15 @@ impl<'a> Exchange<'a> {
             body.next(self).await?;
         }
         self.record.bytes_in = body.all.len() as u64;
-        self.said.get_or_insert_default().body = Some(body.all);
+        self.server_decision.get_or_insert_default().body = Some(body.all);
         Ok(())
     }
 
     /// How the request is turned away, where a server says so.
     pub(super) fn take_denial(&mut self) -> Option<Denial> {
-        self.said.as_mut().and_then(|said| said.denial.take())
+        self.server_decision
+            .as_mut()
+            .and_then(|server_decision| server_decision.denial.take())
     }
 
     /// Answers in the words of an authorization server; a call of gRPC fails in its own.

@@ -64,7 +64,7 @@ impl<'a> Exchange<'a> {
         self.mirrors.push(Feed::new(&copy, chunked));
         // The index refers to the request's own snapshot, even if a newer one is current.
         let (proxy, snapshot) = (Rc::clone(self.proxy), Rc::clone(self.snapshot));
-        let (limits, asked) = (*matched.rule.limits, self.received.asked());
+        let (limits, request_kind) = (*matched.rule.limits, self.received.request_kind());
         let persist = if self.received.has_undefined_content() {
             Persist::Close
         } else {
@@ -80,7 +80,7 @@ impl<'a> Exchange<'a> {
                 wanted,
                 (head, &copy),
                 &limits,
-                (asked, persist),
+                (request_kind, persist),
             ))
             .await;
         }));
@@ -111,7 +111,7 @@ async fn carry(
     (protocol, proxied): (Protocol, Option<Box<Endpoints>>),
     (head, copy): (CopyHead, &MirrorQueue),
     limits: &Limits,
-    (asked, persist): (RequestKind, Persist),
+    (request_kind, persist): (RequestKind, Persist),
 ) -> Option<()> {
     let (shard, now) = (&upstreams.shard, Instant::now());
     let (endpoint, _booking) = choose(upstreams, cluster, None, &mut Vec::new(), None, now).ok()?;
@@ -145,7 +145,7 @@ async fn carry(
         Some(stream) => answer.discard_stream(stream).await,
         None => {
             answer
-                .discard(asked, &HeadLimits::of_response(limits))
+                .discard(request_kind, &HeadLimits::of_response(limits))
                 .await
         }
     };
@@ -178,8 +178,8 @@ impl DiscardedResponse<'_> {
     }
 
     /// Whether the connection can be reused; `None` if the response did not end.
-    async fn discard(&mut self, asked: RequestKind, limits: &HeadLimits) -> Option<Persist> {
-        let head = self.head(asked, limits).await?;
+    async fn discard(&mut self, request_kind: RequestKind, limits: &HeadLimits) -> Option<Persist> {
+        let head = self.head(request_kind, limits).await?;
         let mut body = BodyDecoder::new(head.framing);
         loop {
             let decoded = body.decode(self.buffer.filled_mut()).ok()?;
@@ -193,11 +193,15 @@ impl DiscardedResponse<'_> {
         Some(if keeps { Persist::Keep } else { Persist::Close })
     }
 
-    async fn head(&mut self, asked: RequestKind, limits: &HeadLimits) -> Option<ResponseHead> {
+    async fn head(
+        &mut self,
+        request_kind: RequestKind,
+        limits: &HeadLimits,
+    ) -> Option<ResponseHead> {
         let (mut scan, mut head) = (HeadScan::default(), ResponseHead::default());
         loop {
             let bytes = self.buffer.filled();
-            match parse_response(bytes, asked, limits, &mut scan, &mut head).ok()? {
+            match parse_response(bytes, request_kind, limits, &mut scan, &mut head).ok()? {
                 Progress::Complete { len } => {
                     self.buffer.consume(len);
                     if !head.is_interim() {

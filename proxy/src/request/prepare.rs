@@ -74,8 +74,8 @@ impl<'a> Exchange<'a> {
             principal.edit_target(target);
             principal.write_lines(carrier, edits, lines);
         }
-        if let Some(said) = &self.said {
-            said.grants.edit_before(edits, lines);
+        if let Some(server_decision) = &self.server_decision {
+            server_decision.grants.edit_before(edits, lines);
         }
         if let Some(edits) = edits {
             lines.extend_from_slice(edits.appended());

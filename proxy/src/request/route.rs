@@ -50,12 +50,12 @@ impl<'a> Exchange<'a> {
             fields: &received.head.fields,
             head: &received.bytes,
         };
-        let (selected, rule) = match self.said.as_deref() {
+        let (selected, rule) = match self.server_decision.as_deref() {
             None => self.select_by(listener, host, target, &own),
-            Some(said) => {
+            Some(server_decision) => {
                 let granted = GrantedFields {
                     own,
-                    grants: &said.grants,
+                    grants: &server_decision.grants,
                 };
                 self.select_by(listener, host, target, &granted)
             }

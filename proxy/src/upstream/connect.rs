@@ -219,11 +219,12 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
 
 /// A place for one more connection; one that is idle and leads elsewhere makes room.
 fn enter(pool: &Pool, cluster: &Cluster) -> Option<ConnectionSlot> {
-    let room = pool.room(cluster.id);
+    let limit = pool.limit(cluster.id);
     let most = cluster.connections_per_shard.get();
     let endpoints = cluster.endpoints.iter().map(|endpoint| endpoint.id);
-    room.enter(most)
-        .or_else(|| pool.evict(&room, endpoints).then(|| room.enter(most))?)
+    limit
+        .enter(most)
+        .or_else(|| pool.evict(&limit, endpoints).then(|| limit.enter(most))?)
 }
 
 async fn wait(
@@ -232,8 +233,8 @@ async fn wait(
     endpoint: &Endpoint,
     timeout: Option<Duration>,
 ) -> Result<Grant, Failure> {
-    let room = pool.room(cluster.id);
-    let waiting = room
+    let limit = pool.limit(cluster.id);
+    let waiting = limit
         .wait(endpoint.id, cluster.pending_per_shard.get())
         .ok_or(FailureKind::UpstreamFull)?;
     let granted = within(timeout, waiting).await;

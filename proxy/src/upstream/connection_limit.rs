@@ -75,7 +75,7 @@ impl ConnectionLimit {
         });
         waiting.push_back(Rc::clone(&waiter));
         let place = QueuedRequest {
-            room: Rc::clone(self),
+            limit: Rc::clone(self),
             waiter,
         };
         Some(async move { poll_fn(|context| place.poll(context.waker())).await })
@@ -103,20 +103,20 @@ impl ConnectionSlot {
     }
 
     /// The limit that it counts in.
-    pub(super) fn room(&self) -> *const ConnectionLimit {
+    pub(super) fn limit(&self) -> *const ConnectionLimit {
         Rc::as_ptr(&self.0)
     }
 
     /// Passes a free connection to the longest-waiting request. If that needs another endpoint, the
     /// connection is closed and it receives the slot.
     pub(super) fn hand_over(endpoint: Interned, connection: Connection) {
-        let Permit::Own(Self(room)) = &connection.place else {
+        let Permit::Own(Self(limit)) = &connection.place else {
             return;
         };
-        let room = Rc::clone(room);
-        let longest = room.waiting.borrow().front().map(|first| first.endpoint);
+        let limit = Rc::clone(limit);
+        let longest = limit.waiting.borrow().front().map(|first| first.endpoint);
         if longest == Some(endpoint)
-            && let Some(waiter) = room.next()
+            && let Some(waiter) = limit.next()
         {
             waiter.give(Grant::Connection(connection));
         }
@@ -125,13 +125,13 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let room = &self.0;
+        let limit = &self.0;
         // If the limit was lowered meanwhile, the slot is not passed on.
-        let within = room.open.get() <= room.most.get();
-        let next = if within { room.next() } else { None };
+        let within = limit.open.get() <= limit.most.get();
+        let next = if within { limit.next() } else { None };
         match next {
-            Some(waiter) => waiter.give(Grant::Slot(Self(Rc::clone(room)))),
-            None => room.open.set(room.open.get().saturating_sub(1)),
+            Some(waiter) => waiter.give(Grant::Slot(Self(Rc::clone(limit)))),
+            None => limit.open.set(limit.open.get().saturating_sub(1)),
         }
     }
 }
@@ -147,7 +147,7 @@ impl Waiter {
 
 /// A request in the queue, removed on drop.
 struct QueuedRequest {
-    room: Rc<ConnectionLimit>,
+    limit: Rc<ConnectionLimit>,
     waiter: Rc<Waiter>,
 }
 
@@ -164,7 +164,7 @@ impl QueuedRequest {
 impl Drop for QueuedRequest {
     fn drop(&mut self) {
         let is_me = |waiter: &Rc<Waiter>| Rc::ptr_eq(waiter, &self.waiter);
-        self.room
+        self.limit
             .waiting
             .borrow_mut()
             .retain(|waiter| !is_me(waiter));
@@ -190,8 +190,8 @@ mod tests {
 
     type Waiting = Pin<Box<dyn Future<Output = Grant>>>;
 
-    fn wait(room: &Rc<ConnectionLimit>) -> Waiting {
-        Box::pin(room.wait(ENDPOINT, 8).expect("the line is short"))
+    fn wait(limit: &Rc<ConnectionLimit>) -> Waiting {
+        Box::pin(limit.wait(ENDPOINT, 8).expect("the line is short"))
     }
 
     fn has_place(waiting: &mut Waiting) -> Option<ConnectionSlot> {
@@ -207,47 +207,47 @@ mod tests {
 
     #[test]
     fn who_waits_longest_is_next() {
-        let room = Rc::new(ConnectionLimit::default());
-        let taken = room.enter(1).expect("it is empty");
-        assert!(room.enter(1).is_none());
-        let (mut first, mut second) = (wait(&room), wait(&room));
+        let limit = Rc::new(ConnectionLimit::default());
+        let taken = limit.enter(1).expect("it is empty");
+        assert!(limit.enter(1).is_none());
+        let (mut first, mut second) = (wait(&limit), wait(&limit));
         assert!(has_place(&mut first).is_none());
         drop(taken);
-        assert!(room.enter(1).is_none(), "the place is promised");
+        assert!(limit.enter(1).is_none(), "the place is promised");
         assert!(has_place(&mut second).is_none());
         let place = has_place(&mut first).expect("its turn");
         drop(place);
         assert!(has_place(&mut second).is_some());
-        assert!(room.enter(1).is_some(), "nobody is left");
+        assert!(limit.enter(1).is_some(), "nobody is left");
     }
 
     #[test]
     fn who_gives_up_passes_on_what_he_was_given() {
-        let room = Rc::new(ConnectionLimit::default());
-        let taken = room.enter(1).expect("it is empty");
-        let (first, gone, mut last) = (wait(&room), wait(&room), wait(&room));
+        let limit = Rc::new(ConnectionLimit::default());
+        let taken = limit.enter(1).expect("it is empty");
+        let (first, gone, mut last) = (wait(&limit), wait(&limit), wait(&limit));
         drop(gone);
         drop(taken);
         drop(first);
         let place = has_place(&mut last).expect("its turn");
         drop(place);
-        assert!(room.enter(1).is_some());
+        assert!(limit.enter(1).is_some());
     }
 
     #[test]
     fn the_line_is_bounded() {
-        let room = Rc::new(ConnectionLimit::default());
-        let _taken = room.enter(1).expect("it is empty");
-        let _waiting = room.wait(ENDPOINT, 1).expect("the first");
-        assert!(room.wait(ENDPOINT, 1).is_none());
+        let limit = Rc::new(ConnectionLimit::default());
+        let _taken = limit.enter(1).expect("it is empty");
+        let _waiting = limit.wait(ENDPOINT, 1).expect("the first");
+        assert!(limit.wait(ENDPOINT, 1).is_none());
     }
 
     #[test]
     fn a_lowered_limit_passes_nothing_on() {
-        let room = Rc::new(ConnectionLimit::default());
-        let (first, second) = (room.enter(2), room.enter(2));
-        assert!(room.enter(1).is_none(), "lowered");
-        let mut waiting = wait(&room);
+        let limit = Rc::new(ConnectionLimit::default());
+        let (first, second) = (limit.enter(2), limit.enter(2));
+        assert!(limit.enter(1).is_none(), "lowered");
+        let mut waiting = wait(&limit);
         drop(first);
         assert!(has_place(&mut waiting).is_none());
         drop(second);

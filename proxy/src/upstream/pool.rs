@@ -130,12 +130,12 @@ impl Pool {
 
     /// Whether a service may have one more connection.
     pub(super) fn has_place(&self, cluster: &Cluster) -> bool {
-        self.room(cluster.id)
+        self.limit(cluster.id)
             .has_place(cluster.connections_per_shard.get())
     }
 
     /// The connection limit of a service.
-    pub(super) fn room(&self, service: Interned) -> Rc<ConnectionLimit> {
+    pub(super) fn limit(&self, service: Interned) -> Rc<ConnectionLimit> {
         let mut rooms = self.rooms.borrow_mut();
         Rc::clone(rooms.find_or_insert(service, Rc::default))
     }
@@ -145,7 +145,7 @@ impl Pool {
     /// idle.
     pub(super) fn evict(
         &self,
-        room: &ConnectionLimit,
+        limit: &ConnectionLimit,
         endpoints: impl Iterator<Item = Interned>,
     ) -> bool {
         let mut idle = self.idle.borrow_mut();
@@ -156,7 +156,7 @@ impl Pool {
             }
         }
         let is_of = |connection: &Connection| match &connection.place {
-            Permit::Own(counted) => std::ptr::eq(counted.room(), room),
+            Permit::Own(counted) => std::ptr::eq(counted.limit(), limit),
             Permit::Shared { .. } => false,
         };
         for connections in idle.entries_mut() {
@@ -182,16 +182,16 @@ impl Pool {
         let mut idle: HashMap<*const ConnectionLimit, u64> = HashMap::new();
         for (_, connections) in self.idle.borrow().iter() {
             if let Some(Permit::Own(counted)) = connections.first().map(|first| &first.place) {
-                *idle.entry(counted.room()).or_default() += connections.len() as u64;
+                *idle.entry(counted.limit()).or_default() += connections.len() as u64;
             }
         }
-        for (id, room) in self.rooms.borrow().iter() {
-            let idle = idle.get(&Rc::as_ptr(room)).copied().unwrap_or_default();
+        for (id, limit) in self.rooms.borrow().iter() {
+            let idle = idle.get(&Rc::as_ptr(limit)).copied().unwrap_or_default();
             show(
                 id,
                 Connections {
                     idle,
-                    ..room.connections()
+                    ..limit.connections()
                 },
             );
         }

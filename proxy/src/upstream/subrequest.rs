@@ -60,20 +60,20 @@ pub(crate) async fn ask(
     upstreams: &Upstreams,
     cluster: &Cluster,
     request: Subrequest<'_>,
-    patience: SubrequestLimits,
+    limits: SubrequestLimits,
 ) -> Result<Reply, Failure> {
-    let until = Instant::now() + patience.timeout;
+    let until = Instant::now() + limits.timeout;
     let mut tried_again = false;
     loop {
         let reached = reach(upstreams, cluster, cluster.protocol, until).await?;
         let used = reached.connection.used;
-        let question = PendingSubrequest {
+        let pending = PendingSubrequest {
             request,
             until,
-            body: Body::of(patience.body_bytes),
+            body: Body::of(limits.body_bytes),
             over: &cluster.protection,
         };
-        match question.put(upstreams, reached).await {
+        match pending.put(upstreams, reached).await {
             // The endpoint had closed the connection while that was idle.
             Err(failure)
                 if used && is_stale(failure) && !std::mem::replace(&mut tried_again, true) => {}
@@ -178,14 +178,14 @@ impl PendingSubrequest<'_> {
         stream: &Channel,
         buffer: &mut Buffer,
     ) -> Result<(ResponseHead, HeaderMap), Failure> {
-        let asked = match self.request.method {
+        let request_kind = match self.request.method {
             b"HEAD" => RequestKind::Head,
             _ => RequestKind::Other,
         };
         let limits = HeadLimits::of_response(&Limits::default());
         let (mut scan, mut head) = (HeadScan::default(), ResponseHead::default());
         loop {
-            match parse_response(buffer.filled(), asked, &limits, &mut scan, &mut head)? {
+            match parse_response(buffer.filled(), request_kind, &limits, &mut scan, &mut head)? {
                 Progress::Complete { len } => {
                     let headers = headers(&head.fields, buffer.filled());
                     buffer.consume(len);

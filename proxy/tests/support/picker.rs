@@ -293,10 +293,10 @@ fn react(
     number: usize,
 ) -> Vec<ProcessingResponse> {
     let metadata = message.metadata_context;
-    match message.told.expect("something is told") {
-        RequestMessage::RequestHeaders(told) => {
-            let ends = told.end_of_stream;
-            let fields = told.headers.expect("a head").headers;
+    match message.request.expect("a oneof is set") {
+        RequestMessage::RequestHeaders(head) => {
+            let ends = head.end_of_stream;
+            let fields = head.headers.expect("a head").headers;
             let fields = fields
                 .iter()
                 .map(|field| (field.key.clone(), text(field.bytes())));
@@ -311,20 +311,20 @@ fn react(
                 _ => Vec::new(),
             }
         }
-        RequestMessage::RequestBody(told) => {
+        RequestMessage::RequestBody(piece) => {
             shared.note(number, |asked| {
-                asked.body.extend_from_slice(&told.body);
+                asked.body.extend_from_slice(&piece.body);
                 asked.pieces += 1;
-                asked.ended = told.end_of_stream;
+                asked.ended = piece.end_of_stream;
             });
-            if told.end_of_stream {
+            if piece.end_of_stream {
                 verdict(says, true)
             } else {
                 Vec::new()
             }
         }
-        RequestMessage::ResponseHeaders(told) => {
-            let fields = told.headers.expect("a head").headers;
+        RequestMessage::ResponseHeaders(head) => {
+            let fields = head.headers.expect("a head").headers;
             let status = fields.iter().find(|field| field.key == ":status");
             let status = status.map(|field| text(field.bytes())).unwrap_or_default();
             let mut namespaces = metadata.expect("metadata").filter_metadata;
@@ -340,8 +340,8 @@ fn react(
             let mut set: Vec<_> = ["x-served-by"].map(|name| set(name, served)).into();
             set.push(self::set(":status", "200"));
             set.push(self::set("content-type", "text/picked"));
-            let said = phase(Some(set), None);
-            vec![response(ResponseMessage::ResponseHeaders(said))]
+            let edits = phase(Some(set), None);
+            vec![response(ResponseMessage::ResponseHeaders(edits))]
         }
         RequestMessage::ResponseBody(_) => panic!("nobody asked for bodies of responses"),
     }
@@ -397,9 +397,9 @@ fn immediate(code: u32, body: &str) -> ProcessingResponse {
     }))
 }
 
-fn response(said: ResponseMessage) -> ProcessingResponse {
+fn response(message: ResponseMessage) -> ProcessingResponse {
     ProcessingResponse {
-        said: Some(said),
+        response: Some(message),
         dynamic_metadata: None,
     }
 }

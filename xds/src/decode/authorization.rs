@@ -5,20 +5,20 @@ use crate::model::{AuthorizationPolicy, AuthorizationRule};
 use crate::proto;
 
 pub(super) fn authorization(
-    place: &FieldPath<'_>,
+    at: &FieldPath<'_>,
     message: proto::AuthorizationPolicy,
 ) -> Option<AuthorizationPolicy> {
-    let deny = place.list("deny", message.deny, rule);
-    let allow = place.list("allow", message.allow, rule);
+    let deny = at.list("deny", message.deny, rule);
+    let allow = at.list("allow", message.allow, rule);
     Some(AuthorizationPolicy {
         deny: deny?,
         allow: allow?,
     })
 }
 
-fn rule(place: &FieldPath<'_>, message: proto::AuthorizationRule) -> Option<AuthorizationRule> {
+fn rule(at: &FieldPath<'_>, message: proto::AuthorizationRule) -> Option<AuthorizationRule> {
     Some(AuthorizationRule {
         name: message.name,
-        when: place.text("when", message.when)?,
+        when: at.text("when", message.when)?,
     })
 }

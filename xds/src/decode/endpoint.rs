@@ -18,12 +18,12 @@ use crate::model::{
 };
 use crate::proto::{self, listener};
 
-pub(super) fn bind(place: &FieldPath<'_>, message: proto::Bind) -> Option<Bind> {
-    let key = place.parsed("key", &message.key, BindKey::parse);
-    let address = address(&place.field("address"), &message.address);
-    let port = port(&place.field("port"), message.port);
-    let transport = transport(&place.field("transport"), message.transport);
-    let gateway = place.required("gateway", message.gateway, object_name);
+pub(super) fn bind(at: &FieldPath<'_>, message: proto::Bind) -> Option<Bind> {
+    let key = at.parsed("key", &message.key, BindKey::parse);
+    let address = address(&at.field("address"), &message.address);
+    let port = port(&at.field("port"), message.port);
+    let transport = transport(&at.field("transport"), message.transport);
+    let gateway = at.required("gateway", message.gateway, object_name);
     Some(Bind {
         key: key?,
         address: address?,
@@ -33,14 +33,14 @@ pub(super) fn bind(place: &FieldPath<'_>, message: proto::Bind) -> Option<Bind> 
     })
 }
 
-pub(super) fn listener(place: &FieldPath<'_>, message: proto::Listener) -> Option<Listener> {
-    let key = place.parsed("key", &message.key, ListenerKey::parse);
-    let bind = place.parsed("bind", &message.bind, BindKey::parse);
-    let gateway = place.required("gateway", message.gateway, object_name);
-    let name = place.text("name", message.name);
-    let hostname = place.optional("hostname", message.hostname, hostname);
-    let protocol = listener_protocol(place, message.protocol);
-    let external_auth = place.list("external_auth", message.external_auth, external_auth);
+pub(super) fn listener(at: &FieldPath<'_>, message: proto::Listener) -> Option<Listener> {
+    let key = at.parsed("key", &message.key, ListenerKey::parse);
+    let bind = at.parsed("bind", &message.bind, BindKey::parse);
+    let gateway = at.required("gateway", message.gateway, object_name);
+    let name = at.text("name", message.name);
+    let hostname = at.optional("hostname", message.hostname, hostname);
+    let protocol = listener_protocol(at, message.protocol);
+    let external_auth = at.list("external_auth", message.external_auth, external_auth);
     Some(Listener {
         key: key?,
         bind: bind?,
@@ -53,30 +53,30 @@ pub(super) fn listener(place: &FieldPath<'_>, message: proto::Listener) -> Optio
 }
 
 fn listener_protocol(
-    place: &FieldPath<'_>,
+    at: &FieldPath<'_>,
     protocol: Option<listener::Protocol>,
 ) -> Option<ListenerProtocol> {
     match protocol {
         Some(listener::Protocol::Http(proto::Unit {})) => Some(ListenerProtocol::Http),
         Some(listener::Protocol::Https(server)) => {
-            tls_server(&place.field("https"), server).map(ListenerProtocol::Https)
+            tls_server(&at.field("https"), server).map(ListenerProtocol::Https)
         }
         Some(listener::Protocol::Tls(server)) => {
-            tls_server(&place.field("tls"), server).map(ListenerProtocol::Tls)
+            tls_server(&at.field("tls"), server).map(ListenerProtocol::Tls)
         }
         Some(listener::Protocol::TlsPassthrough(proto::Unit {})) => {
             Some(ListenerProtocol::TlsPassthrough)
         }
         Some(listener::Protocol::Tcp(proto::Unit {})) => Some(ListenerProtocol::Tcp),
         Some(listener::Protocol::Udp(proto::Unit {})) => Some(ListenerProtocol::Udp),
-        None => place.field("protocol").no_choice(),
+        None => at.field("protocol").no_choice(),
     }
 }
 
-pub(super) fn service(place: &FieldPath<'_>, message: proto::Service) -> Option<Service> {
-    let key = place.parsed("key", &message.key, ServiceKey::parse);
-    let vips = place.list("vips", message.vips, |place, bytes| address(place, &bytes));
-    let ports = place.list("ports", message.ports, service_port);
+pub(super) fn service(at: &FieldPath<'_>, message: proto::Service) -> Option<Service> {
+    let key = at.parsed("key", &message.key, ServiceKey::parse);
+    let vips = at.list("vips", message.vips, |at, bytes| address(at, &bytes));
+    let ports = at.list("ports", message.ports, service_port);
     Some(Service {
         key: key?,
         vips: vips?,
@@ -84,12 +84,12 @@ pub(super) fn service(place: &FieldPath<'_>, message: proto::Service) -> Option<
     })
 }
 
-fn service_port(place: &FieldPath<'_>, message: proto::ServicePort) -> Option<ServicePort> {
-    let port = port(&place.field("port"), message.port);
-    let transport = transport(&place.field("transport"), message.transport);
-    let protocol = backend_protocol(&place.field("protocol"), message.protocol);
-    let tls = place.optional("tls", message.tls, backend_tls);
-    check_tls(place, protocol, tls.as_ref());
+fn service_port(at: &FieldPath<'_>, message: proto::ServicePort) -> Option<ServicePort> {
+    let port = port(&at.field("port"), message.port);
+    let transport = transport(&at.field("transport"), message.transport);
+    let protocol = backend_protocol(&at.field("protocol"), message.protocol);
+    let tls = at.optional("tls", message.tls, backend_tls);
+    check_tls(at, protocol, tls.as_ref());
     Some(ServicePort {
         port: port?,
         transport: transport?,
@@ -99,8 +99,8 @@ fn service_port(place: &FieldPath<'_>, message: proto::ServicePort) -> Option<Se
     })
 }
 
-fn backend_protocol(place: &FieldPath<'_>, number: i32) -> Option<BackendProtocol> {
-    choice(place, number, |protocol| match protocol {
+fn backend_protocol(at: &FieldPath<'_>, number: i32) -> Option<BackendProtocol> {
+    choice(at, number, |protocol| match protocol {
         proto::BackendProtocol::Unspecified => None,
         proto::BackendProtocol::Http => Some(BackendProtocol::Http),
         proto::BackendProtocol::H2c => Some(BackendProtocol::H2c),
@@ -113,7 +113,7 @@ fn backend_protocol(place: &FieldPath<'_>, number: i32) -> Option<BackendProtoco
 /// Rejects combinations of protocol and TLS settings that would send plain text where TLS was
 /// meant, or the reverse.
 fn check_tls(
-    place: &FieldPath<'_>,
+    at: &FieldPath<'_>,
     protocol: Option<BackendProtocol>,
     tls: Option<&Option<BackendTls>>,
 ) {
@@ -122,26 +122,24 @@ fn check_tls(
     };
     match (protocol, tls) {
         (BackendProtocol::Https | BackendProtocol::H2, None) => {
-            place
-                .field("tls")
+            at.field("tls")
                 .problem::<()>("is required for this protocol");
         }
         (BackendProtocol::Http | BackendProtocol::H2c, Some(_)) => {
-            place
-                .field("tls")
+            at.field("tls")
                 .problem::<()>("does not apply to a plain-text protocol");
         }
         _ => {}
     }
 }
 
-pub(super) fn workload(place: &FieldPath<'_>, message: proto::Workload) -> Option<Workload> {
-    let key = place.parsed("key", &message.key, WorkloadKey::parse);
-    let address = address(&place.field("address"), &message.address);
-    let node = place.optional("node", message.node, set_text);
-    let zone = place.optional("zone", message.zone, set_text);
-    let health = health(&place.field("health"), message.health);
-    let serves = place.list("serves", message.serves, serves);
+pub(super) fn workload(at: &FieldPath<'_>, message: proto::Workload) -> Option<Workload> {
+    let key = at.parsed("key", &message.key, WorkloadKey::parse);
+    let address = address(&at.field("address"), &message.address);
+    let node = at.optional("node", message.node, set_text);
+    let zone = at.optional("zone", message.zone, set_text);
+    let health = health(&at.field("health"), message.health);
+    let serves = at.list("serves", message.serves, serves);
     Some(Workload {
         key: key?,
         address: address?,
@@ -152,8 +150,8 @@ pub(super) fn workload(place: &FieldPath<'_>, message: proto::Workload) -> Optio
     })
 }
 
-fn health(place: &FieldPath<'_>, number: i32) -> Option<Health> {
-    choice(place, number, |health| match health {
+fn health(at: &FieldPath<'_>, number: i32) -> Option<Health> {
+    choice(at, number, |health| match health {
         proto::Health::Unspecified => None,
         proto::Health::Ready => Some(Health::Ready),
         proto::Health::Draining => Some(Health::Draining),
@@ -161,11 +159,11 @@ fn health(place: &FieldPath<'_>, number: i32) -> Option<Health> {
     })
 }
 
-fn serves(place: &FieldPath<'_>, message: proto::Serves) -> Option<Serves> {
-    let service = place.parsed("service", &message.service, ServiceKey::parse);
-    let service_port = port(&place.field("port"), message.port);
-    let transport = transport(&place.field("transport"), message.transport);
-    let target_port = port(&place.field("target_port"), message.target_port);
+fn serves(at: &FieldPath<'_>, message: proto::Serves) -> Option<Serves> {
+    let service = at.parsed("service", &message.service, ServiceKey::parse);
+    let service_port = port(&at.field("port"), message.port);
+    let transport = transport(&at.field("transport"), message.transport);
+    let target_port = port(&at.field("target_port"), message.target_port);
     Some(Serves {
         service: service?,
         port: service_port?,
@@ -174,13 +172,13 @@ fn serves(place: &FieldPath<'_>, message: proto::Serves) -> Option<Serves> {
     })
 }
 
-pub(super) fn backend(place: &FieldPath<'_>, message: proto::Backend) -> Option<Backend> {
-    let key = place.parsed("key", &message.key, BackendKey::parse);
-    let hosts = hosts(place, message.hosts);
-    let protocol = backend_protocol(&place.field("protocol"), message.protocol);
-    let tls = place.optional("tls", message.tls, backend_tls);
-    check_tls(place, protocol, tls.as_ref());
-    let proxy_protocol = place.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
+pub(super) fn backend(at: &FieldPath<'_>, message: proto::Backend) -> Option<Backend> {
+    let key = at.parsed("key", &message.key, BackendKey::parse);
+    let hosts = hosts(at, message.hosts);
+    let protocol = backend_protocol(&at.field("protocol"), message.protocol);
+    let tls = at.optional("tls", message.tls, backend_tls);
+    check_tls(at, protocol, tls.as_ref());
+    let proxy_protocol = at.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
     Some(Backend {
         key: key?,
         hosts: hosts?,
@@ -190,45 +188,45 @@ pub(super) fn backend(place: &FieldPath<'_>, message: proto::Backend) -> Option<
     })
 }
 
-fn proxy_protocol(place: &FieldPath<'_>, number: i32) -> Option<ProxyProtocolVersion> {
-    choice(place, number, |version| match version {
+fn proxy_protocol(at: &FieldPath<'_>, number: i32) -> Option<ProxyProtocolVersion> {
+    choice(at, number, |version| match version {
         proto::ProxyProtocolVersion::Unspecified => None,
         proto::ProxyProtocolVersion::V1 => Some(ProxyProtocolVersion::V1),
         proto::ProxyProtocolVersion::V2 => Some(ProxyProtocolVersion::V2),
     })
 }
 
-fn hosts(place: &FieldPath<'_>, hosts: Option<proto::backend::Hosts>) -> Option<Hosts> {
+fn hosts(at: &FieldPath<'_>, hosts: Option<proto::backend::Hosts>) -> Option<Hosts> {
     match hosts {
         Some(proto::backend::Hosts::Static(list)) => {
-            let hosts = place.field("static").some("hosts", list.hosts, host);
+            let hosts = at.field("static").some("hosts", list.hosts, host);
             hosts.map(Hosts::Static)
         }
-        Some(proto::backend::Hosts::Dns(message)) => dns_hosts(&place.field("dns"), message),
+        Some(proto::backend::Hosts::Dns(message)) => dns_hosts(&at.field("dns"), message),
         Some(proto::backend::Hosts::Unix(path)) => {
-            let path = unix_path(&place.field("unix"), path);
+            let path = unix_path(&at.field("unix"), path);
             path.map(|path| Hosts::Unix { path })
         }
         Some(proto::backend::Hosts::Pool(message)) => {
-            pool(&place.field("pool"), message).map(Hosts::Pool)
+            pool(&at.field("pool"), message).map(Hosts::Pool)
         }
-        None => place.field("hosts").no_choice(),
+        None => at.field("hosts").no_choice(),
     }
 }
 
-fn pool(place: &FieldPath<'_>, message: proto::PoolHosts) -> Option<Pool> {
-    let members = place.list("members", message.members, member);
-    let picker = place.optional("picker", message.picker, picker);
+fn pool(at: &FieldPath<'_>, message: proto::PoolHosts) -> Option<Pool> {
+    let members = at.list("members", message.members, member);
+    let picker = at.optional("picker", message.picker, picker);
     Some(Pool {
         members: members?,
         picker: picker?,
     })
 }
 
-fn member(place: &FieldPath<'_>, message: proto::PoolMember) -> Option<Member> {
-    let address = address(&place.field("address"), &message.address);
-    let port = port(&place.field("port"), message.port);
-    let health = health(&place.field("health"), message.health);
+fn member(at: &FieldPath<'_>, message: proto::PoolMember) -> Option<Member> {
+    let address = address(&at.field("address"), &message.address);
+    let port = port(&at.field("port"), message.port);
+    let health = health(&at.field("health"), message.health);
     Some(Member {
         address: address?,
         port: port?,
@@ -236,11 +234,11 @@ fn member(place: &FieldPath<'_>, message: proto::PoolMember) -> Option<Member> {
     })
 }
 
-fn picker(place: &FieldPath<'_>, message: proto::EndpointPicker) -> Option<Picker> {
-    let members = place.list("members", message.members, member);
-    let tls = place.optional("tls", message.tls, backend_tls);
+fn picker(at: &FieldPath<'_>, message: proto::EndpointPicker) -> Option<Picker> {
+    let members = at.list("members", message.members, member);
+    let tls = at.optional("tls", message.tls, backend_tls);
     let failure_mode = choice(
-        &place.field("failure_mode"),
+        &at.field("failure_mode"),
         message.failure_mode,
         |mode| match mode {
             proto::PickerFailureMode::Unspecified => None,
@@ -255,18 +253,18 @@ fn picker(place: &FieldPath<'_>, message: proto::EndpointPicker) -> Option<Picke
     })
 }
 
-fn host(place: &FieldPath<'_>, message: proto::Host) -> Option<Host> {
+fn host(at: &FieldPath<'_>, message: proto::Host) -> Option<Host> {
     let address = match message.address {
         Some(proto::host::Address::Ip(bytes)) => {
-            address(&place.field("ip"), &bytes).map(HostAddress::Ip)
+            address(&at.field("ip"), &bytes).map(HostAddress::Ip)
         }
         Some(proto::host::Address::Name(name)) => {
-            exact_hostname(&place.field("name"), &name).map(HostAddress::Name)
+            exact_hostname(&at.field("name"), &name).map(HostAddress::Name)
         }
-        None => place.field("address").no_choice(),
+        None => at.field("address").no_choice(),
     };
-    let port = port(&place.field("port"), message.port);
-    let weight = non_zero(&place.field("weight"), message.weight);
+    let port = port(&at.field("port"), message.port);
+    let weight = non_zero(&at.field("weight"), message.weight);
     Some(Host {
         address: address?,
         port: port?,
@@ -274,10 +272,10 @@ fn host(place: &FieldPath<'_>, message: proto::Host) -> Option<Host> {
     })
 }
 
-fn dns_hosts(place: &FieldPath<'_>, message: proto::DnsHosts) -> Option<Hosts> {
-    let name = exact_hostname(&place.field("name"), &message.name);
-    let port = port(&place.field("port"), message.port);
-    let refresh = place.optional("refresh", message.refresh, duration);
+fn dns_hosts(at: &FieldPath<'_>, message: proto::DnsHosts) -> Option<Hosts> {
+    let name = exact_hostname(&at.field("name"), &message.name);
+    let port = port(&at.field("port"), message.port);
+    let refresh = at.optional("refresh", message.refresh, duration);
     Some(Hosts::Dns {
         name: name?,
         port: port?,
@@ -285,12 +283,12 @@ fn dns_hosts(place: &FieldPath<'_>, message: proto::DnsHosts) -> Option<Hosts> {
     })
 }
 
-fn unix_path(place: &FieldPath<'_>, bytes: Vec<u8>) -> Option<PathBuf> {
+fn unix_path(at: &FieldPath<'_>, bytes: Vec<u8>) -> Option<PathBuf> {
     if !bytes.starts_with(b"/") || bytes.contains(&0) {
-        return place.problem("is not an absolute path");
+        return at.problem("is not an absolute path");
     }
     if bytes.len() > MAX_UNIX_PATH_BYTES {
-        return place.problem(format!(
+        return at.problem(format!(
             "is {} bytes long: the path of a socket has at most {MAX_UNIX_PATH_BYTES}",
             bytes.len()
         ));

@@ -78,11 +78,11 @@ impl<'a> FieldPath<'a> {
         text: &str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        let place = self.field(name);
+        let at = self.field(name);
         if text.is_empty() {
-            return place.missing();
+            return at.missing();
         }
-        place.accept(parse(text))
+        at.accept(parse(text))
     }
 
     /// A text that must not be empty.
@@ -100,10 +100,10 @@ impl<'a> FieldPath<'a> {
         message: Option<M>,
         read: impl FnOnce(&FieldPath<'_>, M) -> Option<T>,
     ) -> Option<T> {
-        let place = self.field(name);
+        let at = self.field(name);
         match message {
-            Some(message) => read(&place, message),
-            None => place.missing(),
+            Some(message) => read(&at, message),
+            None => at.missing(),
         }
     }
 
@@ -131,11 +131,11 @@ impl<'a> FieldPath<'a> {
         messages: Vec<M>,
         read: impl Fn(&FieldPath<'_>, M) -> Option<T>,
     ) -> Option<Vec<T>> {
-        let place = self.field(name);
+        let at = self.field(name);
         let count = messages.len();
         let items = messages.into_iter().enumerate();
         let values: Vec<T> = items
-            .filter_map(|(index, message)| read(&place.step(PathSegment::Item(index)), message))
+            .filter_map(|(index, message)| read(&at.step(PathSegment::Item(index)), message))
             .collect();
         (values.len() == count).then_some(values)
     }

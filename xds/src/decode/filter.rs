@@ -11,18 +11,17 @@ use crate::model::{
 };
 use crate::proto::{self, allow, external_auth, path_edit};
 
-pub(super) fn filters(place: &FieldPath<'_>, message: proto::Filters) -> Option<Filters> {
-    let request_headers = place.optional("request_headers", message.request_headers, header_edit);
-    let response_headers =
-        place.optional("response_headers", message.response_headers, header_edit);
+pub(super) fn filters(at: &FieldPath<'_>, message: proto::Filters) -> Option<Filters> {
+    let request_headers = at.optional("request_headers", message.request_headers, header_edit);
+    let response_headers = at.optional("response_headers", message.response_headers, header_edit);
     if message.redirect.is_some() && message.rewrite.is_some() {
-        place.problem::<()>("has both `redirect` and `rewrite`: use one of them");
+        at.problem::<()>("has both `redirect` and `rewrite`: use one of them");
     }
-    let redirect = place.optional("redirect", message.redirect, redirect);
-    let rewrite = place.optional("rewrite", message.rewrite, rewrite);
-    let mirrors = place.list("mirrors", message.mirrors, mirror);
-    let cors = place.optional("cors", message.cors, cors);
-    let external_auth = place.list("external_auth", message.external_auth, external_auth);
+    let redirect = at.optional("redirect", message.redirect, redirect);
+    let rewrite = at.optional("rewrite", message.rewrite, rewrite);
+    let mirrors = at.list("mirrors", message.mirrors, mirror);
+    let cors = at.optional("cors", message.cors, cors);
+    let external_auth = at.list("external_auth", message.external_auth, external_auth);
     let filters = FilterSet {
         request_headers: request_headers?,
         response_headers: response_headers?,
@@ -35,12 +34,10 @@ pub(super) fn filters(place: &FieldPath<'_>, message: proto::Filters) -> Option<
     Some(filters.into())
 }
 
-fn header_edit(place: &FieldPath<'_>, message: proto::HeaderEdit) -> Option<HeaderEdit> {
-    let set = place.list("set", message.set, header_field);
-    let add = place.list("add", message.add, header_field);
-    let remove = place.list("remove", message.remove, |place, name| {
-        header_name(place, &name)
-    });
+fn header_edit(at: &FieldPath<'_>, message: proto::HeaderEdit) -> Option<HeaderEdit> {
+    let set = at.list("set", message.set, header_field);
+    let add = at.list("add", message.add, header_field);
+    let remove = at.list("remove", message.remove, |at, name| header_name(at, &name));
     Some(HeaderEdit {
         set: set?,
         add: add?,
@@ -49,44 +46,44 @@ fn header_edit(place: &FieldPath<'_>, message: proto::HeaderEdit) -> Option<Head
 }
 
 fn header_field(
-    place: &FieldPath<'_>,
+    at: &FieldPath<'_>,
     message: proto::HeaderField,
 ) -> Option<(HeaderName, HeaderValue)> {
-    let name = header_name(&place.field("name"), &message.name);
+    let name = header_name(&at.field("name"), &message.name);
     let value = HeaderValue::from_bytes(&message.value)
         .map_err(|_| "is not a valid header value: it contains control characters");
-    let value = place.field("value").accept(value);
+    let value = at.field("value").accept(value);
     Some((name?, value?))
 }
 
-fn path_edit(place: &FieldPath<'_>, message: proto::PathEdit) -> Option<PathEdit> {
+fn path_edit(at: &FieldPath<'_>, message: proto::PathEdit) -> Option<PathEdit> {
     match message.kind {
-        Some(path_edit::Kind::Full(path)) => place.field("full").accept(PathEdit::full(&path)),
-        Some(path_edit::Kind::PrefixMatch(path)) => place
+        Some(path_edit::Kind::Full(path)) => at.field("full").accept(PathEdit::full(&path)),
+        Some(path_edit::Kind::PrefixMatch(path)) => at
             .field("prefix_match")
             .accept(PathEdit::prefix_match(&path)),
-        None => place.no_choice(),
+        None => at.no_choice(),
     }
 }
 
-fn redirect(place: &FieldPath<'_>, message: proto::Redirect) -> Option<Redirect> {
-    let scheme = place.optional("scheme", message.scheme, |place, number| {
-        choice(place, number, |scheme| match scheme {
+fn redirect(at: &FieldPath<'_>, message: proto::Redirect) -> Option<Redirect> {
+    let scheme = at.optional("scheme", message.scheme, |at, number| {
+        choice(at, number, |scheme| match scheme {
             proto::Scheme::Unspecified => None,
             proto::Scheme::Http => Some(Scheme::Http),
             proto::Scheme::Https => Some(Scheme::Https),
         })
     });
-    let hostname = place.optional("hostname", message.hostname, |place, text| {
-        exact_hostname(place, &text)
+    let hostname = at.optional("hostname", message.hostname, |at, text| {
+        exact_hostname(at, &text)
     });
-    let path = place.optional("path", message.path, path_edit);
-    let port = place.optional("port", message.port, port);
-    let status = status(&place.field("status"), message.status);
+    let path = at.optional("path", message.path, path_edit);
+    let port = at.optional("port", message.port, port);
+    let status = status(&at.field("status"), message.status);
     if let Some(status) = status
         && !REDIRECTS.contains(&status.as_u16())
     {
-        place.field("status").problem::<()>(format!(
+        at.field("status").problem::<()>(format!(
             "{} is not a redirect: use 301, 302, 303, 307 or 308",
             status.as_u16()
         ));
@@ -100,22 +97,22 @@ fn redirect(place: &FieldPath<'_>, message: proto::Redirect) -> Option<Redirect>
     })
 }
 
-fn rewrite(place: &FieldPath<'_>, message: proto::Rewrite) -> Option<Rewrite> {
-    let hostname = place.optional("hostname", message.hostname, |place, text| {
-        exact_hostname(place, &text)
+fn rewrite(at: &FieldPath<'_>, message: proto::Rewrite) -> Option<Rewrite> {
+    let hostname = at.optional("hostname", message.hostname, |at, text| {
+        exact_hostname(at, &text)
     });
-    let path = place.optional("path", message.path, path_edit);
+    let path = at.optional("path", message.path, path_edit);
     Some(Rewrite {
         hostname: hostname?,
         path: path?,
     })
 }
 
-fn mirror(place: &FieldPath<'_>, message: proto::Mirror) -> Option<Mirror> {
-    let target = place.required("target", message.target, target);
-    let fraction = place.optional("fraction", message.fraction, |place, fraction| {
-        let denominator = non_zero(&place.field("denominator"), fraction.denominator)?;
-        place.accept(Fraction::new(fraction.numerator, denominator))
+fn mirror(at: &FieldPath<'_>, message: proto::Mirror) -> Option<Mirror> {
+    let target = at.required("target", message.target, target);
+    let fraction = at.optional("fraction", message.fraction, |at, fraction| {
+        let denominator = non_zero(&at.field("denominator"), fraction.denominator)?;
+        at.accept(Fraction::new(fraction.numerator, denominator))
     });
     Some(Mirror {
         target: target?,
@@ -123,21 +120,20 @@ fn mirror(place: &FieldPath<'_>, message: proto::Mirror) -> Option<Mirror> {
     })
 }
 
-fn cors(place: &FieldPath<'_>, message: proto::Cors) -> Option<Cors> {
-    let allow_origins = place.list("allow_origins", message.allow_origins, |place, text| {
-        place.accept(CorsOrigin::parse(&text))
+fn cors(at: &FieldPath<'_>, message: proto::Cors) -> Option<Cors> {
+    let allow_origins = at.list("allow_origins", message.allow_origins, |at, text| {
+        at.accept(CorsOrigin::parse(&text))
     });
-    let allow_methods = place.required("allow_methods", message.allow_methods, |place, names| {
-        allow(place, names, method)
+    let allow_methods = at.required("allow_methods", message.allow_methods, |at, names| {
+        allow(at, names, method)
     });
-    let allow_headers = place.required("allow_headers", message.allow_headers, |place, names| {
-        allow(place, names, header_name)
+    let allow_headers = at.required("allow_headers", message.allow_headers, |at, names| {
+        allow(at, names, header_name)
     });
-    let expose_headers =
-        place.required("expose_headers", message.expose_headers, |place, names| {
-            allow(place, names, header_name)
-        });
-    let max_age = place.required("max_age", message.max_age, duration);
+    let expose_headers = at.required("expose_headers", message.expose_headers, |at, names| {
+        allow(at, names, header_name)
+    });
+    let max_age = at.required("max_age", message.max_age, duration);
     Some(Cors {
         allow_origins: allow_origins?,
         allow_credentials: message.allow_credentials,
@@ -149,19 +145,19 @@ fn cors(place: &FieldPath<'_>, message: proto::Cors) -> Option<Cors> {
 }
 
 pub(super) fn external_auth(
-    place: &FieldPath<'_>,
+    at: &FieldPath<'_>,
     message: proto::ExternalAuth,
 ) -> Option<ExternalAuth> {
-    let target = place.required("target", message.target, target);
-    let body_bytes = place.optional("body_bytes", message.body_bytes, non_zero);
+    let target = at.required("target", message.target, target);
+    let body_bytes = at.optional("body_bytes", message.body_bytes, non_zero);
     let protocol = match message.protocol {
-        Some(external_auth::Protocol::Http(http)) => http_auth(&place.field("http"), http),
+        Some(external_auth::Protocol::Http(http)) => http_auth(&at.field("http"), http),
         Some(external_auth::Protocol::Grpc(grpc)) => {
-            let place = place.field("grpc");
-            let request_headers = names(&place, "request_headers", grpc.request_headers);
+            let at = at.field("grpc");
+            let request_headers = names(&at, "request_headers", grpc.request_headers);
             request_headers.map(|request_headers| ExternalAuthProtocol::Grpc { request_headers })
         }
-        None => place.field("protocol").no_choice(),
+        None => at.field("protocol").no_choice(),
     };
     Some(ExternalAuth {
         target: target?,
@@ -170,11 +166,11 @@ pub(super) fn external_auth(
     })
 }
 
-fn http_auth(place: &FieldPath<'_>, message: proto::HttpAuth) -> Option<ExternalAuthProtocol> {
+fn http_auth(at: &FieldPath<'_>, message: proto::HttpAuth) -> Option<ExternalAuthProtocol> {
     let prefix = AuthPathPrefix::parse(&message.path_prefix);
-    let path_prefix = place.field("path_prefix").accept(prefix);
-    let request_headers = names(place, "request_headers", message.request_headers);
-    let response_headers = names(place, "response_headers", message.response_headers);
+    let path_prefix = at.field("path_prefix").accept(prefix);
+    let request_headers = names(at, "request_headers", message.request_headers);
+    let response_headers = names(at, "response_headers", message.response_headers);
     Some(ExternalAuthProtocol::Http {
         path_prefix: path_prefix?,
         request_headers: request_headers?,
@@ -182,25 +178,21 @@ fn http_auth(place: &FieldPath<'_>, message: proto::HttpAuth) -> Option<External
     })
 }
 
-fn names(
-    place: &FieldPath<'_>,
-    field: &'static str,
-    texts: Vec<String>,
-) -> Option<Vec<HeaderName>> {
-    place.list(field, texts, |place, name| header_name(place, &name))
+fn names(at: &FieldPath<'_>, field: &'static str, texts: Vec<String>) -> Option<Vec<HeaderName>> {
+    at.list(field, texts, |at, name| header_name(at, &name))
 }
 
 fn allow<T>(
-    place: &FieldPath<'_>,
+    at: &FieldPath<'_>,
     message: proto::Allow,
     read: fn(&FieldPath<'_>, &str) -> Option<T>,
 ) -> Option<Allow<T>> {
     match message.kind {
         Some(allow::Kind::Any(proto::Unit {})) => Some(Allow::Any),
-        Some(allow::Kind::Listed(list)) => place
-            .list("listed", list.names, |place, name| read(place, &name))
+        Some(allow::Kind::Listed(list)) => at
+            .list("listed", list.names, |at, name| read(at, &name))
             .map(Allow::Listed),
-        None => place.no_choice(),
+        None => at.no_choice(),
     }
 }
 

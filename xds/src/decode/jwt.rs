@@ -7,14 +7,14 @@ use crate::model::{
 };
 use crate::proto::{self, jwt_provider, jwt_source, remote_jwks};
 
-pub(super) fn jwt_policy(place: &FieldPath<'_>, message: proto::JwtPolicy) -> Option<JwtPolicy> {
-    let mode = choice(&place.field("mode"), message.mode, |mode| match mode {
+pub(super) fn jwt_policy(at: &FieldPath<'_>, message: proto::JwtPolicy) -> Option<JwtPolicy> {
+    let mode = choice(&at.field("mode"), message.mode, |mode| match mode {
         proto::JwtMode::Unspecified => None,
         proto::JwtMode::Strict => Some(JwtMode::Strict),
         proto::JwtMode::Optional => Some(JwtMode::Optional),
     });
-    let realm = place.optional("realm", message.realm, set_text);
-    let providers = place.list("providers", message.providers, provider);
+    let realm = at.optional("realm", message.realm, set_text);
+    let providers = at.list("providers", message.providers, provider);
     Some(JwtPolicy {
         mode: mode?,
         realm: realm?,
@@ -22,17 +22,17 @@ pub(super) fn jwt_policy(place: &FieldPath<'_>, message: proto::JwtPolicy) -> Op
     })
 }
 
-fn provider(place: &FieldPath<'_>, message: proto::JwtProvider) -> Option<JwtProvider> {
-    let name = place.text("name", message.name);
-    let issuer = place.text("issuer", message.issuer);
-    let audiences = place.list("audiences", message.audiences, set_text);
+fn provider(at: &FieldPath<'_>, message: proto::JwtProvider) -> Option<JwtProvider> {
+    let name = at.text("name", message.name);
+    let issuer = at.text("issuer", message.issuer);
+    let audiences = at.list("audiences", message.audiences, set_text);
     let keys = match message.keys {
-        Some(jwt_provider::Keys::Inline(text)) => place.text("inline", text).map(JwtKeys::Inline),
-        Some(jwt_provider::Keys::Remote(message)) => remote(&place.field("remote"), message),
-        None => place.field("keys").no_choice(),
+        Some(jwt_provider::Keys::Inline(text)) => at.text("inline", text).map(JwtKeys::Inline),
+        Some(jwt_provider::Keys::Remote(message)) => remote(&at.field("remote"), message),
+        None => at.field("keys").no_choice(),
     };
-    let from = place.list("from", message.from, source);
-    let claims_to_headers = place.list("claims_to_headers", message.claims_to_headers, claim);
+    let from = at.list("from", message.from, source);
+    let claims_to_headers = at.list("claims_to_headers", message.claims_to_headers, claim);
     Some(JwtProvider {
         name: name?,
         issuer: issuer?,
@@ -48,25 +48,25 @@ fn provider(place: &FieldPath<'_>, message: proto::JwtProvider) -> Option<JwtPro
     })
 }
 
-fn remote(place: &FieldPath<'_>, message: proto::RemoteJwks) -> Option<JwtKeys> {
+fn remote(at: &FieldPath<'_>, message: proto::RemoteJwks) -> Option<JwtKeys> {
     let location = match message.location {
-        Some(remote_jwks::Location::Backend(message)) => backend(&place.field("backend"), message),
-        Some(remote_jwks::Location::Url(url)) => place.text("url", url).map(JwksLocation::Url),
-        None => place.field("location").no_choice(),
+        Some(remote_jwks::Location::Backend(message)) => backend(&at.field("backend"), message),
+        Some(remote_jwks::Location::Url(url)) => at.text("url", url).map(JwksLocation::Url),
+        None => at.field("location").no_choice(),
     };
-    let cache = place.optional("cache", message.cache, duration);
+    let cache = at.optional("cache", message.cache, duration);
     Some(JwtKeys::Remote {
         location: location?,
         cache: cache?,
     })
 }
 
-fn backend(place: &FieldPath<'_>, message: proto::BackendJwks) -> Option<JwksLocation> {
-    let target = place.required("target", message.target, target);
+fn backend(at: &FieldPath<'_>, message: proto::BackendJwks) -> Option<JwksLocation> {
+    let target = at.required("target", message.target, target);
     let path = if message.path.starts_with('/') {
         Some(message.path)
     } else {
-        place.field("path").problem("does not start with `/`")
+        at.field("path").problem("does not start with `/`")
     };
     Some(JwksLocation::Backend {
         target: target?,
@@ -74,25 +74,25 @@ fn backend(place: &FieldPath<'_>, message: proto::BackendJwks) -> Option<JwksLoc
     })
 }
 
-fn source(place: &FieldPath<'_>, message: proto::JwtSource) -> Option<JwtSource> {
+fn source(at: &FieldPath<'_>, message: proto::JwtSource) -> Option<JwtSource> {
     match message.kind {
         Some(jwt_source::Kind::Header(header)) => {
-            let place = place.field("header");
-            let name = header_name(&place.field("name"), &header.name);
+            let at = at.field("header");
+            let name = header_name(&at.field("name"), &header.name);
             Some(JwtSource::Header {
                 name: name?,
                 prefix: header.prefix,
             })
         }
-        Some(jwt_source::Kind::Query(name)) => place.text("query", name).map(JwtSource::Query),
-        Some(jwt_source::Kind::Cookie(name)) => place.text("cookie", name).map(JwtSource::Cookie),
-        None => place.no_choice(),
+        Some(jwt_source::Kind::Query(name)) => at.text("query", name).map(JwtSource::Query),
+        Some(jwt_source::Kind::Cookie(name)) => at.text("cookie", name).map(JwtSource::Cookie),
+        None => at.no_choice(),
     }
 }
 
-fn claim(place: &FieldPath<'_>, message: proto::ClaimHeader) -> Option<ClaimHeader> {
-    let claim = place.text("claim", message.claim);
-    let header = header_name(&place.field("header"), &message.header);
+fn claim(at: &FieldPath<'_>, message: proto::ClaimHeader) -> Option<ClaimHeader> {
+    let claim = at.text("claim", message.claim);
+    let header = header_name(&at.field("header"), &message.header);
     Some(ClaimHeader {
         claim: claim?,
         header: header?,

@@ -66,10 +66,10 @@ fn read<M: Message + Default, T: Into<Resource>>(
     read: fn(&FieldPath<'_>, M) -> Option<T>,
 ) -> Result<Resource, Problems> {
     let found = RefCell::default();
-    let place = FieldPath::root(&found);
+    let at = FieldPath::root(&found);
     let value = match M::decode(bytes) {
-        Ok(message) => read(&place, message),
-        Err(error) => place.problem(format!("these bytes are no {kind} message: {error}")),
+        Ok(message) => read(&at, message),
+        Err(error) => at.problem(format!("these bytes are no {kind} message: {error}")),
     };
     match (value, found.take()) {
         (Some(value), problems) if problems.is_empty() => Ok(value.into()),

@@ -14,18 +14,18 @@ use crate::model::{
 };
 use crate::proto::{self, policy_target, trust};
 
-pub(super) fn policy(place: &FieldPath<'_>, message: proto::Policy) -> Option<Policy> {
-    let key = place.parsed("key", &message.key, PolicyKey::parse);
-    let target = place.required("target", message.target, target);
-    let access_log = place.optional("access_log", message.access_log, access_log);
-    let limits = place.optional("limits", message.limits, limits);
-    let trust = place.optional("trust", message.trust, trust);
-    let proxy_protocol = place.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
-    let path_options = place.optional("path_options", message.path_options, path_options);
-    let ejection = place.optional("ejection", message.ejection, ejection);
-    let jwt = place.optional("jwt", message.jwt, jwt_policy);
-    let authorization = place.optional("authorization", message.authorization, authorization);
-    let client_certificate = place.optional(
+pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Policy> {
+    let key = at.parsed("key", &message.key, PolicyKey::parse);
+    let target = at.required("target", message.target, target);
+    let access_log = at.optional("access_log", message.access_log, access_log);
+    let limits = at.optional("limits", message.limits, limits);
+    let trust = at.optional("trust", message.trust, trust);
+    let proxy_protocol = at.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
+    let path_options = at.optional("path_options", message.path_options, path_options);
+    let ejection = at.optional("ejection", message.ejection, ejection);
+    let jwt = at.optional("jwt", message.jwt, jwt_policy);
+    let authorization = at.optional("authorization", message.authorization, authorization);
+    let client_certificate = at.optional(
         "client_certificate",
         message.client_certificate,
         certificate,
@@ -52,33 +52,33 @@ pub(super) fn policy(place: &FieldPath<'_>, message: proto::Policy) -> Option<Po
     })
 }
 
-fn target(place: &FieldPath<'_>, message: proto::PolicyTarget) -> Option<PolicyTarget> {
+fn target(at: &FieldPath<'_>, message: proto::PolicyTarget) -> Option<PolicyTarget> {
     match message.kind {
         Some(policy_target::Kind::Gateway(name)) => {
-            object_name(&place.field("gateway"), name).map(PolicyTarget::Gateway)
+            object_name(&at.field("gateway"), name).map(PolicyTarget::Gateway)
         }
         Some(policy_target::Kind::ListenerSet(name)) => {
-            let name = object_name(&place.field("listener_set"), name);
+            let name = object_name(&at.field("listener_set"), name);
             name.map(PolicyTarget::ListenerSet)
         }
-        Some(policy_target::Kind::Listener(key)) => place
+        Some(policy_target::Kind::Listener(key)) => at
             .parsed("listener", &key, ListenerKey::parse)
             .map(PolicyTarget::Listener),
-        Some(policy_target::Kind::Route(message)) => route_target(&place.field("route"), message),
-        Some(policy_target::Kind::Service(key)) => place
+        Some(policy_target::Kind::Route(message)) => route_target(&at.field("route"), message),
+        Some(policy_target::Kind::Service(key)) => at
             .parsed("service", &key, ServiceKey::parse)
             .map(PolicyTarget::Service),
-        Some(policy_target::Kind::Backend(key)) => place
+        Some(policy_target::Kind::Backend(key)) => at
             .parsed("backend", &key, BackendKey::parse)
             .map(PolicyTarget::Backend),
-        None => place.no_choice(),
+        None => at.no_choice(),
     }
 }
 
-fn route_target(place: &FieldPath<'_>, message: proto::RouteTarget) -> Option<PolicyTarget> {
-    let kind = place.text("kind", message.kind);
-    let object = place.required("object", message.object, object_name);
-    let rule = place.optional("rule", message.rule, set_text);
+fn route_target(at: &FieldPath<'_>, message: proto::RouteTarget) -> Option<PolicyTarget> {
+    let kind = at.text("kind", message.kind);
+    let object = at.required("object", message.object, object_name);
+    let rule = at.optional("rule", message.rule, set_text);
     let (kind, object) = (kind?, object?);
     Some(match rule? {
         Some(rule) => PolicyTarget::Rule { kind, object, rule },
@@ -86,21 +86,16 @@ fn route_target(place: &FieldPath<'_>, message: proto::RouteTarget) -> Option<Po
     })
 }
 
-fn access_log(place: &FieldPath<'_>, message: proto::AccessLog) -> Option<AccessLog> {
-    let format = choice(
-        &place.field("format"),
-        message.format,
-        |format| match format {
-            proto::LogFormat::Unspecified => None,
-            proto::LogFormat::Text => Some(LogFormat::Text),
-            proto::LogFormat::Json => Some(LogFormat::Json),
-        },
-    );
-    let sample = &place.field("sample_per_million");
+fn access_log(at: &FieldPath<'_>, message: proto::AccessLog) -> Option<AccessLog> {
+    let format = choice(&at.field("format"), message.format, |format| match format {
+        proto::LogFormat::Unspecified => None,
+        proto::LogFormat::Text => Some(LogFormat::Text),
+        proto::LogFormat::Json => Some(LogFormat::Json),
+    });
+    let sample = &at.field("sample_per_million");
     let sample_per_million = at_most(sample, message.sample_per_million, 1_000_000);
-    let status_at_least = place.optional("status_at_least", message.status_at_least, status);
-    let duration_at_least =
-        place.optional("duration_at_least", message.duration_at_least, duration);
+    let status_at_least = at.optional("status_at_least", message.status_at_least, status);
+    let duration_at_least = at.optional("duration_at_least", message.duration_at_least, duration);
     Some(AccessLog {
         off: message.off,
         format: format?,
@@ -112,10 +107,10 @@ fn access_log(place: &FieldPath<'_>, message: proto::AccessLog) -> Option<Access
     })
 }
 
-fn limits(place: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
-    let number = |name, value: Option<u32>| place.optional(name, value, non_zero);
-    let large_number = |name, value: Option<u64>| place.optional(name, value, non_zero);
-    let time = |name, value| place.optional(name, value, timeout);
+fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
+    let number = |name, value: Option<u32>| at.optional(name, value, non_zero);
+    let large_number = |name, value: Option<u64>| at.optional(name, value, non_zero);
+    let time = |name, value| at.optional(name, value, timeout);
 
     let request_line_bytes = number("request_line_bytes", message.request_line_bytes);
     let head_bytes = number("head_bytes", message.head_bytes);
@@ -169,36 +164,33 @@ fn limits(place: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
     })
 }
 
-fn trust(place: &FieldPath<'_>, message: proto::Trust) -> Option<Trust> {
+fn trust(at: &FieldPath<'_>, message: proto::Trust) -> Option<Trust> {
     match message.kind {
-        Some(trust::Kind::Hops(hops)) => non_zero(&place.field("hops"), hops).map(Trust::Hops),
-        Some(trust::Kind::Sources(list)) => place
+        Some(trust::Kind::Hops(hops)) => non_zero(&at.field("hops"), hops).map(Trust::Hops),
+        Some(trust::Kind::Sources(list)) => at
             .field("sources")
             .list("networks", list.networks, network)
             .map(Trust::Sources),
-        None => place.no_choice(),
+        None => at.no_choice(),
     }
 }
 
-fn proxy_protocol(
-    place: &FieldPath<'_>,
-    message: proto::ProxyProtocolIn,
-) -> Option<ProxyProtocolIn> {
-    let mode = choice(&place.field("mode"), message.mode, |mode| match mode {
+fn proxy_protocol(at: &FieldPath<'_>, message: proto::ProxyProtocolIn) -> Option<ProxyProtocolIn> {
+    let mode = choice(&at.field("mode"), message.mode, |mode| match mode {
         proto::ProxyProtocolMode::Unspecified => None,
         proto::ProxyProtocolMode::Off => Some(ProxyProtocolMode::Off),
         proto::ProxyProtocolMode::Optional => Some(ProxyProtocolMode::Optional),
         proto::ProxyProtocolMode::Required => Some(ProxyProtocolMode::Required),
     });
-    let trusted_sources = place.list("trusted_sources", message.trusted_sources, network);
+    let trusted_sources = at.list("trusted_sources", message.trusted_sources, network);
     Some(ProxyProtocolIn {
         mode: mode?,
         trusted_sources: trusted_sources?,
     })
 }
 
-fn path_options(place: &FieldPath<'_>, message: proto::PathOptions) -> Option<PathOptions> {
-    let slash = &place.field("escaped_slash");
+fn path_options(at: &FieldPath<'_>, message: proto::PathOptions) -> Option<PathOptions> {
+    let slash = &at.field("escaped_slash");
     let escaped_slash = choice(slash, message.escaped_slash, |slash| match slash {
         proto::EscapedSlash::Unspecified => None,
         proto::EscapedSlash::Keep => Some(EscapedSlash::Keep),
@@ -210,12 +202,12 @@ fn path_options(place: &FieldPath<'_>, message: proto::PathOptions) -> Option<Pa
     })
 }
 
-fn ejection(place: &FieldPath<'_>, message: proto::Ejection) -> Option<Ejection> {
-    let failures = &place.field("consecutive_failures");
+fn ejection(at: &FieldPath<'_>, message: proto::Ejection) -> Option<Ejection> {
+    let failures = &at.field("consecutive_failures");
     let consecutive_failures = non_zero(failures, message.consecutive_failures);
-    let base = place.required("base", message.base, duration);
-    let max = place.required("max", message.max, duration);
-    let max_percent = at_most(&place.field("max_percent"), message.max_percent, 100);
+    let base = at.required("base", message.base, duration);
+    let max = at.required("max", message.max, duration);
+    let max_percent = at_most(&at.field("max_percent"), message.max_percent, 100);
     Some(Ejection {
         consecutive_failures: consecutive_failures?,
         base: base?,

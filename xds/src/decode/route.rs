@@ -13,12 +13,12 @@ use crate::model::{
 };
 use crate::proto::{self, route, session_persistence};
 
-pub(super) fn route(place: &FieldPath<'_>, message: proto::Route) -> Option<Route> {
-    let key = place.parsed("key", &message.key, RouteKey::parse);
-    let listener = place.parsed("listener", &message.listener, ListenerKey::parse);
-    let hostnames = place.list("hostnames", message.hostnames, hostname);
-    let order = place.required("order", message.order, order);
-    let rule = rule(place, message.rule);
+pub(super) fn route(at: &FieldPath<'_>, message: proto::Route) -> Option<Route> {
+    let key = at.parsed("key", &message.key, RouteKey::parse);
+    let listener = at.parsed("listener", &message.listener, ListenerKey::parse);
+    let hostnames = at.list("hostnames", message.hostnames, hostname);
+    let order = at.required("order", message.order, order);
+    let rule = rule(at, message.rule);
     Some(Route {
         key: key?,
         listener: listener?,
@@ -28,20 +28,20 @@ pub(super) fn route(place: &FieldPath<'_>, message: proto::Route) -> Option<Rout
     })
 }
 
-fn rule(place: &FieldPath<'_>, rule: Option<route::Rule>) -> Option<RouteRule> {
+fn rule(at: &FieldPath<'_>, rule: Option<route::Rule>) -> Option<RouteRule> {
     match rule {
-        Some(route::Rule::Http(rule)) => http_rule(&place.field("http"), rule).map(RouteRule::Http),
-        Some(route::Rule::Tls(rule)) => l4_rule(&place.field("tls"), rule).map(RouteRule::Tls),
-        Some(route::Rule::Tcp(rule)) => l4_rule(&place.field("tcp"), rule).map(RouteRule::Tcp),
-        Some(route::Rule::Udp(rule)) => l4_rule(&place.field("udp"), rule).map(RouteRule::Udp),
-        None => place.field("rule").no_choice(),
+        Some(route::Rule::Http(rule)) => http_rule(&at.field("http"), rule).map(RouteRule::Http),
+        Some(route::Rule::Tls(rule)) => l4_rule(&at.field("tls"), rule).map(RouteRule::Tls),
+        Some(route::Rule::Tcp(rule)) => l4_rule(&at.field("tcp"), rule).map(RouteRule::Tcp),
+        Some(route::Rule::Udp(rule)) => l4_rule(&at.field("udp"), rule).map(RouteRule::Udp),
+        None => at.field("rule").no_choice(),
     }
 }
 
-fn l4_rule(place: &FieldPath<'_>, message: proto::L4Rule) -> Option<L4Rule> {
-    let name = place.optional("name", message.name, set_text);
-    let backends = place.list("backends", message.backends, |place, backend| {
-        let target = place.required("target", backend.target, target);
+fn l4_rule(at: &FieldPath<'_>, message: proto::L4Rule) -> Option<L4Rule> {
+    let name = at.optional("name", message.name, set_text);
+    let backends = at.list("backends", message.backends, |at, backend| {
+        let target = at.required("target", backend.target, target);
         Some(L4Backend {
             target: target?,
             weight: backend.weight,
@@ -53,9 +53,9 @@ fn l4_rule(place: &FieldPath<'_>, message: proto::L4Rule) -> Option<L4Rule> {
     })
 }
 
-fn order(place: &FieldPath<'_>, message: proto::Order) -> Option<Order> {
-    let object = place.text("object", message.object);
-    let rule = number16(&place.field("rule"), message.rule);
+fn order(at: &FieldPath<'_>, message: proto::Order) -> Option<Order> {
+    let object = at.text("object", message.object);
+    let rule = number16(&at.field("rule"), message.rule);
     Some(Order {
         created: message.created,
         object: object?,
@@ -63,10 +63,10 @@ fn order(place: &FieldPath<'_>, message: proto::Order) -> Option<Order> {
     })
 }
 
-fn http_rule(place: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule> {
-    let name = place.optional("name", message.name, set_text);
+fn http_rule(at: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule> {
+    let name = at.optional("name", message.name, set_text);
     let protocol = choice(
-        &place.field("protocol"),
+        &at.field("protocol"),
         message.protocol,
         |protocol| match protocol {
             proto::RequestProtocol::Unspecified => None,
@@ -74,20 +74,20 @@ fn http_rule(place: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule
             proto::RequestProtocol::Grpc => Some(RequestProtocol::Grpc),
         },
     );
-    let matches = place.some("matches", message.matches, http_match);
-    let filters = place.optional("filters", message.filters, filters);
-    let backends = place.list("backends", message.backends, route_backend);
-    let request = place.optional("request_timeout", message.request_timeout, timeout);
-    let backend_request = place.optional(
+    let matches = at.some("matches", message.matches, http_match);
+    let filters = at.optional("filters", message.filters, filters);
+    let backends = at.list("backends", message.backends, route_backend);
+    let request = at.optional("request_timeout", message.request_timeout, timeout);
+    let backend_request = at.optional(
         "backend_request_timeout",
         message.backend_request_timeout,
         timeout,
     );
-    let retry = place.optional("retry", message.retry, retry);
-    let session = place.optional("session", message.session, session);
+    let retry = at.optional("retry", message.retry, retry);
+    let session = at.optional("session", message.session, session);
     if let (Some(matches), Some(filters), Some(backends)) = (&matches, &filters, &backends) {
         let backends = backends.iter().map(|backend| &backend.filters);
-        prefixes_to_edit(place, matches, backends.chain(filters));
+        prefixes_to_edit(at, matches, backends.chain(filters));
     }
     Some(HttpRule {
         name: name?,
@@ -106,13 +106,13 @@ fn http_rule(place: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule
 
 /// The prefixes of a rule whose matches are all prefixes: only those can be replaced.
 fn prefixes_to_edit<'a>(
-    place: &FieldPath<'_>,
+    at: &FieldPath<'_>,
     matches: &[HttpMatch],
     mut filters: impl Iterator<Item = &'a Filters>,
 ) {
     let matches_prefix = |matching: &HttpMatch| matches!(matching.path, PathMatch::Prefix(_));
     if filters.any(edits_prefix) && !matches.iter().all(matches_prefix) {
-        place.field("matches").problem::<()>(
+        at.field("matches").problem::<()>(
             "has a path match other than a prefix, but a filter replaces the prefix",
         );
     }
@@ -127,9 +127,9 @@ fn edits_prefix(filters: &Filters) -> bool {
         .any(|path| matches!(path, PathEdit::PrefixMatch(_)))
 }
 
-fn route_backend(place: &FieldPath<'_>, message: proto::RouteBackend) -> Option<RouteBackend> {
-    let target = place.required("target", message.target, target);
-    let filters = place.optional("filters", message.filters, filters);
+fn route_backend(at: &FieldPath<'_>, message: proto::RouteBackend) -> Option<RouteBackend> {
+    let target = at.required("target", message.target, target);
+    let filters = at.optional("filters", message.filters, filters);
     Some(RouteBackend {
         target: target?,
         weight: message.weight,
@@ -137,9 +137,9 @@ fn route_backend(place: &FieldPath<'_>, message: proto::RouteBackend) -> Option<
     })
 }
 
-fn retry(place: &FieldPath<'_>, message: proto::Retry) -> Option<Retry> {
-    let codes = place.list("codes", message.codes, status);
-    let backoff = place.optional("backoff", message.backoff, duration);
+fn retry(at: &FieldPath<'_>, message: proto::Retry) -> Option<Retry> {
+    let codes = at.list("codes", message.codes, status);
+    let backoff = at.optional("backoff", message.backoff, duration);
     Some(Retry {
         attempts: message.attempts,
         codes: codes?,
@@ -147,21 +147,16 @@ fn retry(place: &FieldPath<'_>, message: proto::Retry) -> Option<Retry> {
     })
 }
 
-fn session(
-    place: &FieldPath<'_>,
-    message: proto::SessionPersistence,
-) -> Option<SessionPersistence> {
+fn session(at: &FieldPath<'_>, message: proto::SessionPersistence) -> Option<SessionPersistence> {
     let token = match message.token {
-        Some(session_persistence::Token::Cookie(message)) => {
-            cookie(&place.field("cookie"), message)
-        }
+        Some(session_persistence::Token::Cookie(message)) => cookie(&at.field("cookie"), message),
         Some(session_persistence::Token::Header(name)) => {
-            header_name(&place.field("header"), &name).map(SessionToken::Header)
+            header_name(&at.field("header"), &name).map(SessionToken::Header)
         }
-        None => place.field("token").no_choice(),
+        None => at.field("token").no_choice(),
     };
-    let absolute_timeout = place.optional("absolute_timeout", message.absolute_timeout, duration);
-    let idle_timeout = place.optional("idle_timeout", message.idle_timeout, duration);
+    let absolute_timeout = at.optional("absolute_timeout", message.absolute_timeout, duration);
+    let idle_timeout = at.optional("idle_timeout", message.idle_timeout, duration);
     let permanent = matches!(
         token,
         Some(SessionToken::Cookie {
@@ -170,8 +165,7 @@ fn session(
         })
     );
     if permanent && absolute_timeout == Some(None) {
-        place
-            .field("absolute_timeout")
+        at.field("absolute_timeout")
             .problem::<()>("is required for a permanent cookie");
     }
     Some(SessionPersistence {
@@ -181,17 +175,17 @@ fn session(
     })
 }
 
-fn cookie(place: &FieldPath<'_>, message: proto::SessionCookie) -> Option<SessionToken> {
+fn cookie(at: &FieldPath<'_>, message: proto::SessionCookie) -> Option<SessionToken> {
     // A cookie name is a token (RFC 6265 section 4.1.1), like a header name.
     let valid = http::HeaderName::from_bytes(message.name.as_bytes()).is_ok();
     let name = if valid {
         Some(message.name)
     } else {
         let text = format!("`{}` is not a cookie name", message.name);
-        place.field("name").problem(text)
+        at.field("name").problem(text)
     };
     let lifetime = choice(
-        &place.field("lifetime"),
+        &at.field("lifetime"),
         message.lifetime,
         |lifetime| match lifetime {
             proto::SessionLifetime::Unspecified => None,
@@ -199,8 +193,8 @@ fn cookie(place: &FieldPath<'_>, message: proto::SessionCookie) -> Option<Sessio
             proto::SessionLifetime::Permanent => Some(SessionLifetime::Permanent),
         },
     );
-    let path = place.optional("path", message.path, |place, text| {
-        place.accept(CookiePath::parse(&text))
+    let path = at.optional("path", message.path, |at, text| {
+        at.accept(CookiePath::parse(&text))
     });
     Some(SessionToken::Cookie {
         name: name?,

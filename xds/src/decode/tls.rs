@@ -8,13 +8,10 @@ use crate::model::{
 };
 use crate::proto::{self, backend_tls, identity, tls_client};
 
-pub(super) fn certificate(
-    place: &FieldPath<'_>,
-    message: proto::Certificate,
-) -> Option<Certificate> {
-    let chain = place.some("chain", message.chain, der);
+pub(super) fn certificate(at: &FieldPath<'_>, message: proto::Certificate) -> Option<Certificate> {
+    let chain = at.some("chain", message.chain, der);
     let key = if message.key.is_empty() {
-        place.field("key").missing()
+        at.field("key").missing()
     } else {
         Some(PrivateKey::new(&message.key))
     };
@@ -24,25 +21,25 @@ pub(super) fn certificate(
     })
 }
 
-fn der(place: &FieldPath<'_>, bytes: Vec<u8>) -> Option<Der> {
+fn der(at: &FieldPath<'_>, bytes: Vec<u8>) -> Option<Der> {
     if bytes.is_empty() {
-        return place.missing();
+        return at.missing();
     }
     Some(Der::new(&bytes))
 }
 
-pub(super) fn tls_server(place: &FieldPath<'_>, message: proto::TlsServer) -> Option<TlsServer> {
-    let certificates = place.some("certificates", message.certificates, certificate);
-    let client_auth = place.optional("client_auth", message.client_auth, client_auth);
-    let alpn = place.list("alpn", message.alpn, |place, number| {
-        choice(place, number, |protocol| match protocol {
+pub(super) fn tls_server(at: &FieldPath<'_>, message: proto::TlsServer) -> Option<TlsServer> {
+    let certificates = at.some("certificates", message.certificates, certificate);
+    let client_auth = at.optional("client_auth", message.client_auth, client_auth);
+    let alpn = at.list("alpn", message.alpn, |at, number| {
+        choice(at, number, |protocol| match protocol {
             proto::Alpn::Unspecified => None,
             proto::Alpn::Http11 => Some(Alpn::Http11),
             proto::Alpn::H2 => Some(Alpn::H2),
         })
     });
     let min_version = choice(
-        &place.field("min_version"),
+        &at.field("min_version"),
         message.min_version,
         |version| match version {
             proto::TlsVersion::Unspecified => None,
@@ -58,13 +55,13 @@ pub(super) fn tls_server(place: &FieldPath<'_>, message: proto::TlsServer) -> Op
     })
 }
 
-fn client_auth(place: &FieldPath<'_>, message: proto::ClientAuth) -> Option<ClientAuth> {
-    let required = choice(&place.field("mode"), message.mode, |mode| match mode {
+fn client_auth(at: &FieldPath<'_>, message: proto::ClientAuth) -> Option<ClientAuth> {
+    let required = choice(&at.field("mode"), message.mode, |mode| match mode {
         proto::ClientAuthMode::Unspecified => None,
         proto::ClientAuthMode::Required => Some(true),
         proto::ClientAuthMode::Optional => Some(false),
     });
-    let roots = place.some("roots", message.roots, der)?;
+    let roots = at.some("roots", message.roots, der)?;
     Some(if required? {
         ClientAuth::Required { roots }
     } else {
@@ -72,30 +69,30 @@ fn client_auth(place: &FieldPath<'_>, message: proto::ClientAuth) -> Option<Clie
     })
 }
 
-pub(super) fn backend_tls(place: &FieldPath<'_>, message: proto::BackendTls) -> Option<BackendTls> {
+pub(super) fn backend_tls(at: &FieldPath<'_>, message: proto::BackendTls) -> Option<BackendTls> {
     match message.kind {
         Some(backend_tls::Kind::Verified(message)) => {
-            tls_client(&place.field("verified"), message).map(BackendTls::Verified)
+            tls_client(&at.field("verified"), message).map(BackendTls::Verified)
         }
         Some(backend_tls::Kind::Unverified(name)) => {
-            let server_name = exact_hostname(&place.field("unverified"), &name);
+            let server_name = exact_hostname(&at.field("unverified"), &name);
             server_name.map(|server_name| BackendTls::Unverified { server_name })
         }
         Some(backend_tls::Kind::Invalid(proto::Unit {})) => Some(BackendTls::Invalid),
-        None => place.no_choice(),
+        None => at.no_choice(),
     }
 }
 
-fn tls_client(place: &FieldPath<'_>, message: proto::TlsClient) -> Option<TlsClient> {
-    let server_name = exact_hostname(&place.field("server_name"), &message.server_name);
-    let identities = place.list("identities", message.identities, identity);
+fn tls_client(at: &FieldPath<'_>, message: proto::TlsClient) -> Option<TlsClient> {
+    let server_name = exact_hostname(&at.field("server_name"), &message.server_name);
+    let identities = at.list("identities", message.identities, identity);
     let roots = match message.roots {
         Some(tls_client::Roots::System(proto::Unit {})) => Some(Roots::System),
-        Some(tls_client::Roots::Certificates(list)) => place
+        Some(tls_client::Roots::Certificates(list)) => at
             .field("certificates")
             .some("certificates", list.certificates, der)
             .map(Roots::Certificates),
-        None => place.field("roots").no_choice(),
+        None => at.field("roots").no_choice(),
     };
     Some(TlsClient {
         server_name: server_name?,
@@ -104,14 +101,12 @@ fn tls_client(place: &FieldPath<'_>, message: proto::TlsClient) -> Option<TlsCli
     })
 }
 
-fn identity(place: &FieldPath<'_>, message: proto::Identity) -> Option<SubjectAltName> {
+fn identity(at: &FieldPath<'_>, message: proto::Identity) -> Option<SubjectAltName> {
     match message.kind {
         Some(identity::Kind::Dns(name)) => {
-            hostname(&place.field("dns"), name).map(SubjectAltName::Dns)
+            hostname(&at.field("dns"), name).map(SubjectAltName::Dns)
         }
-        Some(identity::Kind::Uri(uri)) => {
-            set_text(&place.field("uri"), uri).map(SubjectAltName::Uri)
-        }
-        None => place.no_choice(),
+        Some(identity::Kind::Uri(uri)) => set_text(&at.field("uri"), uri).map(SubjectAltName::Uri),
+        None => at.no_choice(),
     }
 }

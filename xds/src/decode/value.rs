@@ -14,38 +14,38 @@ use crate::proto::{self, target, timeout};
 
 /// An enum value; `meaning` returns `None` for the unspecified one.
 pub(super) fn choice<E: TryFrom<i32>, T>(
-    place: &FieldPath<'_>,
+    at: &FieldPath<'_>,
     number: i32,
     meaning: impl FnOnce(E) -> Option<T>,
 ) -> Option<T> {
     match E::try_from(number) {
-        Ok(value) => meaning(value).or_else(|| place.missing()),
-        Err(_) => place.problem(format!("{number} is unknown to this version")),
+        Ok(value) => meaning(value).or_else(|| at.missing()),
+        Err(_) => at.problem(format!("{number} is unknown to this version")),
     }
 }
 
 /// An address of 4 or 16 bytes.
-pub(super) fn address(place: &FieldPath<'_>, bytes: &[u8]) -> Option<IpAddr> {
+pub(super) fn address(at: &FieldPath<'_>, bytes: &[u8]) -> Option<IpAddr> {
     if bytes.is_empty() {
-        return place.missing();
+        return at.missing();
     }
     let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
     let v6 = <[u8; 16]>::try_from(bytes).map(IpAddr::from);
     v4.or(v6).ok().or_else(|| {
         let length = bytes.len();
-        place.problem(format!(
+        at.problem(format!(
             "has {length} bytes: an address has 4 (IPv4) or 16 (IPv6)"
         ))
     })
 }
 
 /// An address and a prefix length.
-pub(super) fn network(place: &FieldPath<'_>, message: proto::Network) -> Option<(IpAddr, u8)> {
-    let address = address(&place.field("address"), &message.address)?;
+pub(super) fn network(at: &FieldPath<'_>, message: proto::Network) -> Option<(IpAddr, u8)> {
+    let address = address(&at.field("address"), &message.address)?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     match u8::try_from(message.prefix_length) {
         Ok(length) if length <= most => Some((address, length)),
-        _ => place.field("prefix_length").problem(format!(
+        _ => at.field("prefix_length").problem(format!(
             "{} is too long a prefix of {address}: use 0 to {most}",
             message.prefix_length
         )),
@@ -53,41 +53,41 @@ pub(super) fn network(place: &FieldPath<'_>, message: proto::Network) -> Option<
 }
 
 /// A port, 1 to 65535.
-pub(super) fn port(place: &FieldPath<'_>, number: u32) -> Option<NonZeroU16> {
+pub(super) fn port(at: &FieldPath<'_>, number: u32) -> Option<NonZeroU16> {
     let port = u16::try_from(number).ok().and_then(NonZeroU16::new);
-    port.or_else(|| place.problem(format!("{number} is not a port: use 1 to 65535")))
+    port.or_else(|| at.problem(format!("{number} is not a port: use 1 to 65535")))
 }
 
 /// A number other than 0.
-pub(super) fn non_zero<N, Z: TryFrom<N>>(place: &FieldPath<'_>, number: N) -> Option<Z> {
+pub(super) fn non_zero<N, Z: TryFrom<N>>(at: &FieldPath<'_>, number: N) -> Option<Z> {
     let number = Z::try_from(number).ok();
-    number.or_else(|| place.problem("0 is too small: use 1 or more"))
+    number.or_else(|| at.problem("0 is too small: use 1 or more"))
 }
 
 /// A number up to `most`.
-pub(super) fn at_most(place: &FieldPath<'_>, number: u32, most: u32) -> Option<u32> {
+pub(super) fn at_most(at: &FieldPath<'_>, number: u32, most: u32) -> Option<u32> {
     if number > most {
-        return place.problem(format!("{number} is too large: use {most} or less"));
+        return at.problem(format!("{number} is too large: use {most} or less"));
     }
     Some(number)
 }
 
 /// A number of 16 bits.
-pub(super) fn number16(place: &FieldPath<'_>, number: u32) -> Option<u16> {
-    place.accept(
+pub(super) fn number16(at: &FieldPath<'_>, number: u32) -> Option<u16> {
+    at.accept(
         u16::try_from(number).map_err(|_| format!("{number} is too large: use 65535 or less")),
     )
 }
 
 /// A status code, 100 to 999.
-pub(super) fn status(place: &FieldPath<'_>, number: u32) -> Option<StatusCode> {
+pub(super) fn status(at: &FieldPath<'_>, number: u32) -> Option<StatusCode> {
     let code = u16::try_from(number).ok();
     let status = code.and_then(|code| StatusCode::from_u16(code).ok());
-    status.or_else(|| place.problem(format!("{number} is not a status code: use 100 to 999")))
+    status.or_else(|| at.problem(format!("{number} is not a status code: use 100 to 999")))
 }
 
-pub(super) fn transport(place: &FieldPath<'_>, number: i32) -> Option<Transport> {
-    choice(place, number, |transport| match transport {
+pub(super) fn transport(at: &FieldPath<'_>, number: i32) -> Option<Transport> {
+    choice(at, number, |transport| match transport {
         proto::Transport::Unspecified => None,
         proto::Transport::Tcp => Some(Transport::Tcp),
         proto::Transport::Udp => Some(Transport::Udp),
@@ -95,39 +95,39 @@ pub(super) fn transport(place: &FieldPath<'_>, number: i32) -> Option<Transport>
 }
 
 /// A host name, exact or a wildcard.
-pub(super) fn hostname(place: &FieldPath<'_>, text: String) -> Option<Hostname> {
-    place.accept(Hostname::parse(&text))
+pub(super) fn hostname(at: &FieldPath<'_>, text: String) -> Option<Hostname> {
+    at.accept(Hostname::parse(&text))
 }
 
 /// A field name, in either case.
-pub(super) fn header_name(place: &FieldPath<'_>, text: &str) -> Option<HeaderName> {
+pub(super) fn header_name(at: &FieldPath<'_>, text: &str) -> Option<HeaderName> {
     let name = HeaderName::from_bytes(text.as_bytes());
-    place.accept(name.map_err(|_| format!("`{text}` is not a header name")))
+    at.accept(name.map_err(|_| format!("`{text}` is not a header name")))
 }
 
 /// An exact host name, without wildcard.
-pub(super) fn exact_hostname(place: &FieldPath<'_>, text: &str) -> Option<Hostname> {
-    place.accept(Hostname::parse_exact(text))
+pub(super) fn exact_hostname(at: &FieldPath<'_>, text: &str) -> Option<Hostname> {
+    at.accept(Hostname::parse_exact(text))
 }
 
 /// A text that is set but not empty.
-pub(super) fn set_text(place: &FieldPath<'_>, text: String) -> Option<String> {
+pub(super) fn set_text(at: &FieldPath<'_>, text: String) -> Option<String> {
     if text.is_empty() {
-        return place.problem("is empty: set it, or leave it out");
+        return at.problem("is empty: set it, or leave it out");
     }
     Some(text)
 }
 
-pub(super) fn object_name(place: &FieldPath<'_>, message: proto::ObjectName) -> Option<ObjectName> {
-    let namespace = place.text("namespace", message.namespace);
-    let name = place.text("name", message.name);
-    place.accept(ObjectName::parse(&namespace?, &name?))
+pub(super) fn object_name(at: &FieldPath<'_>, message: proto::ObjectName) -> Option<ObjectName> {
+    let namespace = at.text("namespace", message.namespace);
+    let name = at.text("name", message.name);
+    at.accept(ObjectName::parse(&namespace?, &name?))
 }
 
 /// A duration.
-pub(super) fn duration(place: &FieldPath<'_>, message: proto::Duration) -> Option<Duration> {
+pub(super) fn duration(at: &FieldPath<'_>, message: proto::Duration) -> Option<Duration> {
     if message.nanos >= NANOS_A_SECOND {
-        return place.field("nanos").problem(format!(
+        return at.field("nanos").problem(format!(
             "{} is one second or more: use `seconds`",
             message.nanos
         ));
@@ -136,37 +136,35 @@ pub(super) fn duration(place: &FieldPath<'_>, message: proto::Duration) -> Optio
 }
 
 /// A timeout; zero means never, as in Gateway API.
-pub(super) fn timeout(place: &FieldPath<'_>, message: proto::Timeout) -> Option<Timeout> {
+pub(super) fn timeout(at: &FieldPath<'_>, message: proto::Timeout) -> Option<Timeout> {
     match message.kind {
         Some(timeout::Kind::Unset(proto::Unit {})) => Some(Timeout::Default),
         Some(timeout::Kind::Never(proto::Unit {})) => Some(Timeout::Never),
-        Some(timeout::Kind::After(after)) => {
-            duration(&place.field("after"), after).map(Timeout::from)
-        }
-        None => place.no_choice(),
+        Some(timeout::Kind::After(after)) => duration(&at.field("after"), after).map(Timeout::from),
+        None => at.no_choice(),
     }
 }
 
-pub(super) fn target(place: &FieldPath<'_>, message: proto::Target) -> Option<Target> {
+pub(super) fn target(at: &FieldPath<'_>, message: proto::Target) -> Option<Target> {
     match message.kind {
         Some(target::Kind::Service(message)) => {
-            let place = place.field("service");
-            let service = place.parsed("service", &message.service, ServiceKey::parse);
-            let port = port(&place.field("port"), message.port);
+            let at = at.field("service");
+            let service = at.parsed("service", &message.service, ServiceKey::parse);
+            let port = port(&at.field("port"), message.port);
             Some(Target::Service {
                 service: service?,
                 port: port?.get(),
             })
         }
-        Some(target::Kind::Backend(key)) => place
+        Some(target::Kind::Backend(key)) => at
             .parsed("backend", &key, BackendKey::parse)
             .map(Target::Backend),
         Some(target::Kind::Invalid(why)) => {
-            let why = choice(&place.field("invalid"), why, invalid_backend)?;
+            let why = choice(&at.field("invalid"), why, invalid_backend)?;
             let reference = message.reference;
             Some(Target::Invalid { why, reference })
         }
-        None => place.no_choice(),
+        None => at.no_choice(),
     }
 }
 

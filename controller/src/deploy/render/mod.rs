@@ -85,49 +85,49 @@ pub struct Rendered {
 /// The objects of a Gateway, in the order of application. A Gateway without ports has no Service
 /// yet, since a Service must have a port.
 #[must_use]
-pub fn render(site: &RenderInput, defaults: &Defaults) -> Vec<Rendered> {
-    let overlays = &site.parameters.overlays;
-    let name = labels::child_name(&site.name.name);
+pub fn render(input: &RenderInput, defaults: &Defaults) -> Vec<Rendered> {
+    let overlays = &input.parameters.overlays;
+    let name = labels::child_name(&input.name.name);
     let mut objects = vec![
         finished(
-            site,
+            input,
             ChildKind::ServiceAccount,
-            &account(site, &name),
+            &account(input, &name),
             &overlays.service_account,
         ),
         finished(
-            site,
+            input,
             ChildKind::ConfigMap,
-            &config_map(site, defaults, &name),
+            &config_map(input, defaults, &name),
             &overlays.config_map,
         ),
     ];
-    objects.push(match site.parameters.workload.unwrap_or_default() {
+    objects.push(match input.parameters.workload.unwrap_or_default() {
         Workload::Deployment => finished(
-            site,
+            input,
             ChildKind::Deployment,
-            &deployment(site, defaults, &name),
+            &deployment(input, defaults, &name),
             &overlays.deployment,
         ),
         Workload::DaemonSet => finished(
-            site,
+            input,
             ChildKind::DaemonSet,
-            &daemon_set(site, defaults, &name),
+            &daemon_set(input, defaults, &name),
             &overlays.daemon_set,
         ),
     });
-    if !site.ports.is_empty() {
-        let service = service::of_listeners(site);
+    if !input.ports.is_empty() {
+        let service = service::of_listeners(input);
         objects.push(finished(
-            site,
+            input,
             ChildKind::Service,
             &service,
             &overlays.service,
         ));
     }
-    let metrics = service::of_metrics(site);
+    let metrics = service::of_metrics(input);
     objects.push(finished(
-        site,
+        input,
         ChildKind::Service,
         &metrics,
         &overlays.metrics_service,
@@ -136,7 +136,7 @@ pub fn render(site: &RenderInput, defaults: &Defaults) -> Vec<Rendered> {
 }
 
 /// Applies the overlay to an object. Identifying fields stay whatever the overlay says.
-fn finished<T>(site: &RenderInput, kind: ChildKind, object: &T, changes: &Value) -> Rendered
+fn finished<T>(input: &RenderInput, kind: ChildKind, object: &T, changes: &Value) -> Rendered
 where
     T: k8s_openapi::Metadata<Ty = ObjectMeta> + serde::Serialize,
 {
@@ -151,7 +151,7 @@ where
         };
         put(&mut after, pointer, value);
     }
-    for (label, value) in labels::selector(&site.name.name) {
+    for (label, value) in labels::selector(&input.name.name) {
         after["metadata"]["labels"][&*label] = value.clone().into();
         if kind.is_workload() {
             after["spec"]["template"]["metadata"]["labels"][&*label] = value.into();
@@ -161,7 +161,7 @@ where
     Rendered {
         child: Child {
             kind,
-            name: ObjectName::new(&site.name.namespace, &name),
+            name: ObjectName::new(&input.name.namespace, &name),
         },
         object: after,
     }
@@ -189,17 +189,17 @@ fn put(object: &mut Value, pointer: &str, value: &Value) {
 }
 
 /// The metadata of every object of a Gateway (GEP-1867).
-fn metadata(site: &RenderInput, name: &str) -> ObjectMeta {
+fn metadata(input: &RenderInput, name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
-        namespace: Some(site.name.namespace.to_string()),
-        labels: Some(all_labels(site)),
-        annotations: non_empty(site.infrastructure.annotations.clone()),
+        namespace: Some(input.name.namespace.to_string()),
+        labels: Some(all_labels(input)),
+        annotations: non_empty(input.infrastructure.annotations.clone()),
         owner_references: Some(vec![OwnerReference {
             api_version: "gateway.networking.k8s.io/v1".to_owned(),
             kind: "Gateway".to_owned(),
-            name: site.name.name.to_string(),
-            uid: site.uid.clone(),
+            name: input.name.name.to_string(),
+            uid: input.uid.clone(),
             controller: Some(true),
             block_owner_deletion: None,
         }]),
@@ -208,11 +208,11 @@ fn metadata(site: &RenderInput, name: &str) -> ObjectMeta {
 }
 
 /// Our labels override the user's, which must not take pods out of the Service.
-fn all_labels(site: &RenderInput) -> BTreeMap<String, String> {
-    let mut all = site.infrastructure.labels.clone();
+fn all_labels(input: &RenderInput) -> BTreeMap<String, String> {
+    let mut all = input.infrastructure.labels.clone();
     all.extend(labels::of_gateway(
-        &site.name.name,
-        &site.infrastructure.class,
+        &input.name.name,
+        &input.infrastructure.class,
     ));
     all
 }
@@ -221,34 +221,34 @@ fn non_empty<K, V>(map: BTreeMap<K, V>) -> Option<BTreeMap<K, V>> {
     (!map.is_empty()).then_some(map)
 }
 
-fn account(site: &RenderInput, name: &str) -> ServiceAccount {
+fn account(input: &RenderInput, name: &str) -> ServiceAccount {
     ServiceAccount {
-        metadata: metadata(site, name),
+        metadata: metadata(input, name),
         // Pods mount explicitly the one token that they need.
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }
 }
 
-fn config_map(site: &RenderInput, defaults: &Defaults, name: &str) -> ConfigMap {
+fn config_map(input: &RenderInput, defaults: &Defaults, name: &str) -> ConfigMap {
     let authorities = defaults.authorities.clone();
     let data = authorities.map(|pem| BTreeMap::from([(pod::AUTHORITIES.to_owned(), pem)]));
     ConfigMap {
-        metadata: metadata(site, name),
+        metadata: metadata(input, name),
         data,
         ..ConfigMap::default()
     }
 }
 
-fn deployment(site: &RenderInput, defaults: &Defaults, name: &str) -> Deployment {
+fn deployment(input: &RenderInput, defaults: &Defaults, name: &str) -> Deployment {
     let one = |count| Some(IntOrString::Int(count));
     Deployment {
-        metadata: metadata(site, name),
+        metadata: metadata(input, name),
         spec: DeploymentSpec {
             // An autoscaler decides the number of replicas.
-            replicas: site.parameters.replicas.filter(|_| !site.is_autoscaled),
-            selector: selector(site),
-            template: template(site, defaults, name),
+            replicas: input.parameters.replicas.filter(|_| !input.is_autoscaled),
+            selector: selector(input),
+            template: template(input, defaults, name),
             // A new pod is ready before an old one is stopped.
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
@@ -263,13 +263,13 @@ fn deployment(site: &RenderInput, defaults: &Defaults, name: &str) -> Deployment
     }
 }
 
-fn daemon_set(site: &RenderInput, defaults: &Defaults, name: &str) -> DaemonSet {
+fn daemon_set(input: &RenderInput, defaults: &Defaults, name: &str) -> DaemonSet {
     let one = |count| Some(IntOrString::Int(count));
     DaemonSet {
-        metadata: metadata(site, name),
+        metadata: metadata(input, name),
         spec: DaemonSetSpec {
-            selector: selector(site),
-            template: template(site, defaults, name),
+            selector: selector(input),
+            template: template(input, defaults, name),
             update_strategy: Some(DaemonSetUpdateStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDaemonSet {
@@ -283,21 +283,21 @@ fn daemon_set(site: &RenderInput, defaults: &Defaults, name: &str) -> DaemonSet 
     }
 }
 
-fn selector(site: &RenderInput) -> LabelSelector {
+fn selector(input: &RenderInput) -> LabelSelector {
     LabelSelector {
-        match_labels: Some(labels::selector(&site.name.name)),
+        match_labels: Some(labels::selector(&input.name.name)),
         ..LabelSelector::default()
     }
 }
 
-fn template(site: &RenderInput, defaults: &Defaults, name: &str) -> PodTemplateSpec {
+fn template(input: &RenderInput, defaults: &Defaults, name: &str) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
-            labels: Some(all_labels(site)),
-            annotations: non_empty(site.infrastructure.annotations.clone()),
+            labels: Some(all_labels(input)),
+            annotations: non_empty(input.infrastructure.annotations.clone()),
             ..ObjectMeta::default()
         }),
-        spec: Some(pod::spec(site, defaults, name)),
+        spec: Some(pod::spec(input, defaults, name)),
     }
 }
 

@@ -16,9 +16,9 @@ use xds::model::GatewayDuration;
 use super::{Defaults, RenderInput};
 use crate::deploy::parameters::{Driver, Parameters};
 
-pub(super) fn spec(site: &RenderInput, defaults: &Defaults, name: &str) -> PodSpec {
-    let parameters = &site.parameters;
-    let (seccomp_profile, driver) = system_calls(site);
+pub(super) fn spec(input: &RenderInput, defaults: &Defaults, name: &str) -> PodSpec {
+    let parameters = &input.parameters;
+    let (seccomp_profile, driver) = system_calls(input);
     PodSpec {
         service_account_name: Some(name.to_owned()),
         automount_service_account_token: Some(false),
@@ -36,7 +36,7 @@ pub(super) fn spec(site: &RenderInput, defaults: &Defaults, name: &str) -> PodSp
             }]),
             ..PodSecurityContext::default()
         }),
-        containers: vec![container(site, defaults, driver)],
+        containers: vec![container(input, defaults, driver)],
         volumes: Some(volumes(defaults, name)),
         ..PodSpec::default()
     }
@@ -44,10 +44,10 @@ pub(super) fn spec(site: &RenderInput, defaults: &Defaults, name: &str) -> PodSp
 
 /// Default seccomp profiles block io_uring, so none is set unless the namespace requires one; a
 /// profile chosen by the user is used with the automatic driver.
-fn system_calls(site: &RenderInput) -> (Option<SeccompProfile>, Option<Driver>) {
-    let chosen = site.parameters.seccomp_profile.clone();
-    if chosen.is_some() || !site.enforces_restricted {
-        return (chosen, site.parameters.driver);
+fn system_calls(input: &RenderInput) -> (Option<SeccompProfile>, Option<Driver>) {
+    let chosen = input.parameters.seccomp_profile.clone();
+    if chosen.is_some() || !input.enforces_restricted {
+        return (chosen, input.parameters.driver);
     }
     let profile = SeccompProfile {
         type_: "RuntimeDefault".to_owned(),
@@ -55,7 +55,7 @@ fn system_calls(site: &RenderInput) -> (Option<SeccompProfile>, Option<Driver>) 
     };
     (
         Some(profile),
-        site.parameters.driver.or(Some(Driver::Epoll)),
+        input.parameters.driver.or(Some(Driver::Epoll)),
     )
 }
 
@@ -70,15 +70,15 @@ fn grace_period(parameters: &Parameters) -> i64 {
         .saturating_add(GRACE_SECONDS)
 }
 
-fn container(site: &RenderInput, defaults: &Defaults, driver: Option<Driver>) -> Container {
-    let parameters = &site.parameters;
+fn container(input: &RenderInput, defaults: &Defaults, driver: Option<Driver>) -> Container {
+    let parameters = &input.parameters;
     let image = parameters.image.as_ref().unwrap_or(&defaults.image);
     Container {
         name: "gateway".to_owned(),
         image: Some(image.clone()),
         image_pull_policy: Some(defaults.image_pull_policy.clone()),
         args: Some(vec!["run".to_owned()]),
-        env: Some(environment(site, defaults, driver)),
+        env: Some(environment(input, defaults, driver)),
         ports: Some(vec![
             port("metrics", METRICS_PORT),
             port("readiness", READINESS_PORT),
@@ -129,12 +129,12 @@ fn port(name: &str, number: i32) -> ContainerPort {
 
 /// The environment of the proxy, which configures its command line. The user's variables come last
 /// and override ours.
-fn environment(site: &RenderInput, defaults: &Defaults, driver: Option<Driver>) -> Vec<EnvVar> {
-    let parameters = &site.parameters;
+fn environment(input: &RenderInput, defaults: &Defaults, driver: Option<Driver>) -> Vec<EnvVar> {
+    let parameters = &input.parameters;
     let shutdown = &parameters.shutdown;
     let authorities = defaults.authorities.as_ref();
     let values = [
-        ("GATEWAY_NAME", Some(site.name.to_string())),
+        ("GATEWAY_NAME", Some(input.name.to_string())),
         ("GATEWAY_XDS_ADDRESS", Some(defaults.xds_address.clone())),
         (
             "GATEWAY_XDS_CA",

@@ -11,16 +11,16 @@ use crate::deploy::parameters::ServiceType;
 use crate::deploy::ports::{Port, Transport};
 
 /// The Service with the Gateway's ports.
-pub(super) fn of_listeners(site: &RenderInput) -> Service {
-    let parameters = &site.parameters.service;
-    let kind = service_type(site);
-    let mut metadata = metadata(site, &labels::service_name(&site.name.name));
-    let mut annotations = site.infrastructure.annotations.clone();
+pub(super) fn of_listeners(input: &RenderInput) -> Service {
+    let parameters = &input.parameters.service;
+    let kind = service_type(input);
+    let mut metadata = metadata(input, &labels::service_name(&input.name.name));
+    let mut annotations = input.infrastructure.annotations.clone();
     annotations.extend(parameters.annotations.clone());
     metadata.annotations = non_empty(annotations);
     // Other requested addresses are not available, which the Gateway's status reports.
     let asked = |is_in_cluster: bool| {
-        let mut addresses = site.infrastructure.addresses.iter();
+        let mut addresses = input.infrastructure.addresses.iter();
         let found = addresses.find(|it| {
             let is_scope = (it.routability == ROUTABLE_IN_CLUSTER) == is_in_cluster;
             is_scope && it.kind == IP_ADDRESS && !it.value.is_empty()
@@ -31,8 +31,8 @@ pub(super) fn of_listeners(site: &RenderInput) -> Service {
         metadata,
         spec: Some(ServiceSpec {
             type_: Some(kind.as_str().to_owned()),
-            selector: Some(labels::selector(&site.name.name)),
-            ports: Some(site.ports.iter().copied().map(port).collect()),
+            selector: Some(labels::selector(&input.name.name)),
+            ports: Some(input.ports.iter().copied().map(port).collect()),
             load_balancer_ip: asked(false).filter(|_| kind == ServiceType::LoadBalancer),
             cluster_ip: asked(true),
             ..ServiceSpec::default()
@@ -43,13 +43,13 @@ pub(super) fn of_listeners(site: &RenderInput) -> Service {
 
 /// A Gateway that requests only ClusterIPs must not be reachable from outside, whatever its
 /// parameters say.
-fn service_type(site: &RenderInput) -> ServiceType {
-    let addresses = &site.infrastructure.addresses;
+fn service_type(input: &RenderInput) -> ServiceType {
+    let addresses = &input.infrastructure.addresses;
     let is_internal = |it: &GatewayAddress| it.routability == ROUTABLE_IN_CLUSTER;
     if !addresses.is_empty() && addresses.iter().all(is_internal) {
         return ServiceType::ClusterIp;
     }
-    site.parameters.service.kind.unwrap_or_default()
+    input.parameters.service.kind.unwrap_or_default()
 }
 
 fn port(port: Port) -> ServicePort {
@@ -68,13 +68,13 @@ fn port(port: Port) -> ServicePort {
 }
 
 /// The Service by which Prometheus discovers the proxies.
-pub(super) fn of_metrics(site: &RenderInput) -> Service {
-    let name = labels::service_name(&format!("{}-metrics", site.name.name));
+pub(super) fn of_metrics(input: &RenderInput) -> Service {
+    let name = labels::service_name(&format!("{}-metrics", input.name.name));
     Service {
-        metadata: metadata(site, &name),
+        metadata: metadata(input, &name),
         spec: Some(ServiceSpec {
             type_: Some("ClusterIP".to_owned()),
-            selector: Some(labels::selector(&site.name.name)),
+            selector: Some(labels::selector(&input.name.name)),
             ports: Some(vec![ServicePort {
                 name: Some("metrics".to_owned()),
                 port: pod::METRICS_PORT,

@@ -48,10 +48,10 @@ spec:
   template: {metadata: {labels: null}}
 ";
     let overlay: Value = serde_saphyr::from_str(overlay).expect("YAML");
-    let mut site = site(&documents(PLAIN));
-    let plain = render(&site, &defaults(true));
-    site.parameters.overlays.deployment = overlay;
-    let changed = render(&site, &defaults(true));
+    let mut input = input(&documents(PLAIN));
+    let plain = render(&input, &defaults(true));
+    input.parameters.overlays.deployment = overlay;
+    let changed = render(&input, &defaults(true));
     let (plain, changed) = (&plain[2], &changed[2]);
     assert_eq!(plain.child, changed.child);
     for field in ["name", "namespace", "ownerReferences"] {
@@ -87,10 +87,10 @@ fn read(path: &Path) -> String {
 fn outcome(text: &str) -> String {
     let documents = documents(text);
     let is_encrypted = !text.contains("#! xds: plaintext");
-    let mut site = site(&documents);
-    site.is_autoscaled = text.contains("#! autoscaled");
+    let mut input = input(&documents);
+    input.is_autoscaled = text.contains("#! autoscaled");
     let mut out = String::new();
-    for rendered in render(&site, &defaults(is_encrypted)) {
+    for rendered in render(&input, &defaults(is_encrypted)) {
         let yaml = serde_saphyr::to_string(&rendered.object).expect("plain data");
         write!(out, "--- # {}\n{yaml}", rendered.child).expect("text");
     }
@@ -115,7 +115,7 @@ fn documents(text: &str) -> Vec<Value> {
         .collect()
 }
 
-fn site(documents: &[Value]) -> RenderInput {
+fn input(documents: &[Value]) -> RenderInput {
     let find = |kind: &str| documents.iter().find(|it| it["kind"] == kind);
     let gateway = find("Gateway").expect("a Gateway");
     let text = |value: &Value| value.as_str().expect("text").to_owned();

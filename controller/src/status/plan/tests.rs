@@ -38,7 +38,7 @@ fn accepted() -> Status {
 
 fn planned(status: &Value, translated: Option<&Status>, refused: Option<&str>) -> Option<Write> {
     let object = ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", "shop"));
-    let knowledge = StatusInputs {
+    let inputs = StatusInputs {
         observed: &observed(status),
         translated,
         deployment: Deployment::Unknown,
@@ -48,7 +48,7 @@ fn planned(status: &Value, translated: Option<&Status>, refused: Option<&str>) -
     };
     plan(
         &object,
-        &knowledge,
+        &inputs,
         "ours.io/controller",
         Timestamp::UNIX_EPOCH,
     )
@@ -125,7 +125,7 @@ fn an_invalid_version_is_told_of_in_its_own_generation() {
         generation: 2,
         ..observed(&Value::Null)
     };
-    let knowledge = StatusInputs {
+    let inputs = StatusInputs {
         observed: &observed,
         translated: Some(&accepted()),
         deployment: Deployment::Unknown,
@@ -135,7 +135,7 @@ fn an_invalid_version_is_told_of_in_its_own_generation() {
     };
     let write = plan(
         &object,
-        &knowledge,
+        &inputs,
         "ours.io/controller",
         Timestamp::UNIX_EPOCH,
     );

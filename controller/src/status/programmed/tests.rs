@@ -30,7 +30,7 @@ fn gateway(generation: i64) -> Status {
     })
 }
 
-fn tally(accepted: usize, connected: usize) -> AckCount {
+fn acks(accepted: usize, connected: usize) -> AckCount {
     AckCount {
         connected,
         accepted,
@@ -39,9 +39,9 @@ fn tally(accepted: usize, connected: usize) -> AckCount {
 }
 
 /// What is said of the Gateway and of its listener, which is the same with one listener.
-fn judged(generation: i64, deployment: &Deployment, tally: AckCount, present: &Value) -> String {
+fn judged(generation: i64, deployment: &Deployment, acks: AckCount, present: &Value) -> String {
     let mut status = gateway(generation);
-    let listeners = BTreeMap::from([("web".to_owned(), tally)]);
+    let listeners = BTreeMap::from([("web".to_owned(), acks)]);
     let evidence = Evidence {
         deployment,
         listeners: &listeners,
@@ -94,7 +94,7 @@ fn a_gateway_becomes_programmed_step_by_step() {
         ),
     ] {
         let (accepted, connected) = counts;
-        let said = judged(4, &deployment, tally(accepted, connected), &Value::Null);
+        let said = judged(4, &deployment, acks(accepted, connected), &Value::Null);
         assert_eq!(said, expected);
     }
 }
@@ -104,7 +104,7 @@ fn a_disconnect_a_restart_and_a_new_leader_take_nothing_back() {
     let as_written = "True Programmed: requests are served by 2 of 3 proxies";
     for deployment in [Deployment::Unknown, Deployment::Done] {
         for connected in [0, 1] {
-            let said = judged(4, &deployment, tally(0, connected), &written());
+            let said = judged(4, &deployment, acks(0, connected), &written());
             assert_eq!(said, as_written);
         }
     }
@@ -112,9 +112,9 @@ fn a_disconnect_a_restart_and_a_new_leader_take_nothing_back() {
 
 #[test]
 fn a_changed_object_is_acknowledged_anew() {
-    let said = judged(5, &Deployment::Done, tally(0, 3), &written());
+    let said = judged(5, &Deployment::Done, acks(0, 3), &written());
     assert_eq!(said, "False Pending: 0 of 3 proxies have this version");
-    let said = judged(5, &Deployment::Done, tally(3, 3), &written());
+    let said = judged(5, &Deployment::Done, acks(3, 3), &written());
     assert_eq!(
         said,
         "True Programmed: requests are served by 3 of 3 proxies"
@@ -125,7 +125,7 @@ fn a_changed_object_is_acknowledged_anew() {
 fn a_refusal_by_one_proxy_counts_more_than_the_rest() {
     let refused = AckCount {
         refused: Some("edge-1: port 80 is taken".to_owned()),
-        ..tally(2, 3)
+        ..acks(2, 3)
     };
     let expected = "False Invalid: a proxy rejected this version and keeps the previous one: \
                     edge-1: port 80 is taken";
@@ -136,9 +136,9 @@ fn a_refusal_by_one_proxy_counts_more_than_the_rest() {
 #[test]
 fn what_cannot_be_deployed_says_so_unless_it_serves() {
     let refused = Deployment::Refused("Service edge belongs to somebody else".to_owned());
-    let said = judged(4, &refused, tally(0, 0), &Value::Null);
+    let said = judged(4, &refused, acks(0, 0), &Value::Null);
     assert_eq!(said, "False Invalid: Service edge belongs to somebody else");
-    let said = judged(4, &refused, tally(1, 1), &Value::Null);
+    let said = judged(4, &refused, acks(1, 1), &Value::Null);
     assert_eq!(said, "True Programmed: requests are served by 1 of 1 proxy");
 }
 
@@ -154,7 +154,7 @@ fn what_the_translator_denies_stays_denied() {
             "no address".to_owned(),
         );
     }
-    let listeners = BTreeMap::from([("web".to_owned(), tally(3, 3))]);
+    let listeners = BTreeMap::from([("web".to_owned(), acks(3, 3))]);
     let evidence = Evidence {
         deployment: &Deployment::Done,
         listeners: &listeners,
@@ -176,11 +176,11 @@ fn a_gateway_works_as_long_as_one_of_its_listeners_does() {
     let mut status = gateway(4);
     let refused = AckCount {
         refused: Some("edge-1: no".to_owned()),
-        ..tally(0, 1)
+        ..acks(0, 1)
     };
     let listeners = BTreeMap::from([
         ("web".to_owned(), refused),
-        ("other".to_owned(), tally(1, 1)),
+        ("other".to_owned(), acks(1, 1)),
     ]);
     let evidence = Evidence {
         deployment: &Deployment::Done,

@@ -96,12 +96,12 @@ impl Configuration {
     /// The effective objects: admitted ones, and stand-ins for invalid ones and for duplicates.
     pub fn in_force(&self) -> impl Iterator<Item = Object> {
         let objects = self.objects.iter();
-        objects.flat_map(|(_, standing)| {
-            let first = standing
+        objects.flat_map(|(_, versions)| {
+            let first = versions
                 .in_force()
                 .and_then(SourceLocation::in_force)
                 .cloned();
-            first.into_iter().chain(standing.shadows())
+            first.into_iter().chain(versions.shadows())
         })
     }
 
@@ -109,7 +109,7 @@ impl Configuration {
     pub fn gateways(&self) -> impl Iterator<Item = &Gateway> {
         let first = ObjectRef::of::<Gateway>(&ObjectName::new("", ""));
         let objects = self.objects.of_kind(first);
-        objects.filter_map(|(_, standing)| match standing.in_force()?.in_force()? {
+        objects.filter_map(|(_, versions)| match versions.in_force()?.in_force()? {
             Object::Gateway(gateway) => Some(&**gateway),
             _ => None,
         })
@@ -123,9 +123,9 @@ impl Configuration {
 
     /// The admitted objects, with their places.
     pub(super) fn admitted(&self) -> impl Iterator<Item = (&Object, &SourceLocation)> {
-        self.objects.iter().filter_map(|(_, standing)| {
-            let place = standing.in_force()?;
-            Some((place.object()?, place))
+        self.objects.iter().filter_map(|(_, versions)| {
+            let location = versions.in_force()?;
+            Some((location.object()?, location))
         })
     }
 
@@ -133,12 +133,12 @@ impl Configuration {
     /// a field that was not written, the nearest one above it.
     #[must_use]
     pub fn locate(&self, object: &ObjectRef, field: Option<&str>) -> Option<(&str, u32)> {
-        let place = self
+        let location = self
             .objects
             .get(object)
             .and_then(ObjectVersions::in_force)?;
         let field = FieldPath::parse(field.unwrap_or_default());
-        Some((&place.file, place.line(&field)))
+        Some((&location.file, location.line(&field)))
     }
 }
 

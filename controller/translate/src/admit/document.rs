@@ -98,8 +98,8 @@ impl Document {
         if let Some(Value::Array(items)) = items {
             let list = spans.child(&PathStep::Field("items".into()));
             for (index, item) in items.into_iter().enumerate() {
-                let place = list.and_then(|list| list.child(&PathStep::Item(index)));
-                self.object(item, place.unwrap_or(spans), unknown_fields);
+                let location = list.and_then(|list| list.child(&PathStep::Item(index)));
+                self.object(item, location.unwrap_or(spans), unknown_fields);
             }
         } else {
             self.object(Value::Object(fields), spans, unknown_fields);

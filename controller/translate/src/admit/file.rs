@@ -91,18 +91,18 @@ impl File {
     }
 
     /// Every identified object, in order.
-    pub(super) fn places(&self) -> impl Iterator<Item = (ObjectRef, SourceLocation)> + '_ {
+    pub(super) fn locations(&self) -> impl Iterator<Item = (ObjectRef, SourceLocation)> + '_ {
         self.documents
             .iter()
             .flat_map(move |(lines_before, document)| {
                 (document.items.iter().enumerate()).map(move |(index, item)| {
-                    let place = SourceLocation {
+                    let location = SourceLocation {
                         file: Arc::clone(&self.name),
                         lines_before: *lines_before,
                         index,
                         document: Arc::clone(document),
                     };
-                    (item.reference.clone(), place)
+                    (item.reference.clone(), location)
                 })
             })
     }

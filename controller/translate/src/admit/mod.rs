@@ -73,10 +73,10 @@ pub fn admit_with(unknown_fields: UnknownFields, sources: &[Source]) -> Admitted
     let mut findings = configuration.reload(sources).findings;
     // Nothing is in effect, so stand-ins are irrelevant.
     findings.retain(|finding| finding.reason != Reason::RefusesAll);
-    let objects = configuration.admitted().map(|(object, place)| {
+    let objects = configuration.admitted().map(|(object, location)| {
         let location = Location {
-            file: place.file.to_string(),
-            line: place.line(&FieldPath::default()),
+            file: location.file.to_string(),
+            line: location.line(&FieldPath::default()),
         };
         (object.clone(), location)
     });

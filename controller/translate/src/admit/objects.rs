@@ -24,7 +24,7 @@ pub(super) struct Objects {
 #[derive(Debug, Default)]
 pub(super) struct ObjectVersions {
     /// Where it stands, in the order in which files are read: the first counts.
-    places: Vec<SourceLocation>,
+    locations: Vec<SourceLocation>,
     /// The previous version, where it stays in force.
     kept: Option<Box<SourceLocation>>,
 }
@@ -39,7 +39,7 @@ pub(super) struct ObjectChanges {
 
 /// What was in force of an object.
 struct PreviousVersion {
-    place: Option<SourceLocation>,
+    location: Option<SourceLocation>,
     shadows: Vec<Object>,
 }
 
@@ -57,19 +57,19 @@ impl ObjectChanges {
 impl ObjectVersions {
     /// Where the version in force stands.
     pub(super) fn in_force(&self) -> Option<&SourceLocation> {
-        let place = self.kept.as_deref().or(self.places.first())?;
-        place.in_force().is_some().then_some(place)
+        let location = self.kept.as_deref().or(self.locations.first())?;
+        location.in_force().is_some().then_some(location)
     }
 
     /// What is in force beside it, of the other objects of its name.
     pub(super) fn shadows(&self) -> impl Iterator<Item = Object> + '_ {
-        let others = self.places.iter().zip(1..).skip(1);
-        others.filter_map(|(place, number)| kinds::shadow(place.in_force()?, number))
+        let others = self.locations.iter().zip(1..).skip(1);
+        others.filter_map(|(location, number)| kinds::shadow(location.in_force()?, number))
     }
 
     /// The place that counts, and all others.
-    pub(super) fn places(&self) -> Option<(&SourceLocation, &[SourceLocation])> {
-        self.places.split_first()
+    pub(super) fn locations(&self) -> Option<(&SourceLocation, &[SourceLocation])> {
+        self.locations.split_first()
     }
 }
 
@@ -99,22 +99,22 @@ impl Objects {
     pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> ObjectChanges {
         let mut touched: BTreeMap<ObjectRef, PreviousVersion> = BTreeMap::new();
         for change in changes {
-            let old = change.old.as_ref().into_iter().flat_map(File::places);
-            for (reference, place) in old {
+            let old = change.old.as_ref().into_iter().flat_map(File::locations);
+            for (reference, location) in old {
                 self.touch(&reference, &mut touched);
-                if let Some(standing) = self.by_name.get_mut(&reference) {
-                    standing.places.retain(|it| it.file != place.file);
+                if let Some(versions) = self.by_name.get_mut(&reference) {
+                    versions.locations.retain(|it| it.file != location.file);
                 }
             }
             let new = change.new.as_ref().and_then(|name| files.file(name));
-            for (reference, place) in new.into_iter().flat_map(File::places) {
+            for (reference, location) in new.into_iter().flat_map(File::locations) {
                 self.touch(&reference, &mut touched);
-                let places = &mut self.by_name.entry(reference).or_default().places;
-                if places.is_empty() {
+                let locations = &mut self.by_name.entry(reference).or_default().locations;
+                if locations.is_empty() {
                     // Most objects stand in one place, and a vector begins with room for four.
-                    places.reserve_exact(1);
+                    locations.reserve_exact(1);
                 }
-                places.push(place);
+                locations.push(location);
             }
         }
         for reference in self.contested.iter().chain(&self.kept) {
@@ -130,10 +130,10 @@ impl Objects {
     /// Notes what was in force of an object before it is changed.
     fn touch(&self, reference: &ObjectRef, touched: &mut BTreeMap<ObjectRef, PreviousVersion>) {
         if !touched.contains_key(reference) {
-            let standing = self.get(reference);
+            let versions = self.get(reference);
             let before = PreviousVersion {
-                place: standing.and_then(ObjectVersions::in_force).cloned(),
-                shadows: standing
+                location: versions.and_then(ObjectVersions::in_force).cloned(),
+                shadows: versions
                     .into_iter()
                     .flat_map(ObjectVersions::shadows)
                     .collect(),
@@ -148,31 +148,31 @@ impl Objects {
         &mut self,
         reference: &ObjectRef,
         PreviousVersion {
-            place: before,
+            location: before,
             shadows,
         }: PreviousVersion,
         files: &FileSet,
         settled: &mut ObjectChanges,
     ) {
-        let standing = self.by_name.entry(reference.clone()).or_default();
-        let places = &mut standing.places;
-        places.sort_by_key(|place| (files.rank(&place.file), place.order()));
-        let stays = |before: &&SourceLocation| match places.first() {
+        let versions = self.by_name.entry(reference.clone()).or_default();
+        let locations = &mut versions.locations;
+        locations.sort_by_key(|location| (files.rank(&location.file), location.order()));
+        let stays = |before: &&SourceLocation| match locations.first() {
             Some(first) => first.object().is_none() && before.object().is_some(),
             None => files.file(&before.file).is_some_and(|file| file.is_opaque),
         };
-        standing.kept = before.as_ref().filter(stays).cloned().map(Box::new);
-        let now = standing.in_force();
+        versions.kept = before.as_ref().filter(stays).cloned().map(Box::new);
+        let now = versions.in_force();
         let old = before.as_ref().and_then(SourceLocation::in_force);
         settled.events.extend(event(
             reference,
             old,
             now.and_then(SourceLocation::in_force),
         ));
-        settled.shadows(&shadows, &standing.shadows().collect::<Vec<_>>());
-        let is_contested = standing.places.len() > 1;
-        let is_stand_in = now.is_some_and(|place| place.object().is_none());
-        let (is_kept, is_gone) = (standing.kept.is_some(), standing.places.is_empty());
+        settled.shadows(&shadows, &versions.shadows().collect::<Vec<_>>());
+        let is_contested = versions.locations.len() > 1;
+        let is_stand_in = now.is_some_and(|location| location.object().is_none());
+        let (is_kept, is_gone) = (versions.kept.is_some(), versions.locations.is_empty());
         note(&mut self.contested, reference, is_contested);
         note(&mut self.stand_ins, reference, is_stand_in);
         note(&mut self.kept, reference, is_kept);

@@ -33,8 +33,8 @@ pub(super) fn findings(
 
 /// Reports every place of an object except the first, which takes effect.
 fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
-    let places = objects.get(reference).and_then(ObjectVersions::places);
-    let Some((first, others)) = places else {
+    let locations = objects.get(reference).and_then(ObjectVersions::locations);
+    let Some((first, others)) = locations else {
         return Vec::new();
     };
     let text = format!(
@@ -42,14 +42,14 @@ fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
         first.file,
         first.line(&FieldPath::default())
     );
-    let others = others.iter().map(|place| Finding {
+    let others = others.iter().map(|location| Finding {
         severity: Severity::Error,
         reason: Reason::Duplicate,
-        text: match place.in_force().and_then(|it| kinds::shadow(it, 0)) {
+        text: match location.in_force().and_then(|it| kinds::shadow(it, 0)) {
             Some(shadow) => format!("{text}; until then {}", closed(&shadow)),
             None => text.clone(),
         },
-        ..at(place, reference)
+        ..at(location, reference)
     });
     others.collect()
 }
@@ -89,12 +89,12 @@ fn unread(files: &FileSet) -> Vec<Finding> {
 
 /// Reports that a stand-in replaces an invalid object.
 fn standing_in(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
-    let place = objects.get(reference)?.in_force()?;
+    let location = objects.get(reference)?.in_force()?;
     Some(Finding {
         severity: Severity::Warning,
         reason: Reason::RefusesAll,
-        text: refuses(place.in_force()?),
-        ..at(place, reference)
+        text: refuses(location.in_force()?),
+        ..at(location, reference)
     })
 }
 
@@ -141,8 +141,8 @@ fn emptied(files: &FileSet, lost: &BTreeSet<Arc<str>>) -> Vec<Finding> {
 fn kept(objects: &Objects) -> Vec<Finding> {
     let mut kept: BTreeMap<&Arc<str>, Vec<&ObjectRef>> = BTreeMap::new();
     for reference in &objects.kept {
-        if let Some(place) = objects.get(reference).and_then(ObjectVersions::in_force) {
-            kept.entry(&place.file).or_default().push(reference);
+        if let Some(location) = objects.get(reference).and_then(ObjectVersions::in_force) {
+            kept.entry(&location.file).or_default().push(reference);
         }
     }
     let findings = kept.into_iter().map(|(file, objects)| {
@@ -172,12 +172,12 @@ fn of_file(file: &str, reason: Reason, text: String) -> Finding {
 }
 
 /// A finding at an object's place, to be completed.
-fn at(place: &SourceLocation, reference: &ObjectRef) -> Finding {
+fn at(location: &SourceLocation, reference: &ObjectRef) -> Finding {
     let object = Some(reference.clone());
     Finding {
-        line: place.line(&FieldPath::default()),
+        line: location.line(&FieldPath::default()),
         object,
-        ..of_file(&place.file, Reason::Duplicate, String::new())
+        ..of_file(&location.file, Reason::Duplicate, String::new())
     }
 }
 

@@ -31,10 +31,10 @@ impl Source {
         match String::from_utf8(bytes) {
             Ok(text) => Self::new(name, text.strip_prefix('\u{feff}').unwrap_or(&text)),
             Err(error) => {
-                let place = error.utf8_error().valid_up_to();
+                let location = error.utf8_error().valid_up_to();
                 Self::unreadable(
                     name,
-                    format!("is not UTF-8 at byte {place}: save it as UTF-8"),
+                    format!("is not UTF-8 at byte {location}: save it as UTF-8"),
                 )
             }
         }

@@ -9,19 +9,20 @@ use super::{filters, rule_backends, session};
 use crate::api::{GrpcMethodMatch, GrpcRouteMatch, GrpcRouteRule, ValueMatchType};
 use crate::problem::Problem;
 
-/// Lowers the rule at `site`.
-pub(crate) fn lower(site: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredRule {
+/// Lowers the rule at `context`.
+pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredRule {
     let mut notes = RuleNotes::default();
     let scope = filters::Scope {
-        reader: site.reader,
-        from: site.from,
+        reader: context.reader,
+        from: context.from,
         matches: &[],
     };
     let matches = matches::all(&spec.matches, &mut notes, a_match);
     let filters = filters::lower(&scope, &spec.filters, "filters", &mut notes);
     let backends = rule_backends::lower(&scope, &spec.backend_refs, &mut notes);
     let session = spec.session_persistence.as_ref();
-    let session = session.and_then(|it| notes.keep(session::lower(it, site.route, site.index)));
+    let session =
+        session.and_then(|it| notes.keep(session::lower(it, context.route, context.index)));
     let rule = matches.map(|matches| HttpRule {
         name: spec.name.clone(),
         protocol: RequestProtocol::Grpc,
@@ -33,7 +34,7 @@ pub(crate) fn lower(site: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredRule
         retry: None,
         session,
     });
-    notes.lowered(spec.name.as_deref(), site.index, rule)
+    notes.lowered(spec.name.as_deref(), context.index, rule)
 }
 
 fn a_match(spec: &GrpcRouteMatch) -> Result<HttpMatch, Problem> {

@@ -9,23 +9,23 @@ use crate::api::{HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts};
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// Lowers the rule at `site`.
-pub(crate) fn lower(site: &RuleContext<'_>, spec: &HttpRouteRule) -> LoweredRule {
+/// Lowers the rule at `context`.
+pub(crate) fn lower(context: &RuleContext<'_>, spec: &HttpRouteRule) -> LoweredRule {
     let mut notes = RuleNotes::default();
-    let rule = carry_out(site, spec, &mut notes);
-    notes.lowered(spec.name.as_deref(), site.index, rule)
+    let rule = carry_out(context, spec, &mut notes);
+    notes.lowered(spec.name.as_deref(), context.index, rule)
 }
 
 /// `None` only if the matches themselves are invalid.
 fn carry_out(
-    site: &RuleContext<'_>,
+    context: &RuleContext<'_>,
     spec: &HttpRouteRule,
     notes: &mut RuleNotes,
 ) -> Option<HttpRule> {
     let matches = matches::lower(&spec.matches, notes);
     let scope = filters::Scope {
-        reader: site.reader,
-        from: site.from,
+        reader: context.reader,
+        from: context.from,
         matches: &spec.matches,
     };
     let filters = filters::lower(&scope, &spec.filters, "filters", notes);
@@ -34,7 +34,7 @@ fn carry_out(
     let retry = spec.retry.as_ref().map(|it| retry(it, notes));
     let session = spec.session_persistence.as_ref();
     let session = match session {
-        Some(it) => notes.keep(session::lower(it, site.route, site.index)),
+        Some(it) => notes.keep(session::lower(it, context.route, context.index)),
         None => rule_backends::session(&scope, &spec.backend_refs),
     };
     Some(HttpRule {

@@ -8,25 +8,29 @@ use super::rule::{LoweredRule, RuleContext, of_rule};
 use crate::api::L4RouteRule;
 
 /// Lowers the rule of a TLSRoute.
-pub(crate) fn tls(site: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
-    lower(site, spec, RouteRule::Tls)
+pub(crate) fn tls(context: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
+    lower(context, spec, RouteRule::Tls)
 }
 
 /// Lowers the rule of a TCPRoute.
-pub(crate) fn tcp(site: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
-    lower(site, spec, RouteRule::Tcp)
+pub(crate) fn tcp(context: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
+    lower(context, spec, RouteRule::Tcp)
 }
 
 /// Lowers the rule of a UDPRoute.
-pub(crate) fn udp(site: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
-    lower(site, spec, RouteRule::Udp)
+pub(crate) fn udp(context: &RuleContext<'_>, spec: &L4RouteRule) -> LoweredRule {
+    lower(context, spec, RouteRule::Udp)
 }
 
-fn lower(site: &RuleContext<'_>, spec: &L4RouteRule, kind: fn(L4Rule) -> RouteRule) -> LoweredRule {
+fn lower(
+    context: &RuleContext<'_>,
+    spec: &L4RouteRule,
+    kind: fn(L4Rule) -> RouteRule,
+) -> LoweredRule {
     let mut refs = Vec::new();
     let specs = spec.backend_refs.iter().enumerate();
     let backends = specs.map(|(number, spec)| {
-        let (target, problem) = site.reader.follow(site.from, spec.into());
+        let (target, problem) = context.reader.follow(context.from, spec.into());
         refs.extend(problem.map(|problem| problem.under(format_args!("backendRefs[{number}]"))));
         L4Backend {
             target,
@@ -41,6 +45,6 @@ fn lower(site: &RuleContext<'_>, spec: &L4RouteRule, kind: fn(L4Rule) -> RouteRu
         name: spec.name.as_deref().map(Arc::from),
         rule: Some(kind(rule)),
         problems: Vec::new(),
-        refs: of_rule(site.index, refs),
+        refs: of_rule(context.index, refs),
     }
 }

@@ -29,7 +29,7 @@ pub(crate) trait RouteObject: StoredKind {
     fn rules(&self) -> &[Self::Rule];
 
     /// Lowers a rule, with its problems.
-    fn lower(site: &RuleContext<'_>, rule: &Self::Rule) -> LoweredRule;
+    fn lower(context: &RuleContext<'_>, rule: &Self::Rule) -> LoweredRule;
 }
 
 macro_rules! routes {
@@ -56,8 +56,8 @@ macro_rules! routes {
                 &self.spec.rules
             }
 
-            fn lower(site: &RuleContext<'_>, rule: &$rule) -> LoweredRule {
-                $lower(site, rule)
+            fn lower(context: &RuleContext<'_>, rule: &$rule) -> LoweredRule {
+                $lower(context, rule)
             }
         }
     )*};

@@ -29,15 +29,15 @@ use crate::upstream::Upstream;
 
 /// Answers the questions of one run of a unit.
 pub(crate) struct Reader<'a> {
-    ground: &'a ObjectIndex,
+    objects: &'a ObjectIndex,
     asked: RefCell<Vec<Fact>>,
     expires: Cell<Option<Timestamp>>,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(ground: &'a ObjectIndex) -> Self {
+    pub(crate) fn new(objects: &'a ObjectIndex) -> Self {
         Self {
-            ground,
+            objects,
             asked: RefCell::default(),
             expires: Cell::default(),
         }
@@ -55,17 +55,17 @@ impl<'a> Reader<'a> {
 
     /// What no object says. It does not change, but for what [`Fact`] has facts of.
     pub(crate) fn options(&self) -> &'a Options {
-        &self.ground.options
+        &self.objects.options
     }
 
     /// Whether the proxies run on one machine, where nobody else answers for an object.
     pub(crate) fn is_machine(&self) -> bool {
-        self.ground.is_machine()
+        self.objects.is_machine()
     }
 
     /// Whether `at` has passed. The unit runs again when it does.
     pub(crate) fn is_over(&self, at: Timestamp) -> bool {
-        if at < self.ground.now {
+        if at < self.objects.now {
             return true;
         }
         let first = self.expires.get().map_or(at, |first| first.min(at));
@@ -75,13 +75,13 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn object<T: StoredKind>(&self, name: &ObjectName) -> Option<&'a Arc<T>> {
         self.ask(Fact::Object(T::KIND, name.clone()));
-        T::all(&self.ground.store).get(name)
+        T::all(&self.objects.store).get(name)
     }
 
     /// Whether there is an object, whatever it says.
     pub(crate) fn exists<T: StoredKind>(&self, name: &ObjectName) -> bool {
         self.ask(Fact::Exists(T::KIND, name.clone()));
-        T::all(&self.ground.store).contains_key(name)
+        T::all(&self.objects.store).contains_key(name)
     }
 
     /// Whether an object of `kind` in `namespace` may refer to `to`. Its own namespace needs no
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
             to: (to.group.into(), to.kind.into(), to.namespace.into()),
         });
         self.ask(Fact::ReferenceDirection(Arc::clone(&way)));
-        self.ground.grants.permit(&way, to.name)
+        self.objects.grants.permit(&way, to.name)
     }
 
     /// The labels of a namespace. One that is not known has the label that every namespace has, and
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn labels(&self, namespace: &str) -> Cow<'a, Labels> {
         let name = ObjectName::new("", namespace);
         self.ask(Fact::Labels(Arc::clone(&name.name)));
-        let known = Namespace::all(&self.ground.store).get(&name);
+        let known = Namespace::all(&self.objects.store).get(&name);
         let mut labels = known.map_or_else(Cow::default, |it| Cow::Borrowed(&it.metadata.labels));
         if labels.get(NAME_LABEL).map(String::as_str) != Some(namespace) {
             let labels = labels.to_mut();
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
     /// The slices of a Service, by name.
     pub(crate) fn slices(&self, service: &ObjectName) -> impl Iterator<Item = &'a ObjectName> {
         self.ask(Fact::Slices(service.clone()));
-        self.ground.slices.at(service)
+        self.objects.slices.at(service)
     }
 
     /// The Pods of a namespace that have one of the labels, which few others have; by name.
@@ -137,10 +137,10 @@ impl<'a> Reader<'a> {
             })
         });
         // A Pod that has all labels has this one too, so nobody has to know of the others.
-        let rarest = labels.min_by_key(|label| self.ground.pods.at(label).count());
+        let rarest = labels.min_by_key(|label| self.objects.pods.at(label).count());
         let names = rarest.into_iter().flat_map(|label| {
             self.ask(Fact::Pods(Arc::clone(&label)));
-            self.ground.pods.at(&label)
+            self.objects.pods.at(&label)
         });
         names.filter_map(|name| self.object::<Pod>(name).map(|pod| &**pod))
     }
@@ -148,18 +148,18 @@ impl<'a> Reader<'a> {
     /// The ListenerSets that name a Gateway, by name.
     pub(crate) fn sets(&self, gateway: &ObjectName) -> impl Iterator<Item = &'a ObjectName> {
         self.ask(Fact::Sets(gateway.clone()));
-        self.ground.sets.at(gateway)
+        self.objects.sets.at(gateway)
     }
 
     /// The Gateways that take routes which do not name them, by name.
     pub(crate) fn default_gateways(&self) -> &'a BTreeSet<ObjectName> {
         self.ask(Fact::DefaultGateways());
-        &self.ground.default_gateways
+        &self.objects.default_gateways
     }
 
     /// The addresses that a machine has; `None` in a cluster.
     pub(crate) fn machine_addresses(&self) -> Option<&'a BTreeSet<IpAddr>> {
-        match &self.ground.options.place {
+        match &self.objects.options.environment {
             Environment::Machine { addresses } => {
                 self.ask(Fact::MachineAddresses());
                 Some(addresses)
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
     /// The addresses that were assigned to a Gateway of a cluster.
     pub(crate) fn assigned(&self, gateway: &ObjectName) -> &'a AssignedAddresses {
         self.ask(Fact::AssignedAddresses(gateway.clone()));
-        let found = match &self.ground.options.place {
+        let found = match &self.objects.options.environment {
             Environment::Cluster { assigned, .. } => assigned.get(gateway),
             Environment::Machine { .. } => None,
         };
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
     /// Whether there are `GatewayParameters` of this name; a machine needs none.
     pub(crate) fn has_parameters(&self, name: &ObjectName) -> bool {
         self.ask(Fact::Exists(PARAMETERS_KIND, name.clone()));
-        match &self.ground.options.place {
+        match &self.objects.options.environment {
             Environment::Cluster { parameters, .. } => parameters.contains(name),
             Environment::Machine { .. } => true,
         }
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
     /// Whether there can be ClusterTrustBundle objects; a machine reads them from files.
     pub(crate) fn has_trust_bundles(&self) -> bool {
         self.ask(Fact::TrustBundles());
-        match &self.ground.options.place {
+        match &self.objects.options.environment {
             Environment::Cluster {
                 has_trust_bundles, ..
             } => *has_trust_bundles,
@@ -201,13 +201,13 @@ impl<'a> Reader<'a> {
     /// Whether Gateways of this class are ours.
     pub(crate) fn is_our_class(&self, class: &str) -> bool {
         self.ask(Fact::Exists(CLASS_KIND, ObjectName::new("", class)));
-        self.ground.options.classes.contains(class)
+        self.objects.options.classes.contains(class)
     }
 
     /// What a `Backend` comes to.
     pub(crate) fn backend(&self, name: &ObjectName) -> Option<&'a Result<Backend, Problem>> {
         self.ask(Fact::Backend(name.clone()));
-        self.ground.backends.get(name).map(|backend| &**backend)
+        self.objects.backends.get(name).map(|backend| &**backend)
     }
 
     /// The settings of TLS that hold for an upstream, or for a section of it.
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
     ) -> Option<&'a BackendTls> {
         let key = (upstream.clone(), section.map(Arc::from));
         self.ask(Fact::BackendTls(key.0.clone(), key.1.clone()));
-        self.ground.backend_tls.get(&key).map(|tls| &**tls)
+        self.objects.backend_tls.get(&key).map(|tls| &**tls)
     }
 
     /// What a Secret holds as a certificate, read by `read` unless somebody did before.
@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Certificate, String> {
         let secret = self.object::<Secret>(name);
         let secret = secret.ok_or_else(|| "does not exist: create it".to_owned())?;
-        let mut certificates = self.ground.certificates.borrow_mut();
+        let mut certificates = self.objects.certificates.borrow_mut();
         let certificate = certificates.entry(name.clone());
         certificate.or_insert_with(|| read(secret)).clone()
     }

@@ -155,7 +155,7 @@ impl ObjectIndex {
 
     /// Whether the proxies run on one machine, where nobody else answers for an object.
     pub(crate) fn is_machine(&self) -> bool {
-        matches!(self.options.place, Environment::Machine { .. })
+        matches!(self.options.environment, Environment::Machine { .. })
     }
 
     /// Whether nothing but options and time is left.

@@ -58,7 +58,7 @@ pub(crate) struct ListenerConflicts {
 #[derive(Clone, Copy)]
 pub(crate) struct JudgedListener<'a> {
     pub(crate) listener: &'a Listener,
-    pub(crate) standing: &'a ListenerConflicts,
+    pub(crate) conflicts: &'a ListenerConflicts,
     /// Why its port is unavailable.
     pub(crate) unusable: Option<&'a Problem>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct JudgedListener<'a> {
 impl JudgedListener<'_> {
     /// Whether it is accepted.
     pub(crate) fn is_accepted(&self) -> bool {
-        self.listener.is_accepted(self.standing)
+        self.listener.is_accepted(self.conflicts)
     }
 
     /// Whether it is programmed.
@@ -127,8 +127,8 @@ impl Listener {
     }
 
     /// Whether it is accepted.
-    pub(crate) fn is_accepted(&self, standing: &ListenerConflicts) -> bool {
-        self.refusals.is_empty() && standing.conflict.is_none()
+    pub(crate) fn is_accepted(&self, conflicts: &ListenerConflicts) -> bool {
+        self.refusals.is_empty() && conflicts.conflict.is_none()
     }
 
     /// The path of its `field` in its owner.

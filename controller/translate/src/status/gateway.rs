@@ -56,25 +56,27 @@ impl GatewayStatus {
     /// The status of a Gateway with its own listeners, each with its number of routes.
     pub(crate) fn of(
         object: &api::Gateway,
-        frame: &GatewayProperties,
+        properties: &GatewayProperties,
         listeners: &[(JudgedListener<'_>, u32)],
         overall: &ListenerSummary,
     ) -> Self {
         let generation = object.metadata.generation;
-        let conditions = accepted(Conditions::of(generation), frame, listeners, overall);
-        let conditions = programmed(conditions, frame, overall);
-        let conditions = addresses_assigned(conditions, frame);
-        let conditions = default_gateway(conditions, frame);
-        let conditions = tls(conditions, object, frame);
+        let conditions = accepted(Conditions::of(generation), properties, listeners, overall);
+        let conditions = programmed(conditions, properties, overall);
+        let conditions = addresses_assigned(conditions, properties);
+        let conditions = default_gateway(conditions, properties);
+        let conditions = tls(conditions, object, properties);
         Self {
-            addresses: match &*frame.refusals {
-                [] => frame.addresses.reached_at.clone(),
+            addresses: match &*properties.refusals {
+                [] => properties.addresses.reached_at.clone(),
                 _ => Vec::new(),
             },
             conditions: conditions.done(),
             listeners: listeners
                 .iter()
-                .map(|(listener, routes)| ListenerStatus::of(generation, frame, listener, *routes))
+                .map(|(listener, routes)| {
+                    ListenerStatus::of(generation, properties, listener, *routes)
+                })
                 .collect(),
             attached_listener_sets: overall.attached_sets,
         }
@@ -107,12 +109,12 @@ impl GatewayStatus {
 
 fn accepted(
     conditions: Conditions,
-    frame: &GatewayProperties,
+    properties: &GatewayProperties,
     listeners: &[(JudgedListener<'_>, u32)],
     overall: &ListenerSummary,
 ) -> Conditions {
-    if !frame.refusals.is_empty() {
-        return conditions.unhappy(Type::Accepted, &frame.refusals);
+    if !properties.refusals.is_empty() {
+        return conditions.unhappy(Type::Accepted, &properties.refusals);
     }
     let broken = listeners.iter().filter(|(it, _)| !it.is_accepted());
     let broken: Vec<&str> = broken.map(|(it, _)| &*it.listener.offer.name).collect();
@@ -139,14 +141,14 @@ fn accepted(
 
 fn programmed(
     conditions: Conditions,
-    frame: &GatewayProperties,
+    properties: &GatewayProperties,
     overall: &ListenerSummary,
 ) -> Conditions {
-    if !frame.refusals.is_empty() {
+    if !properties.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());
     }
-    if !frame.addresses.unusable.is_empty() {
-        return conditions.unhappy(Type::Programmed, &frame.addresses.unusable);
+    if !properties.addresses.unusable.is_empty() {
+        return conditions.unhappy(Type::Programmed, &properties.addresses.unusable);
     }
     if overall.is_programmed {
         return conditions.happy(Type::Programmed, Reason::Programmed, "requests are served");
@@ -160,9 +162,9 @@ fn programmed(
 }
 
 /// Not for a rejected Gateway, whose addresses are not evaluated.
-fn addresses_assigned(conditions: Conditions, frame: &GatewayProperties) -> Conditions {
-    let addresses = &frame.addresses;
-    if !frame.refusals.is_empty() {
+fn addresses_assigned(conditions: Conditions, properties: &GatewayProperties) -> Conditions {
+    let addresses = &properties.addresses;
+    if !properties.refusals.is_empty() {
         return conditions;
     }
     match &*addresses.unassigned {
@@ -181,8 +183,8 @@ fn addresses_assigned(conditions: Conditions, frame: &GatewayProperties) -> Cond
     }
 }
 
-fn default_gateway(conditions: Conditions, frame: &GatewayProperties) -> Conditions {
-    if !frame.is_default {
+fn default_gateway(conditions: Conditions, properties: &GatewayProperties) -> Conditions {
+    if !properties.is_default {
         return conditions;
     }
     let message = "the Gateway has default scope All";
@@ -190,8 +192,12 @@ fn default_gateway(conditions: Conditions, frame: &GatewayProperties) -> Conditi
 }
 
 /// Conditions about TLS, only if applicable.
-fn tls(conditions: Conditions, object: &api::Gateway, frame: &GatewayProperties) -> Conditions {
-    let conditions = match &frame.client_certificate {
+fn tls(
+    conditions: Conditions,
+    object: &api::Gateway,
+    properties: &GatewayProperties,
+) -> Conditions {
+    let conditions = match &properties.client_certificate {
         None => conditions,
         Some(Ok(_)) => conditions.happy(
             Type::ResolvedRefs,
@@ -200,7 +206,7 @@ fn tls(conditions: Conditions, object: &api::Gateway, frame: &GatewayProperties)
         ),
         Some(Err(problem)) => conditions.unhappy(Type::ResolvedRefs, std::slice::from_ref(problem)),
     };
-    let conditions = conditions.unhappy(Type::CertificateExpired, &frame.expiries.expired);
+    let conditions = conditions.unhappy(Type::CertificateExpired, &properties.expiries.expired);
     if !lets_anyone_in(&object.spec) {
         return conditions;
     }
@@ -221,16 +227,18 @@ impl ListenerStatus {
     /// The status of a listener, in this generation of its object.
     pub(crate) fn of(
         generation: i64,
-        frame: &GatewayProperties,
+        properties: &GatewayProperties,
         judged: &JudgedListener<'_>,
         attached_routes: u32,
     ) -> Self {
         let JudgedListener {
-            listener, standing, ..
+            listener,
+            conflicts,
+            ..
         } = judged;
         let conditions = Conditions::of(generation);
         let conditions = listener_accepted(conditions, judged);
-        let conditions = listener_programmed(conditions, frame, judged);
+        let conditions = listener_programmed(conditions, properties, judged);
         let conditions = match &*listener.refs {
             [] => conditions.happy(
                 Type::ResolvedRefs,
@@ -239,7 +247,7 @@ impl ListenerStatus {
             ),
             refs => conditions.unhappy(Type::ResolvedRefs, refs),
         };
-        let conditions = match &standing.conflict {
+        let conditions = match &conflicts.conflict {
             None => conditions.happy(
                 Type::Conflicted,
                 Reason::NoConflicts,
@@ -247,7 +255,7 @@ impl ListenerStatus {
             ),
             Some(conflict) => conditions.unhappy(Type::Conflicted, std::slice::from_ref(conflict)),
         };
-        let conditions = match &standing.overlaps {
+        let conditions = match &conflicts.overlaps {
             None => conditions,
             Some(other) => conditions.overlapping(other),
         };
@@ -262,7 +270,7 @@ impl ListenerStatus {
 }
 
 fn listener_accepted(conditions: Conditions, judged: &JudgedListener<'_>) -> Conditions {
-    match (&*judged.listener.refusals, &judged.standing.conflict) {
+    match (&*judged.listener.refusals, &judged.conflicts.conflict) {
         ([], None) => conditions.happy(Type::Accepted, Reason::Accepted, "the listener is valid"),
         ([], Some(conflict)) => conditions
             .unhappy(Type::Accepted, std::slice::from_ref(conflict))
@@ -273,10 +281,10 @@ fn listener_accepted(conditions: Conditions, judged: &JudgedListener<'_>) -> Con
 
 fn listener_programmed(
     conditions: Conditions,
-    frame: &GatewayProperties,
+    properties: &GatewayProperties,
     judged: &JudgedListener<'_>,
 ) -> Conditions {
-    let conflict = judged.standing.conflict.as_ref();
+    let conflict = judged.conflicts.conflict.as_ref();
     if let (true, Some(conflict)) = (judged.listener.refusals.is_empty(), conflict) {
         return conditions
             .unhappy(Type::Programmed, std::slice::from_ref(conflict))
@@ -291,10 +299,10 @@ fn listener_programmed(
     if !judged.is_programmed() {
         return invalid(conditions, "not all references are resolved".into());
     }
-    if !frame.refusals.is_empty() {
+    if !properties.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());
     }
-    match &*frame.addresses.unusable {
+    match &*properties.addresses.unusable {
         [] => conditions.happy(Type::Programmed, Reason::Programmed, "requests are served"),
         unusable => conditions
             .unhappy(Type::Programmed, unusable)

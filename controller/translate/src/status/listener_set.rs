@@ -58,10 +58,10 @@ impl ListenerSetStatus {
 /// A listener that cannot receive traffic is not valid, whatever the reason.
 fn whole(
     conditions: Conditions,
-    (gateway, frame): (&ObjectName, &GatewayProperties),
+    (gateway, properties): (&ObjectName, &GatewayProperties),
     listeners: &[(JudgedListener<'_>, u32)],
 ) -> Conditions {
-    if !frame.refusals.is_empty() {
+    if !properties.refusals.is_empty() {
         let text = format!("Gateway {gateway} is not accepted: see its own conditions");
         let conditions = not(conditions, Type::Accepted, Reason::ParentNotAccepted, &text);
         return not(
@@ -94,7 +94,7 @@ fn whole(
             .with(Type::Accepted, status, reason, text.into(), None)
             .that_follows()
     };
-    if frame.is_served() {
+    if properties.is_served() {
         return conditions.happy(Type::Programmed, Reason::Programmed, "requests are served");
     }
     let text = format!("Gateway {gateway} is not programmed: see its own conditions");

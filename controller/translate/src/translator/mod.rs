@@ -93,7 +93,7 @@ impl Translator {
     /// The objects as the last batch left them.
     #[must_use]
     pub fn store(&self) -> &Store {
-        &self.state.ground.store
+        &self.state.objects.store
     }
 
     /// Takes a batch of changes in; returns all that they change. Nothing does before
@@ -104,12 +104,12 @@ impl Translator {
         for event in batch {
             self.take(event);
         }
-        let ground = &mut self.state.ground;
-        ground.now = ground.now.max(now);
+        let objects = &mut self.state.objects;
+        objects.now = objects.now.max(now);
         if !self.synced {
             return Delta::default();
         }
-        self.roster.expire(self.state.ground.now);
+        self.roster.expire(self.state.objects.now);
         while let Some((id, unit)) = self.roster.pop(self.batch) {
             self.ran += 1;
             let ran = unit.run(&mut self.state);
@@ -126,11 +126,11 @@ impl Translator {
     }
 
     fn take(&mut self, event: Event) {
-        let ground = &mut self.state.ground;
+        let objects = &mut self.state.objects;
         match event {
             Event::Upsert(object) => {
-                let is_new = !ground.store.contains(&object.object_ref());
-                let Some(facts) = ground.upsert(object.clone()) else {
+                let is_new = !objects.store.contains(&object.object_ref());
+                let Some(facts) = objects.upsert(object.clone()) else {
                     return;
                 };
                 if is_new {
@@ -139,13 +139,13 @@ impl Translator {
                 self.changed(&facts, None);
             }
             Event::Delete(object) => {
-                if let Some((object, facts)) = ground.delete(&object) {
+                if let Some((object, facts)) = objects.delete(&object) {
                     self.mark_units_of(&object);
                     self.changed(&facts, None);
                 }
             }
             Event::MachineAddresses(new) => {
-                if let Environment::Machine { addresses } = &mut ground.options.place
+                if let Environment::Machine { addresses } = &mut objects.options.environment
                     && *addresses != new
                 {
                     *addresses = new;
@@ -153,7 +153,7 @@ impl Translator {
                 }
             }
             Event::AssignedAddresses(gateway, addresses) => {
-                if let Environment::Cluster { assigned, .. } = &mut ground.options.place {
+                if let Environment::Cluster { assigned, .. } = &mut objects.options.environment {
                     if addresses.is_empty() {
                         assigned.remove(&gateway);
                     } else {
@@ -163,19 +163,19 @@ impl Translator {
                 }
             }
             Event::Parameters(name, exists) => {
-                if let Environment::Cluster { parameters, .. } = &mut ground.options.place
+                if let Environment::Cluster { parameters, .. } = &mut objects.options.environment
                     && include(parameters, name.clone(), exists)
                 {
                     self.changed(&[Fact::Exists(PARAMETERS_KIND, name)], None);
                 }
             }
             Event::TrustBundles(new) => {
-                if ground.options.place.set_trust_bundles(new) {
+                if objects.options.environment.set_trust_bundles(new) {
                     self.changed(&[Fact::TrustBundles()], None);
                 }
             }
             Event::Class(name, is_ours) => {
-                if include(&mut ground.options.classes, name.clone(), is_ours) {
+                if include(&mut objects.options.classes, name.clone(), is_ours) {
                     let name = ObjectName::new("", &name);
                     self.changed(&[Fact::Exists(CLASS_KIND, name)], None);
                 }
@@ -199,7 +199,7 @@ impl Translator {
         let (new, forgotten) = self.edges.replace(id, &old, reads);
         *self.roster.reads(id) = new;
         for fact in &forgotten {
-            self.state.ground.forget(fact);
+            self.state.objects.forget(fact);
         }
         if ran.is_alive {
             self.roster.set_expiry(id, ran.expires);
@@ -237,7 +237,7 @@ impl Translator {
     /// Whether nothing of any object is left.
     fn is_bare(&self) -> bool {
         let state = &self.state;
-        state.ground.is_bare()
+        state.objects.is_bare()
             && state.tables.is_empty()
             && state.contests.is_empty()
             && state.counts.is_empty()

@@ -62,7 +62,7 @@ impl<'a> Deref for UnitReader<'a> {
 
 /// What the new output of a unit changes.
 pub(crate) struct Changes<'a> {
-    pub(crate) ground: &'a mut ObjectIndex,
+    pub(crate) objects: &'a mut ObjectIndex,
     pub(crate) contests: &'a mut Contests,
     pub(crate) counts: &'a mut Counts,
     pub(crate) outcome: &'a mut Outcome,
@@ -117,7 +117,7 @@ impl Changes<'_> {
 /// All that units stand on and come to.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) ground: ObjectIndex,
+    pub(crate) objects: ObjectIndex,
     pub(crate) tables: Tables,
     pub(crate) contests: Contests,
     pub(crate) counts: Counts,
@@ -136,9 +136,9 @@ pub(super) struct UnitRun {
 }
 
 impl State {
-    pub(super) fn new(ground: ObjectIndex) -> Self {
+    pub(super) fn new(objects: ObjectIndex) -> Self {
         Self {
-            ground,
+            objects,
             tables: Tables::default(),
             contests: Contests::default(),
             counts: Counts::default(),
@@ -148,7 +148,7 @@ impl State {
 
     fn run<U: Unit>(&mut self, unit: &U, table: fn(&mut Tables) -> &mut Table<U>) -> UnitRun {
         let reader = UnitReader {
-            reader: Reader::new(&self.ground),
+            reader: Reader::new(&self.objects),
             tables: &self.tables,
             contests: &self.contests,
             counts: &self.counts,
@@ -156,7 +156,7 @@ impl State {
         let new = unit.compute(&reader);
         let (reads, expires) = reader.reader.into_reads();
         let mut changes = Changes {
-            ground: &mut self.ground,
+            objects: &mut self.objects,
             contests: &mut self.contests,
             counts: &mut self.counts,
             outcome: &mut self.outcome,

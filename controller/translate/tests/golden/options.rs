@@ -13,7 +13,7 @@ pub(crate) fn of(text: &str) -> Options {
     let mut options = Options::machine();
     for line in text.lines().filter_map(|line| line.strip_prefix("#! ")) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        match (&*words, &mut options.place) {
+        match (&*words, &mut options.environment) {
             (["cluster"], place) => {
                 *place = Environment::Cluster {
                     assigned: BTreeMap::new(),

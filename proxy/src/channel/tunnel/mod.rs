@@ -39,7 +39,7 @@ pub(crate) struct Tunnel<'a> {
     pub(crate) backend: End<'a>,
     /// Idle timeout of both directions together.
     pub(crate) idle: Option<Duration>,
-    pub(crate) carries: TunnelContent,
+    pub(crate) content: TunnelContent,
 }
 
 /// The content of a tunnel.
@@ -132,7 +132,7 @@ impl Tunnel<'_> {
             ended: Cell::new(None),
         };
         flow.moves();
-        let speech = |receiver| match self.carries {
+        let speech = |receiver| match self.content {
             TunnelContent::Unproxied if receiver == Receiver::Server => {
                 DirectionContent::Unproxied(StartWatch::default())
             }

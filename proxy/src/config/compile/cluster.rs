@@ -200,13 +200,13 @@ impl ClusterCompiler<'_> {
         let id = self.ids.clusters.acquire(name);
         let mut endpoints = Vec::with_capacity(standings.len());
         let mut members = Vec::with_capacity(standings.len());
-        for (address, standing) in standings {
-            let endpoint = self.endpoint((id, settings, address), name, &standing);
+        for (address, state) in standings {
+            let endpoint = self.endpoint((id, settings, address), name, &state);
             let member = EndpointRef {
                 id: endpoint.id,
-                weight: standing.weight,
+                weight: state.weight,
             };
-            members.push((member, standing.health, endpoint.identity));
+            members.push((member, state.health, endpoint.identity));
             endpoints.push(endpoint);
         }
         endpoints.sort_unstable_by_key(|endpoint| endpoint.id);
@@ -253,15 +253,15 @@ impl ClusterCompiler<'_> {
     }
 
     /// An address of the cluster of this name.
-    fn endpoint(&mut self, key: EndpointKey, cluster: &str, standing: &AddressState) -> Endpoint {
+    fn endpoint(&mut self, key: EndpointKey, cluster: &str, state: &AddressState) -> Endpoint {
         let text: Arc<str> = key.2.to_string().into();
         Endpoint {
             id: self.ids.endpoints.acquire(&key),
             address: key.2,
             identity: EndpointIdentity::new(cluster, &text),
             name: text,
-            weight: standing.weight,
-            health: standing.health,
+            weight: state.weight,
+            health: state.health,
         }
     }
 }
@@ -335,12 +335,12 @@ fn members(members: &[Member]) -> BTreeMap<Address, AddressState> {
 
 /// Notes the state of an address, unless a better one is known.
 fn note(standings: &mut BTreeMap<Address, AddressState>, address: Address, health: Health) {
-    let standing = standings.entry(address).or_insert(AddressState {
+    let state = standings.entry(address).or_insert(AddressState {
         weight: NonZeroU32::MIN,
         health,
     });
-    if preference(health) < preference(standing.health) {
-        standing.health = health;
+    if preference(health) < preference(state.health) {
+        state.health = health;
     }
 }
 
@@ -357,7 +357,7 @@ fn preference(health: Health) -> u8 {
 fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> {
     let mut standings = BTreeMap::new();
     let mut add = |address, weight| {
-        let standing: &mut AddressState = match standings.entry(address) {
+        let state: &mut AddressState = match standings.entry(address) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let health = Health::Ready;
@@ -365,7 +365,7 @@ fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> 
                 return;
             }
         };
-        standing.weight = standing.weight.saturating_add(weight.get());
+        state.weight = state.weight.saturating_add(weight.get());
     };
     let tcp = |ip: IpAddr, port: NonZeroU16| Address::Tcp(SocketAddr::new(ip, port.get()));
     match hosts {

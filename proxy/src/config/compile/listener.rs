@@ -179,7 +179,7 @@ impl ListenerCompiler<'_> {
             id,
             key: key.clone(),
             hostname: listener.hostname.clone(),
-            carries: match listener.protocol {
+            traffic: match listener.protocol {
                 ListenerProtocol::Http | ListenerProtocol::Https(_) => TrafficMode::Requests,
                 _ => TrafficMode::Bytes,
             },

@@ -14,7 +14,7 @@ use crate::limits::LAST_GOOD_WAIT;
 
 /// Writes one configuration at a time, off the configuration thread.
 pub(super) struct LastGoodWriter {
-    place: LastGoodFile,
+    file: LastGoodFile,
     /// When to write, if there are unsaved changes.
     due: Option<Instant>,
     writing: Option<JoinHandle<io::Result<()>>>,
@@ -29,16 +29,16 @@ pub(super) enum SaveEvent {
 }
 
 impl LastGoodWriter {
-    pub(super) fn new(place: LastGoodFile) -> Self {
+    pub(super) fn new(file: LastGoodFile) -> Self {
         Self {
-            place,
+            file,
             due: None,
             writing: None,
         }
     }
 
-    pub(super) fn place(&self) -> &LastGoodFile {
-        &self.place
+    pub(super) fn file(&self) -> &LastGoodFile {
+        &self.file
     }
 
     pub(super) fn note_change(&mut self) {
@@ -66,8 +66,8 @@ impl LastGoodWriter {
         match next {
             SaveEvent::Write => {
                 self.due = None;
-                let place = self.place.clone();
-                let write = move || place.write(&model);
+                let file = self.file.clone();
+                let write = move || file.write(&model);
                 self.writing = Some(tokio::task::spawn_blocking(write));
             }
             SaveEvent::Written(written) => {
@@ -83,7 +83,7 @@ impl LastGoodWriter {
             report(writing.await);
         }
         if self.due.is_some() {
-            report(Ok(self.place.write(model)));
+            report(Ok(self.file.write(model)));
         }
     }
 }

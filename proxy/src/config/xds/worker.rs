@@ -76,12 +76,12 @@ impl Worker {
 
     /// Applies the configuration that an earlier process saved.
     pub(super) async fn restore(&mut self) {
-        let Some(place) = self.keeper.as_ref().map(|it| it.place().clone()) else {
+        let Some(file) = self.keeper.as_ref().map(|it| it.file().clone()) else {
             return;
         };
         let begun = Instant::now();
-        let path = place.path();
-        let kept = match place.read() {
+        let path = file.path();
+        let kept = match file.read() {
             Ok(Some(kept)) => kept,
             Ok(None) => return debug!(path = %path.display(), "no configuration was cached"),
             Err(error) => {
@@ -126,7 +126,7 @@ impl Worker {
                     self.tell_recovered();
                 }
                 next = LastGoodWriter::next(&mut self.keeper) => {
-                    let model = self.in_force.told().model;
+                    let model = self.in_force.applied().model;
                     if let Some(keeper) = &mut self.keeper {
                         keeper.take(next, model);
                     }
@@ -138,7 +138,7 @@ impl Worker {
     /// Saves unsaved changes before the worker ends.
     pub(super) async fn finish(self) {
         if let Some(keeper) = self.keeper {
-            keeper.finish(&self.in_force.told().model).await;
+            keeper.finish(&self.in_force.applied().model).await;
         }
     }
 
@@ -311,7 +311,7 @@ impl Worker {
 
 /// Gateway and listener of a bind, for messages.
 fn locate(bind: &BindKey, in_force: &InForce) -> String {
-    let model = in_force.told().model;
+    let model = in_force.applied().model;
     let mut listeners = model.listeners.values();
     match listeners.find(|listener| listener.bind == *bind) {
         Some(listener) => listener.key.to_string(),

@@ -138,7 +138,7 @@ pub struct LocalResponse<'a> {
     /// Its status.
     pub status: StatusCode,
     /// The kind of request.
-    pub asked: RequestKind,
+    pub request_kind: RequestKind,
     /// The client's protocol version.
     pub client: Version,
     /// Whether the connection is kept alive.
@@ -174,7 +174,7 @@ impl LocalResponse<'_> {
         connection(out, self.client, self.persist);
         out.extend_from_slice(self.append);
         out.extend_from_slice(b"\r\n");
-        if self.has_body() && self.asked != RequestKind::Head {
+        if self.has_body() && self.request_kind != RequestKind::Head {
             out.extend_from_slice(self.body);
         }
     }

@@ -94,11 +94,11 @@ impl FramingFields {
         self,
         version: Version,
         status: u16,
-        asked: RequestKind,
+        request_kind: RequestKind,
     ) -> Result<Framing, FramingError> {
         self.check(version)?;
         // Section 6.3, item 1: these end with their head, whatever the fields say.
-        if asked == RequestKind::Head || matches!(status, 100..=199 | 204 | 304) {
+        if request_kind == RequestKind::Head || matches!(status, 100..=199 | 204 | 304) {
             return Ok(Framing::Empty);
         }
         Ok(match self.length {
@@ -238,14 +238,14 @@ mod tests {
     fn responses_without_a_body_have_none_whatever_they_say() {
         let mut fields = FramingFields::default();
         assert_eq!(fields.content_length(b"5"), Ok(()));
-        for (status, asked, expected) in [
+        for (status, request_kind, expected) in [
             (200, RequestKind::Other, Framing::Length(5)),
             (200, RequestKind::Head, Framing::Empty),
             (304, RequestKind::Other, Framing::Empty),
             (204, RequestKind::Other, Framing::Empty),
             (103, RequestKind::Other, Framing::Empty),
         ] {
-            let framing = fields.of_response(Version::Http11, status, asked);
+            let framing = fields.of_response(Version::Http11, status, request_kind);
             assert_eq!(framing, Ok(expected), "{status}");
         }
         let none = FramingFields::default().of_response(Version::Http10, 200, RequestKind::Other);

@@ -27,12 +27,12 @@ pub enum RequestKind {
 /// The response cannot be passed on, and its connection has to be closed.
 pub fn parse_response(
     bytes: &[u8],
-    asked: RequestKind,
+    request_kind: RequestKind,
     limits: &HeadLimits,
     scan: &mut HeadScan,
     head: &mut ResponseHead,
 ) -> Result<Progress, ResponseError> {
-    let progress = attempt(bytes, asked, limits, scan, head);
+    let progress = attempt(bytes, request_kind, limits, scan, head);
     if progress != Ok(Progress::Partial) {
         *scan = HeadScan::default();
     }
@@ -41,7 +41,7 @@ pub fn parse_response(
 
 fn attempt(
     bytes: &[u8],
-    asked: RequestKind,
+    request_kind: RequestKind,
     limits: &HeadLimits,
     scan: &mut HeadScan,
     head: &mut ResponseHead,
@@ -62,7 +62,7 @@ fn attempt(
         Ok(httparse::Status::Complete(len)) => {
             let line = fields::first_line(bytes.get(..len).unwrap_or_default(), limits)?;
             head.reason = reason(line)?;
-            judge(bytes, asked, &response, head)?;
+            judge(bytes, request_kind, &response, head)?;
             Ok(Progress::Complete { len })
         }
         Ok(httparse::Status::Partial) if scan.advance(bytes, limits)? => {
@@ -82,7 +82,7 @@ fn reason(line: &[u8]) -> Result<Span, HeadError> {
 
 fn judge(
     bytes: &[u8],
-    asked: RequestKind,
+    request_kind: RequestKind,
     response: &httparse::Response<'_, '_>,
     head: &mut ResponseHead,
 ) -> Result<(), ResponseError> {
@@ -95,14 +95,16 @@ fn judge(
         _ => Version::Http11,
     };
     let said = fields::collect(bytes, response.headers, &mut head.fields)?;
-    head.framing = said.framing.of_response(head.version, head.status, asked)?;
+    head.framing = said
+        .framing
+        .of_response(head.version, head.status, request_kind)?;
     // RFC 9110 section 8.6: these must not have one.
     let has_length = !matches!(head.status, 100..=199 | 204);
     head.content_length = said.framing.length().filter(|_| has_length);
     head.keep_alive = keeps_alive(&said, head.version) && head.framing != Framing::UntilClose;
     head.upgrade = match (head.status, said.upgrade) {
         (101, AtMostOnce::Once(protocol))
-            if asked == RequestKind::Upgrade
+            if request_kind == RequestKind::Upgrade
                 && head.version == Version::Http11
                 && said.connection.upgrade
                 && is_tunnelled(protocol.of(bytes)) =>

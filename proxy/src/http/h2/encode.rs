@@ -154,7 +154,7 @@ pub fn answer<'a>(answer: &LocalResponse<'a>) -> (Response<()>, &'a [u8]) {
         fields.insert(http::header::CONTENT_LENGTH, answer.body.len().into());
     }
     push_lines(fields, answer.append);
-    let body = if has_body && answer.asked != RequestKind::Head {
+    let body = if has_body && answer.request_kind != RequestKind::Head {
         answer.body
     } else {
         b""

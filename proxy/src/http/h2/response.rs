@@ -15,7 +15,7 @@ use crate::http::head::{Framing, ResponseHead, Version};
 pub fn take_in(
     (status, fields): (StatusCode, &HeaderMap),
     follows: BodyPresence,
-    asked: RequestKind,
+    request_kind: RequestKind,
     limits: &HeadLimits,
     bytes: &mut Vec<u8>,
     head: &mut ResponseHead,
@@ -26,7 +26,7 @@ pub fn take_in(
     if status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(ResponseError::Upgrade);
     }
-    let switched = asked == RequestKind::Upgrade && status.is_success();
+    let switched = request_kind == RequestKind::Upgrade && status.is_success();
     let status = if switched {
         StatusCode::SWITCHING_PROTOCOLS
     } else {
@@ -41,7 +41,8 @@ pub fn take_in(
     };
     let said = lines.collect(fields)?;
     let length = said.framing.length();
-    let is_bodiless = asked == RequestKind::Head || matches!(head.status, 100..=199 | 204 | 304);
+    let is_bodiless =
+        request_kind == RequestKind::Head || matches!(head.status, 100..=199 | 204 | 304);
     head.framing = match (length, follows) {
         _ if is_bodiless => Framing::Empty,
         (Some(length), _) => Framing::Length(length),

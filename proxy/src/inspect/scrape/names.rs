@@ -56,7 +56,7 @@ impl<'a> Names<'a> {
                     names.own(Owner::Route(rule.id), labels.clone());
                     names.routes.push((rule.id, labels));
                 }
-                if listener.carries == TrafficMode::Bytes {
+                if listener.traffic == TrafficMode::Bytes {
                     names.carry(bind.opening, listener, &labels);
                 }
                 names.listeners.push((listener.id, labels));

@@ -54,7 +54,7 @@ struct UdpListener {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct SessionKey {
     client: SocketAddr,
-    asked: Option<IpAddr>,
+    local: Option<IpAddr>,
 }
 
 impl UdpListeners {
@@ -155,23 +155,23 @@ impl UdpListener {
         bytes: &[u8],
         received: Received,
     ) -> Result<(), FailureKind> {
-        let parties = SessionKey {
+        let key = SessionKey {
             client: received.from,
-            asked: received.to,
+            local: received.to,
         };
         let known = self
             .sessions
             .borrow_mut()
-            .ask(&parties, proxy.shard.now())
+            .ask(&key, proxy.shard.now())
             .cloned();
         let session = match known {
             Some(session) => session,
-            None => self.begin_session(proxy, parties)?,
+            None => self.begin_session(proxy, key)?,
         };
         match session.send(&proxy.upstreams, bytes) {
             // The error of an earlier datagram: this one may succeed at another endpoint.
             Err(FailureKind::ConnectFailed) => self
-                .begin_session(proxy, parties)?
+                .begin_session(proxy, key)?
                 .send(&proxy.upstreams, bytes),
             sent => sent,
         }
@@ -180,22 +180,22 @@ impl UdpListener {
     fn begin_session(
         self: &Rc<Self>,
         proxy: &Rc<Proxy>,
-        parties: SessionKey,
+        key: SessionKey,
     ) -> Result<Rc<UdpSession>, FailureKind> {
         let gives_way = self.sessions.borrow_mut().make_room(proxy.shard.now());
         let gives_way = gives_way.map_err(|_| FailureKind::SessionsFull)?;
         if let Some(session) = gives_way {
             session.end(FailureKind::SessionsFull);
         }
-        let session = Rc::new(UdpSession::begin(proxy, self.bind, parties)?);
+        let session = Rc::new(UdpSession::begin(proxy, self.bind, key)?);
         let bounds = bounds(&proxy.shard, session.idle_timeout());
         let mut sessions = self.sessions.borrow_mut();
         sessions.set_bounds(bounds);
-        sessions.insert(parties, Rc::clone(&session), proxy.shard.now());
-        let answers = Rc::clone(self).pass_answers(Rc::clone(proxy), Rc::clone(&session), parties);
+        sessions.insert(key, Rc::clone(&session), proxy.shard.now());
+        let answers = Rc::clone(self).pass_answers(Rc::clone(proxy), Rc::clone(&session), key);
         monoio::spawn(fenced(
             &proxy.shard,
-            Purpose::Connection(parties.client),
+            Purpose::Connection(key.client),
             answers,
         ));
         Ok(session)
@@ -206,13 +206,13 @@ impl UdpListener {
         self: Rc<Self>,
         proxy: Rc<Proxy>,
         session: Rc<UdpSession>,
-        parties: SessionKey,
+        key: SessionKey,
     ) {
         let shard = &proxy.shard;
         while session.is_open() {
             session.readable().await;
             let mut taken = 0;
-            while taken < DATAGRAMS_PER_POLL && self.pass_one(&proxy.upstreams, &session, parties) {
+            while taken < DATAGRAMS_PER_POLL && self.pass_one(&proxy.upstreams, &session, key) {
                 taken += 1;
             }
             if taken == DATAGRAMS_PER_POLL {
@@ -221,25 +221,25 @@ impl UdpListener {
         }
         let mut sessions = self.sessions.borrow_mut();
         // Another session of the same client may have replaced it.
-        if let Some(present) = sessions.remove(&parties)
+        if let Some(present) = sessions.remove(&key)
             && !Rc::ptr_eq(&present, &session)
         {
-            sessions.insert(parties, present, shard.now());
+            sessions.insert(key, present, shard.now());
         }
         drop(sessions);
-        session.finish(shard, parties.client.ip().to_canonical());
+        session.finish(shard, key.client.ip().to_canonical());
     }
 
     /// Forwards a response, if there is one.
-    fn pass_one(&self, upstreams: &Upstreams, session: &UdpSession, parties: SessionKey) -> bool {
+    fn pass_one(&self, upstreams: &Upstreams, session: &UdpSession, key: SessionKey) -> bool {
         let mut memory = self.memory.borrow_mut();
         let Some(length) = session.receive(upstreams, &mut memory) else {
             return false;
         };
         let shard = &upstreams.shard;
-        self.sessions.borrow_mut().answer(&parties, shard.now());
+        self.sessions.borrow_mut().answer(&key, shard.now());
         let answer = memory.get(..length).unwrap_or_default();
-        let sent = self.socket.send_from(answer, parties.asked, parties.client);
+        let sent = self.socket.send_from(answer, key.local, key.client);
         match sent {
             Ok(()) => session.answered(length),
             Err(_) => shard

@@ -46,23 +46,19 @@ impl UdpSession {
     /// # Errors
     ///
     /// There is no rule, backend or endpoint for it, or no descriptor left.
-    pub(super) fn begin(
-        proxy: &Proxy,
-        bind: u32,
-        parties: SessionKey,
-    ) -> Result<Self, FailureKind> {
+    pub(super) fn begin(proxy: &Proxy, bind: u32, key: SessionKey) -> Result<Self, FailureKind> {
         let shard = &proxy.shard;
         let snapshot = shard.config.load();
         let bind = snapshot.bind(bind).ok_or(FailureKind::NoListener)?;
         let listener = bind.listeners.first().ok_or(FailureKind::NoListener)?;
         let mut record = ConnectionRecord::begin(Protocol::Udp, None, bind, Some(listener));
         if proxy.watches.are_armed() {
-            let client = parties.client.ip().to_canonical();
+            let client = key.client.ip().to_canonical();
             record.begin_trace(proxy, client, &snapshot, (bind, Some(listener)));
         }
         let reached = reach(&proxy.upstreams, &snapshot, listener, &mut record);
         let reached = reached.inspect_err(|kind| record.end_trace(Some((*kind).into())))?;
-        tracing::trace!(client = %parties.client, endpoint = ?record.endpoint, "started a session");
+        tracing::trace!(client = %key.client, endpoint = ?record.endpoint, "started a session");
         record.takes(shard, reached.rule);
         Ok(Self {
             socket: reached.socket,

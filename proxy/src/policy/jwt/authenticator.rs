@@ -33,7 +33,7 @@ pub struct Authenticator {
     challenge: Box<[u8]>,
     /// Of a request whose token is not good.
     rebuff: Box<[u8]>,
-    places: Vec<TokenLocation>,
+    locations: Vec<TokenLocation>,
     providers: Vec<Provider>,
     /// Headers that come from claims, so that they never come from clients.
     claimed: Vec<HeaderName>,
@@ -55,7 +55,7 @@ struct Provider {
     issuer: String,
     audiences: Vec<String>,
     /// Places where its tokens may be.
-    places: Vec<usize>,
+    locations: Vec<usize>,
     forward: JwtForward,
     claims: Vec<ClaimHeader>,
     keys: Arc<KeySource>,
@@ -106,7 +106,7 @@ impl Authenticator {
         keys: impl IntoIterator<Item = Arc<KeySource>>,
         use_of_claims: UseOfClaims,
     ) -> Self {
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         let mut claimed = Vec::new();
         let compile = |(provider, keys): (&JwtProvider, _)| {
             let claims = provider.claims_to_headers.iter();
@@ -120,9 +120,9 @@ impl Authenticator {
             Provider {
                 issuer: provider.issuer.clone(),
                 audiences: provider.audiences.clone(),
-                places: own
+                locations: own
                     .into_iter()
-                    .map(|it| position(&mut places, it))
+                    .map(|it| position(&mut locations, it))
                     .collect(),
                 forward: provider.forward,
                 claims,
@@ -131,15 +131,15 @@ impl Authenticator {
         };
         let providers = policy.providers.iter().zip(keys).map(compile).collect();
         // Without a provider there is nobody to ask where a token is: it is where tokens are.
-        if places.is_empty() {
-            places.push(TokenLocation::bearer());
+        if locations.is_empty() {
+            locations.push(TokenLocation::bearer());
         }
         Self {
             id: next_id(),
             mode: policy.mode,
             challenge: challenge(policy.realm.as_deref(), ""),
             rebuff: challenge(policy.realm.as_deref(), ", error=\"invalid_token\""),
-            places,
+            locations,
             providers,
             claimed,
             use_of_claims,
@@ -157,23 +157,23 @@ impl Authenticator {
         now: i64,
         cache: &mut TokenCache,
     ) -> Result<Principal<'a>, TokenError> {
-        let Some((place, token)) = self.find(carrier)? else {
+        let Some((location, token)) = self.find(carrier)? else {
             return match self.mode {
                 JwtMode::Strict => Err(Refusal::Missing.into()),
                 JwtMode::Optional => Ok(self.admit(Proof::None, None)),
             };
         };
         let fingerprint = Fingerprint::of(token);
-        if let Some(entry) = cache.find(&fingerprint, self.id, place, now)
+        if let Some(entry) = cache.find(&fingerprint, self.id, location, now)
             && self.keys_are(entry, now)
         {
-            let token = (place, Rc::clone(&entry.verified));
+            let token = (location, Rc::clone(&entry.verified));
             return Ok(self.admit(Proof::Cached, Some(token)));
         }
-        let entry = self.verify(token, fingerprint, place, now, &cache.unknown)?;
+        let entry = self.verify(token, fingerprint, location, now, &cache.unknown)?;
         let verified = Rc::clone(&entry.verified);
         cache.insert(entry);
-        Ok(self.admit(Proof::Verified, Some((place, verified))))
+        Ok(self.admit(Proof::Verified, Some((location, verified))))
     }
 
     /// The field line of a 401: a name for what is asked for, and no word of what was wrong. Who sent
@@ -190,7 +190,7 @@ impl Authenticator {
     /// Whether a request's target may hold a token, which no log may show.
     #[must_use]
     pub fn reads_target(&self) -> bool {
-        self.places.iter().any(TokenLocation::is_in_target)
+        self.locations.iter().any(TokenLocation::is_in_target)
     }
 
     /// Whether backends take some headers for what a token said.
@@ -200,7 +200,8 @@ impl Authenticator {
     }
 
     fn admit(&self, proof: Proof, token: Option<(usize, Rc<Verified>)>) -> Principal<'_> {
-        let token = token.and_then(|(place, verified)| Some((self.places.get(place)?, verified)));
+        let token =
+            token.and_then(|(location, verified)| Some((self.locations.get(location)?, verified)));
         Principal {
             policy: self,
             proof,
@@ -211,8 +212,8 @@ impl Authenticator {
     /// The one token of a request, and where it is.
     fn find<'a>(&self, carrier: Carrier<'a>) -> Result<Option<(usize, &'a [u8])>, Refusal> {
         let mut found = None;
-        for (number, place) in self.places.iter().enumerate() {
-            if let Some(token) = place.find(carrier)?
+        for (number, location) in self.locations.iter().enumerate() {
+            if let Some(token) = location.find(carrier)?
                 && found.replace((number, token)).is_some()
             {
                 // RFC 6750 section 2: one way at a time.
@@ -232,14 +233,14 @@ impl Authenticator {
         &self,
         token: &[u8],
         fingerprint: Fingerprint,
-        place: usize,
+        location: usize,
         now: i64,
         unknown: &UnknownKeys,
     ) -> Result<Entry, TokenError> {
         let unverified = Unverified::parse(token)?;
         let mut denied = TokenError::from(Refusal::Issuer);
         for (number, provider) in self.providers.iter().enumerate() {
-            if provider.issuer != unverified.issuer() || !provider.places.contains(&place) {
+            if provider.issuer != unverified.issuer() || !provider.locations.contains(&location) {
                 continue;
             }
             match provider.verify(&unverified, now, unknown, self.use_of_claims) {
@@ -247,7 +248,7 @@ impl Authenticator {
                     return Ok(Entry {
                         fingerprint,
                         policy: self.id,
-                        place,
+                        location,
                         provider: number,
                         keys: accepted.keys,
                         expires: accepted.expires,
@@ -345,7 +346,7 @@ impl Principal<'_> {
             .any(|claimed| is_alike(claimed.as_str().as_bytes(), name))
             || self
                 .stripped()
-                .is_some_and(|place| place.is_field(known, name))
+                .is_some_and(|location| location.is_field(known, name))
     }
 
     /// Appends the lines of claims, and what stays of a field that held the token. Names that
@@ -365,31 +366,31 @@ impl Principal<'_> {
                 field(lines, name, &line.value);
             }
         }
-        if let Some(place) = self.stripped() {
-            place.write_rest(carrier, lines);
+        if let Some(location) = self.stripped() {
+            location.write_rest(carrier, lines);
         }
     }
 
     /// Takes the token out of the target, if it was there and is to be.
     pub fn edit_target(&self, target: &mut Vec<u8>) {
-        if let Some(place) = self.stripped() {
-            place.edit_target(target);
+        if let Some(location) = self.stripped() {
+            location.edit_target(target);
         }
     }
 
     /// Where the token is taken out.
     fn stripped(&self) -> Option<&TokenLocation> {
-        let (place, verified) = self.token.as_ref()?;
-        (verified.forward == JwtForward::Strip).then_some(*place)
+        let (location, verified) = self.token.as_ref()?;
+        (verified.forward == JwtForward::Strip).then_some(*location)
     }
 }
 
 /// The number of a place, which is noted if it is new.
-fn position(places: &mut Vec<TokenLocation>, place: TokenLocation) -> usize {
-    let known = places.iter().position(|known| *known == place);
+fn position(locations: &mut Vec<TokenLocation>, location: TokenLocation) -> usize {
+    let known = locations.iter().position(|known| *known == location);
     known.unwrap_or_else(|| {
-        places.push(place);
-        places.len().saturating_sub(1)
+        locations.push(location);
+        locations.len().saturating_sub(1)
     })
 }
 

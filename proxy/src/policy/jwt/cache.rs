@@ -52,7 +52,7 @@ pub(super) struct Entry {
     /// The policy that accepted it.
     pub(super) policy: u64,
     /// Where it was found.
-    pub(super) place: usize,
+    pub(super) location: usize,
     /// Index of its provider in the policy.
     pub(super) provider: usize,
     /// Version of the keys that verified it.
@@ -73,14 +73,14 @@ impl TokenCache {
         &self,
         fingerprint: &Fingerprint,
         policy: u64,
-        place: usize,
+        location: usize,
         now: i64,
     ) -> Option<&Entry> {
         let set = self.slots.iter().skip(fingerprint.slot());
         set.take(JWT_CACHE_WAYS).flatten().find(|entry| {
             entry.fingerprint == *fingerprint
                 && entry.policy == policy
-                && entry.place == place
+                && entry.location == location
                 && now < entry.expires
         })
     }
@@ -93,8 +93,8 @@ impl TokenCache {
             self.slots.resize_with(slots, || None);
         }
         let same = |old: &Entry| {
-            (old.fingerprint, old.policy, old.place)
-                == (entry.fingerprint, entry.policy, entry.place)
+            (old.fingerprint, old.policy, old.location)
+                == (entry.fingerprint, entry.policy, entry.location)
         };
         let set = self.slots.iter_mut().skip(entry.fingerprint.slot());
         let slot = set.take(JWT_CACHE_WAYS).min_by_key(|slot| match slot {

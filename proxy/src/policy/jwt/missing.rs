@@ -74,7 +74,7 @@ impl UnknownKeys {
         now: i64,
     ) -> TokenError {
         let hash = self.hasher.hash_one((source.id(), key));
-        let slot = self.slots.get(self.place(hash));
+        let slot = self.slots.get(self.location(hash));
         if slot.is_some_and(|unknown| unknown.hash == hash && now < unknown.until) {
             return Refusal::Key.into();
         }
@@ -97,8 +97,8 @@ impl UnknownKeys {
     /// Remembers that there is no such key.
     pub(super) fn note(&mut self, key: &MissingKey, now: i64) {
         self.slots.resize_with(JWKS_UNKNOWN_KEYS, Unknown::default);
-        let place = self.place(key.hash);
-        if let Some(slot) = self.slots.get_mut(place) {
+        let location = self.location(key.hash);
+        if let Some(slot) = self.slots.get_mut(location) {
             *slot = Unknown {
                 hash: key.hash,
                 until: now.saturating_add(JWKS_UNKNOWN.as_secs().cast_signed()),
@@ -106,8 +106,8 @@ impl UnknownKeys {
         }
     }
 
-    fn place(&self, hash: u64) -> usize {
-        let place = usize::try_from(hash).unwrap_or(usize::MAX);
-        place.checked_rem(self.slots.len()).unwrap_or_default()
+    fn location(&self, hash: u64) -> usize {
+        let location = usize::try_from(hash).unwrap_or(usize::MAX);
+        location.checked_rem(self.slots.len()).unwrap_or_default()
     }
 }

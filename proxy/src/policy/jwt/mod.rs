@@ -1,6 +1,6 @@
 //! JWT authentication (RFC 7519).
 //!
-//! [`Authenticator`] is a policy, compiled off the shards. It finds a request's token (`place`),
+//! [`Authenticator`] is a policy, compiled off the shards. It finds a request's token (`location`),
 //! checks whether this shard has verified it already (`cache`), and otherwise parses and verifies
 //! it (`verify`) with the keys of its issuer (`source`, `keys`). A key that is not among them may
 //! be new, and is requested (`missing`). All of it is pure: time is passed in; fetching keys

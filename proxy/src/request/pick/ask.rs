@@ -38,7 +38,10 @@ pub(super) async fn ask<'a>(
     let over = &drawn.cluster.protection;
     let head = exchange.make_head(drawn, over, Switch::Ignored)?;
     // An authorization server may have seen it before.
-    let came = exchange.said.as_mut().and_then(|said| said.body.take());
+    let came = exchange
+        .server_decision
+        .as_mut()
+        .and_then(|server_decision| server_decision.body.take());
     let has_body = came.is_some() || !exchange.work.request_body.is_done();
     let patience = matched.rule.request_timeout;
     let patience = patience.map_or(PICKER_PATIENCE, |it| it.min(PICKER_PATIENCE));
@@ -51,15 +54,13 @@ pub(super) async fn ask<'a>(
             if has_body && came.is_none() && exchange.buffer.is_empty() {
                 exchange.tell_to_go_on().await?;
             }
-            let question = PickerQuery {
+            let query = PickerQuery {
                 head: request_head(&head, has_body),
                 has_body,
                 patience,
                 mode: picker.failure_mode,
             };
-            let (body, verdict) = question
-                .put(exchange, matched, came, &call.0, call.1)
-                .await?;
+            let (body, verdict) = query.put(exchange, matched, came, &call.0, call.1).await?;
             let verdict = verdict.map(|(verdict, answers)| (verdict, (call.0, answers)));
             (has_body.then_some(body), verdict)
         }
@@ -140,17 +141,17 @@ impl PickerQuery {
 /// Tells a picker of a request's head and body, and then watches the client.
 async fn tell(
     exchange: &mut Exchange<'_>,
-    question: &PickerQuery,
+    query: &PickerQuery,
     call: &Call<'_>,
     body: &mut Body<'_>,
 ) -> Result<(), Failure> {
-    call.wait_at_most(Some(question.patience));
-    let mut listens = call.send(&question.head, More::Follow).await.is_ok();
-    while question.has_body && !body.done {
+    call.wait_at_most(Some(query.patience));
+    let mut listens = call.send(&query.head, More::Follow).await.is_ok();
+    while query.has_body && !body.done {
         // The client has its own time.
         call.wait_at_most(None);
         let piece = body.next(exchange).await?;
-        call.wait_at_most(Some(question.patience));
+        call.wait_at_most(Some(query.patience));
         if listens {
             let bytes = body.all.get(piece).unwrap_or_default();
             let message = request_body(bytes, body.done);

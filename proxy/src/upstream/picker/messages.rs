@@ -14,7 +14,7 @@ pub(crate) const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/P
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingRequest {
     #[prost(oneof = "RequestMessage", tags = "2, 3, 4, 5")]
-    pub(crate) told: Option<RequestMessage>,
+    pub(crate) request: Option<RequestMessage>,
     #[prost(message, optional, tag = "8")]
     pub(crate) metadata_context: Option<Metadata>,
     #[prost(message, optional, tag = "11")]
@@ -104,7 +104,7 @@ pub(crate) enum ValueKind {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingResponse {
     #[prost(oneof = "ResponseMessage", tags = "1, 2, 3, 4, 7")]
-    pub(crate) said: Option<ResponseMessage>,
+    pub(crate) response: Option<ResponseMessage>,
     #[prost(message, optional, tag = "8")]
     pub(crate) dynamic_metadata: Option<Struct>,
 }

@@ -28,9 +28,9 @@ impl Pick<'_> {
                 .await?;
             loop {
                 let answer = answers.next::<ProcessingResponse>(&call).await?;
-                match answer.ok_or(CallError::Broken)?.said {
-                    Some(ResponseMessage::ResponseHeaders(said)) => {
-                        return Ok(said.response.and_then(|it| it.header_mutation));
+                match answer.ok_or(CallError::Broken)?.response {
+                    Some(ResponseMessage::ResponseHeaders(phase)) => {
+                        return Ok(phase.response.and_then(|it| it.header_mutation));
                     }
                     // Whatever it would answer instead, the pod has answered.
                     Some(ResponseMessage::ImmediateResponse(_)) => return Ok(None),
@@ -40,8 +40,8 @@ impl Pick<'_> {
             }
         };
         match told.await {
-            Ok(Some(said)) => {
-                mutation.take(&said, |name| {
+            Ok(Some(edits)) => {
+                mutation.take(&edits, |name| {
                     let mut fields = head.fields.iter();
                     fields.any(|field| field.name.of(bytes).eq_ignore_ascii_case(name))
                 });

@@ -29,7 +29,7 @@ pub(crate) fn request_head(head: &Request<()>, has_body: bool) -> ProcessingRequ
     let fields = head.headers().iter();
     headers.extend(fields.map(|(name, value)| header(name.as_str(), value.as_bytes())));
     ProcessingRequest {
-        told: Some(RequestMessage::RequestHeaders(HttpHeaders {
+        request: Some(RequestMessage::RequestHeaders(HttpHeaders {
             headers: Some(HeaderMap { headers }),
             end_of_stream: !has_body,
         })),
@@ -44,7 +44,7 @@ pub(crate) fn request_head(head: &Request<()>, has_body: bool) -> ProcessingRequ
 /// A piece of a request's body.
 pub(crate) fn request_body(piece: &[u8], end_of_stream: bool) -> ProcessingRequest {
     ProcessingRequest {
-        told: Some(RequestMessage::RequestBody(HttpBody {
+        request: Some(RequestMessage::RequestBody(HttpBody {
             body: piece.to_vec(),
             end_of_stream,
         })),
@@ -71,7 +71,7 @@ pub(super) fn response_head(
         fields: HashMap::from([(SERVED.to_owned(), served)]),
     };
     ProcessingRequest {
-        told: Some(RequestMessage::ResponseHeaders(HttpHeaders {
+        request: Some(RequestMessage::ResponseHeaders(HttpHeaders {
             headers: Some(HeaderMap { headers }),
             end_of_stream: matches!(head.framing, Framing::Empty | Framing::Length(0)),
         })),

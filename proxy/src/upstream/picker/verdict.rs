@@ -1,4 +1,4 @@
-//! What a picker has said of a request so far: pure, without I/O.
+//! The state of a picker's response to a request: pure, without I/O.
 
 use super::messages::{
     CommonResponse, ImmediateResponse, MutatedBody, ProcessingResponse, ResponseMessage, Struct,
@@ -7,7 +7,7 @@ use super::messages::{
 use crate::limits::PICKER_BODY_BYTES;
 use crate::policy::mutation::Mutation;
 
-/// What a picker has said of a request.
+/// What a picker has decided about a request so far.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(super) mutation: Mutation,
@@ -21,7 +21,7 @@ pub(crate) struct Verdict {
 /// What a picker makes of a request's body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Body {
-    /// It has not said.
+    /// Not decided yet.
     #[default]
     Unsaid,
     /// It stays as it is.
@@ -45,10 +45,10 @@ impl Verdict {
         if let Some(metadata) = &message.dynamic_metadata {
             self.named = destination(metadata).or(self.named.take());
         }
-        match message.said {
-            Some(ResponseMessage::RequestHeaders(said)) => {
+        match message.response {
+            Some(ResponseMessage::RequestHeaders(phase)) => {
                 self.has_headers = true;
-                let common = said.response.unwrap_or_default();
+                let common = phase.response.unwrap_or_default();
                 let is_said = common.body_mutation.is_some();
                 self.take_common(common, has)?;
                 if !is_said && self.body == Body::Kept {
@@ -57,8 +57,8 @@ impl Verdict {
                 }
                 Ok(())
             }
-            Some(ResponseMessage::RequestBody(said)) => {
-                self.take_common(said.response.unwrap_or_default(), has)?;
+            Some(ResponseMessage::RequestBody(phase)) => {
+                self.take_common(phase.response.unwrap_or_default(), has)?;
                 if self.body == Body::Unsaid {
                     self.body = Body::Kept;
                 }
@@ -101,7 +101,7 @@ impl Verdict {
         Ok(())
     }
 
-    /// Whether all is said; `has_body` tells whether the request has one.
+    /// Whether the response is complete; `has_body` tells whether the request has a body.
     pub(crate) fn is_complete(&self, has_body: bool) -> bool {
         let body = match &self.body {
             Body::Unsaid => !has_body,
@@ -173,7 +173,7 @@ mod tests {
             body_mutation: None,
         };
         ProcessingResponse {
-            said: Some(ResponseMessage::RequestHeaders(phase(common))),
+            response: Some(ResponseMessage::RequestHeaders(phase(common))),
             dynamic_metadata: None,
         }
     }
@@ -184,7 +184,7 @@ mod tests {
             body_mutation: mutation.map(|it| BodyMutation { mutation: Some(it) }),
         };
         ProcessingResponse {
-            said: Some(ResponseMessage::RequestBody(phase(common))),
+            response: Some(ResponseMessage::RequestBody(phase(common))),
             dynamic_metadata: None,
         }
     }
@@ -209,7 +209,7 @@ mod tests {
             fields: HashMap::from([("envoy.lb".to_owned(), inner)]),
         };
         let by_metadata = verdict(vec![ProcessingResponse {
-            said: Some(ResponseMessage::RequestHeaders(phase(
+            response: Some(ResponseMessage::RequestHeaders(phase(
                 CommonResponse::default(),
             ))),
             dynamic_metadata: Some(metadata),
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_body_that_is_kept_is_answered_for_piece_by_piece() {
         let early = verdict(vec![body(None)]);
-        assert!(!early.is_complete(true), "nothing of the head is said");
+        assert!(!early.is_complete(true), "no response to the head yet");
         let deferred = verdict(vec![body(None), headers("a:1")]);
         assert!(!deferred.is_complete(true), "the last piece is to come");
         let whole = verdict(vec![body(None), headers("a:1"), body(None)]);

@@ -63,13 +63,13 @@ impl Admission {
     ) -> Result<(Admitted, UnauthenticatedSlot), &'static str> {
         let connection = Arc::clone(&self.connections).try_acquire_owned();
         let connection = connection.map_err(|_| "the limit of connections is reached")?;
-        let stranger = UnauthenticatedConnections::enter(&self.strangers, address);
-        let stranger = stranger.ok_or("its address has too many unauthenticated connections")?;
+        let slot = UnauthenticatedConnections::enter(&self.strangers, address);
+        let slot = slot.ok_or("its address has too many unauthenticated connections")?;
         Ok((
             Admitted {
                 _connection: connection,
             },
-            stranger,
+            slot,
         ))
     }
 
@@ -126,10 +126,10 @@ mod tests {
     fn an_address_has_so_many_strangers() {
         let admission = admission(10, 1);
         let (one, two) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let (_connection, stranger) = admission.admit(one).expect("the first");
+        let (_connection, slot) = admission.admit(one).expect("the first");
         assert!(admission.admit(one).is_err());
         assert!(admission.admit(two).is_ok(), "another address");
-        drop(stranger);
+        drop(slot);
         assert!(admission.admit(one).is_ok(), "the first is no stranger");
         assert!(
             locked(&admission.strangers.by_address).is_empty(),

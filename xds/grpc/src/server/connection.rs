@@ -29,7 +29,7 @@ pub(super) struct Connection {
     retiring: watch::Sender<bool>,
     /// Closes the connection immediately.
     broken: Notify,
-    stranger: Mutex<Option<UnauthenticatedSlot>>,
+    slot: Mutex<Option<UnauthenticatedSlot>>,
     budget: Mutex<Budget>,
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn run<I>(
     server: &Arc<Server>,
     io: I,
     address: SocketAddr,
-    stranger: UnauthenticatedSlot,
+    slot: UnauthenticatedSlot,
 ) -> Result<(), CloseReason>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -64,7 +64,7 @@ where
         calls: watch::Sender::new(0),
         retiring: watch::Sender::new(false),
         broken: Notify::new(),
-        stranger: Mutex::new(Some(stranger)),
+        slot: Mutex::new(Some(slot)),
         budget: Mutex::new(Budget::new(CALLS, CALLS_PER_SECOND, Instant::now())),
     });
     let shared = Arc::clone(&connection);
@@ -114,7 +114,7 @@ impl Connection {
 
     /// Marks the caller as authenticated.
     pub(super) fn introduce(&self) {
-        locked(&self.stranger).take();
+        locked(&self.slot).take();
     }
 
     /// Closes the connection once its streams have finished their batches.

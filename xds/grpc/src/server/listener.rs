@@ -83,23 +83,23 @@ impl Server {
         address: SocketAddr,
         transport: Transport,
     ) {
-        let (admitted, stranger) = match self.admission.admit(address.ip()) {
+        let (admitted, slot) = match self.admission.admit(address.ip()) {
             Ok(admitted) => admitted,
             Err(reason) => return self.log_failure(address, &reason),
         };
         match self.secured(socket, &transport).await {
-            Ok(Secured::Plain(io)) => self.run(io, address, stranger).await,
-            Ok(Secured::Tls(io)) => self.run(io, address, stranger).await,
+            Ok(Secured::Plain(io)) => self.run(io, address, slot).await,
+            Ok(Secured::Tls(io)) => self.run(io, address, slot).await,
             Err(failure) => self.log_failure(address, &failure),
         }
         drop(admitted);
     }
 
-    async fn run<I>(self: Arc<Self>, io: I, address: SocketAddr, stranger: UnauthenticatedSlot)
+    async fn run<I>(self: Arc<Self>, io: I, address: SocketAddr, slot: UnauthenticatedSlot)
     where
         I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        if let Err(error) = super::connection::run(&self, io, address, stranger).await {
+        if let Err(error) = super::connection::run(&self, io, address, slot).await {
             self.log_failure(address, &error);
         }
     }

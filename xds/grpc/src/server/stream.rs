@@ -81,9 +81,9 @@ impl Stream {
 
     pub(super) async fn run(mut self, identity: ProxyIdentity) {
         let ending = match self.take_seat(&identity).await {
-            Ok((mut seat, first)) => {
-                let ending = self.serve(&mut seat, first).await;
-                seat.leave(ending.reason());
+            Ok((mut registration, first)) => {
+                let ending = self.serve(&mut registration, first).await;
+                registration.leave(ending.reason());
                 ending
             }
             Err(ending) => {
@@ -110,21 +110,23 @@ impl Stream {
         };
         let id = first.node.as_ref().map_or("", |node| &node.id);
         let node = call::node(identity, id)?;
-        let seat = StreamRegistration::take(server, node, self.connection.address)?;
-        Ok((seat, first))
+        let registration = StreamRegistration::take(server, node, self.connection.address)?;
+        Ok((registration, first))
     }
 
     async fn serve(
         &mut self,
-        seat: &mut StreamRegistration,
+        registration: &mut StreamRegistration,
         first: DeltaDiscoveryRequest,
     ) -> StreamEnd {
         let mut request = Some(Box::new(first));
         loop {
-            let taken = request.take().map_or(Ok(()), |it| self.take(seat, &it));
-            let deadline = taken.and_then(|()| self.advance(seat));
+            let taken = request
+                .take()
+                .map_or(Ok(()), |it| self.take(registration, &it));
+            let deadline = taken.and_then(|()| self.advance(registration));
             let woken = match deadline {
-                Ok(deadline) => self.wait(seat, deadline).await,
+                Ok(deadline) => self.wait(registration, deadline).await,
                 Err(ending) => return ending,
             };
             match woken {
@@ -137,12 +139,12 @@ impl Stream {
 
     fn take(
         &mut self,
-        seat: &StreamRegistration,
+        registration: &StreamRegistration,
         request: &DeltaDiscoveryRequest,
     ) -> Result<(), StreamEnd> {
         let now = Instant::now();
         let (answered, kept) = {
-            let mut session = locked(seat.session());
+            let mut session = locked(registration.session());
             (session.receive(request, now), session.kept_bytes())
         };
         if kept > self.connection.server.limits.kept_bytes {
@@ -150,18 +152,18 @@ impl Stream {
         }
         let after = now.saturating_duration_since(self.begun);
         match answered {
-            Ok(Answered::Accepted) => seat.observe(&Event::Accepted { after }),
+            Ok(Answered::Accepted) => registration.observe(&Event::Accepted { after }),
             Ok(Answered::Refused(refusals)) => {
                 for refusal in refusals.iter().take(1) {
                     let (key, text, count) = (&refusal.key, &refusal.text, refusals.len());
-                    warn!(proxy = %seat.node(), %key, text, count, "a proxy rejected a resource");
+                    warn!(proxy = %registration.node(), %key, text, count, "a proxy rejected a resource");
                 }
                 let refusals = &refusals;
-                seat.observe(&Event::Refused { refusals, after });
+                registration.observe(&Event::Refused { refusals, after });
             }
             Ok(Answered::Nothing) => return self.charge(now),
             Err(unknown) => {
-                self.log_unknown(seat, &unknown);
+                self.log_unknown(registration, &unknown);
                 return self.charge(now);
             }
         }
@@ -178,20 +180,20 @@ impl Stream {
         Err(Status::resource_exhausted(TOO_MANY_REQUESTS).into())
     }
 
-    fn log_unknown(&mut self, seat: &StreamRegistration, UnknownType(text): &UnknownType) {
+    fn log_unknown(&mut self, registration: &StreamRegistration, UnknownType(text): &UnknownType) {
         self.unknown_types = self.unknown_types.saturating_add(1);
         if self.unknown_types <= LOGGED_TYPES {
             let text = text.get(..text.floor_char_boundary(LOGGED_TEXT));
             let unknown = text.unwrap_or_default();
-            warn!(proxy = %seat.node(), unknown, "ignored a request for an unknown resource type");
+            warn!(proxy = %registration.node(), unknown, "ignored a request for an unknown resource type");
         }
     }
 
     /// Does all pending work and returns when to wake up next.
-    fn advance(&mut self, seat: &StreamRegistration) -> Result<Option<Instant>, StreamEnd> {
+    fn advance(&mut self, registration: &StreamRegistration) -> Result<Option<Instant>, StreamEnd> {
         let now = Instant::now();
-        let mut session = locked(seat.session());
-        let until = match seat.poll(&mut session, now) {
+        let mut session = locked(registration.session());
+        let until = match registration.poll(&mut session, now) {
             Poll::Wait(until) => until,
             Poll::Send(responses) => {
                 self.queue.extend(responses);
@@ -225,7 +227,7 @@ impl Stream {
 
     async fn wait(
         &mut self,
-        seat: &mut StreamRegistration,
+        registration: &mut StreamRegistration,
         deadline: Option<Instant>,
     ) -> WakeEvent {
         let is_retiring = *self.retiring.borrow_and_update();
@@ -241,7 +243,7 @@ impl Stream {
                     return WakeEvent::Ended(StreamEnd::Gone);
                 };
                 self.progress = Instant::now();
-                seat.observe(&sent(&next));
+                registration.observe(&sent(&next));
                 match response::message(next) {
                     Some(message) => room.send(Response::Message(message)),
                     None => return WakeEvent::Ended(Status::internal(TOO_LARGE).into()),
@@ -249,7 +251,7 @@ impl Stream {
                 WakeEvent::Check
             }
             () = self.responses.closed() => WakeEvent::Ended(StreamEnd::Gone),
-            () = seat.published() => WakeEvent::Check,
+            () = registration.published() => WakeEvent::Check,
             _ = self.retiring.changed(), if !is_retiring => WakeEvent::Check,
             () = until(deadline) => WakeEvent::Check,
         }

@@ -252,8 +252,8 @@ fn places_of_fields() {
         (Some("spec.ports[7].port"), 15),
         (Some("spec.type"), 14),
     ] {
-        let place = configuration.locate(&reference("b"), field);
-        assert_eq!(place, Some(("a.yaml", line)), "{field:?}");
+        let location = configuration.locate(&reference("b"), field);
+        assert_eq!(location, Some(("a.yaml", line)), "{field:?}");
     }
 }
 
@@ -383,12 +383,12 @@ proptest! {
             let in_force: Store = configuration.in_force().collect();
             prop_assert_eq!(&in_force, &store);
             let admitted = admit(&sources);
-            for (object, location) in &admitted.objects {
+            for (object, source) in &admitted.objects {
                 let reference = object.object_ref();
                 let kept = in_force.get(&reference);
                 prop_assert_eq!(kept.as_ref(), Some(object));
-                let place = configuration.locate(&reference, None);
-                prop_assert_eq!(place, Some((&*location.file, location.line)));
+                let location = configuration.locate(&reference, None);
+                prop_assert_eq!(location, Some((&*source.file, source.line)));
             }
             let kept = in_force.objects().count() - admitted.objects.len();
             prop_assert_eq!(kept, configuration.objects.kept.len());

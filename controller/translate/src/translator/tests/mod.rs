@@ -149,13 +149,13 @@ fn options(machine: bool) -> Options {
 
 /// What a translator says that sees the state of another one all at once.
 fn from_scratch(translator: &Translator) -> Listener {
-    let ground = &translator.state.ground;
-    let mut fresh = Translator::new(ground.options.clone());
-    let mut batch: Batch = ground.store.objects().map(Event::Upsert).collect();
+    let objects = &translator.state.objects;
+    let mut fresh = Translator::new(objects.options.clone());
+    let mut batch: Batch = objects.store.objects().map(Event::Upsert).collect();
     batch.reverse();
     batch.push(Event::Synced);
     let mut listener = Listener::default();
-    listener.hear(fresh.apply(batch, ground.now));
+    listener.hear(fresh.apply(batch, objects.now));
     listener
 }
 

@@ -27,7 +27,7 @@ impl Unit for BackendUnit {
         new: Option<&LoweredBackend>,
         changes: &mut Changes<'_>,
     ) {
-        let backends = &mut changes.ground.backends;
+        let backends = &mut changes.objects.backends;
         match new {
             Some(new) => backends.insert(self.0.clone(), Arc::clone(&new.lowered)),
             None => backends.remove(&self.0),
@@ -36,7 +36,7 @@ impl Unit for BackendUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.backends.contains_key(&self.0)
+        state.objects.store.backends.contains_key(&self.0)
     }
 }
 

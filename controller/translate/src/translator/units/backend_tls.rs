@@ -42,7 +42,7 @@ impl Unit for BackendTlsUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        let policies = &state.ground.store.backend_tls_policies;
+        let policies = &state.objects.store.backend_tls_policies;
         policies.contains_key(&self.0)
     }
 }

@@ -30,7 +30,7 @@ impl Unit for BackendTlsTargetUnit {
         changes: &mut Changes<'_>,
     ) {
         let Self(upstream, section) = self.clone();
-        let winners = &mut changes.ground.backend_tls;
+        let winners = &mut changes.objects.backend_tls;
         let key = (upstream.clone(), section.clone());
         match new {
             Some((_, tls)) => winners.insert(key, Arc::clone(tls)),

@@ -59,6 +59,6 @@ impl Unit for BackendUseUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.backends.contains_key(&self.0)
+        state.objects.store.backends.contains_key(&self.0)
     }
 }

@@ -49,7 +49,7 @@ impl Unit for CarriedUnit {
     type Output = CarriedGateway;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<CarriedGateway> {
-        let frame = reader.frame(&self.0)?;
+        let properties = reader.properties(&self.0)?;
         let joined = reader.joined(&self.0)?;
         let mut carried = CarriedGateway {
             emitted: Emitted::default(),
@@ -60,10 +60,15 @@ impl Unit for CarriedUnit {
         };
         let mut resources = Vec::new();
         for owner in &joined.owners {
-            self.of_owner(reader, (frame, joined, owner), &mut carried, &mut resources);
+            self.of_owner(
+                reader,
+                (properties, joined, owner),
+                &mut carried,
+                &mut resources,
+            );
         }
         if carried.is_carried()
-            && let Some(Ok(certificate)) = &frame.client_certificate
+            && let Some(Ok(certificate)) = &properties.client_certificate
         {
             resources.push(client_certificate(&self.0, certificate).into());
         }
@@ -111,7 +116,7 @@ impl Unit for CarriedUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.gateways.contains_key(&self.0)
+        state.objects.store.gateways.contains_key(&self.0)
     }
 }
 
@@ -119,7 +124,7 @@ impl CarriedUnit {
     fn of_owner(
         &self,
         reader: &UnitReader<'_>,
-        (frame, joined, owner): (&GatewayProperties, &JoinedListeners, &Owner),
+        (properties, joined, owner): (&GatewayProperties, &JoinedListeners, &Owner),
         carried: &mut CarriedGateway,
         resources: &mut Vec<Resource>,
     ) {
@@ -129,16 +134,16 @@ impl CarriedUnit {
             return;
         };
         let listeners = declared.list.iter().zip(&**standings);
-        for (place, (listener, standing)) in listeners.enumerate() {
-            let wanted = frame.is_carried && listener.is_accepted(standing);
+        for (place, (listener, conflicts)) in listeners.enumerate() {
+            let wanted = properties.is_carried && listener.is_accepted(conflicts);
             let unusable = wanted.then(|| self.unusable(reader, listener)).flatten();
             let judged = JudgedListener {
                 listener,
-                standing,
+                conflicts,
                 unusable: unusable.as_ref(),
             };
-            if frame.is_carried && judged.is_programmed() {
-                self.carry(frame, listener, carried, resources);
+            if properties.is_carried && judged.is_programmed() {
+                self.carry(properties, listener, carried, resources);
             }
             if let Some(problem) = unusable {
                 let problems = carried.unusable.entry(owner.clone()).or_default();
@@ -159,7 +164,7 @@ impl CarriedUnit {
 
     fn carry(
         &self,
-        frame: &GatewayProperties,
+        properties: &GatewayProperties,
         listener: &Listener,
         carried: &mut CarriedGateway,
         resources: &mut Vec<Resource>,
@@ -170,7 +175,7 @@ impl CarriedUnit {
         let offer = &listener.offer;
         let transport = protocol.transport();
         let bind = BindKey::new(transport, offer.port.get(), gateway);
-        let address = frame.addresses.bind;
+        let address = properties.addresses.bind;
         let of_bind = Bind {
             key: bind.clone(),
             address,

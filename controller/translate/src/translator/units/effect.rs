@@ -75,7 +75,7 @@ impl Unit for EffectUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        let policies = &state.ground.store.traffic_policies;
+        let policies = &state.objects.store.traffic_policies;
         policies.contains_key(&self.0)
     }
 }

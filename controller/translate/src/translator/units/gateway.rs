@@ -39,14 +39,14 @@ impl Unit for GatewayUnit {
     type Output = JoinedListeners;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<JoinedListeners> {
-        let frame = reader.frame(&self.0)?;
+        let properties = reader.properties(&self.0)?;
         let owners = self.owners(reader);
         let listeners = owners.iter().flat_map(|(_, declared)| &declared.list);
         let listeners: Vec<&Listener> = listeners.collect();
         let standings = standings(&listeners);
         let mut sockets = Vec::new();
-        if reader.is_machine() && frame.is_carried {
-            sockets = self.sockets(frame, &listeners, &standings);
+        if reader.is_machine() && properties.is_carried {
+            sockets = self.sockets(properties, &listeners, &standings);
         }
         let mut rest = standings.into_iter();
         let by_owner = owners.iter().map(|(owner, declared)| {
@@ -89,7 +89,7 @@ impl Unit for GatewayUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.gateways.contains_key(&self.0)
+        state.objects.store.gateways.contains_key(&self.0)
     }
 }
 
@@ -113,22 +113,24 @@ impl GatewayUnit {
 
     fn sockets(
         &self,
-        frame: &GatewayProperties,
+        properties: &GatewayProperties,
         listeners: &[&Listener],
         standings: &[ListenerConflicts],
     ) -> Vec<SocketClaim> {
         let mut claims: Vec<SocketClaim> = Vec::new();
         let mut claimed = HashSet::new();
-        for (index, (listener, standing)) in listeners.iter().zip(standings).enumerate() {
-            let Some(protocol) = listener.protocol.filter(|_| listener.is_accepted(standing))
+        for (index, (listener, conflicts)) in listeners.iter().zip(standings).enumerate() {
+            let Some(protocol) = listener
+                .protocol
+                .filter(|_| listener.is_accepted(conflicts))
             else {
                 continue;
             };
             let socket = socket(protocol, listener);
             let port = listener.offer.port;
             if claimed.insert((socket, port)) {
-                let rank = (frame.created, self.0.clone(), index, port);
-                claims.push((socket, rank, frame.addresses.bind));
+                let rank = (properties.created, self.0.clone(), index, port);
+                claims.push((socket, rank, properties.addresses.bind));
             }
         }
         claims

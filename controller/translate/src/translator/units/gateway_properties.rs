@@ -30,14 +30,17 @@ impl Unit for GatewayPropertiesUnit {
     ) {
         let name = &self.0;
         changes.fact(Fact::GatewayProperties(name.clone()));
-        let terms = |frame: Option<&GatewayProperties>| frame.map(|frame| Arc::clone(&frame.terms));
+        let terms = |properties: Option<&GatewayProperties>| {
+            properties.map(|properties| Arc::clone(&properties.terms))
+        };
         if terms(old) != terms(new) {
             changes.fact(Fact::ListenerSetTerms(name.clone()));
         }
-        let is_default =
-            |frame: Option<&GatewayProperties>| frame.is_some_and(|frame| frame.is_default);
+        let is_default = |properties: Option<&GatewayProperties>| {
+            properties.is_some_and(|properties| properties.is_default)
+        };
         if is_default(old) != is_default(new) {
-            changes.ground.set_default_gateway(name, is_default(new));
+            changes.objects.set_default_gateway(name, is_default(new));
             changes.fact(Fact::DefaultGateways());
         }
         let target = PolicyTarget::Gateway(name.clone());
@@ -45,13 +48,13 @@ impl Unit for GatewayPropertiesUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.gateways.contains_key(&self.0)
+        state.objects.store.gateways.contains_key(&self.0)
     }
 }
 
 impl<'a> UnitReader<'a> {
     /// A Gateway of ours without its listeners.
-    pub(super) fn frame(&self, gateway: &ObjectName) -> Option<&'a GatewayProperties> {
+    pub(super) fn properties(&self, gateway: &ObjectName) -> Option<&'a GatewayProperties> {
         self.ask(Fact::GatewayProperties(gateway.clone()));
         self.tables
             .frames
@@ -61,10 +64,10 @@ impl<'a> UnitReader<'a> {
     /// The conditions for ListenerSets of a Gateway of ours.
     pub(super) fn terms(&self, gateway: &ObjectName) -> Option<&'a ListenerSetTerms> {
         self.ask(Fact::ListenerSetTerms(gateway.clone()));
-        let frame = self
+        let properties = self
             .tables
             .frames
             .get(&GatewayPropertiesUnit(gateway.clone()))?;
-        Some(&frame.terms)
+        Some(&properties.terms)
     }
 }

@@ -28,7 +28,7 @@ impl Unit for GatewayStatusUnit {
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<StatusOfGateway> {
         let object = reader.object::<Gateway>(&self.0)?;
-        let Some(frame) = reader.frame(&self.0) else {
+        let Some(properties) = reader.properties(&self.0) else {
             // On one machine, also Gateways of other classes: nothing else would report them.
             let classes = &reader.options().classes;
             return reader.is_machine().then(|| StatusOfGateway {
@@ -38,10 +38,10 @@ impl Unit for GatewayStatusUnit {
         };
         let owner = Owner::Gateway(self.0.clone());
         let listeners = reader.judged(&self.0, &owner);
-        let overall = self.overall(reader, frame);
-        let deployed = !reader.is_machine() && frame.is_carried;
+        let overall = self.overall(reader, properties);
+        let deployed = !reader.is_machine() && properties.is_carried;
         Some(StatusOfGateway {
-            status: GatewayStatus::of(object, frame, &listeners, &overall),
+            status: GatewayStatus::of(object, properties, &listeners, &overall),
             infrastructure: deployed.then(|| Infrastructure::of(&self.0, &object.spec)),
         })
     }
@@ -65,13 +65,13 @@ impl Unit for GatewayStatusUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.gateways.contains_key(&self.0)
+        state.objects.store.gateways.contains_key(&self.0)
     }
 }
 
 impl GatewayStatusUnit {
     /// The combined state of the listeners of the Gateway and of its ListenerSets.
-    fn overall(&self, reader: &UnitReader<'_>, frame: &GatewayProperties) -> ListenerSummary {
+    fn overall(&self, reader: &UnitReader<'_>, properties: &GatewayProperties) -> ListenerSummary {
         let owners = reader
             .joined(&self.0)
             .map_or(&[][..], |joined| &joined.owners);
@@ -79,9 +79,9 @@ impl GatewayStatusUnit {
             let listeners = reader.listeners(owner).map_or(&[][..], |it| &it.list);
             let standings = reader.standings(&self.0, owner).unwrap_or_default();
             let mut listeners = listeners.iter().zip(standings);
-            listeners.any(|(listener, standing)| listener.is_accepted(standing))
+            listeners.any(|(listener, conflicts)| listener.is_accepted(conflicts))
         });
-        let is_programmed = frame.is_served() && reader.is_carried(&self.0);
+        let is_programmed = properties.is_served() && reader.is_carried(&self.0);
         reader.ask(Fact::AttachedSets(self.0.clone()));
         let mut unusable: Vec<Problem> = Vec::new();
         if !is_programmed {

@@ -64,7 +64,7 @@ impl Unit for ListenersUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        let store = &state.ground.store;
+        let store = &state.objects.store;
         match &self.0 {
             Owner::Gateway(name) => store.gateways.contains_key(name),
             Owner::ListenerSet(name) => store.listener_sets.contains_key(name),

@@ -51,6 +51,6 @@ impl Unit for PoolUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.inference_pools.contains_key(&self.0)
+        state.objects.store.inference_pools.contains_key(&self.0)
     }
 }

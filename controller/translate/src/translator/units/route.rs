@@ -84,7 +84,7 @@ impl Unit for RouteUnit {
 impl State {
     /// Whether there is such a route object.
     pub(super) fn has_route(&self, RouteName { kind, name }: &RouteName) -> bool {
-        let store = &self.ground.store;
+        let store = &self.objects.store;
         match *kind {
             HttpRoute::KIND => store.http_routes.contains_key(name),
             GrpcRoute::KIND => store.grpc_routes.contains_key(name),
@@ -142,13 +142,13 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     }
     let rules = object.rules().iter().enumerate();
     let rules = rules.map(|(index, rule)| {
-        let site = RuleContext {
+        let context = RuleContext {
             reader,
             from: Referrer::of::<T>(&name.namespace, T::CARRIES),
             route: name,
             index,
         };
-        T::lower(&site, rule)
+        T::lower(&context, rule)
     });
     let metadata = object.metadata();
     let mut route = ResolvedRoute {

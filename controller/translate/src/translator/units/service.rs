@@ -36,7 +36,7 @@ impl Unit for ServiceUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.services.contains_key(&self.0)
+        state.objects.store.services.contains_key(&self.0)
     }
 }
 

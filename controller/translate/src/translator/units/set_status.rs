@@ -38,9 +38,9 @@ impl Unit for SetStatusUnit {
                 });
             }
         };
-        let frame = reader.frame(gateway)?;
+        let properties = reader.properties(gateway)?;
         let listeners = reader.judged(gateway, &owner);
-        let status = ListenerSetStatus::of(generation, (gateway, frame), &listeners);
+        let status = ListenerSetStatus::of(generation, (gateway, properties), &listeners);
         let counted = status.is_accepted().then(|| gateway.clone());
         Some(StatusOfSet {
             status,
@@ -70,7 +70,7 @@ impl Unit for SetStatusUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.listener_sets.contains_key(&self.0)
+        state.objects.store.listener_sets.contains_key(&self.0)
     }
 }
 
@@ -87,10 +87,10 @@ impl<'a> UnitReader<'a> {
         let standings = self.standings(gateway, owner).unwrap_or_default();
         let unusable = self.unusable(gateway, owner);
         let listeners = listeners.iter().zip(standings).enumerate();
-        let judged = listeners.map(|(place, (listener, standing))| {
+        let judged = listeners.map(|(place, (listener, conflicts))| {
             let judged = JudgedListener {
                 listener,
-                standing,
+                conflicts,
                 unusable: unusable.and_then(|problems| problems.get(&place)),
             };
             let key = &listener.offer.key;

@@ -57,6 +57,6 @@ impl Unit for XBackendUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.ground.store.x_backends.contains_key(&self.0)
+        state.objects.store.x_backends.contains_key(&self.0)
     }
 }

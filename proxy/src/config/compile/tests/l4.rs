@@ -68,7 +68,7 @@ fn a_server_name_gets_the_most_specific_route() {
             .listeners
             .first()
             .expect("a listener")
-            .carries,
+            .traffic,
         TrafficMode::Bytes
     );
     for (server_name, expected) in [

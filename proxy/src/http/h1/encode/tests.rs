@@ -78,10 +78,17 @@ fn an_expectation_is_met_once() {
     assert!(!forward(ignored, Expectation::Origin, &[]).contains("Expect"));
 }
 
-fn back(text: &str, asked: RequestKind, client: Version, persist: Persist) -> String {
+fn back(text: &str, request_kind: RequestKind, client: Version, persist: Persist) -> String {
     let mut head = ResponseHead::default();
     let bytes = text.as_bytes();
-    parse_response(bytes, asked, &LIMITS, &mut HeadScan::default(), &mut head).expect("valid");
+    parse_response(
+        bytes,
+        request_kind,
+        &LIMITS,
+        &mut HeadScan::default(),
+        &mut head,
+    )
+    .expect("valid");
     let response = DownstreamResponse {
         head: &head,
         bytes,
@@ -149,9 +156,9 @@ fn responses_are_framed_for_the_client() {
 
 #[test]
 fn responses_without_a_body_keep_the_length_they_tell() {
-    let keep = |line: &str, asked| {
+    let keep = |line: &str, request_kind| {
         let text = format!("HTTP/1.1 {line}\r\nContent-Length: 5\r\n\r\n");
-        back(&text, asked, Version::Http11, Persist::Keep)
+        back(&text, request_kind, Version::Http11, Persist::Keep)
     };
     let with = |line: &str| format!("HTTP/1.1 {line}\r\nContent-Length: 5\r\n\r\n");
     assert_eq!(keep("200 OK", RequestKind::Head), with("200 OK"));
@@ -183,7 +190,7 @@ fn interim_responses_say_nothing_of_the_connection() {
 fn answers_of_our_own() {
     let answer = LocalResponse {
         status: StatusCode::BAD_REQUEST,
-        asked: RequestKind::Other,
+        request_kind: RequestKind::Other,
         client: Version::Http11,
         persist: Persist::Close,
         append: b"A: b\r\n",
@@ -198,7 +205,7 @@ fn answers_of_our_own() {
                 Content-Length: 3\r\nConnection: close\r\nA: b\r\n\r\n";
     assert_eq!(text(answer), format!("{head}no\n"));
     let to_head = LocalResponse {
-        asked: RequestKind::Head,
+        request_kind: RequestKind::Head,
         ..answer
     };
     assert_eq!(text(to_head), head);

@@ -7,14 +7,20 @@ const LIMITS: HeadLimits = HeadLimits {
     fields: 8,
 };
 
-fn parse(text: &str, asked: RequestKind) -> (Result<Progress, ResponseError>, ResponseHead) {
+fn parse(text: &str, request_kind: RequestKind) -> (Result<Progress, ResponseError>, ResponseHead) {
     let mut head = ResponseHead::default();
     let bytes = text.as_bytes();
-    let whole = parse_response(bytes, asked, &LIMITS, &mut HeadScan::default(), &mut head);
+    let whole = parse_response(
+        bytes,
+        request_kind,
+        &LIMITS,
+        &mut HeadScan::default(),
+        &mut head,
+    );
     let mut scan = HeadScan::default();
     let mut dripped = Ok(Progress::Partial);
     for end in 0..=bytes.len() {
-        dripped = parse_response(&bytes[..end], asked, &LIMITS, &mut scan, &mut head);
+        dripped = parse_response(&bytes[..end], request_kind, &LIMITS, &mut scan, &mut head);
         if dripped != Ok(Progress::Partial) {
             break;
         }
@@ -24,8 +30,8 @@ fn parse(text: &str, asked: RequestKind) -> (Result<Progress, ResponseError>, Re
     (whole, head)
 }
 
-fn accepts(text: &str, asked: RequestKind) -> ResponseHead {
-    let (progress, head) = parse(text, asked);
+fn accepts(text: &str, request_kind: RequestKind) -> ResponseHead {
+    let (progress, head) = parse(text, request_kind);
     assert_eq!(
         progress,
         Ok(Progress::Complete { len: text.len() }),
@@ -37,59 +43,42 @@ fn accepts(text: &str, asked: RequestKind) -> ResponseHead {
 #[test]
 fn framing_of_responses() {
     use Framing::{Chunked, Empty, Length, UntilClose};
-    for (line, fields, asked, framing, length) in [
-        (
-            "200 OK",
-            "Content-Length: 5\r\n",
-            RequestKind::Other,
-            Length(5),
-            Some(5),
-        ),
-        (
-            "200 OK",
-            "Content-Length: 5\r\n",
-            RequestKind::Head,
-            Empty,
-            Some(5),
-        ),
+    use RequestKind::{Head, Other};
+    for (line, fields, request_kind, framing, length) in [
+        ("200 OK", "Content-Length: 5\r\n", Other, Length(5), Some(5)),
+        ("200 OK", "Content-Length: 5\r\n", Head, Empty, Some(5)),
         (
             "200 OK",
             "Transfer-Encoding: chunked\r\n",
-            RequestKind::Other,
+            Other,
             Chunked,
             None,
         ),
         (
             "200 OK",
             "Transfer-Encoding: chunked\r\n",
-            RequestKind::Head,
+            Head,
             Empty,
             None,
         ),
-        ("200 OK", "", RequestKind::Other, UntilClose, None),
+        ("200 OK", "", Other, UntilClose, None),
         (
             "304 Not Modified",
             "Content-Length: 5\r\n",
-            RequestKind::Other,
+            Other,
             Empty,
             Some(5),
         ),
         (
             "204 No Content",
             "Content-Length: 5\r\n",
-            RequestKind::Other,
+            Other,
             Empty,
             None,
         ),
-        (
-            "103 Early Hints",
-            "Link: a\r\n",
-            RequestKind::Other,
-            Empty,
-            None,
-        ),
+        ("103 Early Hints", "Link: a\r\n", Other, Empty, None),
     ] {
-        let head = accepts(&format!("HTTP/1.1 {line}\r\n{fields}\r\n"), asked);
+        let head = accepts(&format!("HTTP/1.1 {line}\r\n{fields}\r\n"), request_kind);
         assert_eq!(
             (head.framing, head.content_length),
             (framing, length),

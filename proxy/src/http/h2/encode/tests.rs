@@ -122,7 +122,7 @@ fn a_response_keeps_its_length_and_loses_its_connection() {
 fn an_answer_has_a_body_unless_it_was_not_asked_for() {
     let mut outgoing = LocalResponse {
         status: StatusCode::NOT_FOUND,
-        asked: RequestKind::Other,
+        request_kind: RequestKind::Other,
         client: Version::Http2,
         persist: Persist::Keep,
         append: b"",
@@ -135,7 +135,7 @@ fn an_answer_has_a_body_unless_it_was_not_asked_for() {
         "content-length: 2",
     ];
     assert_eq!(text(made.headers()), expected);
-    outgoing.asked = RequestKind::Head;
+    outgoing.request_kind = RequestKind::Head;
     let (made, body) = answer(&outgoing);
     assert_eq!((made.headers().len(), body), (2, &b""[..]));
     outgoing.body = b"";

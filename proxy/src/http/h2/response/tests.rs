@@ -15,7 +15,7 @@ fn taken(
     status: u16,
     length: Option<&'static str>,
     follows: BodyPresence,
-    asked: RequestKind,
+    request_kind: RequestKind,
 ) -> Result<ResponseHead, ResponseError> {
     let (mut head, mut bytes) = (ResponseHead::default(), Vec::new());
     let mut fields = HeaderMap::new();
@@ -26,7 +26,7 @@ fn taken(
     take_in(
         (status, &fields),
         follows,
-        asked,
+        request_kind,
         &LIMITS,
         &mut bytes,
         &mut head,
@@ -37,7 +37,7 @@ fn taken(
 #[test]
 fn a_body_is_as_long_as_it_says_or_as_it_is() {
     use BodyPresence::{Body, Nothing};
-    for (status, length, follows, asked, framing, told) in [
+    for (status, length, follows, request_kind, framing, told) in [
         (
             200,
             Some("5"),
@@ -81,7 +81,7 @@ fn a_body_is_as_long_as_it_says_or_as_it_is() {
         ),
         (103, None, Body, RequestKind::Other, Framing::Empty, None),
     ] {
-        let head = taken(status, length, follows, asked).expect("well-formed");
+        let head = taken(status, length, follows, request_kind).expect("well-formed");
         assert_eq!(
             (head.framing, head.content_length),
             (framing, told),
@@ -101,8 +101,8 @@ fn a_tunnel_that_stands_is_a_switch() {
 
 #[test]
 fn http_2_has_no_switch_of_its_own() {
-    for asked in [RequestKind::Other, RequestKind::Upgrade] {
-        let refused = taken(101, None, BodyPresence::Body, asked);
+    for request_kind in [RequestKind::Other, RequestKind::Upgrade] {
+        let refused = taken(101, None, BodyPresence::Body, request_kind);
         assert_eq!(refused.err(), Some(ResponseError::Upgrade));
     }
 }

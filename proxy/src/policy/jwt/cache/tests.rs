@@ -10,7 +10,7 @@ fn entry(token: &str, expires: i64) -> Entry {
     Entry {
         fingerprint: Fingerprint::of(token.as_bytes()),
         policy: 1,
-        place: 0,
+        location: 0,
         provider: 0,
         keys: 1,
         expires,

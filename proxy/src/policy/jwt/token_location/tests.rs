@@ -5,7 +5,7 @@ use crate::policy::jwt::Refusal;
 use crate::policy::sample::{fields, written};
 
 fn find(
-    place: &TokenLocation,
+    location: &TokenLocation,
     lines: &[(&str, &str)],
     query: Option<&str>,
 ) -> Result<String, Refusal> {
@@ -15,7 +15,7 @@ fn find(
         bytes: &bytes,
         query,
     };
-    let found = place.find(carrier)?.map(<[u8]>::to_vec);
+    let found = location.find(carrier)?.map(<[u8]>::to_vec);
     Ok(found.map_or("nothing".to_owned(), |token| {
         String::from_utf8(token).expect("ASCII")
     }))
@@ -49,12 +49,12 @@ fn a_bearer_is_found_and_malformed_is_not_absent() {
 
 #[test]
 fn a_header_of_any_name_may_have_no_prefix() {
-    let place = TokenLocation::compile(&JwtSource::Header {
+    let location = TokenLocation::compile(&JwtSource::Header {
         name: "x-token".parse().expect("a name"),
         prefix: String::new(),
     });
     let other = ("Authorization", "Bearer x.y.z");
-    let found = |lines: &[_]| find(&place, lines, None);
+    let found = |lines: &[_]| find(&location, lines, None);
     assert_eq!(
         found(&[("X-Token", "a.b.c"), other]),
         Ok("a.b.c".to_owned())
@@ -78,18 +78,18 @@ fn a_prefix_is_a_scheme_or_a_text() {
         ("token=", "x", Err(Refusal::Malformed)),
         (" ", "a.b.c", Ok("a.b.c")),
     ] {
-        let place = TokenLocation::compile(&JwtSource::Header {
+        let location = TokenLocation::compile(&JwtSource::Header {
             name: "x-token".parse().expect("a name"),
             prefix: prefix.to_owned(),
         });
-        let found = find(&place, &[("x-token", value)], None);
+        let found = find(&location, &[("x-token", value)], None);
         assert_eq!(found, expected.map(str::to_owned), "{prefix:?} {value:?}");
     }
 }
 
 #[test]
 fn a_query_parameter_is_found_however_its_name_is_written() {
-    let place = TokenLocation::compile(&JwtSource::Query("access_token".to_owned()));
+    let location = TokenLocation::compile(&JwtSource::Query("access_token".to_owned()));
     for (query, expected) in [
         (Some("access_token=a.b.c"), Ok("a.b.c")),
         (Some("x=1&access_token=a.b.c&y=2"), Ok("a.b.c")),
@@ -108,14 +108,14 @@ fn a_query_parameter_is_found_however_its_name_is_written() {
             Err(Refusal::Ambiguous),
         ),
     ] {
-        let found = find(&place, &[], query);
+        let found = find(&location, &[], query);
         assert_eq!(found, expected.map(str::to_owned), "{query:?}");
     }
 }
 
 #[test]
 fn a_parameter_is_taken_out_of_the_target() {
-    let place = TokenLocation::compile(&JwtSource::Query("t".to_owned()));
+    let location = TokenLocation::compile(&JwtSource::Query("t".to_owned()));
     for (target, expected) in [
         ("/a?t=x", "/a"),
         ("/a?t=x&b=1", "/a?b=1"),
@@ -127,7 +127,7 @@ fn a_parameter_is_taken_out_of_the_target() {
     ] {
         let edited = written(|out| {
             out.extend_from_slice(target.as_bytes());
-            place.edit_target(out);
+            location.edit_target(out);
         });
         assert_eq!(edited, expected);
     }
@@ -135,7 +135,7 @@ fn a_parameter_is_taken_out_of_the_target() {
 
 #[test]
 fn a_cookie_is_found_and_taken_out_from_among_others() {
-    let place = TokenLocation::compile(&JwtSource::Cookie("token".to_owned()));
+    let location = TokenLocation::compile(&JwtSource::Cookie("token".to_owned()));
     for (lines, found_there, rest) in [
         (&["token=a.b.c"][..], Ok("a.b.c"), ""),
         (
@@ -154,7 +154,7 @@ fn a_cookie_is_found_and_taken_out_from_among_others() {
         (&["token=1", "token=2"], Err(Refusal::Ambiguous), ""),
     ] {
         let lines: Vec<_> = lines.iter().map(|&value| ("Cookie", value)).collect();
-        let found = find(&place, &lines, None);
+        let found = find(&location, &lines, None);
         assert_eq!(found, found_there.map(str::to_owned), "{lines:?}");
         let (fields, bytes) = fields(&lines);
         let carrier = Carrier {
@@ -162,7 +162,7 @@ fn a_cookie_is_found_and_taken_out_from_among_others() {
             bytes: &bytes,
             query: None,
         };
-        let left = written(|out| place.write_rest(carrier, out));
+        let left = written(|out| location.write_rest(carrier, out));
         assert_eq!(left, rest, "{lines:?}");
     }
 }

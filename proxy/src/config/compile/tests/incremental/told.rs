@@ -62,13 +62,13 @@ fn tell_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot) {
     let Listener {
         key,
         hostname,
-        carries,
+        traffic,
         access_log,
         ..
     } = listener;
     line(
         text,
-        format_args!("{key} {hostname:?} {carries:?} {access_log:?}"),
+        format_args!("{key} {hostname:?} {traffic:?} {access_log:?}"),
     );
     let mut rules: Vec<String> = listener.rules.iter().map(|it| rule(it, snapshot)).collect();
     rules.sort();
