@@ -145,6 +145,7 @@ fn route(number: usize, listeners: usize) -> Route {
                 },
                 weight: 1,
                 filters: Filters::default(),
+                session: None,
             }],
             timeouts: Timeouts::default(),
             retry: None,

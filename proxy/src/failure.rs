@@ -234,6 +234,7 @@ failures! {
     UpstreamTls       503 Unavailable Upstream Keep Safe "upstream_tls" "the TLS handshake with the upstream failed";
     UpstreamTlsUnset  503 Unavailable Internal Keep Never "upstream_tls_unset" "the upstream's TLS settings are invalid";
     UpstreamRefused   503 Unavailable Upstream Keep Safe "upstream_refused" "the upstream refused the stream without processing it";
+    RetriesOverBudget 503 Unavailable Internal Keep Never "retries_over_budget" "the upstream failed, and its retry budget is exhausted";
     UpstreamFull      503 Unavailable Internal Keep Never "upstream_full" "too many requests are waiting for the upstream";
 
     // The exchange with an endpoint, before the response head.

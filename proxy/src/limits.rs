@@ -349,6 +349,8 @@ pub const RETRY_BUDGET: model::RetryBudget = model::RetryBudget {
     percent: 20,
     floor: 10,
 };
+/// Slots of the interval over which a retry constraint counts: 10, so that it is accurate to a tenth.
+pub const RETRY_WINDOW_SLOTS: usize = 10;
 /// Least wait before a retry, unless the route sets one: 25 ms.
 pub const RETRY_BACKOFF: Duration = Duration::from_millis(25);
 /// Longest wait before a retry, whatever the number of attempts: 1 s.

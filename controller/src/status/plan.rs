@@ -138,7 +138,9 @@ fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
 /// was ours, the next owner replaces it.
 fn released(object: &ObjectRef) -> Option<DesiredStatus> {
     let list = match &*object.kind {
-        "TrafficPolicy" | "BackendTLSPolicy" | "XBackend" => Entries::Ancestors,
+        "TrafficPolicy" | "XBackendTrafficPolicy" | "BackendTLSPolicy" | "XBackend" => {
+            Entries::Ancestors
+        }
         "InferencePool" => Entries::Parents,
         kind if kind.ends_with("Route") => Entries::Parents,
         _ => return None,

@@ -27,7 +27,7 @@ pub fn object_of(resource: &ResourceKey) -> Option<ObjectRef> {
         "Service" | "Pod" => "",
         "EndpointSlice" => "discovery.k8s.io",
         "InferencePool" => api::INFERENCE_GROUP,
-        "XBackend" => api::EXPERIMENTAL_GROUP,
+        "XBackend" | "XBackendTrafficPolicy" => api::EXPERIMENTAL_GROUP,
         _ => api::GATEWAY_GROUP,
     };
     Some(ObjectRef {

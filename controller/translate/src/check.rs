@@ -111,6 +111,10 @@ fn write_statuses(statuses: &Statuses, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "BackendTLSPolicy {name}")?;
         write_ancestors("for", status, out)?;
     }
+    for (name, status) in &statuses.x_backend_traffic_policies {
+        writeln!(out, "XBackendTrafficPolicy {name}")?;
+        write_ancestors("for", status, out)?;
+    }
     for (name, status) in &statuses.x_backends {
         writeln!(out, "XBackend {name}")?;
         write_ancestors("for", status, out)?;

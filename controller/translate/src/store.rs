@@ -187,6 +187,8 @@ store! {
     namespaces: Namespace,
     trust_bundles: ClusterTrustBundle,
     backends: Backend,
+    /// XBackendTrafficPolicies.
+    x_backend_traffic_policies: XBackendTrafficPolicy,
     traffic_policies: TrafficPolicy,
 }
 

@@ -32,7 +32,7 @@ pub use external_auth::ExternalAuth;
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use snapshot::{
     Accepts, Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Picker, Protection,
-    Protocol, Rule, RuleBackend, Snapshot,
+    Protocol, RetryLimit, Rule, RuleBackend, Sessions, Snapshot,
 };
 
 /// The pointer that every shard reads, and only the configuration thread writes.

@@ -159,7 +159,7 @@ pub struct Rule {
     /// Retries.
     pub retry: Option<model::Retry>,
     /// Session persistence.
-    pub session: Option<model::SessionPersistence>,
+    pub sessions: Sessions,
     /// The access log.
     pub access_log: model::AccessLog,
     /// Whose requests it takes; anybody's where there is none.
@@ -186,11 +186,35 @@ impl Rule {
         }
     }
 
+    /// The session persistence of requests to one of its backends.
+    #[must_use]
+    pub fn session_of<'r>(
+        &'r self,
+        backend: &'r RuleBackend,
+    ) -> Option<&'r model::SessionPersistence> {
+        match &self.sessions {
+            Sessions::None => None,
+            Sessions::OfRule(session) => Some(session),
+            Sessions::OfBackends => backend.session.as_deref(),
+        }
+    }
+
     /// Its own CORS filter.
     #[must_use]
     pub fn cors(&self) -> Option<&Cors> {
         self.answers.as_deref()?.cors.as_ref()
     }
+}
+
+/// The session persistence of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sessions {
+    /// There is none.
+    None,
+    /// A session has an endpoint of any backend.
+    OfRule(model::SessionPersistence),
+    /// A session has an endpoint of one of the backends that have session persistence.
+    OfBackends,
 }
 
 /// A backend's share of a rule.
@@ -206,6 +230,8 @@ pub struct RuleBackend {
     pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
     /// Asked about each request for it.
     pub external_auth: Vec<ExternalAuth>,
+    /// Session persistence, where the rule leaves it to its backends.
+    pub session: Option<Box<model::SessionPersistence>>,
     /// Time to connect: a policy of the backend goes before the rule's limits.
     pub connect_timeout: Option<Duration>,
     /// Time to the response head, likewise.
@@ -238,9 +264,18 @@ pub struct Cluster {
     /// The PROXY protocol header that each connection to it begins with.
     pub proxy_protocol: Option<Version>,
     /// Retries that it bears.
-    pub retry_budget: model::RetryBudget,
+    pub retry_limit: RetryLimit,
     /// Who chooses among the endpoints, where it is an inference pool.
     pub picker: Option<Box<Picker>>,
+}
+
+/// What bounds the retries to a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryLimit {
+    /// Their number in flight.
+    InFlight(model::RetryBudget),
+    /// Their rate; the least one is a shard's share.
+    Rate(model::RetryConstraint),
 }
 
 /// An endpoint picker of the Inference Extension.

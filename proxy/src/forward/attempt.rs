@@ -57,7 +57,7 @@ pub(super) async fn attempt<'a>(
         Instant::now()
     };
     let upstreams: &'a Upstreams = &exchange.proxy.upstreams;
-    let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn.cluster, begun)?;
+    let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn, begun)?;
     let mut attempt = Attempt {
         upstreams,
         matched: *matched,
@@ -292,9 +292,7 @@ async fn half_duplex(
         return Err(AttemptEnd::Final(FailureKind::ClientGone.into()));
     }
     let length = head?;
-    if download.is_dropped(&mut response, Replay::Possible) {
-        return Err(AttemptEnd::Retry);
-    }
+    download.judge(&mut response, Replay::Possible)?;
     download
         .respond(length, &mut response, shard, || true)
         .await

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use xds::model::{SessionPersistence, SessionToken};
 
-use crate::config::{Cluster, Endpoint, Rule};
+use crate::config::{Endpoint, Rule};
 use crate::exchange::choice::choose;
-use crate::exchange::{Exchange, PinnedSession};
+use crate::exchange::{Destination, Exchange, PinnedSession};
 use crate::failure::Failure;
 use crate::upstream::health::Booking;
 use crate::upstream::session::{self, PersistentSession, seconds};
@@ -17,7 +17,7 @@ impl<'a> Exchange<'a> {
     pub(super) fn choose_endpoint(
         &mut self,
         rule: &'a Rule,
-        cluster: &'a Cluster,
+        drawn: Destination<'a>,
         now: Instant,
     ) -> Result<(&'a Endpoint, Booking), Failure> {
         let (upstreams, tried) = (&self.proxy.upstreams, &mut self.work.tried);
@@ -26,10 +26,10 @@ impl<'a> Exchange<'a> {
         let picked = picked.and_then(|picked| picked.next_endpoint());
         let wanted = picked.or(pinned.map(|pinned| pinned.endpoint));
         let trace = self.record.trace.as_deref_mut();
-        let (endpoint, booking) = choose(upstreams, cluster, wanted, tried, trace, now)?;
+        let (endpoint, booking) = choose(upstreams, drawn.cluster, wanted, tried, trace, now)?;
         self.record.endpoint = Some(endpoint);
         self.work.response_lines.clear();
-        if let Some(policy) = &rule.session {
+        if let Some(policy) = rule.session_of(drawn.backend) {
             self.hand_out_token(policy, endpoint, pinned);
         }
         Ok((endpoint, booking))

@@ -30,9 +30,9 @@ use crate::shard::tasks::TaskState;
 use crate::upstream::connect::broke_off;
 use crate::upstream::picker::Pick;
 use crate::upstream::pool::Connection;
-use crate::upstream::retry::Replay;
+use crate::upstream::retry::{NoRetryReason, Replay};
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, AttemptEnd};
 use super::request_attempts::RequestAttempts;
 
 /// How a response ended.
@@ -248,19 +248,32 @@ impl Download<'_, '_> {
         Ok(())
     }
 
-    /// Reports the endpoint's result. Returns whether the response is dropped for a retry.
-    pub(super) fn is_dropped(&mut self, side: &mut ResponseSide<'_, '_>, replay: Replay) -> bool {
+    /// Reports the endpoint's result.
+    ///
+    /// # Errors
+    ///
+    /// The response is dropped: for a retry, or because the service bears no more of them.
+    pub(super) fn judge(
+        &mut self,
+        side: &mut ResponseSide<'_, '_>,
+        replay: Replay,
+    ) -> Result<(), AttemptEnd> {
         let status = side.response.status;
         self.attempt.judge_answer(status, side.record);
-        let dropped = self.tries.retries_status(status, replay);
+        let booked = self.tries.book_status(status, replay);
+        let refused = booked.err().and_then(NoRetryReason::failure);
         if let Some(trace) = &side.record.trace {
             trace.response(side.response, self.buffer.filled());
             self.attempt.trace_answer(trace, status);
-            if dropped {
-                trace.retry(format!("status {status}"), None);
+            if booked.is_ok() || refused.is_some() {
+                trace.retry(format!("status {status}"), booked.err());
             }
         }
-        dropped
+        match (booked, refused) {
+            (Ok(()), _) => Err(AttemptEnd::Retry),
+            (Err(_), Some(failure)) => Err(AttemptEnd::Final(failure.into())),
+            (Err(_), None) => Ok(()),
+        }
     }
 
     /// Sends the response whose head has `length` bytes. `uploaded` tells whether the request was

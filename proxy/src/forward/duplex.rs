@@ -65,9 +65,7 @@ pub(super) async fn run(
                 return Err(AttemptEnd::Final(FailureKind::ClientGone.into()));
             }
             let length = head?;
-            if download.is_dropped(&mut response, uploaded.replay.get()) {
-                return Err(AttemptEnd::Retry);
-            }
+            download.judge(&mut response, uploaded.replay.get())?;
             let done = || uploaded.done.get();
             download
                 .respond(length, &mut response, shard, done)

@@ -58,7 +58,7 @@ async fn with_retries<'a>(
                 if let Some(trace) = &exchange.record.trace {
                     trace.retry(failure.to_string(), booked.err());
                 }
-                booked.map_err(|_| failure)?;
+                booked.map_err(|refused| refused.failure().map_or(failure, Failure::from))?;
             }
         }
         tries.back_off(exchange).await?;

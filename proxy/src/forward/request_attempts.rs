@@ -35,12 +35,16 @@ impl<'a> RequestAttempts<'a> {
         }
     }
 
-    /// Whether a response of this status is retried; registers the retry.
-    pub(crate) fn retries_status(&mut self, status: u16, replay: Replay) -> bool {
-        self.retries_statuses
-            && self
-                .try_other(AttemptOutcome::Answered(status), replay)
-                .is_ok()
+    /// Registers a retry after a response of this status.
+    ///
+    /// # Errors
+    ///
+    /// The request is not retried; contains the reason.
+    pub(crate) fn book_status(&mut self, status: u16, replay: Replay) -> Result<(), NoRetryReason> {
+        if !self.retries_statuses {
+            return Err(NoRetryReason::NotAsked);
+        }
+        self.try_other(AttemptOutcome::Answered(status), replay)
     }
 
     /// Registers a retry after a failure.

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use http::HeaderName;
-use xds::model::SessionToken;
+use xds::model::{SessionPersistence, SessionToken};
 
-use crate::config::{Bind, Listener, Rule};
+use crate::config::{Bind, Listener, Rule, RuleBackend, Sessions};
 use crate::exchange::choice::draw;
 use crate::exchange::scratch::Received;
 use crate::exchange::{Destination, Exchange, Matched, PinnedSession};
@@ -16,7 +16,7 @@ use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
 use crate::route::{HeadFields, HeaderLookup, RequestView, Selected};
 use crate::trace::Tracer;
-use crate::upstream::session::{self, seconds};
+use crate::upstream::session::{self, PersistentSession, seconds};
 
 impl<'a> Exchange<'a> {
     /// The listener for the request's host.
@@ -122,42 +122,54 @@ impl<'a> Exchange<'a> {
 
     /// The backend and endpoint of the request's session, if both are valid.
     fn find_session(&self, rule: &'a Rule) -> Option<PinnedSession<'a>> {
-        let policy = rule.session.as_ref()?;
+        let mut backends = rule.backends.iter();
+        match &rule.sessions {
+            Sessions::None => None,
+            Sessions::OfRule(policy) => {
+                let session = self.carried(policy)?;
+                backends.find_map(|backend| self.pin(backend, session))
+            }
+            Sessions::OfBackends => backends.find_map(|backend| {
+                let session = self.carried(backend.session.as_deref()?)?;
+                self.pin(backend, session)
+            }),
+        }
+    }
+
+    /// The session in the request's token.
+    fn carried(&self, policy: &SessionPersistence) -> Option<PersistentSession> {
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
-        let token = |name: &[u8]| {
-            let known = KnownHeader::of(name);
-            let found = fields.iter().filter(|field| field.known == known);
-            found
-                .filter(|field| {
-                    known != KnownHeader::Other || field.name.of(bytes).eq_ignore_ascii_case(name)
-                })
-                .find_map(|field| {
-                    session::carried(
-                        field.value.of(bytes),
-                        policy,
-                        &self.proxy.session_key,
-                        seconds(),
-                    )
-                })
+        let name: &[u8] = match &policy.token {
+            SessionToken::Cookie { .. } => b"cookie",
+            SessionToken::Header(name) => name.as_str().as_bytes(),
         };
-        let session = match &policy.token {
-            SessionToken::Cookie { .. } => token(b"cookie"),
-            SessionToken::Header(name) => token(name.as_str().as_bytes()),
-        }?;
-        rule.backends.iter().find_map(|backend| {
-            let cluster = self.snapshot.cluster(backend.cluster.ok()?);
-            let id = cluster.set.find(session.endpoint)?;
-            let endpoint = cluster.endpoint(id)?;
-            let serves = self
-                .proxy
-                .upstreams
-                .endpoints
-                .in_service(id, Instant::now());
-            serves.then_some(PinnedSession {
-                drawn: Destination { backend, cluster },
-                endpoint,
-                session,
+        let known = KnownHeader::of(name);
+        let found = fields.iter().filter(|field| field.known == known);
+        found
+            .filter(|field| {
+                known != KnownHeader::Other || field.name.of(bytes).eq_ignore_ascii_case(name)
             })
+            .find_map(|field| {
+                let value = field.value.of(bytes);
+                session::carried(value, policy, &self.proxy.session_key, seconds())
+            })
+    }
+
+    /// The session's endpoint, if the backend has it and it serves.
+    fn pin(
+        &self,
+        backend: &'a RuleBackend,
+        session: PersistentSession,
+    ) -> Option<PinnedSession<'a>> {
+        let cluster = self.snapshot.cluster(backend.cluster.ok()?);
+        let id = cluster.set.find(session.endpoint)?;
+        let endpoint = cluster.endpoint(id)?;
+        let states = &self.proxy.upstreams.endpoints;
+        let serves = states.in_service(id, Instant::now());
+        serves.then_some(PinnedSession {
+            drawn: Destination { backend, cluster },
+            endpoint,
+            session,
         })
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use admin_types::trace::{Message, PolicyOutcome, Severity};
 
 use super::Tracer;
-use crate::config::{Rule, RuleBackend};
+use crate::config::{Rule, RuleBackend, Sessions};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::policy::authorization::Verdict;
@@ -49,7 +49,7 @@ impl Tracer {
             (REQUEST_TIMEOUT, rule.request_timeout.is_some()),
             (BACKEND_TIMEOUT, rule.backend_timeout.is_some()),
             (RETRY, rule.retry.is_some()),
-            ("sessionPersistence", rule.session.is_some()),
+            ("sessionPersistence", rule.sessions != Sessions::None),
             ("accessLog", !rule.access_log.off),
         ];
         let all = first.into_iter().chain(of_backends).chain(last);

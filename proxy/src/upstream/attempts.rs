@@ -4,18 +4,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rand::Rng;
-use xds::model::{Retry, RetryBudget};
+use xds::model::Retry;
 
 use super::health::{EndpointStates, ServiceState};
 use super::retry::{
     AttemptOutcome, NoRetryReason, Replay, RequestInFlight, RetryInFlight, backoff, may_retry,
 };
-use crate::config::Cluster;
+use crate::config::{Cluster, RetryLimit};
 
 /// Counts attempts, and decides on retries.
 pub(crate) struct Attempts<'a> {
     policy: Option<&'a Retry>,
-    budget: RetryBudget,
+    limit: RetryLimit,
     service: Rc<ServiceState>,
     /// Number of retries.
     retries: u32,
@@ -34,10 +34,10 @@ impl<'a> Attempts<'a> {
         let service = states.service(cluster.id);
         Self {
             policy,
-            budget: cluster.retry_budget,
+            limit: cluster.retry_limit,
             retries: 0,
             retry: None,
-            _request: RequestInFlight::book(&service),
+            _request: RequestInFlight::book(&service, &cluster.retry_limit),
             service,
         }
     }
@@ -55,7 +55,7 @@ impl<'a> Attempts<'a> {
         // The previous one has ended, whatever happens to this one.
         self.retry = None;
         let (retries, service) = (self.retries, &self.service);
-        let booked = may_retry(self.policy, ending, retries, replay, service, self.budget)?;
+        let booked = may_retry(self.policy, ending, retries, replay, service, self.limit)?;
         self.retry = Some(booked);
         self.retries += 1;
         Ok(())

@@ -1,19 +1,26 @@
 //! The decision to retry a request, and the backoff.
 //!
 //! A retry must be allowed by the failure, the route, the body and the service's budget, in this
-//! order. The budget bounds retries in flight by a share of the requests in flight, so that retries
-//! cannot turn a brief failure into an outage.
+//! order. The budget bounds retries by a share of the requests, so that retries cannot turn a brief
+//! failure into an outage: retries in flight by requests in flight, or where a retry constraint says
+//! so, their rates.
 
-use std::cell::Cell;
+mod rate;
+mod window;
+
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt};
-use xds::model::{Retry, RetryBudget};
+use xds::model::{Retry, RetryBudget, RetryConstraint};
 
 use super::health::ServiceState;
+use crate::config::RetryLimit;
 use crate::failure::{self, FailureKind};
 use crate::limits::{RETRY_BACKOFF, RETRY_BACKOFF_MAX, UNASKED_RETRIES};
+
+use self::rate::Rate;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +51,8 @@ pub enum NoRetryReason {
     BodyGone,
     /// The service's retry budget is exhausted.
     OverBudget,
+    /// The service's retry constraint does not allow it, and the client receives 503.
+    OverRate,
 }
 
 impl NoRetryReason {
@@ -55,7 +64,13 @@ impl NoRetryReason {
             Self::Exhausted => "exhausted",
             Self::BodyGone => "body_gone",
             Self::OverBudget => "over_budget",
+            Self::OverRate => "over_rate",
         }
+    }
+
+    /// The failure that takes the place of the attempt's ending (GEP-3388).
+    pub(crate) fn failure(self) -> Option<FailureKind> {
+        (self == Self::OverRate).then_some(FailureKind::RetriesOverBudget)
     }
 }
 
@@ -71,7 +86,7 @@ pub fn may_retry(
     retries: u32,
     replay: Replay,
     service: &Rc<ServiceState>,
-    budget: RetryBudget,
+    limit: RetryLimit,
 ) -> Result<RetryInFlight, NoRetryReason> {
     let most = most_retries(policy, ending);
     if most == 0 {
@@ -83,7 +98,18 @@ pub fn may_retry(
     if replay == Replay::Impossible {
         return Err(NoRetryReason::BodyGone);
     }
-    RetryInFlight::book(service, budget).ok_or(NoRetryReason::OverBudget)
+    match limit {
+        RetryLimit::InFlight(budget) => {
+            RetryInFlight::within(service, budget).ok_or(NoRetryReason::OverBudget)
+        }
+        RetryLimit::Rate(constraint) => {
+            let allowed = service
+                .load
+                .with_rate(&constraint, |rate, now| rate.retry(&constraint, now));
+            let booked = allowed.then(|| RetryInFlight::book(service));
+            booked.ok_or(NoRetryReason::OverRate)
+        }
+    }
 }
 
 /// Most retries in total for this ending.
@@ -119,6 +145,22 @@ pub fn backoff(policy: Option<&Retry>, retry: u32, rng: &mut impl Rng) -> Durati
 pub(super) struct Load {
     requests: Cell<u32>,
     retries: Cell<u32>,
+    /// Those of the last while, where a constraint bounds their rate.
+    rate: RefCell<Option<Box<Rate>>>,
+}
+
+impl Load {
+    fn with_rate<R>(
+        &self,
+        constraint: &RetryConstraint,
+        count: impl FnOnce(&mut Rate, Instant) -> R,
+    ) -> R {
+        let now = Instant::now();
+        let mut rate = self.rate.borrow_mut();
+        let kept = rate.take().filter(|rate| rate.fits(constraint));
+        let rate = rate.insert(kept.unwrap_or_else(|| Box::new(Rate::new(constraint, now))));
+        count(rate, now)
+    }
 }
 
 /// A request in flight to a service, including its retries.
@@ -128,9 +170,12 @@ pub struct RequestInFlight(Rc<ServiceState>);
 impl RequestInFlight {
     /// Registers a request with its service.
     #[must_use]
-    pub fn book(service: &Rc<ServiceState>) -> Self {
+    pub fn book(service: &Rc<ServiceState>, limit: &RetryLimit) -> Self {
         let requests = &service.load.requests;
         requests.set(requests.get().saturating_add(1));
+        if let RetryLimit::Rate(constraint) = limit {
+            service.load.with_rate(constraint, Rate::request);
+        }
         Self(Rc::clone(service))
     }
 }
@@ -147,14 +192,17 @@ impl Drop for RequestInFlight {
 pub struct RetryInFlight(Rc<ServiceState>);
 
 impl RetryInFlight {
-    fn book(service: &Rc<ServiceState>, budget: RetryBudget) -> Option<Self> {
-        let Load { requests, retries } = &service.load;
-        let share = u64::from(requests.get()) * u64::from(budget.percent) / 100;
-        if u64::from(retries.get()) >= share.max(u64::from(budget.floor)) {
-            return None;
-        }
+    fn within(service: &Rc<ServiceState>, budget: RetryBudget) -> Option<Self> {
+        let (requests, retries) = (service.load.requests.get(), service.load.retries.get());
+        let share = u64::from(requests) * u64::from(budget.percent) / 100;
+        let is_within = u64::from(retries) < share.max(u64::from(budget.floor));
+        is_within.then(|| Self::book(service))
+    }
+
+    fn book(service: &Rc<ServiceState>) -> Self {
+        let retries = &service.load.retries;
         retries.set(retries.get().saturating_add(1));
-        Some(Self(Rc::clone(service)))
+        Self(Rc::clone(service))
     }
 }
 

@@ -191,6 +191,42 @@ on_both_drivers! {
         assert!(retries <= 8, "{retries} retries of 30 requests in flight, 20 % are allowed");
     }
 
+    fn connections_that_fail_beyond_the_rate_of_a_constraint_are_503(driver) {
+        let (_socket, nobody) = refused();
+        let gateway = gateway(driver)
+            .backend("nobody", &[nobody])
+            .rule("{retry: {attempts: 1, backoff: 10ms}, backendRefs: [{@nobody}]}")
+            .backend_traffic("nobody", "retryConstraint: {budget: {percent: 0}, minRetryRate: {count: 1, interval: 1h}}")
+            .policy("accessLog: {sample: 1}")
+            .start();
+        gateway.client().gets("/1").expects(503);
+        let log = gateway.waits_for_access_log("path=/1");
+        assert!(log.contains("retries=1 ") && log.contains("reason=connect_failed"), "{log}");
+        gateway.client().gets("/2").expects(503);
+        let log = gateway.waits_for_access_log("path=/2");
+        assert!(log.contains("reason=retries_over_budget"), "{log}");
+    }
+
+    fn a_share_of_the_requests_may_be_retries(driver) {
+        let origin = origin().replies(status(503));
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 1, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .rule("{matches: [{path: {value: /once}}], backendRefs: [{@origin}]}")
+            .backend_traffic("origin", "retryConstraint: {budget: {percent: 20, interval: 1h}, minRetryRate: {count: 1, interval: 1h}}")
+            .policy("ejection: {consecutiveFailures: 1000}")
+            .start();
+        let mut client = gateway.client();
+        for _ in 0..40 {
+            client.gets("/once").expects(503);
+        }
+        for _ in 0..40 {
+            client.gets("/").expects(503);
+        }
+        // 80 of 100 are requests, and one more retry would exceed a fifth.
+        assert_eq!(origin.requests().len(), 100);
+    }
+
     fn a_stale_pooled_connection_is_replaced_unseen(driver) {
         let origin = origin().replies(ok("ok").closes());
         let gateway = gateway(driver).routes_to(&origin).start();

@@ -145,4 +145,46 @@ on_both_drivers! {
         let set = response.value("set-cookie").expect("a cookie is set");
         assert!(set.contains("; Secure"), "{set}");
     }
+
+    fn each_backend_of_a_rule_keeps_its_own_sessions(driver) {
+        let (one, two, three) = (named_origins(), named_origins(), origin().replies(ok("three")));
+        let gateway = gateway(driver)
+            .backend("one", &addresses(&one))
+            .backend("two", &addresses(&two))
+            .backend("three", &[three.address()])
+            .rule("{backendRefs: [{@one}, {@two}, {@three}]}")
+            .backend_traffic("one", "sessionPersistence: {cookie: {name: one}}")
+            .backend_traffic("two", "sessionPersistence: {type: Header, header: {name: X-Two}}")
+            .shards(2)
+            .start();
+        let until = |begun: &dyn Fn(&Message) -> Option<String>| {
+            let answers = std::iter::repeat_with(|| ask(&mut gateway.client(), "X-A: b"));
+            let mut begun = answers.take(1000).filter_map(|it| Some((begun(&it)?, it.text())));
+            begun.next().expect("a session at this backend")
+        };
+        let by_cookie = until(&|it| it.has("set-cookie").then(|| format!("Cookie: {}", cookie(it))));
+        let by_header = until(&|it| it.value("x-two").map(|token| format!("X-Two: {token}")));
+        let none = until(&|it| (it.text() == "three").then(String::new));
+        assert!(by_cookie.0.starts_with("Cookie: one="), "{}", by_cookie.0);
+        assert_eq!(none.1, "three");
+        for (field, text) in [by_cookie, by_header] {
+            for _ in 0..30 {
+                let again = ask(&mut gateway.client(), &field);
+                assert_eq!(again.text(), text);
+                assert!(!again.has("set-cookie") && !again.has("x-two"), "the session goes on");
+            }
+        }
+    }
+
+    fn the_sessions_of_a_rule_go_before_those_of_its_backends(driver) {
+        let origins = named_origins();
+        let gateway = gateway(driver)
+            .backend("all", &addresses(&origins))
+            .rule(COOKIE)
+            .backend_traffic("all", "sessionPersistence: {cookie: {name: other}}")
+            .start();
+        let first = ask(&mut gateway.client(), "X-A: b");
+        assert_eq!(first.values("set-cookie").len(), 1);
+        assert!(cookie(&first).starts_with("who="));
+    }
 }

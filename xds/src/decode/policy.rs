@@ -5,12 +5,13 @@ use super::field_path::FieldPath;
 use super::jwt::jwt_policy;
 use super::tls::certificate;
 use super::value::{
-    at_most, choice, duration, network, non_zero, object_name, set_text, status, timeout,
+    at_most, choice, duration, network, non_zero, object_name, positive_duration, set_text, status,
+    timeout,
 };
 use crate::model::{
     AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Limits, ListenerKey, LogFormat,
     PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
-    RetryBudget, ServiceKey, Trust,
+    RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -22,6 +23,11 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
     let trust = at.optional("trust", message.trust, trust);
     let proxy_protocol = at.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
     let path_options = at.optional("path_options", message.path_options, path_options);
+    let constraint = at.optional(
+        "retry_constraint",
+        message.retry_constraint,
+        retry_constraint,
+    );
     let ejection = at.optional("ejection", message.ejection, ejection);
     let jwt = at.optional("jwt", message.jwt, jwt_policy);
     let authorization = at.optional("authorization", message.authorization, authorization);
@@ -40,6 +46,7 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
             percent: budget.percent,
             floor: budget.floor,
         }),
+        retry_constraint: constraint?,
         ejection: ejection?,
         jwt: jwt?,
         authorization: authorization?,
@@ -199,6 +206,24 @@ fn path_options(at: &FieldPath<'_>, message: proto::PathOptions) -> Option<PathO
     Some(PathOptions {
         merge_slashes: message.merge_slashes,
         escaped_slash: escaped_slash?,
+    })
+}
+
+fn retry_constraint(
+    at: &FieldPath<'_>,
+    message: proto::RetryConstraint,
+) -> Option<RetryConstraint> {
+    let percent = at_most(&at.field("percent"), message.percent, 100);
+    let interval = at.required("interval", message.interval, positive_duration);
+    let count = non_zero(&at.field("min_count"), message.min_count);
+    let min_interval = at.required("min_interval", message.min_interval, positive_duration);
+    Some(RetryConstraint {
+        percent: percent?,
+        interval: interval?,
+        min_rate: RetryRate {
+            count: count?,
+            interval: min_interval?,
+        },
     })
 }
 

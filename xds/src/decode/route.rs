@@ -130,10 +130,12 @@ fn edits_prefix(filters: &Filters) -> bool {
 fn route_backend(at: &FieldPath<'_>, message: proto::RouteBackend) -> Option<RouteBackend> {
     let target = at.required("target", message.target, target);
     let filters = at.optional("filters", message.filters, filters);
+    let session = at.optional("session", message.session, session);
     Some(RouteBackend {
         target: target?,
         weight: message.weight,
         filters: filters?.unwrap_or_default(),
+        session: session?.map(Box::new),
     })
 }
 

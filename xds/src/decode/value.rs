@@ -135,6 +135,15 @@ pub(super) fn duration(at: &FieldPath<'_>, message: proto::Duration) -> Option<D
     Some(Duration::new(message.seconds, message.nanos))
 }
 
+/// A duration other than zero.
+pub(super) fn positive_duration(at: &FieldPath<'_>, message: proto::Duration) -> Option<Duration> {
+    let duration = duration(at, message)?;
+    if duration.is_zero() {
+        return at.problem("0 is too short: use a longer duration");
+    }
+    Some(duration)
+}
+
 /// A timeout; zero means never, as in Gateway API.
 pub(super) fn timeout(at: &FieldPath<'_>, message: proto::Timeout) -> Option<Timeout> {
     match message.kind {

@@ -3,7 +3,7 @@
 use super::value::list;
 use crate::model::{
     AccessLog, Ejection, EscapedSlash, Limits, LogFormat, ObjectName, PathOptions, Policy,
-    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Trust,
+    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -19,6 +19,7 @@ impl From<&Policy> for proto::Policy {
             proxy_protocol: spec.proxy_protocol.as_ref().map(Into::into),
             path_options: spec.path_options.map(Into::into),
             retry_budget: spec.retry_budget.map(Into::into),
+            retry_constraint: spec.retry_constraint.map(Into::into),
             ejection: spec.ejection.map(Into::into),
             jwt: spec.jwt.as_ref().map(Into::into),
             authorization: spec.authorization.as_ref().map(Into::into),
@@ -137,6 +138,17 @@ impl From<RetryBudget> for proto::RetryBudget {
         Self {
             percent: budget.percent,
             floor: budget.floor,
+        }
+    }
+}
+
+impl From<RetryConstraint> for proto::RetryConstraint {
+    fn from(constraint: RetryConstraint) -> Self {
+        Self {
+            percent: constraint.percent,
+            interval: Some(constraint.interval.into()),
+            min_count: constraint.min_rate.count.get(),
+            min_interval: Some(constraint.min_rate.interval.into()),
         }
     }
 }

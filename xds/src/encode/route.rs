@@ -88,6 +88,7 @@ impl From<&RouteBackend> for proto::RouteBackend {
             target: Some((&backend.target).into()),
             weight: backend.weight,
             filters: filters(&backend.filters),
+            session: backend.session.as_deref().map(Into::into),
         }
     }
 }

@@ -57,7 +57,8 @@ pub use matching::{
 };
 pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
-    PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Trust,
+    PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint,
+    RetryRate, Trust,
 };
 pub use resource::{Kind, Resource};
 pub use route::{

@@ -68,6 +68,8 @@ pub struct PolicySpec {
     pub path_options: Option<PathOptions>,
     /// Limit of retries to a service.
     pub retry_budget: Option<RetryBudget>,
+    /// Limit of the rate of retries to a service, in the place of `retry_budget`.
+    pub retry_constraint: Option<RetryConstraint>,
     /// Outlier ejection of endpoints.
     pub ejection: Option<Ejection>,
     /// Tokens that requests must carry.
@@ -211,6 +213,27 @@ pub struct RetryBudget {
     pub percent: u32,
     /// Retries in flight that are always allowed.
     pub floor: u32,
+}
+
+/// Limit of the rate of retries to a service (GEP-3388). A retry that exceeds both is not made, and
+/// the client receives 503.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryConstraint {
+    /// Retries, in percent of the requests and retries of an interval.
+    pub percent: u32,
+    /// The interval.
+    pub interval: Duration,
+    /// The rate of retries that is always allowed.
+    pub min_rate: RetryRate,
+}
+
+/// A rate of retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryRate {
+    /// Retries in the interval.
+    pub count: NonZeroU32,
+    /// The interval.
+    pub interval: Duration,
 }
 
 /// Outlier ejection: when an endpoint receives no requests for a while.

@@ -129,7 +129,7 @@ pub struct HttpRule {
     pub timeouts: Timeouts,
     /// `None` means no retries beyond refused streams.
     pub retry: Option<Retry>,
-    /// `None` means no session persistence.
+    /// Of all its backends; `None` means no session persistence, or that of each backend.
     pub session: Option<SessionPersistence>,
 }
 
@@ -162,6 +162,8 @@ pub struct RouteBackend {
     pub weight: u32,
     /// Filters of this backend only, applied after the rule's.
     pub filters: Filters,
+    /// Session persistence of this backend only, where the rule has none. Boxed: few have it.
+    pub session: Option<Box<SessionPersistence>>,
 }
 
 /// The destination of requests.

@@ -1,13 +1,14 @@
 //! Policies and what they aim at.
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
-    PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout,
-    Trust,
+    PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget,
+    RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::authorization::authorization;
@@ -58,6 +59,7 @@ prop_compose! {
             (any::<u32>(), any::<u32>())
                 .prop_map(|(percent, floor)| RetryBudget { percent, floor }),
         ),
+        retry_constraint in option::of(retry_constraint()),
         ejection in option::of(ejection()),
         jwt in option::of(jwt_policy()),
         authorization in option::of(authorization()),
@@ -70,6 +72,7 @@ prop_compose! {
             proxy_protocol,
             path_options,
             retry_budget,
+            retry_constraint,
             ejection,
             jwt,
             authorization,
@@ -154,6 +157,22 @@ prop_compose! {
     ) -> PathOptions {
         PathOptions { merge_slashes, escaped_slash }
     }
+}
+
+prop_compose! {
+    fn retry_constraint()(
+        percent in 0..=100_u32,
+        interval in positive_duration(),
+        count in any::<NonZeroU32>(),
+        min_interval in positive_duration(),
+    ) -> RetryConstraint {
+        let min_rate = RetryRate { count, interval: min_interval };
+        RetryConstraint { percent, interval, min_rate }
+    }
+}
+
+fn positive_duration() -> impl Strategy<Value = Duration> {
+    duration().prop_filter("zero", |duration| !duration.is_zero())
 }
 
 prop_compose! {

@@ -112,8 +112,9 @@ prop_compose! {
         target in target(),
         weight in any::<u32>(),
         filters in filters(prefixes),
+        session in option::of(session()),
     ) -> RouteBackend {
-        RouteBackend { target, weight, filters }
+        RouteBackend { target, weight, filters, session: session.map(Box::new) }
     }
 }
 

@@ -29,7 +29,7 @@ pub use listener::{Bind, Listener};
 pub use matching::{HttpMatch, MatchKind, PathKind, PathMatch, ValueMatch};
 pub use policy::{
     AccessLog, AccessLogFilter, Ejection, Limits, PathOptions, Policy, PolicySpec, PolicyTarget,
-    ProxyProtocol, RetryBudget, Trust,
+    ProxyProtocol, RetryBudget, RetryConstraint, Trust,
 };
 pub use route::{
     Order, Retry, Route, RouteBackend, SessionPersistence, SessionToken, Target, Timeouts,

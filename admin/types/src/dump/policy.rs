@@ -125,6 +125,9 @@ pub struct PolicySpec {
     /// Limit of retries to a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<RetryBudget>,
+    /// Limit of the rate of retries to a service, in the place of `retryBudget`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_constraint: Option<RetryConstraint>,
     /// Outlier ejection of endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ejection: Option<Ejection>,
@@ -148,6 +151,7 @@ impl From<&model::PolicySpec> for PolicySpec {
             proxy_protocol: spec.proxy_protocol.as_ref().map(Into::into),
             path_options: spec.path_options.map(Into::into),
             retry_budget: spec.retry_budget.map(Into::into),
+            retry_constraint: spec.retry_constraint.map(Into::into),
             ejection: spec.ejection.map(Into::into),
             jwt: spec.jwt.as_ref().map(Into::into),
             authorization: spec.authorization.as_ref().map(Into::into),
@@ -394,6 +398,31 @@ impl From<model::RetryBudget> for RetryBudget {
         Self {
             percent: budget.percent,
             floor: budget.floor,
+        }
+    }
+}
+
+/// Limit of the rate of retries to a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryConstraint {
+    /// Retries, in percent of the requests and retries of an interval.
+    pub percent: u32,
+    /// The interval.
+    pub interval: String,
+    /// Retries that are always allowed in `minInterval`.
+    pub min_count: u32,
+    /// Interval of the least rate.
+    pub min_interval: String,
+}
+
+impl From<model::RetryConstraint> for RetryConstraint {
+    fn from(constraint: model::RetryConstraint) -> Self {
+        Self {
+            percent: constraint.percent,
+            interval: of_duration(constraint.interval),
+            min_count: constraint.min_rate.count.get(),
+            min_interval: of_duration(constraint.min_rate.interval),
         }
     }
 }

@@ -113,6 +113,9 @@ pub struct RouteBackend {
     /// Filters for requests to this backend.
     #[serde(default, skip_serializing_if = "Filters::is_empty")]
     pub filters: Filters,
+    /// Session persistence of this backend only; None for none, or for that of the rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionPersistence>,
 }
 
 impl From<&model::RouteBackend> for RouteBackend {
@@ -121,6 +124,7 @@ impl From<&model::RouteBackend> for RouteBackend {
             target: (&backend.target).into(),
             weight: backend.weight,
             filters: (&backend.filters).into(),
+            session: backend.session.as_deref().map(Into::into),
         }
     }
 }
@@ -131,6 +135,7 @@ impl From<&model::L4Backend> for RouteBackend {
             target: (&backend.target).into(),
             weight: backend.weight,
             filters: Filters::default(),
+            session: None,
         }
     }
 }

@@ -30,6 +30,7 @@ mod service;
 mod traffic_policy;
 mod trust_bundle;
 mod x_backend;
+mod x_backend_traffic_policy;
 
 pub use authorization::{AuthorizationRuleSpec, AuthorizationSpec};
 pub use backend::{
@@ -98,6 +99,10 @@ pub use trust_bundle::{ClusterTrustBundle, ClusterTrustBundleSpec};
 pub use x_backend::{
     ExternalHostname, XBackend, XBackendPort, XBackendProtocol, XBackendSpec, XBackendTls,
     XBackendTlsMode, XBackendType,
+};
+pub use x_backend_traffic_policy::{
+    RequestRate, RetryConstraint, RetryConstraintBudget, XBackendTrafficPolicy,
+    XBackendTrafficPolicySpec,
 };
 
 /// The group of Gateway API.

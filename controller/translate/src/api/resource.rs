@@ -43,6 +43,7 @@ resources! {
     Pod: "", "v1", "Pod";
     InferencePool: super::INFERENCE_GROUP, "v1", "InferencePool";
     XBackend: super::EXPERIMENTAL_GROUP, "v1alpha1", "XBackend";
+    XBackendTrafficPolicy: super::EXPERIMENTAL_GROUP, "v1alpha1", "XBackendTrafficPolicy";
     EndpointSlice: "discovery.k8s.io", "v1", "EndpointSlice";
     Secret: "", "v1", "Secret";
     ConfigMap: "", "v1", "ConfigMap";

@@ -19,10 +19,13 @@ pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredR
     };
     let matches = matches::all(&spec.matches, &mut notes, a_match);
     let filters = filters::lower(&scope, &spec.filters, "filters", &mut notes);
-    let backends = rule_backends::lower(&scope, &spec.backend_refs, &mut notes);
+    let mut backends = rule_backends::lower(&scope, &spec.backend_refs, &mut notes);
     let session = spec.session_persistence.as_ref();
     let session =
         session.and_then(|it| notes.keep(session::lower(it, context.route, context.index)));
+    if spec.session_persistence.is_none() {
+        rule_backends::add_sessions(&scope, &spec.backend_refs, &mut backends);
+    }
     let rule = matches.map(|matches| HttpRule {
         name: spec.name.clone(),
         protocol: RequestProtocol::Grpc,

@@ -29,14 +29,15 @@ fn carry_out(
         matches: &spec.matches,
     };
     let filters = filters::lower(&scope, &spec.filters, "filters", notes);
-    let backends = rule_backends::lower(&scope, &spec.backend_refs, notes);
+    let mut backends = rule_backends::lower(&scope, &spec.backend_refs, notes);
     let timeouts = spec.timeouts.as_ref().map(|it| timeouts(it, notes));
     let retry = spec.retry.as_ref().map(|it| retry(it, notes));
     let session = spec.session_persistence.as_ref();
-    let session = match session {
-        Some(it) => notes.keep(session::lower(it, context.route, context.index)),
-        None => rule_backends::session(&scope, &spec.backend_refs),
-    };
+    let session =
+        session.and_then(|it| notes.keep(session::lower(it, context.route, context.index)));
+    if spec.session_persistence.is_none() {
+        rule_backends::add_sessions(&scope, &spec.backend_refs, &mut backends);
+    }
     Some(HttpRule {
         name: spec.name.clone(),
         protocol: RequestProtocol::Http,

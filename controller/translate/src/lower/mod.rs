@@ -13,6 +13,7 @@ pub(crate) mod l4_rule;
 pub(crate) mod matches;
 pub(crate) mod policy;
 pub(crate) mod pool;
+pub(crate) mod retry_constraint;
 pub(crate) mod rewrite;
 pub(crate) mod route;
 pub(crate) mod route_conflict;

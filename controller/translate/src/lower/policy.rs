@@ -99,6 +99,7 @@ fn all_but_restrictions(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem>
             .transpose()?,
         path_options: spec.path_options.map(path_options),
         retry_budget: budget,
+        retry_constraint: None,
         ejection: spec.ejection.as_ref().map(ejection).transpose()?,
         jwt: None,
         authorization: None,

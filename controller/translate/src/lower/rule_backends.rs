@@ -5,6 +5,7 @@ use xds::model::{ObjectName, RouteBackend, SessionPersistence};
 use super::rule::RuleNotes;
 use super::{filters, x_backend};
 use crate::api::{HttpBackendRef, Resource as _, XBackend};
+use crate::upstream::Upstream;
 
 /// The backends of a rule.
 pub(crate) fn lower(
@@ -22,20 +23,32 @@ pub(crate) fn lower(
             target,
             weight: spec.weight,
             filters: filters::lower(scope, &spec.filters, at, notes),
+            session: None,
         }
     });
     backends.collect()
 }
 
-/// The session persistence that a rule has by its backend: an XBackend that is the only one. Whether it
-/// is valid, the XBackend tells.
-pub(crate) fn session(
+/// Adds the session persistence that backends have themselves, for a rule that has none.
+pub(crate) fn add_sessions(
     scope: &filters::Scope<'_>,
     specs: &[HttpBackendRef],
+    backends: &mut [RouteBackend],
+) {
+    for (spec, backend) in specs.iter().zip(backends) {
+        if let Some(upstream) = Upstream::of(&backend.target) {
+            let own = session_of_x_backend(scope, spec);
+            let session = own.or_else(|| scope.reader.session(&upstream).cloned());
+            backend.session = session.map(Box::new);
+        }
+    }
+}
+
+/// Whether it is valid, the XBackend reports.
+fn session_of_x_backend(
+    scope: &filters::Scope<'_>,
+    spec: &HttpBackendRef,
 ) -> Option<SessionPersistence> {
-    let [spec] = specs else {
-        return None;
-    };
     if (&*spec.group, &*spec.kind) != (XBackend::GROUP, XBackend::KIND) {
         return None;
     }

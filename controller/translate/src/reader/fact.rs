@@ -63,6 +63,12 @@ facts! {
     BackendTls(Upstream, Option<Arc<str>>);
     /// A resolved BackendTLSPolicy.
     BackendTlsPolicy(ObjectName);
+    /// The name of the XBackendTrafficPolicy of an upstream.
+    BackendTraffic(Upstream);
+    /// The session persistence of an upstream by an XBackendTrafficPolicy.
+    Session(Upstream);
+    /// A resolved XBackendTrafficPolicy.
+    BackendTrafficPolicy(ObjectName);
     /// Whether a Gateway is ours, and its conditions for ListenerSets and clients.
     ListenerSetTerms(ObjectName);
     /// A Gateway without its listeners.

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use xds::model::{Backend, BackendTls, Certificate, ObjectName};
+use xds::model::{Backend, BackendTls, Certificate, ObjectName, SessionPersistence};
 
 pub(crate) use fact::Fact;
 use grants::ReferenceDirection;
@@ -219,6 +219,15 @@ impl<'a> Reader<'a> {
         let key = (upstream.clone(), section.map(Arc::from));
         self.ask(Fact::BackendTls(key.0.clone(), key.1.clone()));
         self.objects.backend_tls.get(&key).map(|tls| &**tls)
+    }
+
+    /// The session persistence of an upstream by an XBackendTrafficPolicy.
+    pub(crate) fn session(&self, upstream: &Upstream) -> Option<&'a SessionPersistence> {
+        self.ask(Fact::Session(upstream.clone()));
+        self.objects
+            .sessions
+            .get(upstream)
+            .map(|session| &**session)
     }
 
     /// What a Secret holds as a certificate, read by `read` unless somebody did before.

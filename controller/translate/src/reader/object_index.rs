@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use xds::model::{Backend, BackendTls, Certificate, ObjectName};
+use xds::model::{Backend, BackendTls, Certificate, ObjectName, SessionPersistence};
 
 use super::fact::Fact;
 use super::grants::Grants;
@@ -42,6 +42,8 @@ pub(crate) struct ObjectIndex {
     pub(super) default_gateways: BTreeSet<ObjectName>,
     /// The winner at each target of BackendTLSPolicy objects.
     pub(crate) backend_tls: HashMap<(Upstream, Option<Arc<str>>), Arc<BackendTls>>,
+    /// The session persistence of upstreams by XBackendTrafficPolicy objects.
+    pub(crate) sessions: HashMap<Upstream, Arc<SessionPersistence>>,
     /// Secrets that were read as certificates: each is parsed once, whoever refers to it.
     pub(super) certificates: RefCell<HashMap<ObjectName, Result<Certificate, String>>>,
 }
@@ -59,6 +61,7 @@ impl ObjectIndex {
             backends: HashMap::new(),
             default_gateways: BTreeSet::new(),
             backend_tls: HashMap::new(),
+            sessions: HashMap::new(),
             certificates: RefCell::default(),
         }
     }
@@ -169,6 +172,7 @@ impl ObjectIndex {
             && self.backends.is_empty()
             && self.default_gateways.is_empty()
             && self.backend_tls.is_empty()
+            && self.sessions.is_empty()
             && self.certificates.borrow().is_empty()
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod app_protocol;
 pub(crate) mod authority;
 pub(crate) mod backend;
 pub(crate) mod backend_tls;
+pub(crate) mod backend_traffic;
 pub(crate) mod backend_validation;
 pub(crate) mod conflict;
 pub(crate) mod external_auth;

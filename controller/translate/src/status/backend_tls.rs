@@ -7,7 +7,7 @@ use xds::model::ObjectName;
 
 use super::policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
 use super::{Condition, ConditionType as Type, Conditions, Reason};
-use crate::api::{self, BackendTlsPolicy, Resource as _};
+use crate::api::BackendTlsPolicy;
 use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::resolve::backend_tls::ResolvedBackendTls;
@@ -28,13 +28,7 @@ pub(crate) fn status(
         conditions,
     };
     let used = gateways.iter().map(|gateway| {
-        let ancestor = AncestorReference {
-            group: api::Gateway::GROUP.to_owned(),
-            kind: api::Gateway::KIND.to_owned(),
-            namespace: gateway.namespace.to_string(),
-            name: gateway.name.to_string(),
-            section_name: None,
-        };
+        let ancestor = AncestorReference::gateway(gateway);
         entry(ancestor, conditions(generation, policy, refusals))
     });
     let ancestors: Vec<_> = used.collect();
@@ -48,13 +42,7 @@ pub(crate) fn status(
         return None;
     }
     let target = object.spec.target_refs.first()?;
-    let target = AncestorReference {
-        group: target.group.clone(),
-        kind: target.kind.clone(),
-        namespace: name.namespace.to_string(),
-        name: target.name.clone(),
-        section_name: target.section_name.clone(),
-    };
+    let target = AncestorReference::target(&name.namespace, target);
     let ancestors = vec![entry(target, conditions(generation, policy, &problems))];
     Some(PolicyStatus { ancestors })
 }

@@ -5,6 +5,7 @@
 
 mod backend;
 pub(crate) mod backend_tls;
+pub(crate) mod backend_traffic;
 mod condition;
 mod features;
 mod gateway;
@@ -60,6 +61,9 @@ pub struct Statuses {
     /// Of our traffic policies.
     #[serde(serialize_with = "by_text")]
     pub traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
+    /// Statuses of XBackendTrafficPolicies.
+    #[serde(serialize_with = "by_text", skip_serializing_if = "BTreeMap::is_empty")]
+    pub x_backend_traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
     /// Statuses of BackendTLSPolicies.
     #[serde(serialize_with = "by_text")]
     pub backend_tls_policies: BTreeMap<ObjectName, PolicyStatus>,

@@ -20,7 +20,7 @@ pub enum Status {
     Route(RouteStatus),
     /// A `Backend` object.
     Backend(BackendStatus),
-    /// Of a `TrafficPolicy`, a BackendTLSPolicy or an XBackend.
+    /// Of a `TrafficPolicy`, an XBackendTrafficPolicy, a BackendTLSPolicy or an XBackend.
     Policy(PolicyStatus),
 }
 
@@ -49,6 +49,14 @@ impl Statuses {
             let status = Status::Policy(status.clone());
             (ObjectRef::of::<api::TrafficPolicy>(name), status)
         });
+        let backend_traffic = self
+            .x_backend_traffic_policies
+            .iter()
+            .map(|(name, status)| {
+                let status = Status::Policy(status.clone());
+                (ObjectRef::of::<api::XBackendTrafficPolicy>(name), status)
+            });
+        let policies = policies.chain(backend_traffic);
         let backend_tls = self.backend_tls_policies.iter().map(|(name, status)| {
             let status = Status::Policy(status.clone());
             (ObjectRef::of::<api::BackendTlsPolicy>(name), status)
@@ -76,6 +84,10 @@ impl Statuses {
             Some(Status::Policy(status)) if object.kind == api::TrafficPolicy::KIND => {
                 self.traffic_policies.insert(name.clone(), status);
             }
+            Some(Status::Policy(status)) if object.kind == api::XBackendTrafficPolicy::KIND => {
+                let policies = &mut self.x_backend_traffic_policies;
+                policies.insert(name.clone(), status);
+            }
             Some(Status::Policy(status)) if object.kind == api::XBackend::KIND => {
                 self.x_backends.insert(name.clone(), status);
             }
@@ -94,6 +106,9 @@ impl Statuses {
             api::ListenerSet::KIND => drop(self.listener_sets.remove(name)),
             api::Backend::KIND => drop(self.backends.remove(name)),
             api::XBackend::KIND => drop(self.x_backends.remove(name)),
+            api::XBackendTrafficPolicy::KIND => {
+                self.x_backend_traffic_policies.remove(name);
+            }
             api::TrafficPolicy::KIND => drop(self.traffic_policies.remove(name)),
             api::BackendTlsPolicy::KIND => drop(self.backend_tls_policies.remove(name)),
             _ => drop(self.routes.remove(object)),

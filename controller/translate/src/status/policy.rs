@@ -47,6 +47,30 @@ pub struct AncestorReference {
     pub section_name: Option<String>,
 }
 
+impl AncestorReference {
+    /// A Gateway.
+    pub(crate) fn gateway(name: &ObjectName) -> Self {
+        Self {
+            group: Gateway::GROUP.to_owned(),
+            kind: Gateway::KIND.to_owned(),
+            namespace: name.namespace.to_string(),
+            name: name.name.to_string(),
+            section_name: None,
+        }
+    }
+
+    /// A target of a policy in `namespace`.
+    pub(crate) fn target(namespace: &str, target: &PolicyTargetReference) -> Self {
+        Self {
+            group: target.group.clone(),
+            kind: target.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: target.name.clone(),
+            section_name: target.section_name.clone(),
+        }
+    }
+}
+
 impl fmt::Display for AncestorReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)?;
@@ -80,13 +104,7 @@ impl PolicyStatus {
         controller_name: &str,
     ) -> Self {
         let ancestors = targets.iter().map(|target| PolicyAncestorStatus {
-            ancestor_ref: AncestorReference {
-                group: target.reference.group.clone(),
-                kind: target.reference.kind.clone(),
-                namespace: name.namespace.to_string(),
-                name: target.reference.name.clone(),
-                section_name: target.reference.section_name.clone(),
-            },
+            ancestor_ref: AncestorReference::target(&name.namespace, target.reference),
             controller_name: controller_name.to_owned(),
             conditions: conditions(generation, refs, target),
         });
@@ -112,13 +130,7 @@ impl PolicyStatus {
         let expired = &backend.expiries.expired;
         let conditions = conditions.unhappy(Type::CertificateExpired, expired).done();
         let ancestors = gateways.iter().map(|gateway| PolicyAncestorStatus {
-            ancestor_ref: AncestorReference {
-                group: Gateway::GROUP.to_owned(),
-                kind: Gateway::KIND.to_owned(),
-                namespace: gateway.namespace.to_string(),
-                name: gateway.name.to_string(),
-                section_name: None,
-            },
+            ancestor_ref: AncestorReference::gateway(gateway),
             controller_name: controller_name.to_owned(),
             conditions: conditions.clone(),
         });

@@ -84,6 +84,11 @@ impl Statuses {
         let backend_tls = backend_tls.flat_map(|(name, status)| {
             of_policy(&ObjectRef::of::<api::BackendTlsPolicy>(name), status)
         });
+        let backend_traffic = self.x_backend_traffic_policies.iter();
+        let backend_traffic = backend_traffic.flat_map(|(name, status)| {
+            of_policy(&ObjectRef::of::<api::XBackendTrafficPolicy>(name), status)
+        });
+        let policies = policies.chain(backend_traffic);
         let x_backends = self.x_backends.iter();
         let x_backends = x_backends
             .flat_map(|(name, status)| of_policy(&ObjectRef::of::<api::XBackend>(name), status));

@@ -8,7 +8,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use xds::model::{
-    BackendTls, Hostname, ListenerKey, ObjectName, PolicySpec, PolicyTarget, Transport,
+    BackendTls, Hostname, ListenerKey, ObjectName, PolicySpec, PolicyTarget, SessionPersistence,
+    Transport,
 };
 
 use crate::resolve::policy::ClaimRank;
@@ -23,6 +24,8 @@ pub(crate) type Age = (i64, ObjectName);
 pub(crate) struct Contests {
     /// BackendTLSPolicies at their targets.
     pub(crate) backend_tls: Contest<(Upstream, Option<Arc<str>>), Age, Arc<BackendTls>>,
+    /// XBackendTrafficPolicies at their targets, with their session persistence.
+    pub(crate) backend_traffic: Contest<Upstream, Age, Option<Arc<SessionPersistence>>>,
     /// Gateways at the sockets of a machine.
     pub(crate) sockets: Contest<(Transport, NonZeroU16), SocketRank, IpAddr>,
     /// HTTPRoutes at their listeners, with their hosts.
@@ -100,6 +103,7 @@ fn by_key<K: Eq + Hash, R, C>(claims: impl Iterator<Item = (K, R, C)>) -> HashMa
 impl Contests {
     pub(crate) fn is_empty(&self) -> bool {
         self.backend_tls.is_empty()
+            && self.backend_traffic.is_empty()
             && self.sockets.is_empty()
             && self.http_routes.is_empty()
             && self.grpc_routes.is_empty()

@@ -12,7 +12,8 @@ use super::contest::Contests;
 use super::counts::Counts;
 use super::outcome::Outcome;
 use super::units::{
-    AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit, BackendUnit,
+    AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
+    BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
     ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit,
     SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
@@ -245,6 +246,10 @@ units! {
     BackendTlsUnit in backend_tls;
     /// A target of BackendTLSPolicy objects.
     BackendTlsTargetUnit in backend_tls_targets;
+    /// An XBackendTrafficPolicy by itself.
+    BackendTrafficUnit in backend_traffic;
+    /// A target of XBackendTrafficPolicy objects.
+    BackendTrafficTargetUnit in backend_traffic_targets;
     /// A Gateway apart from its listeners.
     GatewayPropertiesUnit in frames;
     /// The listeners of a Gateway or ListenerSet, each by itself.
@@ -277,6 +282,8 @@ units! {
     XBackendUnit in x_backends;
     /// A `TrafficPolicy` at its targets.
     EffectUnit in effects;
+    /// An XBackendTrafficPolicy at its targets.
+    BackendTrafficEffectUnit in backend_traffic_effects;
     /// The status of a BackendTLSPolicy.
     BackendTlsStatusUnit in backend_tls_statuses;
     /// The status of a ListenerSet.

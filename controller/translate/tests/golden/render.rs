@@ -89,6 +89,11 @@ fn statuses(out: &mut String, statuses: &Statuses) {
     }
     policies(out, "TrafficPolicy", &statuses.traffic_policies);
     policies(out, "BackendTLSPolicy", &statuses.backend_tls_policies);
+    policies(
+        out,
+        "XBackendTrafficPolicy",
+        &statuses.x_backend_traffic_policies,
+    );
     policies(out, "XBackend", &statuses.x_backends);
 }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use xds::model::{
     self, Backend, BackendProtocol, BackendTls, Certificate, Health, HostAddress, Hosts, Member,
-    Model, Pool, ProxyProtocolVersion, Service, ServicePort, Transport, Workload,
+    Model, Pool, ProxyProtocolVersion, RetryConstraint, RetryRate, Service, ServicePort, Transport,
+    Workload,
 };
 
 use super::ids::{EndpointKey, Ids};
@@ -19,7 +20,7 @@ use super::tls::{SettingsId, TlsCompiler};
 use crate::config::dns::Resolved;
 use crate::config::{
     Address, Cluster, Endpoint, EndpointIdentity, EndpointRef, EndpointSet, Picker, Protection,
-    Protocol,
+    Protocol, RetryLimit,
 };
 use crate::limits::{EJECTION, Limits, RETRY_BUDGET, per_shard};
 use crate::names::Interned;
@@ -148,7 +149,7 @@ impl ClusterCompiler<'_> {
             connections_per_shard: per_shard(connections, self.shards),
             proxy_protocol: source.proxy_protocol(),
             pending_per_shard: per_shard(pending.unwrap_or(limits.upstream_pending), self.shards),
-            retry_budget: said.field(|spec| spec.retry_budget).unwrap_or(RETRY_BUDGET),
+            retry_limit: self.retry_limit(&said),
             picker: picker.map(Box::new),
             name,
         };
@@ -156,6 +157,21 @@ impl ClusterCompiler<'_> {
             cluster: Arc::new(cluster),
             settings,
             picker_settings: picker_settings.flatten(),
+        })
+    }
+
+    fn retry_limit(&self, said: &GatewayLayers<'_>) -> RetryLimit {
+        let Some(constraint) = said.field(|spec| spec.retry_constraint) else {
+            let budget = said.field(|spec| spec.retry_budget);
+            return RetryLimit::InFlight(budget.unwrap_or(RETRY_BUDGET));
+        };
+        let min_rate = RetryRate {
+            count: per_shard(constraint.min_rate.count, self.shards),
+            ..constraint.min_rate
+        };
+        RetryLimit::Rate(RetryConstraint {
+            min_rate,
+            ..constraint
         })
     }
 
@@ -179,7 +195,7 @@ impl ClusterCompiler<'_> {
             connections_per_shard: per_shard(limits.upstream_connections, self.shards),
             pending_per_shard: per_shard(limits.upstream_pending, self.shards),
             proxy_protocol: None,
-            retry_budget: RETRY_BUDGET,
+            retry_limit: RetryLimit::InFlight(RETRY_BUDGET),
             picker: None,
         };
         let picker = Picker {

@@ -12,7 +12,7 @@ use super::ids::Ids;
 use super::jwt::Authenticators;
 use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::targets::{ClusterUsers, Targets};
-use crate::config::{ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend};
+use crate::config::{ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend, Sessions};
 use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, UseOfClaims};
@@ -130,7 +130,7 @@ impl<'c> RuleCompiler<'c> {
             backend_timeout: resolve(Some(timeouts.backend_request), None),
             waits_forever: [timeouts.request, timeouts.backend_request].contains(&Timeout::Never),
             retry: rule.retry.clone(),
-            session: rule.session.clone(),
+            sessions: sessions(rule),
             jwt: settings
                 .jwt
                 .map(|policy| self.jwt.acquire(policy, use_of_claims)),
@@ -175,6 +175,7 @@ impl<'c> RuleCompiler<'c> {
                 .collect(),
             policy,
             external_auth: self.external_auth(&backend.filters.external_auth),
+            session: backend.session.clone(),
             connect_timeout: limits.connect_timeout,
             response_head_timeout: limits.response_head_timeout,
         }
@@ -206,5 +207,13 @@ impl<'c> RuleCompiler<'c> {
         let cluster = self.targets.find(target, transport, self.gateway)?;
         self.clusters.push(cluster);
         Ok(cluster)
+    }
+}
+
+fn sessions(rule: &HttpRule) -> Sessions {
+    match &rule.session {
+        Some(session) => Sessions::OfRule(session.clone()),
+        None if rule.backends.iter().any(|it| it.session.is_some()) => Sessions::OfBackends,
+        None => Sessions::None,
     }
 }

@@ -18,7 +18,7 @@ use self::sample::{
 };
 use super::{CompileOptions, Compiler};
 use crate::config::dns::Resolved;
-use crate::config::{Address, Bind, Cluster, Rule, Snapshot};
+use crate::config::{Address, Bind, Cluster, Rule, Sessions, Snapshot};
 use crate::route::{RegexCache, RequestView};
 
 fn options() -> CompileOptions {
@@ -213,9 +213,10 @@ fn timeouts_session_and_retry_arrive_at_the_rule() {
         (None, false)
     );
     assert_eq!(
-        (&shop_rule.session, &shop_rule.retry),
-        (&wanted.session, &wanted.retry)
+        Some(&shop_rule.sessions),
+        wanted.session.map(Sessions::OfRule).as_ref()
     );
+    assert_eq!(shop_rule.retry, wanted.retry);
     let forever = rule(&snapshot, "a", "/forever").expect("a rule");
     assert_eq!(
         (forever.request_timeout, forever.waits_forever),

@@ -24,6 +24,7 @@ fn rule(filters: Filters, backends: Vec<Filters>) -> HttpRule {
         },
         weight: 1,
         filters,
+        session: None,
     };
     HttpRule {
         name: None,

@@ -22,6 +22,7 @@ use xds::model::{Health, Hostname};
 use super::{Call, CallError, CallMessages, More, unary};
 use crate::config::{
     Address, Cluster, Endpoint, EndpointIdentity, EndpointRef, EndpointSet, Protection, Protocol,
+    RetryLimit,
 };
 use crate::failure::FailureKind;
 use crate::http::grpc_message::{self, MessageError};
@@ -216,7 +217,7 @@ fn cluster(addresses: &[SocketAddr], protection: Protection) -> Cluster {
         connections_per_shard: NonZeroU32::new(8).expect("some"),
         pending_per_shard: NonZeroU32::new(8).expect("some"),
         proxy_protocol: None,
-        retry_budget: RETRY_BUDGET,
+        retry_limit: RetryLimit::InFlight(RETRY_BUDGET),
         picker: None,
     }
 }

@@ -1,15 +1,19 @@
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
 
 use http::StatusCode;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use xds::model::Retry;
+use xds::model::{Retry, RetryConstraint, RetryRate};
 
 use super::{AttemptOutcome, NoRetryReason, Replay, RequestInFlight, backoff, may_retry};
+use crate::config::RetryLimit;
 use crate::failure::FailureKind;
 use crate::limits::{RETRY_BACKOFF, RETRY_BACKOFF_MAX, RETRY_BUDGET};
 use crate::upstream::health::ServiceState;
+
+const BUDGET: RetryLimit = RetryLimit::InFlight(RETRY_BUDGET);
 
 fn policy(attempts: u32, codes: &[u16], backoff: Option<Duration>) -> Retry {
     let code = |code: &u16| StatusCode::from_u16(*code).expect("a status");
@@ -22,15 +26,7 @@ fn policy(attempts: u32, codes: &[u16], backoff: Option<Duration>) -> Retry {
 
 fn decide(policy: Option<&Retry>, ending: AttemptOutcome, retries: u32) -> Option<NoRetryReason> {
     let service = Rc::new(ServiceState::default());
-    may_retry(
-        policy,
-        ending,
-        retries,
-        Replay::Possible,
-        &service,
-        RETRY_BUDGET,
-    )
-    .err()
+    may_retry(policy, ending, retries, Replay::Possible, &service, BUDGET).err()
 }
 
 #[test]
@@ -91,7 +87,7 @@ fn without_a_policy_only_what_no_endpoint_saw_is_tried_again_once() {
 fn a_body_that_is_gone_is_not_sent_again() {
     let service = Rc::new(ServiceState::default());
     let refused = AttemptOutcome::Failed(FailureKind::ConnectFailed);
-    let gone = may_retry(None, refused, 0, Replay::Impossible, &service, RETRY_BUDGET);
+    let gone = may_retry(None, refused, 0, Replay::Impossible, &service, BUDGET);
     assert_eq!(gone.err(), Some(NoRetryReason::BodyGone));
 }
 
@@ -101,18 +97,13 @@ fn retries_in_flight_stay_within_the_budget() {
     let policy = policy(1, &[503], None);
     let retry = || {
         let ending = AttemptOutcome::Answered(503);
-        may_retry(
-            Some(&policy),
-            ending,
-            0,
-            Replay::Possible,
-            &service,
-            RETRY_BUDGET,
-        )
+        may_retry(Some(&policy), ending, 0, Replay::Possible, &service, BUDGET)
     };
     let mut retries: Vec<_> = (0..10).map(|_| retry().expect("the floor")).collect();
     assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
-    let requests: Vec<_> = (0..100).map(|_| RequestInFlight::book(&service)).collect();
+    let requests: Vec<_> = (0..100)
+        .map(|_| RequestInFlight::book(&service, &BUDGET))
+        .collect();
     retries.extend((0..10).map(|_| retry().expect("a fifth of a hundred")));
     assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
     retries.pop();
@@ -121,6 +112,36 @@ fn retries_in_flight_stay_within_the_budget() {
     assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
     drop(retries);
     assert!(retry().is_ok());
+}
+
+#[test]
+fn a_constraint_bounds_the_rate_of_retries_whatever_is_in_flight() {
+    let service = Rc::new(ServiceState::default());
+    let policy = policy(1, &[503], None);
+    let constraint = |interval| {
+        RetryLimit::Rate(RetryConstraint {
+            percent: 50,
+            interval,
+            min_rate: RetryRate {
+                count: NonZeroU32::MIN,
+                interval: Duration::from_hours(1),
+            },
+        })
+    };
+    let limit = constraint(Duration::from_hours(1));
+    let retry = |limit| {
+        let ending = AttemptOutcome::Answered(503);
+        may_retry(Some(&policy), ending, 0, Replay::Possible, &service, limit).err()
+    };
+    for _ in 0..4 {
+        drop(RequestInFlight::book(&service, &limit));
+    }
+    let ends: Vec<_> = (0..6).map(|_| retry(limit)).collect();
+    assert_eq!(ends[..4], [None; 4], "half of eight attempts");
+    assert_eq!(ends[4..], [Some(NoRetryReason::OverRate); 2]);
+    let other = constraint(Duration::from_mins(30));
+    assert_eq!(retry(other), None, "another interval is counted anew");
+    assert_eq!(retry(other), Some(NoRetryReason::OverRate));
 }
 
 #[test]

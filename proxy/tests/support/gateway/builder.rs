@@ -146,6 +146,15 @@ impl GatewayBuilder {
         ))
     }
 
+    /// A field of an `XBackendTrafficPolicy` of a backend.
+    pub(crate) fn backend_traffic(self, backend: &str, field: &str) -> Self {
+        self.document(&format!(
+            "apiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackendTrafficPolicy\n\
+             metadata: {{name: {backend}}}\nspec:\n  targetRefs:\n  \
+             - {{group: gateway-system.io, kind: Backend, name: {backend}}}\n  {field}"
+        ))
+    }
+
     /// Drops a listener and keeps its port for the ones after it out of use.
     pub(crate) fn without_last_listener(mut self) -> Self {
         self.config.without_last_listener();

@@ -94,4 +94,26 @@ on_every_pair! {
         assert!(retries >= 2, "the floor allows two");
         assert!(retries <= 8, "{retries} retries of 30 requests in flight, 20 % are allowed");
     }
+
+    fn a_retry_beyond_the_rate_of_its_constraint_is_not_made_and_is_503(pair) {
+        let origin = origin().replies(status(500));
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule("{retry: {attempts: 1, codes: [500], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .backend_traffic("origin", "retryConstraint: {budget: {percent: 0}, minRetryRate: {count: 2, interval: 1h}}")
+            .policy("accessLog: {sample: 1}")
+            .start();
+        let mut client = pair.client(&gateway);
+        for path in ["/1", "/2"] {
+            client.gets(path).expects(500);
+            assert_eq!(tries_of(&origin, path), 2, "the least rate allows it");
+        }
+        for path in ["/3", "/4"] {
+            client.gets(path).expects(503);
+            assert_eq!(tries_of(&origin, path), 1);
+        }
+        gateway.waits_for_access_log("reason=retries_over_budget");
+        // Nothing that would not be retried is affected.
+        origin.now_replies(status(501));
+        client.gets("/5").expects(501);
+    }
 }

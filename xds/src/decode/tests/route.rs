@@ -302,6 +302,7 @@ fn a_prefix_is_replaced_only_where_one_is_matched() {
             }),
             weight: 1,
             filters: Some(filters),
+            session: None,
         }],
         ..rule()
     });

@@ -85,6 +85,7 @@ fn route(listener: &ListenerKey, service: &ServiceKey) -> Route {
         },
         weight: 1,
         filters: Filters::default(),
+        session: None,
     };
     Route {
         key: RouteKey::new("HTTPRoute", &object, 0, listener),

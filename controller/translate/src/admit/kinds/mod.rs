@@ -20,6 +20,7 @@ mod reference_grant;
 mod route_rules;
 mod session;
 mod x_backend;
+mod x_backend_traffic_policy;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,7 +35,7 @@ use super::typed;
 use crate::api::{
     Backend, BackendTlsPolicy, ClusterTrustBundle, ConfigMap, EndpointSlice, Gateway, GrpcRoute,
     HttpRoute, InferencePool, ListenerSet, Namespace, Pod, ReferenceGrant, Resource, Secret,
-    Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute, XBackend,
+    Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute, XBackend, XBackendTrafficPolicy,
 };
 use crate::store::Object;
 
@@ -168,7 +169,7 @@ fn guarded(fields: &[&str], unknown: &[&str]) -> bool {
 }
 
 /// Every kind that is read.
-pub(crate) static KINDS: [Kind; 20] = [
+pub(crate) static KINDS: [Kind; 21] = [
     Kind::of::<Gateway>(),
     Kind::of::<HttpRoute>(),
     Kind::of::<GrpcRoute>(),
@@ -188,6 +189,7 @@ pub(crate) static KINDS: [Kind; 20] = [
     Kind::of::<Namespace>(),
     Kind::of::<ClusterTrustBundle>(),
     Kind::of::<Backend>(),
+    Kind::of::<XBackendTrafficPolicy>(),
     Kind::of::<TrafficPolicy>(),
 ];
 

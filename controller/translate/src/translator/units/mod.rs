@@ -5,6 +5,9 @@ mod backend;
 mod backend_tls;
 mod backend_tls_status;
 mod backend_tls_target;
+mod backend_traffic;
+mod backend_traffic_effect;
+mod backend_traffic_target;
 mod backend_use;
 mod carried;
 mod effect;
@@ -29,6 +32,9 @@ pub(crate) use backend::BackendUnit;
 pub(crate) use backend_tls::BackendTlsUnit;
 pub(crate) use backend_tls_status::BackendTlsStatusUnit;
 pub(crate) use backend_tls_target::BackendTlsTargetUnit;
+pub(crate) use backend_traffic::BackendTrafficUnit;
+pub(crate) use backend_traffic_effect::BackendTrafficEffectUnit;
+pub(crate) use backend_traffic_target::BackendTrafficTargetUnit;
 pub(crate) use backend_use::BackendUseUnit;
 pub(crate) use carried::CarriedUnit;
 pub(crate) use effect::EffectUnit;
@@ -82,6 +88,10 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
         Object::BackendTlsPolicy(_) => vec![
             BackendTlsUnit(name.clone()).into(),
             BackendTlsStatusUnit(name).into(),
+        ],
+        Object::XBackendTrafficPolicy(_) => vec![
+            BackendTrafficUnit(name.clone()).into(),
+            BackendTrafficEffectUnit(name).into(),
         ],
         Object::Service(_) => vec![ServiceUnit(name).into()],
         Object::InferencePool(_) => vec![PoolUnit(name).into()],

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use xds::model::{
     self, Ejection, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
-    ListenerKey, LogFormat, Model, ObjectName, PolicySpec, PolicyTarget, RetryBudget, RouteKey,
-    Timeout,
+    ListenerKey, LogFormat, Model, ObjectName, PolicySpec, PolicyTarget, RetryBudget,
+    RetryConstraint, RetryRate, RouteKey, Timeout,
 };
 
 use super::sample::{
     gateway, host, http_rule, limits, listener, model, policy, route, service, target,
 };
 use super::{Compiler, bind, cluster, compile, options, rule};
+use crate::config::RetryLimit;
 use crate::config::dns::Resolved;
 use crate::failure::FailureKind;
 use crate::limits::{EJECTION, Limits, RETRY_BUDGET};
@@ -186,12 +187,42 @@ fn connections_go_by_gateway_and_listener() {
 }
 
 #[test]
+fn a_retry_constraint_takes_the_place_of_a_budget_and_shards_share_its_least_rate() {
+    let rate = |count| RetryRate {
+        count: NonZeroU32::new(count).expect("a count"),
+        interval: Duration::from_secs(1),
+    };
+    let constraint = |count| RetryConstraint {
+        percent: 30,
+        interval: Duration::from_secs(10),
+        min_rate: rate(count),
+    };
+    let mut model = model();
+    model.insert(service("web", &[80]).into());
+    model.insert(route("shop", 0, "/", vec![(target("web", 80), 1)]).into());
+    let own = PolicyTarget::Service(service("web", &[]).key);
+    let budget = PolicySpec {
+        retry_budget: Some(RETRY_BUDGET),
+        ..PolicySpec::default()
+    };
+    model.insert(policy("a", own.clone(), budget).into());
+    let constrained = PolicySpec {
+        retry_constraint: Some(constraint(10)),
+        ..PolicySpec::default()
+    };
+    model.insert(policy("b", own, constrained).into());
+    let limit = cluster(&compile(&model), "Service/app/web:80").retry_limit;
+    assert_eq!(limit, RetryLimit::Rate(constraint(3)), "of four shards");
+}
+
+#[test]
 fn upstream_policies_reach_the_cluster_by_its_own_name_or_its_gateway() {
     let ejection = Ejection {
         max_percent: 10,
         ..EJECTION
     };
     let budget = |percent| RetryBudget { percent, floor: 1 };
+    let limit = |percent| RetryLimit::InFlight(budget(percent));
     let upstream = |percent, ejection| PolicySpec {
         retry_budget: Some(budget(percent)),
         ejection,
@@ -213,12 +244,15 @@ fn upstream_policies_reach_the_cluster_by_its_own_name_or_its_gateway() {
     model.insert(policy("b", own, upstream(50, None)).into());
     let snapshot = compile(&model);
     let of = |name| cluster(&snapshot, name);
-    assert_eq!(of("Service/app/web:80").retry_budget, budget(40));
+    assert_eq!(of("Service/app/web:80").retry_limit, limit(40));
     assert_eq!(of("Service/app/web:80").connections_per_shard.get(), 10);
-    assert_eq!(of("Service/app/own:80").retry_budget, budget(50));
+    assert_eq!(of("Service/app/own:80").retry_limit, limit(50));
     assert_eq!(of("Service/app/own:80").connections_per_shard.get(), 13);
     assert_eq!(*of("Service/app/own:80").set.ejection(), ejection);
-    assert_eq!(of("Service/app/unused:80").retry_budget, RETRY_BUDGET);
+    assert_eq!(
+        of("Service/app/unused:80").retry_limit,
+        RetryLimit::InFlight(RETRY_BUDGET)
+    );
     assert_eq!(*of("Service/app/unused:80").set.ejection(), EJECTION);
 }
 

@@ -62,6 +62,7 @@ pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, 
         target,
         weight,
         filters: Filters::default(),
+        session: None,
     });
     Route {
         key: RouteKey::new("HTTPRoute", &host(name), rule, &listener),

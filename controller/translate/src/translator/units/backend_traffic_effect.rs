@@ -1,0 +1,87 @@
+//! An XBackendTrafficPolicy at its targets: the carried settings, and its status.
+
+use std::collections::BTreeSet;
+
+use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec};
+
+use crate::api::{Resource as _, XBackendTrafficPolicy};
+use crate::resolve::backend_traffic::{conflicted, policy_target};
+use crate::resolve::policy::spell;
+use crate::status::{PolicyStatus, Status, backend_traffic};
+use crate::store::ObjectRef;
+use crate::translator::emitted::Emitted;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// An XBackendTrafficPolicy by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct BackendTrafficEffectUnit(pub(crate) ObjectName);
+
+/// A policy for proxies, and its status.
+#[derive(Debug, PartialEq)]
+pub(crate) struct BackendTrafficEffect {
+    emitted: Emitted,
+    status: Option<PolicyStatus>,
+}
+
+impl Unit for BackendTrafficEffectUnit {
+    type Output = BackendTrafficEffect;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<BackendTrafficEffect> {
+        let object = reader.object::<XBackendTrafficPolicy>(&self.0)?;
+        let policy = reader.backend_traffic_policy(&self.0)?;
+        let mut refusals = policy.refusals.clone();
+        let (mut gateways, mut resources) = (BTreeSet::new(), Vec::new());
+        for target in &policy.targets {
+            let users = reader.users(&target.upstream);
+            gateways.extend(users.iter().cloned());
+            match reader.backend_traffic_winner(&target.upstream) {
+                Some(winner) if *winner == self.0 => {}
+                // A rejected policy competes for no target.
+                Some(winner) if policy.refusals.is_empty() => {
+                    refusals.push(conflicted(winner, target.index));
+                    continue;
+                }
+                _ => continue,
+            }
+            if let Some(constraint) = policy.constraint.filter(|_| !users.is_empty()) {
+                let target = policy_target(&target.upstream);
+                let policy = Policy {
+                    key: PolicyKey::new(XBackendTrafficPolicy::KIND, &self.0, &spell(&target)),
+                    target,
+                    spec: PolicySpec {
+                        retry_constraint: Some(constraint),
+                        ..PolicySpec::default()
+                    },
+                };
+                resources.push((policy.into(), users));
+            }
+        }
+        let name_and_object = (&self.0, &**object);
+        let missing = &policy.missing;
+        Some(BackendTrafficEffect {
+            emitted: Emitted::new(resources),
+            status: backend_traffic::status(reader, name_and_object, missing, &refusals, &gateways),
+        })
+    }
+
+    fn publish(
+        &self,
+        old: Option<&BackendTrafficEffect>,
+        new: Option<&BackendTrafficEffect>,
+        changes: &mut Changes<'_>,
+    ) {
+        let emitted = |it: Option<&BackendTrafficEffect>| it.map(|it| it.emitted.clone());
+        let (before, after) = (emitted(old), emitted(new));
+        Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
+        let status = |it: Option<&BackendTrafficEffect>| it.and_then(|it| it.status.clone());
+        if status(old) != status(new) {
+            let object = ObjectRef::of::<XBackendTrafficPolicy>(&self.0);
+            changes.status(object, status(new).map(Status::Policy));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let policies = &state.objects.store.x_backend_traffic_policies;
+        policies.contains_key(&self.0)
+    }
+}
