@@ -225,6 +225,48 @@ on_both_drivers! {
         assert_eq!(origin.handshakes()[0].sni.as_deref(), Some("a.test"));
     }
 
+    fn an_xbackend_is_shown_its_own_certificate_or_verified_by_a_policy(driver) {
+        let ca = authority("ca");
+        let (pair, own, gateways) = (ca.server(&["a.test"]), ca.client("own.test"), ca.client("gateway.test"));
+        let origin = tls_origin(&pair, ClientCertificates::For(&ca));
+        let to_pods = |name: &str| format!(
+            "{{matches: [{{path: {{value: /{name}}}}}], \
+             backendRefs: [{{group: gateway.networking.x-k8s.io, kind: XBackend, name: {name}}}]}}"
+        );
+        let pods = |name: &str, tls: &str| format!(
+            "apiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackend\nmetadata: {{name: {name}}}\n\
+             spec: {{type: EndpointSelector, port: {{number: {}}}, endpointSelector: {{matchLabels: {{app: a}}}}, tls: {tls}}}",
+            origin.address().port()
+        );
+        let mutual = format!(
+            "{{mode: ClientAndServer, clientCertificateRef: {{name: own}}, validation: {{{BY_HOSTNAME}}}}}"
+        );
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .secret("own", &own)
+            .secret("gateways", &gateways)
+            .gateway_field("tls: {backend: {clientCertificateRef: {name: gateways}}}")
+            .rule(&to_pods("mutual"))
+            .rule(&to_pods("policy"))
+            .document(&pods("mutual", &mutual))
+            .document(&pods("policy", "{mode: None}"))
+            .document(&format!(
+                "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {{name: policy}}\n\
+                 spec:\n  targetRefs: [{{group: gateway.networking.x-k8s.io, kind: XBackend, name: policy}}]\n  \
+                 validation: {{{BY_HOSTNAME}}}"
+            ))
+            .document(
+                "apiVersion: v1\nkind: Pod\nmetadata: {name: a-1, labels: {app: a}}\n\
+                 status: {podIP: 127.0.0.1, conditions: [{type: Ready, status: 'True'}]}",
+            )
+            .start();
+        gateway.client().gets("/mutual").expects(200);
+        gateway.client().gets("/policy").expects(200);
+        let handshakes = origin.handshakes();
+        let shown: Vec<_> = handshakes.iter().map(|it| it.certificate.as_deref()).collect();
+        assert_eq!(shown, [Some(&*own.der()), Some(&*gateways.der())]);
+    }
+
     fn a_backend_that_asks_is_shown_the_gateways_certificate(driver) {
         let ca = authority("ca");
         let (pair, own) = (ca.server(&["a.test"]), ca.client("gateway.test"));

@@ -76,8 +76,8 @@ pub struct PolicySpec {
     pub jwt: Option<JwtPolicy>,
     /// Rules on requests and claims.
     pub authorization: Option<AuthorizationPolicy>,
-    /// The Gateway's client certificate for backends that ask for one (`spec.tls.backend`). Two
-    /// Gateways share connections to a backend only if it is the same.
+    /// The client certificate of a Gateway for backends that ask for one (`spec.tls.backend`), or for
+    /// one backend. Two Gateways share connections to a backend only if it is the same.
     pub client_certificate: Option<Certificate>,
 }
 

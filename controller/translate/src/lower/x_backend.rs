@@ -3,8 +3,8 @@
 use std::num::NonZeroU16;
 
 use xds::model::{
-    Backend, BackendKey, BackendProtocol, BackendTls, Hostname, Hosts, ObjectName, Pool,
-    SessionPersistence,
+    Backend, BackendKey, BackendProtocol, BackendTls, Certificate, Hostname, Hosts, ObjectName,
+    Pool, SessionPersistence,
 };
 
 use super::{pool, session};
@@ -14,15 +14,18 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend_validation;
+use crate::resolve::tls::note_expiry;
 
 /// An XBackend as the model has it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LoweredXBackend {
     /// Without a host where it is refused: nothing is sent anywhere else, or less protected.
     pub(crate) backend: Backend,
+    /// The client certificate for it, in the place of a Gateway's.
+    pub(crate) certificate: Option<Certificate>,
     /// Why it is refused.
     pub(crate) refusals: Vec<Problem>,
-    /// Of the certificates of those who vouch for it.
+    /// Of the certificates that are shown to it, and of those who vouch for it.
     pub(crate) expiries: Expiries,
 }
 
@@ -32,11 +35,24 @@ pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &XBackend) -
     let mut refusals = Vec::new();
     let mut expiries = Expiries::default();
     let mut keep = |problem: Problem| refusals.push(problem.under("spec"));
+    let certificate = certificate(reader, name, spec, &mut expiries);
+    let certificate = certificate.transpose().unwrap_or_else(|problem| {
+        keep(problem);
+        None
+    });
     let tls = tls(reader, name, spec, &mut expiries).unwrap_or_else(|problem| {
         keep(problem);
         Some(BackendTls::Invalid)
     });
-    let protocol = protocol(spec, tls.is_some()).map_err(&mut keep);
+    let key = BackendKey::of_x_backend(name);
+    let tls = match tls {
+        Some(tls) => Some((tls, TlsSource::Own)),
+        None => reader
+            .tls_of_backend(&key)
+            .map(|tls| (tls.clone(), TlsSource::Policy)),
+    };
+    let source = tls.as_ref().map(|(_, source)| *source);
+    let protocol = protocol(spec, source).map_err(&mut keep);
     let hosts = hosts(reader, name, spec).map_err(&mut keep);
     if let Some(Err(problem)) = session(name, spec) {
         keep(problem);
@@ -46,17 +62,18 @@ pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &XBackend) -
         picker: None,
     });
     let backend = Backend {
-        key: BackendKey::of_x_backend(name),
+        key,
         hosts: hosts
             .ok()
             .filter(|_| refusals.is_empty())
             .unwrap_or(nowhere),
         protocol: protocol.unwrap_or(BackendProtocol::Http),
-        tls,
+        tls: tls.map(|(tls, _)| tls),
         proxy_protocol: None,
     };
     LoweredXBackend {
         backend,
+        certificate,
         refusals,
         expiries,
     }
@@ -66,7 +83,7 @@ pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &XBackend) -
 pub(crate) fn protocol_of(object: &XBackend) -> BackendProtocol {
     let mode = object.spec.tls.as_ref().map(|tls| tls.mode);
     let has_tls = mode.is_some_and(|mode| mode != XBackendTlsMode::None);
-    protocol(&object.spec, has_tls).unwrap_or(BackendProtocol::Http)
+    protocol(&object.spec, has_tls.then_some(TlsSource::Own)).unwrap_or(BackendProtocol::Http)
 }
 
 /// How clients are kept at one of its pods; the name of a cookie or header that has none is made of
@@ -117,8 +134,17 @@ fn hosts(reader: &Reader<'_>, name: &ObjectName, spec: &XBackendSpec) -> Result<
     }
 }
 
-fn protocol(spec: &XBackendSpec, has_tls: bool) -> Result<BackendProtocol, Problem> {
+/// Where the TLS settings of an XBackend come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TlsSource {
+    Own,
+    /// A BackendTLSPolicy.
+    Policy,
+}
+
+fn protocol(spec: &XBackendSpec, tls: Option<TlsSource>) -> Result<BackendProtocol, Problem> {
     use XBackendProtocol as Api;
+    let has_tls = tls.is_some();
     let plain_or = |plain, secure| Ok(if has_tls { secure } else { plain });
     match spec.protocol {
         None | Some(Api::Http | Api::Http11 | Api::Mcp) => {
@@ -127,6 +153,7 @@ fn protocol(spec: &XBackendSpec, has_tls: bool) -> Result<BackendProtocol, Probl
         Some(Api::Tcp) => Ok(BackendProtocol::Tcp),
         Some(Api::Grpc) => plain_or(BackendProtocol::H2c, BackendProtocol::H2),
         Some(Api::H2c) if !has_tls => Ok(BackendProtocol::H2c),
+        Some(Api::H2c) if tls == Some(TlsSource::Policy) => Ok(BackendProtocol::H2),
         Some(Api::H2c) => Err(invalid("protocol", "H2C is without TLS: use HTTP2")),
         Some(Api::Http2) if has_tls => Ok(BackendProtocol::H2),
         Some(Api::Http2) => Err(invalid("protocol", "HTTP2 needs `tls`: use H2C without")),
@@ -147,24 +174,49 @@ fn tls(
     };
     match (tls.mode, &tls.validation) {
         (XBackendTlsMode::None, _) => Ok(None),
-        (XBackendTlsMode::ServerOnly, Some(validation)) => {
+        (XBackendTlsMode::ServerOnly | XBackendTlsMode::ClientAndServer, Some(validation)) => {
             let judged = backend_validation::judge::<XBackend>(reader, &name.namespace, validation);
-            *expiries = judged.expiries.under("spec.tls.validation");
+            let judged_expiries = judged.expiries.under("spec.tls.validation");
+            expiries.expired.extend(judged_expiries.expired);
             match judged.refs.into_iter().chain(judged.refusals).next() {
                 None => Ok(Some(judged.tls)),
                 Some(problem) => Err(problem.under("tls.validation")),
             }
         }
-        (XBackendTlsMode::ServerOnly, None) => {
+        (XBackendTlsMode::ServerOnly | XBackendTlsMode::ClientAndServer, None) => {
             let message = "is missing: say how the backend proves who it is";
             Err(invalid("tls.validation", message))
         }
-        (XBackendTlsMode::ClientAndServer, _) => Err(unsupported(
+        (XBackendTlsMode::Unknown, _) => Err(unsupported(
             "tls.mode",
-            "use ServerOnly; what is shown to backends is `spec.tls.backend` of the Gateway",
+            "use None, ServerOnly or ClientAndServer",
         )),
-        (XBackendTlsMode::Unknown, _) => Err(unsupported("tls.mode", "use ServerOnly or None")),
     }
+}
+
+/// The client certificate of mode `ClientAndServer`.
+fn certificate(
+    reader: &Reader<'_>,
+    name: &ObjectName,
+    spec: &XBackendSpec,
+    expiries: &mut Expiries,
+) -> Option<Result<Certificate, Problem>> {
+    let tls = spec.tls.as_ref()?;
+    if tls.mode != XBackendTlsMode::ClientAndServer {
+        return None;
+    }
+    let Some(reference) = &tls.client_certificate_ref else {
+        let message = "is missing: refer to a Secret with the certificate";
+        return Some(Err(invalid("tls.clientCertificateRef", message)));
+    };
+    let reason = Reason::InvalidClientCertificateRef;
+    let found = reader.certificate::<XBackend>(&name.namespace, reference, reason);
+    if let Ok(certificate) = &found {
+        let whom = (&*name.namespace, reference, "the backend");
+        let field = "spec.tls.clientCertificateRef";
+        note_expiry(reader, whom, certificate, field, expiries);
+    }
+    Some(found.map_err(|problem| problem.under("tls.clientCertificateRef")))
 }
 
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {

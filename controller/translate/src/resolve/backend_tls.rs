@@ -5,7 +5,9 @@ use std::sync::Arc;
 use xds::model::{BackendKey, BackendTls, ObjectName, ServiceKey};
 
 use super::backend_validation;
-use crate::api::{Backend, BackendTlsPolicy, PolicyTargetReference, Resource as _, Service};
+use crate::api::{
+    Backend, BackendTlsPolicy, PolicyTargetReference, Resource as _, Service, XBackend,
+};
 use crate::expiry::Expiries;
 use crate::problem::Problem;
 use crate::reader::Reader;
@@ -104,7 +106,7 @@ impl<'a> Reader<'a> {
             .or_else(|| self.tls_of_everything(service.namespace()))
     }
 
-    /// The TLS settings of a `Backend` from a policy.
+    /// The TLS settings of a `Backend` or XBackend from a policy.
     pub(crate) fn tls_of_backend(&self, backend: &BackendKey) -> Option<&'a BackendTls> {
         let upstream = Upstream::Backend(backend.clone());
         self.backend_tls(&upstream, None)
@@ -146,8 +148,13 @@ fn find(
                 _ => Ok(Upstream::Service(ServiceKey::new(&name))),
             }
         }
-        (Backend::GROUP, Backend::KIND) if section.is_some() => {
-            let message = "a Backend has no sections: leave sectionName out";
+        (Backend::GROUP, Backend::KIND) | (XBackend::GROUP, XBackend::KIND)
+            if section.is_some() =>
+        {
+            let message = format!(
+                "kind `{}` has no sections: leave sectionName out",
+                reference.kind
+            );
             Err(Problem::new(Reason::Invalid, "sectionName", message))
         }
         (Backend::GROUP, Backend::KIND) => {
@@ -157,9 +164,17 @@ fn find(
                 missing("name", format!("Backend {name} does not exist: create it"))
             }
         }
+        (XBackend::GROUP, XBackend::KIND) => {
+            if reader.exists::<XBackend>(&name) {
+                Ok(Upstream::Backend(BackendKey::of_x_backend(&name)))
+            } else {
+                missing("name", format!("XBackend {name} does not exist: create it"))
+            }
+        }
         (group, kind) => {
             let message = format!(
-                "kind `{kind}` of group `{group}` cannot be a target: use Service or Backend"
+                "kind `{kind}` of group `{group}` cannot be a target: use Service, XBackend or \
+                 Backend"
             );
             Err(Problem::new(Reason::Invalid, "kind", message))
         }

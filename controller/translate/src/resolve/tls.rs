@@ -89,7 +89,7 @@ fn certificates(
         let field = format_args!("tls.certificateRefs[{index}]");
         match certificate(reader, owner, reference, Reason::InvalidCertificateRef) {
             Ok(certificate) => {
-                let whom = (owner, reference, "clients");
+                let whom = (&*owner.name().namespace, reference, "clients");
                 note_expiry(reader, whom, &certificate, field, &mut notes.expiries);
                 certificates.push(certificate);
             }
@@ -118,9 +118,9 @@ pub(super) fn certificate(
 
 /// Records the expiry of a Secret's certificate, which `peers` verify; of a chain, that of the
 /// leaf.
-pub(super) fn note_expiry(
+pub(crate) fn note_expiry(
     reader: &Reader<'_>,
-    (owner, reference, peers): (&Owner, &SecretObjectReference, &str),
+    (own, reference, peers): (&str, &SecretObjectReference, &str),
     certificate: &Certificate,
     field: impl fmt::Display,
     expiries: &mut Expiries,
@@ -128,7 +128,6 @@ pub(super) fn note_expiry(
     let Some(certificate) = certificate.chain.first() else {
         return;
     };
-    let own = &*owner.name().namespace;
     let namespace = reference.namespace.as_deref().unwrap_or(own);
     let name = &reference.name;
     let subject = format!("the certificate of Secret {namespace}/{name}");

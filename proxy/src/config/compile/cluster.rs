@@ -244,7 +244,15 @@ impl ClusterCompiler<'_> {
             None => source.name(),
         };
         let name: Arc<str> = name.into();
-        let certificate: Option<&Certificate> = shown.and_then(|it| it.certificate.as_ref());
+        let own = match source {
+            Source::Port(..) => None,
+            Source::Backend(backend) => self
+                .policies
+                .of_backend(&backend.key)
+                .field(|spec| spec.client_certificate.as_ref()),
+        };
+        let certificate: Option<&Certificate> =
+            own.or_else(|| shown.and_then(|it| it.certificate.as_ref()));
         let (settings, protection) = self.tls.backend(&name, tls, certificate, self.shards);
         (name, settings, protection)
     }

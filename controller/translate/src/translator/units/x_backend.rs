@@ -1,9 +1,14 @@
 //! An XBackend that something is sent to, and the status of each.
 
-use xds::model::{BackendKey, ObjectName};
+use std::sync::Arc;
 
-use crate::api::XBackend;
+use xds::model::{
+    BackendKey, Certificate, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget,
+};
+
+use crate::api::{Resource as _, XBackend};
 use crate::lower::x_backend;
+use crate::resolve::policy::spell;
 use crate::status::{PolicyStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::Emitted;
@@ -34,8 +39,14 @@ impl Unit for XBackendUnit {
         let controller = &reader.options().controller_name;
         let generation = object.metadata.generation;
         let status = PolicyStatus::of_x_backend(generation, &lowered, &users, controller);
+        let mut resources = Vec::new();
+        if let Some(certificate) = lowered.certificate {
+            let policy = client_certificate(&self.0, certificate);
+            resources.push((policy.into(), Arc::clone(&users)));
+        }
+        resources.push((lowered.backend.into(), users));
         Some(UsedXBackend {
-            emitted: Emitted::new(vec![(lowered.backend.into(), users)]),
+            emitted: Emitted::new(resources),
             status,
         })
     }
@@ -58,5 +69,18 @@ impl Unit for XBackendUnit {
 
     fn is_alive(&self, state: &State) -> bool {
         state.objects.store.x_backends.contains_key(&self.0)
+    }
+}
+
+/// What is shown to an XBackend.
+fn client_certificate(name: &ObjectName, certificate: Certificate) -> Policy {
+    let target = PolicyTarget::Backend(BackendKey::of_x_backend(name));
+    Policy {
+        key: PolicyKey::new(XBackend::KIND, name, &spell(&target)),
+        target,
+        spec: PolicySpec {
+            client_certificate: Some(certificate),
+            ..PolicySpec::default()
+        },
     }
 }
