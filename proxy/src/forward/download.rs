@@ -23,7 +23,7 @@ use crate::http2::stream::{Head, Stream};
 use crate::limits::{INTERIM_RESPONSES, WHEEL_TICK};
 use crate::memory::Buffer;
 use crate::policy::cors::Cors;
-use crate::policy::mutation::Mutation;
+use crate::policy::mutation::{HeaderMutation, Mutation};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
@@ -78,7 +78,9 @@ pub(crate) struct ResponseSide<'e, 'x> {
     pub(crate) received: &'e Received,
     /// The endpoint picker, if it processes responses.
     pub(crate) picked: Option<&'e mut Pick<'x>>,
-    /// The picker's changes to the response head.
+    /// The changes of the response head by authorization servers.
+    pub(crate) granted: Option<&'e HeaderMutation>,
+    /// All changes of the response head, of the picker too.
     pub(crate) changed: Mutation,
 }
 
@@ -301,6 +303,12 @@ impl Download<'_, '_> {
             let told = picked.tell_response(side.response, head, self.attempt.endpoint);
             // Boxed: few requests have a picker.
             side.changed = Box::pin(told).await;
+        }
+        if let Some(granted) = side.granted {
+            let head = self.buffer.filled().get(..length).unwrap_or_default();
+            let fields = &side.response.fields;
+            side.changed
+                .take(granted, |name| fields.has_name(name, head));
         }
         self.encode_head(length, side);
         self.buffer.consume(length);

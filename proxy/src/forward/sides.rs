@@ -51,6 +51,7 @@ impl<'a> Exchange<'a> {
                 .value(KnownHeader::Origin, &received.bytes),
             received,
             picked: self.picked.as_deref_mut(),
+            granted: self.server_decision.as_deref().map(|it| &it.response),
             changed: Mutation::default(),
         };
         (request, response)

@@ -63,7 +63,8 @@ impl Upload {
             .as_mut()
             .and_then(|it| it.body.take())
         {
-            return Ok(Self::of_kept(exchange, Buffer::holding(&body)));
+            let body = exchange.shard.buffers.holding(&body);
+            return Ok(Self::of_kept(exchange, body));
         }
         let decoder = &mut exchange.work.request_body;
         let first = decoder

@@ -96,6 +96,13 @@ impl Fields {
         self.list.iter()
     }
 
+    /// Whether there is a line of this name. `bytes` are those that the lines are spans of.
+    #[must_use]
+    pub fn has_name(&self, name: &[u8], bytes: &[u8]) -> bool {
+        let mut lines = self.list.iter();
+        lines.any(|field| field.name.of(bytes).eq_ignore_ascii_case(name))
+    }
+
     /// Number of field lines.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -36,15 +36,32 @@ pub struct Buffer {
 }
 
 /// Memory lent by a pool, which is counted until it is returned or freed.
-struct Loan {
+pub(super) struct Loan {
     pool: Rc<BufferPool>,
     bytes: usize,
 }
 
+impl Loan {
+    pub(super) fn of(pool: &Rc<BufferPool>, bytes: usize) -> Self {
+        let mut loan = Self {
+            pool: Rc::clone(pool),
+            bytes: 0,
+        };
+        loan.resize(bytes);
+        loan
+    }
+
+    /// Counts this many bytes from now on.
+    pub(super) fn resize(&mut self, bytes: usize) {
+        let others = self.pool.lent.get().saturating_sub(self.bytes);
+        self.pool.lent.set(others.saturating_add(bytes));
+        self.bytes = bytes;
+    }
+}
+
 impl Drop for Loan {
     fn drop(&mut self) {
-        let lent = self.pool.lent.get();
-        self.pool.lent.set(lent.saturating_sub(self.bytes));
+        self.resize(0);
     }
 }
 
@@ -72,8 +89,7 @@ impl Buffer {
     }
 
     /// An unpooled buffer with these bytes, and space for framing around them.
-    #[must_use]
-    pub fn holding(bytes: &[u8]) -> Self {
+    fn holding(bytes: &[u8]) -> Self {
         let mut buffer = Self::of(bytes.len() + FRAMING_BYTES);
         let fits = buffer.append(bytes);
         debug_assert!(fits, "it was made for them");
@@ -365,12 +381,15 @@ impl BufferPool {
         self.lend(Buffer::default())
     }
 
+    /// A buffer with these bytes, and space for framing around them.
+    #[must_use]
+    pub fn holding(self: &Rc<Self>, bytes: &[u8]) -> Buffer {
+        self.lend(Buffer::holding(bytes))
+    }
+
     fn lend(self: &Rc<Self>, buffer: Buffer) -> Buffer {
-        let bytes = buffer.memory.len();
-        self.lent.set(self.lent.get().saturating_add(bytes));
-        let pool = Rc::clone(self);
         Buffer {
-            loan: Some(Loan { pool, bytes }),
+            loan: Some(Loan::of(self, buffer.memory.len())),
             ..buffer
         }
     }

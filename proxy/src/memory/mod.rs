@@ -5,11 +5,13 @@ mod buffer;
 mod chunked;
 mod free_list;
 pub mod heap;
+mod kept;
 mod system;
 
 pub(crate) use buffer::Outgoing;
 pub use buffer::{Buffer, BufferPool};
 pub use chunked::Chunked;
 pub(crate) use free_list::FreeList;
+pub use kept::Kept;
 pub(crate) use system::{discard, trim};
 pub use system::{report, without_huge_pages};

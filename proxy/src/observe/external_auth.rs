@@ -28,7 +28,7 @@ causes! {
 impl From<&Result<Verdict, MissingVerdict>> for AuthResult {
     fn from(verdict: &Result<Verdict, MissingVerdict>) -> Self {
         match verdict {
-            Ok(Verdict::Allowed(_)) => Self::Allowed,
+            Ok(Verdict::Allowed { .. }) => Self::Allowed,
             Ok(Verdict::Denied(_)) => Self::Denied,
             Err(MissingVerdict(_)) => Self::Failed,
         }

@@ -8,7 +8,9 @@ use crate::channel::relay::{OutgoingFraming, Reads, Relay, RelayError, Side};
 use crate::exchange::{Client, Exchange};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
+use crate::memory::Kept;
 use crate::net::CancelHandle;
+use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 
 /// A body as the client sends it.
@@ -24,7 +26,7 @@ pub(super) struct Body<'r> {
     /// Whether all of it has come before, and none was looked at.
     has_come: bool,
     /// All that has come.
-    pub(super) all: Vec<u8>,
+    pub(super) all: Kept,
     pub(super) done: bool,
 }
 
@@ -32,6 +34,7 @@ impl<'r> Body<'r> {
     /// The body of a client's request, of so many bytes at most, which is read until `reading` is
     /// canceled.
     pub(super) fn of(
+        shard: &Shard,
         client: &'r Client,
         limits: &Limits,
         most: u64,
@@ -58,13 +61,13 @@ impl<'r> Body<'r> {
             started: (limits.body_min_rate > 0).then(Instant::now),
             most: most.min(allowed),
             has_come: false,
-            all: Vec::new(),
+            all: Kept::new(&shard.buffers),
             done: false,
         }
     }
 
     /// One that has come already.
-    pub(super) fn that_came(self, all: Vec<u8>) -> Self {
+    pub(super) fn that_came(self, all: Kept) -> Self {
         Self {
             has_come: true,
             all,
@@ -95,7 +98,7 @@ impl<'r> Body<'r> {
             };
             let piece = piece.map_err(RelayError::of_upload)?;
             let bytes = buffer.filled().get(piece.payload.clone());
-            self.all.extend_from_slice(bytes.unwrap_or_default());
+            self.all.append(bytes.unwrap_or_default());
             buffer.consume(piece.consumed);
             self.done = piece.done;
             let announced = decoder.announced().saturating_add(self.all.len() as u64);

@@ -87,6 +87,10 @@ impl<'a> Exchange<'a> {
             self.shard.note(TaskState::Authorizing);
             let begun = Instant::now();
             let verdict = self.question(server, &asking).await;
+            self.client.deadline.disarm();
+            if self.client.deadline.expired() {
+                return Err(FailureKind::ClientGone.into());
+            }
             self.shard.note(TaskState::Forwarding);
             let counters = &self.shard.counters.external_auth;
             counters.took.observe(begun.elapsed());
@@ -96,7 +100,8 @@ impl<'a> Exchange<'a> {
             }
             let server_decision = self.server_decision.get_or_insert_default();
             match verdict {
-                Ok(Verdict::Allowed(grants)) => {
+                Ok(Verdict::Allowed { grants, response }) => {
+                    server_decision.response.set_headers.extend(response);
                     if !grants.is_empty() {
                         self.work.request_body.drop_trailers();
                         server_decision.grants.extend(&grants);
@@ -156,6 +161,7 @@ impl<'a> Exchange<'a> {
                 let patience = SubrequestLimits {
                     timeout: asking.patience,
                     body_bytes: EXTERNAL_AUTH_ANSWER_BYTES,
+                    client: &self.client.deadline,
                 };
                 let reply = subrequest::ask(upstreams, cluster, request, patience).await;
                 let reply = reply.map_err(|failure| MissingVerdict(failure.kind.reason()))?;
@@ -163,8 +169,9 @@ impl<'a> Exchange<'a> {
             }
             ExternalAuthProtocol::Grpc { request_headers } => {
                 let question = grpc::question(request_headers, &subject, &self.arrival());
-                let patience = asking.patience;
-                let answer = call::unary(upstreams, cluster, grpc::CHECK, &question, patience);
+                let (patience, client) = (asking.patience, Some(&self.client.deadline));
+                let answer =
+                    call::unary(upstreams, cluster, grpc::CHECK, &question, patience, client);
                 let answer = answer
                     .await
                     .map_err(|error| MissingVerdict(error.reason()))?;
@@ -217,7 +224,7 @@ impl<'a> Exchange<'a> {
         }
         let client: &'a Client = self.client;
         let reading = Deadline::new(self.shard, client.stream.cutoff());
-        let mut body = Body::of(client, limits, most, &reading);
+        let mut body = Body::of(self.shard, client, limits, most, &reading);
         while !body.done {
             body.next(self).await?;
         }

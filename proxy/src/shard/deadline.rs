@@ -107,6 +107,13 @@ impl Deadline {
         self.state.expired.take()
     }
 
+    /// The same, and it is told again.
+    pub(crate) fn has_expired(&self) -> bool {
+        let expired = self.state.expired.take();
+        self.state.expired.set(expired);
+        expired
+    }
+
     /// Checks a watched peer now, since it may have disconnected.
     pub(crate) fn look(&self) {
         let mut expiry = self.state.expiry.replace(Expiry::Disconnect);

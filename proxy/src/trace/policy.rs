@@ -122,7 +122,9 @@ impl Tracer {
         verdict: &Result<external_auth::Verdict, MissingVerdict>,
     ) {
         let (severity, detail) = match verdict {
-            Ok(external_auth::Verdict::Allowed(_)) => (Severity::Success, "it may pass".to_owned()),
+            Ok(external_auth::Verdict::Allowed { .. }) => {
+                (Severity::Success, "it may pass".to_owned())
+            }
             Ok(external_auth::Verdict::Denied(denial)) => {
                 let status = denial.status.as_u16();
                 (Severity::Error, format!("it is answered with {status}"))

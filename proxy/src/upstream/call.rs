@@ -21,10 +21,9 @@ use crate::failure::Failure;
 use crate::http::grpc;
 use crate::http::grpc_message::{self, Assembler, MessageError};
 use crate::http2::stream::{Head, Reads, Stream};
-use crate::limits::CALL_MESSAGE_BYTES;
+use crate::limits::{CALL_MESSAGE_BYTES, WHEEL_TICK};
 use crate::memory::{Buffer, BufferPool};
-use crate::shard::cutoff::Cutoff;
-use crate::shard::deadline::Expiry;
+use crate::shard::deadline::{Deadline, Expiry};
 
 /// Why a call came to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -72,7 +71,13 @@ pub(crate) enum More {
 }
 
 /// A call under way: our side of it.
-pub(crate) struct Call<'a>(EndpointConnection<'a>);
+pub(crate) struct Call<'a> {
+    reached: EndpointConnection<'a>,
+    client: Client<'a>,
+}
+
+/// The client that a call is made for: one that leaves ends it, once that is watched for.
+pub(crate) type Client<'a> = Option<&'a Deadline>;
 
 pub(crate) struct CallMessages {
     pool: Rc<BufferPool>,
@@ -90,7 +95,7 @@ enum State {
     Ended,
 }
 
-/// Asks once, and waits for the one answer, for `timeout` at most.
+/// Asks once, and waits for the one answer, for `timeout` at most, or until the client leaves.
 ///
 /// # Errors
 /// There is none.
@@ -100,13 +105,16 @@ pub(crate) async fn unary<A: Message + Default>(
     method: &'static str,
     question: &impl Message,
     timeout: Duration,
+    client: Client<'_>,
 ) -> Result<A, CallError> {
     let until = Instant::now() + timeout;
     let mut tried_again = false;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let (call, mut answers) = Call::begin(upstreams, cluster, method, left, Some(left)).await?;
-        let used = call.0.connection.used;
+        let begun = Call::begin(upstreams, cluster, method, left, Some(left), client);
+        let (call, mut answers) = begun.await?;
+        call.watch_client();
+        let used = call.reached.connection.used;
         call.wait_at_most(Some(until.saturating_duration_since(Instant::now())));
         let answer = match call.send(question, More::No).await {
             // Whoever stopped reading may have answered before.
@@ -118,6 +126,7 @@ pub(crate) async fn unary<A: Message + Default>(
             Err(CallError::Broken)
                 if used
                     && answers.state == State::Asked
+                    && !call.is_abandoned()
                     && !std::mem::replace(&mut tried_again, true) => {}
             answer => return answer,
         }
@@ -135,8 +144,9 @@ impl<'a> Call<'a> {
         cluster: &'a Cluster,
         method: &'static str,
         timeout: Duration,
+        client: Client<'a>,
     ) -> Result<(Self, CallMessages), CallError> {
-        Self::begin(upstreams, cluster, method, timeout, None).await
+        Self::begin(upstreams, cluster, method, timeout, None, client).await
     }
 
     /// As [`Call::open`]; tells the endpoint that it is over after `promised`.
@@ -146,6 +156,7 @@ impl<'a> Call<'a> {
         method: &'static str,
         timeout: Duration,
         promised: Option<Duration>,
+        client: Client<'a>,
     ) -> Result<(Self, CallMessages), CallError> {
         let until = Instant::now() + timeout;
         let reached = reach(upstreams, cluster, Protocol::Http2, until).await;
@@ -161,22 +172,34 @@ impl<'a> Call<'a> {
             assembler: Assembler::new(CALL_MESSAGE_BYTES),
             state: State::Asked,
         };
-        Ok((Self(reached), answers))
+        Ok((Self { reached, client }, answers))
     }
 
     /// The endpoint that was asked.
     pub(crate) fn endpoint(&self) -> &'a Endpoint {
-        self.0.endpoint
+        self.reached.endpoint
     }
 
-    /// What ends it from outside.
-    pub(crate) fn cutoff(&self) -> Cutoff {
-        self.0.connection.stream.cutoff()
+    /// Has the call end as soon as the client leaves, until the client's deadline is disarmed.
+    pub(crate) fn watch_client(&self) {
+        let Some(client) = self.client else { return };
+        let watch = Expiry::Watch {
+            other: self.reached.connection.stream.cutoff(),
+            again: WHEEL_TICK,
+        };
+        client.arm(Some(WHEEL_TICK), watch);
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.client.is_some_and(Deadline::has_expired)
     }
 
     /// For how long everything may take from now on, until it is said otherwise; `None` for ever.
     pub(crate) fn wait_at_most(&self, patience: Option<Duration>) {
-        self.0.connection.deadline.arm(patience, Expiry::Disconnect);
+        self.reached
+            .connection
+            .deadline
+            .arm(patience, Expiry::Disconnect);
     }
 
     /// Sends a message, as soon as the endpoint has room for it.
@@ -195,12 +218,16 @@ impl<'a> Call<'a> {
     }
 
     fn stream(&self) -> Result<&Stream, CallError> {
-        self.0.connection.stream.as_h2().ok_or(CallError::Broken)
+        self.reached
+            .connection
+            .stream
+            .as_h2()
+            .ok_or(CallError::Broken)
     }
 
     fn why_broken(&self) -> CallError {
-        if self.0.connection.deadline.expired() {
-            self.0.judge(Outcome::Failure);
+        if self.reached.connection.deadline.expired() {
+            self.reached.judge(Outcome::Failure);
             return CallError::TooLate;
         }
         CallError::Broken
@@ -215,15 +242,15 @@ impl<'a> Call<'a> {
                 Ok(Head::Final(response)) => break response,
                 Err(_) => {
                     let error = self.why_broken();
-                    if error == CallError::Broken {
-                        self.0.judge(Outcome::Failure);
+                    if error == CallError::Broken && !self.is_abandoned() {
+                        self.reached.judge(Outcome::Failure);
                     }
                     return Err(error);
                 }
             }
         };
-        let took = self.0.begun.elapsed();
-        self.0
+        let took = self.reached.begun.elapsed();
+        self.reached
             .judge(Outcome::answered(response.status().as_u16(), took));
         check_head(&response)?;
         match status_of(response.headers()) {
@@ -279,7 +306,7 @@ impl CallMessages {
         match read {
             Ok(0) if !stream.is_read() => Err(call.why_broken()),
             Err(error) => {
-                let endpoint = &call.0.endpoint.name;
+                let endpoint = &call.reached.endpoint.name;
                 tracing::debug!(%endpoint, %error, "a gRPC call failed");
                 Err(call.why_broken())
             }

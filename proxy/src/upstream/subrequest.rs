@@ -19,9 +19,9 @@ use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_respons
 use crate::http::h2::trailers::push_lines;
 use crate::http::head::{Fields, ResponseHead};
 use crate::http2::stream::{Head, Reads, Stream};
-use crate::limits::Limits;
+use crate::limits::{Limits, WHEEL_TICK};
 use crate::memory::Buffer;
-use crate::shard::deadline::Expiry;
+use crate::shard::deadline::{Deadline, Expiry};
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
@@ -44,12 +44,14 @@ pub(crate) struct Reply {
 }
 
 /// How much is waited for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SubrequestLimits {
+#[derive(Clone, Copy)]
+pub(crate) struct SubrequestLimits<'a> {
     /// For all of it.
     pub(crate) timeout: Duration,
     /// Bytes of the answer's body.
     pub(crate) body_bytes: usize,
+    /// The client that is waited for: when it leaves, the request ends.
+    pub(crate) client: &'a Deadline,
 }
 
 /// Asks one of the endpoints of a cluster, another one where nobody is there.
@@ -60,7 +62,7 @@ pub(crate) async fn ask(
     upstreams: &Upstreams,
     cluster: &Cluster,
     request: Subrequest<'_>,
-    limits: SubrequestLimits,
+    limits: SubrequestLimits<'_>,
 ) -> Result<Reply, Failure> {
     let until = Instant::now() + limits.timeout;
     let mut tried_again = false;
@@ -71,12 +73,16 @@ pub(crate) async fn ask(
             request,
             until,
             body: Body::of(limits.body_bytes),
+            client: limits.client,
             over: &cluster.protection,
         };
         match pending.put(upstreams, reached).await {
             // The endpoint had closed the connection while that was idle.
             Err(failure)
-                if used && is_stale(failure) && !std::mem::replace(&mut tried_again, true) => {}
+                if used
+                    && is_stale(failure)
+                    && !limits.client.has_expired()
+                    && !std::mem::replace(&mut tried_again, true) => {}
             result => return result,
         }
     }
@@ -88,6 +94,7 @@ struct PendingSubrequest<'a> {
     until: Instant,
     /// The answer's.
     body: Body,
+    client: &'a Deadline,
     over: &'a Protection,
 }
 
@@ -100,6 +107,11 @@ impl PendingSubrequest<'_> {
         let deadline = &reached.connection.deadline;
         let left = self.until.saturating_duration_since(Instant::now());
         deadline.arm(Some(left), Expiry::Disconnect);
+        let watch = Expiry::Watch {
+            other: reached.connection.stream.cutoff(),
+            again: WHEEL_TICK,
+        };
+        self.client.arm(Some(WHEEL_TICK), watch);
         let buffers = &upstreams.shard.buffers;
         let mut buffer = buffers.take_small();
         let answered = match &reached.connection.stream {
@@ -127,7 +139,10 @@ impl PendingSubrequest<'_> {
                 } else {
                     failure
                 };
-                if let Some(outcome) = Outcome::failed(failure.kind) {
+                // Whoever leaves does not tell anything of the endpoint.
+                if !self.client.has_expired()
+                    && let Some(outcome) = Outcome::failed(failure.kind)
+                {
                     reached.judge(outcome);
                 }
                 Err(failure)

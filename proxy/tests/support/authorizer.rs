@@ -1,17 +1,17 @@
 //! An authorization server of gRPC (`ext_authz`) in plain text. Its one answer is scripted, and what
 //! it was asked is recorded.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex};
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use prost::Message as _;
-use tokio::net::TcpStream;
+use http::Request;
 
-use super::picker::mutation;
+use super::PATIENCE;
+use super::calls::{self, CallServer, mutation};
 
 #[expect(
     unreachable_pub,
@@ -25,41 +25,39 @@ use mutation::{HeaderValueOption, HttpStatus};
 
 /// A running server; stops when dropped.
 pub(crate) struct Authorizer {
-    address: SocketAddr,
+    server: CallServer,
     shared: Arc<Shared>,
-    _stop: tokio::sync::oneshot::Sender<()>,
 }
 
 struct Shared {
-    answer: Mutex<Option<CheckResponse>>,
+    says: Mutex<AuthorizerBehavior>,
     asked: Mutex<Vec<HttpRequest>>,
+    /// Calls that were reset before their answer.
+    reset: Mutex<usize>,
+    changed: Condvar,
+}
+
+/// What a server does with questions.
+#[derive(Debug, Clone)]
+enum AuthorizerBehavior {
+    Answer(Box<CheckResponse>),
+    Failure,
+    Nothing,
 }
 
 /// A server that answers every question so; with a status of failure where there is no answer.
 pub(crate) fn authorizer(answer: Option<CheckResponse>) -> Authorizer {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.set_nonblocking(true).expect("our socket");
-    let address = listener.local_addr().expect("bound");
-    let shared = Arc::new(Shared {
-        answer: Mutex::new(answer),
-        asked: Mutex::default(),
-    });
-    let (stop, stopped) = tokio::sync::oneshot::channel();
-    let copy = Arc::clone(&shared);
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            tokio::select! {
-                () = accept_all(listener, copy) => {}
-                _ = stopped => {}
-            }
-        });
-    });
-    Authorizer {
-        address,
-        shared,
-        _stop: stop,
+    Authorizer::that(AuthorizerBehavior::of(answer))
+}
+
+/// A server that never answers.
+pub(crate) fn silent_authorizer() -> Authorizer {
+    Authorizer::that(AuthorizerBehavior::Nothing)
+}
+
+impl AuthorizerBehavior {
+    fn of(answer: Option<CheckResponse>) -> Self {
+        answer.map_or(Self::Failure, |answer| Self::Answer(Box::new(answer)))
     }
 }
 
@@ -72,6 +70,17 @@ pub(crate) fn allowing(fields: &[(&str, &str)]) -> CheckResponse {
             headers: options(fields),
             ..OkResponse::default()
         }),
+    }
+}
+
+/// An answer that lets requests pass, and sets these fields in their responses.
+pub(crate) fn allowing_and_telling(fields: &[(&str, &str)]) -> CheckResponse {
+    CheckResponse {
+        ok_response: Some(OkResponse {
+            response_headers_to_add: options(fields),
+            ..OkResponse::default()
+        }),
+        ..allowing(&[])
     }
 }
 
@@ -89,60 +98,71 @@ pub(crate) fn denying(code: i32, fields: &[(&str, &str)], body: &str) -> CheckRe
 }
 
 fn options(fields: &[(&str, &str)]) -> Vec<HeaderValueOption> {
-    let fields = fields.iter().map(|(name, value)| HeaderValueOption {
-        header: Some(mutation::HeaderValue {
-            key: (*name).to_owned(),
-            value: (*value).to_owned(),
-            raw_value: Vec::new(),
-        }),
-        append: None,
-        append_action: 0,
-    });
-    fields.collect()
+    let fields = fields.iter();
+    fields
+        .map(|(name, value)| calls::set(name, value))
+        .collect()
 }
 
 impl Authorizer {
+    fn that(says: AuthorizerBehavior) -> Self {
+        let shared = Arc::new(Shared {
+            says: Mutex::new(says),
+            asked: Mutex::default(),
+            reset: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let copy = Arc::clone(&shared);
+        let server = calls::start(move |socket| {
+            let shared = Arc::clone(&copy);
+            calls::serve_calls(socket, move |request, respond| {
+                answer(request, respond, Arc::clone(&shared))
+            })
+        });
+        Self { server, shared }
+    }
+
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address
     }
 
     /// From now on answers so.
     pub(crate) fn now_answers(&self, answer: Option<CheckResponse>) {
-        *self.shared.answer.lock().expect("no holder panics") = answer;
+        *self.shared.says.lock().expect("no holder panics") = AuthorizerBehavior::of(answer);
     }
 
     /// The requests that it was asked about.
     pub(crate) fn asked(&self) -> Vec<HttpRequest> {
         self.shared.asked.lock().expect("no holder panics").clone()
     }
-}
 
-async fn accept_all(listener: TcpListener, shared: Arc<Shared>) {
-    let listener = tokio::net::TcpListener::from_std(listener).expect("a runtime");
-    loop {
-        let (socket, _) = listener.accept().await.expect("our socket");
-        tokio::spawn(serve(socket, Arc::clone(&shared)));
+    /// Waits until it is asked.
+    #[track_caller]
+    pub(crate) fn waits_for_question(&self) {
+        self.waits(&self.shared.asked, Vec::is_empty, "nobody asked");
     }
-}
 
-async fn serve(socket: TcpStream, shared: Arc<Shared>) {
-    let Ok(mut connection) = h2::server::handshake(socket).await else {
-        return;
-    };
-    while let Some(Ok((request, respond))) = connection.accept().await {
-        let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            // A call that breaks off is the gateway's affair.
-            let _ = answer(request, respond, &shared).await;
-        });
+    /// Waits until a call is reset before its answer.
+    #[track_caller]
+    pub(crate) fn waits_for_reset(&self) {
+        self.waits(&self.shared.reset, |calls| *calls == 0, "no call was reset");
+    }
+
+    #[track_caller]
+    fn waits<T>(&self, of: &Mutex<T>, lacks: impl Fn(&T) -> bool, otherwise: &str) {
+        let log: MutexGuard<'_, T> = of.lock().expect("no holder panics");
+        let changed = &self.shared.changed;
+        let waited = changed.wait_timeout_while(log, PATIENCE, |log| lacks(log));
+        let (_log, timeout) = waited.expect("no holder panics");
+        assert!(!timeout.timed_out(), "{otherwise}");
     }
 }
 
 async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-    shared: &Shared,
+    shared: Arc<Shared>,
 ) -> Result<(), h2::Error> {
     assert_eq!(
         request.uri().path(),
@@ -155,22 +175,22 @@ async fn answer(
         body.flow_control().release_capacity(data.len())?;
         bytes.extend_from_slice(&data);
     }
-    let question = CheckRequest::decode(&bytes[5..]).expect("a question of ext_authz");
+    let question: CheckRequest = calls::take(&mut bytes).expect("a question of ext_authz");
     let request = question.attributes.and_then(|it| it.request);
     let request = request.and_then(|it| it.http).expect("a request of HTTP");
     shared.asked.lock().expect("no holder panics").push(request);
-    let answer = shared.answer.lock().expect("no holder panics").clone();
-    let head = Response::builder().header("content-type", "application/grpc");
-    let head = head.body(()).expect("a response");
-    let mut sending = respond.send_response(head, false)?;
-    let status = if answer.is_some() { "0" } else { "13" };
-    if let Some(answer) = answer {
-        let message = answer.encode_to_vec();
-        let length = u32::try_from(message.len()).expect("a small message");
-        let framed = [&[0][..], &length.to_be_bytes(), &message].concat();
-        sending.send_data(framed.into(), false)?;
+    shared.changed.notify_all();
+    let says = shared.says.lock().expect("no holder panics").clone();
+    if matches!(says, AuthorizerBehavior::Nothing) {
+        let reset = poll_fn(|context| respond.poll_reset(context)).await;
+        *shared.reset.lock().expect("no holder panics") += 1;
+        shared.changed.notify_all();
+        return reset.map(drop);
     }
-    let name = HeaderName::from_static("grpc-status");
-    let status = HeaderValue::from_static(status);
-    sending.send_trailers(HeaderMap::from_iter([(name, status)]))
+    let mut sending = calls::begin(&mut respond)?;
+    let AuthorizerBehavior::Answer(answer) = says else {
+        return calls::end(&mut sending, "13");
+    };
+    sending.send_data(calls::framed(&*answer), false)?;
+    calls::end(&mut sending, "0")
 }

@@ -7,6 +7,7 @@
 
 mod authorizer;
 mod bridge;
+mod calls;
 mod client;
 mod config;
 mod conversation;
@@ -33,7 +34,9 @@ mod wire;
 
 use std::time::Duration;
 
-pub(crate) use authorizer::{allowing, authorizer, denying};
+pub(crate) use authorizer::{
+    allowing, allowing_and_telling, authorizer, denying, silent_authorizer,
+};
 pub(crate) use bridge::{into_h2, out_of_h2};
 pub(crate) use client::{Client, ConnectionEnd, Cut, client, tls_client};
 pub(crate) use driver::Driver;

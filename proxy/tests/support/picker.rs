@@ -2,28 +2,23 @@
 //! for or in plain text. What it says is scripted, and what it was told is recorded.
 
 use std::future::poll_fn;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use prost::Message as _;
+use http::Request;
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
 use super::PATIENCE;
+use super::calls::{self, CallServer, mutation, set};
 use super::pki::authority;
 
 #[expect(dead_code, reason = "the tests look at a part of it")]
 #[path = "../../src/upstream/picker/messages.rs"]
 mod messages;
-#[expect(unreachable_pub, reason = "it is the proxy's own")]
-#[path = "../../src/policy/mutation/messages.rs"]
-pub(crate) mod mutation;
-
 use messages::{
     BodyMutation, CommonResponse, HttpBody, ImmediateResponse, MutatedBody, PhaseResponse,
     ProcessingRequest, ProcessingResponse, RequestMessage, ResponseMessage, ValueKind,
@@ -71,9 +66,8 @@ impl PickerRequest {
 
 /// A running picker; stops when dropped.
 pub(crate) struct Picker {
-    address: SocketAddr,
+    server: CallServer,
     shared: Arc<Shared>,
-    _stop: tokio::sync::oneshot::Sender<()>,
 }
 
 struct Shared {
@@ -103,37 +97,31 @@ pub(crate) fn plain_picker(says: PickerBehavior) -> Picker {
 
 impl Picker {
     fn start(says: PickerBehavior, tls: Option<Arc<ServerConfig>>) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        listener.set_nonblocking(true).expect("our socket");
-        let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Shared {
             says: Mutex::new(says),
             asked: Mutex::default(),
             changed: Condvar::new(),
         });
-        let (stop, stopped) = tokio::sync::oneshot::channel();
         let copy = Arc::clone(&shared);
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                tokio::select! {
-                    () = accept_all(listener, tls, copy) => {}
-                    _ = stopped => {}
+        let server = calls::start(move |socket| {
+            let (shared, tls) = (Arc::clone(&copy), tls.clone());
+            async move {
+                let answer = move |request, respond| answer(request, respond, Arc::clone(&shared));
+                match tls {
+                    None => calls::serve_calls(socket, answer).await,
+                    Some(tls) => {
+                        if let Ok(socket) = TlsAcceptor::from(tls).accept(socket).await {
+                            calls::serve_calls(socket, answer).await;
+                        }
+                    }
                 }
-            });
+            }
         });
-        Self {
-            address,
-            shared,
-            _stop: stop,
-        }
+        Self { server, shared }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address
     }
 
     /// From now on says this.
@@ -182,42 +170,11 @@ impl Shared {
     }
 }
 
-async fn accept_all(listener: TcpListener, tls: Option<Arc<ServerConfig>>, shared: Arc<Shared>) {
-    let listener = tokio::net::TcpListener::from_std(listener).expect("a runtime");
-    loop {
-        let (socket, _) = listener.accept().await.expect("our socket");
-        let (shared, tls) = (Arc::clone(&shared), tls.clone());
-        tokio::spawn(async move {
-            match tls {
-                None => serve(socket, shared).await,
-                Some(tls) => {
-                    if let Ok(socket) = TlsAcceptor::from(tls).accept(socket).await {
-                        serve(socket, shared).await;
-                    }
-                }
-            }
-        });
-    }
-}
-
-async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, shared: Arc<Shared>) {
-    let Ok(mut connection) = h2::server::handshake(socket).await else {
-        return;
-    };
-    while let Some(Ok((request, respond))) = connection.accept().await {
-        let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            // A call that breaks off is the gateway's affair.
-            let _ = answer(request, respond, &shared).await;
-        });
-    }
-}
-
 /// One call: one request of the gateway.
 async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-    shared: &Shared,
+    shared: Arc<Shared>,
 ) -> Result<(), h2::Error> {
     let number = {
         let mut log = shared.log();
@@ -226,46 +183,31 @@ async fn answer(
         log.len() - 1
     };
     let says = shared.says.lock().expect("no holder panics").clone();
-    let head = Response::builder().header("content-type", "application/grpc");
-    let head = head.body(()).expect("a response");
-    let mut sending = respond.send_response(head, false)?;
+    let mut sending = calls::begin(&mut respond)?;
     let mut body = request.into_body();
     let mut bytes = Vec::new();
     while let Some(data) = body.data().await {
         let data = data?;
         body.flow_control().release_capacity(data.len())?;
         bytes.extend_from_slice(&data);
-        while let Some(message) = take(&mut bytes) {
-            let answers = react(&says, message, shared, number);
+        while let Some(message) = calls::take(&mut bytes) {
+            let answers = react(&says, message, &shared, number);
             for answer in answers {
                 send(&mut sending, &answer).await?;
             }
             if let PickerBehavior::Fails(status) = says {
-                return end(&mut sending, status);
+                return calls::end(&mut sending, status);
             }
         }
     }
-    end(&mut sending, "0")
-}
-
-fn take(bytes: &mut Vec<u8>) -> Option<ProcessingRequest> {
-    let length = u32::from_be_bytes(bytes.get(1..5)?.try_into().expect("four bytes")) as usize;
-    let message = bytes.get(5..5 + length)?;
-    let message = ProcessingRequest::decode(message).expect("a message of ext_proc");
-    bytes.drain(..5 + length);
-    Some(message)
+    calls::end(&mut sending, "0")
 }
 
 async fn send(
     sending: &mut SendStream<Bytes>,
     message: &ProcessingResponse,
 ) -> Result<(), h2::Error> {
-    let message = message.encode_to_vec();
-    let length = u32::try_from(message.len()).expect("a small message");
-    let mut bytes = vec![0];
-    bytes.extend_from_slice(&length.to_be_bytes());
-    bytes.extend_from_slice(&message);
-    let mut bytes = Bytes::from(bytes);
+    let mut bytes = calls::framed(message);
     while !bytes.is_empty() {
         sending.reserve_capacity(bytes.len());
         let Some(room) = poll_fn(|context| sending.poll_capacity(context)).await else {
@@ -275,14 +217,6 @@ async fn send(
         sending.send_data(piece, false)?;
     }
     Ok(())
-}
-
-fn end(sending: &mut SendStream<Bytes>, status: &'static str) -> Result<(), h2::Error> {
-    let name = HeaderName::from_static("grpc-status");
-    sending.send_trailers(HeaderMap::from_iter([(
-        name,
-        HeaderValue::from_static(status),
-    )]))
 }
 
 /// Takes note of a message, and says what there is to say to it.
@@ -337,10 +271,10 @@ fn react(
                 asked.served = Some((status, served.clone()));
             });
             // As the pickers of the conformance suite do: everything is set again.
-            let mut set: Vec<_> = ["x-served-by"].map(|name| set(name, served)).into();
-            set.push(self::set(":status", "200"));
-            set.push(self::set("content-type", "text/picked"));
-            let edits = phase(Some(set), None);
+            let mut fields: Vec<_> = ["x-served-by"].map(|name| set(name, served)).into();
+            fields.push(set(":status", "200"));
+            fields.push(set("content-type", "text/picked"));
+            let edits = phase(Some(fields), None);
             vec![response(ResponseMessage::ResponseHeaders(edits))]
         }
         RequestMessage::ResponseBody(_) => panic!("nobody asked for bodies of responses"),
@@ -417,18 +351,6 @@ fn mutation(set_headers: Vec<HeaderValueOption>) -> HeaderMutation {
     HeaderMutation {
         set_headers,
         remove_headers: Vec::new(),
-    }
-}
-
-fn set(name: &str, value: &str) -> HeaderValueOption {
-    HeaderValueOption {
-        header: Some(mutation::HeaderValue {
-            key: name.to_owned(),
-            value: String::new(),
-            raw_value: value.as_bytes().to_vec(),
-        }),
-        append: None,
-        append_action: 0,
     }
 }
 

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use crate::support::{
-    Client, Driver, GatewayBuilder, Message, Origin, allowing, authorizer, denying, gateway,
-    into_h2, ok, on_both_drivers, origin, out_of_h2, raw, refused, status,
+    Client, Driver, Gate, GatewayBuilder, Message, Origin, Reply, allowing, allowing_and_telling,
+    authorizer, client, denying, gateway, into_h2, ok, on_both_drivers, origin, out_of_h2, pattern,
+    raw, refused, same_bytes, silent_authorizer, status,
 };
 
 /// A gateway that logs requests as text.
@@ -264,6 +265,65 @@ on_both_drivers! {
             assert_eq!(got.values("x-user"), ["me"]);
             assert_eq!(got.text(), "body");
         }
+    }
+
+    fn a_server_of_grpc_sets_fields_of_the_response(driver) {
+        let answer = allowing_and_telling(&[("Set-Cookie", "seat=1"), ("X-By", "auth"), ("Content-Length", "1")]);
+        let auth = authorizer(Some(answer));
+        let app = origin().replies(raw("HTTP/1.1 200 OK\r\nX-By: app\r\nX-Own: 1\r\nContent-Length: 3\r\n\r\napp"));
+        let gateway = calling(driver, auth.address(), &app, "").start();
+        for address in [gateway.address(), into_h2(gateway.address())] {
+            let mut client = client(address);
+            ask(&mut client, "GET", "", "");
+            let response = client.expects(200);
+            assert_eq!(response.values("set-cookie"), ["seat=1"]);
+            assert_eq!(response.values("x-by"), ["auth"]);
+            assert_eq!((response.value("x-own"), response.text().as_str()), (Some("1"), "app"));
+        }
+        assert!(!app.requests()[0].has("set-cookie"), "they are no fields of the request");
+    }
+
+    fn a_client_that_leaves_ends_the_question(driver) {
+        let (auth, app) = (silent_authorizer(), origin());
+        let gateway = calling(driver, auth.address(), &app, "").start();
+        let mut client = gateway.client();
+        ask(&mut client, "GET", "", "");
+        auth.waits_for_question();
+        drop(client);
+        auth.waits_for_reset();
+        gateway.waits_for_access_log("reason=client_gone");
+        assert_eq!(app.requests().len(), 0);
+    }
+
+    fn a_client_that_leaves_ends_the_question_over_http(driver) {
+        let (gate, app) = (Gate::default(), origin());
+        let auth = origin().replies(Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\n\r\n"));
+        let gateway = asking(driver, &auth, &app, "").start();
+        let mut client = gateway.client();
+        ask(&mut client, "GET", "", "");
+        auth.waits_for_requests(1);
+        drop(client);
+        // Long before the server's time is over, and it is not the server's fault.
+        let log = gateway.waits_for_access_log("reason=client_gone");
+        assert!(log.contains(" status=499 "), "{log}");
+        assert_eq!(app.requests().len(), 0);
+    }
+
+    fn an_answer_before_the_body_was_read_counts_and_its_connection_is_not_used_again(driver) {
+        let early = "HTTP/1.1 200 OK\r\nX-User: me\r\nContent-Length: 0\r\n\r\n";
+        let auth = origin().replies(Reply::at_once().sends(early).resets());
+        let app = origin();
+        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 1048576}").start();
+        let body = pattern(1 << 20);
+        let mut client = gateway.client();
+        for number in 1..4 {
+            client.posts("/", &body).expects(200);
+            assert_eq!(auth.connections(), number);
+        }
+        let requests = app.requests();
+        assert_eq!(requests.len(), 3);
+        same_bytes(&requests[2].body, &body);
+        assert_eq!(requests[2].value("x-user"), Some("me"));
     }
 
     fn a_server_of_grpc_refuses_in_its_words_or_in_none(driver) {

@@ -102,7 +102,10 @@ pub fn judge(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, Mi
     };
     let mut grants = Mutation::default();
     grants.take(&mutation, |name| subject.has(name));
-    Ok(Verdict::Allowed(grants))
+    Ok(Verdict::Allowed {
+        grants,
+        response: granted.response_headers_to_add,
+    })
 }
 
 fn denial(denied: DeniedResponse) -> Result<Denial, MissingVerdict> {

@@ -38,7 +38,10 @@ pub fn judge(
     listed: &[HeaderName],
 ) -> Result<Verdict, MissingVerdict> {
     match status.as_u16() {
-        200 => Ok(Verdict::Allowed(grants(headers, listed))),
+        200 => Ok(Verdict::Allowed {
+            grants: grants(headers, listed),
+            response: Vec::new(),
+        }),
         // A cache would take it for the client's own answer.
         304 => Err(MissingVerdict("the authorization server answered 304")),
         300..=499 => Ok(Verdict::Denied(denial(status, headers, body))),

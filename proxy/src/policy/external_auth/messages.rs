@@ -132,6 +132,9 @@ pub struct OkResponse {
     /// Header fields that it loses.
     #[prost(string, repeated, tag = "5")]
     pub headers_to_remove: Vec<String>,
+    /// Header fields of the response to the client.
+    #[prost(message, repeated, tag = "6")]
+    pub response_headers_to_add: Vec<HeaderValueOption>,
     /// Parameters of its query that it gets.
     #[prost(message, repeated, tag = "7")]
     pub query_parameters_to_set: Vec<HeaderValue>,

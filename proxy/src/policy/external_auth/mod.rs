@@ -10,7 +10,7 @@ pub mod messages;
 
 use ::http::StatusCode;
 
-use super::mutation::{self, Mutation};
+use super::mutation::{self, HeaderValueOption, Mutation};
 use crate::http::h2::trailers::pairs;
 use crate::http::head::Fields;
 use crate::http::hop_by_hop;
@@ -60,10 +60,15 @@ impl<'a> Subject<'a> {
 }
 
 /// What a server said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// The request may pass, with these changes.
-    Allowed(Mutation),
+    /// The request may pass.
+    Allowed {
+        /// Changes of its fields.
+        grants: Mutation,
+        /// Fields to set in the response to the client.
+        response: Vec<HeaderValueOption>,
+    },
     /// It may not.
     Denied(Denial),
 }

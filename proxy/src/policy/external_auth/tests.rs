@@ -70,7 +70,7 @@ fn two_hundred_alone_lets_a_request_pass() {
         let code = StatusCode::from_u16(status).expect("a status");
         let verdict = plain::judge(code, &HeaderMap::new(), Some(Vec::new()), &[]);
         match (status, verdict) {
-            (200, Ok(Verdict::Allowed(_))) | (304 | 500..=599, Err(_)) => {}
+            (200, Ok(Verdict::Allowed { .. })) | (304 | 500..=599, Err(_)) => {}
             (201..=299, Ok(Verdict::Denied(denial))) => assert_eq!(denial.status, 403),
             (300..=499, Ok(Verdict::Denied(denial))) => assert_eq!(denial.status, status),
             (_, verdict) => panic!("{status}: {verdict:?}"),
@@ -83,7 +83,7 @@ fn fields_that_are_listed_come_from_the_server_or_from_nobody() {
     let headers = answer(&[("x-role", "admin"), ("x-other", "1"), ("host", "evil.test")]);
     let listed = [name("x-user"), name("x-role"), name("host")];
     let verdict = plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &listed);
-    let Ok(Verdict::Allowed(grants)) = verdict else {
+    let Ok(Verdict::Allowed { grants, .. }) = verdict else {
         panic!("{verdict:?}")
     };
     assert_eq!(told(&grants), "x-role: admin\r\n");
@@ -102,7 +102,7 @@ fn without_a_list_all_fields_come_but_those_that_tell_of_the_answer() {
         ("host", "evil.test"),
     ]);
     let verdict = plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &[]);
-    let Ok(Verdict::Allowed(grants)) = verdict else {
+    let Ok(Verdict::Allowed { grants, .. }) = verdict else {
         panic!("{verdict:?}")
     };
     assert_eq!(told(&grants), "x-user: me\r\nx-user: you\r\n");
@@ -136,7 +136,7 @@ fn a_denial_is_passed_on_without_its_framing() {
 fn a_later_server_sees_what_an_earlier_one_granted() {
     let head = head();
     let headers = answer(&[("x-user", "me")]);
-    let Ok(Verdict::Allowed(mut grants)) =
+    let Ok(Verdict::Allowed { mut grants, .. }) =
         plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &[])
     else {
         panic!("it is allowed")
@@ -148,7 +148,8 @@ fn a_later_server_sees_what_an_earlier_one_granted() {
         "Authorization: Bearer x\r\nx-user: me\r\n"
     );
     let headers = answer(&[("x-user", "you")]);
-    let Ok(Verdict::Allowed(later)) = plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &[])
+    let Ok(Verdict::Allowed { grants: later, .. }) =
+        plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &[])
     else {
         panic!("it is allowed")
     };
@@ -219,7 +220,7 @@ fn a_call_that_ends_well_replaces_fields_or_adds_to_them() {
         }),
     };
     let (head, none) = (head(), Mutation::default());
-    let Ok(Verdict::Allowed(grants)) = grpc::judge(answer, &subject(&head, &none)) else {
+    let Ok(Verdict::Allowed { grants, .. }) = grpc::judge(answer, &subject(&head, &none)) else {
         panic!("it is allowed")
     };
     assert_eq!(told(&grants), "x-user: me\r\nx-team: c\r\n");

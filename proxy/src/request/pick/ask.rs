@@ -12,11 +12,11 @@ use crate::exchange::{Client, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h2::encode::Switch;
 use crate::http::h2::trailers::pairs;
-use crate::limits::{PICKER_BODY_BYTES, PICKER_PATIENCE, WHEEL_TICK};
-use crate::memory::Buffer;
+use crate::limits::{PICKER_BODY_BYTES, PICKER_PATIENCE};
+use crate::memory::Kept;
 use crate::observe::picks::PickResult;
 use crate::request::body::Body;
-use crate::shard::deadline::{Deadline, Expiry};
+use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
 use crate::upstream::call::{Call, CallMessages, More};
 use crate::upstream::picker::{
@@ -47,7 +47,15 @@ pub(super) async fn ask<'a>(
     let patience = patience.map_or(PICKER_PATIENCE, |it| it.min(PICKER_PATIENCE));
     exchange.shard.note(TaskState::Picking);
     let upstreams = &exchange.proxy.upstreams;
-    let opened = Call::open(upstreams, &picker.cluster, PROCESS, patience).await;
+    let client: &'a Client = exchange.client;
+    let opened = Call::open(
+        upstreams,
+        &picker.cluster,
+        PROCESS,
+        patience,
+        Some(&client.deadline),
+    );
+    let opened = opened.await;
     let (body, answered) = match opened {
         Err(error) => (came, Err(error.into())),
         Ok(call) => {
@@ -67,8 +75,14 @@ pub(super) async fn ask<'a>(
     };
     let took = begun.elapsed();
     exchange.shard.counters.picks.took.observe(took);
-    let picked = answered
-        .and_then(|(verdict, call)| conclude(drawn.cluster, verdict, call, body.as_deref()));
+    let picked = answered.and_then(|(verdict, call)| {
+        conclude(
+            drawn.cluster,
+            verdict,
+            call,
+            (&exchange.shard.buffers, body.as_deref()),
+        )
+    });
     exchange.settle(picker, picked, body.as_deref(), took)
 }
 
@@ -88,15 +102,21 @@ impl PickerQuery {
         self,
         exchange: &mut Exchange<'a>,
         matched: &Matched<'_>,
-        came: Option<Vec<u8>>,
+        came: Option<Kept>,
         call: &Call<'_>,
         mut answers: CallMessages,
-    ) -> Result<(Vec<u8>, Result<(Verdict, CallMessages), PickError>), Failure> {
+    ) -> Result<(Kept, Result<(Verdict, CallMessages), PickError>), Failure> {
         let client: &'a Client = exchange.client;
         let received = exchange.received;
         let reading = Deadline::new(exchange.shard, client.stream.cutoff());
         let limits = &matched.rule.limits;
-        let mut body = Body::of(client, limits, PICKER_BODY_BYTES as u64, &reading);
+        let mut body = Body::of(
+            exchange.shard,
+            client,
+            limits,
+            PICKER_BODY_BYTES as u64,
+            &reading,
+        );
         if let Some(came) = came {
             body = body.that_came(came);
         }
@@ -158,11 +178,7 @@ async fn tell(
             listens = call.send(&message, More::Follow).await.is_ok();
         }
     }
-    let watch = Expiry::Watch {
-        other: call.cutoff(),
-        again: WHEEL_TICK,
-    };
-    exchange.client.deadline.arm(Some(WHEEL_TICK), watch);
+    call.watch_client();
     Ok(())
 }
 
@@ -236,7 +252,7 @@ impl<'a> Exchange<'a> {
                 tracing::debug!(picker = %name, %error, ?result, "an endpoint picker failed");
                 match picker.failure_mode {
                     PickerFailureMode::FailOpen => {
-                        let body = body.map(Buffer::holding);
+                        let body = body.map(|body| self.shard.buffers.holding(body));
                         Ok(PickOutcome::Picked(Pick::any(body)))
                     }
                     PickerFailureMode::FailClose => {

@@ -257,7 +257,15 @@ async fn ask(
     cluster: &Cluster,
     method: &'static str,
 ) -> Result<String, CallError> {
-    unary(upstreams, cluster, method, &"hello".to_owned(), PATIENCE).await
+    unary(
+        upstreams,
+        cluster,
+        method,
+        &"hello".to_owned(),
+        PATIENCE,
+        None,
+    )
+    .await
 }
 
 #[test]
@@ -335,7 +343,7 @@ fn messages_stream_both_ways_at_once() {
     on_both_drivers(|upstreams| async move {
         let server = server(None);
         let cluster = cluster(&[server.address], Protection::Plain);
-        let call = Call::open(&upstreams, &cluster, "/t/Echo", PATIENCE).await;
+        let call = Call::open(&upstreams, &cluster, "/t/Echo", PATIENCE, None).await;
         let (call, mut answers) = call.expect("it listens");
         let sizes = [1, 100, 70_000, 30_000].iter().cycle().take(40);
         let texts: Vec<String> = sizes.map(|size| "x".repeat(*size)).collect();
@@ -372,8 +380,15 @@ fn a_call_that_takes_too_long_is_canceled() {
         let server = server(None);
         let cluster = cluster(&[server.address], Protection::Plain);
         let question = "hello".to_owned();
-        let answer: Result<String, _> =
-            unary(&upstreams, &cluster, "/t/Silence", &question, IMPATIENCE).await;
+        let answer: Result<String, _> = unary(
+            &upstreams,
+            &cluster,
+            "/t/Silence",
+            &question,
+            IMPATIENCE,
+            None,
+        )
+        .await;
         assert_eq!(answer, Err(CallError::TooLate));
         let late = Instant::now() + PATIENCE;
         let reason = loop {

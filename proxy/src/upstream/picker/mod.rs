@@ -13,12 +13,14 @@ mod response;
 mod telling;
 mod verdict;
 
+use std::rc::Rc;
+
 use http::StatusCode;
 
 use super::call::{Call, CallError, CallMessages};
 use crate::config::{Cluster, Endpoint};
 use crate::http::head::Framing;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, BufferPool};
 use crate::policy::mutation::{self, Mutation};
 
 use self::messages::ImmediateResponse;
@@ -161,7 +163,7 @@ pub(crate) fn conclude<'a>(
     pool: &'a Cluster,
     verdict: Verdict,
     call: (Call<'a>, CallMessages),
-    body: Option<&[u8]>,
+    (buffers, body): (&Rc<BufferPool>, Option<&[u8]>),
 ) -> Result<PickOutcome<'a>, PickError> {
     if let Some(response) = &verdict.immediate {
         return Ok(PickOutcome::Immediate(immediate(response)));
@@ -183,7 +185,7 @@ pub(crate) fn conclude<'a>(
     Ok(PickOutcome::Picked(Pick {
         endpoints,
         next: 0,
-        body: bytes.map(Buffer::holding),
+        body: bytes.map(|bytes| buffers.holding(bytes)),
         framing,
         mutation: verdict.mutation,
         call: Some(call),

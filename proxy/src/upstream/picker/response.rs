@@ -41,10 +41,7 @@ impl Pick<'_> {
         };
         match told.await {
             Ok(Some(edits)) => {
-                mutation.take(&edits, |name| {
-                    let mut fields = head.fields.iter();
-                    fields.any(|field| field.name.of(bytes).eq_ignore_ascii_case(name))
-                });
+                mutation.take(&edits, |name| head.fields.has_name(name, bytes));
             }
             Ok(None) => {}
             Err(error) => {
