@@ -84,12 +84,11 @@ fn add(
             Ok(())
         }
         FilterType::ExternalAuth => {
+            // Even if it is valid: what else is wrong with the rule must not take it away.
+            notes.fails_closed = true;
             let asks = present(spec.external_auth.as_ref())
                 .and_then(|it| external_auth::lower(scope.reader, scope.from, it));
-            let (auth, problem) = asks.map_err(|problem| {
-                notes.fails_closed = true;
-                problem.under("externalAuth")
-            })?;
+            let (auth, problem) = asks.map_err(|problem| problem.under("externalAuth"))?;
             filters.external_auth.push(auth);
             let problem = problem.map(|problem| problem.under("externalAuth"));
             notes.refs.extend(problem);

@@ -35,7 +35,7 @@ pub(crate) struct LoweredRule {
 pub(crate) struct RuleNotes {
     pub(crate) problems: Vec<Problem>,
     pub(crate) refs: Vec<Problem>,
-    /// Whether an unsupported filter might have rejected requests.
+    /// Whether a filter might have rejected requests: another rule must not serve them instead.
     pub(crate) fails_closed: bool,
 }
 
