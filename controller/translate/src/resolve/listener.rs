@@ -37,8 +37,10 @@ pub(crate) struct Listener {
     pub(crate) external_auth: Vec<ExternalAuth>,
     /// The port of the socket: the listener's, or that and the offset.
     pub(crate) socket_port: NonZeroU16,
-    /// Why it is not accepted.
+    /// Why it is neither accepted nor carried.
     pub(crate) refusals: Vec<Problem>,
+    /// Invalid filters: it is not accepted, but carried, and lets no request pass.
+    pub(crate) filter_refusals: Vec<Problem>,
     /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
     /// Expired certificates, of its own and of client CAs.
@@ -69,10 +71,15 @@ impl JudgedListener<'_> {
         self.listener.is_accepted(self.conflicts)
     }
 
+    /// Whether it is in the model.
+    pub(crate) fn is_carried(&self) -> bool {
+        let carried = self.listener.carried.is_some() && !self.listener.offer.kinds.is_empty();
+        self.listener.is_claimed(self.conflicts) && self.unusable.is_none() && carried
+    }
+
     /// Whether it is programmed.
     pub(crate) fn is_programmed(&self) -> bool {
-        let carried = self.listener.carried.is_some() && !self.listener.offer.kinds.is_empty();
-        self.is_accepted() && self.unusable.is_none() && carried
+        self.is_accepted() && self.is_carried()
     }
 }
 
@@ -109,6 +116,7 @@ impl Listener {
             external_auth: Vec::new(),
             socket_port: port.clone().unwrap_or(spec.port),
             refusals: Vec::new(),
+            filter_refusals: Vec::new(),
             refs,
             expiries: Expiries::default(),
         };
@@ -128,7 +136,18 @@ impl Listener {
 
     /// Whether it is accepted.
     pub(crate) fn is_accepted(&self, conflicts: &ListenerConflicts) -> bool {
+        self.is_claimed(conflicts) && self.filter_refusals.is_empty()
+    }
+
+    /// Whether it takes the requests of its port and host name, if only to refuse them.
+    pub(crate) fn is_claimed(&self, conflicts: &ListenerConflicts) -> bool {
         self.refusals.is_empty() && conflicts.conflict.is_none()
+    }
+
+    /// Why it is not accepted, apart from conflicts.
+    pub(crate) fn all_refusals(&self) -> Vec<Problem> {
+        let refusals = self.refusals.iter().chain(&self.filter_refusals);
+        refusals.cloned().collect()
     }
 
     /// The path of its `field` in its owner.
@@ -157,13 +176,13 @@ impl Listener {
         };
         let resolved = ResolvedFilters::resolve(reader, &self.owner, &filters.requests);
         self.external_auth = resolved.external_auth;
-        self.refusals.extend(resolved.refusals);
+        self.filter_refusals = resolved.refusals;
         self.refs.extend(resolved.refs);
     }
 
     fn place_problems(&mut self) {
         let index = self.index;
-        let refusals = self.refusals.iter_mut();
+        let refusals = self.refusals.iter_mut().chain(&mut self.filter_refusals);
         let expired = &mut self.expiries.expired;
         for problem in refusals.chain(&mut self.refs).chain(expired) {
             problem.field = format!("spec.listeners[{index}].{}", problem.field);

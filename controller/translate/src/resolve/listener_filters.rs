@@ -11,14 +11,15 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// The filters of a listener, and what is wrong with them.
+/// The filters of a listener, and what is wrong with them. An invalid one lets no request pass. It is
+/// not left out, nor is its listener: another listener of the port would serve its requests unasked.
 #[derive(Debug, Default)]
 pub(crate) struct ResolvedFilters {
     /// In their order.
     pub(crate) external_auth: Vec<ExternalAuth>,
     /// Why the listener is not accepted.
     pub(crate) refusals: Vec<Problem>,
-    /// References that lead nowhere; each lets no request pass.
+    /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
 }
 
@@ -27,51 +28,61 @@ impl ResolvedFilters {
         let mut resolved = Self::default();
         for (index, spec) in specs.iter().enumerate() {
             let at = format!("filters.requests[{index}]");
-            resolved.add(reader, owner, spec, &at);
+            let auth = resolved.lower(reader, owner, spec, &at);
+            resolved.external_auth.push(auth);
         }
         resolved
     }
 
-    fn add(&mut self, reader: &Reader<'_>, owner: &Owner, spec: &ListenerFilter, at: &str) {
-        let from = Referrer {
-            group: GATEWAY_GROUP,
-            kind: owner.kind(),
-            namespace: &owner.name().namespace,
-            carries: TrafficKind::Requests,
-        };
+    fn lower(
+        &mut self,
+        reader: &Reader<'_>,
+        owner: &Owner,
+        spec: &ListenerFilter,
+        at: &str,
+    ) -> ExternalAuth {
+        let namespace = &owner.name().namespace;
         match (spec.kind, &spec.external_auth, &spec.extension_ref) {
             (FilterType::ExternalAuth, Some(filter), None) => {
+                let from = Referrer {
+                    group: GATEWAY_GROUP,
+                    kind: owner.kind(),
+                    namespace,
+                    carries: TrafficKind::Requests,
+                };
                 match external_auth::lower(reader, from, filter) {
                     Ok((auth, problem)) => {
-                        self.external_auth.push(auth);
                         let problem = problem.map(|problem| reference(&problem, at));
                         self.refs.extend(problem);
+                        auth
                     }
-                    Err(problem) => {
-                        let problem = problem.under("externalAuth").under(at);
-                        self.refusals.push(problem);
-                    }
+                    Err(problem) => self.refuse(problem.under("externalAuth").under(at), at),
                 }
             }
             (FilterType::ExtensionRef, None, Some(reference)) => {
-                let (auth, problem) = extension(from, reference, at);
-                self.external_auth.push(auth);
-                self.refs.push(problem);
+                let LocalObjectReference { kind, name, .. } = reference;
+                self.refs.push(unknown_extension(reference, at));
+                lets_nothing_pass(format!("{kind}/{namespace}/{name}"))
             }
             (FilterType::ExternalAuth | FilterType::ExtensionRef, ..) => {
-                let message =
-                    "exactly the field of its type must be there: add it, and remove others";
-                self.refusals
-                    .push(Problem::new(Reason::InvalidListenerFilter, at, message));
+                let message = "exactly the field of its type must be there: add it, and remove \
+                               others; until then no request passes";
+                self.refuse(Problem::new(Reason::InvalidListenerFilter, at, message), at)
             }
             (kind, ..) => {
-                let message =
-                    format!("filters of type {kind:?} do not run before routing: use ExternalAuth");
+                let message = format!(
+                    "filters of type {kind:?} do not run before routing: use ExternalAuth; until \
+                     then no request passes"
+                );
                 let field = format!("{at}.type");
-                self.refusals
-                    .push(Problem::new(Reason::UnsupportedValue, field, message));
+                self.refuse(Problem::new(Reason::UnsupportedValue, field, message), at)
             }
         }
+    }
+
+    fn refuse(&mut self, problem: Problem, at: &str) -> ExternalAuth {
+        self.refusals.push(problem);
+        lets_nothing_pass(at.to_owned())
     }
 }
 
@@ -90,16 +101,22 @@ fn reference(problem: &Problem, at: &str) -> Problem {
 }
 
 /// No kind of filter is known, and what an unknown one would have refused must not pass.
-fn extension(
-    from: Referrer<'_>,
-    reference: &LocalObjectReference,
-    at: &str,
-) -> (ExternalAuth, Problem) {
-    let LocalObjectReference { group, kind, name } = reference;
-    let auth = ExternalAuth {
+fn unknown_extension(reference: &LocalObjectReference, at: &str) -> Problem {
+    let LocalObjectReference { group, kind, .. } = reference;
+    let message = format!(
+        "kind `{kind}` of group `{group}` is no filter that is known here: remove it; until then no \
+         request passes"
+    );
+    let field = format!("{at}.extensionRef");
+    Problem::new(Reason::InvalidListenerFilterRef, field, message)
+}
+
+/// A server that cannot be asked.
+fn lets_nothing_pass(reference: String) -> ExternalAuth {
+    ExternalAuth {
         target: Target::Invalid {
             why: InvalidBackend::InvalidKind,
-            reference: format!("{kind}/{}/{name}", from.namespace),
+            reference,
         },
         protocol: ExternalAuthProtocol::Http {
             path_prefix: AuthPathPrefix::default(),
@@ -107,12 +124,5 @@ fn extension(
             response_headers: Vec::new(),
         },
         body_bytes: None,
-    };
-    let message = format!(
-        "kind `{kind}` of group `{group}` is no filter that is known here: remove it; until then no \
-         request passes"
-    );
-    let field = format!("{at}.extensionRef");
-    let problem = Problem::new(Reason::InvalidListenerFilterRef, field, message);
-    (auth, problem)
+    }
 }

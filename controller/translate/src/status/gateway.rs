@@ -270,7 +270,12 @@ impl ListenerStatus {
 }
 
 fn listener_accepted(conditions: Conditions, judged: &JudgedListener<'_>) -> Conditions {
-    match (&*judged.listener.refusals, &judged.conflicts.conflict) {
+    let JudgedListener {
+        listener,
+        conflicts,
+        ..
+    } = judged;
+    match (&*listener.all_refusals(), &conflicts.conflict) {
         ([], None) => conditions.happy(Type::Accepted, Reason::Accepted, "the listener is valid"),
         ([], Some(conflict)) => conditions
             .unhappy(Type::Accepted, std::slice::from_ref(conflict))
@@ -285,7 +290,7 @@ fn listener_programmed(
     judged: &JudgedListener<'_>,
 ) -> Conditions {
     let conflict = judged.conflicts.conflict.as_ref();
-    if let (true, Some(conflict)) = (judged.listener.refusals.is_empty(), conflict) {
+    if let (true, Some(conflict)) = (judged.listener.all_refusals().is_empty(), conflict) {
         return conditions
             .unhappy(Type::Programmed, std::slice::from_ref(conflict))
             .that_follows();

@@ -135,14 +135,14 @@ impl CarriedUnit {
         };
         let listeners = declared.list.iter().zip(&**standings);
         for (place, (listener, conflicts)) in listeners.enumerate() {
-            let wanted = properties.is_carried && listener.is_accepted(conflicts);
+            let wanted = properties.is_carried && listener.is_claimed(conflicts);
             let unusable = wanted.then(|| self.unusable(reader, listener)).flatten();
             let judged = JudgedListener {
                 listener,
                 conflicts,
                 unusable: unusable.as_ref(),
             };
-            if properties.is_carried && judged.is_programmed() {
+            if properties.is_carried && judged.is_carried() {
                 self.carry(properties, listener, carried, resources);
             }
             if let Some(problem) = unusable {

@@ -120,9 +120,7 @@ impl GatewayUnit {
         let mut claims: Vec<SocketClaim> = Vec::new();
         let mut claimed = HashSet::new();
         for (index, (listener, conflicts)) in listeners.iter().zip(standings).enumerate() {
-            let Some(protocol) = listener
-                .protocol
-                .filter(|_| listener.is_accepted(conflicts))
+            let Some(protocol) = listener.protocol.filter(|_| listener.is_claimed(conflicts))
             else {
                 continue;
             };

@@ -81,7 +81,7 @@ impl GatewayStatusUnit {
             let mut listeners = listeners.iter().zip(standings);
             listeners.any(|(listener, conflicts)| listener.is_accepted(conflicts))
         });
-        let is_programmed = properties.is_served() && reader.is_carried(&self.0);
+        let is_programmed = is_accepted && properties.is_served() && reader.is_carried(&self.0);
         reader.ask(Fact::AttachedSets(self.0.clone()));
         let mut unusable: Vec<Problem> = Vec::new();
         if !is_programmed {
