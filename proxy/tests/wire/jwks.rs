@@ -13,8 +13,12 @@ use super::jwt::{asks, bearer, claims};
 
 /// A policy whose keys come from here.
 fn policy(remote: &str) -> String {
+    policy_of("https://issuer.test", remote)
+}
+
+fn policy_of(issuer: &str, remote: &str) -> String {
     format!(
-        "jwt: {{providers: [{{name: idp, issuer: 'https://issuer.test', audiences: [api], \
+        "jwt: {{providers: [{{name: idp, issuer: '{issuer}', audiences: [api], \
          jwks: {{remote: {{{remote}}}}}}}]}}"
     )
 }
@@ -176,6 +180,44 @@ on_both_drivers! {
         keys.stop();
         assert_eq!(status_of(&gateway, &signer, "new"), 503);
         assert_eq!(status_of(&gateway, &signer, "key"), 200, "the last good keys stay");
+    }
+
+    fn tokens_of_one_realm_are_refused_where_another_is_trusted(driver) {
+        let app = origin();
+        let realms = ["https://idp.test/realms/a", "https://idp.test/realms/b"];
+        // Both have a key of the same id.
+        let (signers, paths) = ([Signer::p256(), Signer::p256()], ["/a", "/b"]);
+        let [a, b] = signers.each_ref().map(keys_of);
+        let mut builder = gateway(driver).backend("app", &[app.address()]);
+        for ((path, realm), keys) in paths.into_iter().zip(realms).zip([&a, &b]) {
+            let name = &path[1..];
+            builder = builder
+                .rule(&format!("{{name: {name}, matches: [{{path: {{value: {path}}}}}], backendRefs: [{{@app}}]}}"))
+                .policy_of(
+                    &format!("HTTPRoute/route-0/{name}"),
+                    &policy_of(realm, &format!("url: 'http://{}/keys'", keys.address())),
+                );
+        }
+        let gateway = builder.start();
+        let mut client = gateway.client();
+        let mut status = |path: &str, signer: &Signer, realm: &str| {
+            let mut claims = claims();
+            claims["iss"] = realm.into();
+            asks(&mut client, path, &bearer(&signer.signs("key", &claims))).status()
+        };
+        // Twice: verified tokens are remembered.
+        for _ in 0..2 {
+            for (own, other) in [(0, 1), (1, 0)] {
+                let (signer, realm) = (&signers[own], realms[own]);
+                assert_eq!(status(paths[own], signer, realm), 200, "{realm}");
+                assert_eq!(status(paths[other], signer, realm), 401, "{realm}");
+                // Whoever has a key of one realm cannot speak for the other.
+                for path in paths {
+                    assert_eq!(status(path, signer, realms[other]), 401, "{realm} at {path}");
+                }
+            }
+        }
+        assert_eq!(app.requests().len(), 4);
     }
 
     fn keys_for_encryption_are_no_keys_of_tokens(driver) {

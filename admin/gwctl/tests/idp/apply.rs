@@ -6,37 +6,9 @@ use serde_json::{Value, json};
 
 use crate::api_server::ApiServer;
 use crate::support::gwctl::{Run, USER_PASSWORD};
-use crate::support::message::{Message, send};
-use crate::support::server::{Server, json as answer};
-
-const ISSUER: &str = "http://idp.test:8080/realms/master";
-
-/// A provider on which everything succeeds and nothing is kept.
-fn provider() -> Server {
-    Server::new(
-        |request: &Message, _| match (request.method(), request.target()) {
-            ("POST", target) if target.ends_with("/openid-connect/token") => {
-                answer(200, r#"{"access_token":"t0ken-of-admin"}"#)
-            }
-            ("POST", "/admin/realms/master/clients-initial-access") => {
-                answer(201, r#"{"id":"the-client","token":"initial-t0ken"}"#)
-            }
-            ("POST", "/realms/master/clients-registrations/default") => {
-                answer(201, r#"{"id":"internal","secret":"cl1ent-secret"}"#)
-            }
-            ("GET", "/admin/realms/master/users/profile") => answer(200, r#"{"attributes":[]}"#),
-            ("GET", target) if target.ends_with("/openid-configuration") => {
-                let keys = format!("{ISSUER}/protocol/openid-connect/certs");
-                answer(
-                    200,
-                    &json!({"issuer": ISSUER, "jwks_uri": keys}).to_string(),
-                )
-            }
-            ("GET", _) => answer(200, "[]"),
-            _ => answer(204, ""),
-        },
-    )
-}
+use crate::support::message::send;
+use crate::support::provider::{CLIENT_SECRET, ISSUER, provider};
+use crate::support::server::Server;
 
 /// A cluster with Gateway `shop/edge`.
 fn cluster() -> ApiServer {
@@ -90,7 +62,7 @@ fn a_policy_is_applied_beside_its_target_and_not_again() {
         assert!(run.err.contains(&told), "{run:?}");
     }
     assert!(
-        run.out.contains("cl1ent-secret") && !run.err.contains("cl1ent-secret"),
+        run.out.contains(CLIENT_SECRET) && !run.err.contains(CLIENT_SECRET),
         "{run:?}"
     );
     let spec = &applied(&cluster, "trafficpolicies")["spec"];

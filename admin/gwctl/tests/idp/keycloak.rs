@@ -23,6 +23,9 @@ fn tokens_of_a_real_provider() {
     assert_eq!(runs[0].code, Some(0), "{:?}", runs[0]);
     runs.extend(groups_decide(&keycloak, &gateway));
     kinds_of_tokens_are_told_apart(&keycloak, &gateway, &secret);
+    let trace = gateway.traced("/admins", &keycloak.token("user1", &secret));
+    assert!(trace.contains("allowed_by_no_rule"), "{trace}");
+    keycloak.has_no_secret(&trace, &secret);
     keys::rotate_under_load(&keycloak, &gateway, &secret);
     keys::other_algorithms(&keycloak, &gateway, &secret);
     keys::a_disabled_key_is_refused_within_its_bound(&keycloak, &gateway, &secret);

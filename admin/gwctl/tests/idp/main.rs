@@ -9,4 +9,5 @@ mod failures;
 mod keycloak;
 #[path = "../cluster/port_forward.rs"]
 mod port_forward;
+mod processes;
 mod support;

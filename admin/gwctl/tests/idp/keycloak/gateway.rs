@@ -1,6 +1,7 @@
 //! A gateway with routes for tokens of the provider, and an origin that tells which group it saw.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -68,6 +69,19 @@ impl Gateway {
     pub(super) fn status(&self, path: &str, token: Option<&str>) -> u16 {
         let token = token.map(|token| format!("Authorization: Bearer {token}"));
         send(self.port, "GET", path, token.as_slice(), "").status()
+    }
+
+    /// The trace of a GET with this token.
+    pub(super) fn traced(&self, path: &str, token: &str) -> String {
+        let mut watcher = TcpStream::connect(("127.0.0.1", self.admin)).expect("the admin server");
+        let timeout = Some(Duration::from_mins(1));
+        watcher.set_read_timeout(timeout).expect("a timeout");
+        let request = b"GET /debug/trace HTTP/1.0\r\nHost: localhost\r\n\r\n";
+        watcher.write_all(request).expect("it is sent");
+        let mut lines = BufReader::new(watcher).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == ": ready"), "{}", self.log());
+        self.status(path, Some(token));
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// The group of the request that the origin saw last.

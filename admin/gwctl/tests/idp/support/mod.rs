@@ -2,4 +2,5 @@
 
 pub(crate) mod gwctl;
 pub(crate) mod message;
+pub(crate) mod provider;
 pub(crate) mod server;
