@@ -3,6 +3,8 @@
 //! Needs root, and takes minutes: `cargo test -p e2e --test lifecycle -- --ignored --test-threads=1`.
 //! `E2E_ROUNDS` says how often the first test starts a cluster and removes it.
 
+mod home;
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use home::default_home;
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
@@ -387,14 +390,6 @@ impl Drop for Cluster {
             let _ = self.command(&["down"]).status();
         }
     }
-}
-
-fn default_home() -> PathBuf {
-    let home = std::env::var_os("E2E_HOME").map(PathBuf::from);
-    home.unwrap_or_else(|| {
-        let user = PathBuf::from(std::env::var_os("HOME").expect("a home"));
-        user.join(".cache/gateway-e2e")
-    })
 }
 
 fn failure(output: std::io::Result<Output>) -> String {

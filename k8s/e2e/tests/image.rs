@@ -1,0 +1,68 @@
+//! Images are reproducible: whoever builds one from the same commit gets the same digest, and can so
+//! check what is published.
+//!
+//! Needs root: `cargo test -p e2e --test image -- --ignored --test-threads=1`. The first test takes
+//! seconds where the program is built already, the second builds everything again.
+
+mod home;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use home::default_home;
+
+#[test]
+#[ignore = "needs root"]
+fn the_same_program_makes_the_same_image() {
+    let home = default_home();
+    let first = digest_of_image(&home);
+    let other = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(target(&home), other.path().join("target")).expect("a link");
+    // As the linker leaves it where the umask is 077: not executable for the image's user.
+    let program = program(&home);
+    set_mode(&program, 0o700);
+    let second = digest_of_image(other.path());
+    set_mode(&program, 0o755);
+    assert_eq!(second, first);
+}
+
+#[test]
+#[ignore = "builds the gateway and all of its dependencies"]
+fn a_build_in_another_folder_makes_the_same_image() {
+    let first = digest_of_image(&default_home());
+    let other = tempfile::tempdir().expect("a folder");
+    assert_eq!(digest_of_image(other.path()), first);
+}
+
+/// Builds the gateway's image, and returns the checksum of its archive.
+fn digest_of_image(home: &Path) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_e2e"))
+        .args(["image", "gateway", "--profile", "e2e"])
+        .env("E2E_HOME", home)
+        .output()
+        .expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let summary = String::from_utf8_lossy(&output.stdout);
+    let (_, digest) = summary.trim().rsplit_once("sha256 ").expect("a checksum");
+    let archive = fs::metadata(home.join("images/gateway-e2e.tar")).expect("an archive");
+    let size = fs::metadata(program(home)).expect("a program").len();
+    assert!(archive.len() > size, "the program is not in the archive");
+    digest.to_owned()
+}
+
+/// The folder that the program is built in, which a link may lead to.
+fn target(home: &Path) -> PathBuf {
+    fs::canonicalize(home.join("target")).expect("it was built")
+}
+
+fn program(home: &Path) -> PathBuf {
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    target(home).join(triple).join("e2e/gateway")
+}
+
+fn set_mode(file: &Path, mode: u32) {
+    fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("its mode is changed");
+}
