@@ -168,22 +168,6 @@ impl ControlPlane {
         Ok(pod.to_owned())
     }
 
-    /// A metric of one replica.
-    async fn metric(&self, name: &str) -> Result<f64> {
-        let pod = self.pods().await?.pop().context("a replica")?;
-        let pods: Api<Pod> = self.scope.api();
-        let pod = pods.get(&pod).await?;
-        let text = http::get(
-            self.scope.connect(&pod, 9092).await?,
-            "controller",
-            "/metrics",
-        )
-        .await?;
-        let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
-        // A counter that was never incremented is missing.
-        Ok(values.next().map_or(Ok(0.0), |it| it.trim().parse())?)
-    }
-
     /// Resident memory of one replica in bytes.
     async fn memory(&self) -> Result<f64> {
         let pod = self.pods().await?.pop().context("a replica")?;
