@@ -61,7 +61,7 @@ fn secrets_are_written_in_the_namespace_of_the_release_only() {
     for rule in cluster.iter().filter(secrets) {
         assert_eq!(
             names(std::slice::from_ref(rule), "verbs"),
-            ["get", "list", "watch"]
+            ["list", "watch"]
         );
     }
     let objects = helm.objects("gateway", "{}").expect("it renders");

@@ -65,7 +65,8 @@ impl Component {
             Self::Etcd => split(ETCD, &[]),
             Self::Apiserver => {
                 let address = address::node(0).to_string();
-                split(APISERVER, &[("{pki}", &pki), ("{address}", &address)])
+                let replaced = [("{pki}", &*pki), ("{own}", &*own), ("{address}", &*address)];
+                split(APISERVER, &replaced)
             }
             Self::ControllerManager => split(
                 CONTROLLER_MANAGER,
@@ -128,7 +129,8 @@ const APISERVER: &str = "kube-apiserver --etcd-servers=http://127.0.0.1:2379
     --requestheader-extra-headers-prefix=X-Remote-Extra-
     --requestheader-group-headers=X-Remote-Group --requestheader-username-headers=X-Remote-User
     --proxy-client-cert-file={pki}/front-proxy-client.crt
-    --proxy-client-key-file={pki}/front-proxy-client.key";
+    --proxy-client-key-file={pki}/front-proxy-client.key
+    --audit-policy-file={own}/audit.yaml --audit-log-path={own}/audit.log";
 
 const CONTROLLER_MANAGER: &str = "kube-controller-manager
     --kubeconfig={folder}/controller-manager.conf --leader-elect=false

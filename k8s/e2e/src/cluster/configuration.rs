@@ -44,6 +44,7 @@ impl Cluster {
             ("kube-proxy.yaml", KUBE_PROXY),
             ("cni/10-e2e.conflist", CNI),
             ("Corefile", COREFILE),
+            ("audit.yaml", AUDIT),
             // Empty: without a network, each lookup of an external name would wait for its
             // timeouts.
             ("resolv.conf", ""),
@@ -129,6 +130,16 @@ const COREFILE: &str = "\
     }
     cache 5
 }
+";
+
+/// The requests of the controller, for the test of its permissions.
+const AUDIT: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: Metadata, userGroups: ['system:serviceaccounts:gateway-system']}
+  - {level: None}
 ";
 
 const FIRST_OBJECTS: &str = "\

@@ -88,6 +88,11 @@ impl Cluster {
         self.folder.join(place.to_string())
     }
 
+    /// What the API server notes of the requests of some users.
+    pub(crate) fn audit_log(&self) -> PathBuf {
+        self.folder_of(NetworkNamespace::Node(0)).join("audit.log")
+    }
+
     pub(crate) fn logs_folder(&self) -> &Path {
         &self.logs
     }

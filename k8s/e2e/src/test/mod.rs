@@ -31,7 +31,7 @@ use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::say;
 use control_plane::{
-    bad_input, features, idp, inference, kinds, life, live_traffic, long, tenancy,
+    bad_input, features, idp, inference, kinds, life, live_traffic, long, permissions, tenancy,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -129,6 +129,7 @@ const TESTS: &[Test] = tests! {
     Controller live_traffic::proxies_come_and_go,
     Controller live_traffic::a_node_is_drained,
     Controller live_traffic::the_network_between_nodes_is_cut,
+    Controller permissions::each_is_used_and_none_is_missing,
     Controller tenancy::a_gateway_sees_nothing_of_another,
     Controller tenancy::hostile_proxies_are_bounded,
     Controller bad_input::objects_that_refer_to_nothing_say_so,

@@ -14,7 +14,7 @@ use crate::test::scope::Scope;
 use crate::test::tls;
 
 /// An object of Gateway API.
-fn object(kind: &str, name: &str, spec: &Value) -> Value {
+pub(super) fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": kind, "metadata": {"name": name},
         "spec": spec,
@@ -22,7 +22,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
 }
 
 /// An object of ours.
-fn own(kind: &str, name: &str, spec: &Value) -> Value {
+pub(super) fn own(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "gateway-system.io/v1alpha1", "kind": kind, "metadata": {"name": name},
         "spec": spec,

@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use xds::delta::Client;
+use xds::delta::{Client, Refusal};
 use xds::discovery::DeltaDiscoveryRequest;
-use xds::model::ResourceKey;
+use xds::model::{Kind, ResourceKey};
 use xds_grpc::client::{ConnectError, Controller, Stream};
 
 use super::NAMESPACE;
@@ -106,6 +106,28 @@ impl Proxy {
             }
             return Ok(keys);
         }
+    }
+
+    /// Receives the next response and refuses the resources of a kind in it.
+    pub(super) async fn refuse(&mut self, kind: Kind, text: &str) -> Result<()> {
+        let received = loop {
+            let response = timeout(PATIENCE, self.stream.next()).await??;
+            let response = response.context("the stream ended")?;
+            if let Some(received) = self.client.receive(response)? {
+                break received;
+            }
+        };
+        let keys = received.changes.iter().map(|(key, _)| key);
+        let refused = keys.filter(|key| key.kind == kind).map(|key| Refusal {
+            key: key.clone(),
+            text: text.to_owned(),
+        });
+        let refused: Vec<_> = refused.collect();
+        ensure!(!refused.is_empty(), "there is no {kind:?} in the response");
+        for answer in self.client.answer(received, refused) {
+            self.stream.send(answer);
+        }
+        Ok(())
     }
 
     /// Receives without acknowledging until the stream ends. Returns why it ended.

@@ -1,0 +1,267 @@
+//! The controller's permissions, compared with its requests in the API server's audit log: none is
+//! missing, and none is granted that it does not use.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use xds::model::Kind;
+
+use super::edge_gateway::{EdgeGateway, HOST, service};
+use super::kinds::{object, own};
+use super::proxy::{AUDIENCE, ControllerTunnel, pods, token};
+use super::{ControlPlane, NAMESPACE};
+use crate::test::manifests::{EchoProtocol, gateway, listener, route};
+use crate::test::objects::says;
+use crate::test::scope::Scope;
+
+const ACCOUNT: &str = "system:serviceaccount:gateway-system:controller";
+
+/// Used too seldom for this test.
+const RARE: [&str; 2] = [
+    // When it is the first one in a cluster.
+    "create gateway.networking.k8s.io/gatewayclasses",
+    // When the certificate authority is replaced, before it expires.
+    "update /secrets",
+];
+
+/// Permissions as `VERB GROUP/RESOURCE`, or `VERB PATH`.
+type Permissions = BTreeSet<String>;
+
+pub(in crate::test) async fn each_is_used_and_none_is_missing(scope: &Scope) -> Result<()> {
+    let site = open_everything(scope).await?;
+    for text in ["first", "second"] {
+        refuse_a_listener(&site, text).await?;
+    }
+    change_the_workload(scope).await?;
+    let of_cluster = role(scope, "clusterrole/gateway-controller").await?;
+    // A former controller lost its permissions before it ended.
+    let since = of_cluster["metadata"]["creationTimestamp"].as_str();
+    // Times of requests have fractions of a second.
+    let since = since.context("a role has a time")?.trim_end_matches('Z');
+    let of_cluster = granted(&of_cluster);
+    let of_namespace = granted(&role(scope, "role/controller").await?);
+    let mut unused = Vec::new();
+    let found = scope.until("the controller to use every permission", async || {
+        let Requests {
+            own,
+            elsewhere,
+            forbidden,
+        } = Requests::since(scope, since)?;
+        ensure!(forbidden.is_empty(), "it is forbidden to {forbidden:?}");
+        let of_cluster = of_cluster.difference(&elsewhere);
+        let all = of_cluster.chain(of_namespace.difference(&own));
+        unused = all
+            .filter(|it| !RARE.contains(&it.as_str()))
+            .cloned()
+            .collect();
+        Ok(unused.is_empty().then_some(()))
+    });
+    let found = found.await;
+    scope.delete("GatewayClass", &class_of(scope)).await?;
+    found.with_context(|| format!("it may, but did not: {unused:?}"))
+}
+
+/// The name of a class that the test makes.
+fn class_of(scope: &Scope) -> String {
+    format!("class-of-{}", scope.namespace)
+}
+
+/// An object of each kind that has a status.
+async fn open_everything(scope: &Scope) -> Result<EdgeGateway<'_>> {
+    let passthrough = json!({"mode": "Passthrough"});
+    let mut edge = gateway(&[
+        listener(80, "HTTP"),
+        listener(8081, "HTTP"),
+        listener(7000, "TCP"),
+        listener(7001, "UDP"),
+        json!({"name": "port-7443", "port": 7443, "protocol": "TLS", "tls": passthrough}),
+    ]);
+    edge["spec"]["allowedListeners"] = json!({"namespaces": {"from": "Same"}});
+    edge["spec"]["infrastructure"] = json!({"parametersRef": {
+        "group": "gateway-system.io", "kind": "GatewayParameters", "name": "edge"}});
+    let more = object(
+        "ListenerSet",
+        "more",
+        &json!({"parentRef": {"name": "edge"}, "listeners": [listener(8080, "HTTP")]}),
+    );
+    let trust = object(
+        "BackendTLSPolicy",
+        "trust",
+        &json!({
+            "targetRefs": [{"group": "", "kind": "Service", "name": "secure"}],
+            "validation": {"hostname": HOST, "wellKnownCACertificates": "System"},
+        }),
+    );
+    let to_edge =
+        json!([{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "edge"}]);
+    let limits = json!({"targetRefs": to_edge, "limits": {"headTimeout": "10s"}});
+    let budget = json!({
+        "apiVersion": "gateway.networking.x-k8s.io/v1alpha1", "kind": "XBackendTrafficPolicy",
+        "metadata": {"name": "budget"},
+        "spec": {"targetRefs": [{"group": "", "kind": "Service", "name": "secure"}], "retryConstraint": {}},
+    });
+    let class = json!({"controllerName": "gateway-system.io/controller"});
+    let backend = json!({"addresses": [{"host": "127.0.0.1", "port": 9}]});
+    let mut objects = vec![
+        own(
+            "GatewayParameters",
+            "edge",
+            &json!({"workload": "Deployment"}),
+        ),
+        own("TrafficPolicy", "limits", &limits),
+        own("Backend", "own", &backend),
+        object("GatewayClass", &class_of(scope), &class),
+        service("secure", "echo", EchoProtocol::Http),
+        more,
+        trust,
+        budget,
+        route("TCPRoute", 7000, "bytes"),
+        route("UDPRoute", 7001, "datagrams"),
+    ];
+    for (kind, port, name) in [
+        ("TLSRoute", 7443, "sealed"),
+        ("GRPCRoute", 8081, "calls"),
+        ("HTTPRoute", 80, "secure"),
+    ] {
+        let mut route = route(kind, port, name);
+        route["spec"]["hostnames"] = json!([format!("{name}.example.com")]);
+        objects.push(route);
+    }
+    scope.apply(&objects).await?;
+    EdgeGateway::open_with(scope, edge, 1).await
+}
+
+/// Refuses the Gateway's listener as one of its proxies, until the Gateway says so.
+async fn refuse_a_listener(site: &EdgeGateway<'_>, text: &str) -> Result<()> {
+    let scope = site.scope;
+    let tunnel = ControllerTunnel::open(scope).await?;
+    let pod = pods(scope, "edge").await?.pop().context("a proxy")?;
+    let token = token(scope, "edge", AUDIENCE, Some(&pod)).await?;
+    let node = format!("{}/edge/{pod}", scope.namespace);
+    let mut proxy = tunnel.connect(&token, &node).await?;
+    proxy.refuse(Kind::Listener, "a test refuses it").await?;
+    let refused = says("Programmed", "False", "Invalid");
+    let said = scope.condition("Gateway", "edge", refused).await;
+    said.with_context(|| format!("the {text} refusal"))?;
+    drop(proxy);
+    let works = says("Programmed", "True", "Programmed");
+    scope.condition("Gateway", "edge", works).await.map(drop)
+}
+
+/// Has the proxies run as a DaemonSet and as a Deployment again, and deletes all.
+async fn change_the_workload(scope: &Scope) -> Result<()> {
+    for (workload, former) in [("DaemonSet", "Deployment"), ("Deployment", "DaemonSet")] {
+        let parameters = own("GatewayParameters", "edge", &json!({"workload": workload}));
+        scope.apply(&[parameters]).await?;
+        scope.gone(former, "edge").await?;
+    }
+    let class = json!({"spec": {"gatewayClassName": "somebody-elses"}}).to_string();
+    let change = [
+        "patch",
+        "gateway",
+        "edge",
+        "--type=merge",
+        "--patch",
+        &class,
+    ];
+    scope.kubectl(&change, "").await?;
+    for kind in ["Deployment", "Service", "ServiceAccount", "ConfigMap"] {
+        scope.gone(kind, "edge").await?;
+    }
+    Ok(())
+}
+
+/// A role of the controller.
+async fn role(scope: &Scope, name: &str) -> Result<Value> {
+    let own = ControlPlane::of(scope).scope;
+    let role = own.kubectl(&["get", name, "--output=json"], "").await?;
+    Ok(serde_json::from_str(&role)?)
+}
+
+/// What a role permits.
+fn granted(role: &Value) -> Permissions {
+    let mut granted = Permissions::new();
+    for rule in role["rules"].as_array().into_iter().flatten() {
+        for verb in texts(&rule["verbs"]) {
+            let paths = texts(&rule["nonResourceURLs"]);
+            granted.extend(paths.map(|path| format!("{verb} {path}")));
+            for group in texts(&rule["apiGroups"]) {
+                let resources = texts(&rule["resources"]);
+                granted.extend(resources.map(|it| format!("{verb} {group}/{it}")));
+            }
+        }
+    }
+    granted
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = &str> {
+    let values = list.as_array().into_iter().flatten();
+    values.filter_map(Value::as_str)
+}
+
+/// The controller's requests.
+#[derive(Default)]
+struct Requests {
+    /// In its own namespace.
+    own: Permissions,
+    /// In others, or in none.
+    elsewhere: Permissions,
+    forbidden: Permissions,
+}
+
+impl Requests {
+    /// Those since this time.
+    fn since(scope: &Scope, since: &str) -> Result<Self> {
+        let log = scope.ours()?.audit_log();
+        let log =
+            fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))?;
+        let mut requests = Self::default();
+        for line in log.lines() {
+            // The last line may be half written.
+            let Ok(event) = serde_json::from_str::<Value>(line) else {
+                continue;
+            };
+            let began = event["requestReceivedTimestamp"].as_str();
+            if event["user"]["username"] == ACCOUNT && began.is_some_and(|began| began > since) {
+                requests.add(&event)?;
+            }
+        }
+        Ok(requests)
+    }
+
+    fn add(&mut self, event: &Value) -> Result<()> {
+        let requests = if event["annotations"]["authorization.k8s.io/decision"] != "allow" {
+            &mut self.forbidden
+        } else if event["objectRef"]["namespace"] == NAMESPACE {
+            &mut self.own
+        } else {
+            &mut self.elsewhere
+        };
+        let verb = event["verb"].as_str().context("a request has a verb")?;
+        let what = target(event)?;
+        // Server-side apply needs both where the object is new.
+        if event["responseStatus"]["code"] == 201 {
+            requests.insert(format!("create {what}"));
+        }
+        requests.insert(format!("{verb} {what}"));
+        Ok(())
+    }
+}
+
+/// `GROUP/RESOURCE`, or a path.
+fn target(event: &Value) -> Result<String> {
+    let object = &event["objectRef"];
+    let Some(resource) = object["resource"].as_str() else {
+        let uri = event["requestURI"]
+            .as_str()
+            .context("a request has a URI")?;
+        return Ok(uri.split('?').next().unwrap_or(uri).to_owned());
+    };
+    let group = object["apiGroup"].as_str().unwrap_or_default();
+    Ok(match object["subresource"].as_str() {
+        Some(part) => format!("{group}/{resource}/{part}"),
+        None => format!("{group}/{resource}"),
+    })
+}
