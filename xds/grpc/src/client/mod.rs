@@ -85,7 +85,7 @@ impl Controller {
 
     fn endpoint(&self) -> Result<Endpoint, ConnectError> {
         let endpoint = Endpoint::from(self.address.clone())
-            .connect_timeout(CONNECT)
+            .connect_timeout(TCP_CONNECT)
             .tcp_keepalive(Some(KEEPALIVE))
             .http2_keep_alive_interval(KEEPALIVE)
             .keep_alive_timeout(KEEPALIVE_TIMEOUT)
@@ -199,6 +199,11 @@ impl Stream {
 
 /// Timeout for opening a stream: connecting, the TLS handshake, and the controller's token review.
 const CONNECT: Duration = Duration::from_secs(20);
+
+/// Timeout for the TCP connection alone, whatever the controller's load. Without one, a connection to
+/// a pod that has just been deleted waits until the end of [`CONNECT`], since connection tracking
+/// leads its packets to that pod even after the Service has another one.
+const TCP_CONNECT: Duration = Duration::from_secs(2);
 
 /// Interval of HTTP/2 pings: connection tracking drops idle connections after minutes, and pings
 /// are how a lost controller is noticed.

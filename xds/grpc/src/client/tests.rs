@@ -1,3 +1,7 @@
+use std::time::Instant;
+
+use tokio::net::{TcpSocket, TcpStream};
+
 use super::*;
 
 #[test]
@@ -45,4 +49,24 @@ fn files_that_cannot_be_used_are_named() {
     assert!(error.to_string().contains("no PEM certificate"), "{error}");
     let error = read_token(&source).expect_err("it has lines");
     assert!(error.to_string().contains("more than a token"), "{error}");
+}
+
+#[test]
+fn a_pod_that_was_deleted_is_not_waited_for() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        let listener = socket.listen(0).expect("it listens");
+        let address = listener.local_addr().expect("an address");
+        // The queue has room for one connection: the packets of others are dropped.
+        let _queued = TcpStream::connect(address).await.expect("there is room");
+        let controller = Controller::new(&format!("http://{address}"), None, None);
+        let controller = controller.expect("an address");
+        let begun = Instant::now();
+        let error = controller.connect(Vec::new()).await.expect_err("no answer");
+        assert!(begun.elapsed() < CONNECT / 2, "{error}");
+        assert!(matches!(error, ConnectError::Unreachable(_)), "{error}");
+    });
 }
