@@ -2,6 +2,7 @@
 //! loads.
 
 pub(crate) mod keycloak;
+pub(crate) mod previous;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -130,13 +131,24 @@ pub(crate) fn archive(home: &Home, name: &str) -> Result<PathBuf> {
 
 /// Builds an image of this repository from the tree as it is.
 pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> {
+    build_from(home, home::repository(), program, profile, profile)
+}
+
+/// Builds an image from a checkout of this repository, with this tag.
+fn build_from(
+    home: &Home,
+    repository: &Path,
+    program: &str,
+    profile: &str,
+    tag: &str,
+) -> Result<Image> {
     let Some((_, package)) = PROGRAMS.iter().find(|(name, _)| *name == program) else {
         bail!(
             "there is no image {program}; there are: {}",
             PROGRAMS.map(|(program, _)| program).join(", ")
         );
     };
-    let binary = compile(home, package, program, profile)?;
+    let binary = compile(home, repository, package, program, profile)?;
     let builder = Builder::new(home, program)?;
     let context = builder.folder.join("context");
     let folder = context.join(oci_architecture());
@@ -146,14 +158,14 @@ pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> 
         Path::new(CERTIFICATES),
         &context.join("ca-certificates.crt"),
     )?;
-    let reference = reference(program, profile);
-    let archive = home.images().join(format!("{program}-{profile}.tar"));
+    let reference = reference(program, tag);
+    let archive = home.images().join(format!("{program}-{tag}.tar"));
     let arguments = [
         format!("VERSION={}", env!("CARGO_PKG_VERSION")),
-        format!("REVISION={}", revision()?),
+        format!("REVISION={}", revision(repository)?),
         format!("TARGETARCH={}", oci_architecture()),
     ];
-    let dockerfile = home::repository().join("k8s/images/Dockerfile");
+    let dockerfile = repository.join("k8s/images/Dockerfile");
     builder.build(
         &dockerfile,
         program,
@@ -170,8 +182,8 @@ pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> 
 }
 
 /// What an image of ours is called.
-pub(crate) fn reference(program: &str, profile: &str) -> String {
-    format!("localhost/{program}:{profile}")
+pub(crate) fn reference(program: &str, tag: &str) -> String {
+    format!("localhost/{program}:{tag}")
 }
 
 /// Debian's bundle of public certificate authorities.
@@ -179,10 +191,16 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Builds a statically linked program. Paths of this machine are left out, so that builds are
 /// reproducible.
-fn compile(home: &Home, package: &str, program: &str, profile: &str) -> Result<PathBuf> {
+fn compile(
+    home: &Home,
+    repository: &Path,
+    package: &str,
+    program: &str,
+    profile: &str,
+) -> Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = home.target();
-    let repository = fs::canonicalize(home::repository()).context("cannot find the repository")?;
+    let repository = fs::canonicalize(repository).context("cannot find the repository")?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&repository);
     cargo.args(["build", "--locked", "--package", package, "--bin", program]);
@@ -228,9 +246,9 @@ fn rust_flags(home: &Home, repository: &Path, profile: &str) -> String {
 }
 
 /// The commit, and whether the tree differs from it.
-fn revision() -> Result<String> {
+fn revision(repository: &Path) -> Result<String> {
     let mut git = Command::new("git");
-    git.arg("-C").arg(home::repository());
+    git.arg("-C").arg(repository);
     git.args([
         "describe",
         "--always",

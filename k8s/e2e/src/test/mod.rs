@@ -52,6 +52,8 @@ enum Needs {
     Keycloak,
     /// Beside these, the image of the Inference Extension's endpoint picker.
     Picker,
+    /// Beside these, images of the commit before.
+    Previous,
 }
 
 type TestFuture<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
@@ -147,6 +149,7 @@ const LONG_TESTS: &[Test] = tests! {
     Controller long::the_certificate_authority_is_replaced,
     Controller long::ten_thousand_broken_routes_disturb_nobody,
     Keycloak idp::users_of_keycloak_are_told_apart_by_their_group,
+    Previous operator::a_release_is_upgraded_from_the_commit_before,
 };
 
 /// Runs the tests whose names contain the filter.

@@ -1,7 +1,8 @@
 //! An operator's first day: installs the chart, serves a route, inspects it with `gwctl`, upgrades
-//! under load, rolls back and uninstalls.
+//! under load, rolls back and uninstalls. Also an upgrade from the commit before.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -13,6 +14,8 @@ use super::manifests::{EchoProtocol, echo, gateway, listener, route};
 use super::objects::says;
 use super::scope::Scope;
 use crate::home;
+use crate::image::previous::Previous;
+use crate::process::say;
 
 /// Responses between two steps of an upgrade.
 const ANSWERS: usize = 200;
@@ -25,34 +28,91 @@ pub(super) async fn a_release_serves_from_install_to_uninstall(scope: &Scope) ->
     uninstall(scope, address).await
 }
 
-/// Installs a release of its own class, which leaves the Gateways of other controllers alone, with more
-/// words of Helm.
+/// Upgrades everything that the commit before deployed, and rolls back. No request fails.
+pub(super) async fn a_release_is_upgraded_from_the_commit_before(scope: &Scope) -> Result<()> {
+    let previous = scope.images.previous.as_ref();
+    let previous = previous.context("images of the commit before were not built")?;
+    let (old, new) = (Release::of(previous), Release::of_tree(scope));
+    old.run(scope, "install", &[]).await?;
+    let address = serve(scope).await?;
+    let load = Load::start(address, 4);
+    load.until_answers(ANSWERS).await?;
+    new.run(scope, "upgrade", &[]).await?;
+    replaced(scope, new.gateway).await?;
+    load.until_answers(ANSWERS).await?;
+    scope.helm(&["rollback", "gateway", "1"], "").await?;
+    rolled_out(scope, "gateway").await?;
+    replaced(scope, old.gateway).await?;
+    load.until_answers(ANSWERS).await?;
+    none_failed(load).await?;
+    uninstall(scope, address).await
+}
+
+/// Waits until the proxies are replaced by ones of this image.
+async fn replaced(scope: &Scope, image: &str) -> Result<()> {
+    let what = format!("the proxies' Deployment to have the image {image}");
+    scope
+        .until(&what, async || {
+            let edge = scope.object("Deployment", "edge").await?;
+            let edge = edge.context("the proxies' Deployment is gone")?;
+            let container = &edge["spec"]["template"]["spec"]["containers"][0];
+            Ok((container["image"] == image).then_some(()))
+        })
+        .await?;
+    rolled_out(scope, "edge").await
+}
+
+/// Installs this tree's release, with more words of Helm.
 pub(super) async fn install(scope: &Scope, more: &[&str]) -> Result<()> {
-    let namespace = &scope.namespace;
-    let values = json!({
-        "controller": {
-            "image": image(&scope.images.controller)?,
-            "extraEnv": {
-                "CONTROLLER_NAME": format!("e2e.example.com/{namespace}"),
-                "CONTROLLER_GATEWAY_CLASS": namespace,
+    Release::of_tree(scope).run(scope, "install", more).await
+}
+
+/// A chart and the images that it deploys.
+struct Release<'a> {
+    chart: PathBuf,
+    gateway: &'a str,
+    controller: &'a str,
+}
+
+impl<'a> Release<'a> {
+    fn of_tree(scope: &'a Scope) -> Self {
+        Self {
+            chart: home::repository().join("k8s/charts/gateway"),
+            gateway: &scope.images.gateway,
+            controller: &scope.images.controller,
+        }
+    }
+
+    fn of(previous: &'a Previous) -> Self {
+        Self {
+            chart: previous.chart.clone(),
+            gateway: &previous.gateway,
+            controller: &previous.controller,
+        }
+    }
+
+    /// Installs it or upgrades to it, with a class of its own, which leaves the Gateways of other
+    /// controllers alone.
+    async fn run(&self, scope: &Scope, verb: &str, more: &[&str]) -> Result<()> {
+        let namespace = &scope.namespace;
+        let values = json!({
+            "controller": {
+                "image": image(self.controller)?,
+                "extraEnv": {
+                    "CONTROLLER_NAME": format!("e2e.example.com/{namespace}"),
+                    "CONTROLLER_GATEWAY_CLASS": namespace,
+                },
             },
-        },
-        "proxy": {"image": image(&scope.images.gateway)?},
-        "discoveryNamespaceSelectors": [
-            {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        ],
-    });
-    let chart = home::repository().join("k8s/charts/gateway");
-    let install = [
-        "install",
-        "gateway",
-        &chart.to_string_lossy(),
-        "--values",
-        "-",
-    ];
-    let install = [&install[..], more].concat();
-    scope.helm(&install, &values.to_string()).await?;
-    rolled_out(scope, "gateway").await
+            "proxy": {"image": image(self.gateway)?},
+            "discoveryNamespaceSelectors": [
+                {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            ],
+        });
+        let chart = self.chart.to_string_lossy();
+        let words = [&[verb, "gateway", &*chart, "--values", "-"], more].concat();
+        scope.helm(&words, &values.to_string()).await?;
+        rolled_out(scope, "gateway").await
+    }
 }
 
 /// An image reference as the chart's values.
@@ -164,13 +224,18 @@ async fn upgrade_under_load(scope: &Scope, address: SocketAddr) -> Result<()> {
     scope.helm(&["rollback", "gateway", "1"], "").await?;
     rolled_out(scope, "gateway").await?;
     load.until_answers(ANSWERS).await?;
+    none_failed(load).await
+}
+
+async fn none_failed(load: Load) -> Result<()> {
     let counts = load.stop().await;
     let (answered, failed) = (counts.answered, counts.failed);
     ensure!(
         failed.is_empty(),
-        "of {answered} requests failed: {failed:?}"
+        "{} requests failed, {answered} were answered: {failed:?}",
+        failed.len()
     );
-    Ok(())
+    say(&format!("{answered} requests, none failed"))
 }
 
 /// Without the release, proxies serve until their Gateway is deleted.

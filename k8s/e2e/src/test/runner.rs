@@ -14,6 +14,7 @@ use super::{Needs, Test, diagnosis};
 use crate::cluster::Cluster;
 use crate::conformance::PICKER;
 use crate::home::Home;
+use crate::image::previous::Previous;
 use crate::process::say;
 use crate::{image, packages, programs};
 
@@ -57,6 +58,11 @@ impl TestCluster<'_> {
         if self.needs.contains(&Needs::Picker) {
             programs::build_one(self.home, PICKER.module)?;
             archives.push(image::build_backend(self.home, PICKER)?);
+        }
+        if self.needs.contains(&Needs::Previous) {
+            let previous = Previous::build(self.home)?;
+            archives.extend(previous.archives.iter().cloned());
+            images.previous = Some(previous);
         }
         // Clients of the cluster reach nothing else.
         let crds = with_controller.then(foreign_crds).transpose()?;

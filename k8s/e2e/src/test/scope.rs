@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 
 use crate::cluster::Cluster;
+use crate::image::previous::Previous;
 use crate::{image, process};
 
 /// Polling interval.
@@ -40,6 +41,8 @@ pub(super) struct Images {
     pub(super) gateway: String,
     pub(super) controller: String,
     pub(super) echo: String,
+    /// Of the commit before, where a test needs them.
+    pub(super) previous: Option<Previous>,
 }
 
 impl Images {
@@ -51,6 +54,7 @@ impl Images {
             gateway: named("E2E_GATEWAY_IMAGE", "localhost/gateway:e2e"),
             controller: named("E2E_CONTROLLER_IMAGE", "localhost/controller:e2e"),
             echo: named("E2E_ECHO_IMAGE", image::ECHO),
+            previous: None,
         }
     }
 
