@@ -196,6 +196,16 @@ impl Kind {
         }
     }
 
+    /// An experimental kind of Gateway API.
+    pub(crate) const fn experimental(name: &'static str, plural: &'static str) -> Self {
+        Self {
+            group: "gateway.networking.x-k8s.io",
+            version: "v1alpha1",
+            name,
+            plural,
+        }
+    }
+
     /// The same in another version.
     pub(crate) const fn in_version(self, version: &'static str) -> Self {
         Self { version, ..self }

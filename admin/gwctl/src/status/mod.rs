@@ -191,8 +191,14 @@ const ROUTES: [&[Kind]; 5] = [
         Kind::of_gateway_api("UDPRoute", "udproutes").in_version("v1alpha2"),
     ],
 ];
-const POLICIES: [&[Kind]; 2] = [
+/// Kinds whose statuses name Gateways or targets.
+const POLICIES: [&[Kind]; 4] = [
     &[Kind::TRAFFIC_POLICY],
+    &[Kind::experimental(
+        "XBackendTrafficPolicy",
+        "xbackendtrafficpolicies",
+    )],
+    &[Kind::experimental("XBackend", "xbackends")],
     &[
         Kind::of_gateway_api("BackendTLSPolicy", "backendtlspolicies"),
         Kind::of_gateway_api("BackendTLSPolicy", "backendtlspolicies").in_version("v1alpha3"),
