@@ -16,7 +16,7 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A port on the loopback addresses of both families.
     Localhost(u16),
-    /// A unix socket.
+    /// The path of a unix socket, which is created with mode 0600.
     Unix(PathBuf),
 }
 

@@ -75,7 +75,7 @@ pub type WriteMetrics = Box<dyn Fn(&mut Exposition, &UpstreamStats) + Send + Syn
 pub struct ConfigView {
     /// Sequence number, from 1; 0 before the first configuration.
     pub number: u64,
-    /// The configuration.
+    /// The configuration that was applied last.
     pub model: Arc<Model>,
     /// The endpoints of a service or backend, by its key.
     pub endpoints: FindEndpoints,
@@ -86,7 +86,7 @@ pub struct ConfigView {
 pub struct HeapSamples {
     /// Mean bytes between samples; None where sampling is off.
     pub distance: Option<u32>,
-    /// Allocations by stack.
+    /// Sampled allocations with their stacks.
     pub stacks: Vec<HeapStack>,
 }
 

@@ -24,7 +24,7 @@ struct Inner {
 /// Why a filter was rejected.
 #[derive(Debug, Error)]
 pub enum FilterError {
-    /// It is empty.
+    /// An empty filter, which would disable the log.
     #[error("the level is empty")]
     Empty,
     /// It exceeds [`FILTER_BYTES`].
@@ -41,7 +41,7 @@ pub enum FilterError {
     Directive {
         /// The first directive that does not parse.
         directive: String,
-        /// The parser's message.
+        /// Error of the parser, with the position.
         why: ParseError,
     },
     /// The log has been shut down.
@@ -59,7 +59,7 @@ impl LogControl {
         }))
     }
 
-    /// The current filter.
+    /// The filter in effect, in the syntax of `RUST_LOG`.
     #[must_use]
     pub fn current(&self) -> String {
         let current = self.0.current.lock();

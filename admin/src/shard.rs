@@ -34,7 +34,7 @@ pub(crate) async fn query_all<T>(
 /// A function that returns immediately and can be called on any thread.
 pub type Call<T> = Box<dyn Fn() -> T + Send + Sync>;
 
-/// A request thread.
+/// The queue of one shard for queries.
 pub struct ShardHandle {
     /// Puts a query into its inbox; does not wait.
     pub query: Box<dyn Fn(ShardQuery) + Send + Sync>,
@@ -45,7 +45,7 @@ pub struct ShardHandle {
 /// A query to a shard, with the channel for its reply. A shard that is stuck never replies.
 #[derive(Debug)]
 pub enum ShardQuery {
-    /// The running tasks.
+    /// Asks for the list of running tasks.
     Tasks(oneshot::Sender<TaskReports>),
     /// State of its endpoints and connection pools.
     Upstreams(oneshot::Sender<Upstreams>),
@@ -71,7 +71,7 @@ pub struct TaskReport {
     pub parent: u64,
     /// Such as `connection`.
     pub kind: &'static str,
-    /// What it is doing.
+    /// What kind of work it does.
     pub state: &'static str,
     /// Time in this state.
     pub since: Duration,
@@ -87,7 +87,7 @@ pub enum TaskDetail {
     /// None: it serves the shard itself.
     #[default]
     Shard,
-    /// A client.
+    /// Address of the client that the task serves.
     Client(SocketAddr),
     /// A resource by its key.
     Named(Arc<str>),

@@ -91,7 +91,7 @@ fn is_method(text: &str) -> bool {
             .all(|byte| byte.is_ascii_uppercase() || byte == b'-')
 }
 
-/// A subscription.
+/// A live trace: filters requests, and receives their events until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     filter: TraceFilter,

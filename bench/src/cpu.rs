@@ -110,7 +110,7 @@ impl Reading {
             .0
             .iter()
             .filter(|(pid, _)| !self.0.contains_key(pid));
-        // A parent counts the whole of what it reaps, most of which was counted before.
+        // A parent's count includes all that it reaps, most of which was counted before.
         let counted: u64 = ended.map(|(_, process)| process.nanoseconds()).sum();
         self.0.iter().map(own).sum::<u64>() + (reaped * tick()).saturating_sub(counted)
     }
@@ -123,7 +123,8 @@ impl Process {
         };
         let threads: u64 = self.threads.iter().map(thread).sum();
         let ticks = self.ticks.saturating_sub(earlier.ticks) * tick();
-        // User and system time are rounded apart: what is beyond two ticks was threads that ended.
+        // User and system time are rounded separately: more than two ticks belong to threads that
+        // ended.
         if ticks > threads + 2 * tick() {
             ticks
         } else {

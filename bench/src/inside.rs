@@ -28,7 +28,7 @@ pub(crate) fn look(inside: AdminLoad, folder: &Path, done: &AtomicBool) -> Resul
         ),
         // Longer than any turn; it ends with its reader.
         AdminLoad::Profile => (ADMIN, "/debug/pprof/profile?seconds=60", Consumption::Read),
-        // No request is one of these, so it stays armed; whoever arms it does not read.
+        // No request matches, so the trace stays armed; its client does not read.
         AdminLoad::Trace => (
             ADMIN,
             "/debug/trace?count=10000&match=GET%20nowhere.bench.example/&timeout=60s",
@@ -63,7 +63,6 @@ enum Consumption {
     /// Read to the end, and requested again after a pause.
     Again(Duration),
     Read,
-    /// Left unread.
     Leave,
 }
 
@@ -86,7 +85,7 @@ fn drain(stream: &mut UnixStream, done: &AtomicBool) -> Result<bool> {
                     "unexpected response: {shown}"
                 );
                 first = false;
-                // The load goes first on this core: whoever reads is no part of what is measured.
+                // The load has priority on this core: the reader is not part of what is measured.
                 sched_yield();
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}

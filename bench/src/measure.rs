@@ -72,9 +72,9 @@ impl Method {
     }
 }
 
-/// A proxy between a load and an origin, ready to be measured. Cases that differ only in what an
-/// operator looks at (`inside`) share one, so that the look is all that differs: two processes of
-/// one program differ by more, in where their memory and connections happen to lie.
+/// A proxy between a load and an origin, ready to be measured. Cases that differ only in the
+/// operator's requests (`inside`) share one, so that these are the only difference: two processes
+/// of the same program differ by more, depending on where memory and connections are placed.
 pub(crate) struct Bench<'a> {
     case: &'a Case,
     method: &'a Method,
@@ -115,8 +115,8 @@ impl<'a> Bench<'a> {
     /// The first turn of a run, which is not measured.
     pub(crate) fn warm_up(&mut self, inside: Option<AdminLoad>) -> Result<()> {
         if self.case.apart {
-            // They share their cores with the admin server, as nobody would in production: what it
-            // costs them is not the proxy's.
+            // They share their cores with the admin server, unlike in production: its cost to them
+            // is not the proxy's.
             let sooner = match self.case.load.rate {
                 // At a fixed rate they leave the admin server time enough.
                 Some(_) => process::go_first,
@@ -133,8 +133,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A slice of a run. One that was disturbed is measured anew, a few times; but what connections
-    /// hold while they wait shows only once, since a proxy keeps memory for the next ones.
+    /// A slice of a run. A disturbed one is measured again, a few times. But the cost of idle
+    /// connections shows only once, since a proxy keeps memory for the next ones.
     pub(crate) fn slice(
         &mut self,
         inside: Option<AdminLoad>,
@@ -152,8 +152,8 @@ impl<'a> Bench<'a> {
         Ok(slice)
     }
 
-    /// System calls per request, where they can be counted: in one more turn, as to be counted
-    /// costs the proxy something.
+    /// System calls per request, if they can be counted: in an extra turn, since counting slows the
+    /// proxy down.
     pub(crate) fn syscalls(&mut self, inside: Option<AdminLoad>) -> Result<Option<f64>> {
         if !self.method.count_syscalls || self.is_idle() {
             return Ok(None);
@@ -187,7 +187,7 @@ impl<'a> Bench<'a> {
         self.subject.running.pid()
     }
 
-    /// `error`, with what the proxy said last.
+    /// `error`, with the last output of the proxy.
     pub(crate) fn explain(&self, error: &anyhow::Error) -> String {
         match self.subject.running.last_words() {
             words if words.is_empty() => format!("{error:#}"),
@@ -203,7 +203,7 @@ impl<'a> Bench<'a> {
         self.subject.turn(self.load.as_mut(), inside, duration)
     }
 
-    /// `ours` meters this process and all it has started: what else ran was not us.
+    /// `ours` meters this process and its children: the remaining load is foreign.
     fn measured(
         &mut self,
         inside: Option<AdminLoad>,
@@ -227,8 +227,8 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Waits until what was under way when the load stopped has come to its end, so that it is
-    /// charged to this run and not to the next turn; the origin's count then.
+    /// Waits until the requests in flight at the end of the load are complete, so that they are
+    /// charged to this run and not to the next turn; returns the origin's count then.
     fn settle(&mut self) -> Result<u64> {
         let mut settling = SettlingDetector::default();
         let deadline = Instant::now() + SETTLE;
@@ -250,8 +250,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The origin must have answered what the clients received: an answer from elsewhere is not the
-/// work that is measured, and neither is a request sent twice.
+/// The origin must have answered what the clients received: a response from elsewhere is not the
+/// work to measure, and neither is a request sent twice.
 fn verify_count(answered: u64, account: ResponseCount) -> Result<()> {
     let ResponseCount {
         requests,
@@ -265,12 +265,12 @@ fn verify_count(answered: u64, account: ResponseCount) -> Result<()> {
     Ok(())
 }
 
-/// How often a disturbed slice is measured anew before it counts as it is. On a machine that is
-/// never quiet a run takes so many times longer.
+/// How often a disturbed slice is measured again before it counts as it is. On a machine that is
+/// never quiet, a run takes that many times longer.
 const REPEATS: usize = 2;
-/// How long what is under way may take to end: a configuration with 5 000 routes, a profile.
+/// Timeout for requests in flight to complete: a configuration with 5 000 routes, a profile.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How long whoever waits for that waits between two looks: answers take far less.
+/// Polling interval for that: responses take far less.
 const LOOK: Duration = Duration::from_millis(2);
 
 #[cfg(test)]

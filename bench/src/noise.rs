@@ -20,7 +20,7 @@ pub(crate) fn wait_for_quiet(patience: Duration) -> Result<Option<Noise>> {
     }
 }
 
-/// What of a slice's time was neither ours nor idle.
+/// CPU time of a slice that was neither used by the benchmark nor idle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     before: Machine,
@@ -28,7 +28,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Opens it. `ours` is the nanoseconds that this process and all it started have used so far.
+    /// Opens a window. `ours` is the CPU time in nanoseconds that this process and its children
+    /// have used so far.
     pub(crate) fn open(ours: u64) -> Result<Self> {
         Ok(Self {
             before: Machine::now()?,
@@ -76,8 +77,8 @@ impl fmt::Display for Noise {
 const SAMPLE: Duration = Duration::from_millis(400);
 /// Share of all cores that others may use.
 const FOREIGN: f64 = 0.05;
-/// Share of all time that the hypervisor may take. One tick of a slice of 250 ms on two cores is
-/// 2 %, and says nothing yet.
+/// Share of CPU time that the hypervisor may take. One tick of a slice of 250 ms on two cores is 2
+/// %, which is not significant.
 const STOLEN: f64 = 0.03;
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts `command` on `cores`; what it prints goes to `NAME.log` in `folder`.
+    /// Starts `command` on `cores`; its output goes to `NAME.log` in `folder`.
     pub(crate) fn start(
         mut command: Command,
         cores: &[usize],
@@ -45,7 +45,7 @@ impl ChildProcess {
         self.child.id()
     }
 
-    /// An error with the last of what it printed, if it is no longer there.
+    /// An error with its last output, if it has exited.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
@@ -74,7 +74,7 @@ impl ChildProcess {
         while self.child.try_wait()?.is_none() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Workers too: they outlive a parent that is slow to reap, and would hold the port.
+        // Workers too: they outlive a parent that is slow to reap, and would keep the port.
         for pid in tree.into_iter().filter(|pid| *pid != self.pid()) {
             let _ = signal(pid, Signal::KILL);
         }
@@ -86,7 +86,7 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // Already reaped is all that can go wrong here, and is what is wanted.
+        // The only possible error is that it was reaped already, which is fine.
         let _ = self.stop();
     }
 }
@@ -126,7 +126,7 @@ pub(crate) fn pin(cores: &[usize]) -> Result<()> {
         .with_context(|| format!("cannot run on cores {cores:?}: pass --proxy-cores, --load-cores"))
 }
 
-/// Lets the calling thread run only while nothing else wants its core (`SCHED_IDLE`). A thread that
+/// Lets the calling thread run only while nothing else needs its core (`SCHED_IDLE`). A thread that
 /// is merely nice keeps its slice of some milliseconds.
 pub(crate) fn step_back() -> std::io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };

@@ -61,8 +61,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Whether runs were made in the same way, but for how many and how long they are: each says
-    /// that itself.
+    /// Whether runs were made in the same way, apart from their number and length, which each
+    /// record contains.
     fn same_way(&self, other: &Self) -> bool {
         let how = |settings: &Self| Self {
             rounds: 0,
@@ -78,7 +78,7 @@ impl Settings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PeerInfo {
     pub(crate) name: String,
-    /// Whose side it is on.
+    /// Whether it is the gateway or a peer.
     pub(crate) role: Role,
     pub(crate) version: String,
 }
@@ -110,7 +110,6 @@ pub(crate) struct Run {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) requests: u64,
-    /// Seconds it took.
     pub(crate) seconds: f64,
     /// CPU of the proxy per request, in microseconds: the headline.
     pub(crate) cpu_us: f64,
@@ -166,7 +165,7 @@ impl Measured {
 }
 
 impl BenchRecord {
-    /// Writes it where it is found again; renamed into place, so that it is never half there.
+    /// Writes the file atomically, by renaming.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let fresh = path.with_extension("new");
         std::fs::write(&fresh, serde_json::to_vec_pretty(self)?)?;

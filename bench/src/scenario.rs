@@ -23,7 +23,7 @@ pub(crate) struct Case {
     pub(crate) variant: String,
     /// One line for tables and plots.
     pub(crate) title: String,
-    /// What a reader learns from it.
+    /// The scenario's purpose, for readers.
     pub(crate) why: String,
     /// Protocol between clients and proxy.
     pub(crate) front: ClientProtocol,
@@ -36,19 +36,19 @@ pub(crate) struct Case {
     /// The routing table of the proxy.
     #[serde(default)]
     pub(crate) routes: Routes,
-    /// How long a slice of a run is, in milliseconds, where `--slice` is not what it needs.
+    /// Length of a slice in milliseconds, if `--slice` does not fit.
     #[serde(default)]
     pub(crate) slice_ms: Option<NonZeroU64>,
-    /// A configuration change every so many milliseconds while the load runs.
+    /// Interval of configuration changes during the load, in milliseconds.
     #[serde(default)]
     pub(crate) churn_ms: Option<u64>,
     /// The operator's requests during the load.
     #[serde(default)]
     pub(crate) inside: Option<AdminLoad>,
-    /// Whether the gateway samples allocations, as it does by itself.
+    /// Whether the gateway samples allocations, as it does by default.
     #[serde(default = "yes")]
     pub(crate) heap_sampling: bool,
-    /// Whether whatever serves no requests may also run on the cores of load and origin; the
+    /// Whether threads that serve no requests may also run on the cores of load and origin; the
     /// workers stay on theirs.
     #[serde(default)]
     pub(crate) apart: bool,
@@ -107,7 +107,7 @@ pub(crate) enum Upstream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Routes {
-    /// What tells the routes apart.
+    /// How the routes are distinguished.
     pub(crate) by: RouteKey,
     /// How many there are.
     pub(crate) count: usize,
@@ -196,13 +196,13 @@ pub(crate) struct Load {
 pub(crate) enum Loader {
     /// wrk: HTTP/1, flat out.
     Wrk,
-    /// Ours: HTTP/1 and WebSocket, flat out or at a fixed rate, every byte verified.
+    /// Built in: HTTP/1 and WebSocket, at full speed or a fixed rate, every byte verified.
     Paced,
     /// h2load: HTTP/2, flat out.
     H2load,
-    /// Ours: opens connections, uses each once and keeps it.
+    /// Built in: opens connections, uses each once and keeps it.
     Idle,
-    /// Ours: one TLS handshake for each request.
+    /// Built in: one TLS handshake for each request.
     Handshake,
     Grpc,
 }
@@ -239,7 +239,7 @@ pub(crate) enum Metric {
 }
 
 impl Case {
-    /// `S9/hosts-5000`, or `S1` where there is one variant only.
+    /// `S9/hosts-5000`, or `S1` if there is only one variant.
     pub(crate) fn name(&self) -> String {
         if self.variant.is_empty() {
             self.id.clone()
@@ -249,7 +249,7 @@ impl Case {
     }
 
     /// Whether both can be measured on one running proxy, with one origin and one load: they differ
-    /// only in what an operator looks at meanwhile.
+    /// only in the operator's requests.
     pub(crate) fn shares_set_up(&self, other: &Self) -> bool {
         let set_up = |case: &Self| Self {
             variant: String::new(),
@@ -260,7 +260,7 @@ impl Case {
         set_up(self) == set_up(other)
     }
 
-    /// Path the load asks for.
+    /// Path of the requests.
     pub(crate) fn path(&self) -> String {
         let path = match self.front {
             ClientProtocol::WebSocket => "/ws".to_owned(),
@@ -271,7 +271,7 @@ impl Case {
         self.routes.path(&path)
     }
 
-    /// How long a slice of a run is, where it needs one of its own.
+    /// Length of a slice, if it needs one of its own.
     pub(crate) fn slice(&self) -> Option<Duration> {
         self.slice_ms.map(|ms| Duration::from_millis(ms.get()))
     }

@@ -23,7 +23,7 @@ pub(crate) struct Slice {
     pub(crate) origin_cpu: u64,
     /// What else the proxy used.
     pub(crate) usage: Usage,
-    /// What the load tells.
+    /// Result of the load.
     pub(crate) turn: LoadResult,
     /// What disturbed it, if anything did.
     pub(crate) noise: Option<Noise>,
@@ -149,7 +149,7 @@ pub(crate) struct SettlingDetector {
 }
 
 impl SettlingDetector {
-    /// Whether the origin's count and the proxy's CPU time have been still since the last check;
+    /// Whether the origin's count and the proxy's CPU time have not changed since the last check;
     /// `cpu` is what it used of the time that has `passed`.
     pub(crate) fn is_over(&mut self, counted: u64, cpu: Duration, passed: Duration) -> bool {
         self.counted.replace(counted) == Some(counted) && cpu < passed / QUIET

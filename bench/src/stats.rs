@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Below this many pairs a comparison carries no interval.
+/// Below this many pairs a comparison has no confidence interval.
 pub(crate) const PAIRS_FOR_INTERVAL: usize = 10;
 
 /// Median with the extremes beside it.
@@ -42,7 +42,7 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 /// How one side compares with another over interleaved pairs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratio {
-    /// Geometric mean of ours over theirs.
+    /// Geometric mean of the gateway's values over the peer's.
     pub(crate) value: f64,
     /// 95 % confidence interval, from [`PAIRS_FOR_INTERVAL`] pairs on.
     pub(crate) interval: Option<(f64, f64)>,
@@ -53,7 +53,7 @@ impl Ratio {
     /// Of pairs `(ours, theirs)` measured in the same round.
     ///
     /// Rounds drift together (other tenants, temperature), so each pair is divided first; ratios
-    /// multiply, so their logarithms are what is averaged, and Student's t gives the interval.
+    /// multiply, so their logarithms are averaged, and Student's t gives the interval.
     pub(crate) fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         let logs: Vec<f64> = pairs
             .iter()

@@ -66,7 +66,7 @@ struct Round<'a> {
     runs: Vec<OpenRun<'a>>,
 }
 
-/// A run that is under way.
+/// A run in progress.
 struct OpenRun<'a> {
     case: &'a Case,
     /// Index of the bench on which it is measured, which others may share.

@@ -1,7 +1,7 @@
 //! A map that tasks write and one task follows.
 //!
 //! The follower learns which keys changed, and reads their current values: several changes of a key
-//! are seen as one. So a board is bounded by its keys, however slow its follower is.
+//! are seen as one. So the memory is bounded by the number of keys, however slow the follower is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -15,14 +15,14 @@ use crate::stopping::Stopping;
 pub struct Context {
     /// The API server. Retries requests rejected with 429, 503 or 504.
     pub client: Client,
-    /// The command line.
+    /// The parsed command line.
     pub args: Arc<RunArgs>,
     /// The data that the parts exchange.
     pub outputs: Arc<Outputs>,
     /// Whether this replica may write to the cluster.
     pub leadership: Leadership,
-    /// Shutdown signal.
+    /// Signals every task to stop.
     pub stopping: Stopping,
-    /// The metrics registry.
+    /// The metrics that `/metrics` serves.
     pub metrics: Metrics,
 }

@@ -15,7 +15,7 @@ use crate::deploy::ports::Port;
 use crate::status::Deployment;
 use crate::watch::ClassParameters;
 
-/// All exchanged data.
+/// The state that the controller's tasks exchange.
 #[derive(Debug, Default)]
 pub struct Outputs {
     /// Configuration for proxies: from translation to the xDS server.
@@ -77,7 +77,7 @@ pub struct Observed {
     pub status: Box<str>,
 }
 
-/// An existing Gateway.
+/// A Gateway that exists in the cluster, whether or not it is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExistingGateway {
     /// UID of the object.

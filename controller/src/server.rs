@@ -18,14 +18,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tracing::debug;
 
-/// A response.
+/// A response of the probes or metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
     /// HTTP status.
     pub status: StatusCode,
     /// `content-type`.
     pub content_type: &'static str,
-    /// Response body.
+    /// The whole body; responses are not streamed.
     pub body: String,
 }
 

@@ -32,7 +32,7 @@ impl Stopping {
 }
 
 impl Stop {
-    /// Triggers the shutdown.
+    /// Tells every task to stop; repeated calls have no effect.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }

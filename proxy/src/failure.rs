@@ -86,7 +86,7 @@ impl std::error::Error for Failure {}
 /// Which side caused a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Blame {
-    /// The client.
+    /// The client: malformed, oversized or refused input, or a disconnect.
     Client,
     /// The endpoint; counts against its health.
     Upstream,
@@ -120,21 +120,21 @@ pub enum Retry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum GrpcStatus {
-    /// `CANCELLED`
+    /// Code 1: the client cancelled the call.
     Cancelled = 1,
-    /// `DEADLINE_EXCEEDED`
+    /// Code 4: a timeout expired.
     DeadlineExceeded = 4,
-    /// `PERMISSION_DENIED`
+    /// Code 7: the caller is known but not authorized.
     PermissionDenied = 7,
-    /// `RESOURCE_EXHAUSTED`
+    /// Code 8: a limit or quota is exhausted.
     ResourceExhausted = 8,
-    /// `UNIMPLEMENTED`
+    /// Code 12: no route matches the method.
     Unimplemented = 12,
-    /// `INTERNAL`
+    /// Code 13: a malformed message, or a fault of the gateway.
     Internal = 13,
-    /// `UNAVAILABLE`
+    /// Code 14: retrying later can succeed.
     Unavailable = 14,
-    /// `UNAUTHENTICATED`
+    /// Code 16: valid credentials are missing.
     Unauthenticated = 16,
 }
 
@@ -222,7 +222,7 @@ failures! {
 
     // Endpoint pickers of inference pools.
     PickerFailed      503 Unavailable Internal Keep Never "picker_failed" "the endpoint picker of the inference pool failed";
-    // Authorization servers, whose own words a client gets where they say no.
+    // Authorization servers. Their own response is sent if they deny the request.
     ExternalAuthDenied 403 PermissionDenied Client Keep Never "external_auth_denied" "access denied";
     ExternalAuthFailed 403 PermissionDenied Internal Keep Never "external_auth_failed" "external authorization failed";
 

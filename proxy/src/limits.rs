@@ -74,7 +74,7 @@ pub const TRIM_TICKS: u32 = 2;
 /// Further ones are freed at once.
 pub const SPARE_BUFFERS: usize = 32;
 /// Bytes that a direction of a tunnel has moved before it is spliced: 1 MiB; below that the system
-/// calls cost more than the copies. A body that has passed so many may fill a pipe; shorter ones
+/// calls cost more than the copies. A body that has passed this many may fill a pipe; shorter ones
 /// are held back as in a buffer.
 pub const SPLICE_AFTER: u64 = 1024 * 1024;
 /// Remaining bytes of a response body from which on it is spliced: 32 KiB. A response of 64 KiB
@@ -280,7 +280,7 @@ pub const H2_HEADS_PER_TURN: usize = 16;
 pub const H2_RESETS_PER_SECOND: u32 = 100;
 /// Streams over which a client's resets are measured: of 500, half may be reset.
 pub const H2_RESET_SAMPLE: u32 = 500;
-/// Streams of one connection that we reset, for whatever reason: 500 (CVE-2025-8671).
+/// Streams of one connection that the gateway resets for errors of the peer: 500 (CVE-2025-8671).
 pub const H2_OWN_RESETS: u32 = 500;
 /// PING frames per second, besides one after each DATA frame sent: 100.
 pub const H2_PINGS_PER_SECOND: u32 = 100;
@@ -412,8 +412,8 @@ pub const JWKS_LOOK: Duration = Duration::from_millis(5);
 /// Longest interval of these checks, which doubles each time: 40 ms. With as many as may wait, they
 /// cost a shard a hundredth of its time.
 pub const JWKS_LOOK_MAX: Duration = Duration::from_millis(40);
-/// Requests of a shard that wait like this: 512; further ones get 503. Made-up keys may take all
-/// slots, but only until the next fetch, which tells them from new ones.
+/// Requests of a shard that wait for a key set to be fetched: 512; further ones get 503. Made-up
+/// keys may take all slots, but only until the next fetch, which tells them from new ones.
 pub const JWKS_WAITING: usize = 512;
 /// Keys that a shard remembers as unknown: 256, in slots by hash, so 6 KiB.
 pub const JWKS_UNKNOWN_KEYS: usize = 256;

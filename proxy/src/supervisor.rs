@@ -37,15 +37,15 @@ use crate::shard::peers::Peers;
 /// How to run the shards.
 #[derive(Clone)]
 pub struct ShardPlan {
-    /// Number of shards.
+    /// How many shards to start.
     pub shards: NonZeroU32,
-    /// I/O driver.
+    /// I/O driver of the shards.
     pub driver: DriverChoice,
     /// The core of each shard, if they are pinned.
     pub cores: Option<Vec<usize>>,
     /// Most connections of one shard, to clients and endpoints together.
     pub descriptors: u32,
-    /// Seals session tokens.
+    /// Key of the HMAC that authenticates session tokens.
     pub session_key: ring::hmac::Key,
 }
 

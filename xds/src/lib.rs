@@ -3,7 +3,7 @@
 //! Knows nothing of Kubernetes and does no I/O. `translate` builds the [`model`] and `proxy`
 //! compiles it; between processes it travels in its wire form: the controller calls [`encode`]
 //! before sending, the proxy [`decode`] after receiving. [`delta`] decides on both sides what is
-//! sent when. [`few`] is a collection that all of them share.
+//! sent when. [`small_map`] is a collection that all of them share.
 
 pub mod decode;
 pub mod delta;

@@ -1,12 +1,12 @@
-//! Sorted maps of which nearly all have one entry, by the thousand: a [`BTreeMap`] takes room for
-//! eleven as soon as it has one.
+//! Sorted maps of which nearly all have one entry, by the thousand: a [`BTreeMap`] allocates room
+//! for eleven with its first entry.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, btree_map};
 use std::iter::Chain;
 use std::option;
 
-/// A sorted map whose first entry takes no allocation. As a set, its values are `()`.
+/// A sorted map whose first entry needs no allocation. As a set, its values are `()`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmallMap<K, V = ()>(Entries<K, V>);
 
@@ -14,7 +14,6 @@ pub struct SmallMap<K, V = ()>(Entries<K, V>);
 enum Entries<K, V> {
     None,
     One(K, V),
-    /// Two or more.
     #[expect(
         clippy::box_collection,
         reason = "it would make every other map larger"

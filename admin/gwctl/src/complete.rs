@@ -1,7 +1,7 @@
 //! Shell completion, including names from the cluster.
 //!
-//! The shell runs `gwctl` with the words so far; only options that select the cluster and the namespace
-//! matter here. Whatever fails completes to nothing: there is nowhere to report it.
+//! The shell runs `gwctl` with the words so far; only options that select the cluster and the
+//! namespace matter here. Errors result in no completions: there is nowhere to report them.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;

@@ -270,7 +270,7 @@ impl Source {
     }
 }
 
-/// Tells which pod is used, where it is not the only one or not ready.
+/// Reports which pod is used, if it is not the only one or not ready.
 fn tell_choice(found: &SelectedPods, pod: &PodState, reachable: usize) {
     let (owner, name) = (&found.owner, &pod.name);
     if !pod.is_ready {

@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 use crate::files::{self, FILE_BYTES};
 use crate::server::Stream;
 
-/// Whose certificates are accepted.
+/// Which certificates are accepted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trust<'a> {
     /// Those that the system's trust store vouches for, or the CA certificates of a PEM file.

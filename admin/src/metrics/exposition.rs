@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// A text format.
+/// The text formats that scrapers negotiate with `Accept`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `OpenMetrics` 1.0.
@@ -23,7 +23,7 @@ impl Format {
         }
     }
 
-    /// Its media type.
+    /// Value of `Content-Type`, with the version of the format.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// An empty exposition.
+    /// Starts a response in this format.
     #[must_use]
     pub fn new(format: Format) -> Self {
         Self {
@@ -60,13 +60,13 @@ impl Exposition {
         self.family(name, "_total")
     }
 
-    /// Starts a gauge.
+    /// Starts a family of gauges.
     pub fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.announce(name, "", "gauge", help);
         self.family(name, "")
     }
 
-    /// Starts a histogram.
+    /// Starts a family of histograms.
     pub fn histogram(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.announce(name, "", "histogram", help);
         self.family(name, "")
@@ -86,7 +86,7 @@ impl Exposition {
         }
     }
 
-    /// Completes the text.
+    /// Adds the end marker, if the format has one, and returns the text.
     #[must_use]
     pub fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
@@ -99,7 +99,7 @@ impl Exposition {
 /// Prefix of all metric names.
 const PREFIX: &str = "gateway_";
 
-/// A metric family.
+/// A metric family, to which series are added.
 #[derive(Debug)]
 pub struct Family<'a> {
     text: &'a mut String,
@@ -165,12 +165,12 @@ impl Family<'_> {
     }
 }
 
-/// Formatted labels.
+/// Label pairs in exposition format, escaped.
 #[derive(Debug, Clone, Default)]
 pub struct Labels(String);
 
 impl Labels {
-    /// No labels.
+    /// No labels: the metric has a single series.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
@@ -184,7 +184,7 @@ impl Labels {
         labels
     }
 
-    /// Adds a label.
+    /// Appends a label; the value is escaped.
     pub fn push(&mut self, name: &str, value: &str) {
         let text = &mut self.0;
         if !text.is_empty() {

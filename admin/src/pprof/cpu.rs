@@ -40,7 +40,7 @@ pub struct CpuProfile {
     began: Instant,
 }
 
-/// A recorded profile.
+/// The samples of a recording; converted to a profile afterwards.
 pub struct CpuSamples {
     /// CPU time per sample.
     period: Duration,
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Of the loop and of what is in it.
+    /// Samples of the loop and its callees.
     const LINES_OF_SUMS: std::ops::RangeInclusive<i64> = line!() as i64 + 5..=line!() as i64 + 6;
 
     #[inline(never)]
@@ -237,7 +237,7 @@ mod tests {
 
     const SPENDER: &str = "spender";
 
-    /// Has three threads use so much time, and says how much CPU time they had of it.
+    /// Lets three threads use this much CPU time, and returns how much they got.
     fn while_threads_spend(mut profile: CpuProfile, time: Duration) -> (Profile, Duration) {
         const THREADS: usize = 3;
         let known = Arc::new(Barrier::new(THREADS + 1));

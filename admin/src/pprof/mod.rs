@@ -36,7 +36,7 @@ impl Format {
         }
     }
 
-    /// Media type.
+    /// Value of `Content-Type`.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Format {
         }
     }
 
-    /// File name extension.
+    /// Extension of the file that a browser saves.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {

@@ -44,7 +44,8 @@ pub struct Allocator {
 pub struct Allocations {
     /// All threads.
     pub total: Allocated,
-    /// By shard; live ones are allocations less frees on that shard, whoever allocated them.
+    /// By shard; live amounts are allocations minus frees on that shard, whichever thread allocated
+    /// them.
     pub shards: Vec<Allocated>,
 }
 

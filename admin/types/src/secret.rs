@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use self::token::holds_token;
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 pub const MASK: &str = "***";
 
 /// Whether the values of a header are secrets: credentials, sessions, keys. Compared without case.
@@ -62,9 +62,9 @@ pub fn url(url: &str) -> String {
     format!("{scheme}{host}{}", target(path))
 }
 
-/// The list of a WebSocket's subprotocols. Browsers cannot set headers, so their clients send tokens
-/// in this one: Kubernetes' behind `base64url.bearer.authorization.k8s.io.`, others behind a member
-/// that says so. From the first member that looks like one on, nothing is shown.
+/// The list of a WebSocket's subprotocols. Browsers cannot set headers, so their clients send
+/// tokens in this one: Kubernetes' behind `base64url.bearer.authorization.k8s.io.`, others behind a
+/// member that says so. Everything from the first member that looks like one is masked.
 fn subprotocols(value: &str) -> Cow<'_, str> {
     let members = value.split(',').map(str::trim);
     let shown: Vec<&str> = members
@@ -99,11 +99,11 @@ fn holds_secret(text: &str) -> bool {
             None => return false,
         }
     }
-    // Nobody escapes anything more often, but to hide it.
+    // More layers only occur in attempts to hide a secret.
     true
 }
 
-/// The text without one layer of escapes; `None` where it has none.
+/// The text with one layer of escapes removed; `None` if it has none.
 fn unescaped(text: &str) -> Option<String> {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -170,16 +170,17 @@ fn masked<'a>(text: &'a str, separators: &[char]) -> Cow<'a, str> {
     Cow::Owned(shown)
 }
 
-/// What is between segments of a path and their parameters (`;jsessionid=`), and before its query.
+/// Separators between segments of a path and their parameters (`;jsessionid=`), and before its
+/// query.
 const IN_PATH: [char; 4] = ['/', ';', '?', '#'];
 
-/// What is between parameters, and between a query and a fragment. A further `?` is data.
+/// Separators between parameters, and between a query and a fragment. A further `?` is data.
 const IN_QUERY: [char; 3] = ['&', ';', '#'];
 
 /// Layers of escapes that are looked under.
 const ESCAPES: usize = 4;
 
-/// Bytes of the longest subprotocol that is shown: those that are registered are shorter.
+/// Maximum length in bytes of a subprotocol that is shown: registered ones are shorter.
 const LONGEST_SUBPROTOCOL: usize = 40;
 
 fn is_secret_parameter(name: &str) -> bool {
@@ -189,7 +190,7 @@ fn is_secret_parameter(name: &str) -> bool {
         || is_secret_word(name)
 }
 
-/// Whether a name says itself that its value is a secret.
+/// Whether a name implies that its value is a secret.
 fn is_secret_word(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     WORDS.iter().any(|word| name.contains(word))

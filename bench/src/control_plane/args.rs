@@ -28,7 +28,8 @@ pub(crate) struct ControlPlaneArgs {
     /// Small numbers: to see that it works.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Endpoints are addresses of this /16, all of which this process answers: they have to be routed here from pods.
+    /// Endpoints are addresses of this /16; this process answers on all of them, and they have to
+    /// be routed here from pods.
     #[arg(long, default_value = "10.250.0.0")]
     pub(crate) endpoints_range: Ipv4Addr,
     /// Make a report of these records, the oldest first, and measure nothing.
@@ -41,7 +42,7 @@ pub(crate) struct ControlPlaneArgs {
     sizes: SizeArgs,
 }
 
-/// A case, or several that share what is in place.
+/// A case, or several that share their set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Case {
     /// Whether `attachedRoutes` of a Gateway follows, and in how many writes.
@@ -54,7 +55,7 @@ pub(crate) enum Case {
     RouteScale,
     /// Many ListenerSets with a certificate and routes: cost, changes, and a cold start.
     ListenerSets,
-    /// All proxies of a Gateway connect to a controller that has started anew.
+    /// All proxies of a Gateway reconnect to a controller that was restarted.
     Reconnect,
     /// All endpoints of a Service are replaced at once.
     Endpoints,

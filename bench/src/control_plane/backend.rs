@@ -16,10 +16,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Addresses that are no endpoints any more.
+/// Addresses that are no longer endpoints.
 type RetiredAddresses = Arc<RwLock<HashSet<IpAddr>>>;
 
-/// The server.
 pub(crate) struct Backend {
     /// First address of its range, a /16.
     pub(crate) range: Ipv4Addr,

@@ -10,8 +10,8 @@ use tokio::time::interval;
 use super::cluster::Cluster;
 use super::fleet::Fleet;
 
-/// Changes so many objects per second for as long as `work` takes. Returns its result, and how many changes
-/// there were.
+/// Changes this many objects per second while `work` runs. Returns its result, and the number of
+/// changes.
 pub(crate) async fn during<T>(
     cluster: &Cluster,
     fleet: &Fleet,

@@ -17,16 +17,15 @@ use tokio::task::{JoinHandle, JoinSet};
 /// Writes at the same time.
 const WRITERS: usize = 8;
 
-/// Between two looks at what is waited for.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How long namespaces and what is in them take to go.
+/// Timeout for deleting namespaces with their content.
 const REMOVAL: Duration = Duration::from_mins(20);
 
-/// The label of namespaces that are ours.
+/// The label of the benchmark's namespaces.
 const OURS: &str = "gateway-bench";
 
-/// A cluster.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
 }
@@ -82,7 +81,7 @@ impl Cluster {
         self.api(text("apiVersion"), text("kind"), namespace)
     }
 
-    /// A new namespace, whose name begins so.
+    /// Creates a namespace, whose name begins with this prefix.
     pub(crate) async fn namespace(&self, prefix: &str) -> Result<String> {
         let namespace = serde_json::from_value(json!({
             "metadata": {"generateName": format!("{prefix}-"), "labels": {OURS: "yes"}},
@@ -210,7 +209,7 @@ fn name_of(object: &Value) -> Result<&str> {
     name.context("an object has a name")
 }
 
-/// Runs calls, so many at the same time. The first error ends them.
+/// Runs requests concurrently, up to this many. The first error ends them.
 async fn at_once<F>(calls: impl Iterator<Item = F>) -> Result<()>
 where
     F: Future<Output = Result<()>> + 'static,

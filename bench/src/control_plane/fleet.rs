@@ -9,7 +9,6 @@ use super::Context;
 use super::objects::{Parent, Route, address, service, slice};
 use super::serving_gateway::ServingGateway;
 
-/// The routes.
 pub(crate) struct Fleet {
     namespaces: Vec<String>,
     /// Routes in each of them.

@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 /// How long a request may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a client says in its handshakes.
+/// TLS settings of a client.
 pub(crate) type Tls = (ServerName<'static>, Arc<ClientConfig>);
 
 type Sender = SendRequest<Empty<Bytes>>;
@@ -35,7 +35,6 @@ pub(crate) struct Client {
     connection: Option<Sender>,
 }
 
-/// An answer, whole.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
@@ -79,7 +78,7 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// In whatever runtime this happens, where waiting is not allowed.
+    /// This may run in any runtime, where blocking is not allowed.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -14,7 +14,7 @@ use super::usage::Sampler;
 use super::writes;
 use crate::procfs::Machine;
 
-/// A measurement under way.
+/// A measurement in progress.
 pub(crate) struct Meter<'a> {
     context: &'a Context<'a>,
     sampler: Sampler,

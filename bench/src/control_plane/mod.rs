@@ -100,7 +100,7 @@ async fn measure(args: &ControlPlaneArgs) -> Result<()> {
     finish(args, &record, path)
 }
 
-/// Puts all controllers to sleep but one, which otherwise would follow what is none of their business.
+/// Scales all other controllers to zero, which would otherwise react to the benchmark's objects.
 async fn only(cluster: &Cluster, peers: &[Peer], chosen: &Peer) -> Result<()> {
     for other in peers.iter().filter(|peer| peer.class != chosen.class) {
         other.sleep(cluster).await?;
@@ -123,7 +123,7 @@ async fn run_case(context: &Context<'_>, case: Case) -> Vec<Run> {
     if let Err(error) = result {
         runs.push(run((case.to_string(), Err(format!("{error:#}")))));
     }
-    // What a failed case left behind is none of the next one's business.
+    // Remove what a failed case left behind.
     if let Err(error) = context.cluster.remove_leftovers().await {
         say(&format!("!! {error:#}"));
     }

@@ -65,7 +65,8 @@ impl Route<'_> {
         })
     }
 
-    /// The same with header filters, and a second rule whose Service is missing, as the public probe has it.
+    /// The same with header filters, and a second rule with a missing Service, as in the public
+    /// probe.
     pub(crate) fn with_broken_rest(&self) -> Value {
         let mut object = self.object();
         let add = |name: &str| json!({"add": [{"name": name, "value": "value"}]});
@@ -147,7 +148,7 @@ pub(crate) fn listener_set(namespace: &str, name: &str, host: &str, gateway: &Pa
 
 /// The nth address of a range.
 pub(crate) fn address(range: Ipv4Addr, number: usize) -> Ipv4Addr {
-    // The first and the last of a /16 are none of an endpoint.
+    // The first and last address of a /16 are not used for endpoints.
     let number = u32::try_from(number % 65_000).unwrap_or_default() + 1;
     Ipv4Addr::from(u32::from(range) + number)
 }

@@ -57,7 +57,7 @@ impl Peer {
         })
     }
 
-    /// What a Gateway refers to for so many proxies.
+    /// The parameters of a Gateway for this many proxies.
     pub(crate) fn parameters(&self, namespace: &str, replicas: usize) -> Option<Value> {
         let (version, kind, spec) = match self.class.as_str() {
             "gateway" => (
@@ -128,7 +128,6 @@ impl Peer {
             .await
     }
 
-    /// The controller's pods.
     pub(crate) async fn controllers(&self, cluster: &Cluster) -> Result<Vec<Pod>> {
         let deployment = self.deployments(cluster).get(&self.deployment).await?;
         let labels = deployment
@@ -144,7 +143,7 @@ impl Peer {
         Ok(pods.items)
     }
 
-    /// The proxies of a Gateway of this name, in whatever namespace.
+    /// The proxies of a Gateway with this name, in any namespace.
     pub(crate) async fn proxies(&self, cluster: &Cluster, gateway: &str) -> Result<Vec<Pod>> {
         let pods: Api<Pod> = Api::all(cluster.client.clone());
         let label = format!("{}={gateway}", self.proxies);

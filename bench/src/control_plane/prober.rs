@@ -23,7 +23,7 @@ pub(crate) struct Prober {
     client: Client,
 }
 
-/// What came of it.
+/// Result of a probe.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// When the first 200 was there.
@@ -43,7 +43,6 @@ impl Prober {
         Ok(Self { client })
     }
 
-    /// Begins to ask.
     pub(crate) fn ask(self, host: String, path: String) -> PendingProbe {
         let mut client = self.client;
         PendingProbe(spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! What is kept of `bench control-plane`: plain data, written as JSON after every case.
+//! The results of `bench control-plane`: plain data, written as JSON after every case.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,6 @@ pub(crate) struct ControlPlaneRecord {
     pub(crate) runs: Vec<Run>,
 }
 
-/// An implementation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PeerInfo {
     pub(crate) name: String,
@@ -41,7 +40,6 @@ pub(crate) struct Run {
     pub(crate) result: Result<Measured, String>,
 }
 
-/// What was measured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) seconds: f64,
@@ -57,11 +55,10 @@ pub(crate) struct Measured {
     pub(crate) proxies: Usage,
     /// Writes to the API server.
     pub(crate) writes: BTreeMap<String, f64>,
-    /// Share of the whole machine that was busy, with whatever.
+    /// Share of the whole machine's CPU time that was in use.
     pub(crate) machine_busy: f64,
 }
 
-/// One number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -110,7 +107,6 @@ impl ControlPlaneRecord {
 }
 
 impl Run {
-    /// Prints the figures.
     pub(crate) fn say(&self) {
         let head = format!("{:<18} {:<14}", self.case, self.peer);
         let measured = match &self.result {

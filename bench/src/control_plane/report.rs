@@ -18,7 +18,7 @@ const BOUNDS: [f64; 11] = [
     1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 1000.0, 3000.0,
 ];
 
-/// What is asked of our gateway: case, figure, and the most that it may be.
+/// Requirements on this project's gateway: case, figure, and upper limit.
 const BARS: [(&str, &str, f64); 27] = [
     ("attached-routes", "right after the last was created", 1.0),
     (
@@ -335,7 +335,7 @@ fn over_changes(took: &[(&str, Vec<f64>)]) -> Result<String> {
             let points = values.chunks(each).enumerate().map(|(number, part)| {
                 let mut part = part.to_vec();
                 part.sort_by(f64::total_cmp);
-                // Shorter than a question takes is not told apart.
+                // Differences below the time of one request cannot be distinguished.
                 (count(number * each), quantile(&part, share).max(0.1))
             });
             names.push((format!("{peer} {name}"), points.collect::<Vec<_>>()));
@@ -371,7 +371,6 @@ fn usage(results: &Results<'_>, up: &str, value: fn(&Point) -> f64) -> Result<St
     course(&lines, "seconds", up, false)
 }
 
-/// Means of stretches.
 fn thinned(usage: &Usage, value: fn(&Point) -> f64) -> Vec<(f64, f64)> {
     let each = usage.points.len().div_ceil(POINTS * 2).max(1);
     let mean = |part: &[Point], of: &dyn Fn(&Point) -> f64| {

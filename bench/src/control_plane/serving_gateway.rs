@@ -57,7 +57,7 @@ impl ServingGateway {
         cluster
             .create(&site.route("first", "first.example.com", "/").object())
             .await?;
-        // Refused connections until the proxies run are none of the case's errors.
+        // Connections are refused until the proxies run; that is not an error of the case.
         Prober::new(site.address, None)?
             .until_served("first.example.com", "/")
             .await?;
@@ -67,7 +67,6 @@ impl ServingGateway {
         Ok(site)
     }
 
-    /// Makes the Service.
     pub(crate) async fn add_service(&self, context: &Context<'_>) -> Result<()> {
         let (cluster, backend) = (context.cluster, context.backend);
         let endpoints = [address(backend.range, 0), address(backend.range, 1)];

@@ -1,4 +1,4 @@
-//! Clients that ask for one route all the time, each on a thread of its own, and what becomes of it.
+//! Clients that request one route continuously, each on its own thread, and their results.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,10 +18,9 @@ const CLIENTS: usize = 2;
 /// Between two requests of a client: 1 000 a second together, which leaves the machine to the others.
 const PERIOD: Duration = Duration::from_millis(2);
 
-/// Requests on a connection before a client opens another, so that both kinds are under way.
+/// Requests on a connection before a client opens another, so that both kinds occur.
 const REQUESTS: u64 = 500;
 
-/// Clients at work.
 pub(crate) struct Traffic {
     stopping: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Result<Counts>>>,

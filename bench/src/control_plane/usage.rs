@@ -23,11 +23,9 @@ pub(crate) struct Usage {
     pub(crate) cpu: f64,
     /// Resident bytes at the beginning, at the end, and at most.
     pub(crate) rss: [f64; 3],
-    /// Sample by sample.
     pub(crate) points: Vec<Point>,
 }
 
-/// A sample.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// Seconds since the beginning.
@@ -38,7 +36,7 @@ pub(crate) struct Point {
     pub(crate) rss: f64,
 }
 
-/// Whose usage is sampled: the controller's and the proxies'.
+/// Processes whose usage is sampled: the controller's and the proxies'.
 type Watched = Arc<Mutex<[Vec<u32>; 2]>>;
 
 /// Samples until it is stopped.

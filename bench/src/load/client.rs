@@ -63,7 +63,8 @@ impl LoadRequest {
         }
     }
 
-    /// Whether `head` is the answer to [`Self::opening`], and where it ends; none until it is whole.
+    /// Whether `head` is the response to [`Self::opening`], and where it ends; `None` until it is
+    /// complete.
     pub(crate) fn opened(head: &[u8]) -> Result<Option<usize>> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut response = httparse::Response::new(&mut headers);
@@ -84,7 +85,7 @@ impl LoadRequest {
     }
 }
 
-/// An answer on its way in.
+/// A response that is being received.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     head: Vec<u8>,

@@ -20,7 +20,7 @@ pub(super) struct External {
 }
 
 impl External {
-    /// Starts `command` and stops it at once. What it prints is kept in `folder`.
+    /// Starts `command` and suspends it at once. Its output is kept in `folder`.
     pub(super) fn start(mut command: Command, folder: &Path) -> Result<Self> {
         let output = folder.join("load.out");
         let file = File::create(&output)?;
@@ -69,7 +69,6 @@ impl External {
         Ok(self.told())
     }
 
-    /// Kills it.
     pub(super) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -97,7 +96,7 @@ impl External {
 
 impl Drop for External {
     fn drop(&mut self) {
-        // Already reaped is all that can go wrong here, and is what is wanted.
+        // The only possible error is that it was reaped already, which is fine.
         let _ = self.kill();
     }
 }

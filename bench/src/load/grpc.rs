@@ -27,8 +27,8 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Connects, and calls once on each connection: before its turn others have theirs, and a proxy
-    /// may close a connection on which nobody speaks.
+    /// Connects, and makes one call on each connection: other proxies run first, and a proxy may
+    /// close an idle connection.
     pub(super) fn connect(aim: LoadTarget<'_>) -> Result<Self> {
         let load = &aim.case.load;
         let (runtime, call) = (runtime()?, Call::of(aim));

@@ -1,8 +1,8 @@
-//! h2load: the load for flat-out HTTP/2.
+//! h2load: the load for HTTP/2 at full speed.
 //!
-//! It has no end but that of its time, and prints nothing if it is ended earlier. So its log tells
-//! the status of every request, and the kernel how many bytes it read. Its latencies are left out,
-//! as wrk's are.
+//! It ends only after its time, and prints nothing if it is ended earlier. So its log provides the
+//! status of every request, and the kernel the number of bytes read. Its latencies are not used, as
+//! with wrk.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Connections that are used once and then kept: what they cost while they wait.
+//! Connections that are used once and then kept open: their cost while idle.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -83,6 +83,6 @@ impl Load for Idle {
 
 /// How many idle connections are used again to see that they live.
 const SAMPLES: usize = 100;
-/// Proxies put an idle connection's buffers away after a moment, some by a timer: the gateway frees
-/// what nobody needed between two looks, five seconds apart. What waits longer than this costs.
+/// Proxies release an idle connection's buffers after a while, some by a timer: the gateway frees
+/// what was unused for two checks, five seconds apart. Waiting longer than this is costly.
 const SETTLE: Duration = Duration::from_secs(15);

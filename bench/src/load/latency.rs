@@ -10,7 +10,7 @@ use crate::stats::count64;
 /// Quantiles of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
-    /// What they were measured from.
+    /// What the latencies are measured from.
     pub(crate) basis: LatencyBasis,
     /// Quantile and microseconds, ascending.
     pub(crate) curve: Vec<(f64, f64)>,

@@ -31,7 +31,7 @@ pub(crate) struct LoadTarget<'a> {
     /// Its process, for loads that watch its memory.
     pub(crate) proxy: u32,
     pub(crate) case: &'a Case,
-    /// What the proxy shows, where it speaks TLS.
+    /// Certificate of the proxy, if it uses TLS.
     pub(crate) certificate: Option<&'a Certificate>,
     /// For scripts and logs.
     pub(crate) folder: &'a Path,
@@ -53,9 +53,11 @@ pub(crate) trait Load {
 pub(crate) struct LoadResult {
     /// How long it took.
     pub(crate) seconds: f64,
-    /// How long answers took. None from a load that is stopped from outside: its clock runs on.
+    /// Latencies of responses. None from a load that is suspended from outside, since its clock
+    /// continues.
     pub(crate) latency: Option<Collector>,
-    /// Requests whose connection broke before an answer; an error unless configuration changes.
+    /// Requests whose connection failed before a response; an error unless the configuration
+    /// changes.
     pub(crate) lost: u64,
     /// What only this load measures.
     pub(crate) extra: BTreeMap<String, f64>,
@@ -82,7 +84,7 @@ pub(crate) fn start(aim: LoadTarget<'_>) -> Result<Box<dyn Load>> {
     })
 }
 
-/// The Debian package of a load generator that is not ours and not installed.
+/// The Debian package of an external load generator that is not installed.
 pub(crate) fn missing(loader: Loader) -> Option<&'static str> {
     let (program, hint) = match loader {
         Loader::Wrk => ("wrk", "wrk is not installed: apt-get install wrk"),

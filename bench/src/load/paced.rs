@@ -41,14 +41,14 @@ pub(super) struct Paced {
 }
 
 impl Load for Paced {
-    /// Runs in the calling thread. The schedule begins anew with each turn.
+    /// Runs in the calling thread. The schedule restarts with each turn.
     fn turn(&mut self, duration: Duration) -> Result<LoadResult> {
         let (requests, lost) = (self.requests, self.lost);
         let basis = self
             .rate
             .map_or(LatencyBasis::ClosedLoop, |_| LatencyBasis::Corrected);
         let mut latency = Collector::new(basis);
-        // Connections that the proxy closed since the last turn are opened anew before the first
+        // Connections that the proxy closed since the last turn are reopened before the first
         // request is due.
         self.wait(Instant::now(), &mut latency)?;
         let start = Instant::now();
@@ -114,7 +114,7 @@ impl Paced {
         })
     }
 
-    /// Sends what is due until all is answered.
+    /// Sends the due requests until all are answered.
     fn follow(&mut self, mut pacer: Pacer, latency: &mut Collector) -> Result<()> {
         let give_up = pacer.end() + DRAIN;
         loop {
@@ -191,7 +191,7 @@ impl Paced {
         }
         let events = std::mem::take(&mut self.events);
         for event in &events {
-            // The timer is level-triggered and armed anew before the next wait.
+            // The timer is level-triggered, and armed again before the next wait.
             let Ok(index) = usize::try_from(event.data.u64()) else {
                 continue;
             };
@@ -406,7 +406,7 @@ mod tests {
         assert!(paced.requests > 0);
     }
 
-    /// The server stalls within the run until 150 ms have passed; requests due meanwhile tell.
+    /// The server stalls until 150 ms of the run have passed, which requests due meanwhile show.
     #[test]
     fn a_stalled_server_shows_in_the_median_of_a_paced_run() {
         let (word, wait) = mpsc::channel();

@@ -1,8 +1,8 @@
-//! wrk: the load for flat-out HTTP/1.
+//! wrk: the load for HTTP/1 at full speed.
 //!
-//! It checks statuses itself and counts bytes; together with the origin's count of requests and
-//! the probes before and after a run that is what makes a wrong answer show. Its latencies are left
-//! out: its clock runs on while it is stopped.
+//! It checks statuses and counts bytes; together with the origin's count of requests and the probes
+//! before and after a run, that detects wrong responses. Its latencies are not used: its clock
+//! continues while it is suspended.
 
 use std::process::Command;
 use std::time::Duration;

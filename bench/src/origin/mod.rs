@@ -21,7 +21,6 @@ use crate::process::ChildProcess;
 use crate::scenario::{Case, ClientProtocol, Upstream};
 use crate::{net, probe};
 
-/// Which origin answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     /// Ours, over io_uring.

@@ -25,7 +25,7 @@ pub(crate) enum Driver {
 /// Which build of the gateway, where two are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Build {
-    /// The one that is measured.
+    /// The build that is measured.
     Current,
     /// An earlier one, which counts as a peer.
     Before,

@@ -13,8 +13,8 @@ use crate::scenario::{Case, ClientProtocol, RouteKey, Upstream};
 /// HAProxy in `mode http`, as it comes.
 pub(crate) struct Haproxy;
 
-/// The same as one would tune it for bodies: buffers of 64 KiB, and bodies that stay in the kernel
-/// where they can (`splice-request`, `splice-response`).
+/// Tuned for bodies: buffers of 64 KiB, and bodies that stay in the kernel where possible
+/// (`splice-request`, `splice-response`).
 pub(crate) struct HaproxyTuned;
 
 /// HAProxy in `mode tcp`: part of the floor.
@@ -73,7 +73,7 @@ impl Peer for HaproxyTuned {
     }
 }
 
-/// What is set beside what comes by default.
+/// Settings beyond the defaults.
 #[derive(Default)]
 struct Tuning {
     global: &'static str,

@@ -30,7 +30,7 @@ pub(crate) trait Peer: Sync {
     /// Name in tables and on the command line.
     fn name(&self) -> &'static str;
 
-    /// Whose side it is on.
+    /// Whether it is the gateway or a peer.
     fn role(&self) -> Role;
 
     /// Its version, or an error that names what to install.
@@ -54,7 +54,7 @@ pub(crate) trait Peer: Sync {
     }
 }
 
-/// Whose side a peer is on.
+/// Whether a proxy is the gateway or a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -154,7 +154,7 @@ pub(crate) fn is_meant(peer: &dyn Peer, asked: &str) -> bool {
             .is_some_and(|rest| rest.starts_with('-') && !["haproxy", "nginx"].contains(&asked))
 }
 
-/// What a bare relay cannot do: anything that is not bytes through.
+/// Features that a bare relay lacks: anything beyond forwarding bytes.
 fn relay_unable(case: &Case) -> Option<&'static str> {
     if case.front == ClientProtocol::Tls {
         return Some("a relay does not terminate TLS");

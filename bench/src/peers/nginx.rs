@@ -13,8 +13,7 @@ use crate::scenario::{Case, ClientProtocol, RouteKey};
 /// nginx from the distribution.
 pub(crate) struct Nginx;
 
-/// The same as one would tune it for bodies: larger buffers for responses, and request bodies passed
-/// on as they come.
+/// Tuned for bodies: larger response buffers, and request bodies forwarded without buffering.
 pub(crate) struct NginxTuned;
 
 impl Peer for Nginx {

@@ -83,8 +83,8 @@ impl Peer for Pingora {
     }
 }
 
-/// The version of the crate `pingora` in a lock file, which is what counts here: the small proxy
-/// around it has none worth telling.
+/// The version of the crate `pingora` in a lock file; the version of the small proxy around it is
+/// irrelevant.
 fn locked_version(lock: &str) -> Option<&str> {
     let (_, package) = lock.split_once("\nname = \"pingora\"\nversion = \"")?;
     package.split('"').next()

@@ -64,11 +64,11 @@ struct End {
     stream: TcpStream,
     /// Bytes for this end that it could not take yet.
     pending: Vec<u8>,
-    /// The other end will send no more: close this one's sending side once `pending` is out.
+    /// The other end has ended: shut this one's sending side down once `pending` is sent.
     finishing: bool,
-    /// This end will send no more.
+    /// This end has ended.
     ended: bool,
-    /// What epoll was told.
+    /// The events that epoll is registered for.
     armed: EventFlags,
 }
 
@@ -82,7 +82,7 @@ impl Relay {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        // Dropping the client tells it: the origin is away.
+        // Dropping the client closes its connection: the origin is unreachable.
         let Ok(server) = TcpStream::connect(self.to) else {
             return Ok(());
         };
@@ -153,7 +153,7 @@ impl Pair {
             .all(|end| end.ended && end.pending.is_empty())
     }
 
-    /// Tells epoll what each end waits for, where that has changed.
+    /// Updates epoll's registrations where they have changed.
     fn arm(&mut self, poll: &OwnedFd, index: usize) -> io::Result<()> {
         let backed_up = [
             !self.ends[0].pending.is_empty(),

@@ -1,4 +1,4 @@
-//! What a report says, once for both its forms: blocks of text, tables and plots.
+//! The content of a report, independent of its format: blocks of text, tables and plots.
 
 /// A piece of a report.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,11 +28,11 @@ pub(crate) struct Table {
 pub(crate) struct TableRow {
     /// Cells, one per column.
     pub(crate) cells: Vec<String>,
-    /// What it stands for.
+    /// Its meaning.
     pub(crate) tone: Tone,
 }
 
-/// What a row stands for; shown by colour where there is colour.
+/// The meaning of a row, shown by colour where possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -46,13 +46,13 @@ pub(crate) enum Tone {
 pub(crate) struct Plot {
     /// File name without extension.
     pub(crate) name: String,
-    /// What it shows, for those who do not see it.
+    /// Alternative text.
     pub(crate) alt: String,
     pub(crate) svg: String,
 }
 
 impl Table {
-    /// With these columns, the first `words` of which hold words, without rows.
+    /// A table without rows; the first `words` columns contain words.
     pub(crate) fn new(columns: &[&str], words: usize) -> Self {
         let columns = columns.iter().map(|&c| c.to_owned()).collect();
         Self {

@@ -1,4 +1,4 @@
-//! The table that most readers look at: every scenario against every proxy.
+//! The main table: every scenario against every proxy.
 
 use super::document::{Block, NOTHING, Table, Tone};
 use super::plots::figure;

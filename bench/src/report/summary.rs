@@ -20,7 +20,7 @@ pub(crate) struct CaseSummary<'a> {
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) peer: &'a str,
-    /// Whose side it is on.
+    /// Whether it is the gateway or a peer.
     pub(crate) role: Role,
     /// Round and numbers of each run that went well.
     pub(crate) runs: Vec<(usize, &'a Measured)>,
@@ -103,7 +103,7 @@ impl Row<'_> {
         self.failure.is_none() && !self.runs.is_empty()
     }
 
-    /// Over the rounds, of whatever `number` takes.
+    /// Over the rounds, of the value that `number` selects.
     pub(crate) fn over(&self, number: impl Fn(&Measured) -> Option<f64>) -> Option<Spread> {
         Spread::of(
             self.runs

@@ -102,7 +102,7 @@ fn judge_one(
     }
 }
 
-/// The row to compare with, and whether its rounds were interleaved with ours.
+/// The row to compare with, and whether its rounds were interleaved with the gateway's.
 fn other_side<'a>(
     summaries: &'a [CaseSummary<'a>],
     summary: &'a CaseSummary<'a>,

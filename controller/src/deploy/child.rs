@@ -119,7 +119,6 @@ impl ObservedChild {
     }
 }
 
-/// The last application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Applied {
     pub(super) hash: u64,

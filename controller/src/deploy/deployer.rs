@@ -271,8 +271,9 @@ impl Sources {
         }
     }
 
-    /// What a Gateway is to run on. `None` if it is not ours, is being deleted, or has lost its
-    /// parameters: its workload stays then, and its status reports it.
+    /// The input for rendering a Gateway's workload. `None` if the Gateway belongs to another
+    /// controller, is being deleted, or has lost its parameters: its workload stays then, and its
+    /// status reports it.
     async fn input(&self, gateway: &ObjectRef) -> std::result::Result<Option<RenderInput>, String> {
         let name = &gateway.name;
         let infrastructure = self.outputs.infrastructure.get(name);

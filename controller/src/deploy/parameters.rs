@@ -7,13 +7,15 @@ use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements, SeccompProfile};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// `spec` of a `GatewayParameters` object. What is left out, the class decides, and then the default.
+/// `spec` of a `GatewayParameters` object. An omitted field is taken from the class's parameters,
+/// then from the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Parameters {
     /// What runs the pods.
     pub workload: Option<Workload>,
-    /// How many pods a Deployment has. Left to the cluster where it is left out or something scales it.
+    /// Number of replicas of a Deployment. If omitted, or if an autoscaler is active, the cluster
+    /// decides.
     pub replicas: Option<i32>,
     /// The image of the proxy.
     pub image: Option<String>,

@@ -17,9 +17,9 @@ pub struct Port {
 /// The transport protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
-    /// A stream port.
+    /// TCP, which HTTP and TLS listeners use too.
     Tcp,
-    /// A datagram port.
+    /// UDP.
     Udp,
 }
 

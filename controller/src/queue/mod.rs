@@ -26,7 +26,7 @@ pub struct Queue {
     failures: u32,
 }
 
-/// The next step.
+/// What the queue's owner should do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextAction {
     /// Process this object, and call [`Queue::done`] afterwards.

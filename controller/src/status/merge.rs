@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// A wanted status.
+/// The status that an object should have; fields of other owners are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DesiredStatus {
     /// The status is ours: these fields, with `conditions` merged by type.

@@ -21,7 +21,7 @@ struct Labels {
 }
 
 impl StatusMetrics {
-    /// Registers them.
+    /// Creates the metrics and registers them.
     #[must_use]
     pub fn new(metrics: &Metrics) -> Self {
         let new = Self::default();
@@ -52,7 +52,6 @@ impl StatusMetrics {
         self.writes.get_or_create(&Labels { result }).inc();
     }
 
-    /// Sets the backlog.
     pub(super) fn set_backlog(&self, backlog: usize) {
         self.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
     }

@@ -104,7 +104,7 @@ impl Events {
         Self(sender)
     }
 
-    /// Reports a rejection.
+    /// Records an event about an object that a proxy rejects; it is dropped if the queue is full.
     pub fn refused(&self, object: &ObjectRef, api_version: Option<&str>, uid: &str, why: &str) {
         let reference = ObjectReference {
             api_version: api_version.map(str::to_owned),

@@ -12,7 +12,7 @@ use xds::model::ObjectName;
 use crate::outputs::Outputs;
 use crate::watch::ClassParameters;
 
-/// The classes of ours, by name.
+/// The classes of this controller, by name.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     served: BTreeMap<ObjectName, ServedClass>,
@@ -24,7 +24,7 @@ pub(super) struct Classes {
     trust_bundles: Option<bool>,
 }
 
-/// A class of ours.
+/// A class of this controller.
 #[derive(Debug)]
 struct ServedClass {
     generation: i64,
@@ -32,7 +32,7 @@ struct ServedClass {
 }
 
 impl Classes {
-    /// Adds or replaces a class of ours.
+    /// Adds or replaces a class of this controller.
     pub(super) fn put(
         &mut self,
         name: &ObjectName,
@@ -73,7 +73,7 @@ impl Classes {
         self.tell_all(outputs);
     }
 
-    /// Takes in whether the API server has ClusterTrustBundle objects.
+    /// Records whether the API server serves ClusterTrustBundle objects.
     pub(super) fn set_trust_bundles(&mut self, is_served: bool, outputs: &Outputs) {
         self.trust_bundles = Some(is_served);
         self.tell_all(outputs);
@@ -93,7 +93,7 @@ impl Classes {
     }
 
     fn tell(&self, name: &ObjectName, served: &ServedClass, outputs: &Outputs) {
-        // Nothing is said before both are known: it would change at once.
+        // Report only once both are known: otherwise the report would change at once.
         let Some(trust_bundles) = self.trust_bundles.filter(|_| self.is_release_known) else {
             return;
         };

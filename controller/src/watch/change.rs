@@ -39,14 +39,14 @@ pub enum ChangeKind {
 /// The current content of an object.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// A valid object.
+    /// The object passed admission.
     Valid {
-        /// The admitted object.
+        /// The object as admitted, without unknown fields.
         object: Object,
         /// The object in the cluster, for kinds with a status.
         observed: Option<Arc<Observed>>,
     },
-    /// An invalid object.
+    /// The object did not pass admission.
     Invalid {
         /// Kind and name of the object.
         reference: ObjectRef,
@@ -61,7 +61,7 @@ pub enum Content {
     Parameters(Arc<Value>),
     /// A GatewayClass of this controller.
     Class {
-        /// Its decisive fields.
+        /// The fields that decide whether the class belongs to this controller.
         class: Class,
         /// The object in the cluster.
         observed: Arc<Observed>,

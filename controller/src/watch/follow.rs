@@ -29,7 +29,6 @@ use super::scope::{Scope, Scopes, Selection};
 /// How a kind is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Service {
-    /// Not discovered yet.
     Unknown,
     Absent,
     Served(ApiResource),
@@ -40,7 +39,6 @@ pub(super) struct Follower {
     pub(super) kind: Arc<WatchedKind>,
     pub(super) client: Client,
     pub(super) service: watch::Receiver<Service>,
-    /// Requests another discovery.
     pub(super) rediscover: Arc<Notify>,
     pub(super) scopes: Scopes,
     /// For the watch of namespaces, which determines the scope of the others.

@@ -8,7 +8,6 @@ use translate::api::{
 use translate::{ObjectRef, admit};
 use xds::model::ObjectName;
 
-/// A watched kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WatchedKind {
     pub(super) id: KindId,
@@ -19,7 +18,7 @@ pub(crate) struct WatchedKind {
     pub(super) versions: Vec<&'static str>,
     /// Whether the kind is required.
     pub(super) need: Need,
-    /// What is read of its objects.
+    /// How its objects are read.
     pub(super) reading: Reading,
     /// Restricts the objects sent by the API server.
     pub(super) field_selector: Option<&'static str>,
@@ -29,8 +28,8 @@ pub(crate) struct WatchedKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(usize);
 
-/// Kinds that are read where somebody asks for that, since they select pods: reading all pods of a
-/// cluster costs memory, and a right that others do without.
+/// Kinds that are read only if requested: they need reading all pods of a cluster, which costs
+/// memory and requires a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extension {
     /// InferencePools of the Gateway API Inference Extension.
@@ -39,7 +38,7 @@ pub enum Extension {
     XBackend,
 }
 
-/// What it means that the objects of a kind may not be read.
+/// How missing permission to read the objects of a kind is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     /// Nothing is published: it would be incomplete.
@@ -48,7 +47,7 @@ pub(super) enum Need {
     Optional,
 }
 
-/// What is read of the objects of a kind.
+/// How the objects of a kind are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// The object, for translation.
@@ -77,12 +76,12 @@ fn definitions() -> WatchedKind {
     }
 }
 
-/// All watched kinds.
+/// The kinds that this process watches.
 #[derive(Debug, Clone)]
 pub struct Kinds(Arc<[Arc<WatchedKind>]>);
 
 impl Kinds {
-    /// All kinds; those that are asked for, and the pods that these select, where they are.
+    /// All kinds, including requested ones, and the pods that these select.
     #[must_use]
     pub fn new(extensions: &[Extension]) -> Self {
         let is_wanted = |kind: &str| match kind {
@@ -156,7 +155,7 @@ impl Kinds {
         self.0.get(id.0).map_or("", |kind| kind.kind)
     }
 
-    /// What is read of the objects of a kind.
+    /// How the objects of a kind are read.
     pub(crate) fn reading(&self, id: KindId) -> Option<Reading> {
         self.0.get(id.0).map(|kind| kind.reading)
     }

@@ -75,7 +75,6 @@ impl Selection {
         }
     }
 
-    /// Removes a namespace.
     pub(super) fn delete(&mut self, namespace: &ObjectName) {
         if self.selected.remove(&namespace.name) {
             self.tell();

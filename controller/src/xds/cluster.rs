@@ -34,7 +34,6 @@ pub(super) struct Cluster {
     versions: AtomicUsize,
 }
 
-/// The existing Gateway.
 pub(super) fn web() -> ObjectName {
     ObjectName::new("a", "web")
 }

@@ -1,12 +1,15 @@
-//! The xDS server in a cluster: by which certificate proxies know it, by which token it knows them, and
-//! what they say of their configuration.
+//! The xDS server in a cluster: its certificate, the authorization of proxies, and their
+//! acknowledgements.
 //!
-//! - `certificates` reads the authority from a Secret, or makes one, and signs a certificate that is
-//!   replaced without a restart; `rotation` decides when another authority signs.
-//! - `authorize` asks the API server whose a token is, and `account` which Gateway that is; `keys`
-//!   verify tokens while the API server is away.
-//! - `acknowledgements` tells the status writer what proxies have in force and what they refuse, those of
-//!   other `replicas` too, which tell it in a `report`.
+//! - `certificates` reads the certificate authority from a Secret, or creates one, and signs a
+//! server certificate that is replaced without a restart; `rotation` decides when another authority
+//! signs.
+//!
+//! - `authorize` has the API server review a proxy's token, and `account` maps it to a Gateway;
+//! `keys` verify tokens while the API server is unavailable.
+//!
+//! - `acknowledgements` reports to the status writer what proxies have applied and rejected,
+//! including those of other `replicas`, which publish it in a `report`.
 
 pub mod account;
 mod acknowledgements;

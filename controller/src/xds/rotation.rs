@@ -75,7 +75,6 @@ impl Rotation {
         self.signing.as_ref()
     }
 
-    /// The desired bundle.
     pub(super) fn bundle(&self, now: Instant) -> Vec<String> {
         let signing = self.signing.iter().map(|it| it.pem.clone());
         let next = self.next.iter().map(|next| next.authority.pem.clone());

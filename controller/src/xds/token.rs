@@ -8,12 +8,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use xds::model::ObjectName;
 
-/// A parsed token.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
     pub(super) header: Header,
     pub(super) claims: Claims,
-    /// The signed part.
     pub(super) signed: &'a str,
     pub(super) signature: Vec<u8>,
 }
@@ -93,7 +91,6 @@ impl Claims {
         }
     }
 
-    /// Its claimed owner.
     pub(super) fn bearer(&self) -> Option<Bearer> {
         let BoundObjects {
             namespace,

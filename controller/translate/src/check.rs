@@ -11,7 +11,7 @@ use crate::{Options, Statuses, Store, translate};
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// No problems.
+    /// Every object is valid, and no condition reports a problem.
     Good,
     /// Something is invalid or does not work as written, or there are no objects.
     Bad,

@@ -38,7 +38,7 @@ pub enum InvalidExpression {
     NoCondition,
 }
 
-/// A compiled expression.
+/// A CEL expression that was parsed and checked, ready to evaluate.
 #[derive(Debug)]
 pub struct Expression {
     program: Program,
@@ -92,10 +92,8 @@ pub fn environment() -> Arc<Env> {
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
-/// Validates an expression.
 #[derive(Default)]
 struct Check<'a> {
-    /// The enclosing loop.
     within: Option<&'a ComprehensionExpr>,
     reads_headers: bool,
 }

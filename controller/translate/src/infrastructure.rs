@@ -13,7 +13,7 @@ pub struct Infrastructure {
     pub class: String,
     /// Labels of both, besides those that identify them.
     pub labels: BTreeMap<String, String>,
-    /// Annotations of both.
+    /// Annotations from `spec.infrastructure`, for all generated objects.
     pub annotations: BTreeMap<String, String>,
     /// The `GatewayParameters` for both.
     pub parameters: Option<ObjectName>,

@@ -5,6 +5,10 @@
 //! its own status, and everything else works.
 
 pub mod admit;
+#[expect(
+    missing_docs,
+    reason = "most fields are documented by the references of Kubernetes and Gateway API"
+)]
 pub mod api;
 pub mod check;
 pub mod expiry;
@@ -38,9 +42,9 @@ pub use translator::{Batch, Delta, Event, Translator, ViewChange};
 /// The result of translating a store.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Translation {
-    /// Configuration for proxies.
+    /// The resources for the proxies of all Gateways.
     pub model: Model,
-    /// Statuses for users.
+    /// The statuses of all objects, for their users.
     pub statuses: Statuses,
     /// The infrastructure of each accepted Gateway; empty on a machine.
     pub infrastructure: BTreeMap<ObjectName, Infrastructure>,

@@ -67,7 +67,7 @@ pub struct AssignedAddresses {
 }
 
 impl AssignedAddresses {
-    /// Whether there are none.
+    /// Whether there are no addresses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.default.is_empty() && self.cluster.is_empty()
@@ -110,7 +110,7 @@ pub(crate) static NO_ADDRESSES: AssignedAddresses = AssignedAddresses {
     cluster: Vec::new(),
 };
 
-/// The GatewayClass that is always ours.
+/// The GatewayClass that always belongs to this controller.
 pub const DEFAULT_CLASS: &str = "gateway";
 /// The `controllerName` of our classes.
 pub const CONTROLLER_NAME: &str = "gateway-system.io/controller";

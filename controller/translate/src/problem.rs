@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::reason::Reason;
 
-/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) reason: Reason,
@@ -27,7 +26,6 @@ impl Problem {
         }
     }
 
-    /// Prefixes the field.
     pub(crate) fn under(mut self, prefix: impl fmt::Display) -> Self {
         self.field = if self.field.is_empty() {
             prefix.to_string()

@@ -17,11 +17,10 @@ pub enum Reason {
     AddressesAssigned,
     Attached,
     BackendNotFound,
-    /// Ours.
     CertificateExpired,
     ConfigurationChanged,
     Conflicted,
-    /// Ours: Gateway API names the condition alone.
+    /// Not in Gateway API, which only names the condition.
     DefaultGateway,
     HostnameConflict,
     IncompatibleFilters,
@@ -44,7 +43,7 @@ pub enum Reason {
     NotAllowed,
     NotAllowedByListeners,
     NotAssigned,
-    /// Ours: the target of a policy carries no traffic.
+    /// Not in Gateway API: the target of a policy carries no traffic.
     NotInUse,
     OverlappingHostnames,
     ParentNotAccepted,

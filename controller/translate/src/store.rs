@@ -14,7 +14,7 @@ use crate::api::{self, Resource};
 pub struct ObjectRef {
     /// API group; empty for the core group.
     pub group: Cow<'static, str>,
-    /// Kind.
+    /// Kind of the object, such as `HTTPRoute`.
     pub kind: Cow<'static, str>,
     /// Namespace (empty for kinds without one) and name.
     pub name: ObjectName,
@@ -68,7 +68,7 @@ macro_rules! store {
         }
 
         impl Object {
-            /// The object's metadata.
+            /// Metadata of the object, whatever its kind.
             #[must_use]
             pub fn metadata(&self) -> &api::ObjectMeta {
                 match self {
@@ -176,7 +176,6 @@ store! {
     services: Service,
     endpoint_slices: EndpointSlice,
     inference_pools: InferencePool,
-    /// XBackends.
     x_backends: XBackend,
     /// Pods, of which those of InferencePools and XBackends matter.
     pods: Pod,

@@ -10,7 +10,7 @@ pub(crate) enum Upstream {
 }
 
 impl Upstream {
-    /// Stands for everything in a namespace: no object has an empty name.
+    /// Stands for all objects of a namespace: no object has an empty name.
     pub(crate) fn everything_in(namespace: &str) -> Self {
         Self::Backend(BackendKey::new(&ObjectName::new(namespace, "")))
     }

@@ -12,15 +12,16 @@ use crate::path;
 #[derive(Debug, Clone)]
 pub struct Helm(OsString);
 
-/// What Helm said when it refused something.
+/// The error message of Helm.
 #[derive(Debug)]
 pub struct HelmError(pub String);
 
 impl Helm {
-    /// `$HELM`, or `helm` of the search path. Where there is neither, says on stderr that a test is
+    /// `$HELM`, or `helm` of the search path. Without either, reports on stderr that a test is
     /// skipped; CI sets `HELM`, so that none is.
     ///
     /// # Panics
+    ///
     /// `$HELM` cannot be run.
     #[must_use]
     pub fn find() -> Option<Self> {
@@ -71,10 +72,11 @@ impl Helm {
         self.run(&["lint", "--strict", &folder, "--values", "-"], values)
     }
 
-    /// What the user is told after an installation.
+    /// The notes that are shown after an installation.
     ///
     /// # Errors
-    /// Helm refuses the values.
+    ///
+    /// Helm rejects the values.
     pub fn notes(&self, chart: &str, values: &str) -> Result<String, HelmError> {
         let folder = path(chart);
         let folder = folder.to_string_lossy();

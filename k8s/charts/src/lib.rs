@@ -1,8 +1,8 @@
-//! What the tests of the charts are made of: Helm, what it renders, and the schemas of the charts'
-//! values.
+//! Support for the tests of the charts: Helm, its output, and the schemas of the charts' values.
 //!
-//! The charts lie beside this crate, in `gateway` and `gateway-crds`. In each, `values.schema.json` is
-//! written by hand; `values.yaml` and the table of values in `README.md` are made from it.
+//! The charts are next to this crate, in `gateway` and `gateway-crds`. In each,
+//! `values.schema.json` is written by hand; `values.yaml` and the table of values in `README.md`
+//! are generated from it.
 
 mod helm;
 mod object;
@@ -16,7 +16,7 @@ pub use object::{Object, objects};
 pub use schema::{Schema, Value};
 pub use table::{table, values_file, with_table};
 
-/// The charts.
+/// Folders of the charts, next to this crate.
 pub const CHARTS: [&str; 2] = ["gateway", "gateway-crds"];
 
 /// A file or folder in the folder of the charts.

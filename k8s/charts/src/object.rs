@@ -21,13 +21,13 @@ pub fn objects(text: &str) -> Vec<Object> {
 }
 
 impl Object {
-    /// Its kind.
+    /// Value of `kind`.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.0["kind"].as_str().unwrap_or_default()
     }
 
-    /// Its name.
+    /// Value of `metadata.name`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0["metadata"]["name"].as_str().unwrap_or_default()

@@ -17,9 +17,9 @@ pub struct Value {
     pub key: String,
     /// `object`, `list`, `string`, `bool` or `int`.
     pub kind: &'static str,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// What it is where it is not set.
+    /// Its default.
     pub default: Json,
 }
 
@@ -61,7 +61,7 @@ impl Schema {
         found
     }
 
-    /// What has a default is a value, also where it is an object; what has none is a section.
+    /// A property with a default is a value, even if that is an object; one without is a section.
     fn collect(&self, section: &Json, prefix: &str, values: &mut Vec<Value>) {
         for (name, field) in fields(section) {
             let key = format!("{prefix}{name}");

@@ -1,4 +1,4 @@
-//! What is made from a schema: `values.yaml`, and the table in the README.
+//! Generates `values.yaml` and the table in the README from a schema.
 
 use std::fmt::Write as _;
 
@@ -28,9 +28,10 @@ pub fn table(schema: &Schema) -> String {
     text
 }
 
-/// A README with its table as the schema says.
+/// A README with its table generated from the schema.
 ///
 /// # Panics
+///
 /// It has no table.
 #[must_use]
 pub fn with_table(readme: &str, schema: &Schema) -> String {

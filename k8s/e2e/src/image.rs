@@ -27,7 +27,7 @@ const BACKENDS: [Backend; 2] = [
 /// The Cargo profile of images in tests: fast to build, and without debug information.
 pub(crate) const TEST_PROFILE: &str = "e2e";
 
-/// Programs of ours that there are images of.
+/// Programs of this tree that have images.
 const PROGRAMS: [(&str, &str); 2] = [("gateway", "proxy"), ("controller", "controller")];
 
 /// An image of an upstream program.
@@ -41,7 +41,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Of a program whose module is called like it.
+    /// Image of a program whose module has the same name.
     pub(crate) const fn of(program: &'static str, reference: &'static str) -> Self {
         Self {
             module: program,
@@ -51,7 +51,7 @@ impl Backend {
     }
 }
 
-/// An image of ours, built.
+/// An image of this tree.
 pub(crate) struct Image {
     pub(crate) reference: String,
     pub(crate) archive: PathBuf,

@@ -53,7 +53,7 @@ pub(crate) fn run_with_input(command: &mut Command, input: &str) -> Result<Strin
         .spawn()
         .with_context(|| cannot_run(command))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that exits without reading says why on stderr.
+        // A command that exits without reading explains itself on stderr.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child
@@ -78,7 +78,7 @@ fn cannot_run(command: &Command) -> String {
     )
 }
 
-/// A command as one would type it.
+/// A command line, for error messages.
 pub(crate) fn described(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for word in command.get_args() {

@@ -224,7 +224,7 @@ impl Channel {
         }
     }
 
-    /// Resets it immediately.
+    /// Resets the connection or stream; unsent data is discarded.
     pub(crate) fn reset(&self) {
         match self {
             Self::Socket(stream) => stream.reset(),

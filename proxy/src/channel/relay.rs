@@ -116,7 +116,7 @@ pub(crate) struct Relay<'a> {
     pub(crate) from: Side<'a>,
     pub(crate) to: Side<'a>,
     pub(crate) outward: OutgoingFraming,
-    /// Most payload bytes.
+    /// Maximum payload bytes; more is an error.
     pub(crate) limit: Option<u64>,
     /// Minimum rate in bytes per second, checked after the first idle timeout; 0 disables it.
     pub(crate) min_rate: u32,
@@ -139,7 +139,6 @@ enum Continuation {
 /// Amounts transferred so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Transferred {
-    /// Payload bytes.
     pub(crate) payload: u64,
 }
 
@@ -148,7 +147,7 @@ pub(crate) struct Transferred {
 pub(crate) struct Segment {
     /// Framing bytes in front of the payload.
     pub(crate) front: usize,
-    /// Bytes of payload.
+    /// Payload bytes, without chunk framing.
     pub(crate) payload: usize,
     /// Bytes that can be dropped, `front` included.
     pub(crate) consumed: usize,

@@ -12,7 +12,7 @@ use crate::names::Interned;
 /// An endpoint of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndpointRef {
-    /// Its id.
+    /// Id of the endpoint, which stays across configurations.
     pub id: Interned,
     /// Its share relative to the others.
     pub weight: NonZeroU32,
@@ -75,7 +75,7 @@ impl EndpointSet {
         self.service
     }
 
-    /// Outlier detection.
+    /// Outlier detection settings of the cluster.
     #[must_use]
     pub fn ejection(&self) -> &Ejection {
         &self.ejection

@@ -4,22 +4,22 @@ use xds::model::{self, ExternalAuthProtocol, InvalidBackend};
 
 use super::ClusterIndex;
 
-/// A server that is asked whether requests may pass.
+/// An external authorization server.
 #[derive(Debug)]
 pub struct ExternalAuth {
     /// What a user calls it.
     pub name: Box<str>,
-    /// Where it is; an invalid reference lets nothing pass.
+    /// Cluster of the server; requests are rejected if the reference is invalid.
     pub cluster: Result<ClusterIndex, InvalidBackend>,
     /// How it is asked.
     pub protocol: ExternalAuthProtocol,
-    /// Bytes of the request's body that it is shown; a longer one is refused. `None` where it is
-    /// shown nothing.
+    /// Maximum bytes of the request's body that are sent to the server; requests with a longer one
+    /// are rejected. `None` sends no body.
     pub body_bytes: Option<u64>,
 }
 
 impl ExternalAuth {
-    /// Compiles a server that is to be found there.
+    /// Compiles the settings of a server in this cluster.
     #[must_use]
     pub fn compile(
         auth: &model::ExternalAuth,

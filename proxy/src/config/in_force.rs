@@ -36,9 +36,9 @@ struct Inner {
 pub struct BindDown {
     /// Its id in the snapshots.
     pub id: u32,
-    /// Its key.
+    /// Key of the bind in the model.
     pub key: BindKey,
-    /// Where it was to listen.
+    /// Address that it should listen on.
     pub address: SocketAddr,
     /// Why it could not.
     pub reason: String,
@@ -47,9 +47,9 @@ pub struct BindDown {
 /// A configuration that was applied.
 #[derive(Debug, Clone, Default)]
 pub struct AppliedConfig {
-    /// What it says.
+    /// The model that was compiled.
     pub model: Arc<Model>,
-    /// What came of it.
+    /// The compiled snapshot.
     pub snapshot: Arc<Snapshot>,
     /// When it was applied; `None` for the empty one before the first.
     pub since: Option<Instant>,
@@ -68,7 +68,7 @@ impl InForce {
         applied.problems = problems;
     }
 
-    /// The current configuration.
+    /// The configuration that was applied last.
     #[must_use]
     pub fn applied(&self) -> AppliedConfig {
         self.lock().clone()

@@ -14,7 +14,7 @@ use crate::route::HostIndex;
 /// The protocol that a bind's connections begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindProtocol {
-    /// Requests.
+    /// HTTP requests.
     Http,
     /// A TLS ClientHello, whose server name selects the listener.
     Tls,
@@ -41,7 +41,7 @@ impl BindProtocol {
 /// What a listener does with its connections after TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrafficMode {
-    /// Routes requests.
+    /// Routes each request by its head.
     Requests,
     /// Forwards bytes to a backend; TLS too, with passthrough.
     Bytes,
@@ -97,9 +97,9 @@ pub struct L4Rule {
     pub gateway: Arc<str>,
     /// Key of its listener, for logs.
     pub listener: Arc<str>,
-    /// Limits and timeouts.
+    /// Limits and timeouts after all policies.
     pub limits: Limits,
-    /// The access log.
+    /// Format and filter of its access log.
     pub access_log: model::AccessLog,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
@@ -114,6 +114,6 @@ pub struct L4Backend {
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
     /// The name in an invalid reference, for logs.
     pub unresolved: Option<Box<str>>,
-    /// Time to connect.
+    /// Timeout for connecting to an endpoint; `None` for no limit.
     pub connect_timeout: Option<Duration>,
 }

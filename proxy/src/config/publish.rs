@@ -25,7 +25,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes a snapshot.
+    /// Makes a snapshot the one that new requests use.
     pub fn publish(&mut self, snapshot: Snapshot) {
         let replaced = self.published.swap(Arc::new(snapshot));
         self.replaced.push(replaced);

@@ -24,7 +24,7 @@ use crate::policy::proxy_protocol::{Acceptance, Version};
 use crate::route::{HostIndex, Router};
 use crate::tls::{ServerTls, UpstreamTls};
 
-/// A whole configuration.
+/// A compiled configuration, immutable once published.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Counts up with every change; 0 before the first one.
@@ -68,11 +68,11 @@ impl Snapshot {
 /// One socket address, and the listeners that share it.
 #[derive(Debug, Clone)]
 pub struct Bind {
-    /// Its key.
+    /// Key of the bind in the model.
     pub key: model::BindKey,
     /// For connections or for datagrams.
     pub transport: model::Transport,
-    /// Where it listens.
+    /// Address and port to listen on.
     pub address: SocketAddr,
     /// What its connections begin with.
     pub opening: BindProtocol,
@@ -84,9 +84,9 @@ pub struct Bind {
     pub proxy_protocol: Acceptance,
     /// How paths are normalised, before a route is known.
     pub path_options: model::PathOptions,
-    /// Whose forwarding headers are believed.
+    /// Hops whose forwarding headers are trusted.
     pub trust: TrustedHops,
-    /// The access log of requests that no listener serves, and of those whose head is refused.
+    /// Access log of requests that match no listener, or whose head is malformed.
     pub access_log: model::AccessLog,
     /// Its listeners, the most specific hostname first.
     pub listeners: Chunked<Listener>,
@@ -108,17 +108,17 @@ impl Bind {
 pub struct Listener {
     /// Its id in the counters.
     pub id: Interned,
-    /// Its key.
+    /// Key of the listener in the model.
     pub key: model::ListenerKey,
     /// Hosts that it serves; `None` means every host.
     pub hostname: Option<model::Hostname>,
-    /// What becomes of its connections.
+    /// How its connections are handled.
     pub traffic: TrafficMode,
-    /// Its rules that look at connections alone.
+    /// Rules for connections that are forwarded as bytes.
     pub l4: Arc<L4Routes>,
     /// How its connections begin.
     pub accepts: Accepts,
-    /// Asked about each request before its rule is chosen.
+    /// Authorization servers that are asked before a rule is selected.
     pub external_auth: Arc<[ExternalAuth]>,
     /// Which rule serves a request.
     pub router: Arc<Router>,
@@ -131,7 +131,7 @@ pub struct Listener {
 /// How a listener's connections begin. The listeners of a bind are all of TLS, or none is.
 #[derive(Debug)]
 pub enum Accepts {
-    /// With a request.
+    /// Connections that begin with a request in plain text.
     Plain,
     /// With a TLS handshake.
     Tls(ServerTls),
@@ -148,27 +148,27 @@ pub struct Rule {
     pub name: Arc<str>,
     /// What its requests are.
     pub requests: model::RequestProtocol,
-    /// Limits and timeouts.
+    /// Limits and timeouts after all policies.
     pub limits: Arc<Limits>,
     /// The whole exchange, retries included.
     pub request_timeout: Option<Duration>,
-    /// One try.
+    /// Timeout of one attempt (`timeouts.backendRequest`); `None` for no limit.
     pub backend_timeout: Option<Duration>,
-    /// Whether the route said `0s`: then even our own patience with backends has no end.
+    /// Whether the route set `0s`: then the default timeout for backends does not apply either.
     pub waits_forever: bool,
-    /// Retries.
+    /// Retries beyond those that are always safe; `None` without a policy.
     pub retry: Option<model::Retry>,
-    /// Session persistence.
+    /// How clients are kept at their endpoint (GEP-1619), by the rule or by its backends.
     pub sessions: Sessions,
-    /// The access log.
+    /// Format and filter of its access log.
     pub access_log: model::AccessLog,
-    /// Whose requests it takes; anybody's where there is none.
+    /// JWT authentication; `None` without.
     pub jwt: Option<Arc<Authenticator>>,
-    /// Which of them are let through; all where there is none.
+    /// Authorization rules; `None` allows all requests.
     pub authorization: Option<Arc<Authorization>>,
-    /// Asked about each of its requests.
+    /// Authorization servers that are asked about each request.
     pub external_auth: Vec<ExternalAuth>,
-    /// What it answers before a backend is chosen.
+    /// Redirects and CORS, which need no backend.
     pub answers: Option<Box<RuleResponses>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
@@ -222,15 +222,15 @@ pub enum Sessions {
 pub struct RuleBackend {
     /// Where its share goes; an invalid reference answers it with 500.
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
-    /// What an invalid reference names, to be told.
+    /// The invalid reference, for errors.
     pub unresolved: Option<Box<str>>,
-    /// What is done to its requests and responses, the rule's filters included.
+    /// Edits of requests and responses, including the rule's filters.
     pub policy: Option<Box<BackendPolicy>>,
     /// Where the policy's mirrors go, by their position.
     pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
-    /// Asked about each request for it.
+    /// Authorization servers that are asked about requests for this backend.
     pub external_auth: Vec<ExternalAuth>,
-    /// Session persistence, where the rule leaves it to its backends.
+    /// Session persistence of the backend, if the rule has none.
     pub session: Option<Box<model::SessionPersistence>>,
     /// Time to connect: a policy of the backend goes before the rule's limits.
     pub connect_timeout: Option<Duration>,
@@ -253,7 +253,7 @@ pub struct Cluster {
     pub protection: Protection,
     /// What its endpoints speak.
     pub protocol: Protocol,
-    /// Who takes requests.
+    /// The endpoints that take requests, with weights, for load balancing.
     pub set: EndpointSet,
     /// Where endpoints are, sorted by id.
     pub endpoints: Vec<Endpoint>,
@@ -263,9 +263,9 @@ pub struct Cluster {
     pub pending_per_shard: NonZeroU32,
     /// The PROXY protocol header that each connection to it begins with.
     pub proxy_protocol: Option<Version>,
-    /// Retries that it bears.
+    /// Limit of retries.
     pub retry_limit: RetryLimit,
-    /// Who chooses among the endpoints, where it is an inference pool.
+    /// The endpoint picker, if the backend is an inference pool.
     pub picker: Option<Box<Picker>>,
 }
 
@@ -281,9 +281,9 @@ pub enum RetryLimit {
 /// An endpoint picker of the Inference Extension.
 #[derive(Debug)]
 pub struct Picker {
-    /// Where it is.
+    /// The cluster of the endpoint picker itself.
     pub cluster: Cluster,
-    /// What becomes of requests that it does not answer.
+    /// Whether requests fail or go to any endpoint if the picker fails.
     pub failure_mode: model::PickerFailureMode,
 }
 
@@ -302,9 +302,9 @@ impl Cluster {
 /// What protects the connections to a cluster.
 #[derive(Debug, Clone)]
 pub enum Protection {
-    /// Nothing: plain text.
+    /// Plain text.
     Plain,
-    /// TLS.
+    /// TLS, with the cluster's client configuration.
     Tls(Arc<UpstreamTls>),
     /// TLS that cannot be set up, so there are no connections.
     Unusable,
@@ -325,7 +325,7 @@ pub enum Protocol {
 pub struct Endpoint {
     /// Its id on the shards.
     pub id: Interned,
-    /// Its address.
+    /// Where to connect.
     pub address: Address,
     /// What sessions call it.
     pub identity: EndpointIdentity,
@@ -340,7 +340,7 @@ pub struct Endpoint {
 /// An address to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
-    /// TCP.
+    /// An IP address and port.
     Tcp(SocketAddr),
     /// A unix stream socket.
     Unix(PathBuf),

@@ -1,9 +1,9 @@
-//! Tells when files or folders may have changed, once for changes that come together.
+//! Reports when files or folders may have changed, once for changes that occur together.
 //!
 //! Folders are watched rather than files, since editors and Kubernetes replace files: a new file is
-//! renamed over the old one, or a link (`..data`) over the old link. Every folder on the way of
-//! links counts, and so does the one that holds a watched folder. Where the kernel has no watch left
-//! for us, files are looked at every other second.
+//! renamed over the old one, or a link (`..data`) over the old link. The folders of all links on
+//! the path are watched, and so is the parent of a watched folder. If the kernel's limit of watches
+//! is reached, files are checked every two seconds.
 
 #![expect(
     clippy::disallowed_methods,
@@ -32,7 +32,7 @@ pub struct Watch {
     events: UnboundedReceiver<notify::Result<Event>>,
     sender: UnboundedSender<notify::Result<Event>>,
     burst: Option<Burst>,
-    /// Files that somebody is writing to, and when they last did.
+    /// Files that are being written, with the time of the last write.
     written: BTreeMap<PathBuf, Instant>,
     last_look: Instant,
 }
@@ -59,15 +59,14 @@ impl Watch {
         watch
     }
 
-    /// The files that are being written: those that were written to, by whoever has not closed them
-    /// since and has not paused for long.
+    /// The files that are being written: written to, not closed since, and without a long pause.
     #[must_use]
     pub fn written(&self) -> BTreeSet<PathBuf> {
         self.written.keys().cloned().collect()
     }
 
-    /// Waits until something may have changed and is quiet again. A call that is dropped loses
-    /// nothing: the next one goes on where it was.
+    /// Waits until something may have changed, and no further change followed for a while.
+    /// Cancel-safe: the next call continues the wait.
     pub async fn changed(&mut self) {
         if self.watcher.is_some() {
             self.quiet().await;
@@ -123,8 +122,8 @@ impl Watch {
         }
     }
 
-    /// When all is quiet, should nothing else happen. A file that is half written is waited for, but
-    /// other files are not made to wait for it.
+    /// When to report, unless something else happens. A file that is being written is waited for,
+    /// but does not delay other files.
     fn quiet_at(&self) -> Option<Instant> {
         let Some(burst) = &self.burst else {
             return self.written.values().min().map(|it| *it + WRITE_PATIENCE);
@@ -155,11 +154,11 @@ impl Watch {
             watcher
         } else {
             let sender = self.sender.clone();
-            // Whoever reads them may be gone already.
+            // The receiver may be gone already.
             notify::recommended_watcher(move |event| drop(sender.send(event)))?
         };
         for folder in self.watched.difference(&self.interest.folders) {
-            // A folder that is gone has no watch any more.
+            // A removed folder has no watch any more.
             let _ = watcher.unwatch(folder);
         }
         // Also those that are watched already: a folder that was deleted and made again has the
@@ -167,7 +166,7 @@ impl Watch {
         for folder in &self.interest.folders {
             match watcher.watch(folder, RecursiveMode::NonRecursive) {
                 Err(error) if folder.is_dir() => return Err(error),
-                // It is gone again, and the watch of the one above tells.
+                // It was removed again; the watch of its parent reports that.
                 _ => {}
             }
         }
@@ -183,13 +182,13 @@ struct Burst {
     last: Instant,
 }
 
-/// What an event says of a file.
+/// An event of inotify about a file.
 enum FileEvent {
-    /// Somebody writes to it.
+    /// It is being written.
     Written(PathBuf),
     /// Its writer is done, or it came, went, or is another one.
     Whole(PathBuf),
-    /// Nobody knows what happened.
+    /// Events were lost, so anything may have changed.
     Anything,
 }
 
@@ -198,9 +197,9 @@ enum FileEvent {
 struct Interest {
     /// Folders to watch; every one exists.
     folders: BTreeSet<PathBuf>,
-    /// Files, folders and links whose coming and going matters.
+    /// Files, folders and links whose creation and removal matter.
     names: BTreeSet<PathBuf>,
-    /// Folders whose configuration files matter.
+    /// Folders in which every configuration file matters.
     listed: BTreeSet<PathBuf>,
 }
 
@@ -261,8 +260,7 @@ impl Interest {
         at
     }
 
-    /// Watches for a path in its folder; where that is missing, for what is missing in the nearest
-    /// one above.
+    /// Watches the folder of a path; if it is missing, the nearest existing ancestor.
     fn note(&mut self, path: &Path) {
         let mut name = path;
         while let Some(folder) = name.parent() {
@@ -284,10 +282,11 @@ impl Interest {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
                 Some(FileEvent::Whole(path.clone()))
             }
-            // Reading is what we do ourselves.
+            // Our own reads.
             EventKind::Access(_) => None,
             EventKind::Modify(ModifyKind::Data(_)) => Some(FileEvent::Written(path.clone())),
-            // Whoever made it has not written yet. A link, or a file that was linked, comes whole.
+            // The creator will write to it, and closing it is reported. A link, or a linked file,
+            // is complete at once.
             EventKind::Create(CreateKind::File) if is_empty_file(path) => {
                 Some(FileEvent::Written(path.clone()))
             }

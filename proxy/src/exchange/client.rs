@@ -215,7 +215,7 @@ fn retirement(shard: &Shard, bind: u32) -> Tick {
 /// The result of a client's TLS handshake.
 #[derive(Debug)]
 pub(crate) struct ClientTls {
-    /// The listener.
+    /// The listener that terminated TLS.
     pub(crate) listener: Interned,
     /// The CAs that the listener trusted.
     pub(crate) domain: Arc<TrustDomain>,

@@ -42,7 +42,7 @@ impl Feed {
         }
     }
 
-    /// Queues payload bytes.
+    /// Queues payload for the mirror; beyond its limit, the copy is abandoned.
     pub(crate) fn more(&mut self, payload: &[u8]) {
         if payload.is_empty() || self.shared.state.get() != State::Open {
             return;

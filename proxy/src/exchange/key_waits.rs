@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use crate::limits::JWKS_WAITING;
 
-/// The waiting requests.
+/// Requests that wait for a key set to be fetched.
 #[derive(Debug, Default)]
 pub(crate) struct KeyWaits(Cell<usize>);
 
@@ -20,7 +20,7 @@ impl KeyWaits {
     }
 }
 
-/// A waiting request.
+/// Counts a waiting request until it is dropped.
 struct KeyWait<'a>(&'a KeyWaits);
 
 impl Drop for KeyWait<'_> {

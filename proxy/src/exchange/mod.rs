@@ -50,7 +50,7 @@ pub(crate) struct Exchange<'a> {
     /// Bytes read from the client: the request's body, and pipelined requests.
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) work: &'a mut RequestBuffers,
-    /// Mirrors in progress.
+    /// Bodies that are being copied to mirrors.
     pub(crate) mirrors: Vec<Feed>,
     /// Its session, if valid.
     pub(crate) pinned: Option<PinnedSession<'a>>,
@@ -58,9 +58,9 @@ pub(crate) struct Exchange<'a> {
     pub(crate) picked: Option<Box<Pick<'a>>>,
     /// The verified sender, if the rule requires authentication.
     pub(crate) principal: Option<Principal<'a>>,
-    /// What authorization servers said of it; in a box, since most requests have none.
+    /// The decision of authorization servers; boxed, since most requests have none.
     pub(crate) server_decision: Option<Box<ServerDecision>>,
-    /// What is known of the request by now, for counters and the log.
+    /// The facts about the request so far, for counters and the log.
     pub(crate) record: RequestRecord<'a>,
 }
 

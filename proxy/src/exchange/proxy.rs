@@ -25,9 +25,9 @@ pub(crate) struct Proxy {
     pub(crate) tokens: RefCell<TokenCache>,
     /// Requests waiting for an unknown key.
     pub(crate) key_waits: KeyWaits,
-    /// Seals session tokens.
+    /// Key of the HMAC that authenticates session tokens.
     pub(crate) session_key: ring::hmac::Key,
-    /// Active traces.
+    /// Live traces (`gwctl trace`) that requests are matched against.
     pub(crate) watches: Watches,
 }
 

@@ -31,7 +31,6 @@ pub(crate) struct RequestRecord<'a> {
     pub(crate) bytes_out: u64,
     /// Time from the start of the last attempt to the response head.
     pub(crate) upstream_time: Option<Duration>,
-    /// Number of retries.
     pub(crate) retries: u32,
     /// Reports to active traces that match the request.
     pub(crate) trace: Option<Box<Tracer>>,

@@ -172,7 +172,7 @@ impl NormalForm {
     }
 }
 
-/// Buffers for what is built from a request.
+/// Buffers for building what is sent.
 #[derive(Default)]
 pub(crate) struct RequestBuffers {
     pub(crate) request_body: BodyDecoder,
@@ -192,7 +192,7 @@ pub(crate) struct RequestBuffers {
     pub(crate) tried: Vec<Interned>,
 }
 
-/// Unused working memory.
+/// Buffers of finished requests, for reuse without allocation.
 #[derive(Default)]
 pub(crate) struct ScratchPool(FreeList<Box<Scratch>>);
 

@@ -1,18 +1,18 @@
-//! What authorization servers said of a request.
+//! The decision of authorization servers about a request.
 
 use crate::memory::Kept;
 use crate::policy::external_auth::Denial;
 use crate::policy::mutation::{HeaderMutation, Mutation};
 
-/// What servers said of a request.
+/// The combined decision of the servers that were asked.
 #[derive(Debug, Default)]
 pub(crate) struct ServerDecision {
-    /// What changes in its head.
+    /// Changes to the request's head.
     pub(crate) grants: Mutation,
-    /// What changes in the head of its response.
+    /// Changes to the head of its response.
     pub(crate) response: HeaderMutation,
-    /// How it is turned away.
+    /// The response, if a server denied the request.
     pub(crate) denial: Option<Denial>,
-    /// Its body, once that was read as a whole for them to see, until it is sent on.
+    /// The request's body, if it was read in full for the servers, until it is forwarded.
     pub(crate) body: Option<Kept>,
 }

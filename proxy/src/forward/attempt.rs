@@ -363,7 +363,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Edits of responses.
+    /// Header edits of the rule and its backend for responses.
     pub(super) fn response_edits(&self) -> Option<&'a HeaderEdits> {
         self.drawn.response_edits()
     }
@@ -373,7 +373,6 @@ impl<'a> Attempt<'a> {
         self.drawn.backend.policy.as_deref()?.cors.as_ref()
     }
 
-    /// Traces the response.
     pub(super) fn trace_answer(&self, trace: &Tracer, status: u16) {
         trace.attempted(self.endpoint, Some(status), None);
     }

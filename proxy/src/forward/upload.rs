@@ -43,7 +43,7 @@ enum ReplayCopy {
     Unasked,
     /// Everything sent so far.
     All(Buffer),
-    /// Incomplete.
+    /// Incomplete: more was sent than may be kept.
     Lost,
 }
 

@@ -47,7 +47,7 @@ pub fn write_timeout(timeout: Duration, out: &mut Vec<u8>) {
     out.push(unit);
 }
 
-/// Parses a `grpc-status`.
+/// Parses the value of `grpc-status`: a decimal number.
 #[must_use]
 pub fn parse_status(value: &[u8]) -> Option<u32> {
     std::str::from_utf8(value).ok()?.parse().ok()

@@ -54,7 +54,7 @@ impl Assembler {
         }
     }
 
-    /// Adds received bytes.
+    /// Adds received bytes; any split of the input gives the same messages.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;

@@ -8,7 +8,7 @@ use super::known::KnownHeader;
 /// A range of a head's bytes. Heads are below 64 KiB (`limits.rs`), so 16 bits are enough.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: u16,
     /// One past the last byte.
     pub end: u16,
@@ -146,30 +146,30 @@ impl<'a> IntoIterator for &'a Fields {
 /// Protocol version of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0.
+    /// HTTP/1.0: no persistence unless asked for, no chunked coding.
     Http10,
-    /// HTTP/1.1.
+    /// HTTP/1.1 (RFC 9112).
     #[default]
     Http11,
-    /// HTTP/2.
+    /// HTTP/2 (RFC 9113).
     Http2,
 }
 
 /// The framing of a message's body (RFC 9112 section 6).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Framing {
-    /// No body.
+    /// No body, and no framing fields.
     #[default]
     Empty,
     /// Content-Length: exactly this many bytes.
     Length(u64),
-    /// Chunked.
+    /// Chunked transfer coding (RFC 9112 section 7.1).
     Chunked,
     /// Until the connection closes; responses only.
     UntilClose,
 }
 
-/// A request's head.
+/// Head of a request; spans refer to the bytes that it was parsed from.
 #[derive(Debug, Default)]
 pub struct RequestHead {
     /// Method as it came.
@@ -180,9 +180,9 @@ pub struct RequestHead {
     /// Host and port: of the absolute form if present, otherwise of Host; empty on HTTP/1.0 without
     /// Host.
     pub authority: Span,
-    /// Protocol version.
+    /// Version of the message as received.
     pub version: Version,
-    /// Header fields.
+    /// Header fields, in the order received.
     pub fields: Fields,
     /// Framing of the body.
     pub framing: Framing,
@@ -198,26 +198,26 @@ pub struct RequestHead {
 /// unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outline<'a> {
-    /// Method.
+    /// Request method, case-sensitive.
     pub method: &'a [u8],
-    /// Path and query, or what is in their place.
+    /// Path and query, or the target in another form.
     pub target: &'a [u8],
-    /// Host and port.
+    /// Host with its port, if it has one.
     pub host: &'a [u8],
-    /// Protocol version.
+    /// Version of the message as received.
     pub version: Version,
 }
 
-/// A response's head.
+/// Head of a response; spans refer to the bytes that it was parsed from.
 #[derive(Debug, Default)]
 pub struct ResponseHead {
-    /// Status code.
+    /// Status code, 100 to 999.
     pub status: u16,
-    /// Reason phrase.
+    /// Reason phrase; may be empty.
     pub reason: Span,
-    /// Protocol version.
+    /// Version of the message as received.
     pub version: Version,
-    /// Header fields.
+    /// Header fields, in the order received.
     pub fields: Fields,
     /// Framing of the body.
     pub framing: Framing,

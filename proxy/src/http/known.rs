@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum KnownHeader {
-    /// Any other name.
+    /// Any name that the gateway does not treat specially.
     Other,
     /// `authorization`
     Authorization,

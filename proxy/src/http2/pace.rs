@@ -39,6 +39,5 @@ pub(crate) enum Verdict {
     HeadLate,
     /// The peer owed bytes, and did not respond to a PING.
     Silent,
-    /// Idle timeout.
     Idle,
 }

@@ -115,7 +115,7 @@ async fn run(waits: WaitMode, plan: &Plan, steps: &[u8]) {
     answering.await.expect("its end");
 }
 
-/// The client's requests.
+/// The requests that the client sends.
 struct Plan {
     streams: u32,
     /// Unit of the bodies' lengths.

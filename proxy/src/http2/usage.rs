@@ -20,7 +20,6 @@ pub(crate) struct Usage {
 pub(crate) struct InUse(Rc<Usage>);
 
 impl Usage {
-    /// Number of streams.
     pub(crate) fn streams(&self) -> u32 {
         self.streams.get()
     }

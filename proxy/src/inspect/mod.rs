@@ -39,7 +39,7 @@ use crate::supervisor::Shards;
 pub struct Inspected {
     /// Handle of the shards.
     pub shards: Shards,
-    /// The current configuration.
+    /// The configuration that was applied last, and those that failed.
     pub in_force: InForce,
     /// Source of the configuration.
     pub origin: Origin,

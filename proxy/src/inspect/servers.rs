@@ -12,7 +12,7 @@ use crate::args::RunArgs;
 /// The sockets, and the ports that they occupy.
 #[derive(Debug)]
 pub struct Servers {
-    /// The sockets.
+    /// Sockets of the admin server, the probes and the metrics.
     pub sockets: Sockets,
     addresses: [Address; 3],
 }

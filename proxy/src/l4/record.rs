@@ -21,7 +21,7 @@ use xds::model::AccessLog;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Tcp,
-    /// TLS passthrough.
+    /// TLS that is passed through; only the ClientHello is read.
     Tls,
     Udp,
 }
@@ -116,7 +116,6 @@ impl<'a> ConnectionRecord<'a> {
         }
     }
 
-    /// Sets the rule.
     pub(super) fn takes(&mut self, shard: &Shard, rule: &Arc<L4Rule>) {
         shard.counters.routes.of(rule.id).active.up();
         self.rule = Some(Arc::clone(rule));
@@ -130,7 +129,6 @@ impl<'a> ConnectionRecord<'a> {
         self.end_trace(failure);
     }
 
-    /// Traces the end.
     pub(crate) fn end_trace(&self, failure: Option<Failure>) {
         let Some(trace) = &self.trace else { return };
         let micros = self.started.elapsed().as_micros();

@@ -26,7 +26,7 @@ pub struct Sessions<K, V> {
 /// Limits of the sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most sessions.
+    /// Maximum number of sessions.
     pub most: usize,
     /// For how long one may be quiet.
     pub idle: Duration,
@@ -56,7 +56,7 @@ struct Line {
 }
 
 impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
-    /// An empty table.
+    /// A table without sessions, which allocates as it grows.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
         }
     }
 
-    /// Number of sessions.
+    /// Number of sessions in the table.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()

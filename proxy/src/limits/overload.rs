@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How late the event loop has to come for each step of the ladder of overload: 200 ms (connections
-/// end with their response), 400 ms (idle ones end soon), 1 s (503), 2 s (nobody is accepted).
+/// Delay of the event loop for each level of overload: 200 ms (connections end with their
+/// response), 400 ms (idle ones end soon), 1 s (503), 2 s (no connections are accepted).
 pub const OVERLOAD_LAG: [Duration; 4] = [
     Duration::from_millis(200),
     Duration::from_millis(400),
@@ -13,11 +13,11 @@ pub const OVERLOAD_LAG: [Duration; 4] = [
 /// Ticks in a row that have to come so late: 10, since other processes' turns on the core are no
 /// overload.
 pub const LATE_TICKS: u32 = 10;
-/// Share of the room for clients that the first two steps begin at: 80 % and 90 %. At 100 % nobody
-/// is accepted.
+/// Shares of the client limit at which the first two levels begin: 80 % and 90 %. At 100 % no
+/// connections are accepted.
 pub const OVERLOAD_ROOM_PERCENT: [usize; 2] = [80, 90];
 /// Share of the memory limit in use that each step of the ladder begins at: 80, 85, 90 and 95 %.
 pub const OVERLOAD_MEMORY_PERCENT: [usize; 4] = [80, 85, 90, 95];
-/// Between two looks at how much memory is in use: 100 ms. A read costs some 30 µs, and in that time a
-/// shard does not come to use a tenth of any sensible limit.
+/// Interval of measuring the memory in use: 100 ms. A measurement costs about 30 µs, and in that
+/// time a shard does not allocate a tenth of any sensible limit.
 pub const MEMORY_LOOK: Duration = Duration::from_millis(100);

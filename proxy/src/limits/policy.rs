@@ -23,20 +23,22 @@ pub struct Limits {
     /// Bytes of a request's body, above which 413; `None` (the default) streams any amount, since
     /// nothing of it is kept.
     pub request_body_bytes: Option<NonZeroU64>,
-    /// From the first byte of a head to its last, whatever trickles in between: 10 s, then 408.
+    /// Timeout from the first byte of a head to its last: 10 s, then 408. Bytes that trickle in do
+    /// not extend it.
     pub head_timeout: Option<Duration>,
     /// For a client's TLS handshake, and for a PROXY protocol header before it: 5 s, several lost
     /// packets on the slowest of links.
     pub handshake_timeout: Option<Duration>,
     /// Between two reads of a request's body: 30 s, then 408.
     pub body_idle_timeout: Option<Duration>,
-    /// Bytes a second that a request's body must average, or 408: 256, below any modem and above
-    /// any attack worth its sockets. Not for gRPC and upgraded connections. 0 asks for nothing.
+    /// Minimum average rate of a request's body in bytes per second: 256, below any modem and above
+    /// any attack worth its sockets; slower ones get 408. Not for gRPC and upgraded connections. 0
+    /// disables it.
     pub body_min_rate: u32,
     /// Between two bytes of a response, a gRPC stream or a tunnel: 1 h, so that server-sent events
     /// and watches live on.
     pub stream_idle_timeout: Option<Duration>,
-    /// Between two datagrams of a UDP session: 60 s, or `stream_idle_timeout` if that is shorter; NATs
+    /// Idle timeout of a UDP session: 60 s, or `stream_idle_timeout` if that is shorter; NATs
     /// forget as soon.
     pub datagram_idle_timeout: Option<Duration>,
     /// For how long a client may take no byte of a response, or fewer than `RECEIVER_MIN_RATE`: 30 s.
@@ -49,13 +51,13 @@ pub struct Limits {
     pub connection_age: Option<Duration>,
     /// Streams that an HTTP/2 client may have open: 100, as HAProxy. Never more than `MAX_H2_STREAMS`.
     pub http2_streams: u32,
-    /// Bytes that an HTTP/2 client may send on a stream before they were sent on: what an upload gets
-    /// in a round trip, and what we may come to hold of it. By default `H2_STREAM_WINDOW_BYTES`, never
-    /// more than `MAX_H2_STREAM_WINDOW_BYTES`.
+    /// Flow-control window of an HTTP/2 stream in bytes: it limits the throughput of an upload per
+    /// round trip, and what is buffered of it. By default `H2_STREAM_WINDOW_BYTES`, never more than
+    /// `MAX_H2_STREAM_WINDOW_BYTES`.
     pub http2_stream_window_bytes: u32,
-    /// The same for all streams of a connection; `None` (the default) has room for the windows of all
-    /// of them, so that uploads whose backends stand still do not hold up others. A policy that bounds
-    /// what one client has us hold accepts that they do. Never more than
+    /// Flow-control window of an HTTP/2 connection; `None` (the default) fits the windows of all
+    /// its streams, so that uploads to stalled backends do not block others. A policy that lowers
+    /// it limits the memory of one client, and accepts such blocking. Never more than
     /// `MAX_H2_CONNECTION_WINDOW_BYTES`.
     pub http2_connection_window_bytes: Option<u32>,
     /// To connect to an endpoint, TLS included: 2 s, one lost SYN and its repetition.
@@ -98,8 +100,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// These limits with what a nearer target says put over them. Apply Gateway, listener, route
-    /// and rule in this order: the nearest that names a field wins it.
+    /// These limits, overridden by those of a nearer target. Apply Gateway, listener, route and
+    /// rule in this order: the nearest that sets a field wins.
     #[must_use]
     pub fn with(self, nearer: &model::Limits) -> Self {
         let size = |given: Option<NonZeroU32>, wider: u32| given.map_or(wider, NonZeroU32::get);
@@ -166,7 +168,7 @@ impl Limits {
     }
 }
 
-/// What a timeout comes to: `given` where it says something, otherwise `wider`.
+/// The effective timeout: `given` if it is set, otherwise `wider`.
 #[must_use]
 pub fn resolve(given: Option<model::Timeout>, wider: Option<Duration>) -> Option<Duration> {
     match given {

@@ -12,7 +12,7 @@ use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
 
 use crate::limits::{RING_ENTRIES, RING_MAX_COMPLETIONS, RING_MIN_COMPLETIONS};
 
-/// The configured driver.
+/// The I/O driver that `--driver` asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum DriverChoice {
     /// io_uring if the kernel allows it, else epoll.
@@ -20,7 +20,7 @@ pub enum DriverChoice {
     Auto,
     /// io_uring only; fails otherwise.
     IoUring,
-    /// epoll only.
+    /// epoll, even where io_uring is available.
     Epoll,
 }
 
@@ -43,11 +43,11 @@ impl fmt::Display for DriverReport {
     }
 }
 
-/// A shard's runtime.
+/// The asynchronous runtime of a shard.
 pub enum Driver {
-    /// On io_uring.
+    /// Completions of io_uring.
     IoUring(Runtime<TimeDriver<IoUringDriver>>),
-    /// On epoll.
+    /// Readiness of epoll.
     Epoll(Runtime<TimeDriver<LegacyDriver>>),
 }
 

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::limits::{MEMORY_LOOK, OVERLOAD_MEMORY_PERCENT};
 
-/// The last measurement.
+/// The result of the last measurement, shared by all threads.
 #[derive(Debug)]
 pub struct MemoryUse {
     /// Limit of the cgroup in bytes; 0 without a limit.

@@ -39,13 +39,13 @@ impl Listening {
         })
     }
 
-    /// TCP or UDP.
+    /// Transport protocol of the sockets.
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.transport
     }
 
-    /// The local address.
+    /// Address that the sockets are bound to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -92,7 +92,6 @@ pub(crate) fn turn_clients_away(socket: RawFd) {
     }
 }
 
-/// Undoes [`turn_clients_away`].
 fn admit_clients(socket: RawFd) {
     let unused: libc::c_int = 0;
     // SAFETY: the pointer and size name a live integer. Without a filter it fails harmlessly.

@@ -198,7 +198,7 @@ impl Buffer {
         self.end = self.end.min(self.start + len);
     }
 
-    /// Drops all bytes.
+    /// Drops all bytes, and keeps the memory.
     pub fn clear(&mut self) {
         self.start = BUFFER_HEADROOM_BYTES.min(self.memory.len());
         self.end = self.start;
@@ -361,7 +361,7 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// An empty buffer.
+    /// An empty buffer, from the free ones if there are any.
     #[must_use]
     pub fn take(self: &Rc<Self>) -> Buffer {
         let buffer = self.large.take().unwrap_or_else(Buffer::with_room);

@@ -60,7 +60,7 @@ impl<T> Chunked<T> {
         self.iter().next()
     }
 
-    /// Number of entries.
+    /// Number of entries in all chunks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count

@@ -27,7 +27,6 @@ impl<T> FreeList<T> {
         taken
     }
 
-    /// Returns one.
     pub(crate) fn put(&self, thing: T) {
         self.free.borrow_mut().push(thing);
     }

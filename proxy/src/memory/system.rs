@@ -47,7 +47,7 @@ pub(crate) fn trim() {
     unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
-/// The allocator's statistics.
+/// Statistics of jemalloc, or `None` with another allocator.
 #[must_use]
 pub fn report() -> Allocator {
     let [

@@ -116,7 +116,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// All entries.
+    /// Iterates over all entries, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (Interned, &T)> {
         let slots = (0..).zip(&self.slots);
         slots.filter_map(|(index, slot)| {
@@ -126,7 +126,7 @@ impl<T> Table<T> {
         })
     }
 
-    /// All entries, mutable.
+    /// Iterates over all entries mutably, in the order of their ids.
     pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().flatten().map(|(_, entry)| entry)
     }

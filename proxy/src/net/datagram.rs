@@ -24,10 +24,10 @@ pub(crate) struct Datagrams {
     socket: UdpSocket,
 }
 
-/// A received datagram.
+/// Length and addresses of a received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Received {
-    /// Bytes received.
+    /// Bytes of the payload.
     pub(crate) len: usize,
     /// Whether it was truncated.
     pub(crate) is_cut: bool,

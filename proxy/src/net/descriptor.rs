@@ -14,7 +14,7 @@ use std::os::fd::RawFd;
 pub enum Liveness {
     /// Open, no bytes available.
     Quiet,
-    /// Open, bytes available.
+    /// Open, with bytes that can be read.
     Readable,
     /// Closed by the peer, or failed.
     Gone,

@@ -26,7 +26,7 @@ use crate::tls::session::TlsSession;
 
 pub use monoio::io::{CancelHandle, Canceller};
 
-/// A connected socket.
+/// A connected stream socket, with TLS or without.
 pub struct Stream {
     fd: RawFd,
     socket: Socket,
@@ -336,7 +336,6 @@ impl Stream {
         self.receive(buffer).await
     }
 
-    /// Receives raw bytes.
     pub(super) async fn receive(&self, buffer: &mut Buffer) -> io::Result<usize> {
         let taken = std::mem::take(buffer);
         let result;

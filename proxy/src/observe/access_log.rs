@@ -57,17 +57,17 @@ pub struct RequestEntry<'a> {
     pub endpoint: Option<&'a str>,
     /// The client's address, behind trusted hops if there are any.
     pub client: Option<IpAddr>,
-    /// Method.
+    /// Request method.
     pub method: &'a [u8],
     /// Host of the request.
     pub host: &'a [u8],
-    /// Path and query.
+    /// Path with query, as the client sent them.
     pub path: &'a [u8],
-    /// `HTTP/1.1`, `HTTP/2`.
+    /// Protocol version, such as `HTTP/1.1`.
     pub protocol: &'static str,
     /// Status sent, or 499 for a client that disconnected.
     pub status: u16,
-    /// `grpc-status` sent.
+    /// `grpc-status` sent to the client, if the request was gRPC.
     pub grpc_status: Option<u32>,
     /// Bytes of the request's body.
     pub bytes_in: u64,
@@ -79,11 +79,11 @@ pub struct RequestEntry<'a> {
     pub upstream: Option<Duration>,
     /// Why it failed; `None` on success.
     pub reason: Option<FailureKind>,
-    /// Number of retries.
+    /// Number of attempts after the first.
     pub retries: u32,
-    /// `User-Agent`.
+    /// Value of `User-Agent`.
     pub user_agent: Option<&'a [u8]>,
-    /// `X-Request-Id`.
+    /// Value of `X-Request-Id`, received or generated.
     pub request_id: Option<&'a [u8]>,
     /// SHA-256 of the verified client certificate.
     pub client_certificate: Option<&'a str>,

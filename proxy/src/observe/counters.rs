@@ -42,7 +42,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// The current value.
+    /// Reads the counter; other threads may do so at any time.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -58,7 +58,7 @@ impl Counter {
 pub struct Gauge(Counter);
 
 impl Gauge {
-    /// Increments it.
+    /// Adds one; [`GaugeGuard`] undoes it on drop.
     pub fn up(&self) {
         self.0.increment();
     }
@@ -68,12 +68,12 @@ impl Gauge {
         self.set(self.value().saturating_sub(1));
     }
 
-    /// Sets it.
+    /// Replaces the value.
     pub fn set(&self, value: u64) {
         self.0.0.store(value, Ordering::Relaxed);
     }
 
-    /// The current value.
+    /// Reads the gauge; other threads may do so at any time.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.0.value()
@@ -85,7 +85,7 @@ impl Gauge {
 pub struct GaugeGuard<'a>(&'a Gauge);
 
 impl<'a> GaugeGuard<'a> {
-    /// Increments the gauge.
+    /// Adds one until the guard is dropped.
     #[must_use]
     pub fn new(gauge: &'a Gauge) -> Self {
         gauge.up();
@@ -107,7 +107,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Records a duration.
+    /// Counts a duration in its bucket, and adds it to the sum.
     pub fn observe(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros);
@@ -141,7 +141,7 @@ impl HistogramSum {
         self.sum_micros = self.sum_micros.wrapping_add(histogram.sum_micros.value());
     }
 
-    /// Number of durations.
+    /// Number of durations in all buckets.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
@@ -218,7 +218,7 @@ blocks! {
         bytes_in: Counter,
         /// Bytes of response bodies.
         bytes_out: Counter,
-        /// Number of retries.
+        /// Attempts after the first.
         retries: Counter,
         /// Requests in flight.
         active: Gauge,
@@ -301,7 +301,7 @@ pub struct TokenResults {
     pub cached: Counter,
     /// Allowed by a verified token.
     pub verified: Counter,
-    /// Rejected, by reason.
+    /// Tokens that were rejected, by reason.
     pub refused: ByCause<Refusal>,
 }
 
@@ -320,9 +320,9 @@ impl TokenResults {
 /// Requests checked by an authorization policy.
 #[derive(Debug, Default)]
 pub struct AuthorizationResults {
-    /// Let through.
+    /// Requests that a rule allows.
     pub allowed: Counter,
-    /// Rejected, by reason.
+    /// Requests that were rejected, by reason.
     pub forbidden: ByCause<Forbidden>,
 }
 
@@ -356,7 +356,7 @@ pub struct ShardCounters {
     pub heartbeat: Heartbeat,
     /// Delay of the event loop's ticks.
     pub loop_lag: Histogram,
-    /// Tasks that panicked.
+    /// Tasks of the shard that panicked, each with its connection.
     pub panics: Counter,
     /// Rejected heads, by reason.
     pub refused: ByCause<FailureKind>,
@@ -384,11 +384,11 @@ pub struct ShardCounters {
     pub shed: ByCause<ShedCause>,
     /// Bytes of buffers in use.
     pub buffers: Gauge,
-    /// Failed accepts.
+    /// Calls of `accept` that failed, other than by a client's disconnect.
     pub accept_errors: Counter,
     /// Pauses in accepting, for lack of descriptors or under overload.
     pub accept_paused: Counter,
-    /// Open client connections.
+    /// Open client connections of the shard.
     pub clients: Gauge,
     /// The shard's thread and its CPU time.
     pub thread: ThreadClock,

@@ -1,4 +1,4 @@
-//! What authorization servers said.
+//! Counters of external authorization.
 
 use super::causes::ByCause;
 use super::counters::Histogram;
@@ -8,18 +8,18 @@ use crate::policy::external_auth::{MissingVerdict, Verdict};
 /// Questions to authorization servers.
 #[derive(Debug, Default)]
 pub struct ExternalAuths {
-    /// By the answer.
+    /// Checks by their result.
     pub results: ByCause<AuthResult>,
     /// How long they took.
     pub took: Histogram,
 }
 
 causes! {
-    /// What an authorization server said of a request.
+    /// The result of an authorization check.
     AuthResult;
-    /// It may pass.
+    /// The server allows the request.
     Allowed "allowed";
-    /// It may not.
+    /// The server denies the request.
     Denied "denied";
     /// Nothing: the server could not be asked, or could not tell.
     Failed "failed";

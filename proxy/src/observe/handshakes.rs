@@ -8,9 +8,9 @@ use crate::tls::session::Fault;
 /// Results of client TLS handshakes, and of the sessions after them.
 #[derive(Debug, Default)]
 pub struct Handshakes {
-    /// Full handshakes.
+    /// Full handshakes, which verify or sign with a private key.
     pub full: Counter,
-    /// Resumed sessions.
+    /// Handshakes that resumed a session with a ticket.
     pub resumed: Counter,
     /// Failed handshakes, by reason.
     pub failed: ByCause<HandshakeFailure>,
@@ -45,7 +45,7 @@ causes! {
     Distrusted "distrusted";
     /// One side rejected the other for another reason.
     Refused "refused";
-    /// It timed out.
+    /// It was not complete within the TLS handshake timeout.
     Timeout "timeout";
     Broken "broken";
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub struct Heartbeat(AtomicU64);
 
 impl Heartbeat {
-    /// Records an iteration.
+    /// Records that the event loop ran at this time.
     pub fn beat(&self, now: Instant) {
         self.0.store(millis(now), Ordering::Relaxed);
     }

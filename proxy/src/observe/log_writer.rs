@@ -143,7 +143,7 @@ impl Drop for LogSink {
     }
 }
 
-/// The writer thread.
+/// Writes the queued lines of all shards to the output, on its own thread.
 #[derive(Debug)]
 pub struct LogWriter {
     queue: Arc<LogQueue>,

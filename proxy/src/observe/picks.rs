@@ -7,7 +7,7 @@ use crate::names::causes;
 /// Calls to endpoint pickers.
 #[derive(Debug, Default)]
 pub struct Picks {
-    /// Counts by result.
+    /// Calls of endpoint pickers by their result.
     pub results: ByCause<PickResult>,
     /// Duration, including sending the request body.
     pub took: Histogram,

@@ -46,7 +46,6 @@ struct Pending {
     stopping: bool,
 }
 
-/// Lines to write.
 struct PendingLines {
     lines: Vec<u8>,
     /// Number of dropped lines after them.
@@ -101,7 +100,7 @@ impl Write for &ProgramLog {
     }
 }
 
-/// The writer thread.
+/// Writes queued log lines to the output, on its own thread.
 #[derive(Debug)]
 pub struct ProgramLogWriter {
     log: Arc<ProgramLog>,

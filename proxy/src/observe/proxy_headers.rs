@@ -7,11 +7,11 @@ causes! {
     ProxyHeaderFailure;
     /// A header is required, but missing.
     Missing "missing";
-    /// It is malformed.
+    /// It is not a valid header of version 1 or 2.
     Malformed "malformed";
     /// It comes from an untrusted peer.
     Untrusted "untrusted";
-    /// It timed out.
+    /// It was not complete in time.
     Timeout "timeout";
     /// The connection ended within it.
     Broken "broken";

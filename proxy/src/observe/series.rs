@@ -38,7 +38,7 @@ pub enum MethodClass {
     Delete,
     /// `OPTIONS`
     Options,
-    /// Any other.
+    /// Any other method; it shares one series to bound their number.
     Other,
 }
 

@@ -26,7 +26,7 @@ pub struct RulePolicy {
 pub struct RuleResponses {
     /// Responds to preflights, and adds its headers to every other local response.
     pub cors: Option<Cors>,
-    /// Redirects every request.
+    /// Answers every request with a redirect.
     pub redirect: Option<Redirect>,
 }
 

@@ -2,7 +2,7 @@
 
 use xds::model::{self, Fraction, Target};
 
-/// A compiled mirror.
+/// A mirror filter, with its fraction as a threshold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
     /// The backend that receives the copies.

@@ -59,7 +59,7 @@ impl From<PathError> for Failure {
     }
 }
 
-/// A normalised target.
+/// A request target after normalisation, split into path and query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'a> {
     /// Path and query as forwarded.

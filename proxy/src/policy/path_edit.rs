@@ -51,7 +51,7 @@ impl<'a> RequestPath<'a> {
     }
 }
 
-/// A compiled [`model::PathEdit`].
+/// A [`model::PathEdit`] that is ready to apply without allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathEdit {
     /// The whole new path.
@@ -122,7 +122,8 @@ mod tests {
         written(|out| path.write(Some(&edit), out))
     }
 
-    /// The table of `HTTPPathModifier` in Gateway API, and what it leaves open.
+    /// Follows the table of `HTTPPathModifier` in Gateway API, including what it leaves
+    /// unspecified.
     #[test]
     fn prefix_replacement_makes_no_double_slash_and_no_empty_path() {
         for (target, prefix, replacement, expected) in [

@@ -20,7 +20,7 @@ pub use encode::{Version, write};
 /// The addresses in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endpoints {
-    /// The client's address.
+    /// Address of the client, as the header gives it.
     pub source: SocketAddr,
     /// The address that the client connected to.
     pub destination: SocketAddr,
@@ -32,7 +32,7 @@ pub enum Progress {
     /// Possibly the start of a header: read more. At most
     /// [`PROXY_HEADER_BYTES`](crate::limits::PROXY_HEADER_BYTES) give this result.
     Partial,
-    /// A complete header.
+    /// A complete and valid header.
     Complete {
         /// Length of the header; data follows.
         len: usize,
@@ -40,7 +40,7 @@ pub enum Progress {
         /// without IP addresses.
         endpoints: Option<Endpoints>,
     },
-    /// Not a header.
+    /// The bytes are not a header: the connection begins with data.
     NotProxy,
 }
 
@@ -56,7 +56,7 @@ pub enum Malformed {
     /// An invalid address, or of the other family.
     #[error("the PROXY line has an invalid address")]
     Address,
-    /// An invalid port.
+    /// A port that is not a number below 65536.
     #[error("the PROXY line has an invalid port")]
     Port,
     /// A version other than 2, or an unknown command.
@@ -91,7 +91,7 @@ pub enum Start {
     Undecided,
     /// A header, possibly malformed.
     Header(Version),
-    /// No header.
+    /// The bytes are not a header.
     Data,
 }
 
@@ -130,16 +130,16 @@ impl StartWatch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acceptance {
     mode: ProxyProtocolMode,
-    /// Empty means all.
+    /// Senders whose headers are used; empty means all.
     trusted: Networks,
 }
 
 /// What a listener expects at the start of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expectation {
-    /// Data.
+    /// Headers are not expected: all bytes are data.
     Nothing,
-    /// Possibly a header.
+    /// A connection may begin with a header.
     Optional,
     /// A header; a connection without one is closed.
     Required,

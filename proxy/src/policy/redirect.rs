@@ -18,7 +18,7 @@ pub struct Address<'a> {
     pub path: RequestPath<'a>,
 }
 
-/// A compiled redirect.
+/// A redirect filter, with its fixed parts encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     scheme: Option<Scheme>,
@@ -36,7 +36,7 @@ enum Port {
 }
 
 impl Redirect {
-    /// Compiles a redirect.
+    /// Encodes the fixed parts of a redirect filter.
     #[must_use]
     pub fn compile(redirect: &model::Redirect) -> Self {
         Self {

@@ -4,7 +4,7 @@ use xds::model;
 
 use super::path_edit::{PathEdit, RequestPath};
 
-/// A compiled rewrite.
+/// A URL rewrite filter that is ready to apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewrite {
     host: Option<Box<str>>,

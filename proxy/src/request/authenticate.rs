@@ -1,4 +1,4 @@
-//! Who sent the request, where the rule wants to know.
+//! Authentication of a request by its token (JWT), if the rule requires it.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,8 +13,8 @@ use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
 
 impl<'a> Exchange<'a> {
-    /// Lets the request in or refuses it, as the rule's policy of tokens says. Waits for the key of its
-    /// token where that may be new.
+    /// Accepts or rejects the request by the rule's JWT policy. If the token's key is unknown, it
+    /// may be a new one: waits for the key set to be fetched.
     pub(super) async fn authenticate(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
         let Some(policy) = matched.rule.jwt.as_deref() else {
             return Ok(());
@@ -25,7 +25,7 @@ impl<'a> Exchange<'a> {
         }
         let carrier = self.carrier(matched.target);
         let result = match self.judge(policy, carrier) {
-            // In a box: few requests ever wait here.
+            // Boxed: few requests ever wait here.
             Err(TokenError {
                 missing: Some(key), ..
             }) => Box::pin(self.judge_with_new_keys(policy, carrier, key)).await,
@@ -40,7 +40,7 @@ impl<'a> Exchange<'a> {
             trace.token(proof);
         }
         if let Err(refusal) = proof {
-            // The client is not told, so this is the place to look.
+            // The client is not told the reason; this log line is the place to find it.
             tracing::debug!(
                 route = &*matched.rule.name,
                 why = refusal.reason(),
@@ -70,7 +70,8 @@ impl<'a> Exchange<'a> {
         policy.authenticate(carrier, unix_time(), &mut cache)
     }
 
-    /// Judges the request whenever keys were fetched, until its own is there or is known to be none.
+    /// Checks the token again whenever keys were fetched, until its key is known or known to be
+    /// missing.
     async fn judge_with_new_keys(
         &self,
         policy: &'a Authenticator,
@@ -103,7 +104,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// What of the request may carry a token.
+    /// The parts of the request that may carry a token.
     pub(super) fn carrier(&self, target: Target<'a>) -> Carrier<'a> {
         Carrier {
             fields: &self.received.head.fields,
@@ -112,8 +113,8 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Whether the rule itself answers a browser that asks whether it may ask: such a request never
-    /// has a token, and never comes to a backend (Fetch standard, section 4.8).
+    /// Whether the rule answers the request itself as a CORS preflight: those never carry a token,
+    /// and never reach a backend (Fetch standard, section 4.8).
     pub(super) fn is_preflight(&self, matched: &Matched<'a>) -> bool {
         let received = self.received;
         matched.rule.cors().is_some()
@@ -121,7 +122,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Seconds of Unix time; a clock before 1970 reads as its beginning.
+/// Seconds since 1970; 0 if the clock is earlier.
 fn unix_time() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {

@@ -1,5 +1,4 @@
-//! A request's body on its way to who is asked about the request before it is sent on: all of it is
-//! kept.
+//! Reads a request's body in full for a server that decides on the request before it is forwarded.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -18,7 +17,7 @@ pub(super) struct Body<'r> {
     relay: Relay<'r>,
     /// One for all reads: a cancellation between two of them ends the next one.
     handle: CancelHandle,
-    /// Whether what came with the head was taken.
+    /// Whether the part that arrived with the head was taken.
     begun: bool,
     started: Option<Instant>,
     /// Bytes that it may have.
@@ -31,8 +30,7 @@ pub(super) struct Body<'r> {
 }
 
 impl<'r> Body<'r> {
-    /// The body of a client's request, of so many bytes at most, which is read until `reading` is
-    /// canceled.
+    /// The body of a client's request, up to a limit, read until `reading` is cancelled.
     pub(super) fn of(
         shard: &Shard,
         client: &'r Client,

@@ -1,5 +1,5 @@
-//! Whether a request may pass, as servers say that are asked about it. A request that a server cannot
-//! be asked about does not pass.
+//! External authorization: servers decide whether a request may pass. If a server cannot be asked,
+//! the request is rejected.
 
 use std::time::{Duration, Instant};
 
@@ -21,17 +21,17 @@ use crate::shard::tasks::TaskState;
 use crate::upstream::call;
 use crate::upstream::subrequest::{self, Subrequest, SubrequestLimits};
 
-/// Servers to ask about a request.
+/// The servers to ask, and their limits.
 struct AuthorizationCall<'a> {
     servers: &'a [ExternalAuth],
     target: Target<'a>,
     limits: &'a Limits,
-    /// What is waited for each of them.
+    /// Timeout of each server.
     patience: Duration,
 }
 
 impl<'a> Exchange<'a> {
-    /// Asks the servers of the listener, before its rule is chosen.
+    /// Asks the servers of the listener, before a rule is selected.
     pub(super) async fn ask_for_listener(
         &mut self,
         listener: &'a Listener,
@@ -47,12 +47,12 @@ impl<'a> Exchange<'a> {
             limits: &self.bind.limits,
             patience: EXTERNAL_AUTH_TIMEOUT,
         };
-        // In a box, here and below: each request would carry the room for what few need.
+        // Boxed, here and below: few requests need this state, and others should not reserve it.
         Box::pin(self.ask(asking)).await
     }
 
-    /// Asks the servers of the rule, unless that answers the request itself: a preflight request shows
-    /// nothing of who sends it.
+    /// Asks the servers of the rule, unless the rule answers the request itself: a CORS preflight
+    /// carries no credentials.
     pub(super) async fn ask_for_rule(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
         let servers = matched.rule.external_auth.as_slice();
         if servers.is_empty() {
@@ -65,7 +65,7 @@ impl<'a> Exchange<'a> {
         Box::pin(self.ask(AuthorizationCall::of_rule(servers, matched))).await
     }
 
-    /// Asks the servers of the backend that was drawn.
+    /// Asks the servers of the selected backend.
     pub(super) async fn ask_for_backend(
         &mut self,
         matched: &Matched<'a>,
@@ -78,7 +78,7 @@ impl<'a> Exchange<'a> {
         Box::pin(self.ask(AuthorizationCall::of_rule(servers, matched))).await
     }
 
-    /// Asks servers in their order, until one of them says no.
+    /// Asks the servers in order, until one denies the request.
     async fn ask(&mut self, asking: AuthorizationCall<'a>) -> Result<(), Failure> {
         for server in asking.servers {
             if let Some(most) = server.body_bytes {
@@ -202,7 +202,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Reads the whole body of the request, unless it has more than `most` bytes.
+    /// Reads the whole body of the request, unless it exceeds `most` bytes.
     async fn read_body(&mut self, most: u64, limits: &Limits) -> Result<(), Failure> {
         let came = self
             .server_decision
@@ -233,14 +233,14 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// How the request is turned away, where a server says so.
+    /// The response to send if a server denied the request.
     pub(super) fn take_denial(&mut self) -> Option<Denial> {
         self.server_decision
             .as_mut()
             .and_then(|server_decision| server_decision.denial.take())
     }
 
-    /// Answers in the words of an authorization server; a call of gRPC fails in its own.
+    /// Sends the authorization server's response; gRPC clients receive it as a gRPC status.
     pub(super) async fn deny(&mut self, denial: &Denial) -> Result<ConnectionOutcome, Failure> {
         if self.record.is_grpc {
             let status = if denial.status == StatusCode::UNAUTHORIZED {

@@ -209,7 +209,7 @@ impl Exchange<'_> {
     }
 }
 
-/// What becomes of the connection after a failure was answered.
+/// How the connection continues after the response to a failure.
 fn ended(answered: Result<ConnectionOutcome, Failure>) -> ConnectionOutcome {
     match answered {
         Ok(ConnectionOutcome::End(_)) => ConnectionOutcome::End(NextStep::Linger),

@@ -158,7 +158,7 @@ async fn carry(
     Some(())
 }
 
-/// The ignored response. It is read to its end all the same: its connection can be reused, and
+/// A response that is discarded. It is still read to its end: its connection can be reused, and
 /// closing early would look like a client error to the backend.
 struct DiscardedResponse<'a> {
     connection: &'a Connection,
@@ -168,7 +168,8 @@ struct DiscardedResponse<'a> {
 }
 
 impl DiscardedResponse<'_> {
-    /// As [`DiscardedResponse::discard`], for a stream, whose connection survives in any case.
+    /// Like [`DiscardedResponse::discard`], for an HTTP/2 stream; its connection stays usable in
+    /// any case.
     async fn discard_stream(&mut self, stream: &h2::Stream) -> Option<Persist> {
         while let Head::Interim(_) = stream.next_head().await.ok()? {}
         while self.more().await.is_some() {

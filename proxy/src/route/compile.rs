@@ -144,7 +144,6 @@ impl<S: Source> RouterCompiler<S> {
         }
     }
 
-    /// Removes a match.
     pub(crate) fn remove(&mut self, source: &S) {
         for coverage in coverages(source.hostnames()) {
             let number = self.numbers.get(&HostName::of(coverage));

@@ -35,7 +35,6 @@ pub(super) enum Condition {
     Path(PatternId),
 }
 
-/// The expected value.
 #[derive(Debug)]
 pub(super) enum ValueTest {
     Exact(Box<[u8]>),

@@ -16,7 +16,7 @@ pub struct ConsideredMatch<'r> {
     pub route: u32,
     /// Index of the match in the rule.
     pub match_index: u16,
-    /// The result.
+    /// Whether it matched, or why not.
     pub outcome: Outcome<'r>,
 }
 

@@ -84,7 +84,6 @@ pub(super) struct Matches {
     pub(super) patterns: Patterns,
 }
 
-/// Candidates under construction.
 pub(super) struct NewMatches<'a, 'p> {
     candidates: Vec<Candidate>,
     conditions: ConditionSet<'a, 'p>,
@@ -98,7 +97,6 @@ impl<'a, 'p> NewMatches<'a, 'p> {
         }
     }
 
-    /// Number of candidates.
     pub(super) fn count(&self) -> u32 {
         narrow(self.candidates.len())
     }

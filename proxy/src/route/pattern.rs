@@ -60,7 +60,6 @@ pub(super) struct PatternId(usize);
 #[derive(Debug, Default)]
 pub(super) struct Patterns(Box<[Arc<Compiled>]>);
 
-/// A compiled pattern.
 #[derive(Debug)]
 struct Compiled {
     /// Unique forever: a cache used with another regex would panic.

@@ -14,7 +14,7 @@ pub struct RequestView<'a, H> {
     pub path: &'a [u8],
     /// Query as received, without `?`.
     pub query: Option<&'a [u8]>,
-    /// Method, compared exactly.
+    /// Method, compared with case.
     pub method: &'a [u8],
     /// Looks up header fields.
     pub headers: &'a H,
@@ -29,7 +29,7 @@ pub trait HeaderLookup {
 /// The fields of an HTTP/1 head with its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadFields<'a> {
-    /// The parsed fields.
+    /// Header fields of the request.
     pub fields: &'a Fields,
     /// The bytes that the fields point into.
     pub head: &'a [u8],

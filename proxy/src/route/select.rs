@@ -182,7 +182,6 @@ impl Router {
         self.parts[part_of(hash, self.parts.len())].level(hash, kind, name)
     }
 
-    /// Adds a level.
     pub(super) fn note_level(&mut self, coverage: Coverage<'_>, number: usize) {
         match coverage {
             Coverage::Any => self.any = Some(number),
@@ -194,7 +193,6 @@ impl Router {
         }
     }
 
-    /// Removes a level.
     pub(super) fn forget_level(&mut self, coverage: Coverage<'_>) {
         if coverage == Coverage::Any {
             self.any = None;

@@ -43,7 +43,7 @@ impl Server {
         &self.downstream.proxy.shard
     }
 
-    /// Frees unused memory.
+    /// Returns pooled buffers and the allocator's free pages to the system.
     fn trim_memory(&self) {
         let trimmed = self.proxy().scratch.trim() + self.downstream.stream_tasks.trim();
         self.shard().trim_memory(trimmed);

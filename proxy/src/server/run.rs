@@ -29,7 +29,7 @@ pub(crate) struct ServerOptions {
     pub(crate) driver: DriverChoice,
     /// The core to pin to.
     pub(crate) core: Option<usize>,
-    /// Seals session tokens.
+    /// Key of the HMAC that authenticates session tokens.
     pub(crate) session_key: ring::hmac::Key,
 }
 

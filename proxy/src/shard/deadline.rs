@@ -96,7 +96,6 @@ impl Deadline {
         self.arm(Some(first), Expiry::Stalled(stall));
     }
 
-    /// Disables it.
     pub(crate) fn disarm(&self) {
         self.state.expiry.set(Expiry::Disconnect);
         self.shard.wheel.borrow_mut().disarm(self.handle);
@@ -174,7 +173,7 @@ impl Deadline {
     }
 }
 
-/// A waiting connection.
+/// Removes a connection from the waiting ones on drop.
 struct WaitingGuard<'a> {
     shard: &'a Shard,
     place: WaitingHandle,

@@ -27,9 +27,9 @@ pub enum ShardMessage {
     Adopt {
         /// Index of the bind.
         bind: u32,
-        /// The accepted connection.
+        /// Socket that another shard accepted.
         socket: OwnedFd,
-        /// The client's address.
+        /// Address of the client.
         address: SocketAddr,
     },
     /// Accept what is in the queue of a bind, then stop accepting. After a grace period, close its

@@ -62,26 +62,19 @@ pub(crate) struct Shard {
     pub(crate) peers: Arc<Peers>,
     /// How its runtime waits for sockets.
     pub(crate) waits: WaitMode,
-    /// The current configuration.
     pub(crate) config: ConfigCell,
-    /// Yields between tasks.
     pub(crate) turns: Rc<Turns>,
     pub(crate) clients: Registry,
     /// Client connections that wait for a request with a buffer.
     pub(crate) waiting: WaitingConnections,
-    /// Free buffers.
     pub(crate) buffers: Rc<BufferPool>,
-    /// Pipes for splicing.
     pub(crate) pipes: Pipes,
     pub(crate) wheel: RefCell<Wheel<Rc<ArmedDeadline>>>,
     pub(crate) counters: Arc<ShardCounters>,
-    /// The access log.
     pub(crate) log: RefCell<LogSink>,
     /// For load balancing; not for secrets.
     rng: RefCell<SmallRng>,
-    /// The running tasks.
     pub(crate) tasks: Tasks,
-    /// The drain state.
     pub(crate) draining: Draining,
     /// When its ticks began.
     started: Cell<Instant>,
@@ -244,7 +237,7 @@ impl Shard {
         cause.is_some()
     }
 
-    /// Limit of clients.
+    /// Maximum number of client connections of this shard.
     pub(crate) fn room(&self) -> usize {
         self.room.get()
     }

@@ -18,13 +18,13 @@ pub struct ShardOptions {
     pub descriptors: u32,
     /// Memory usage of the process.
     pub memory: Arc<MemoryUse>,
-    /// The published configuration.
+    /// Where the shard reads the current configuration.
     pub published: Published,
     /// The shards of the process.
     pub peers: Arc<Peers>,
-    /// Its counters.
+    /// Counters that the shard writes, and the admin server reads.
     pub counters: Arc<ShardCounters>,
-    /// Its access log.
+    /// Queue for lines of the access log.
     pub log: LogSink,
 }
 

@@ -15,14 +15,14 @@ use crate::observe::shed::ShedCause;
 /// A level of overload, which includes the measures of lower ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pressure {
-    /// No measures.
+    /// No overload: no measures.
     #[default]
     Low,
     /// Connections close after their next response.
     CloseSoon,
     /// Idle connections close soon.
     CloseIdle,
-    /// Requests get 503.
+    /// New requests are answered with 503.
     Shed,
     Pause,
 }
@@ -100,7 +100,7 @@ impl Overload {
         self.short = Some(now);
     }
 
-    /// The step that is reached with so many clients where there is room for `room`.
+    /// The level for this many clients, with a limit of `room`.
     pub(crate) fn pressure(&self, clients: usize, room: usize, now: Tick) -> Pressure {
         let full = |percent| clients.saturating_mul(100) >= room.saturating_mul(percent);
         let strain = self.strain(now);
@@ -113,8 +113,8 @@ impl Overload {
         by_room.map_or(strain, |step| step.pressure.max(strain))
     }
 
-    /// Why requests are refused, if they are. A room that is full is no reason: that makes no room in
-    /// it.
+    /// Why requests are rejected, if they are. A full client limit is no reason: rejecting requests
+    /// does not free connections.
     pub(crate) fn sheds(&self, now: Tick) -> Option<ShedCause> {
         if self.strain(now) < Pressure::Shed {
             return None;
@@ -128,7 +128,7 @@ impl Overload {
         })
     }
 
-    /// The step that is reached however many clients there are.
+    /// The level regardless of the number of clients.
     fn strain(&self, now: Tick) -> Pressure {
         let strain = self.lag.max(self.memory);
         match self.short {

@@ -37,7 +37,6 @@ impl Peers {
         Self(counters.iter().map(peer).collect())
     }
 
-    /// Number of shards.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
@@ -82,7 +81,7 @@ impl Peers {
         if let Some(peer) = self.0.get(usize::from(shard)) {
             let less = |coming: u64| coming.checked_sub(1);
             let order = Ordering::Relaxed;
-            // A shard that was restarted meanwhile does not receive it any more.
+            // A shard that was restarted in the meantime does not receive it.
             let _ = peer.coming.fetch_update(order, order, less);
         }
     }

@@ -24,7 +24,6 @@ impl Signals {
         self.wake();
     }
 
-    /// Closes both directions.
     pub(crate) fn disconnect(&self) {
         self.disconnected.set(true);
         self.wake();

@@ -57,7 +57,6 @@ pub(crate) enum Purpose {
 /// The state of a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum TaskState {
-    /// Any other work.
     #[default]
     Running,
     /// Waiting for a request.
@@ -74,7 +73,6 @@ pub(crate) enum TaskState {
     Connecting,
     /// Waiting for the response head.
     AwaitingResponse,
-    /// Sending the response.
     Responding,
     /// Proxying bytes in both directions.
     Tunnel,
@@ -223,7 +221,7 @@ pub(crate) fn listed<F: Future<Output = ()>>(
 }
 
 pin_project_lite::pin_project! {
-    /// A registered task.
+    /// Registers its task for as long as it runs.
     pub(crate) struct RegisteredTask<F> {
         place: TaskEntry,
         #[pin]

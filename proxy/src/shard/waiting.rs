@@ -10,7 +10,6 @@ use std::time::Duration;
 use super::wheel::{Handle, Tick};
 use crate::limits::{PARK_AFTER, PARK_SOON_AFTER, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE};
 
-/// The waiting connections.
 #[derive(Default)]
 pub(crate) struct WaitingConnections(RefCell<List>);
 

@@ -149,7 +149,7 @@ impl<T> Wheel<T> {
         self.link(handle.index);
     }
 
-    /// Disarms an entry.
+    /// Disarms an entry; it stays in the wheel, and can be armed again.
     pub fn disarm(&mut self, handle: Handle) {
         if let Some(entry) = self.find(handle) {
             entry.due = NEVER;

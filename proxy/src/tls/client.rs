@@ -27,7 +27,7 @@ pub struct UpstreamTls {
     shards: Box<[Configs]>,
 }
 
-/// By application protocol.
+/// One configuration for each ALPN protocol that is offered.
 struct Configs {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,

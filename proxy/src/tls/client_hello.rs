@@ -31,9 +31,9 @@ pub enum Progress {
     /// Possibly the start of a ClientHello: read more. At most [`CLIENT_HELLO_BYTES`] give this
     /// result.
     NeedMore,
-    /// A complete ClientHello.
+    /// The ClientHello is complete.
     Hello(ClientHello),
-    /// Not TLS.
+    /// The bytes do not start a TLS handshake record.
     NotTls,
 }
 
@@ -52,7 +52,7 @@ pub enum HelloError {
     /// Inconsistent lengths, or an empty list that must not be.
     #[error("the ClientHello's fields exceed its length")]
     Fields,
-    /// A duplicate extension.
+    /// The same extension twice, which RFC 8446 section 4.2 forbids.
     #[error("the ClientHello has a duplicate extension")]
     Repeated,
     /// A server name that is not a DNS name.
@@ -303,7 +303,7 @@ const MAJOR_VERSION: u8 = 3;
 const RECORD_HEADER_BYTES: usize = 5;
 /// RFC 8446 section 5.1.
 const RECORD_BYTES: usize = 1 << 14;
-/// Handshake message type.
+/// Handshake type `client_hello` (RFC 8446 section 4).
 const CLIENT_HELLO: u8 = 1;
 const MESSAGE_HEADER_BYTES: usize = 4;
 const RANDOM_BYTES: usize = 32;

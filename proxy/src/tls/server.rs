@@ -125,7 +125,7 @@ impl ServerTls {
 struct Certificates(Vec<Choice>);
 
 struct Choice {
-    /// DNS names, sorted.
+    /// DNS names of the certificates, sorted for binary search.
     names: Vec<Box<str>>,
     key: Arc<CertifiedKey>,
 }

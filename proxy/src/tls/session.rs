@@ -209,9 +209,9 @@ impl TlsSession {
         Ok(plain.len() - before)
     }
 
-    /// Encrypts what fits of `plain` into `out`, after records that have to be sent first. Returns
-    /// how many bytes of `plain` were encrypted. `incoming` is what [`TlsSession::process`] left of
-    /// it, or empty while it is lent to the kernel.
+    /// Encrypts as much of `plain` as fits into `out`, after records that have to be sent first.
+    /// Returns how many bytes of `plain` were encrypted. `incoming` is what [`TlsSession::process`]
+    /// left of it, or empty while it is lent to the kernel.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl TlsSession {
         incoming.len() >= record
     }
 
-    /// Lends the writing half once everything that has to go before it is on its way.
+    /// Lends the writing half once everything that precedes its data was sent.
     fn when_open(
         &mut self,
         incoming: &mut Buffer,
@@ -277,8 +277,8 @@ impl TlsSession {
         }
         let mut write = Some(write);
         let mut nothing = Buffer::default();
-        // Whole records that were not opened yet are not opened now: nobody has room for them, and
-        // with them there the session is between messages.
+        // Complete records stay encrypted while there is no space for their plaintext; the session
+        // is then between messages.
         let incoming = if self.stopped { &mut nothing } else { incoming };
         loop {
             let records = incoming.filled_mut();
@@ -342,7 +342,7 @@ struct Sinks<'a> {
 }
 
 impl Sinks<'_> {
-    /// How many bytes of the input are done with, and what came of them.
+    /// Number of input bytes that were consumed, and the result.
     fn turn<Data>(
         &mut self,
         status: UnbufferedStatus<'_, '_, Data>,

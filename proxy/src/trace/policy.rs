@@ -16,7 +16,7 @@ use crate::policy::jwt::{Proof, Refusal};
 /// The effect of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PolicyEffect {
-    /// What it did.
+    /// The policy had this effect.
     Applied(&'static str),
     /// Why it did nothing.
     Skipped(&'static str),
@@ -140,7 +140,7 @@ impl Tracer {
         self.tell(severity, message);
     }
 
-    /// What a policy or filter did, or why it did nothing; told once of each that holds.
+    /// The effect of a policy or filter, or why it had none; reported once for each.
     #[cold]
     pub(crate) fn policy(&self, kind: &'static str, did: PolicyEffect) {
         if !self.take_untold(kind) {

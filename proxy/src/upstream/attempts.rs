@@ -17,7 +17,6 @@ pub(crate) struct Attempts<'a> {
     policy: Option<&'a Retry>,
     limit: RetryLimit,
     service: Rc<ServiceState>,
-    /// Number of retries.
     retries: u32,
     retry: Option<RetryInFlight>,
     _request: RequestInFlight,
@@ -61,7 +60,6 @@ impl<'a> Attempts<'a> {
         Ok(())
     }
 
-    /// Number of retries.
     pub(crate) fn retries(&self) -> u32 {
         self.retries
     }

@@ -72,7 +72,7 @@ impl EndpointStates {
 /// An endpoint with its score.
 #[derive(Debug, Clone, Copy)]
 pub struct Scored {
-    /// The endpoint.
+    /// The endpoint that was considered.
     pub endpoint: EndpointRef,
     /// The higher one of two is selected.
     pub score: f64,

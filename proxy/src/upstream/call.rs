@@ -1,9 +1,10 @@
-//! A call of gRPC that a shard makes itself: to an authorization service, to an endpoint picker.
+//! gRPC calls that a shard makes itself: to authorization services and endpoint pickers.
 //!
-//! It goes out as one stream over the shard's own HTTP/2 connections ([`super::h2`]), chosen,
-//! pooled and judged like those of requests: nobody else's runtime, no thread and no second hop.
-//! [`unary`] is a question and its answer. A [`Call`] streams both ways: [`Call::send`] and
-//! [`CallMessages::next`] may wait at the same time, in one task. Whoever drops a call cancels it.
+//! A call is one stream over the shard's own HTTP/2 connections ([`super::h2`]), with load
+//! balancing, pooling and health checks as for requests: no second runtime, no thread, no extra
+//! hop. [`unary`] sends one message and waits for one response. A [`Call`] streams both ways:
+//! [`Call::send`] and [`CallMessages::next`] may wait at the same time, in one task. Dropping a
+//! call cancels it.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -25,31 +26,31 @@ use crate::limits::{CALL_MESSAGE_BYTES, WHEEL_TICK};
 use crate::memory::{Buffer, BufferPool};
 use crate::shard::deadline::{Deadline, Expiry};
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum CallError {
-    /// No endpoint could be reached; none has seen it.
+    /// No endpoint could be reached, so none has seen the call.
     #[error("cannot connect: {0}")]
     Unreached(Failure),
-    /// It ended with this status of gRPC, which is not that of success.
+    /// The call ended with a gRPC status other than `OK`.
     #[error("ended with gRPC status {0}")]
     Status(u32),
-    /// It took too long.
+    /// The call timed out.
     #[error("took too long")]
     TooLate,
-    /// The endpoint broke off, or ended the call before it had answered.
+    /// The endpoint closed the connection or the stream before it had responded.
     #[error("connection closed early")]
     Broken,
-    /// The answer is not gRPC.
+    /// The response is not gRPC.
     #[error("not a gRPC response: {0}")]
     NoGrpc(&'static str),
-    /// A message of the answer is none.
+    /// The response contains a malformed gRPC message.
     #[error("malformed gRPC message in the response: {0}")]
     Message(#[from] MessageError),
 }
 
 impl CallError {
-    /// A few words for counters and logs.
+    /// A short text for counters and logs.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Unreached(failure) => failure.kind.reason(),
@@ -62,11 +63,11 @@ impl CallError {
     }
 }
 
-/// Whether more messages of ours follow.
+/// Whether the gateway sends more messages in this call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
     Follow,
-    /// That was the last one.
+    /// This message is the last one.
     No,
 }
 
@@ -86,10 +87,10 @@ pub(crate) struct CallMessages {
     state: State,
 }
 
-/// How much of an answer has come.
+/// How much of the response has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not even its head.
+    /// Nothing yet.
     Asked,
     Open,
     Ended,
@@ -98,7 +99,8 @@ enum State {
 /// Asks once, and waits for the one answer, for `timeout` at most, or until the client leaves.
 ///
 /// # Errors
-/// There is none.
+///
+/// The call failed.
 pub(crate) async fn unary<A: Message + Default>(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -117,12 +119,12 @@ pub(crate) async fn unary<A: Message + Default>(
         let used = call.reached.connection.used;
         call.wait_at_most(Some(until.saturating_duration_since(Instant::now())));
         let answer = match call.send(question, More::No).await {
-            // Whoever stopped reading may have answered before.
+            // An endpoint that stopped reading may have responded before.
             Ok(()) | Err(CallError::Broken) => answers.only(&call).await,
             Err(error) => Err(error),
         };
         match answer {
-            // The endpoint had closed the connection while that was idle.
+            // The endpoint closed the idle connection before it saw the call.
             Err(CallError::Broken)
                 if used
                     && answers.state == State::Asked
@@ -134,10 +136,11 @@ pub(crate) async fn unary<A: Message + Default>(
 }
 
 impl<'a> Call<'a> {
-    /// Begins a call of `method` (`/package.Service/Method`) at one of the endpoints of a cluster, at
-    /// another one where nobody is there; on a connection that is had in `timeout` at most.
+    /// Opens a call of `method` (`/package.Service/Method`) at an endpoint of the cluster; if that
+    /// endpoint cannot be reached, at another one. Connecting takes at most `timeout`.
     ///
     /// # Errors
+    ///
     /// [`CallError::Unreached`].
     pub(crate) async fn open(
         upstreams: &'a Upstreams,
@@ -149,7 +152,7 @@ impl<'a> Call<'a> {
         Self::begin(upstreams, cluster, method, timeout, None, client).await
     }
 
-    /// As [`Call::open`]; tells the endpoint that it is over after `promised`.
+    /// Like [`Call::open`]; `promised` is sent to the endpoint as `grpc-timeout`.
     async fn begin(
         upstreams: &'a Upstreams,
         cluster: &'a Cluster,
@@ -175,7 +178,6 @@ impl<'a> Call<'a> {
         Ok((Self { reached, client }, answers))
     }
 
-    /// The endpoint that was asked.
     pub(crate) fn endpoint(&self) -> &'a Endpoint {
         self.reached.endpoint
     }
@@ -194,7 +196,7 @@ impl<'a> Call<'a> {
         self.client.is_some_and(Deadline::has_expired)
     }
 
-    /// For how long everything may take from now on, until it is said otherwise; `None` for ever.
+    /// Sets the timeout for all that follows, until it is set again; `None` for no timeout.
     pub(crate) fn wait_at_most(&self, patience: Option<Duration>) {
         self.reached
             .connection
@@ -202,9 +204,10 @@ impl<'a> Call<'a> {
             .arm(patience, Expiry::Disconnect);
     }
 
-    /// Sends a message, as soon as the endpoint has room for it.
+    /// Sends a message, as soon as flow control allows.
     ///
     /// # Errors
+    ///
     /// [`CallError::TooLate`], or [`CallError::Broken`]: then [`CallMessages::next`] may tell why.
     pub(crate) async fn send(&self, message: &impl Message, more: More) -> Result<(), CallError> {
         let mut bytes = Vec::new();
@@ -233,7 +236,7 @@ impl<'a> Call<'a> {
         CallError::Broken
     }
 
-    /// Takes in the head of the answer. Whether messages follow.
+    /// Reads the head of the response, and returns whether messages follow.
     async fn take_head(&self) -> Result<bool, CallError> {
         let stream = self.stream()?;
         let response = loop {
@@ -254,7 +257,7 @@ impl<'a> Call<'a> {
             .judge(Outcome::answered(response.status().as_u16(), took));
         check_head(&response)?;
         match status_of(response.headers()) {
-            // Trailers alone (gRPC over HTTP/2): there is no message.
+            // `Trailers-Only` (gRPC over HTTP/2): there is no message.
             Some(status) => ended_with(status).map(|()| false),
             None => Ok(true),
         }
@@ -262,10 +265,11 @@ impl<'a> Call<'a> {
 }
 
 impl CallMessages {
-    /// The next message; `None` where the endpoint has ended the call, with success.
+    /// The next message; `None` when the endpoint has ended the call successfully.
     ///
     /// # Errors
-    /// There is none, and none will come.
+    ///
+    /// The call failed.
     pub(crate) async fn next<M: Message + Default>(
         &mut self,
         call: &Call<'_>,
@@ -289,7 +293,7 @@ impl CallMessages {
         }
     }
 
-    /// The one message of an answer.
+    /// The message of a unary response.
     async fn only<M: Message + Default>(&mut self, call: &Call<'_>) -> Result<M, CallError> {
         let message = self.next(call).await?;
         let message = message.ok_or(CallError::NoGrpc("no message"))?;
@@ -299,7 +303,7 @@ impl CallMessages {
         }
     }
 
-    /// Reads on, to the end of the answer at most.
+    /// Reads more of the response, unless it has ended.
     async fn fill(&mut self, call: &Call<'_>) -> Result<(), CallError> {
         let stream = call.stream()?;
         let read = stream.read(&mut self.buffer, Reads::ToTheEnd).await;

@@ -53,7 +53,7 @@ pub(crate) struct ConnectionRequirements {
     /// The client, if the backend expects a PROXY header; the connection is then for that client
     /// only.
     pub(crate) proxied: Option<Box<Endpoints>>,
-    /// The ALPN protocol.
+    /// The ALPN protocol that the endpoint has to agree on.
     pub(crate) speaks: Option<Alpn>,
     /// Whether it must not have been used before.
     pub(crate) fresh: bool,
@@ -160,7 +160,7 @@ async fn secure(
     let deadline = Deadline::new(shard, stream.fd());
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     deadline.arm(left, Expiry::Disconnect);
-    // What comes before we have said anything waits in the session.
+    // Bytes from the peer before our first ones wait in the session.
     let (nothing, mut early) = (Buffer::default(), Buffer::default());
     let done = stream
         .handshake(session, nothing, &mut early, &shard.buffers)
@@ -178,10 +178,10 @@ async fn secure(
     })
 }
 
-/// What it comes to that a connection broke off before anything of a response came, with this error
-/// of a read. In TLS 1.3 our handshake is done before a backend looks at our certificate (RFC 8446
-/// section 4.4.2.4): its alert comes in place of the first response, to a request that it did not
-/// look at.
+/// The failure for a connection whose read ended with this error before any byte of the response.
+/// In TLS 1.3, our handshake completes before the backend checks our certificate (RFC 8446 section
+/// 4.4.2.4): its alert arrives in place of the first response, and it has not processed the
+/// request.
 pub(crate) fn broke_off(
     shard: &Shard,
     endpoint: &Endpoint,
@@ -217,7 +217,7 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
     agreed == Some(true)
 }
 
-/// A place for one more connection; one that is idle and leads elsewhere makes room.
+/// A slot for another connection; an idle connection to another endpoint is closed if needed.
 fn enter(pool: &Pool, cluster: &Cluster) -> Option<ConnectionSlot> {
     let limit = pool.limit(cluster.id);
     let most = cluster.connections_per_shard.get();
@@ -241,7 +241,7 @@ async fn wait(
     granted.ok_or_else(|| FailureKind::UpstreamFull.into())
 }
 
-/// What a future comes to, unless that takes too long.
+/// The result of a future, unless it times out.
 pub(super) async fn within<F: Future>(timeout: Option<Duration>, future: F) -> Option<F::Output> {
     match timeout {
         Some(timeout) => monoio::time::timeout(timeout, future).await.ok(),

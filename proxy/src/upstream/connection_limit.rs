@@ -18,7 +18,7 @@ use crate::names::Interned;
 /// The connection limit of one service.
 #[derive(Default)]
 pub(crate) struct ConnectionLimit {
-    /// Most connections.
+    /// Maximum number of open connections.
     most: Cell<u32>,
     open: Cell<u32>,
     waiting: RefCell<VecDeque<Rc<Waiter>>>,

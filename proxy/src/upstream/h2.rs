@@ -57,7 +57,6 @@ struct H2Connection {
 type OpenConnection = (SendRequest<Bytes>, Rc<Usage>);
 
 enum State {
-    /// Being connected.
     Dialing,
     Open {
         send: SendRequest<Bytes>,

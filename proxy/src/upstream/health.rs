@@ -238,7 +238,7 @@ pub struct EndpointReport {
     pub latency: Option<Duration>,
     /// Requests since the start.
     pub requests: u64,
-    /// Requests in flight.
+    /// Requests (or connections, without HTTP) in flight.
     pub in_flight: u32,
     /// Failures since the last success.
     pub consecutive_failures: u32,

@@ -1,8 +1,8 @@
 //! Upstreams: endpoints, load balancing, health, retries, sessions.
 //!
-//! `balance`, `health`, `retry`, `tries` and `session` are arithmetic on a shard's own state, with time
-//! and randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections. A `call` of
-//! gRPC and a `subrequest` of HTTP are the shard's own, about requests that it has.
+//! `balance`, `health`, `retry`, `attempts` and `session` compute on a shard's own state, with time and
+//! randomness passed in; `connect`, `pool`, `connection_limit` and `h2` hold the connections. A gRPC
+//! `call` or an HTTP `subrequest` is sent by the shard itself, to ask a server about a client's request.
 
 pub(crate) mod attempts;
 pub mod balance;
@@ -38,7 +38,6 @@ pub(crate) struct Upstreams {
 }
 
 impl Upstreams {
-    /// An empty state.
     pub(crate) fn new(shard: Rc<Shard>) -> Self {
         Self {
             shard,

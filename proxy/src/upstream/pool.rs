@@ -26,9 +26,9 @@ use super::connection_limit::{ConnectionLimit, ConnectionSlot};
 pub(crate) struct Connection {
     pub(crate) stream: Channel,
     pub(crate) deadline: Deadline,
-    /// Whether it was used before: then the endpoint may have closed it meanwhile.
+    /// Whether it was used before: then the endpoint may have closed it in the meantime.
     pub(crate) used: bool,
-    /// The client in its PROXY header; nobody else may use it.
+    /// The client in its PROXY header; other clients must not use it.
     pub(crate) proxied: Option<Box<Endpoints>>,
     /// The tick at which it became idle.
     idle_since: Tick,
@@ -37,7 +37,7 @@ pub(crate) struct Connection {
 
 /// A connection's slot in its service's limit.
 pub(super) enum Permit {
-    /// Its own slot.
+    /// A slot of its own.
     Own(ConnectionSlot),
     /// A stream of a shared connection, which has the slot.
     Shared { _stream: InUse },
@@ -140,9 +140,8 @@ impl Pool {
         Rc::clone(rooms.find_or_insert(service, Rc::default))
     }
 
-    /// Closes an idle connection of a service, so that another can be made in its place: the oldest
-    /// to one of its endpoints, or else any to an endpoint that it had before. `false` where none is
-    /// idle.
+    /// Closes an idle connection of a service to free its slot: the oldest to one of its current
+    /// endpoints, or else any to a former one. `false` if none is idle.
     pub(super) fn evict(
         &self,
         limit: &ConnectionLimit,

@@ -1,4 +1,4 @@
-//! Reaching one of the endpoints of a cluster for a question of the shard's own.
+//! Connects to an endpoint of a cluster for a call or subrequest of the shard itself.
 
 use std::time::{Duration, Instant};
 
@@ -10,22 +10,22 @@ use crate::config::{Cluster, Endpoint, Protocol};
 use crate::failure::{Failure, FailureKind, Retry};
 use crate::limits::CALL_TRIES;
 
-/// An endpoint that was reached.
+/// A connection to an endpoint, with the booking that its health is judged by.
 pub(super) struct EndpointConnection<'a> {
     upstreams: &'a Upstreams,
     cluster: &'a Cluster,
     pub(super) endpoint: &'a Endpoint,
     booking: Booking,
-    /// When it was asked for a connection.
+    /// When connecting began.
     pub(super) begun: Instant,
     pub(super) connection: Connection,
 }
 
-/// Reaches one of the endpoints of a cluster, another one where nobody is there, until `until` at
-/// most.
+/// Connects to an endpoint of the cluster, and to another one if that fails, until `until`.
 ///
 /// # Errors
-/// None could be reached.
+///
+/// No endpoint could be reached.
 pub(super) async fn reach<'a>(
     upstreams: &'a Upstreams,
     cluster: &'a Cluster,
@@ -87,13 +87,13 @@ async fn connect(
 }
 
 impl EndpointConnection<'_> {
-    /// Notes how the endpoint did.
+    /// Reports the outcome to the endpoint's health.
     pub(super) fn judge(&self, outcome: Outcome) {
         let (states, set) = (&self.upstreams.endpoints, &self.cluster.set);
         self.booking.judge(states, set, outcome, Instant::now());
     }
 
-    /// Gives a connection back whose exchange came to an exact end.
+    /// Returns a connection to the pool; its last exchange must be complete.
     pub(super) fn put_back(self) {
         let Upstreams { pool, shard, .. } = self.upstreams;
         if !shard.draining.get() {

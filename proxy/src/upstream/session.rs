@@ -186,7 +186,7 @@ fn decode_hex(text: &[u8]) -> Option<[u8; SAID_BYTES + TAG_BYTES]> {
     Some(bytes)
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970.
 pub(crate) fn seconds() -> u32 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

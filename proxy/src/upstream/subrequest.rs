@@ -1,6 +1,8 @@
-//! A request of HTTP that a shard makes itself about a request that it has, and its short answer.
+//! HTTP requests that a shard makes itself, to ask a server about a client's request, and their
+//! short responses.
 //!
-//! It goes out over the connections that requests use, chosen, pooled and judged like theirs.
+//! They use the connections of ordinary requests, with the same load balancing, pooling and health
+//! checks.
 
 use std::time::{Duration, Instant};
 
@@ -23,23 +25,23 @@ use crate::limits::{Limits, WHEEL_TICK};
 use crate::memory::Buffer;
 use crate::shard::deadline::{Deadline, Expiry};
 
-/// What is asked.
+/// A request of the gateway's own, such as one to an authorization server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subrequest<'r> {
     pub(crate) method: &'r [u8],
     pub(crate) host: &'r [u8],
     pub(crate) target: &'r [u8],
-    /// Field lines, each ended by CRLF; none of framing or of the connection.
+    /// Field lines, each terminated by CRLF, without framing and hop-by-hop fields.
     pub(crate) lines: &'r [u8],
     pub(crate) body: &'r [u8],
 }
 
-/// What is answered.
+/// The response to a [`Subrequest`].
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// `None` where it is longer than was asked for.
+    /// `None` if it exceeds the limit.
     pub(crate) body: Option<Vec<u8>>,
 }
 
@@ -48,16 +50,18 @@ pub(crate) struct Reply {
 pub(crate) struct SubrequestLimits<'a> {
     /// For all of it.
     pub(crate) timeout: Duration,
-    /// Bytes of the answer's body.
+    /// Maximum size of the body in bytes.
     pub(crate) body_bytes: usize,
     /// The client that is waited for: when it leaves, the request ends.
     pub(crate) client: &'a Deadline,
 }
 
-/// Asks one of the endpoints of a cluster, another one where nobody is there.
+/// Sends a request to an endpoint of the cluster, and to another one if the first cannot be
+/// reached.
 ///
 /// # Errors
-/// There is no answer, or not in time.
+///
+/// No endpoint responded in time.
 pub(crate) async fn ask(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -77,7 +81,7 @@ pub(crate) async fn ask(
             over: &cluster.protection,
         };
         match pending.put(upstreams, reached).await {
-            // The endpoint had closed the connection while that was idle.
+            // The endpoint closed the idle connection before it saw the request.
             Err(failure)
                 if used
                     && is_stale(failure)
@@ -88,11 +92,11 @@ pub(crate) async fn ask(
     }
 }
 
-/// A request on its way over one connection.
+/// A request that is being sent over one connection.
 struct PendingSubrequest<'a> {
     request: Subrequest<'a>,
     until: Instant,
-    /// The answer's.
+    /// The body of the response, so far.
     body: Body,
     client: &'a Deadline,
     over: &'a Protection,
@@ -150,7 +154,7 @@ impl PendingSubrequest<'_> {
         }
     }
 
-    /// The answer's head, and whether the connection may live on.
+    /// The head of the response, and whether the connection can be reused.
     async fn over_socket(
         &mut self,
         reached: &EndpointConnection<'_>,
@@ -159,7 +163,7 @@ impl PendingSubrequest<'_> {
         let stream = &reached.connection.stream;
         let mut bytes = Vec::new();
         self.request.encode(&mut bytes);
-        // A server that stops reading may have answered before: look.
+        // A server that stopped reading may have responded before.
         let is_sent = stream.write_vec(&mut bytes).await.is_ok();
         let (head, headers) = self.read_head(stream, buffer).await?;
         let status = StatusCode::from_u16(head.status);
@@ -217,7 +221,7 @@ impl PendingSubrequest<'_> {
         }
     }
 
-    /// As [`Self::over_socket`], over a stream, whose connection lives on in any case.
+    /// Like [`Self::over_socket`], over an HTTP/2 stream; the connection stays usable in any case.
     async fn over_stream(
         &mut self,
         reached: &EndpointConnection<'_>,
@@ -227,7 +231,7 @@ impl PendingSubrequest<'_> {
         let head = self.request.head(self.over);
         let cannot = Failure::because(FailureKind::BadPath, "target not possible in HTTP/2");
         stream.put_request(head.ok_or(cannot)?);
-        // Whoever stops reading may have answered before: look.
+        // A server that stopped reading may have responded before.
         let _ = stream.send(self.request.body, Some(b"")).await;
         let response = loop {
             let head = stream.next_head().await;
@@ -249,7 +253,7 @@ impl PendingSubrequest<'_> {
 }
 
 impl Subrequest<'_> {
-    /// Appends it as HTTP/1.1.
+    /// Encodes the request as HTTP/1.1.
     fn encode(&self, out: &mut Vec<u8>) {
         request_line(out, self.method, self.target, self.host);
         out.extend_from_slice(self.lines);
@@ -263,7 +267,7 @@ impl Subrequest<'_> {
         out.extend_from_slice(self.body);
     }
 
-    /// Its head as HTTP/2; `None` where that cannot carry it.
+    /// The request's head for HTTP/2; `None` if it cannot be represented.
     fn head(&self, over: &Protection) -> Option<Request<()>> {
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(match over {
@@ -283,9 +287,9 @@ impl Subrequest<'_> {
     }
 }
 
-/// The body of an answer, as far as it is wanted.
+/// The body of a response, up to the limit.
 struct Body {
-    /// `None` where there are too many.
+    /// `None` once the limit is exceeded.
     bytes: Option<Vec<u8>>,
     most: usize,
 }
@@ -322,7 +326,7 @@ fn headers(fields: &Fields, bytes: &[u8]) -> HeaderMap {
     fields.collect()
 }
 
-/// Whether an endpoint may have closed an idle connection before it saw the request.
+/// Whether the endpoint may have closed an idle connection before it saw the request.
 fn is_stale(failure: Failure) -> bool {
     matches!(
         failure.kind,

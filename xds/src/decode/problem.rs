@@ -4,7 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// One problem.
+/// A field of a resource that cannot be used, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Path of the field, such as `http.matches[2].path.regex`; empty for the whole message.

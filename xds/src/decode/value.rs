@@ -124,7 +124,6 @@ pub(super) fn object_name(at: &FieldPath<'_>, message: proto::ObjectName) -> Opt
     at.accept(ObjectName::parse(&namespace?, &name?))
 }
 
-/// A duration.
 pub(super) fn duration(at: &FieldPath<'_>, message: proto::Duration) -> Option<Duration> {
     if message.nanos >= NANOS_A_SECOND {
         return at.field("nanos").problem(format!(

@@ -9,15 +9,16 @@ use thiserror::Error;
 use super::Target;
 use super::matching::is_uri_path;
 
-/// Asks a server whether a request may pass. A request that it cannot be asked about does not.
+/// Asks a server whether a request may pass. If the server cannot be asked, the request is
+/// rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalAuth {
     /// The server.
     pub target: Target,
     /// How it is asked.
     pub protocol: ExternalAuthProtocol,
-    /// Bytes of the request's body that it is shown; a longer body is refused. `None` where it is
-    /// shown none.
+    /// Maximum bytes of the request's body that are sent to the server; requests with a longer body
+    /// are rejected. `None` sends no body.
     pub body_bytes: Option<NonZeroU32>,
 }
 
@@ -40,7 +41,7 @@ pub enum ExternalAuthProtocol {
     },
 }
 
-/// What is put in front of a path: empty, or a path without a slash at its end.
+/// A prefix for paths: empty, or a path without a trailing slash.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthPathPrefix(String);
 
@@ -53,10 +54,11 @@ pub struct AuthPathPrefix(String);
 pub struct InvalidAuthPathPrefix(pub String);
 
 impl AuthPathPrefix {
-    /// Parses a prefix; slashes at its end mean nothing.
+    /// Parses a prefix; trailing slashes are ignored.
     ///
     /// # Errors
-    /// What it came to would be no path.
+    ///
+    /// The text is not a path.
     pub fn parse(text: &str) -> Result<Self, InvalidAuthPathPrefix> {
         let prefix = text.trim_end_matches('/');
         if prefix.is_empty() || (prefix.starts_with('/') && is_uri_path(prefix)) {

@@ -35,7 +35,7 @@ pub struct FilterSet {
 }
 
 impl Filters {
-    /// Everything that requests or copies of them are sent to, or that is asked about them.
+    /// The targets of requests and their copies, and the authorization servers.
     pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
         let mirrors = self.mirrors.iter().map(|mirror| &mirror.target);
         mirrors.chain(self.external_auth.iter().map(|auth| &auth.target))

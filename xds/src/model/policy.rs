@@ -162,7 +162,7 @@ pub struct Limits {
 /// Sources of trusted `X-Forwarded-*` headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// The last so many hops, whatever their addresses.
+    /// The number of trusted hops in front of the gateway, whatever their addresses.
     Hops(NonZeroU32),
     /// Peers in these networks: address and prefix length.
     Sources(Vec<(IpAddr, u8)>),

@@ -16,12 +16,12 @@ use super::pod::{PodState, reachable};
 use super::{Cluster, Kind, Scope};
 use crate::resource::{Resource, ResourceKind};
 
-/// Pods, and what they belong to.
+/// Pods of a resource.
 #[derive(Debug, Clone)]
 pub(crate) struct SelectedPods {
-    /// What they belong to: `Gateway default/edge`.
+    /// The resource: `Gateway default/edge`.
     pub(crate) owner: String,
-    /// `namespace/name` of the Gateway, where one was asked for.
+    /// `namespace/name` of the Gateway, if the resource is one.
     pub(crate) gateway: Option<String>,
     pub(crate) pods: Vec<PodState>,
 }
@@ -186,7 +186,7 @@ impl Cluster {
             return Ok(format!("there are: {}", here.join(", ")));
         }
         let everywhere = self.objects(Kind::GATEWAY, Scope::Cluster);
-        // Who may not list other namespaces is told about their own.
+        // Users without permission to list other namespaces get the message for their own.
         let all = self.list(&everywhere, "Gateways in all namespaces", "");
         let all = all.ok().flatten().unwrap_or_default();
         let names = all.iter().map(|it| {

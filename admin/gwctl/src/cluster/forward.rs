@@ -74,7 +74,8 @@ pub(crate) struct ForwardedConnection {
 }
 
 impl AsyncRead for ForwardedConnection {
-    /// Reads, or fails with what the node says about the port: nobody listens there, for example.
+    /// Reads. If the node reports an error for the port (such as connection refused), fails with
+    /// it.
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

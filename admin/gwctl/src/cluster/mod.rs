@@ -113,11 +113,12 @@ impl Cluster {
         self.request(&format!("list {what}"), listed)
     }
 
-    /// Has an object of the namespace be as it is given, by server-side apply, which leaves other fields and
-    /// those of other owners alone. False where it was so already.
+    /// Applies an object of the namespace by server-side apply, which leaves other fields and those
+    /// of other owners unchanged. Returns `false` if it was already so.
     ///
     /// # Errors
-    /// It cannot be written, or somebody else owns one of the fields.
+    ///
+    /// It cannot be written, or one of the fields has another owner.
     pub(crate) fn apply(&self, kind: Kind, object: &DynamicObject) -> Result<bool> {
         let (api, name) = (self.objects(kind, Scope::Namespace), object.name_any());
         let before = self.get(&api, kind.name, &name)?;
@@ -176,7 +177,6 @@ pub(crate) enum Scope {
 /// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// API group.
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     /// Name, as in an object's `kind`.
@@ -211,7 +211,7 @@ impl Kind {
         Self { version, ..self }
     }
 
-    /// A kind of ours.
+    /// A kind of this project's API group.
     const fn of_ours(name: &'static str, plural: &'static str) -> Self {
         Self {
             group: "gateway-system.io",

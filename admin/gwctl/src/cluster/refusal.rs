@@ -20,7 +20,7 @@ pub(super) fn explain(error: kube::Error, what: &str, address: &str) -> Error {
             "cannot {what}: the cluster does not know this kind; install its definition first"
         ),
         kube::Error::Api(status) if status.code == 409 => anyhow!(
-            "cannot {what}: {}; somebody else set this: change the object yourself, or delete it and \
+            "cannot {what}: {}; another owner manages this field: change the object yourself, or delete it and \
              run the command again",
             status.message
         ),
@@ -37,7 +37,8 @@ pub(super) fn explain(error: kube::Error, what: &str, address: &str) -> Error {
     }
 }
 
-/// What the API server says where it knows no such kind; of an object, it says `NAME not found`.
+/// The message of an API server that does not know the kind; for a missing object it is `NAME not
+/// found`.
 const NO_KIND: &str = "could not find the requested resource";
 
 /// The error of an attempt to connect to a port of a pod.

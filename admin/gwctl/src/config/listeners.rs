@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::table::Table;
 
-/// The listeners of a proxy, with what tells their state.
+/// The listeners of a proxy, with their state.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct Listeners {

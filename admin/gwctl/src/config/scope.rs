@@ -24,10 +24,11 @@ impl Scope {
         Self::of(source.dump(resource)?, source, resource)
     }
 
-    /// The same for every pod that is asked for, with its name.
+    /// The same for every selected pod, with its name.
     ///
     /// # Errors
-    /// As of [`Scope::read`].
+    ///
+    /// As for [`Scope::read`].
     pub(super) fn of_pods(source: &Source, args: &ListArgs) -> Result<Vec<(Option<String>, Self)>> {
         let resource = args.resource.as_ref();
         let dumps = source.dumps(resource, args.all_pods)?.into_iter();

@@ -1,5 +1,5 @@
-//! The session of an administrator: its token is fetched when it is needed, and again where the
-//! provider says that it is stale.
+//! The session of an administrator: its token is fetched on demand, and again when the provider
+//! rejects it as stale.
 
 use std::cell::RefCell;
 
@@ -45,10 +45,11 @@ impl Admin {
         &self.provider
     }
 
-    /// Reads JSON; `what` says what for, in error messages.
+    /// Fetches JSON; `what` is its purpose, for error messages.
     ///
     /// # Errors
-    /// The provider refuses, or returns something else.
+    ///
+    /// The provider rejects the request, or returns something else.
     pub(super) async fn read<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T> {
         let answer = self.call(Method::GET, path, Body::Nothing).await?;
         self.parse(what, &self.expect(what, answer)?)
@@ -103,7 +104,7 @@ impl Admin {
         self.expect(what, answer).map(|_| true)
     }
 
-    /// Sends a call. One that is refused with 401 is repeated once, with a new token.
+    /// Sends a request. After 401, repeats it once with a new token.
     async fn call(&self, method: Method, path: &str, body: Body<'_>) -> Result<HttpResponse> {
         let known = self.token.borrow().clone();
         let is_known = known.is_some();
@@ -122,7 +123,8 @@ impl Admin {
             self.provider.send(&call).await
         };
         let answer = send(&token).await?;
-        // Also of a token that is new: a provider that was restarted may know it a moment later.
+        // Even a new token can be rejected: a provider that was restarted may accept it a moment
+        // later.
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }

@@ -33,10 +33,11 @@ pub(super) fn cluster_of(
     Ok(cluster)
 }
 
-/// Applies what is not there yet, or not as it should be.
+/// Applies missing and differing objects.
 ///
 /// # Errors
-/// The cluster refuses.
+///
+/// The cluster rejects one.
 pub(super) fn apply(
     cluster: &Cluster,
     manifests: &[Manifest],

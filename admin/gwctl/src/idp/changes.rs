@@ -1,11 +1,11 @@
-//! What a command changed at the provider, told on stderr as it happens: a run that fails half-way has
-//! said what it did.
+//! Reports a command's changes at the provider on stderr, as they happen: after a failure half-way,
+//! the user knows what was changed.
 
 use std::fmt::Display;
 
 use crate::output::shown;
 
-/// Counts changes and tells of them.
+/// Counts and reports changes.
 #[derive(Debug, Default)]
 pub(super) struct Changes(usize);
 

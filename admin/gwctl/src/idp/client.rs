@@ -1,5 +1,5 @@
-//! The client that tokens are issued to: registered, marked as ours, and given the mappers that put
-//! `group` and the audience into its tokens.
+//! The client that tokens are issued to: registered, marked as created by `gwctl`, and with the
+//! mappers that add `group` and the audience to its tokens.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ pub(super) struct CreatedClient {
     pub(super) id: String,
     /// What tokens call it.
     pub(super) client_id: String,
-    /// Where nobody was told yet.
+    /// Only before it was printed.
     pub(super) secret: Option<Secret>,
 }
 
@@ -137,7 +137,7 @@ impl Client {
 pub(super) async fn ensure(admin: &Admin, changes: &mut Changes) -> Result<CreatedClient> {
     let (made, is_configured) = match Client::find(admin).await? {
         Some(client) => {
-            // One without the mark is of a run that was interrupted, so nobody knows its secret.
+            // A client without the mark is from an interrupted run, so its secret is unknown.
             let secret = if client.is_marked() {
                 None
             } else {
@@ -263,7 +263,7 @@ async fn mappers(admin: &Admin, id: &str) -> Result<Vec<Mapper>> {
 }
 
 impl Mapper {
-    /// Whether it does what is wanted. The provider adds settings of its own.
+    /// Whether the mapper has the desired settings. The provider adds further ones.
     fn is(&self, wanted: &Value) -> bool {
         let config = wanted["config"].as_object();
         let mut config = config.into_iter().flatten();
@@ -305,5 +305,5 @@ fn path(id: &str) -> String {
     format!("{ADMIN}/clients/{id}")
 }
 
-/// The attribute that says whose a client is.
+/// The attribute that marks a client as created by `gwctl`.
 pub(super) const MARK: &str = "managed-by";

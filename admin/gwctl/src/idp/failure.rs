@@ -21,7 +21,7 @@ pub(super) enum Purpose {
     Discovery,
 }
 
-/// The error of an answer that is not the one wanted.
+/// The error for an unexpected status.
 pub(super) fn refused(
     purpose: Purpose,
     what: &str,
@@ -36,7 +36,7 @@ pub(super) fn refused(
     )
 }
 
-/// The error of an answer whose body is not what a call returns.
+/// The error for a body of the wrong form.
 pub(super) fn unreadable(what: &str, url: &ProviderUrl, answer: &HttpResponse) -> Error {
     let came = if answer.body.is_empty() {
         "an empty body".to_owned()
@@ -61,7 +61,7 @@ pub(super) fn unreadable(what: &str, url: &ProviderUrl, answer: &HttpResponse) -
     )
 }
 
-/// The beginning of a body that is no JSON. JSON may hold tokens, and is not shown.
+/// The beginning of a body that is not JSON. JSON may contain tokens, and is not shown.
 fn excerpt(answer: &HttpResponse) -> String {
     let text = String::from_utf8_lossy(&answer.body);
     let text = text.trim();
@@ -72,7 +72,7 @@ fn excerpt(answer: &HttpResponse) -> String {
     format!(", which begins with `{}`", shown(&text[..end]))
 }
 
-/// What the provider says of an error, in any of its forms.
+/// The provider's error message, in any of its forms.
 fn said(answer: &HttpResponse) -> String {
     let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else {
         return match &answer.location {

@@ -1,4 +1,4 @@
-//! The manifests that have a gateway ask for the tokens of a set-up.
+//! Manifests that make a gateway require the tokens of a set-up.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,8 @@ pub(super) enum KeysFrom {
 }
 
 impl KeysFrom {
-    /// As the command line says, or else as this machine reaches the provider.
+    /// The provider's URL for the gateway: from the command line, or else the one that this machine
+    /// uses.
     pub(super) fn of(chosen: Option<&HostPort>, url: &ProviderUrl, jwks_uri: &str) -> Self {
         match chosen {
             Some(chosen) => Self::Backend(chosen.clone()),
@@ -42,7 +43,7 @@ impl KeysFrom {
     }
 }
 
-/// A `TrafficPolicy`, and the `Backend` that its keys come from where they do.
+/// A `TrafficPolicy`, and a `Backend` for its keys if needed.
 pub(super) fn of(
     setup: &Setup,
     keys_from: &KeysFrom,

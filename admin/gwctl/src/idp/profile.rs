@@ -1,5 +1,5 @@
-//! The attribute `group` in the realm's user profile. An attribute that is not defined there is dropped
-//! without a word, and one that users may edit lets each choose their own group.
+//! The attribute `group` in the realm's user profile. Undefined attributes are dropped silently,
+//! and with one that users may edit, each could choose their own group.
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The provider's HTTP API: one call, one answer, whatever it is.
+//! The provider's HTTP API: sends one request and returns the response, whatever it is.
 
 use std::fmt;
 use std::str::FromStr;
@@ -83,7 +83,7 @@ impl ProviderUrl {
         self.port
     }
 
-    /// Whether others than this machine may see what is sent.
+    /// Whether requests leave this machine.
     fn is_exposed(&self) -> bool {
         let host = self.host();
         let ip = host.parse::<std::net::IpAddr>();
@@ -116,7 +116,7 @@ pub(super) struct Bearer<'a> {
     pub(super) token: &'a Secret,
 }
 
-/// What a call says.
+/// The content of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body<'a> {
     Nothing,
@@ -153,10 +153,11 @@ impl Provider {
         Ok(Self { url, tls, timeout })
     }
 
-    /// Sends a call.
+    /// Sends a request.
     ///
     /// # Errors
-    /// Nothing came back that is HTTP. What it says is for the caller to judge.
+    ///
+    /// There was no HTTP response. Judging its status is up to the caller.
     pub(super) async fn send(&self, call: &Call<'_>) -> Result<HttpResponse> {
         let late = || {
             let (url, timeout) = (&self.url, self.timeout);

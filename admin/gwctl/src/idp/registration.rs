@@ -1,5 +1,5 @@
-//! Policies of client registration, which tests may want away, and which come back as they were. What
-//! was taken away is kept in an attribute of our client, so that any machine can put it back.
+//! Client registration policies, which tests can have removed temporarily. The removed ones are
+//! stored in an attribute of our client, so that any machine can restore them.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;

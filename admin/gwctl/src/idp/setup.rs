@@ -34,7 +34,7 @@ pub(super) struct Setup {
     manifests: Vec<Manifest>,
 }
 
-/// What a provider says of itself (`OpenID` Connect Discovery 1.0 section 3).
+/// The provider's metadata (`OpenID` Connect Discovery 1.0 section 3).
 #[derive(Debug, Deserialize)]
 pub(super) struct Discovery {
     pub(super) issuer: String,
@@ -72,12 +72,12 @@ pub(super) fn run(
         None => Ok(()),
     };
     setup.changed = changes.any();
-    // Also after a failure: the secret is told once.
+    // Also after a failure: the secret is printed once.
     setup.print(args, out)?;
     applied.map(|()| ExitCode::SUCCESS)
 }
 
-/// Sets up what is missing at the provider. Also returns where its keys are.
+/// Sets up what is missing at the provider. Also returns the URL of its keys.
 async fn set_up(args: &SetupArgs, admin: &Admin, changes: &mut Changes) -> Result<(Setup, String)> {
     let client = client::ensure(admin, changes).await?;
     profile::ensure(admin, changes).await?;
@@ -129,7 +129,7 @@ pub(super) async fn discover(provider: &Provider) -> Result<Discovery> {
     discovery.map_err(|_| unreadable(what, &provider.url, &answer))
 }
 
-/// Tokens name the issuer that the provider calls itself, whatever it is reached at.
+/// Tokens contain the provider's own issuer URL, whatever URL it is reached at.
 fn warn_of_issuer(provider: &Provider, discovery: &Discovery) {
     let expected = format!("{}{REALM}", provider.url);
     if discovery.issuer != expected {

@@ -15,10 +15,11 @@ use super::failure::Purpose;
 use super::password;
 use crate::output;
 
-/// Prints a token, or what is in it.
+/// Prints a token, or its content.
 ///
 /// # Errors
-/// Nothing is set up, or the provider refuses.
+///
+/// Nothing is set up, or the provider rejects the request.
 pub(super) async fn run(args: &TokenArgs, admin: &Admin, out: &mut dyn Write) -> Result<ExitCode> {
     let client = Client::find(admin).await?;
     let client = client.context("not set up: run `gwctl idp setup` first")?;

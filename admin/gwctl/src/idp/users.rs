@@ -11,7 +11,7 @@ use super::provider::ADMIN;
 pub(super) struct TestUser {
     pub(super) name: &'static str,
     pub(super) group: &'static str,
-    /// Says whose it is: no one else has addresses of this domain (RFC 2606).
+    /// Marks the user as created by `gwctl`: nobody else has addresses in this domain (RFC 2606).
     email: &'static str,
     last_name: &'static str,
 }
@@ -59,7 +59,7 @@ impl TestUser {
             return Ok(());
         }
         let id = user["id"].as_str().unwrap_or_default().to_owned();
-        // The whole user: what is left out would be removed.
+        // The complete user: omitted fields would be removed.
         user["enabled"] = true.into();
         user["attributes"]["group"] = json!([self.group]);
         let path = format!("{}/{id}", path());

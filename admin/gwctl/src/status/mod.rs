@@ -23,10 +23,11 @@ use crate::output;
 use crate::resource::{Resource, ResourceKind};
 use crate::source::Source;
 
-/// Prints the status of a Gateway, or of each in the namespace; exits with failure where one has a
+/// Prints the status of a Gateway, or of all in the namespace; exits with failure if one has a
 /// problem.
 ///
 /// # Errors
+///
 /// There is no such Gateway, or the cluster cannot be read.
 pub(crate) fn run(args: &StatusArgs, source: &Source, out: &mut dyn Write) -> Result<ExitCode> {
     let cluster = source.cluster()?;

@@ -21,7 +21,7 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    /// Whether it says that something does not work.
+    /// Whether it reports a problem.
     pub(super) fn is_problem(&self) -> bool {
         let good = if FALSE_IS_GOOD.contains(&self.kind.as_str()) {
             "False"
@@ -51,7 +51,7 @@ const FALSE_IS_GOOD: [&str; 5] = [
     "PartiallyInvalid",
 ];
 
-/// The problems among conditions. What follows from another problem is left out: a listener that is not
+/// The problems among conditions, without those that follow from another: a listener that is not
 /// accepted is not programmed either.
 pub(super) fn problems(conditions: &[Condition]) -> Vec<&Condition> {
     let mut problems: Vec<&Condition> = conditions.iter().filter(|it| it.is_problem()).collect();
@@ -97,7 +97,7 @@ impl ParentRef {
     }
 }
 
-/// What a route or policy says of one of its parents or ancestors.
+/// The status of a route or policy for one of its parents or ancestors.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Verdict {
@@ -221,7 +221,7 @@ impl Object {
         ours.map(|parent| (parent, verdict(parent))).collect()
     }
 
-    /// What is said of ancestors of these keys.
+    /// The entries for ancestors with these keys.
     pub(super) fn verdicts(&self, keys: &[String]) -> Vec<&Verdict> {
         let verdicts = self.status.parents.iter();
         let ours = verdicts.filter(|it| keys.contains(&it.parent_ref.key(&self.namespace)));

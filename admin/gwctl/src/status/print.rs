@@ -9,7 +9,7 @@ use super::report::Report;
 use crate::output::line;
 use crate::table::Table;
 
-/// Writes a report: what it is, a table of each kind of part, and what does not work.
+/// Prints a report: the object, a table for each kind of part, and the problems.
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     let (namespace, name) = (&report.namespace, &report.name);
     line(&format!("Gateway {namespace}/{name}"), out)?;

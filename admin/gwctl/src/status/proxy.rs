@@ -19,7 +19,7 @@ pub(super) struct Proxy {
     /// The state of its pod.
     pub(super) state: String,
     pub(super) ready: bool,
-    /// None where it does not run or cannot be asked.
+    /// None if it is not running or not reachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) own: Option<SelfReport>,
     /// Why it cannot be asked.
@@ -27,7 +27,7 @@ pub(super) struct Proxy {
     pub(super) silent: Option<String>,
 }
 
-/// What a proxy says of itself.
+/// What a proxy reports about itself.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SelfReport {
@@ -46,7 +46,7 @@ pub(super) struct SelfReport {
     /// Why it is not connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) disconnected: Option<String>,
-    /// What it has in force.
+    /// The applied configuration.
     pub(super) configuration: String,
     /// Objects that it refuses, and why.
     pub(super) refused: Vec<String>,

@@ -79,7 +79,7 @@ pub(super) struct RouteReport {
     pub(super) status: String,
 }
 
-/// A policy that is in force on the Gateway or below it.
+/// A policy that applies to the Gateway or to parts of it.
 #[derive(Debug, Serialize)]
 pub(super) struct PolicyReport {
     pub(super) kind: String,
@@ -222,7 +222,7 @@ impl Report {
             let conditions = status.map_or(&[][..], |it| &it.conditions);
             let of = listener_set.map(|it| format!(" of {it}"));
             let of = of.unwrap_or_default();
-            // The Gateway's own condition says so already.
+            // The Gateway's own condition reports that already.
             let found = problems(conditions)
                 .into_iter()
                 .filter(|it| it.reason != "Pending");

@@ -151,7 +151,7 @@ mod tests {
             let link = std::fs::read_link("/proc/thread-self").expect("a link");
             ids.send(link.file_name().expect("a thread").to_owned())
                 .expect("somebody waits");
-            // The end of whoever sends is what it waits for.
+            // It waits for the end of the sending threads.
             let _ = ends.recv();
         });
         let id = id.recv().expect("its number").into_string().expect("text");

@@ -37,7 +37,7 @@ pub struct Filters {
     pub external_auth: Vec<ExternalAuth>,
 }
 
-/// A server that is asked whether requests may pass.
+/// An external authorization server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalAuth {
@@ -45,7 +45,7 @@ pub struct ExternalAuth {
     pub target: Target,
     /// `HTTP` or `GRPC`.
     pub protocol: String,
-    /// What is put in front of the path that it is asked for.
+    /// Prefix of the path of requests to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path_prefix: String,
     /// Header fields of the request that it is shown.

@@ -316,7 +316,7 @@ impl From<&model::Limits> for Limits {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trust {
-    /// The last so many hops.
+    /// Number of trusted hops in front of the gateway.
     TrustedHops(u32),
     /// Peers in these networks.
     TrustedSources(Vec<String>),

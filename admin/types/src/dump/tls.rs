@@ -62,7 +62,7 @@ pub enum BackendTls {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roots: Vec<String>,
     },
-    /// Whatever certificate the backend shows will do.
+    /// Any certificate is accepted.
     Unverified {
         /// The SNI.
         server_name: String,

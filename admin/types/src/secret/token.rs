@@ -1,11 +1,11 @@
-//! Signed tokens, told by their form (RFC 7515 section 7.1).
+//! Detects signed tokens by their form (RFC 7515 section 7.1).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// Whether there is a signed token among the words of a value, or a word that stands for one in
-/// base64url, as Kubernetes clients send it.
+/// Whether a value contains a signed token, or a base64url encoding of one, as Kubernetes clients
+/// send it.
 pub(super) fn holds_token(value: &str) -> bool {
     words(value).any(|word| is_token(word) || word.split('.').any(is_encoded_token))
 }
@@ -15,7 +15,7 @@ fn words(value: &str) -> impl Iterator<Item = &str> {
     value.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.=".contains(c)))
 }
 
-/// Whether three parts in a row begin with a header; other names may stand before them.
+/// Whether three consecutive parts begin with a JOSE header; other names may precede them.
 fn is_token(word: &str) -> bool {
     let parts: Vec<&str> = word.split('.').collect();
     let mut tokens = parts.windows(TOKEN_PARTS);
@@ -41,14 +41,14 @@ fn ends_in_header(part: &str) -> bool {
             .any(|(at, _)| part.get(at..).is_some_and(is_object))
 }
 
-/// Whether base64url stands for `{"…`, with white space wherever JSON allows it.
+/// Whether the base64url text decodes to `{"…`, with white space wherever JSON allows it.
 fn begins_object(part: &str) -> bool {
     let json = decoded(part);
     let json = json.trim_ascii_start().strip_prefix(b"{");
     json.is_some_and(|members| members.trim_ascii_start().starts_with(b"\""))
 }
 
-/// What base64url stands for; of a last group that is cut short, what there is of it.
+/// Decodes base64url; of an incomplete last group, as much as there is.
 fn decoded(part: &str) -> Vec<u8> {
     let part = part.trim_end_matches('=');
     let whole = part.get(..part.len() / 4 * 4).unwrap_or_default();
@@ -56,7 +56,7 @@ fn decoded(part: &str) -> Vec<u8> {
     decode(part).or_else(|| decode(whole)).unwrap_or_default()
 }
 
-/// Header, payload, signature; one that is encrypted has five.
+/// Header, payload, signature; an encrypted token has five parts.
 const TOKEN_PARTS: usize = 3;
 
 /// `{"` and a letter.

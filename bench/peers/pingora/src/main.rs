@@ -23,7 +23,7 @@ struct Args {
     /// Worker threads.
     #[arg(long, default_value_t = 1)]
     workers: usize,
-    /// What tells routes apart.
+    /// How routes are distinguished.
     #[arg(long, value_enum)]
     by: RouteBy,
     /// One host name or path prefix per line.

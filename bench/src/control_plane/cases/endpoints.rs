@@ -19,7 +19,7 @@ use crate::stats::{count, count64};
 /// Endpoints in one EndpointSlice, as Kubernetes makes them.
 const EACH: usize = 100;
 
-/// How long the old endpoints go on after the last write, as pods that end do.
+/// How long old endpoints keep answering after the last write, like terminating pods.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long requests are sent before and after.

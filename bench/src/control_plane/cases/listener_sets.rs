@@ -1,5 +1,6 @@
-//! Many ListenerSets, each with an HTTPS listener for a host of its own, routes and a Service: what they cost,
-//! how long a change of one route takes, and how long a controller that starts takes to serve a change.
+//! Many ListenerSets, each with an HTTPS listener for a host of its own, routes and a Service:
+//! their cost, how long a change of one route takes, and how long after its start a controller
+//! serves a change.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The cases: each makes a site, changes it, and says what came of it.
+//! The cases: each creates a Gateway with its backends, changes something, and records the results.
 
 mod attached_routes;
 mod endpoints;
@@ -15,10 +15,10 @@ use super::Context;
 use super::args::Case;
 use super::record::Measured;
 
-/// What is done, by name.
+/// Results so far, by name.
 pub(crate) type Done = Vec<(String, Measured)>;
 
-/// Runs a case. What is measured before it fails is in `done` nevertheless.
+/// Runs a case. Results measured before a failure are kept in `done`.
 pub(crate) async fn run(context: &Context<'_>, case: Case, done: &mut Done) -> Result<()> {
     let measured = match case {
         Case::AttachedRoutes => attached_routes::run(context).await?,

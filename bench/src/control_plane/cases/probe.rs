@@ -26,7 +26,7 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     Ok(measured)
 }
 
-/// What came of some probes.
+/// Results of some probes.
 #[derive(Default)]
 pub(super) struct Probed {
     measured: Measured,
@@ -38,7 +38,7 @@ pub(super) struct Probed {
     late: Vec<f64>,
 }
 
-/// Probes so many routes, which stay.
+/// Probes this many routes, which are kept.
 pub(super) async fn probe(
     context: &Context<'_>,
     site: &ServingGateway,
@@ -92,7 +92,7 @@ pub(super) async fn probe(
 }
 
 impl Probed {
-    /// Adds what came of it to what it cost.
+    /// Adds the results to the cost.
     pub(super) fn tell(self, measured: &mut Measured) {
         measured.changes = self.measured.changes;
         measured.errors = self.measured.errors;

@@ -1,5 +1,5 @@
-//! All proxies of a Gateway connect to a controller that has started anew: what it sends them, and what that
-//! costs it. Proxies that have everything need nothing.
+//! All proxies of a Gateway reconnect to a controller that was restarted: what it sends, and what
+//! that costs. Proxies that are up to date need nothing.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::control_plane::usage::{processes, used};
 use crate::process::output;
 use crate::stats::{count, count64};
 
-/// How long so many proxies may take to start or to connect.
+/// Timeout for this many proxies to start or to connect.
 const PATIENCE: Duration = Duration::from_mins(15);
 
 /// After the last has connected: whether anything is sent later.
@@ -62,7 +62,7 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     Ok(measured)
 }
 
-/// A site whose Gateway has so many proxies.
+/// A Gateway with this many proxies.
 async fn open(context: &Context<'_>, replicas: usize) -> Result<ServingGateway> {
     let site = ServingGateway::open(context).await?;
     let (cluster, peer) = (context.cluster, context.peer);
@@ -96,14 +96,13 @@ async fn open(context: &Context<'_>, replicas: usize) -> Result<ServingGateway> 
     Ok(site)
 }
 
-/// The controller's process.
 struct Controller {
     pods: Vec<String>,
     pid: u32,
 }
 
 impl Controller {
-    /// Waits for one of a pod that is none of these.
+    /// Waits for the controller of a new pod.
     async fn find(context: &Context<'_>, others: &[String]) -> Result<Self> {
         context
             .cluster
@@ -165,7 +164,7 @@ fn established(text: &str, port: u16) -> usize {
         .count()
 }
 
-/// Of what `ss` tells of each connection.
+/// From the output of `ss` about each connection.
 fn sent(text: &str) -> u64 {
     let words = text.split_ascii_whitespace();
     let counts = words.filter_map(|word| word.strip_prefix("bytes_sent:")?.parse::<u64>().ok());

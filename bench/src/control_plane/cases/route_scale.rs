@@ -1,5 +1,5 @@
-//! Many routes, each with a Service of its own: what they cost to take up and to keep, and how long one more
-//! route takes beside them, at rest and while some of them change.
+//! Many routes, each with a Service of its own: the cost of adding and of keeping them, and how
+//! long one more route takes, idle and while some of them change.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -100,7 +100,7 @@ async fn take_up(context: &Context<'_>, site: &ServingGateway, fleet: &Fleet) ->
     Ok(measured)
 }
 
-/// What it costs that nothing changes, and the memory at the end of that.
+/// The cost while nothing changes, and the memory at the end of that.
 pub(super) async fn at_rest(context: &Context<'_>, measured: &mut Measured) -> Result<()> {
     let meter = Meter::start(context).await?;
     tokio::time::sleep(REST).await;

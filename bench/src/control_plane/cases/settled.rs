@@ -22,7 +22,7 @@ pub(super) async fn settled(context: &Context<'_>) -> Result<Instant> {
         .until("statuses to be written", PATIENCE, async || {
             tokio::time::sleep(Duration::from_millis(400)).await;
             let now = writes::count(client).await?;
-            // Events of others come at all times.
+            // Events of other components come at any time.
             let statuses = |of: &std::collections::BTreeMap<String, f64>| -> f64 {
                 let all = of.iter().filter(|(name, _)| name.ends_with("/status"));
                 all.map(|(_, count)| count).sum()

@@ -11,7 +11,7 @@ use crate::stats::Spread;
 #[derive(Debug, Clone)]
 pub(crate) struct Bar<'a> {
     pub(crate) peer: &'a str,
-    /// Whose side it is on.
+    /// Whether it is the gateway or a peer.
     pub(crate) role: Role,
     /// How long, with the extremes as a whisker.
     pub(crate) spread: Spread,

@@ -49,7 +49,6 @@ pub(crate) fn course(lines: &[Line<'_>], along: &str, up: &str, log: bool) -> Re
     Chart::new(lines, Axis::Even(along), log).draw(up)
 }
 
-/// The horizontal axis.
 #[derive(Debug, Clone, Copy)]
 enum Axis<'a> {
     Names(&'a [&'a str]),

@@ -7,14 +7,13 @@ use plotters::style::text_anchor::HPos;
 use super::{GRID, INK, SOFT, WIDTH, draw, figure, peer_colour, words, wrong};
 use crate::stats::count;
 
-/// Whose values.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerValues<'a> {
     pub(crate) peer: &'a str,
     pub(crate) values: &'a [f64],
 }
 
-/// Shares of the values up to each of these bounds, and of what is beyond the last.
+/// Shares of the values up to each of these bounds, and beyond the last.
 pub(crate) fn histogram(all: &[PeerValues<'_>], bounds: &[f64], unit: &str) -> Result<String> {
     let classes = i32::try_from(bounds.len())? + 1;
     let width = (RIGHT - LEFT) / classes;

@@ -1,7 +1,6 @@
 //! Vertical axes that end on round numbers.
 
 pub(super) struct Scale {
-    /// Its lower end.
     pub(super) low: f64,
     high: f64,
     log: bool,

@@ -76,7 +76,7 @@ pub struct Defaults {
 /// An object to apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
-    /// The rendered child.
+    /// Kind and name of the object.
     pub child: Child,
     /// The object in JSON.
     pub object: Value,

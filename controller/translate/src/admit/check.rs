@@ -74,7 +74,6 @@ impl Check {
         self.field(name, |check| check.refuse_for(Reason::Required, text));
     }
 
-    /// Enters a field.
     pub(super) fn field(&mut self, name: &'static str, inside: impl FnOnce(&mut Self)) {
         self.path.push(PathStep::Field(name.into()));
         inside(self);
@@ -132,7 +131,7 @@ impl Check {
         self.field(name, |check| {
             for (index, first) in twice {
                 check.path.push(PathStep::Item(index));
-                let text = format!("has the same {what} as item {first}: each may be there once");
+                let text = format!("has the same {what} as item {first}: each must be unique");
                 check.refuse_for(Reason::Duplicate, text);
                 check.path.pop();
             }

@@ -57,7 +57,7 @@ impl Configuration {
         }
     }
 
-    /// Loads all files.
+    /// Replaces all files; unchanged ones are not parsed again.
     pub fn reload(&mut self, sources: &[Source]) -> Reload {
         let listed = sources.iter().cloned().map(Listed::Read);
         self.update(listed.collect())
@@ -105,7 +105,7 @@ impl Configuration {
         })
     }
 
-    /// The effective Gateways.
+    /// The Gateways in effect.
     pub fn gateways(&self) -> impl Iterator<Item = &Gateway> {
         let first = ObjectRef::of::<Gateway>(&ObjectName::new("", ""));
         let objects = self.objects.of_kind(first);

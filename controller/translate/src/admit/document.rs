@@ -17,13 +17,12 @@ pub(super) struct Document {
     pub(super) items: Vec<Item>,
     /// Without a file, and with lines of the document.
     pub(super) findings: Vec<Finding>,
-    /// Kind and line of each object of a kind that is not supported.
+    /// Kind and line of each object of an unsupported kind.
     pub(super) passed_over: Vec<(String, u32)>,
     /// Whether it may contain unidentifiable objects.
     pub(super) opaque: bool,
 }
 
-/// An identified object.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) reference: ObjectRef,

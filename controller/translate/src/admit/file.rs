@@ -33,7 +33,7 @@ enum Content {
     Unreadable(String),
 }
 
-/// Objects of a kind that is not used here.
+/// Objects of a kind that is not read.
 #[derive(Debug, Clone)]
 pub(super) struct IgnoredObjects {
     /// Line of the first one.

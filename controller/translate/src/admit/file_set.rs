@@ -26,14 +26,12 @@ impl Listed {
     }
 }
 
-/// The current files.
 #[derive(Debug, Default)]
 pub(super) struct FileSet {
     documents: Documents,
     files: HashMap<Arc<str>, File>,
 }
 
-/// A changed file.
 #[derive(Debug)]
 pub(super) struct FileChange {
     /// Its previous content; `None` for a new file.

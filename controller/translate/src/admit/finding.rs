@@ -27,7 +27,7 @@ pub struct Finding {
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// For information.
+    /// Information that needs no action.
     Info,
     /// The object takes effect, but probably not as intended.
     Warning,
@@ -68,12 +68,12 @@ pub enum Reason {
     PreviousKept,
     /// An invalid object has no previous version, and ignoring it would allow access.
     RefusesAll,
-    /// The file had objects, and has none any more.
+    /// The file had objects before, and has none now.
     Emptied,
 }
 
 impl Reason {
-    /// The category as one word for logs.
+    /// The category in one word, for logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -123,7 +123,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A finding about a field of an object whose place is not known yet.
+/// A finding about a field of an object whose location is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remark {
     pub(super) severity: Severity,
@@ -138,7 +138,6 @@ impl Remark {
         Self::new(Severity::Error, path, reason, text)
     }
 
-    /// A probable mistake.
     pub(super) fn warning(path: &FieldPath, reason: Reason, text: impl Into<String>) -> Self {
         Self::new(Severity::Warning, path, reason, text)
     }

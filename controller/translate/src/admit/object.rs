@@ -75,7 +75,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     judge(kind, reference, value, unknown_fields)
 }
 
-/// Reads an object of a known kind, whatever version it states.
+/// Reads an object of a known kind, in any API version.
 pub(super) fn read_as(
     kind: &Kind,
     fields: Map<String, Value>,
@@ -156,7 +156,6 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
 
 /// The result of looking up a group and kind.
 enum KindLookup {
-    /// A supported kind.
     Read(&'static Kind),
     Foreign,
     /// Probably a typo in `field`.
@@ -312,7 +311,7 @@ pub(super) fn is_gateway_kind(kind: &str) -> bool {
 
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Kinds of Gateway API and of ours that are not used here, or are similar to others.
+/// Kinds of Gateway API and of this project that are not read, or have similar names.
 const UNREAD_KINDS: [&str; 4] = [
     "GatewayClass",
     "GatewayParameters",

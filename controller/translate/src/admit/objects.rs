@@ -1,4 +1,4 @@
-//! Every object by name: where it stands, and which version of it is in force.
+//! Every object by name: its locations in the files, and the version that is in effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::translator::Event;
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     by_name: BTreeMap<ObjectRef, ObjectVersions>,
-    /// Those that stand in several places.
+    /// Objects that are defined in several locations.
     pub(super) contested: BTreeSet<ObjectRef>,
-    /// Those of which a previous version is in force.
+    /// Objects whose previous version is in effect.
     pub(super) kept: BTreeSet<ObjectRef>,
-    /// Those in whose place something stricter is in force.
+    /// Objects that are replaced by a stricter stand-in.
     pub(super) stand_ins: BTreeSet<ObjectRef>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectVersions {
-    /// Where it stands, in the order in which files are read: the first counts.
+    /// Where it is defined, in the order in which files are read: the first counts.
     locations: Vec<SourceLocation>,
-    /// The previous version, where it stays in force.
+    /// The previous version, if that stays in effect.
     kept: Option<Box<SourceLocation>>,
 }
 
-/// What a change of files comes to.
+/// The effect of a change of files.
 #[derive(Debug, Default)]
 pub(super) struct ObjectChanges {
     pub(super) events: Vec<Event>,
@@ -44,7 +44,7 @@ struct PreviousVersion {
 }
 
 impl ObjectChanges {
-    /// Tells what became of the shadows of an object.
+    /// Records changes of an object's shadows: the stand-ins of its duplicates.
     fn shadows(&mut self, old: &[Object], new: &[Object]) {
         let gone = old.iter().map(Object::object_ref);
         let gone = gone.filter(|name| new.iter().all(|it| it.object_ref() != *name));
@@ -55,13 +55,13 @@ impl ObjectChanges {
 }
 
 impl ObjectVersions {
-    /// Where the version in force stands.
+    /// The location of the version in effect.
     pub(super) fn in_force(&self) -> Option<&SourceLocation> {
         let location = self.kept.as_deref().or(self.locations.first())?;
         location.in_force().is_some().then_some(location)
     }
 
-    /// What is in force beside it, of the other objects of its name.
+    /// The stand-ins of duplicates that are in effect next to it.
     pub(super) fn shadows(&self) -> impl Iterator<Item = Object> + '_ {
         let others = self.locations.iter().zip(1..).skip(1);
         others.filter_map(|(location, number)| kinds::shadow(location.in_force()?, number))
@@ -94,8 +94,8 @@ impl Objects {
         objects.take_while(move |(it, _)| it.group == group && it.kind == kind)
     }
 
-    /// Takes changes of files in. What they do not touch is not looked at, but for the few objects
-    /// that depend on several files.
+    /// Applies changes of files. Objects in other files are not visited, except for the few that
+    /// depend on several files.
     pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> ObjectChanges {
         let mut touched: BTreeMap<ObjectRef, PreviousVersion> = BTreeMap::new();
         for change in changes {
@@ -111,7 +111,7 @@ impl Objects {
                 self.touch(&reference, &mut touched);
                 let locations = &mut self.by_name.entry(reference).or_default().locations;
                 if locations.is_empty() {
-                    // Most objects stand in one place, and a vector begins with room for four.
+                    // Most objects are defined once; a vector would begin with capacity for four.
                     locations.reserve_exact(1);
                 }
                 locations.push(location);
@@ -142,8 +142,8 @@ impl Objects {
         }
     }
 
-    /// Decides what is in force of an object. A version that is refused, or may stand in what cannot
-    /// be read, leaves the one before in force.
+    /// Decides which version of an object is in effect. The previous one stays if the new one is
+    /// rejected, or if the object may be in a file that cannot be read.
     fn settle(
         &mut self,
         reference: &ObjectRef,

@@ -38,7 +38,7 @@ impl FieldPath {
             }
             rest = rest.strip_prefix('.').unwrap_or(rest);
             let end = rest.find(['.', '[']).unwrap_or(rest.len());
-            // A bracket that is never closed is part of a name.
+            // An unclosed bracket is part of a name.
             let end = if end == 0 { rest.len() } else { end };
             let (name, after) = rest.split_at(end);
             path.0.push(PathStep::Field(name.to_owned().into()));

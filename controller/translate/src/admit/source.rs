@@ -1,6 +1,6 @@
 //! Input files by name and text.
 
-/// A file.
+/// The text of a configuration file, or why it cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// Its path, for findings.

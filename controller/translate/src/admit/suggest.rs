@@ -1,6 +1,6 @@
 //! "Did you mean": the most similar known name.
 
-/// The known name of which `name` is probably a typo.
+/// The known name that `name` is probably a typo of.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_NAME {
         return None;

@@ -12,8 +12,8 @@ pub enum UnknownFields {
     /// The object is rejected, as with `kubectl apply`: the field is probably misspelled.
     #[default]
     Refuse,
-    /// The field is ignored with a warning: for objects written for newer CRDs. A field that may
-    /// restrict access is rejected all the same.
+    /// The field is ignored with a warning, for objects that are written for newer CRDs. A field
+    /// that may restrict access is rejected nevertheless.
     Warn,
 }
 

@@ -23,7 +23,7 @@ pub struct AdmittedValue {
     pub findings: Vec<Finding>,
 }
 
-/// A supported kind.
+/// A kind that [`AdmittedValue`] supports, with its API versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindInfo {
     /// Its API group; empty for the core group.
@@ -34,7 +34,7 @@ pub struct KindInfo {
     pub versions: Vec<&'static str>,
 }
 
-/// All supported kinds.
+/// Lists the kinds that can be admitted.
 pub fn kinds() -> impl Iterator<Item = KindInfo> {
     KINDS.iter().map(|kind| KindInfo {
         group: kind.group,

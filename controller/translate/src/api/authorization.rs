@@ -8,7 +8,7 @@ pub struct AuthorizationSpec {
     /// Any of them refuses.
     #[serde(default)]
     pub deny: Vec<AuthorizationRuleSpec>,
-    /// One of them has to hold, where there are any.
+    /// If there are any, one of them has to match.
     #[serde(default)]
     pub allow: Vec<AuthorizationRuleSpec>,
 }

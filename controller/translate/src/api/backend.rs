@@ -6,13 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackendTlsValidation, ObjectMeta};
 
-/// A `Backend`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct Backend {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: BackendSpec,
 }
 
@@ -20,7 +17,6 @@ pub struct Backend {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendSpec {
-    /// Listed hosts.
     #[serde(default)]
     pub addresses: Vec<BackendHost>,
     /// Every address of a DNS name.
@@ -29,10 +25,8 @@ pub struct BackendSpec {
     /// A unix stream socket.
     #[serde(default)]
     pub unix: Option<BackendUnix>,
-    /// What it speaks.
     #[serde(default)]
     pub protocol: BackendProtocol,
-    /// TLS towards it.
     #[serde(default)]
     pub tls: Option<BackendTlsValidation>,
     /// The PROXY protocol header that it gets.
@@ -45,16 +39,13 @@ pub struct BackendSpec {
 pub enum ProxyProtocolVersion {
     /// A line of text.
     V1,
-    /// A binary header.
     V2,
 }
 
-/// A listed host.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BackendHost {
     /// Address or DNS name.
     pub host: String,
-    /// Port.
     pub port: NonZeroU16,
     /// Share relative to the other hosts.
     #[serde(default = "one")]
@@ -65,12 +56,9 @@ fn one() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
-/// A DNS name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BackendDns {
-    /// The name.
     pub name: String,
-    /// Port.
     pub port: NonZeroU16,
     /// Looked up at least this often.
     #[serde(default)]
@@ -80,7 +68,6 @@ pub struct BackendDns {
 /// A unix stream socket.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BackendUnix {
-    /// Its path.
     pub path: String,
 }
 
@@ -95,6 +82,5 @@ pub enum BackendProtocol {
     H2c,
     /// HTTP over TLS.
     Https,
-    /// Bytes.
     Tcp,
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::HttpRouteFilter;
 
-/// A reference to a backend, from wherever it stands.
+/// A reference to a backend, from any object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BackendReference<'r> {
     pub(crate) group: &'r str,
@@ -27,13 +27,11 @@ macro_rules! references {
             /// Group; core by default.
             #[serde(default)]
             pub group: String,
-            /// Kind.
             #[serde(default = "service")]
             pub kind: String,
             /// Namespace; the referrer's by default.
             #[serde(default)]
             pub namespace: Option<String>,
-            /// Name.
             pub name: String,
             /// Port; must be there for a Service.
             #[serde(default)]
@@ -59,7 +57,7 @@ references! {
     /// An object that serves requests.
     BackendObjectReference: Eq {}
 
-    /// A backend of a rule that looks at connections alone.
+    /// A backend of a TCP, TLS or UDP route's rule.
     BackendRef: Eq {
         /// Its share of the connections.
         #[serde(default = "one")]

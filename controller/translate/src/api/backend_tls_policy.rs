@@ -9,23 +9,20 @@ use super::{LocalObjectReference, ObjectMeta, PolicyTargetReference};
 /// TLS towards Services and Backends.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct BackendTlsPolicy {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: BackendTlsPolicySpec,
 }
 
-/// Whom it aims at, and what they must show.
+/// Targets, and how their certificates are validated.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendTlsPolicySpec {
-    /// Whom it aims at. The section of a Service is the name of a port.
+    /// Targets. The section of a Service is the name of a port.
     #[serde(default)]
     pub target_refs: Vec<PolicyTargetReference>,
-    /// What they must show.
+    /// How the backend's certificate is validated.
     pub validation: BackendTlsValidation,
-    /// Options of implementations.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
@@ -37,7 +34,7 @@ pub struct BackendTlsValidation {
     /// Who vouches for it.
     #[serde(rename = "caCertificateRefs", default)]
     pub ca_certificate_refs: Vec<LocalObjectReference>,
-    /// `System`, in the place of references.
+    /// `System`, instead of references.
     #[serde(rename = "wellKnownCACertificates", default)]
     pub well_known_ca_certificates: Option<String>,
     /// The SNI, and the name in the certificate unless others are listed.
@@ -53,10 +50,8 @@ pub struct SubjectAltName {
     /// Which of the two.
     #[serde(rename = "type")]
     pub kind: SubjectAltNameType,
-    /// A DNS name.
     #[serde(default)]
     pub hostname: String,
-    /// A URI.
     #[serde(default)]
     pub uri: String,
 }
@@ -64,9 +59,7 @@ pub struct SubjectAltName {
 /// What a name in a certificate is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum SubjectAltNameType {
-    /// A DNS name.
     Hostname,
-    /// A URI.
     #[serde(rename = "URI")]
     Uri,
 }

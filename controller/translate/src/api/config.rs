@@ -8,17 +8,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::ObjectMeta;
 
-/// A Secret.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Secret {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// Its type, such as `kubernetes.io/tls`.
     #[serde(rename = "type", default)]
     pub kind: Option<String>,
-    /// Its entries.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub data: BTreeMap<String, Base64>,
     /// Entries as text; they win, as on an API server.
@@ -71,14 +68,11 @@ impl fmt::Debug for SecretText {
     }
 }
 
-/// A `ConfigMap`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMap {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// Its entries.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub data: BTreeMap<String, String>,
     /// Its entries that are no text.
@@ -98,7 +92,6 @@ impl ConfigMap {
 /// A Namespace: its labels count.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct Namespace {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
 }

@@ -7,16 +7,13 @@ use super::{ObjectMeta, TransportProtocol};
 /// The label that names a slice's Service.
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
-/// An EndpointSlice.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSlice {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// What its addresses are.
     pub address_type: AddressType,
-    /// Its endpoints.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub endpoints: Vec<Endpoint>,
     /// The ports of every endpoint.
@@ -24,7 +21,6 @@ pub struct EndpointSlice {
     pub ports: Vec<EndpointPort>,
 }
 
-/// What addresses are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum AddressType {
     /// IPv4 addresses.
@@ -36,20 +32,16 @@ pub enum AddressType {
     Fqdn,
 }
 
-/// An endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
-    /// Its addresses, all of which mean the same; the first is used.
+    /// Interchangeable addresses of the endpoint; the first is used.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub addresses: Vec<String>,
-    /// Its state.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub conditions: EndpointConditions,
-    /// Its node.
     #[serde(default)]
     pub node_name: Option<String>,
-    /// Its zone.
     #[serde(default)]
     pub zone: Option<String>,
 }
@@ -78,10 +70,9 @@ pub struct EndpointPort {
     /// The number on the endpoint.
     #[serde(default)]
     pub port: Option<u16>,
-    /// Its transport.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub protocol: TransportProtocol,
-    /// What is spoken there.
+    /// Application protocol.
     #[serde(default)]
     pub app_protocol: Option<String>,
 }

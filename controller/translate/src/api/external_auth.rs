@@ -10,12 +10,10 @@ use super::{BackendObjectReference, FilterType, LocalObjectReference};
 pub struct ExternalAuthFilter {
     /// How it is asked.
     pub protocol: ExternalAuthProtocol,
-    /// The server.
     pub backend_ref: BackendObjectReference,
     /// More about gRPC.
     #[serde(default)]
     pub grpc: Option<GrpcAuthConfig>,
-    /// More about HTTP.
     #[serde(default)]
     pub http: Option<HttpAuthConfig>,
     /// Whether it is shown the request's body.
@@ -73,7 +71,6 @@ pub struct ForwardBody {
 /// What a listener does with requests before their route is chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ListenerFilters {
-    /// In their order.
     #[serde(default)]
     pub requests: Vec<ListenerFilter>,
 }
@@ -85,7 +82,6 @@ pub struct ListenerFilter {
     /// Which field is set.
     #[serde(rename = "type")]
     pub kind: FilterType,
-    /// Asks a server.
     #[serde(default)]
     pub external_auth: Option<ExternalAuthFilter>,
     /// A filter of another kind.

@@ -13,13 +13,10 @@ pub struct HttpRouteFilter {
     /// Which field is set.
     #[serde(rename = "type")]
     pub kind: FilterType,
-    /// Edits request headers.
     #[serde(default)]
     pub request_header_modifier: Option<HeaderFilter>,
-    /// Edits response headers.
     #[serde(default)]
     pub response_header_modifier: Option<HeaderFilter>,
-    /// Copies requests elsewhere.
     #[serde(default)]
     pub request_mirror: Option<MirrorFilter>,
     /// Answers with a redirect.
@@ -28,7 +25,6 @@ pub struct HttpRouteFilter {
     /// Rewrites host and path.
     #[serde(default)]
     pub url_rewrite: Option<RewriteFilter>,
-    /// Cross-origin resource sharing.
     #[serde(default)]
     pub cors: Option<CorsFilter>,
     /// Asks a server whether a request may pass.
@@ -42,17 +38,13 @@ pub struct HttpRouteFilter {
 /// The types of filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FilterType {
-    /// Edits request headers.
     RequestHeaderModifier,
-    /// Edits response headers.
     ResponseHeaderModifier,
-    /// Copies requests elsewhere.
     RequestMirror,
     /// Answers with a redirect.
     RequestRedirect,
     /// Rewrites host and path.
     URLRewrite,
-    /// Cross-origin resource sharing.
     #[serde(rename = "CORS")]
     Cors,
     /// Asks another service whether the request may pass.
@@ -64,34 +56,25 @@ pub enum FilterType {
     Unknown,
 }
 
-/// Edits of headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct HeaderFilter {
-    /// Replaced.
     #[serde(default)]
     pub set: Vec<Header>,
-    /// Appended.
     #[serde(default)]
     pub add: Vec<Header>,
-    /// Taken out.
     #[serde(default)]
     pub remove: Vec<String>,
 }
 
-/// A header field.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Header {
-    /// Name.
     pub name: String,
-    /// Value.
     pub value: String,
 }
 
-/// Copies requests elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MirrorFilter {
-    /// Where to.
     pub backend_ref: BackendObjectReference,
     /// How many of a hundred.
     #[serde(default)]
@@ -101,10 +84,8 @@ pub struct MirrorFilter {
     pub fraction: Option<Fraction>,
 }
 
-/// A fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Fraction {
-    /// How many.
     pub numerator: u32,
     /// Out of how many.
     #[serde(default = "hundred")]
@@ -122,13 +103,10 @@ pub struct RedirectFilter {
     /// `http` or `https`.
     #[serde(default)]
     pub scheme: Option<String>,
-    /// Host.
     #[serde(default)]
     pub hostname: Option<String>,
-    /// Path.
     #[serde(default)]
     pub path: Option<PathModifier>,
-    /// Port.
     #[serde(default)]
     pub port: Option<NonZeroU16>,
     /// 301, 302, 303, 307 or 308.
@@ -143,10 +121,8 @@ fn found() -> u16 {
 /// Rewrites host and path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct RewriteFilter {
-    /// Host.
     #[serde(default)]
     pub hostname: Option<String>,
-    /// Path.
     #[serde(default)]
     pub path: Option<PathModifier>,
 }
@@ -158,27 +134,24 @@ pub struct PathModifier {
     /// Which field is set.
     #[serde(rename = "type")]
     pub kind: PathModifierType,
-    /// In the place of the whole path.
+    /// Replacement of the whole path.
     #[serde(default)]
     pub replace_full_path: Option<String>,
-    /// In the place of the matched prefix.
+    /// Replacement of the matched prefix.
     #[serde(default)]
     pub replace_prefix_match: Option<String>,
 }
 
-/// What of a path is replaced.
+/// Which part of a path is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PathModifierType {
-    /// All of it.
     ReplaceFullPath,
-    /// The matched prefix.
     ReplacePrefixMatch,
     /// One of a later version of the API.
     #[serde(other)]
     Unknown,
 }
 
-/// Cross-origin resource sharing.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CorsFilter {
@@ -209,10 +182,7 @@ fn five() -> u32 {
 /// An object in the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct LocalObjectReference {
-    /// Group.
     pub group: String,
-    /// Kind.
     pub kind: String,
-    /// Name.
     pub name: String,
 }

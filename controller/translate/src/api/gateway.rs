@@ -7,13 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{DefaultScope, GATEWAY_GROUP, GatewayTls, LabelSelector, ListenerFilters, ObjectMeta};
 
-/// A Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct Gateway {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: GatewaySpec,
 }
 
@@ -21,9 +18,7 @@ pub struct Gateway {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySpec {
-    /// Who serves it.
     pub gateway_class_name: String,
-    /// Where it listens.
     #[serde(default)]
     pub listeners: Vec<Listener>,
     /// Addresses asked for; none means any.
@@ -46,15 +41,12 @@ pub struct GatewaySpec {
 /// Which ListenerSets may attach to a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct AllowedListeners {
-    /// From which namespaces.
     #[serde(default)]
     pub namespaces: ListenerNamespaces,
 }
 
-/// Namespaces of ListenerSets.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ListenerNamespaces {
-    /// Which ones.
     #[serde(default = "no_namespaces")]
     pub from: FromNamespaces,
     /// Labels of the namespaces, for `Selector`.
@@ -75,7 +67,6 @@ fn no_namespaces() -> FromNamespaces {
     FromNamespaces::None
 }
 
-/// One listener.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
@@ -84,7 +75,6 @@ pub struct Listener {
     /// Hosts it answers for; none means every host.
     #[serde(default)]
     pub hostname: Option<String>,
-    /// Its port.
     pub port: NonZeroU16,
     /// `HTTP`, `HTTPS`, `TLS`, `TCP`, `UDP`, or one with a domain.
     pub protocol: String,
@@ -106,10 +96,8 @@ pub struct ListenerTls {
     /// Whether TLS ends here.
     #[serde(default)]
     pub mode: TlsMode,
-    /// Secrets with certificates.
     #[serde(default)]
     pub certificate_refs: Vec<SecretObjectReference>,
-    /// Options of implementations.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
@@ -117,10 +105,8 @@ pub struct ListenerTls {
 /// Whether a listener ends TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum TlsMode {
-    /// Ends it.
     #[default]
     Terminate,
-    /// Passes it on.
     Passthrough,
 }
 
@@ -130,13 +116,11 @@ pub struct SecretObjectReference {
     /// Group; core by default.
     #[serde(default)]
     pub group: String,
-    /// Kind.
     #[serde(default = "secret")]
     pub kind: String,
     /// Namespace; the referrer's by default.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
 }
 
@@ -147,18 +131,15 @@ fn secret() -> String {
 /// Which routes may attach to a listener.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct AllowedRoutes {
-    /// From which namespaces.
     #[serde(default)]
     pub namespaces: RouteNamespaces,
-    /// Of which kinds; none listed means every kind of the protocol.
+    /// Allowed kinds; an empty list allows every kind of the protocol.
     #[serde(default)]
     pub kinds: Vec<RouteGroupKind>,
 }
 
-/// Namespaces of routes.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct RouteNamespaces {
-    /// Which ones.
     #[serde(default)]
     pub from: FromNamespaces,
     /// Labels of the namespaces, for `Selector`.
@@ -166,27 +147,21 @@ pub struct RouteNamespaces {
     pub selector: Option<LabelSelector>,
 }
 
-/// Which namespaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FromNamespaces {
-    /// Every one.
     All,
     /// Those that a selector selects.
     Selector,
-    /// The Gateway's own.
     #[default]
     Same,
-    /// None.
     None,
 }
 
 /// A kind of route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub struct RouteGroupKind {
-    /// Group.
     #[serde(default = "gateway_group")]
     pub group: String,
-    /// Kind.
     pub kind: String,
 }
 
@@ -200,17 +175,16 @@ pub struct GatewayAddress {
     /// `IPAddress`, `Hostname`, or one with a domain.
     #[serde(rename = "type", default = "ip_address")]
     pub kind: String,
-    /// The address; empty asks for any of its type.
+    /// The address; empty requests any of its type.
     #[serde(default)]
     pub value: String,
-    /// Where it is to be reached from, or is (GEP-5093): empty where nothing is asked for or promised.
+    /// From where the address is reachable (GEP-5093); empty if nothing is requested or promised.
     #[serde(default)]
     pub routability: String,
 }
 
-/// A ClusterIP.
 pub const ROUTABLE_IN_CLUSTER: &str = "Cluster";
-/// Promises nothing; conformance tests ask for it.
+/// A value without meaning, which conformance tests use.
 pub const ROUTABILITY_SENTINEL: &str = "testing.x-k8s.io/sentinel";
 
 fn ip_address() -> String {
@@ -221,13 +195,10 @@ fn ip_address() -> String {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayInfrastructure {
-    /// Labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
-    /// Parameters.
     #[serde(default)]
     pub parameters_ref: Option<ParametersReference>,
 }
@@ -235,10 +206,7 @@ pub struct GatewayInfrastructure {
 /// A reference to parameters in the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ParametersReference {
-    /// Group.
     pub group: String,
-    /// Kind.
     pub kind: String,
-    /// Name.
     pub name: String,
 }

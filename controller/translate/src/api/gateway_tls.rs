@@ -9,10 +9,8 @@ use super::SecretObjectReference;
 /// TLS towards clients and towards backends.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct GatewayTls {
-    /// Towards backends.
     #[serde(default)]
     pub backend: Option<GatewayBackendTls>,
-    /// Towards clients.
     #[serde(default)]
     pub frontend: Option<FrontendTls>,
 }
@@ -32,7 +30,7 @@ pub struct GatewayBackendTls {
 pub struct FrontendTls {
     /// At ports that have nothing of their own.
     pub default: FrontendTlsConfig,
-    /// At single ports, in the place of the default.
+    /// Settings of single ports, which replace the default.
     #[serde(default)]
     pub per_port: Vec<FrontendTlsPort>,
 }
@@ -40,13 +38,10 @@ pub struct FrontendTls {
 /// What clients show at one port.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct FrontendTlsPort {
-    /// The port.
     pub port: NonZeroU16,
-    /// What they show.
     pub tls: FrontendTlsConfig,
 }
 
-/// What clients show.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct FrontendTlsConfig {
     /// A certificate; without it they show none.
@@ -69,23 +64,18 @@ pub struct FrontendValidation {
 /// Whether a client's certificate may be missing or wrong.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FrontendValidationMode {
-    /// It may not.
     #[default]
     AllowValidOnly,
-    /// It may.
     AllowInsecureFallback,
 }
 
 /// A reference to an object, maybe of another namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ObjectReference {
-    /// Group.
     pub group: String,
-    /// Kind.
     pub kind: String,
     /// Namespace; the referrer's by default.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
 }

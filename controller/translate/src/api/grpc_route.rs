@@ -7,13 +7,10 @@ use super::{
     SessionPersistence, ValueMatchType,
 };
 
-/// A GRPCRoute.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct GrpcRoute {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: GrpcRouteSpec,
 }
 
@@ -21,7 +18,7 @@ pub struct GrpcRoute {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcRouteSpec {
-    /// What it attaches to.
+    /// Gateways, listeners or Services that it attaches to.
     #[serde(default)]
     pub parent_refs: Vec<ParentReference>,
     /// The default Gateways that it attaches to, beside those that it names.
@@ -35,23 +32,19 @@ pub struct GrpcRouteSpec {
     pub rules: Vec<GrpcRouteRule>,
 }
 
-/// A rule. Its filters are those of HTTP, of which `admit` lets four types in.
+/// A rule. Its filters are those of HTTP; `admit` accepts four types of them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcRouteRule {
-    /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// What it matches: any of these; none means every call.
+    /// Matches, of which one has to apply; an empty list matches every call.
     #[serde(default)]
     pub matches: Vec<GrpcRouteMatch>,
-    /// What it does.
     #[serde(default)]
     pub filters: Vec<HttpRouteFilter>,
-    /// Where calls go.
     #[serde(default)]
     pub backend_refs: Vec<HttpBackendRef>,
-    /// Its session persistence.
     #[serde(default)]
     pub session_persistence: Option<SessionPersistence>,
 }
@@ -59,24 +52,20 @@ pub struct GrpcRouteRule {
 /// A match: all of its parts must hold.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct GrpcRouteMatch {
-    /// Service and method.
     #[serde(default)]
     pub method: Option<GrpcMethodMatch>,
-    /// Headers.
     #[serde(default)]
     pub headers: Vec<HttpHeaderMatch>,
 }
 
-/// Matches service and method; one that is not given is any.
+/// Matches service and method; an omitted one matches any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GrpcMethodMatch {
-    /// How.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
     /// The service with its package, such as `helloworld.Greeter`.
     #[serde(default)]
     pub service: Option<String>,
-    /// The method.
     #[serde(default)]
     pub method: Option<String>,
 }

@@ -4,13 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{DefaultScope, HttpBackendRef, HttpRouteFilter, ObjectMeta, ParentReference};
 
-/// An HTTPRoute.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct HttpRoute {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: HttpRouteSpec,
 }
 
@@ -18,7 +15,7 @@ pub struct HttpRoute {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRouteSpec {
-    /// What it attaches to.
+    /// Gateways, listeners or Services that it attaches to.
     #[serde(default)]
     pub parent_refs: Vec<ParentReference>,
     /// The default Gateways that it attaches to, beside those that it names.
@@ -27,7 +24,6 @@ pub struct HttpRouteSpec {
     /// Its hosts; none means every host.
     #[serde(default)]
     pub hostnames: Vec<String>,
-    /// Its rules.
     #[serde(default = "default_rules")]
     pub rules: Vec<HttpRouteRule>,
 }
@@ -36,29 +32,22 @@ fn default_rules() -> Vec<HttpRouteRule> {
     vec![HttpRouteRule::default()]
 }
 
-/// A rule.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRouteRule {
-    /// Its name.
     #[serde(default)]
     pub name: Option<String>,
-    /// What it matches: any of these.
+    /// Matches, of which one has to apply.
     #[serde(default = "default_matches")]
     pub matches: Vec<HttpRouteMatch>,
-    /// What it does.
     #[serde(default)]
     pub filters: Vec<HttpRouteFilter>,
-    /// Where requests go.
     #[serde(default)]
     pub backend_refs: Vec<HttpBackendRef>,
-    /// Its timeouts.
     #[serde(default)]
     pub timeouts: Option<HttpRouteTimeouts>,
-    /// Its retries.
     #[serde(default)]
     pub retry: Option<HttpRouteRetry>,
-    /// Its session persistence.
     #[serde(default)]
     pub session_persistence: Option<SessionPersistence>,
 }
@@ -85,27 +74,20 @@ fn default_matches() -> Vec<HttpRouteMatch> {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRouteMatch {
-    /// Path.
     #[serde(default)]
     pub path: HttpPathMatch,
-    /// Headers.
     #[serde(default)]
     pub headers: Vec<HttpHeaderMatch>,
-    /// Query parameters.
     #[serde(default)]
     pub query_params: Vec<HttpQueryParamMatch>,
-    /// Method.
     #[serde(default)]
     pub method: Option<String>,
 }
 
-/// Matches the path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct HttpPathMatch {
-    /// How.
     #[serde(rename = "type", default)]
     pub kind: PathMatchType,
-    /// What.
     #[serde(default = "slash")]
     pub value: String,
 }
@@ -126,9 +108,7 @@ fn slash() -> String {
 /// How a path is matched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PathMatchType {
-    /// All of it.
     Exact,
-    /// Its leading segments.
     #[default]
     PathPrefix,
     /// All of it against a regular expression.
@@ -141,7 +121,6 @@ pub enum PathMatchType {
 /// How a value is matched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum ValueMatchType {
-    /// Equal.
     #[default]
     Exact,
     /// All of it against a regular expression.
@@ -151,27 +130,20 @@ pub enum ValueMatchType {
     Unknown,
 }
 
-/// Matches a header.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct HttpHeaderMatch {
-    /// How.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
-    /// Name.
     pub name: String,
-    /// Value.
     pub value: String,
 }
 
 /// Matches a query parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct HttpQueryParamMatch {
-    /// How.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
-    /// Name.
     pub name: String,
-    /// Value.
     pub value: String,
 }
 
@@ -179,10 +151,8 @@ pub struct HttpQueryParamMatch {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRouteTimeouts {
-    /// The whole exchange.
     #[serde(default)]
     pub request: Option<String>,
-    /// One try.
     #[serde(default)]
     pub backend_request: Option<String>,
 }
@@ -193,7 +163,7 @@ pub struct HttpRouteRetry {
     /// Status codes that are retried.
     #[serde(default)]
     pub codes: Vec<u16>,
-    /// Extra tries; 0 means none, whatever fails.
+    /// Number of retries; 0 disables all, including those that are always safe.
     #[serde(default)]
     pub attempts: Option<u32>,
     /// Least wait before a retry.
@@ -205,8 +175,7 @@ pub struct HttpRouteRetry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPersistence {
-    /// Name of the cookie or of the header; ours to choose where there is none. Gateway API had it up to
-    /// v1.6.
+    /// Name of the cookie or header; chosen by the gateway if omitted. In Gateway API until v1.6.
     #[serde(default)]
     pub session_name: Option<String>,
     /// A session ends so long after it began.
@@ -221,10 +190,8 @@ pub struct SessionPersistence {
     /// More about the cookie. Gateway API had it up to v1.6.
     #[serde(default)]
     pub cookie_config: Option<CookieConfig>,
-    /// The cookie.
     #[serde(default)]
     pub cookie: Option<SessionCookie>,
-    /// The header.
     #[serde(default)]
     pub header: Option<SessionHeader>,
 }
@@ -232,10 +199,8 @@ pub struct SessionPersistence {
 /// Where a session's token lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum SessionPersistenceType {
-    /// In a cookie.
     #[default]
     Cookie,
-    /// In a header.
     Header,
     /// A type of a later version of the API.
     #[serde(other)]
@@ -246,7 +211,7 @@ pub enum SessionPersistenceType {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCookie {
-    /// Its name; ours to choose where there is none.
+    /// Name of the cookie; chosen by the gateway if omitted.
     #[serde(default)]
     pub name: Option<String>,
     /// The paths that a browser sends it to; all by default.
@@ -260,7 +225,6 @@ pub struct SessionCookie {
 /// The header of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SessionHeader {
-    /// Its name.
     pub name: String,
 }
 

@@ -10,10 +10,8 @@ use super::ObjectMeta;
 /// An InferencePool: pods that serve models, and who chooses among them.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct InferencePool {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: InferencePoolSpec,
 }
 
@@ -25,7 +23,7 @@ pub struct InferencePoolSpec {
     pub selector: PoolSelector,
     /// Ports of each pod, each an endpoint of its own.
     pub target_ports: Vec<PoolPort>,
-    /// What is spoken there.
+    /// Application protocol.
     #[serde(default)]
     pub app_protocol: PoolProtocol,
     /// Who chooses among them.
@@ -37,14 +35,11 @@ pub struct InferencePoolSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolSelector {
-    /// By key.
     pub match_labels: BTreeMap<String, String>,
 }
 
-/// A port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PoolPort {
-    /// Its number.
     pub number: NonZeroU16,
 }
 
@@ -67,25 +62,22 @@ pub struct EndpointPickerReference {
     /// Group; core by default.
     #[serde(default)]
     pub group: String,
-    /// Kind.
     #[serde(default = "service")]
     pub kind: String,
-    /// Name.
     pub name: String,
     /// Port of the Service.
     #[serde(default)]
     pub port: Option<PoolPort>,
-    /// What becomes of requests that it does not answer.
+    /// How requests are handled if the picker fails.
     #[serde(default)]
     pub failure_mode: EndpointPickerFailureMode,
 }
 
-/// What becomes of requests that an endpoint picker does not answer.
+/// How requests are handled if an endpoint picker fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum EndpointPickerFailureMode {
     /// They go to any pod of the pool.
     FailOpen,
-    /// They fail.
     #[default]
     FailClose,
 }

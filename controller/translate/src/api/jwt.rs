@@ -7,24 +7,22 @@ use super::BackendObjectReference;
 /// JSON Web Tokens that requests must or may carry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct JwtSpec {
-    /// What becomes of a request without a token.
+    /// How requests without a token are handled.
     #[serde(default)]
     pub mode: JwtModeSpec,
     /// Named in the challenge of a 401.
     #[serde(default)]
     pub realm: Option<String>,
-    /// Whose tokens are believed.
+    /// Accepted issuers.
     #[serde(default)]
     pub providers: Vec<JwtProviderSpec>,
 }
 
-/// What becomes of a request without a token.
+/// How requests without a token are handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum JwtModeSpec {
-    /// Refused.
     #[default]
     Strict,
-    /// Let through.
     Optional,
 }
 
@@ -39,7 +37,6 @@ pub struct JwtProviderSpec {
     /// A token is for one of them; none means that `aud` is not looked at.
     #[serde(default)]
     pub audiences: Vec<String>,
-    /// Its keys.
     pub jwks: JwksSpec,
     /// Where a token is looked for; `Authorization: Bearer` where nothing is given.
     #[serde(default)]
@@ -55,10 +52,8 @@ pub struct JwtProviderSpec {
 /// A JSON Web Key Set: exactly one of the two.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct JwksSpec {
-    /// The JSON itself.
     #[serde(default)]
     pub inline: Option<String>,
-    /// Fetched.
     #[serde(default)]
     pub remote: Option<RemoteJwksSpec>,
 }
@@ -67,13 +62,11 @@ pub struct JwksSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteJwksSpec {
-    /// A backend.
     #[serde(default)]
     pub backend_ref: Option<BackendObjectReference>,
     /// The path at the backend.
     #[serde(default)]
     pub path: Option<String>,
-    /// The URL.
     #[serde(default)]
     pub url: Option<String>,
     /// Fetched again after this.
@@ -84,13 +77,10 @@ pub struct RemoteJwksSpec {
 /// Where a token is looked for, in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct JwtFromSpec {
-    /// A header.
     #[serde(default)]
     pub header: Option<JwtHeaderSpec>,
-    /// A query parameter.
     #[serde(default)]
     pub query: Option<String>,
-    /// A cookie.
     #[serde(default)]
     pub cookie: Option<String>,
 }
@@ -98,9 +88,8 @@ pub struct JwtFromSpec {
 /// A header with a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct JwtHeaderSpec {
-    /// Its name.
     pub name: String,
-    /// What stands before the token.
+    /// Prefix of the token, such as `Bearer `.
     #[serde(default)]
     pub prefix: Option<String>,
 }
@@ -110,6 +99,5 @@ pub struct JwtHeaderSpec {
 pub struct ClaimHeaderSpec {
     /// The claim; dots lead into objects.
     pub claim: String,
-    /// The header.
     pub header: String,
 }

@@ -8,10 +8,8 @@ use super::{GATEWAY_GROUP, Gateway, Listener, ObjectMeta, Resource as _};
 /// More listeners for a Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ListenerSet {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: ListenerSetSpec,
 }
 
@@ -19,15 +17,13 @@ pub struct ListenerSet {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerSetSpec {
-    /// The Gateway.
     pub parent_ref: ParentGatewayReference,
-    /// Where it listens.
     #[serde(default)]
     pub listeners: Vec<Listener>,
 }
 
 impl ListenerSet {
-    /// The Gateway that it names; `None` where it names something else.
+    /// The Gateway that it names; `None` if the parent is of another kind.
     #[must_use]
     pub fn gateway(&self) -> Option<ObjectName> {
         let parent = &self.spec.parent_ref;
@@ -41,16 +37,13 @@ impl ListenerSet {
 /// The Gateway of a ListenerSet.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ParentGatewayReference {
-    /// Group.
     #[serde(default = "gateway_group")]
     pub group: String,
-    /// Kind.
     #[serde(default = "gateway")]
     pub kind: String,
     /// Namespace; the ListenerSet's by default.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
 }
 

@@ -12,19 +12,17 @@ use xds::small_map::SmallMap;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
-    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Its namespace; empty for kinds without one.
     #[serde(default)]
     pub namespace: String,
-    /// Its labels.
     #[serde(default, deserialize_with = "read", serialize_with = "write")]
     pub labels: Labels,
-    /// Its annotations.
     #[serde(default)]
     pub annotations: Annotations,
-    /// Tells it from an object of the same name before or after it; empty for an object from a file.
+    /// UID, which distinguishes it from earlier and later objects of the same name; empty for an
+    /// object from a file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// When it was created; unknown for an object from a file.
@@ -38,8 +36,8 @@ pub struct ObjectMeta {
     pub generation: i64,
 }
 
-/// The labels of an object. Most objects have none, and slices of endpoints, of which there are many,
-/// mean something by one alone.
+/// The labels of an object, in little memory: most objects have none, and EndpointSlices, of which
+/// there are many, need one.
 pub type Labels = SmallMap<String, String>;
 
 /// The annotations of an object. They can be large and mean nothing here, so they are checked and not
@@ -69,13 +67,12 @@ impl Serialize for Annotations {
 }
 
 impl ObjectMeta {
-    /// Namespace and name.
     #[must_use]
     pub fn object_name(&self) -> ObjectName {
         ObjectName::new(&self.namespace, &self.name)
     }
 
-    /// Seconds from 1970 to its creation; 0 where that is unknown, so equal age.
+    /// Creation time in seconds since 1970; 0 if unknown, which ranks as equal age.
     #[must_use]
     pub fn created(&self) -> i64 {
         self.creation_timestamp.map_or(0, Timestamp::as_second)

@@ -1,4 +1,4 @@
-//! References from a route to what it attaches to.
+//! References from a route to its parents.
 
 use std::num::NonZeroU16;
 
@@ -10,21 +10,16 @@ use super::GATEWAY_GROUP;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentReference {
-    /// Group.
     #[serde(default = "gateway_group")]
     pub group: String,
-    /// Kind.
     #[serde(default = "gateway")]
     pub kind: String,
     /// Namespace; the route's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
-    /// A listener's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,
-    /// A listener's port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<NonZeroU16>,
 }
@@ -32,9 +27,7 @@ pub struct ParentReference {
 /// Whether a Gateway takes routes that do not name it, and whether a route is one of these (GEP-3793).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum DefaultScope {
-    /// Any such.
     All,
-    /// None.
     #[default]
     None,
 }

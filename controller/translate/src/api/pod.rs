@@ -9,10 +9,8 @@ use super::ObjectMeta;
 /// A Pod: its labels, its address, its state.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct Pod {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// How it is.
     #[serde(default)]
     pub status: PodStatus,
 }
@@ -21,21 +19,21 @@ pub struct Pod {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
-    /// Where it is in its life: `Running` and so on.
+    /// Phase of the Pod's life: `Running` and so on.
     #[serde(default)]
     pub phase: Option<String>,
     /// Its address; not known in the beginning.
     #[serde(rename = "podIP", default)]
     pub pod_ip: Option<IpAddr>,
-    /// What is found of it.
+    /// Conditions, such as `Ready`.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub conditions: Vec<PodCondition>,
 }
 
-/// What is found of a Pod.
+/// A condition of a Pod.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PodCondition {
-    /// What is judged: `Ready` and so on.
+    /// Type of the condition, such as `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.

@@ -6,12 +6,10 @@ use super::ObjectMeta;
 pub trait Resource {
     /// Its API group; empty for the core group.
     const GROUP: &'static str;
-    /// The version that is read.
+    /// The API version that is read.
     const VERSION: &'static str;
-    /// Its name.
     const KIND: &'static str;
 
-    /// The object's metadata.
     fn metadata(&self) -> &ObjectMeta;
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Labels;
 
-/// Selects objects by their labels; one that says nothing selects every object.
+/// Selects objects by their labels; an empty selector selects every object.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelSelector {
@@ -22,7 +22,6 @@ pub struct LabelSelector {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectorRequirement {
-    /// The label.
     pub key: String,
     /// How its value is judged.
     pub operator: SelectorOperator,
@@ -38,9 +37,7 @@ pub enum SelectorOperator {
     In,
     /// It is missing or has none of the values.
     NotIn,
-    /// It is there.
     Exists,
-    /// It is missing.
     DoesNotExist,
 }
 

@@ -7,13 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::ObjectMeta;
 
-/// A Service.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct Service {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     #[serde(default)]
     pub spec: ServiceSpec,
 }
@@ -29,45 +26,36 @@ pub struct ServiceSpec {
     /// Its virtual address; `None` (the text) for a headless one.
     #[serde(rename = "clusterIP", default)]
     pub cluster_ip: Option<String>,
-    /// Its virtual addresses.
     #[serde(
         rename = "clusterIPs",
         default,
         deserialize_with = "super::null_as_default"
     )]
     pub cluster_ips: Vec<String>,
-    /// Its ports.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub ports: Vec<ServicePort>,
 }
 
-/// A port.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServicePort {
-    /// Its name; empty where it is the only one.
+    /// Name; empty if it is the only port.
     #[serde(default)]
     pub name: String,
-    /// Its number.
     pub port: NonZeroU16,
-    /// Its transport.
     #[serde(default)]
     pub protocol: TransportProtocol,
-    /// What is spoken there.
+    /// Application protocol.
     #[serde(default)]
     pub app_protocol: Option<String>,
 }
 
-/// A transport.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum TransportProtocol {
-    /// TCP.
     #[default]
     Tcp,
-    /// UDP.
     Udp,
-    /// SCTP.
     Sctp,
 }
 

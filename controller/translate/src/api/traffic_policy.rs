@@ -6,24 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{AuthorizationSpec, JwtSpec, ObjectMeta};
 
-/// A `TrafficPolicy`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct TrafficPolicy {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: TrafficPolicySpec,
 }
 
-/// What a policy says, and of what. A field that is not there is left to the next wider target.
+/// Settings and targets of a policy. An omitted field is inherited from the next wider target.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrafficPolicySpec {
-    /// What it aims at, in its own namespace.
+    /// Targets, in the policy's namespace.
     #[serde(default)]
     pub target_refs: Vec<PolicyTargetReference>,
-    /// The access log.
     #[serde(default)]
     pub access_log: Option<AccessLogSpec>,
     /// Tokens that requests must or may carry.
@@ -32,16 +28,14 @@ pub struct TrafficPolicySpec {
     /// Which requests are let through.
     #[serde(default)]
     pub authorization: Option<AuthorizationSpec>,
-    /// Limits and timeouts.
     #[serde(default)]
     pub limits: Option<LimitsSpec>,
-    /// Believes the last so many hops; excludes `trustedSources`.
+    /// Number of trusted hops in front of the gateway; excludes `trustedSources`.
     #[serde(default)]
     pub trusted_hops: Option<NonZeroU32>,
     /// Believes peers in these networks; excludes `trustedHops`.
     #[serde(default)]
     pub trusted_sources: Option<Vec<String>>,
-    /// PROXY protocol.
     #[serde(default)]
     pub proxy_protocol: Option<ProxyProtocolSpec>,
     /// How paths are normalised.
@@ -59,30 +53,24 @@ pub struct TrafficPolicySpec {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyTargetReference {
-    /// Group.
     pub group: String,
-    /// Kind.
     pub kind: String,
-    /// Name.
     pub name: String,
     /// A listener of a Gateway, or a named rule of a route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,
 }
 
-/// The access log.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct AccessLogSpec {
     /// Off altogether. The field is not called `off`: kubectl reads that as `false`.
     #[serde(default, rename = "disabled")]
     pub off: bool,
-    /// Text or JSON.
     #[serde(default)]
     pub format: AccessLogFormat,
     /// Share of the requests, 0 to 1.
     #[serde(default = "every_request")]
     pub sample: f64,
-    /// Which requests.
     #[serde(default)]
     pub filter: AccessLogFilterSpec,
 }
@@ -124,7 +112,6 @@ pub struct LimitsSpec {
     /// Largest head in bytes.
     #[serde(default)]
     pub head_bytes: Option<NonZeroU32>,
-    /// Most header fields.
     #[serde(default)]
     pub header_fields: Option<NonZeroU32>,
     /// Largest request body in bytes.
@@ -183,7 +170,6 @@ pub struct LimitsSpec {
     pub upstream_pending: Option<NonZeroU32>,
 }
 
-/// PROXY protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyProtocolSpec {
@@ -201,9 +187,8 @@ pub enum ProxyProtocolIn {
     /// Never. The value is not called `Off`: kubectl reads that as `false`.
     #[serde(rename = "Disabled")]
     Off,
-    /// Where there is one.
+    /// Headers are optional.
     Optional,
-    /// Always.
     Required,
 }
 
@@ -214,15 +199,14 @@ pub struct PathOptionsSpec {
     /// `//` becomes `/`.
     #[serde(default)]
     pub merge_slashes: bool,
-    /// What becomes of `%2F`.
+    /// How `%2F` in a path is handled.
     #[serde(default)]
     pub escaped_slash: EscapedSlashAction,
 }
 
-/// What becomes of `%2F`.
+/// How `%2F` in a path is handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum EscapedSlashAction {
-    /// Stays.
     #[default]
     Keep,
     /// 400.

@@ -7,10 +7,8 @@ use super::ObjectMeta;
 /// Certificates of authorities, for a whole cluster.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct ClusterTrustBundle {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What it holds.
     pub spec: ClusterTrustBundleSpec,
 }
 
@@ -18,7 +16,7 @@ pub struct ClusterTrustBundle {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTrustBundleSpec {
-    /// Whose certificates they are, which its name begins with then.
+    /// The signer of the certificates; the bundle's name then begins with its name.
     #[serde(default)]
     pub signer_name: String,
     /// The certificates, in PEM.

@@ -11,10 +11,8 @@ use super::{
 /// An XBackend: pods of its namespace, or a host outside of the cluster, and how they are reached.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct XBackend {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: XBackendSpec,
 }
 
@@ -25,21 +23,17 @@ pub struct XBackendSpec {
     /// Which of the two it is.
     #[serde(rename = "type")]
     pub kind: XBackendType,
-    /// Where it listens.
     pub port: XBackendPort,
-    /// A host.
     #[serde(default)]
     pub external_hostname: Option<ExternalHostname>,
-    /// Pods.
     #[serde(default)]
     pub endpoint_selector: Option<PoolSelector>,
     /// Keeps clients at one of the pods.
     #[serde(default)]
     pub session_persistence: Option<SessionPersistence>,
-    /// What is spoken there; what its routes speak, where nothing is said.
+    /// Application protocol; if omitted, that of the routes.
     #[serde(default)]
     pub protocol: Option<XBackendProtocol>,
-    /// TLS towards it.
     #[serde(default)]
     pub tls: Option<XBackendTls>,
 }
@@ -49,17 +43,14 @@ pub struct XBackendSpec {
 pub enum XBackendType {
     /// A host outside of the cluster.
     ExternalHostname,
-    /// Pods.
     EndpointSelector,
     /// Something of a later version of the API.
     #[serde(other)]
     Unknown,
 }
 
-/// A port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct XBackendPort {
-    /// Its number.
     #[serde(default)]
     pub number: Option<NonZeroU16>,
 }
@@ -67,17 +58,15 @@ pub struct XBackendPort {
 /// A host by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ExternalHostname {
-    /// Its DNS name.
     pub hostname: String,
 }
 
 /// What an XBackend speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum XBackendProtocol {
-    /// Bytes.
     #[serde(rename = "TCP")]
     Tcp,
-    /// HTTP of whatever version.
+    /// HTTP, in the version of the client's request.
     #[serde(rename = "HTTP")]
     Http,
     /// HTTP/2 in TLS.
@@ -109,10 +98,9 @@ pub enum XBackendProtocol {
 pub struct XBackendTls {
     /// Who proves who they are.
     pub mode: XBackendTlsMode,
-    /// What we show.
     #[serde(default)]
     pub client_certificate_ref: Option<SecretObjectReference>,
-    /// What it must show.
+    /// How the backend's certificate is validated.
     #[serde(default)]
     pub validation: Option<BackendTlsValidation>,
 }
@@ -122,9 +110,7 @@ pub struct XBackendTls {
 pub enum XBackendTlsMode {
     /// There is no TLS.
     None,
-    /// The backend.
     ServerOnly,
-    /// Both.
     ClientAndServer,
     /// A mode of a later version of the API.
     #[serde(other)]

@@ -109,7 +109,7 @@ fn present<T>(field: Option<&T>) -> Result<&T, Problem> {
     })
 }
 
-/// Puts a filter where there is none of its type yet.
+/// Stores a filter, unless there is one of its type already.
 fn put<T>(
     place: &mut Option<T>,
     filter: Result<T, Problem>,

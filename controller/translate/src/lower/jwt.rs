@@ -25,7 +25,6 @@ use crate::resolve::backend::Referrer;
 /// The lowered JWT settings of a policy.
 pub(crate) struct LoweredJwt {
     pub(crate) policy: JwtPolicy,
-    /// Invalid settings.
     pub(crate) problems: Vec<Problem>,
     /// Unresolved references.
     pub(crate) refs: Vec<Problem>,

@@ -17,7 +17,6 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// A lowered InferencePool.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LoweredPool {
     pub(crate) backend: Backend,
@@ -64,7 +63,7 @@ pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &InferencePo
     LoweredPool { backend, refs }
 }
 
-/// Every port of every pod that is selected, in the order of the pods' names.
+/// Every port of every selected pod, ordered by pod name.
 pub(super) fn members<P: Iterator<Item = NonZeroU16>>(
     reader: &Reader<'_>,
     namespace: &str,

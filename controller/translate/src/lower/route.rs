@@ -10,27 +10,27 @@ use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::resolve::parent::Attachment;
 
-/// A route, and what is wrong with it.
+/// A resolved route with its problems.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ResolvedRoute {
-    /// When it was created, as [`crate::api::ObjectMeta::created`] says.
+    /// Creation time, as in [`crate::api::ObjectMeta::created`].
     pub(crate) created: i64,
     pub(crate) generation: i64,
     pub(crate) rules: Box<[RuleOutcome]>,
-    /// Why it is refused whatever its rules say.
+    /// Why the whole route is rejected, regardless of its rules.
     pub(crate) refusals: Vec<Problem>,
     pub(crate) parents: Box<[RouteParent]>,
-    /// What it would come to at each listener.
+    /// The result at each listener, if it is accepted there.
     pub(crate) candidates: Box<[Candidate]>,
 }
 
-/// One of its parents that are ours.
+/// A parent that belongs to this controller.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RouteParent {
     /// The field that makes it one.
     pub(crate) field: Box<str>,
     pub(crate) reference: ParentReference,
-    /// The listeners that it attaches to, or why there is none.
+    /// The listeners that it attaches to, or why there are none.
     pub(crate) attached: Result<Box<[Attachment]>, Problem>,
 }
 
@@ -126,7 +126,7 @@ impl ResolvedRoute {
     }
 }
 
-/// The hosts of a route, and what is wrong with them.
+/// The hosts of a route, with their problems.
 pub(crate) fn hostnames(texts: &[String]) -> (Vec<Hostname>, Vec<Problem>) {
     let mut hostnames = Vec::with_capacity(texts.len());
     let mut problems = Vec::new();

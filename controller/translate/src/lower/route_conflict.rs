@@ -117,7 +117,7 @@ pub(crate) fn problem(rival: &RouteId, listener: &ListenerKey, field: &str) -> P
     let listener = listener.as_str().rsplit('/').next().unwrap_or_default();
     let message = format!(
         "{kind} {route} takes precedence (older, or first by name) for hosts of listener `{listener}` that this \
-         route wants: HTTP and gRPC cannot share one, use other hosts or another listener"
+         route requests: HTTP and gRPC cannot share one, use other hosts or another listener"
     );
     Problem::new(Reason::Conflicted, field, message)
 }
@@ -137,7 +137,7 @@ mod tests {
             .collect()
     }
 
-    /// What settling one against one comes to is what comparing their hosts comes to.
+    /// Settling one route against one other must equal comparing their hosts.
     #[test]
     fn routes_lose_a_listener_where_hosts_overlap() {
         let names = [

@@ -17,7 +17,6 @@ pub(crate) trait RouteObject: StoredKind {
     /// The traffic of its rules.
     const CARRIES: TrafficKind;
 
-    /// Its parents.
     fn parent_refs(&self) -> &[ParentReference];
 
     /// Whether it attaches to default Gateways too.

@@ -18,7 +18,6 @@ pub(crate) struct RuleContext<'p> {
     pub(crate) index: usize,
 }
 
-/// A lowered rule.
 pub(crate) struct LoweredRule {
     /// Its name, for policies that target it.
     pub(crate) name: Option<Arc<str>>,

@@ -29,7 +29,7 @@ pub(crate) fn lower(
     backends.collect()
 }
 
-/// Adds the session persistence that backends have themselves, for a rule that has none.
+/// Adds the session persistence of the backends themselves, for a rule without its own.
 pub(crate) fn add_sessions(
     scope: &filters::Scope<'_>,
     specs: &[HttpBackendRef],
@@ -44,7 +44,7 @@ pub(crate) fn add_sessions(
     }
 }
 
-/// Whether it is valid, the XBackend reports.
+/// The session persistence of an XBackend, whose own status reports whether it is valid.
 fn session_of_x_backend(
     scope: &filters::Scope<'_>,
     spec: &HttpBackendRef,

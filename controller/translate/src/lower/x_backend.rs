@@ -19,7 +19,7 @@ use crate::resolve::tls::note_expiry;
 /// An XBackend as the model has it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LoweredXBackend {
-    /// Without a host where it is refused: nothing is sent anywhere else, or less protected.
+    /// Without hosts if it is rejected: requests must not go elsewhere, or with less protection.
     pub(crate) backend: Backend,
     /// The client certificate for it, in the place of a Gateway's.
     pub(crate) certificate: Option<Certificate>,
@@ -29,7 +29,6 @@ pub(crate) struct LoweredXBackend {
     pub(crate) expiries: Expiries,
 }
 
-/// Lowers an XBackend.
 pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &XBackend) -> LoweredXBackend {
     let spec = &object.spec;
     let mut refusals = Vec::new();
@@ -79,7 +78,7 @@ pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &XBackend) -
     }
 }
 
-/// What is spoken to an XBackend, as far as that matters to those who refer to it.
+/// The protocol of an XBackend, as far as its referrers need it.
 pub(crate) fn protocol_of(object: &XBackend) -> BackendProtocol {
     let mode = object.spec.tls.as_ref().map(|tls| tls.mode);
     let has_tls = mode.is_some_and(|mode| mode != XBackendTlsMode::None);
@@ -184,7 +183,7 @@ fn tls(
             }
         }
         (XBackendTlsMode::ServerOnly | XBackendTlsMode::ClientAndServer, None) => {
-            let message = "is missing: say how the backend proves who it is";
+            let message = "is missing: set how the certificate of the backend is validated";
             Err(invalid("tls.validation", message))
         }
         (XBackendTlsMode::Unknown, _) => Err(unsupported(

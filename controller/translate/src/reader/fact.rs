@@ -69,11 +69,11 @@ facts! {
     Session(Upstream);
     /// A resolved XBackendTrafficPolicy.
     BackendTrafficPolicy(ObjectName);
-    /// Whether a Gateway is ours, and its conditions for ListenerSets and clients.
+    /// Whether a Gateway belongs to this controller, and its terms for ListenerSets and clients.
     ListenerSetTerms(ObjectName);
     /// A Gateway without its listeners.
     GatewayProperties(ObjectName);
-    /// The listeners of an object, each by itself.
+    /// The resolved listeners of an object, before conflicts.
     Listeners(Owner);
     /// What an object offers to routes.
     ListenerOffers(Owner);
@@ -93,7 +93,7 @@ facts! {
     Unusable(Owner);
     /// A resolved route, by kind and name.
     Route(&'static str, ObjectName);
-    /// Whether a route is ours, and the names of its rules.
+    /// Whether a route belongs to this controller, and the names of its rules.
     RuleNames(&'static str, ObjectName);
     /// Whether a route lost a listener to routes of another kind.
     LostListener(ListenerKey, &'static str, ObjectName);

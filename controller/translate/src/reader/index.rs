@@ -1,4 +1,4 @@
-//! Objects found by what they name: a set of names at each key.
+//! An index of objects by what they reference: a set of names for each key.
 
 use std::collections::HashMap;
 use std::hash::Hash;

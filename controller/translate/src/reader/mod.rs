@@ -1,5 +1,5 @@
-//! How a unit looks at the world. Whatever it asks for is noted, whether or not anything was found,
-//! so that it is asked again when the answer changes.
+//! Read access of units. Every look-up is recorded, including those that find nothing, so that the
+//! unit runs again when the result changes.
 
 mod fact;
 mod grants;
@@ -53,12 +53,13 @@ impl<'a> Reader<'a> {
         self.asked.borrow_mut().push(fact);
     }
 
-    /// What no object says. It does not change, but for what [`Fact`] has facts of.
+    /// Options, which no object contains. They do not change, except for those that [`Fact`]
+    /// covers.
     pub(crate) fn options(&self) -> &'a Options {
         &self.objects.options
     }
 
-    /// Whether the proxies run on one machine, where nobody else answers for an object.
+    /// Whether the proxies run on one machine, where no other controller exists.
     pub(crate) fn is_machine(&self) -> bool {
         self.objects.is_machine()
     }
@@ -78,7 +79,7 @@ impl<'a> Reader<'a> {
         T::all(&self.objects.store).get(name)
     }
 
-    /// Whether there is an object, whatever it says.
+    /// Whether an object exists, whatever its content.
     pub(crate) fn exists<T: StoredKind>(&self, name: &ObjectName) -> bool {
         self.ask(Fact::Exists(T::KIND, name.clone()));
         T::all(&self.objects.store).contains_key(name)
@@ -103,8 +104,7 @@ impl<'a> Reader<'a> {
         self.objects.grants.permit(&way, to.name)
     }
 
-    /// The labels of a namespace. One that is not known has the label that every namespace has, and
-    /// no other.
+    /// The labels of a namespace. An unknown one has only the label that every namespace has.
     pub(crate) fn labels(&self, namespace: &str) -> Cow<'a, Labels> {
         let name = ObjectName::new("", namespace);
         self.ask(Fact::Labels(Arc::clone(&name.name)));
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
                 value: value.clone(),
             })
         });
-        // A Pod that has all labels has this one too, so nobody has to know of the others.
+        // A Pod with all labels has this one too, so the other labels need no index.
         let rarest = labels.min_by_key(|label| self.objects.pods.at(label).count());
         let names = rarest.into_iter().flat_map(|label| {
             self.ask(Fact::Pods(Arc::clone(&label)));
@@ -198,13 +198,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether Gateways of this class are ours.
+    /// Whether Gateways of this class belong to this controller.
     pub(crate) fn is_our_class(&self, class: &str) -> bool {
         self.ask(Fact::Exists(CLASS_KIND, ObjectName::new("", class)));
         self.objects.options.classes.contains(class)
     }
 
-    /// What a `Backend` comes to.
+    /// A `Backend`, lowered.
     pub(crate) fn backend(&self, name: &ObjectName) -> Option<&'a Result<Backend, Problem>> {
         self.ask(Fact::Backend(name.clone()));
         self.objects.backends.get(name).map(|backend| &**backend)
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
             .map(|session| &**session)
     }
 
-    /// What a Secret holds as a certificate, read by `read` unless somebody did before.
+    /// The certificate of a Secret; parsed by `read` unless it was before.
     pub(crate) fn certificate_of(
         &self,
         name: &ObjectName,

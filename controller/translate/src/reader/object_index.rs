@@ -1,5 +1,5 @@
-//! What units stand on: the objects with their indexes, and the few outputs of units that every
-//! reference is followed through.
+//! The inputs of units: objects with their indexes, and the few outputs of units that every
+//! reference is resolved through.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -36,7 +36,7 @@ pub(crate) struct ObjectIndex {
     pub(super) slices: Index<ObjectName, ObjectName>,
     pub(super) sets: Index<ObjectName, ObjectName>,
     pub(super) pods: Index<Arc<PodLabel>, ObjectName>,
-    /// What each `Backend` comes to.
+    /// Each `Backend`, lowered.
     pub(crate) backends: HashMap<ObjectName, Arc<Result<Backend, Problem>>>,
     /// The Gateways that take routes which do not name them.
     pub(super) default_gateways: BTreeSet<ObjectName>,
@@ -44,7 +44,7 @@ pub(crate) struct ObjectIndex {
     pub(crate) backend_tls: HashMap<(Upstream, Option<Arc<str>>), Arc<BackendTls>>,
     /// The session persistence of upstreams by XBackendTrafficPolicy objects.
     pub(crate) sessions: HashMap<Upstream, Arc<SessionPersistence>>,
-    /// Secrets that were read as certificates: each is parsed once, whoever refers to it.
+    /// Secrets that were parsed as certificates: once, however many objects refer to them.
     pub(super) certificates: RefCell<HashMap<ObjectName, Result<Certificate, String>>>,
 }
 
@@ -66,7 +66,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Puts an object in; returns what that changes. `None` if it says what the one before said.
+    /// Adds an object, and returns the facts that change. `None` if it equals the previous version.
     pub(crate) fn upsert(&mut self, object: Object) -> Option<Vec<Fact>> {
         let reference = object.object_ref();
         let old = self.store.get(&reference);
@@ -156,12 +156,12 @@ impl ObjectIndex {
         }
     }
 
-    /// Whether the proxies run on one machine, where nobody else answers for an object.
+    /// Whether the proxies run on one machine, where no other controller exists.
     pub(crate) fn is_machine(&self) -> bool {
         matches!(self.options.environment, Environment::Machine { .. })
     }
 
-    /// Whether nothing but options and time is left.
+    /// Whether there are no objects, only options and time.
     #[cfg(test)]
     pub(crate) fn is_bare(&self) -> bool {
         self.store == Store::default()

@@ -17,7 +17,6 @@ pub(crate) enum InvalidAuthority {
     Kind(String),
     /// No ReferenceGrant allows it.
     NotPermitted(String),
-    /// Missing or unusable.
     Unusable(String),
 }
 

@@ -17,7 +17,7 @@ use crate::upstream::Upstream;
 /// A resolved policy, with its problems.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ResolvedBackendTls {
-    /// When it was created, as [`crate::api::ObjectMeta::created`] says.
+    /// Creation time, as in [`crate::api::ObjectMeta::created`].
     pub(crate) created: i64,
     pub(crate) tls: Arc<BackendTls>,
     /// Why it is rejected.
@@ -26,7 +26,6 @@ pub(crate) struct ResolvedBackendTls {
     pub(crate) refs: Vec<Problem>,
     /// Expired CA certificates.
     pub(crate) expiries: Expiries,
-    /// Missing targets.
     pub(crate) missing: Vec<Problem>,
     pub(crate) targets: Vec<BackendTlsTarget>,
 }

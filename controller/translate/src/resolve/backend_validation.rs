@@ -10,7 +10,6 @@ use crate::reader::Reader;
 use crate::reader::Referent;
 use crate::reason::Reason;
 
-/// A resolved validation.
 pub(crate) struct ResolvedValidation {
     pub(crate) tls: BackendTls,
     /// Why it is invalid.

@@ -11,8 +11,8 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// Lowers a filter, with what is wrong with its reference: a server that does not resolve lets nothing
-/// pass.
+/// Lowers a filter, with the problems of its reference: requests are rejected if the server does
+/// not resolve.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     from: Referrer<'_>,
@@ -81,5 +81,5 @@ fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::UnsupportedValue, field, message)
 }
 
-/// Of a request that is shown: 1 MiB.
+/// Maximum bytes of a request's body that are sent to a server: 1 MiB.
 const MAX_BODY_BYTES: u32 = 1 << 20;

@@ -1,4 +1,4 @@
-//! A Gateway of ours, without its listeners.
+//! Resolves a Gateway of this controller, without its listeners.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::reason::Reason;
 /// The properties of a Gateway apart from its listeners, with problems.
 #[derive(Debug, PartialEq)]
 pub(crate) struct GatewayProperties {
-    /// When it was created, as [`api::ObjectMeta::created`] says.
+    /// Creation time, as in [`api::ObjectMeta::created`].
     pub(crate) created: i64,
     pub(crate) terms: Arc<ListenerSetTerms>,
     /// Its client certificate for backends, if any.
@@ -41,7 +41,6 @@ pub(crate) struct GatewayProperties {
 pub(crate) struct ListenerSetTerms {
     /// Allowed namespaces of ListenerSets.
     pub(crate) allowed_sets: AllowedNamespaces,
-    /// Its client validation.
     pub(crate) clients: ClientValidation,
 }
 

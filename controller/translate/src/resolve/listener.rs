@@ -33,7 +33,7 @@ pub(crate) struct Listener {
     pub(crate) protocol: Option<Protocol>,
     /// The protocol in the model; `None` if invalid.
     pub(crate) carried: Option<ListenerProtocol>,
-    /// Servers that are asked about each request, in their order.
+    /// Authorization servers that are asked about each request, in order.
     pub(crate) external_auth: Vec<ExternalAuth>,
     /// The port of the socket: the listener's, or that and the offset.
     pub(crate) socket_port: NonZeroU16,

@@ -11,11 +11,10 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// The filters of a listener, and what is wrong with them. An invalid one lets no request pass. It is
-/// not left out, nor is its listener: another listener of the port would serve its requests unasked.
+/// The filters of a listener, with their problems. An invalid one rejects all requests. Neither the filter
+/// nor its listener is left out: another listener of the port would serve the requests without asking.
 #[derive(Debug, Default)]
 pub(crate) struct ResolvedFilters {
-    /// In their order.
     pub(crate) external_auth: Vec<ExternalAuth>,
     /// Why the listener is not accepted.
     pub(crate) refusals: Vec<Problem>,
@@ -104,7 +103,7 @@ fn reference(problem: &Problem, at: &str) -> Problem {
 fn unknown_extension(reference: &LocalObjectReference, at: &str) -> Problem {
     let LocalObjectReference { group, kind, .. } = reference;
     let message = format!(
-        "kind `{kind}` of group `{group}` is no filter that is known here: remove it; until then no \
+        "kind `{kind}` of group `{group}` is not a supported filter: remove it; until then no \
          request passes"
     );
     let field = format!("{at}.extensionRef");

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// What of a route matters for attaching it.
+/// The properties of a route that decide whether it attaches.
 pub(crate) struct RouteToAttach<'r> {
     pub(crate) kind: &'r RouteGroupKind,
     pub(crate) namespace: &'r str,
@@ -26,8 +26,8 @@ pub(crate) struct RouteToAttach<'r> {
 pub(crate) struct Attachment {
     pub(crate) listener: ListenerKey,
     pub(crate) gateway: ObjectName,
-    /// The route's hosts that share a name with the listener's; empty means all of the listener's. They
-    /// are as the route says them, which is what routes of one listener are ranked by.
+    /// The route's hosts that intersect with the listener's; empty means all of the listener's. In
+    /// the route's spelling, which ranks the routes of a listener.
     pub(crate) hostnames: Arc<[Hostname]>,
 }
 
@@ -92,8 +92,8 @@ fn is_meant(reference: &ParentReference, offer: &ListenerOffer) -> bool {
         && reference.port.is_none_or(|port| port == offer.port)
 }
 
-/// The hosts of the route that share a name with the listener's; `None` if there is none. What such a
-/// host has beyond the listener does no harm: the listener is chosen first.
+/// The route's hosts that intersect with the listener's; `None` if there are none. Names beyond the
+/// listener's do no harm: the listener is selected first.
 fn shared_hosts(listener: Option<&Hostname>, route: &[Hostname]) -> Option<Vec<Hostname>> {
     let Some(listener) = listener else {
         return Some(route.to_vec());

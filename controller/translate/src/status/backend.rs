@@ -10,7 +10,7 @@ use crate::lower::backend::LoweredBackend;
 /// The status of a `Backend`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct BackendStatus {
-    /// Its conditions.
+    /// Conditions, at most one of each type.
     pub conditions: Vec<Condition>,
 }
 

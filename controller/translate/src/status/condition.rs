@@ -12,10 +12,10 @@ use crate::reason::Reason;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What is judged.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: ConditionType,
-    /// The judgement.
+    /// Whether the condition holds.
     pub status: ConditionStatus,
     /// Why, in a word.
     pub reason: Reason,
@@ -26,17 +26,17 @@ pub struct Condition {
     /// The field to blame, if one is; no part of the Kubernetes form.
     #[serde(skip)]
     pub field: Option<String>,
-    /// Whether something else is to blame; no part of the Kubernetes form.
+    /// Whether it is the cause or a consequence; not part of the Kubernetes status.
     #[serde(skip)]
     pub blame: Blame,
 }
 
-/// Whether a condition speaks of its own trouble.
+/// Whether a condition is the cause of its problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Blame {
-    /// Its own.
+    /// The problem is the one that the condition states.
     Own,
-    /// It follows from another condition, which says more.
+    /// It follows from another condition, which has the details.
     Follows,
 }
 
@@ -48,16 +48,16 @@ impl Condition {
     }
 }
 
-/// What is judged.
+/// Types of conditions, named as in Gateway API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum ConditionType {
     /// The object is valid and wanted here.
     Accepted,
-    /// Requests work.
+    /// The data plane has applied the configuration.
     Programmed,
     /// Everything it refers to is there.
     ResolvedRefs,
-    /// It has every address that it asks for. Written once addresses were looked for.
+    /// It has every address that it requests. Written once addresses are assigned.
     AddressesAssigned,
     /// Another object, or another part of this one, claims the same. Happy when false.
     Conflicted,
@@ -65,15 +65,15 @@ pub enum ConditionType {
     PartiallyInvalid,
     /// A policy has an effect.
     Attached,
-    /// Routes that ask for it attach without naming it. Never written where they do not.
+    /// Routes that use default Gateways attach without naming it. Written only if they do.
     DefaultGateway,
-    /// Clients without a valid certificate are let in. Never written where they are not.
+    /// Clients without a valid certificate are accepted. Written only if they are.
     InsecureFrontendValidationMode,
-    /// Host names of listeners overlap, so that a client may send a request over the connection
-    /// to another listener (which answers 421). Never written where they do not.
+    /// Host names of listeners overlap, so that a client may send a request over a connection of
+    /// another listener (which answers 421). Written only if they do.
     OverlappingTLSConfig,
-    /// A certificate that it refers to has expired. Ours, and never written where none has:
-    /// Gateway API has a word for references that lead nowhere, and this one leads somewhere.
+    /// A referenced certificate has expired. Not in Gateway API, whose `ResolvedRefs` is about
+    /// references that cannot be resolved. Written only if one has.
     CertificateExpired,
     /// The definitions of Gateway API are of a release that the controller was tested with.
     SupportedVersion,
@@ -98,14 +98,14 @@ impl ConditionType {
     }
 }
 
-/// A judgement.
+/// Status of a condition, as in Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// Nobody knows.
+    /// It cannot be determined yet.
     Unknown,
 }
 

@@ -15,7 +15,7 @@ struct Feature {
     standard_since: Option<Version>,
 }
 
-/// Features of what is installed, in the order of names, which Gateway API asks for.
+/// Features of the installed release, sorted by name as Gateway API requires.
 pub(super) fn of(installed: Installed) -> impl Iterator<Item = &'static str> {
     let release = installed.release.unwrap_or(NEWEST);
     let version = release.version;

@@ -82,7 +82,7 @@ impl GatewayStatus {
         }
     }
 
-    /// A Gateway of a class that is not served here.
+    /// A Gateway of a class that is not supported.
     pub(crate) fn of_foreign(gateway: &api::Gateway, classes: &BTreeSet<String>) -> Self {
         let classes: Vec<&str> = classes.iter().map(String::as_str).collect();
         let message = format!(

@@ -7,7 +7,7 @@ use super::release::{Installed, Release, SUPPORTED_TEXT};
 use super::{Condition, ConditionStatus, ConditionType, Conditions, Reason};
 use crate::problem::Problem;
 
-/// The status of a GatewayClass of ours.
+/// The status of a GatewayClass of this controller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayClassStatus {

@@ -43,10 +43,10 @@ pub use route::{RouteParentStatus, RouteStatus};
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Statuses {
-    /// Statuses of Gateways.
+    /// By name of the Gateway.
     #[serde(serialize_with = "by_text")]
     pub gateways: BTreeMap<ObjectName, GatewayStatus>,
-    /// Statuses of ListenerSets.
+    /// By name of the ListenerSet.
     #[serde(serialize_with = "by_text")]
     pub listener_sets: BTreeMap<ObjectName, ListenerSetStatus>,
     /// Statuses of routes of every kind, and of InferencePools.

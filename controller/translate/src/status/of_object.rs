@@ -12,9 +12,9 @@ use crate::store::ObjectRef;
 pub enum Status {
     /// A GatewayClass; not part of [`Statuses`], since it depends only on the class.
     GatewayClass(GatewayClassStatus),
-    /// A Gateway.
+    /// Status of a Gateway, with its listeners.
     Gateway(GatewayStatus),
-    /// A ListenerSet.
+    /// Status of a ListenerSet, with its listeners.
     ListenerSet(ListenerSetStatus),
     /// A route of any kind, or an InferencePool.
     Route(RouteStatus),

@@ -24,7 +24,7 @@ pub struct PolicyStatus {
 pub struct PolicyAncestorStatus {
     /// Reference to the target.
     pub ancestor_ref: AncestorReference,
-    /// Identifies our entries.
+    /// Name of this controller, by which it finds its entries among others'.
     pub controller_name: String,
     /// Conditions at this target.
     pub conditions: Vec<Condition>,
@@ -34,15 +34,15 @@ pub struct PolicyAncestorStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AncestorReference {
-    /// Group.
+    /// API group of the target.
     pub group: String,
-    /// Kind.
+    /// Kind of the target.
     pub kind: String,
-    /// Namespace.
+    /// Namespace of the target.
     pub namespace: String,
-    /// Name.
+    /// Name of the target.
     pub name: String,
-    /// Listener or rule.
+    /// Listener of a Gateway, rule of a route or port of a Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,
 }

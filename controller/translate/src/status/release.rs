@@ -13,13 +13,13 @@ pub struct Version {
 /// Release channel, which determines the fields of the CRDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// Stable fields only.
+    /// The standard channel, with stable fields only.
     Standard,
-    /// All fields.
+    /// The experimental channel, with all fields.
     Experimental,
 }
 
-/// The installed CRDs.
+/// Version and channel of the installed Gateway API CRDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {
     /// Version of the release.
@@ -28,7 +28,7 @@ pub struct Release {
     pub channel: Channel,
 }
 
-/// What of Gateway API can be used in a cluster.
+/// The installed release and channel of Gateway API.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Installed {
     /// The release of the definitions, if they tell.

@@ -13,7 +13,7 @@ use crate::problem::{self, Problem};
 /// The status of a route or an InferencePool: our entries of it.
 #[derive(Debug, Clone, Default, PartialEq, Hash, Serialize)]
 pub struct RouteStatus {
-    /// One entry for each parent that is ours, in the order of a route's spec.
+    /// One entry for each parent of this controller, in the order of the route's spec.
     pub parents: Vec<RouteParentStatus>,
 }
 
@@ -23,9 +23,9 @@ pub struct RouteStatus {
 pub struct RouteParentStatus {
     /// The parent, as the route named it.
     pub parent_ref: ParentReference,
-    /// Signed by us.
+    /// Name of this controller, by which it finds its entries among others'.
     pub controller_name: String,
-    /// Its conditions.
+    /// Conditions, at most one of each type.
     pub conditions: Vec<Condition>,
 }
 
@@ -50,7 +50,7 @@ impl RouteStatus {
 }
 
 impl RouteStatus {
-    /// Of an InferencePool, whose parents are the Gateways that send requests to it.
+    /// The status of an InferencePool, whose parents are the Gateways that send requests to it.
     pub(crate) fn of_pool(
         pool: &InferencePool,
         refs: &[Problem],
@@ -93,7 +93,7 @@ fn pool_conditions(pool: &InferencePool, refs: &[Problem]) -> Vec<Condition> {
     conditions.done()
 }
 
-/// What every parent of a route says alike.
+/// The conditions that are the same for every parent of a route.
 struct Verdict {
     /// Why the route is refused.
     refusals: Vec<Problem>,
@@ -121,7 +121,7 @@ impl Verdict {
     }
 }
 
-/// The message starts as Gateway API wants it to.
+/// Gateway API prescribes the beginning of the message.
 fn dropped(route: &ResolvedRoute) -> Option<Problem> {
     let rules = route.rules.iter().enumerate();
     let dropped: Vec<_> = rules

@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 use crate::options::AssignedAddresses;
 use crate::store::{Object, ObjectRef};
 
-/// One change.
+/// One change of the translator's input.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// An object was created or changed.
@@ -23,7 +23,7 @@ pub enum Event {
     Parameters(ObjectName, bool),
     /// Whether the API server serves ClusterTrustBundles.
     TrustBundles(bool),
-    /// Whether a GatewayClass of this name is ours.
+    /// Whether a GatewayClass of this name belongs to this controller.
     Class(String, bool),
     /// All sources are complete. A translator has no output before.
     Synced,

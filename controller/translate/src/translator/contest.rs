@@ -19,7 +19,6 @@ use crate::upstream::Upstream;
 /// Creation time and name: the older object wins, and for equal times the first by name.
 pub(crate) type Age = (i64, ObjectName);
 
-/// All claims.
 #[derive(Debug, Default)]
 pub(crate) struct Contests {
     /// BackendTLSPolicies at their targets.

@@ -9,7 +9,7 @@ use xds::small_map::SmallMap;
 
 use crate::upstream::Upstream;
 
-/// All that is counted.
+/// All counts.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Routes attached to each listener.
@@ -18,11 +18,11 @@ pub(crate) struct Counts {
     pub(crate) sets: Count<ObjectName, ()>,
     /// What sends something to each upstream, by Gateway.
     pub(crate) users: Count<Upstream, ObjectName>,
-    /// The objects of each namespace that requests pass and that are ours.
+    /// The targeted objects of each namespace: those of this controller that carry requests.
     pub(crate) ours: Count<Arc<str>, PolicyTarget>,
 }
 
-/// How often each value is there at each key. What is there no more is not kept.
+/// A multiset of values for each key. Values with count 0 are not kept.
 #[derive(Debug)]
 pub(crate) struct Count<K, V>(HashMap<K, SmallMap<V, u32>>);
 
@@ -33,8 +33,8 @@ impl<K, V> Default for Count<K, V> {
 }
 
 impl<K: Clone + Ord + Hash, V: Clone + Ord> Count<K, V> {
-    /// Replaces what a unit adds; returns the keys at which it adds something else now, and whether
-    /// a value came there or went that nobody else adds.
+    /// Replaces a unit's contribution. Returns the keys at which it changed, and whether a value
+    /// appeared or disappeared there.
     pub(crate) fn replace(
         &mut self,
         old: impl Iterator<Item = (K, V)>,
@@ -83,7 +83,7 @@ impl<K: Clone + Ord + Hash, V: Clone + Ord> Count<K, V> {
         last
     }
 
-    /// What is there at a key.
+    /// The values of a key.
     pub(crate) fn at(&self, key: &K) -> impl Iterator<Item = &V> + use<'_, K, V> {
         self.0.get(key).into_iter().flat_map(SmallMap::keys)
     }

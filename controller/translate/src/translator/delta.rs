@@ -17,9 +17,10 @@ pub struct Delta {
     /// Changes in which resources each Gateway's proxies need. Resources that changed but are
     /// needed as before are only in `resources`.
     pub views: BTreeMap<ObjectName, ViewChange>,
-    /// Statuses, by object. `None`: the object was deleted, or is no longer ours.
+    /// Statuses, by object. `None`: the object was deleted, or no longer belongs to this
+    /// controller.
     pub statuses: Vec<(ObjectRef, Option<Status>)>,
-    /// Infrastructure, by Gateway.
+    /// Labels and annotations for the objects of each Gateway; `None` if it was deleted.
     pub infrastructure: Vec<(ObjectName, Option<Infrastructure>)>,
     /// When the output changes without a change of objects: a certificate expires. Apply a batch
     /// (possibly empty) afterwards.

@@ -16,12 +16,12 @@ use crate::reader::{Fact, ObjectIndex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct FactId(u64);
 
-/// Facts and their readers. A fact that nobody reads is not known.
+/// Facts and their readers. A fact without readers has no id.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     keys: RandomState,
     readers: HashMap<FactId, SmallMap<UnitId>>,
-    /// The facts whose last reader has something dropped.
+    /// Facts without readers, for which something has to be dropped.
     kept: HashMap<FactId, Fact>,
     /// A kind of fact that is not recorded, so that tests can show that they would notice.
     #[cfg(test)]
@@ -29,8 +29,8 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// Replaces `old`, what a unit read, by what it reads now. Returns that, and of the facts that
-    /// nobody reads any more those for whose readers something was kept.
+    /// Replaces `old`, the facts that a unit read, by those that it reads now. Returns these, and
+    /// the facts that lost their last reader and for whose readers something was kept.
     pub(super) fn replace(
         &mut self,
         unit: UnitId,

@@ -1,4 +1,4 @@
-//! The resources that one unit makes, each with the Gateways whose proxies need it.
+//! The resources that a unit produces, each with the Gateways whose proxies need it.
 
 use std::cmp::Ordering;
 use std::slice;
@@ -32,7 +32,7 @@ impl Emitted {
         Self(kept.into())
     }
 
-    /// Notes what is another than before.
+    /// Records the differences to the previous resources.
     pub(crate) fn publish(old: Option<&Self>, new: Option<&Self>, outcome: &mut Outcome) {
         let (mut old, mut new) = (entries(old).peekable(), entries(new).peekable());
         loop {

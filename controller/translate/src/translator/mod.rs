@@ -2,37 +2,38 @@
 //!
 //! # Units and facts
 //!
-//! The translation is cut into **units**: a route, the listeners of a Gateway, a target of
-//! policies. A unit is worked out as a whole by a function without side effects, and its output is
-//! kept. The list of all kinds is in [`unit`], each has a file in [`units`].
+//! The translation consists of **units**: a route, the listeners of a Gateway, a target of policies.
+//! A unit is computed as a whole by a function without side effects, and its output is kept. [`unit`]
+//! lists all kinds, and each has a file in [`units`].
 //!
-//! A unit sees nothing but **facts**, which are keys that it asks a [`Reader`](crate::reader::Reader)
-//! for: an object of a kind and name, the labels of a namespace, what a Gateway offers to routes. The
-//! reader notes every key, whether or not there is anything at it, so a unit that looked for an object
-//! in vain runs when the object appears. A fact is no more than its readers need: routes read what a
-//! listener offers them, and do not run when its certificate changes.
+//! The inputs of a unit are **facts**: keys that it looks up with a
+//! [`Reader`](crate::reader::Reader), such as an object of a kind and name, the labels of a namespace,
+//! or a Gateway's offers to routes. The reader records every look-up, including those that find
+//! nothing, so a unit that looked for a missing object runs when the object appears. A fact contains
+//! no more than its readers need: routes read what a listener offers them, and do not run when its
+//! certificate changes.
 //!
 //! # A batch
 //!
-//! 1. Each event changes an object and the indexes over objects ([`ObjectIndex`](crate::reader::Ground)).
-//!    One that says what was there before ends here.
-//! 2. The readers of the changed facts are marked. The kinds of units are **strata** in a fixed order,
-//!    and a unit reads only of strata before its own; so marks lead forward, and taking marked units
-//!    in the order of their strata runs each at most once.
-//! 3. A unit that comes to what it came to before ends there. Otherwise it tells which facts changed.
+//! 1. Each event changes an object and the indexes over objects
+//!    ([`ObjectIndex`](crate::reader::ObjectIndex)). An event without a difference ends here.
+//! 2. The readers of changed facts are marked. The kinds of units are **strata** in a fixed order, and
+//!    a unit reads only from earlier strata. So running the marked units in this order runs each at
+//!    most once.
+//! 3. If a unit's output equals its previous one, it ends here. Otherwise the unit publishes which
+//!    facts changed.
 //!
-//! # What several objects have a say in
+//! # Results that depend on several objects
 //!
 //! Neither a winner nor a sum may depend on the order of events:
 //!
-//! - What is contested (a target of policies, a socket, the hosts of a listener) is a key with a set of
-//!   claims, sorted by age and name ([`contest`]). A change of a claim settles that key again, and no
-//!   other.
-//! - What is counted (the routes of a listener, the users of a Service) changes by the difference
-//!   between what a unit added and what it adds now ([`counts`]).
+//! - Contested things (a target of policies, a socket, the hosts of a listener) are keys with a set of
+//!   claims, sorted by age and name ([`contest`]). A changed claim settles its key again, and no other.
+//! - Counts (the routes of a listener, the users of a Service) change by the difference between a
+//!   unit's previous contribution and its current one ([`counts`]).
 //!
-//! Time is a fact too: a reader notes when an answer expires, and the unit runs in the first batch after
-//! that.
+//! Time is a fact too: a reader records when a result expires, and the unit runs in the first batch
+//! after that.
 
 mod batch;
 mod contest;
@@ -62,8 +63,8 @@ use edges::Edges;
 use roster::{Roster, UnitId};
 use unit::{State, UnitRun};
 
-/// All objects, and what they come to. Synchronous and pure: the same batches at the same times give
-/// the same deltas.
+/// All objects, and their translation. Synchronous and pure: the same batches at the same times
+/// give the same deltas.
 #[derive(Debug)]
 pub struct Translator {
     state: State,
@@ -77,7 +78,7 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// Without objects. The addresses in `options` hold until an event says otherwise.
+    /// A translator without objects. The addresses in `options` apply until an event replaces them.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
@@ -119,7 +120,7 @@ impl Translator {
         outcome.into_delta(self.roster.next_expiry())
     }
 
-    /// How many units the last batch ran: what it cost, whatever the machine.
+    /// Number of units that the last batch ran: its cost, independent of the machine.
     #[must_use]
     pub fn units_run(&self) -> usize {
         self.ran
@@ -192,7 +193,7 @@ impl Translator {
         }
     }
 
-    /// Takes in what a run of a unit led to.
+    /// Applies the result of a unit's run.
     fn follow(&mut self, id: UnitId, stratum: usize, ran: UnitRun) {
         let reads = if ran.is_alive { ran.reads } else { Vec::new() };
         let old = std::mem::take(self.roster.reads(id));
@@ -223,7 +224,7 @@ impl Translator {
     }
 }
 
-/// Has a set include something, or not. Returns whether that is a change.
+/// Adds an element to a set, or removes it. Returns whether the set changed.
 fn include<T: Ord>(set: &mut BTreeSet<T>, item: T, is_in: bool) -> bool {
     if is_in {
         set.insert(item)

@@ -1,9 +1,9 @@
-//! What is handed out once, when it is another than before, and needed no more after that.
+//! A value that is handed out once when it changes, and not needed afterwards.
 
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-/// A value until it is taken, and its hash for as long as somebody compares with it.
+/// A value until it is taken, and its hash, which later values are compared with.
 #[derive(Debug)]
 pub(crate) struct OnceTaken<T> {
     hash: u64,
@@ -20,7 +20,7 @@ impl<T: Hash> OnceTaken<T> {
         }
     }
 
-    /// The value; there is none once it was taken.
+    /// The value; `None` if it was taken before.
     pub(crate) fn take(&self) -> Option<T> {
         self.value.take()
     }

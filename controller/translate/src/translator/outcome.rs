@@ -28,7 +28,7 @@ struct Change {
 }
 
 impl Outcome {
-    /// Notes what a unit makes now, where it made something before.
+    /// Records a unit's new resources, given its previous ones.
     pub(super) fn resource(
         &mut self,
         before: Option<&(Resource, Gateways)>,

@@ -92,7 +92,8 @@ impl Roster {
         }
     }
 
-    /// Has a unit run. Edges lead forward alone: `after` is the stratum that asks for it.
+    /// Marks a unit to run. Units only depend on earlier strata: `after` is the stratum that marks
+    /// it.
     pub(super) fn mark(&mut self, id: UnitId, after: Option<usize>) {
         let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) else {
             return;
@@ -139,7 +140,7 @@ impl Roster {
         self.expiries.extend(at.map(|at| (at, id)));
     }
 
-    /// Has every unit run whose output has expired.
+    /// Marks every unit whose output has expired.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let over: Vec<UnitId> = (self.expiries.iter())
             .take_while(|(at, _)| *at < now)

@@ -23,15 +23,15 @@ use crate::status::Status;
 use crate::store::ObjectRef;
 use crate::upstream::Upstream;
 
-/// Something that is worked out as a whole, again whenever a fact that it read has changed.
+/// A part of the translation that is computed as a whole, whenever a fact that it read has changed.
 pub(crate) trait Unit: Clone + Eq + Hash + Into<AnyUnit> {
     /// What others see of it.
     type Output: PartialEq;
 
-    /// Works it out. `None` where there is nothing to see.
+    /// Computes the output; `None` if it has none.
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output>;
 
-    /// Tells what is another than before: facts, claims, counts, and what leaves the translator.
+    /// Publishes the differences between two outputs: facts, claims, counts, and resources.
     fn publish(
         &self,
         old: Option<&Self::Output>,
@@ -39,13 +39,12 @@ pub(crate) trait Unit: Clone + Eq + Hash + Into<AnyUnit> {
         changes: &mut Changes<'_>,
     );
 
-    /// Whether it may still come to something: its object is there, or claims are. Otherwise it is
-    /// forgotten.
+    /// Whether it can still have output: its object or claims exist. Otherwise it is forgotten.
     fn is_alive(&self, state: &State) -> bool;
 }
 
-/// How a unit looks at the world: at objects by its [`Reader`], at other units by the methods that
-/// stand beside those units.
+/// Read access of a unit: to objects by its [`Reader`], to other units by methods next to those
+/// units.
 pub(crate) struct UnitReader<'a> {
     reader: Reader<'a>,
     pub(super) tables: &'a Tables,
@@ -72,7 +71,7 @@ pub(crate) struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// This is another than before: whoever read it runs.
+    /// Marks the readers of a changed fact.
     pub(crate) fn fact(&mut self, fact: Fact) {
         self.facts.push(fact);
     }
@@ -101,7 +100,7 @@ impl Changes<'_> {
         self.facts.extend(facts);
     }
 
-    /// Whether an object that requests pass is ours, before and after.
+    /// Whether an object of this controller carries requests, before and after.
     pub(crate) fn ours(
         &mut self,
         namespace: &Arc<str>,
@@ -115,7 +114,7 @@ impl Changes<'_> {
     }
 }
 
-/// All that units stand on and come to.
+/// The inputs and outputs of all units.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) objects: ObjectIndex,
@@ -129,7 +128,7 @@ pub(crate) struct State {
 pub(super) struct UnitRun {
     pub(super) reads: Vec<Fact>,
     pub(super) expires: Option<Timestamp>,
-    /// What is another than before.
+    /// The facts that changed.
     pub(super) facts: Vec<Fact>,
     pub(super) units: Vec<AnyUnit>,
     /// Whether it is to be kept.
@@ -188,7 +187,8 @@ type Table<U> = HashMap<U, <U as Unit>::Output>;
 
 macro_rules! units {
     ($($(#[$doc:meta])* $unit:ident in $table:ident;)*) => {
-        /// A unit of any kind. The kinds are the strata: a unit reads what is listed before it.
+        /// A unit of any kind. The order of kinds is that of the strata: a unit reads only those
+        /// before it.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[expect(clippy::enum_variant_names, reason = "a variant has the name of its type")]
         pub(crate) enum AnyUnit {
@@ -224,7 +224,7 @@ macro_rules! units {
                 }
             }
 
-            /// Works it out, and tells what that changes.
+            /// Runs a unit, and returns what changes.
             pub(super) fn run(&self, state: &mut State) -> UnitRun {
                 match self {
                     $(Self::$unit(unit) => state.run(unit, |tables| &mut tables.$table),)*
@@ -252,7 +252,7 @@ units! {
     BackendTrafficTargetUnit in backend_traffic_targets;
     /// A Gateway apart from its listeners.
     GatewayPropertiesUnit in frames;
-    /// The listeners of a Gateway or ListenerSet, each by itself.
+    /// The resolved listeners of a Gateway or ListenerSet, before conflicts.
     ListenersUnit in listeners;
     /// A Gateway with the listeners of its ListenerSets.
     GatewayUnit in gateways;
@@ -260,13 +260,13 @@ units! {
     SocketUnit in sockets;
     /// What a Gateway carries.
     CarriedUnit in carried;
-    /// A route by itself: its rules and parents.
+    /// A resolved route: its rules and parents.
     RouteUnit in routes;
     /// The routes of HTTP and gRPC at a listener.
     RivalsUnit in rivals;
     /// A route at its listeners.
     AttachedUnit in attached;
-    /// A `TrafficPolicy` by itself.
+    /// A resolved `TrafficPolicy`, before conflicts.
     PolicyUnit in policies;
     /// A target of traffic policies.
     TargetUnit in targets;

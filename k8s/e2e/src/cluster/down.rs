@@ -1,4 +1,4 @@
-//! Removing a cluster, whatever state it is in.
+//! Removes a cluster, in any state.
 
 use std::fs;
 use std::path::PathBuf;

@@ -26,8 +26,8 @@ use crate::{image, packages};
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Cluster {
-    /// Executes a command in the network of the cluster's clients. `down` ends what it leaves
-    /// running.
+    /// Executes a command in the network of the cluster's clients. `down` ends processes that it
+    /// leaves running.
     pub(crate) fn exec(&self, words: &[OsString]) -> Result<ExitCode> {
         self.check_up()?;
         packages::check_root()?;

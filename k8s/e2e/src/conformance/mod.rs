@@ -26,7 +26,7 @@ pub(crate) use suite::{Channel, PICKER, Suite};
 /// All pods of a suite and of its Gateways fit on one node.
 const NODES: u8 = 1;
 
-/// The images of ours that a suite tests.
+/// The images of this tree that a suite tests.
 const OURS: [&str; 2] = ["gateway", "controller"];
 
 /// Runs a suite on the cluster of this name if it is up, or else on one that is started for it.

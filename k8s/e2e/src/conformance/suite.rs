@@ -94,10 +94,9 @@ impl Suite {
     }
 }
 
-/// A module of which two are used: the suite, and the endpoint picker of its pods.
+/// A module with two programs: the suite, and the endpoint picker of its pods.
 const INFERENCE: &str = "inference-v1.6.0";
 
-/// The endpoint picker.
 pub(crate) const PICKER: Backend = Backend {
     module: INFERENCE,
     program: "lwepp",

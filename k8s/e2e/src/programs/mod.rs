@@ -78,7 +78,7 @@ impl Module {
             return Ok(target);
         }
         check_go()?;
-        // What is there under its final name is complete.
+        // A file with its final name is complete.
         let partial = folder.join(format!("{}.partial", self.name));
         if partial.exists() {
             fs::remove_dir_all(&partial)

@@ -1,9 +1,9 @@
-//! The Go modules of ours, and what is built from each.
+//! The Go modules of this tree, and the programs that are built from them.
 
-/// A Go module of ours, and what is built from it.
+/// A Go module of this tree, and its programs.
 pub(super) struct Module {
     pub(super) name: &'static str,
-    /// Where it is in the repository.
+    /// Its folder in the repository.
     pub(super) folder: &'static str,
     pub(super) packages: &'static [&'static str],
     pub(super) tags: &'static str,

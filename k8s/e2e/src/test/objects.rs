@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::scope::Scope;
 
-/// An expected condition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpectedCondition<'a> {
     pub(super) kind: &'a str,

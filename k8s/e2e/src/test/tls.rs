@@ -28,7 +28,6 @@ pub(super) fn certificate(name: &str) -> Result<(Value, CertificateDer<'static>)
 
 /// Who signs the certificates of clients.
 pub(super) struct Authority {
-    /// Its own certificate.
     pub(super) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }

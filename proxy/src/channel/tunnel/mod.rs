@@ -47,7 +47,7 @@ pub(crate) struct Tunnel<'a> {
 pub(crate) enum TunnelContent {
     /// Opaque bytes.
     Anything,
-    /// Opaque bytes, of which the client's must not begin with a PROXY protocol header.
+    /// Opaque bytes; the client's must not begin with a PROXY protocol header.
     Unproxied,
     /// The frames of a WebSocket.
     WebSocket,
@@ -58,7 +58,6 @@ pub(crate) enum TunnelContent {
 pub(crate) enum TunnelEnd {
     /// Both sides ended in order.
     Whole,
-    /// Idle timeout.
     Idle,
     /// The shard was drained.
     Drained,
@@ -77,7 +76,6 @@ pub(crate) struct TunnelTotals {
     pub(crate) up: u64,
     /// Bytes to the client.
     pub(crate) down: u64,
-    /// Why it ended.
     pub(crate) ended: TunnelEnd,
 }
 

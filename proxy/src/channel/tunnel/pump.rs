@@ -43,7 +43,6 @@ enum TransferMode {
     BuffersOnly,
 }
 
-/// Result of splicing.
 enum SpliceResult {
     /// The sender may have ended: a plain read will tell.
     AtEnd,
@@ -55,7 +54,6 @@ enum SpliceResult {
 
 /// The content of a direction.
 pub(super) enum DirectionContent {
-    /// Bytes.
     Bytes,
     /// Bytes whose start may still turn out to be a PROXY protocol header. They are forwarded as
     /// they come, except those that complete one: without them the receiver does not see a header

@@ -18,7 +18,7 @@ enum State {
     Header {
         /// The second byte, if received.
         second: Option<u8>,
-        /// Header bytes received.
+        /// Bytes of the current frame header received so far.
         seen: u8,
         /// The length as far as received.
         length: u64,

@@ -30,11 +30,11 @@ use crate::memory;
 pub struct BindRequest {
     /// Its id in the snapshots.
     pub id: u32,
-    /// Its key.
+    /// Key of the bind in the model.
     pub key: BindKey,
     /// For connections or for datagrams.
     pub transport: Transport,
-    /// Where to listen.
+    /// Address and port to listen on.
     pub address: SocketAddr,
 }
 
@@ -142,7 +142,6 @@ impl Applier {
         }
     }
 
-    /// Handles an event.
     pub(super) async fn handle(&mut self, event: Event, locate: Locate<'_>) {
         match event {
             Event::Answer(lookup) => self.take_answers(lookup, locate).await,

@@ -66,7 +66,7 @@ fn give_back(cluster: &Cluster, settings: Option<SettingsId>, ids: &mut Ids) {
     ids.clusters.give_back(&cluster.name);
 }
 
-/// What becomes a cluster.
+/// The part of the model that a cluster is compiled from.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Port(&'a Service, &'a ServicePort),
@@ -290,7 +290,7 @@ impl ClusterCompiler<'_> {
     }
 }
 
-/// The version of HTTP that requests go out in, unless their rule asks for HTTP/2.
+/// HTTP version of requests, unless their rule asks for HTTP/2.
 fn spoken(protocol: BackendProtocol) -> Protocol {
     match protocol {
         BackendProtocol::H2c | BackendProtocol::H2 => Protocol::Http2,
@@ -329,7 +329,7 @@ impl<'a> GatewayLayers<'a> {
     }
 }
 
-/// How an address stands in its cluster.
+/// Weight and health of an address in its cluster.
 struct AddressState {
     weight: NonZeroU32,
     health: Health,
@@ -347,7 +347,7 @@ fn standings<'a>(
     standings
 }
 
-/// Ports of pods. One that is listed twice is in its better state.
+/// Endpoints of pods. One that is listed twice gets the better of its two states.
 fn members(members: &[Member]) -> BTreeMap<Address, AddressState> {
     let mut standings = BTreeMap::new();
     for member in members {
@@ -377,7 +377,8 @@ fn preference(health: Health) -> u8 {
     }
 }
 
-/// Hosts that come to one address add their weights. Names without an answer have no endpoint.
+/// Hosts that resolve to the same address add their weights. Names that do not resolve have no
+/// endpoints.
 fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> {
     let mut standings = BTreeMap::new();
     let mut add = |address, weight| {

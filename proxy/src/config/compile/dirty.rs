@@ -14,7 +14,7 @@ use super::index::Index;
 /// Parts of a configuration that have to be compiled again.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
-    /// Binds whose set of listeners, or whose settings, may be others.
+    /// Binds whose listeners or settings may have changed.
     pub(super) binds: BTreeSet<BindKey>,
     pub(super) listeners: BTreeSet<ListenerKey>,
     /// By the listener that each is, or was, of.
@@ -105,7 +105,7 @@ impl Dirty {
         }
     }
 
-    /// The routes whose keys begin so.
+    /// The routes whose keys have this prefix.
     fn routes_of(&mut self, object: &str, model: &Model) {
         let from = (Bound::Included(object), Bound::Unbounded);
         let routes = model.routes.range::<str, _>(from);

@@ -1,4 +1,5 @@
-//! What of a model hangs on what: from a resource to those that have to be compiled with it.
+//! The dependencies within a model: from a resource to those that have to be recompiled when it
+//! changes.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,7 +10,7 @@ use xds::model::{
 };
 use xds::small_map::SmallMap;
 
-/// Children by their parent, whether or not that is there.
+/// Children by their parent, which need not exist.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     listeners: HashMap<BindKey, SmallMap<ListenerKey>>,

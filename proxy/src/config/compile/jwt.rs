@@ -32,7 +32,7 @@ struct CompiledPolicy {
 /// A key set that is fetched.
 #[derive(Debug, Clone)]
 pub struct RemoteKeys {
-    /// From where.
+    /// Where the keys are fetched from.
     pub location: JwksLocation,
     /// How often to fetch; `None` uses the response's max-age.
     pub cache: Option<Duration>,
@@ -69,7 +69,6 @@ impl Authenticators {
         Arc::clone(&known.compiled)
     }
 
-    /// Releases one reference.
     pub(super) fn give_back(&mut self, compiled: &Arc<Authenticator>) {
         let mut policies = self.policies.iter_mut();
         if let Some(known) = policies.find(|it| Arc::ptr_eq(&it.compiled, compiled)) {

@@ -1,4 +1,4 @@
-//! Rules that look at connections alone.
+//! Compiles rules for connections that are forwarded as bytes.
 
 use xds::model::{L4Backend, L4Rule, Route, Transport};
 

@@ -20,7 +20,7 @@ use crate::route::{Router, RouterCompiler, Source};
 #[derive(Debug, Default)]
 pub(super) struct Listeners(HashMap<ListenerKey, Unit>);
 
-/// A listener that was compiled, and what of it stays.
+/// A compiled listener, and the state that incremental compilation keeps for it.
 #[derive(Debug, Default)]
 struct Unit {
     rules: BTreeMap<RouteKey, NumberedRule>,
@@ -28,10 +28,10 @@ struct Unit {
     table: Chunked<Rule>,
     numbers: Slots,
     router: RouterCompiler<RouteMatch>,
-    /// What finds rules of requests, and of connections; none where it is to be made again.
+    /// The router and the rules of connections; `None` if they must be rebuilt.
     found_by: (Option<Arc<Router>>, Option<Arc<L4Routes>>),
     compiled: Option<Arc<Listener>>,
-    /// Whom it asks about requests; none where it was not compiled yet.
+    /// Authorization servers of the listener; `None` before they are compiled.
     servers: Option<Servers>,
 }
 
@@ -146,7 +146,7 @@ impl Listeners {
     }
 }
 
-/// Compiles listeners, whose rules are compiled already.
+/// Compiles listeners from compiled rules.
 pub(super) struct ListenerCompiler<'c> {
     pub(super) policies: &'c Policies,
     pub(super) listeners: &'c mut Listeners,

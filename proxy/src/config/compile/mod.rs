@@ -1,9 +1,9 @@
-//! From the model to a [`Snapshot`]: joins what names each other, so that requests look nothing up.
+//! Compiles the model into a [`Snapshot`]: resolves references, so that requests look nothing up.
 //!
-//! Runs off the shards at every change, and compiles what the change is about: rules, clusters,
-//! listeners and binds that did not change are shared with the snapshot before. Listeners join their
-//! bind and routes their listener, policies are merged into what they aim at, services and the
-//! workloads behind them become clusters.
+//! Runs off the shards at every change, and recompiles only what the change affects: unchanged
+//! rules, clusters, listeners and binds are shared with the previous snapshot. Listeners are
+//! attached to their bind and routes to their listener, policies are merged into their targets, and
+//! services with their workloads become clusters.
 
 mod authorization;
 mod bind;
@@ -58,7 +58,7 @@ pub struct CompileOptions {
 }
 
 impl CompileOptions {
-    /// So many shards, which log every request as a line of text.
+    /// Options for so many shards, whose default access log is text for every request.
     #[must_use]
     pub fn new(shards: NonZeroU32) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl CompileOptions {
     }
 }
 
-/// Compiles one configuration after another, by what changed. What they have in common is shared.
+/// Compiles successive configurations incrementally; unchanged parts are shared between snapshots.
 #[derive(Debug, Default)]
 pub struct Compiler {
     version: u64,
@@ -99,7 +99,7 @@ pub struct Compiler {
     tls: TlsCompiler,
 }
 
-/// A cluster, and what it is.
+/// A cluster with its key and its origin in the model.
 #[derive(Debug)]
 struct PlacedCluster {
     key: Arc<str>,
@@ -126,7 +126,7 @@ impl Compiler {
         &self.model
     }
 
-    /// Takes changes into the model, and notes what they are about.
+    /// Applies changes to the model, and marks what they affect as dirty.
     pub fn take(&mut self, changes: &[Change]) {
         for (key, new) in changes {
             if let Some(old) = self.model.resource(key.kind, &key.key) {
@@ -160,9 +160,9 @@ impl Compiler {
         self.dirty.targets.extend(named);
     }
 
-    /// Compiles the model. What names something that is not in it does without: listeners without
-    /// their bind and routes without their listener are left out, and backends that are missing
-    /// answer 500. [`Model::dangling`] lists them.
+    /// Compiles the model. Dangling references do not fail it: listeners without their bind and
+    /// routes without their listener are left out, and requests for missing backends get 500.
+    /// [`Model::dangling`] lists them.
     pub fn snapshot(&mut self, resolved: &Resolved, options: &CompileOptions) -> Snapshot {
         self.version += 1;
         self.ids.begin(self.version);
@@ -416,7 +416,8 @@ impl Compiler {
         for bind in self.model.binds.values() {
             let id = self.ids.binds.intern(bind.transport, address(bind)) as usize;
             binds.resize(self.ids.binds.count(), None);
-            // Whoever makes models gives an address away once; the first one would keep it.
+            // The controller and `translate` never assign an address twice; if it happened, the
+            // first bind would keep it.
             let compiled = self.binds.get(&bind.key).map(|it| Arc::clone(&it.bind));
             if binds[id].is_none() {
                 binds[id] = compiled;

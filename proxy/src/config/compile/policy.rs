@@ -137,7 +137,7 @@ impl Policies {
         self.backends.get(backend).unwrap_or(&NOTHING)
     }
 
-    /// The policies of a route and of its rule; `None` if there are none, as for most.
+    /// The policies of a route and its rule; `None` if there are none, as for most routes.
     pub(super) fn of_route(&self, route: &Route) -> Option<[&Layer; 2]> {
         let layers = self.routes.get(parts(route.key.as_str(), 3))?;
         let rule = route.rule.name().and_then(|name| layers.rules.get(name));
@@ -164,7 +164,7 @@ pub(super) fn parts(key: &str, count: usize) -> &str {
     end.map_or(key, |(end, _)| &key[..end])
 }
 
-/// Settings of requests.
+/// The settings that apply from the request's head on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestSettings<'a> {
     pub(super) limits: Limits,

@@ -1,4 +1,4 @@
-//! Rules with what they do, and where their requests go.
+//! Compiles rules: their filters and policies, and the clusters of their backends.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, UseOfClaims};
 
-/// A rule that was compiled, and what it uses.
+/// A compiled rule, and what it references.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) rule: AnyRule,
     gateway: ObjectName,
-    /// Clusters that its requests go to; one that is named twice is used twice.
+    /// Clusters of its backends; one that is named twice is counted twice.
     clusters: Vec<ClusterIndex>,
     jwt: Option<Arc<Authenticator>>,
 }
@@ -35,14 +35,14 @@ pub(super) enum AnyRule {
 }
 
 impl CompiledRule {
-    /// Notes what it uses. Returns the clusters that its Gateway has not used before.
+    /// Counts the references of the rule. Returns clusters that its Gateway did not use before.
     pub(super) fn note(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters.clone();
         clusters.retain(|cluster| users.add(*cluster, &self.gateway));
         clusters
     }
 
-    /// Gives back what it uses. Returns the clusters that its Gateway uses no more.
+    /// Releases the references of the rule. Returns clusters that its Gateway no longer uses.
     pub(super) fn give_back(
         self,
         key: &RouteKey,
@@ -188,7 +188,7 @@ impl<'c> RuleCompiler<'c> {
         servers.collect()
     }
 
-    /// The limits with what is said of a target itself put over them.
+    /// The limits of a target: the wider ones, overridden by its own.
     pub(super) fn limits_towards(&self, target: &Target, limits: &Limits) -> Limits {
         let nearer = match target {
             Target::Service { service, .. } => Some(self.policies.of_service(service)),

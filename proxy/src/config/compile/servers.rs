@@ -1,4 +1,4 @@
-//! The authorization servers that a listener asks, and where they are.
+//! The authorization servers of a listener, and their clusters.
 
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use crate::config::{ClusterIndex, ExternalAuth};
 #[derive(Debug)]
 pub(super) struct Servers {
     pub(super) list: Arc<[ExternalAuth]>,
-    /// The listener's Gateway.
     pub(super) gateway: ObjectName,
     clusters: Vec<ClusterIndex>,
 }
@@ -34,14 +33,14 @@ impl Servers {
         }
     }
 
-    /// Notes what it uses. Returns the clusters that its Gateway has not used before.
+    /// Counts the references. Returns clusters that the Gateway did not use before.
     pub(super) fn note(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters.clone();
         clusters.retain(|cluster| users.add(*cluster, &self.gateway));
         clusters
     }
 
-    /// Gives back what it uses. Returns the clusters that its Gateway uses no more.
+    /// Releases the references. Returns clusters that the Gateway no longer uses.
     pub(super) fn give_back(self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters;
         clusters.retain(|cluster| users.remove(*cluster, &self.gateway));

@@ -25,7 +25,7 @@ pub(super) struct Targets {
 pub(super) struct TargetCluster {
     /// The port of a service.
     pub(super) port: Option<Port>,
-    /// What is shown to it, by position; 0 for what is reached in plain text.
+    /// Index of the client credential that is presented to it; 0 without TLS.
     pub(super) shown: usize,
     pub(super) index: ClusterIndex,
 }
@@ -47,14 +47,14 @@ pub(super) struct ClientCredential {
 pub(super) struct TargetChange {
     /// Those that there are.
     pub(super) places: Vec<TargetCluster>,
-    /// Those that there are no more.
+    /// Clusters that no longer exist.
     pub(super) gone: Vec<ClusterIndex>,
     /// Whether routes find other clusters than before.
     pub(super) is_other: bool,
 }
 
 impl Targets {
-    /// Learns what the Gateways show to backends. Returns whether it is something else than before.
+    /// Updates the client certificates of the Gateways. Returns whether they changed.
     pub(super) fn show(&mut self, model: &Model, policies: &Policies) -> bool {
         let (mut all, mut by_gateway) = (Vec::<ClientCredential>::new(), HashMap::new());
         for gateway in model.binds.values().map(|bind| &bind.gateway) {
@@ -76,8 +76,8 @@ impl Targets {
         is_other
     }
 
-    /// Gives the ports of a service, or a backend, their clusters; where one is reached by TLS, one
-    /// for each that is shown something else. Clusters that stay keep their index.
+    /// Assigns clusters to the ports of a service, or to a backend: with TLS, one for each client
+    /// credential. Clusters that remain keep their index.
     pub(super) fn place(&mut self, key: &Arc<str>, model: &Model) -> TargetChange {
         let mut wanted: Vec<(Option<Port>, usize)> = Vec::new();
         let mut want = |port, tls: Option<&BackendTls>| {
@@ -124,7 +124,7 @@ impl Targets {
         self.by_key.is_empty() && self.shown.is_empty()
     }
 
-    /// What is shown to a cluster that is reached by TLS.
+    /// The client credential that is presented to a cluster over TLS.
     pub(super) fn shown(&self, place: TargetCluster) -> Option<&ClientCredential> {
         self.shown.get(place.shown)
     }
@@ -146,7 +146,7 @@ impl Targets {
             let mut places = places.iter();
             places.find(|place| (place.port, place.shown) == (port, shown))
         };
-        // What is reached in plain text is shown nothing, and is there once.
+        // Without TLS no certificate is presented, so one cluster is enough.
         let shown = self.by_gateway.get(gateway).copied().unwrap_or_default();
         let found = find(shown).or_else(|| find(0));
         found

@@ -86,7 +86,7 @@ impl Names {
         result: Result<Answer, LookupError>,
         now: Instant,
     ) -> bool {
-        // The configuration may have dropped it meanwhile.
+        // The configuration may no longer use the name.
         let Some(entry) = self.names.get_mut(name) else {
             return false;
         };

@@ -13,7 +13,7 @@ use hickory_resolver::config::{LookupIpStrategy, ResolverOpts};
 use thiserror::Error;
 use xds::model::Hostname;
 
-/// A successful lookup.
+/// Addresses of a name, with their TTL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Its addresses, at least one.
@@ -27,7 +27,7 @@ pub struct Answer {
 #[error("{0}")]
 pub struct LookupError(pub String);
 
-/// Resolves names.
+/// Looks up addresses (A and AAAA) with the servers of `resolv.conf`.
 #[derive(Clone)]
 pub struct Resolver {
     inner: Result<TokioResolver, LookupError>,

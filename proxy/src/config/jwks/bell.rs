@@ -30,7 +30,7 @@ pub(super) fn bell() -> io::Result<(FetchWaker, Bell)> {
 }
 
 impl Bell {
-    /// A bell that is never rung.
+    /// A bell that never rings.
     #[must_use]
     pub(super) fn silent() -> Self {
         Self(None)

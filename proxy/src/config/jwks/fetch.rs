@@ -43,7 +43,7 @@ pub(super) enum FetchError {
     /// Includes redirects: whoever could inject one would choose the keys.
     #[error("the response has status {0} instead of 200; redirects are not followed")]
     Status(StatusCode),
-    /// Timed out.
+    /// The whole response did not arrive within `JWKS_TIMEOUT`.
     #[error("no complete response within {} seconds", JWKS_TIMEOUT.as_secs())]
     Late,
 }

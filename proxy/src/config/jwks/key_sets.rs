@@ -1,4 +1,4 @@
-//! Which key sets are wanted, what they came to, and when each is fetched again.
+//! The remote key sets of the configuration, their state, and when each is fetched next.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ struct Set {
     state: State,
     /// Since the last answer.
     failures: u32,
-    /// Whether the fetch under way answers a question of a shard.
+    /// Whether a shard requested the fetch in progress.
     is_question: bool,
     /// No question of a shard is followed before.
     patient_until: Instant,
@@ -91,8 +91,8 @@ impl KeySets {
         self.sets.iter().filter_map(Set::due).min()
     }
 
-    /// Takes what a fetch brought, and gives it to the shards. A failure leaves them what they have.
-    /// `unix_time` is in seconds.
+    /// Takes the result of a fetch and publishes the keys to the shards. After a failure they keep
+    /// their keys. `unix_time` is in seconds.
     pub(super) fn take(
         &mut self,
         id: SetId,
@@ -100,7 +100,7 @@ impl KeySets {
         now: Instant,
         unix_time: i64,
     ) {
-        // It may have gone from the configuration meanwhile.
+        // The configuration may no longer use the key set.
         let Some(set) = self.sets.iter_mut().find(|set| set.id == id) else {
             return;
         };
@@ -119,8 +119,8 @@ impl KeySets {
 }
 
 impl Set {
-    /// When it is to be fetched: in its time, or when a shard asks. One that cannot be fetched has
-    /// its own times, whoever asks.
+    /// When to fetch: on schedule, or when a shard requests it. After a failure the retry schedule
+    /// applies, whatever shards request.
     fn due(&self) -> Option<Instant> {
         let State::Due(at) = self.state else {
             return None;
@@ -158,7 +158,7 @@ impl Set {
         let ttl = self.remote.cache.or(fetched.max_age).unwrap_or(JWKS_TTL);
         self.state = State::Due(now + ttl.clamp(JWKS_TTL_MIN, JWKS_TTL_MAX));
         if is_new {
-            // Whoever misses a key asks once more.
+            // A shard that still misses a key requests another fetch.
             self.remote.source.take_asked();
         }
         if std::mem::take(&mut self.is_question) {

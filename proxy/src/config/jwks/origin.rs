@@ -20,7 +20,7 @@ use crate::tls::{TlsError, roots};
 #[derive(Debug)]
 pub(super) struct Origin {
     addresses: Addresses,
-    /// What it is called there.
+    /// Host name for TLS and the `Host` header.
     pub(super) host: String,
     pub(super) path: String,
     pub(super) tls: Option<Tls>,

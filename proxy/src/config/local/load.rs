@@ -34,7 +34,7 @@ pub(super) struct Loader {
     look_at: Option<Instant>,
 }
 
-/// The result of a look at the files.
+/// The result of reading changed files.
 #[derive(Debug)]
 pub(super) enum Loaded {
     /// Changes of the model.
@@ -44,7 +44,7 @@ pub(super) enum Loaded {
     Nothing,
 }
 
-/// The work of a look at the files.
+/// The amount of work that a read took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LoadWork {
     /// Documents that were parsed.

@@ -27,7 +27,7 @@ use worker::Worker;
 /// Options of local mode.
 #[derive(Debug, Clone)]
 pub struct LocalConfig {
-    /// Files and folders.
+    /// Files, and folders with `.yaml` and `.yml` files, to read.
     pub paths: Vec<PathBuf>,
     /// How objects with unknown fields are treated.
     pub unknown_fields: UnknownFields,
@@ -49,7 +49,7 @@ pub enum StartError {
         "no configuration could be read from {0}: name a file of Gateway API YAML, or a folder with .yaml, .yml or .json files in it"
     )]
     NothingRead(String),
-    /// No bind succeeded.
+    /// None of the listening sockets could be opened.
     #[error("no listener could be started: {0}")]
     NoListener(String),
     /// No thread or file descriptor is left.

@@ -32,7 +32,7 @@ impl Worker {
     ) -> Self {
         let in_force = config.in_force.clone();
         Self {
-            // Watches before the first look at the files, so that no change is missed.
+            // Watch before the first read, so that no change is missed.
             watch: Watch::new(config.paths.clone()),
             loader: Loader::new(
                 config.paths,
@@ -70,7 +70,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Follows changes forever.
     pub(super) async fn run(&mut self) -> Infallible {
         loop {
             let look_again = self.loader.look_again();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::limits::{CONTROLLER_RETRY, CONTROLLER_RETRY_MAX, CONTROLLER_RETRY_MIN};
 
-/// Counts failed attempts.
+/// Exponential back-off between attempts to connect, with jitter.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     tries: u32,

@@ -20,7 +20,7 @@ pub(super) struct LastGoodWriter {
     writing: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// What is to be done next.
+/// The next event of the writer.
 pub(super) enum SaveEvent {
     /// A write is due.
     Write,
@@ -77,7 +77,6 @@ impl LastGoodWriter {
         }
     }
 
-    /// Saves unsaved changes.
     pub(super) async fn finish(self, model: &Model) {
         if let Some(writing) = self.writing {
             report(writing.await);

@@ -24,7 +24,6 @@ pub(super) enum LinkEvent {
     /// An attempt to connect is due.
     Due,
     Connected(Box<Stream>),
-    /// The attempt failed.
     NotConnected(ConnectError),
     Received(DeltaDiscoveryResponse),
     /// The controller has ended the stream.

@@ -4,7 +4,7 @@
 //! a batch and tracks versions, and `worker` has `apply` apply the batch and acknowledges it.
 //! Resources that cannot be applied (`check`) are rejected by name. `keeper` saves the current
 //! configuration (`last_good`) for the next process, which may start while the controller is
-//! unreachable; `state` is what others see.
+//! unreachable; `state` is for the admin server.
 
 mod backoff;
 mod check;
@@ -36,7 +36,7 @@ pub use self::state::{Connection, ControllerState, TypeState};
 /// Options of the xDS source.
 #[derive(Debug, Clone)]
 pub struct XdsConfig {
-    /// The controller.
+    /// Address of the controller, and the credentials to connect with.
     pub controller: Controller,
     /// The Gateway that this proxy serves.
     pub gateway: ObjectName,

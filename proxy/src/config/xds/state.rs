@@ -32,7 +32,7 @@ pub struct Connection {
     pub restored: bool,
     /// Resources whose current version is rejected.
     pub refused: usize,
-    /// By type.
+    /// State of the subscription of each resource type.
     pub types: BTreeMap<Kind, TypeState>,
 }
 
@@ -60,7 +60,6 @@ impl ControllerState {
         self.lock().clone()
     }
 
-    /// Changes the state.
     pub(super) fn change(&self, change: impl FnOnce(&mut Connection)) {
         change(&mut self.lock());
     }

@@ -30,11 +30,11 @@ pub(super) struct Worker {
     link: Link,
     backoff: Backoff,
     client: Client,
-    /// Changes of a first configuration that is not complete yet.
+    /// Changes of the initial configuration until it is complete.
     held_back: Vec<Change>,
     /// Resources whose current version is rejected.
     refused: BTreeSet<ResourceKey>,
-    /// Failed binds that the controller was told of.
+    /// Failed binds that were reported to the controller.
     told_down: BTreeSet<BindKey>,
     applier: Applier,
     keeper: Option<LastGoodWriter>,

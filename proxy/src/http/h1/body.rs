@@ -85,7 +85,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Starts another body.
+    /// Prepares for the body of another message.
     pub fn reset(&mut self, framing: Framing) {
         self.state = State::start(framing);
         self.raw.clear();

@@ -93,7 +93,7 @@ pub enum RequestError {
     /// A version of HTTP other than 1.0 and 1.1.
     #[error("HTTP version not supported")]
     Version,
-    /// CONNECT or TRACE.
+    /// CONNECT or TRACE, which a reverse proxy does not support.
     #[error("method refused")]
     Method,
     /// The target has no form that fits the method.

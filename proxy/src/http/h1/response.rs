@@ -15,7 +15,7 @@ pub enum RequestKind {
     Head,
     /// An upgrade: 101 may follow.
     Upgrade,
-    /// Any other request.
+    /// Any other request: framing follows RFC 9112 section 6.3 alone.
     Other,
 }
 

@@ -3,7 +3,7 @@
 use super::error::RequestError;
 use crate::http::authority::Authority;
 
-/// A parsed target.
+/// A request target, split into its parts.
 pub(super) struct Target<'a> {
     /// The authority of an absolute form.
     pub(super) authority: Option<&'a [u8]>,

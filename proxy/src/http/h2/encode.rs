@@ -131,7 +131,7 @@ pub fn response(
     made
 }
 
-/// `100 Continue`.
+/// The fields of the interim response `100 Continue`.
 #[must_use]
 pub fn go_on() -> Response<()> {
     let mut made = Response::new(());

@@ -227,7 +227,7 @@ const STATIC_NAMES: [u8; 61] = [
 mod tests {
     use super::{FieldBlocks, STATIC_NAMES, TABLE_BYTES};
 
-    /// A literal of this first byte, with a name in full where it names none.
+    /// A literal field with this first byte; the name follows in full if the byte has no index.
     fn literal(first: &[u8], name: &str, value: &str) -> Vec<u8> {
         let mut block = first.to_vec();
         for text in [name, value].into_iter().filter(|text| !text.is_empty()) {
@@ -330,7 +330,7 @@ mod tests {
                 Some(false),
             );
             let index = u8::try_from(number).expect("few");
-            // 62 and what came since, as an index of seven bits.
+            // The index of the first dynamic entry is 62; encoded in seven bits.
             says(&mut blocks, &[0x80 | (63 + index)], Some(true));
         }
         says(

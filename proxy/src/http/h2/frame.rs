@@ -10,7 +10,7 @@ pub struct FrameHead {
     pub length: u32,
     /// Type of the frame.
     pub kind: Kind,
-    /// Its flags.
+    /// Flags; their meaning depends on the type.
     pub flags: u8,
     /// Stream identifier; 0 is the connection.
     pub stream: u32,
@@ -19,25 +19,25 @@ pub struct FrameHead {
 /// Type of a frame (section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `DATA`
+    /// `DATA` (RFC 9113 section 6.1)
     Data,
-    /// `HEADERS`
+    /// `HEADERS` (section 6.2)
     Headers,
-    /// `PRIORITY`
+    /// `PRIORITY` (section 6.3), which is deprecated
     Priority,
-    /// `RST_STREAM`
+    /// `RST_STREAM` (section 6.4)
     Reset,
-    /// `SETTINGS`
+    /// `SETTINGS` (section 6.5)
     Settings,
-    /// `PUSH_PROMISE`
+    /// `PUSH_PROMISE` (section 6.6)
     PushPromise,
-    /// `PING`
+    /// `PING` (section 6.7)
     Ping,
-    /// `GOAWAY`
+    /// `GOAWAY` (section 6.8)
     GoAway,
-    /// `WINDOW_UPDATE`
+    /// `WINDOW_UPDATE` (section 6.9)
     WindowUpdate,
-    /// `CONTINUATION`
+    /// `CONTINUATION` (section 6.10)
     Continuation,
     /// An unknown type, which is ignored.
     Other,
@@ -96,7 +96,7 @@ impl Kind {
 /// A frame's header, with the length of its padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaddedFrame {
-    /// The head.
+    /// Header of the frame.
     pub head: FrameHead,
     /// Bytes of padding, including the length byte.
     pub padding: u32,
@@ -105,7 +105,7 @@ pub struct PaddedFrame {
 /// An element of a stream of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// A frame begins.
+    /// The header of a frame, which begins here.
     Frame(PaddedFrame),
     /// Payload bytes of the current frame.
     Payload(&'a [u8]),

@@ -18,7 +18,7 @@ use crate::names::causes;
 /// The role of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// It opens streams.
+    /// A client of the gateway, which opens streams.
     Client,
     /// It responds on them, and may refuse as many as it likes.
     Server,
@@ -27,23 +27,23 @@ pub enum Peer {
 causes! {
     /// The limit that a peer has exceeded.
     Abuse;
-    /// Reset streams.
+    /// Streams that the peer reset (CVE-2023-44487).
     Resets "resets";
     /// Reset most streams before they could be answered.
     PrematureResets "premature_resets";
     /// Made us reset streams.
     OwnResets "own_resets";
-    /// Sent PING.
+    /// PING frames that the peer sent, each of which needs an acknowledgement.
     Pings "pings";
-    /// Sent SETTINGS.
+    /// SETTINGS frames that the peer sent, each of which needs an acknowledgement.
     Settings "settings";
     /// CONTINUATION frames of one head.
     Continuations "continuations";
     /// Sent DATA without bytes.
     EmptyData "empty_data";
-    /// Unprompted `WINDOW_UPDATE` frames.
+    /// `WINDOW_UPDATE` frames beyond those that sent data explains.
     WindowUpdates "window_updates";
-    /// PRIORITY frames.
+    /// PRIORITY frames, which have no effect.
     Priorities "priorities";
 }
 
@@ -70,7 +70,7 @@ struct Counts {
     priorities: u64,
     /// Number of streams opened.
     streams: u64,
-    /// DATA frames sent.
+    /// Number of DATA frames sent, which allow the peer as many `WINDOW_UPDATE` frames.
     data_sent: u64,
     /// Whether DATA was sent since the last PING was received.
     data_since_ping: bool,

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_no_code_stands_for_nothing() {
-        // Padding of a whole byte, padding that is not of ones, and the code of the end.
+        // Invalid: a whole byte of padding, padding with a zero bit, and the end-of-string code.
         for bytes in [&b"\xff"[..], b"\x00\x00", b"\xff\xff\xff\xff"] {
             assert_eq!(decoded(bytes), None, "{bytes:x?}");
         }

@@ -173,7 +173,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Writes text.
     pub(super) fn write(&mut self, text: &[u8]) -> Result<Span, HeadError> {
         let start = self.bytes.len();
         let end = start.saturating_add(text.len());

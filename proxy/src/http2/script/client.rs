@@ -10,14 +10,13 @@ use super::{MOST_CANCELED, MOST_OPENED, Plan, frame, has_ping};
 use crate::http::h2::frame::{FrameHead, Kind, PREFACE};
 use crate::limits::BUFFER_BYTES;
 
-/// The client's state.
 pub(super) struct Client {
     socket: UnixStream,
     /// Frames not started yet.
     frames: VecDeque<Vec<u8>>,
     /// The unsent rest of the current frame.
     begun: Vec<u8>,
-    /// Requests started.
+    /// Number of requests started.
     requests: u32,
     /// Body bytes that the server accepts.
     credit: usize,

@@ -28,7 +28,7 @@ use self::names::Names;
 
 /// The inputs of a scrape.
 pub struct Scrape<'a> {
-    /// The current configuration.
+    /// The configuration that names listeners, routes and backends.
     pub snapshot: &'a Snapshot,
     /// Counters of each shard.
     pub shards: &'a [Arc<ShardCounters>],

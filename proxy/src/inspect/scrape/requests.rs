@@ -167,7 +167,7 @@ impl Scrape<'_> {
         durations(out, "endpoint_pick_duration_seconds", help, took);
     }
 
-    /// What authorization servers said of requests.
+    /// Results of external authorization.
     pub(super) fn external_auth(&self, out: &mut Exposition) {
         let help = "Questions to authorization servers whether a request may pass, by the answer.";
         let mut family = out.counter("external_auth_results", help);

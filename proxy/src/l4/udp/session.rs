@@ -19,7 +19,7 @@ use crate::shard::Shard;
 use crate::upstream::Upstreams;
 use crate::upstream::health::{Booking, Outcome};
 
-/// A UDP session.
+/// The datagrams between one client and the endpoint that was chosen for it.
 pub(super) struct UdpSession {
     socket: Datagrams,
     record: RefCell<ConnectionRecord<'static>>,
@@ -72,7 +72,6 @@ impl UdpSession {
         })
     }
 
-    /// Idle timeout.
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
         self.idle
     }

@@ -14,13 +14,13 @@ use crate::limits::HEAP_SHARDS;
 /// Allocated and freed amounts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allocated {
-    /// Number of allocations.
+    /// Number of allocations since the start.
     pub count: u64,
-    /// Bytes allocated.
+    /// Bytes allocated since the start.
     pub bytes: u64,
     /// Number of freed allocations.
     pub freed_count: u64,
-    /// Bytes freed.
+    /// Bytes freed since the start.
     pub freed_bytes: u64,
 }
 

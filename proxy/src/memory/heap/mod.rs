@@ -26,7 +26,7 @@ pub use self::thread::{Samples, Sampling, samples, sampling, set_sampling};
 pub struct SamplingAllocator<A>(A);
 
 impl<A> SamplingAllocator<A> {
-    /// Wraps an allocator.
+    /// Adds sampling to an allocator; it is off until a rate is set.
     pub const fn new(allocator: A) -> Self {
         Self(allocator)
     }

@@ -40,9 +40,9 @@ impl Weight {
 /// A number of allocations and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Number of allocations.
+    /// Estimated number of allocations.
     pub objects: u64,
-    /// Bytes.
+    /// Estimated bytes.
     pub bytes: u64,
 }
 
@@ -53,11 +53,11 @@ pub struct Stack {
     pub frames: Vec<usize>,
     /// Allocated since the start.
     pub allocated: Amount,
-    /// Not freed yet.
+    /// Part of it that is not freed yet.
     pub live: Amount,
 }
 
-/// All sampled stacks.
+/// Every stack with samples, of all threads.
 pub fn stacks() -> impl Iterator<Item = Stack> {
     TABLE.iter().filter_map(Entry::read)
 }

@@ -12,11 +12,11 @@ use crate::limits::HEAP_SAMPLING_BYTES;
 pub enum Sampling {
     /// One sample in this many bytes on average.
     Every(u32),
-    /// No samples.
+    /// This thread takes no samples.
     Off,
 }
 
-/// The current setting.
+/// Whether and how often allocations are sampled.
 #[must_use]
 pub fn sampling() -> Sampling {
     match DISTANCE.load(Ordering::Relaxed) {

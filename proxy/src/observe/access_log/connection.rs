@@ -24,7 +24,7 @@ pub struct ConnectionEntry<'a> {
     pub backend: Option<&'a str>,
     /// Address of the last endpoint tried.
     pub endpoint: Option<&'a str>,
-    /// The client's address.
+    /// Address of the client, as a PROXY header gives it if trusted.
     pub client: IpAddr,
     /// `TCP`, `TLS` or `UDP`.
     pub protocol: &'static str,
@@ -40,7 +40,7 @@ pub struct ConnectionEntry<'a> {
     pub connect: Option<Duration>,
     /// Why it failed; `None` if it ended in order.
     pub reason: Option<FailureKind>,
-    /// Number of retries.
+    /// Number of attempts to connect after the first.
     pub retries: u32,
 }
 

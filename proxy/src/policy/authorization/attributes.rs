@@ -35,17 +35,17 @@ pub struct Attributes<'a> {
 /// The request to authorize.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Request method.
+    /// `request.method`
     pub method: &'a [u8],
     /// Normalised host, without port.
     pub host: &'a str,
-    /// Normalised path.
+    /// `request.path`, after normalisation.
     pub path: &'a str,
-    /// Header fields.
+    /// `request.headers`
     pub fields: &'a Fields,
     /// The bytes that the fields point into.
     pub bytes: &'a [u8],
-    /// The client's address.
+    /// `source.address`: of the client, behind trusted hops.
     pub client: IpAddr,
     /// Claims of the verified token, if any.
     pub claims: Option<&'a ClaimValues>,

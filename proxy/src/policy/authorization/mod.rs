@@ -24,10 +24,9 @@ pub struct Authorization {
     reads_headers: bool,
 }
 
-/// A compiled rule.
 #[derive(Debug)]
 struct Rule {
-    /// Name for traces.
+    /// Name of the rule in traces.
     name: Box<str>,
     expression: Expression,
 }

@@ -1,4 +1,4 @@
-//! The form that is gRPC: `envoy.service.auth.v3.Authorization/Check`.
+//! The gRPC form of external authorization: `envoy.service.auth.v3.Authorization/Check`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,19 +13,19 @@ use super::{Denial, MissingVerdict, Subject, Verdict};
 use crate::http::grammar::is_alike;
 use crate::policy::mutation::{HeaderMutation, Mutation};
 
-/// The method.
+/// The gRPC method that is called.
 pub const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
 
-/// What is known of how a request came.
+/// What the server is told about the connection that a request came on.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSource {
-    /// Its client.
+    /// Address of the client.
     pub address: IpAddr,
-    /// `http` or `https`.
+    /// Scheme of the request: `http` or `https`.
     pub scheme: &'static str,
-    /// Such as `HTTP/1.1`.
+    /// Protocol version, such as `HTTP/1.1`.
     pub protocol: &'static str,
-    /// Bytes of the body, where the head tells.
+    /// Bytes of the body, if its length is known from the head.
     pub size: Option<u64>,
 }
 
@@ -77,10 +77,11 @@ pub fn question(
     }
 }
 
-/// What an answer about a request means.
+/// Interprets a server's response.
 ///
 /// # Errors
-/// It asks for something that we cannot do, or is none.
+///
+/// The response is malformed, or demands something that is not supported.
 pub fn judge(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, MissingVerdict> {
     let code = answer.status.map_or(0, |status| status.code);
     if code != 0 {
@@ -116,7 +117,7 @@ fn denial(denied: DeniedResponse) -> Result<Denial, MissingVerdict> {
         Ok(code @ (300..=303 | 305..=599)) => {
             StatusCode::from_u16(code).unwrap_or(StatusCode::FORBIDDEN)
         }
-        _ => return Err(MissingVerdict("the status of the denial is none")),
+        _ => return Err(MissingVerdict("the status of the denial is invalid")),
     };
     let mutation = HeaderMutation {
         set_headers: denied.headers,

@@ -1,4 +1,5 @@
-//! The form that is HTTP: a request like the one in question, answered with 200 to let that pass.
+//! The HTTP form of external authorization: a copy of the request's head is sent, and status 200
+//! allows the request.
 
 use http::header::{AUTHORIZATION, DATE, SERVER};
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -26,11 +27,12 @@ pub fn write_lines(listed: &[HeaderName], subject: &Subject<'_>, out: &mut Vec<u
     }
 }
 
-/// What an answer means; it has no body where that is too long. `listed` are the fields of it that the
-/// request gets; none means all.
+/// Interprets a server's response; its body is `None` if it exceeded the limit. `listed` selects
+/// the fields of the response that are added to the request; empty means all.
 ///
 /// # Errors
-/// The server says that it cannot tell, or something that is no answer.
+///
+/// The server failed, or its response is not a decision.
 pub fn judge(
     status: StatusCode,
     headers: &HeaderMap,
@@ -51,7 +53,7 @@ pub fn judge(
     }
 }
 
-/// Where fields are listed, the client's own never stand in for one that the server left out.
+/// If fields are listed, a client must not be able to supply one that the server left out.
 fn grants(headers: &HeaderMap, listed: &[HeaderName]) -> Mutation {
     let mut grants = Mutation::default();
     for name in listed {
@@ -88,8 +90,7 @@ fn denial(status: StatusCode, headers: &HeaderMap, body: Option<Vec<u8>>) -> Den
     }
 }
 
-/// Whether a field tells of the answer that it stands in, so that it would say something wrong of the
-/// request.
+/// Whether a field describes the server's response itself, and would be wrong on the request.
 fn is_about_answer(name: &HeaderName) -> bool {
     name.as_str().starts_with("content-") || [&DATE, &SERVER].contains(&name)
 }

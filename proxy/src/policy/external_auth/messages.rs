@@ -1,5 +1,5 @@
-//! The messages of `envoy.service.auth.v3`, as far as we have something to say in them or understand
-//! them. Fields that are not listed are skipped when they come.
+//! The messages of `envoy.service.auth.v3`, with the fields that are sent or understood. Other fields
+//! are skipped when decoding.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,19 @@ use prost::Message;
 
 use super::mutation::{HeaderValue, HeaderValueOption, HttpStatus};
 
-/// What is asked.
+/// `envoy.service.auth.v3.CheckRequest`
 #[derive(Clone, PartialEq, Message)]
 pub struct CheckRequest {
-    /// Of the request.
     #[prost(message, optional, tag = "1")]
     pub attributes: Option<AttributeContext>,
 }
 
-/// What there is to know of a request.
+/// `envoy.service.auth.v3.AttributeContext`
 #[derive(Clone, PartialEq, Message)]
 pub struct AttributeContext {
-    /// Who sent it.
+    /// The client's address.
     #[prost(message, optional, tag = "1")]
     pub source: Option<Peer>,
-    /// The request itself.
     #[prost(message, optional, tag = "4")]
     pub request: Option<Request>,
 }
@@ -29,15 +27,12 @@ pub struct AttributeContext {
 /// An end of a connection.
 #[derive(Clone, PartialEq, Message)]
 pub struct Peer {
-    /// Where it is.
     #[prost(message, optional, tag = "1")]
     pub address: Option<Address>,
 }
 
-/// An address.
 #[derive(Clone, PartialEq, Message)]
 pub struct Address {
-    /// Of IP.
     #[prost(message, optional, tag = "1")]
     pub socket_address: Option<SocketAddress>,
 }
@@ -45,15 +40,12 @@ pub struct Address {
 /// An address of TCP.
 #[derive(Clone, PartialEq, Message)]
 pub struct SocketAddress {
-    /// The IP address.
     #[prost(string, tag = "2")]
     pub address: String,
 }
 
-/// A request.
 #[derive(Clone, PartialEq, Message)]
 pub struct Request {
-    /// Of HTTP.
     #[prost(message, optional, tag = "2")]
     pub http: Option<HttpRequest>,
 }
@@ -61,7 +53,6 @@ pub struct Request {
 /// A request of HTTP.
 #[derive(Clone, PartialEq, Message)]
 pub struct HttpRequest {
-    /// Its method.
     #[prost(string, tag = "2")]
     pub method: String,
     /// Its header fields; several of a name are one, with commas.
@@ -70,33 +61,30 @@ pub struct HttpRequest {
     /// Path and query.
     #[prost(string, tag = "4")]
     pub path: String,
-    /// Its host.
     #[prost(string, tag = "5")]
     pub host: String,
     /// `http` or `https`.
     #[prost(string, tag = "6")]
     pub scheme: String,
-    /// Bytes of the body; -1 where that is not known.
+    /// Bytes of the body; -1 if unknown.
     #[prost(int64, tag = "9")]
     pub size: i64,
     /// Such as `HTTP/1.1`.
     #[prost(string, tag = "10")]
     pub protocol: String,
-    /// The body.
     #[prost(bytes = "vec", tag = "12")]
     pub raw_body: Vec<u8>,
 }
 
-/// What is answered.
+/// `envoy.service.auth.v3.CheckResponse`
 #[derive(Clone, PartialEq, Message)]
 pub struct CheckResponse {
     /// Whether the request may pass; it may where this is 0.
     #[prost(message, optional, tag = "1")]
     pub status: Option<Status>,
-    /// How it is turned away.
+    /// The response for a denied request.
     #[prost(message, optional, tag = "2")]
     pub denied_response: Option<DeniedResponse>,
-    /// What it gets.
     #[prost(message, optional, tag = "3")]
     pub ok_response: Option<OkResponse>,
 }
@@ -109,16 +97,16 @@ pub struct Status {
     pub code: i32,
 }
 
-/// How a request is turned away.
+/// `envoy.service.auth.v3.DeniedHttpResponse`
 #[derive(Clone, PartialEq, Message)]
 pub struct DeniedResponse {
     /// Status of the response.
     #[prost(message, optional, tag = "1")]
     pub status: Option<HttpStatus>,
-    /// Its header fields.
+    /// Header fields of the response to the client.
     #[prost(message, repeated, tag = "2")]
     pub headers: Vec<HeaderValueOption>,
-    /// Its body.
+    /// Body of the response to the client.
     #[prost(string, tag = "3")]
     pub body: String,
 }
@@ -126,7 +114,7 @@ pub struct DeniedResponse {
 /// What a request gets that may pass.
 #[derive(Clone, PartialEq, Message)]
 pub struct OkResponse {
-    /// Header fields.
+    /// Header fields to set on the request.
     #[prost(message, repeated, tag = "2")]
     pub headers: Vec<HeaderValueOption>,
     /// Header fields that it loses.

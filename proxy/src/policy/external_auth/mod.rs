@@ -1,11 +1,12 @@
-//! Asking a server whether a request may pass (GEP-1494): what it is asked, and what its answer means.
+//! External authorization (GEP-1494): the request to the server, and the meaning of its response.
 //!
-//! `http` and `grpc` are the two forms of question and answer. Both come to a [`Verdict`]. What a
-//! server grants beside passage are header fields (a [`Mutation`]), which later servers, the router and
-//! backends see in the place of the client's.
+//! `http` and `grpc` are its two forms; both result in a [`Verdict`]. With its permission, a server
+//! can set header fields (a [`Mutation`]), which replace the client's for later servers, the router
+//! and backends.
 
 pub mod grpc;
 pub mod http;
+#[expect(missing_docs, reason = "the protobuf definitions document the fields")]
 pub mod messages;
 
 use ::http::StatusCode;
@@ -15,16 +16,16 @@ use crate::http::h2::trailers::pairs;
 use crate::http::head::Fields;
 use crate::http::hop_by_hop;
 
-/// A request, as far as a server is asked about it.
+/// The parts of a request that a server is told.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Its method.
+    /// Request method.
     pub method: &'a [u8],
     /// Host and port as they came.
     pub authority: &'a [u8],
     /// Path and query in their normal form.
     pub target: &'a [u8],
-    /// Its fields.
+    /// Header fields of the request.
     pub fields: &'a Fields,
     /// The bytes that these are spans of.
     pub bytes: &'a [u8],
@@ -35,7 +36,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Its fields as they stand now, without those that end at each hop.
+    /// The header fields after earlier servers' changes, without hop-by-hop fields.
     fn lines(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let Self {
             fields,
@@ -73,23 +74,23 @@ pub enum Verdict {
     Denied(Denial),
 }
 
-/// Why an answer says neither. The request may not pass then.
+/// Why a response is not a decision. The request must not pass then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissingVerdict(pub &'static str);
 
-/// How a request is turned away.
+/// The response for a denied request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// Status of the response.
     pub status: StatusCode,
     /// Its header fields as lines, each ended by CRLF.
     pub lines: Vec<u8>,
-    /// Its body.
+    /// Body of the response to the client.
     pub body: Vec<u8>,
 }
 
 impl Denial {
-    /// One that says nothing but no.
+    /// A denial with this status, and nothing else.
     fn bare(status: StatusCode) -> Self {
         Self {
             status,

@@ -31,7 +31,7 @@ pub struct Authenticator {
     mode: JwtMode,
     /// Of a request without a token.
     challenge: Box<[u8]>,
-    /// Of a request whose token is not good.
+    /// `WWW-Authenticate` line for a request whose token is invalid.
     rebuff: Box<[u8]>,
     locations: Vec<TokenLocation>,
     providers: Vec<Provider>,
@@ -40,7 +40,7 @@ pub struct Authenticator {
     use_of_claims: UseOfClaims,
 }
 
-/// Whether anybody asks for claims after a token was verified.
+/// Whether claims are needed after verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UseOfClaims {
     /// Headers alone, which are made once.
@@ -61,7 +61,7 @@ struct Provider {
     keys: Arc<KeySource>,
 }
 
-/// What a verified token says.
+/// The content of a verified token.
 #[derive(Debug)]
 pub struct Verified {
     pub(super) subject: Option<Box<str>>,
@@ -81,7 +81,7 @@ pub(super) struct Line {
 /// How a request was let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
-    /// Without a token, where none is needed.
+    /// No token, and none is required.
     None,
     /// By a token that this shard had verified before.
     Cached,
@@ -94,7 +94,7 @@ pub enum Proof {
 pub struct Principal<'a> {
     policy: &'a Authenticator,
     proof: Proof,
-    /// Its token, and where that was.
+    /// The token, and where it was found.
     token: Option<(&'a TokenLocation, Rc<Verified>)>,
 }
 
@@ -130,7 +130,7 @@ impl Authenticator {
             }
         };
         let providers = policy.providers.iter().zip(keys).map(compile).collect();
-        // Without a provider there is nobody to ask where a token is: it is where tokens are.
+        // Without a provider, look for bearer tokens.
         if locations.is_empty() {
             locations.push(TokenLocation::bearer());
         }
@@ -176,8 +176,8 @@ impl Authenticator {
         Ok(self.admit(Proof::Verified, Some((location, verified))))
     }
 
-    /// The field line of a 401: a name for what is asked for, and no word of what was wrong. Who sent
-    /// no token made no mistake that it could name (RFC 6750 section 3).
+    /// The field line of a 401: the realm, and no reason. A request without a token gets no error
+    /// code either (RFC 6750 section 3).
     #[must_use]
     pub fn challenge(&self, failure: FailureKind) -> Option<&[u8]> {
         match failure {
@@ -193,7 +193,7 @@ impl Authenticator {
         self.locations.iter().any(TokenLocation::is_in_target)
     }
 
-    /// Whether backends take some headers for what a token said.
+    /// Whether claims are forwarded to backends in headers.
     #[must_use]
     pub fn writes_headers(&self) -> bool {
         !self.claimed.is_empty()
@@ -209,7 +209,7 @@ impl Authenticator {
         }
     }
 
-    /// The one token of a request, and where it is.
+    /// The only token of a request, and its location.
     fn find<'a>(&self, carrier: Carrier<'a>) -> Result<Option<(usize, &'a [u8])>, Refusal> {
         let mut found = None;
         for (number, location) in self.locations.iter().enumerate() {
@@ -322,14 +322,14 @@ impl Principal<'_> {
         self.proof
     }
 
-    /// Whom the token is about.
+    /// The `sub` claim.
     #[must_use]
     pub fn subject(&self) -> Option<&str> {
         let (_, verified) = self.token.as_ref()?;
         verified.subject.as_deref()
     }
 
-    /// What the token says, where rules ask for it.
+    /// The claims, if rules use them.
     #[must_use]
     pub fn claims(&self) -> Option<&ClaimValues> {
         let (_, verified) = self.token.as_ref()?;
@@ -394,7 +394,8 @@ fn position(locations: &mut Vec<TokenLocation>, location: TokenLocation) -> usiz
     })
 }
 
-/// RFC 6750 section 3. The realm is a quoted string; what cannot stand in one is left out.
+/// RFC 6750 section 3. The realm is a quoted string; characters that it cannot represent are
+/// dropped.
 fn challenge(realm: Option<&str>, error: &str) -> Box<[u8]> {
     let mut line = String::from("WWW-Authenticate: Bearer realm=\"");
     for char in realm.unwrap_or(REALM).chars() {

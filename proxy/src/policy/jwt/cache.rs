@@ -51,7 +51,7 @@ pub(super) struct Entry {
     pub(super) fingerprint: Fingerprint,
     /// The policy that accepted it.
     pub(super) policy: u64,
-    /// Where it was found.
+    /// Where the token was found.
     pub(super) location: usize,
     /// Index of its provider in the policy.
     pub(super) provider: usize,

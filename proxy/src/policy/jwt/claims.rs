@@ -85,8 +85,8 @@ impl Claims {
         meant.then_some(()).ok_or(Refusal::Audience)
     }
 
-    /// A claim as the value of a header field. `None` if absent, or not representable unchanged: a
-    /// changed name could be somebody else's.
+    /// A claim as the value of a header field. `None` if it is absent, or not representable
+    /// unchanged: a changed name could be another user's.
     pub(super) fn header_value(&self, name: &str) -> Option<String> {
         let claim = self.find(name)?;
         let text = match claim {

@@ -131,7 +131,7 @@ impl KeySet {
 }
 
 impl fmt::Debug for KeySet {
-    /// Without the keys, some of which may be secret.
+    /// Omits the keys, some of which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids: Vec<_> = self.keys.iter().map(|key| &key.id).collect();
         f.debug_struct("KeySet")

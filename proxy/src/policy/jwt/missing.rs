@@ -11,9 +11,9 @@ use crate::limits::{JWKS_UNKNOWN, JWKS_UNKNOWN_KEYS};
 /// Why a request is not let in, or not yet.
 #[derive(Debug)]
 pub struct TokenError {
-    /// Why.
+    /// Why the token is not accepted.
     pub refusal: Refusal,
-    /// The key that it takes, where that may be had in a moment.
+    /// The unknown key that the token names, if it may be fetched soon.
     pub missing: Option<MissingKey>,
 }
 
@@ -39,7 +39,7 @@ pub struct MissingKey {
 }
 
 impl MissingKey {
-    /// Whether it is worth a second look at the token.
+    /// Whether the token should be checked again.
     #[must_use]
     pub fn reply(&self, now: i64) -> Reply {
         match self.source.reply(self.fetch) {
@@ -65,7 +65,7 @@ struct Unknown {
 }
 
 impl UnknownKeys {
-    /// What becomes of a token that names a key which is not in the keys in force.
+    /// The decision on a token that names an unknown key.
     pub(super) fn deny(
         &self,
         source: &Arc<KeySource>,

@@ -12,10 +12,10 @@ use arc_swap::{ArcSwapOption, Guard};
 use super::keys::KeySet;
 use crate::limits::JWKS_WAIT;
 
-/// The keys of an issuer, and a way to ask for newer ones.
+/// The keys of an issuer, and a way to request newer ones.
 ///
-/// Its fetches are numbered, and one follows another. Who misses a key asks, and waits for the
-/// first fetch that begins afterwards: one under way may have been answered before the key was made.
+/// Fetches are numbered and never overlap. A request that misses a key waits for the next fetch
+/// that begins: the response of one in progress may be older than the key.
 #[derive(Debug)]
 pub struct KeySource {
     /// No two of a process have the same.
@@ -36,20 +36,20 @@ pub struct KeySource {
 pub enum Reply {
     /// A fetch that began after the question brought what there is.
     Fetched,
-    /// It failed.
+    /// The keys could not be fetched.
     Failed,
-    /// An earlier one brought other keys meanwhile.
+    /// The keys were already replaced in the meantime.
     Changed,
     /// None has ended yet.
     Pending,
 }
 
-/// Tells the thread that fetches keys that some are asked for.
+/// Wakes the thread that fetches keys after one was requested.
 #[derive(Clone)]
 pub struct FetchWaker(Arc<dyn Fn() + Send + Sync>);
 
 impl FetchWaker {
-    /// Tells it by this call, which is made on shards: it may neither lock nor block.
+    /// Wakes it by this call, which runs on shards: it must not lock or block.
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for FetchWaker {
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) keys: Arc<KeySet>,
-    /// In seconds of Unix time; `None` for ever.
+    /// Seconds since 1970; `None` if they do not expire.
     good_until: Option<i64>,
 }
 
@@ -79,13 +79,14 @@ impl KeySource {
         };
         Self {
             current: ArcSwapOption::from_pointee(current),
-            // Nobody has to be asked, and nobody would answer.
+            // A source of configured keys, which never change.
             deaf_until: AtomicI64::new(i64::MAX),
             ..Self::pending(None)
         }
     }
 
-    /// Keys that are still to come. Without `wake`, whoever fetches them has to look for questions.
+    /// A source of keys that are yet to be fetched. Without `wake`, the fetching thread has to poll
+    /// for requests.
     #[must_use]
     pub fn pending(wake: Option<FetchWaker>) -> Self {
         Self {
@@ -124,8 +125,8 @@ impl KeySource {
         self.begun.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Notes that the fetch under way has ended, after what it brought was published. No question
-    /// is followed before a time in seconds of Unix time.
+    /// Records that the fetch in progress has ended; its result must be published before. No fetch
+    /// is requested before `not_before`, in seconds since 1970.
     pub fn end_fetch(&self, failed: bool, deaf_until: i64) {
         self.is_failing.store(failed, Ordering::Release);
         self.deaf_until.store(deaf_until, Ordering::Release);
@@ -145,8 +146,8 @@ impl KeySource {
         self.load(now)?.keys().map(KeySet::version)
     }
 
-    /// Asks for newer keys, and returns the number of the fetch to wait for. `None` where none would
-    /// end soon enough to be waited for. Only the first of many questions wakes anybody.
+    /// Requests newer keys, and returns the number of the fetch to wait for; `None` if none would
+    /// end soon enough. Only the first of many requests wakes the thread.
     pub fn ask(&self, now: i64) -> Option<u64> {
         let soon = now.saturating_add(JWKS_WAIT.as_secs().cast_signed());
         if self.deaf_until.load(Ordering::Acquire) > soon {
@@ -161,7 +162,7 @@ impl KeySource {
         Some(fetch)
     }
 
-    /// What became of the fetch of this number, which somebody asked for.
+    /// The result of a requested fetch.
     #[must_use]
     pub fn reply(&self, fetch: u64) -> Reply {
         if self.ended.load(Ordering::Acquire) < fetch {

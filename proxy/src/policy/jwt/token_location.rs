@@ -33,7 +33,7 @@ pub(super) enum Prefix {
 /// The parts of a request that may carry a token.
 #[derive(Debug, Clone, Copy)]
 pub struct Carrier<'a> {
-    /// Header fields.
+    /// Header fields of the request.
     pub fields: &'a Fields,
     /// The bytes that the fields point into.
     pub bytes: &'a [u8],

@@ -17,7 +17,6 @@ pub(super) struct Unverified<'a> {
 }
 
 impl<'a> Unverified<'a> {
-    /// Parses a token.
     pub(super) fn parse(token: &'a [u8]) -> Result<Self, Refusal> {
         if token.len() > JWT_BYTES {
             return Err(Refusal::TooLong);
@@ -41,7 +40,7 @@ impl<'a> Unverified<'a> {
         &self.issuer
     }
 
-    /// Its key id, if that is not in the set.
+    /// The key id, if the key set does not have it.
     pub(super) fn unknown_key(&self, keys: &KeySet) -> Option<&str> {
         let id = self.header.kid.as_deref();
         id.filter(|id| !keys.knows(id))

@@ -1,5 +1,5 @@
-//! The messages of `envoy.config.core.v3` in which servers that are asked about requests say what
-//! changes in a head.
+//! Messages of `envoy.config.core.v3` in which authorization servers and endpoint pickers change
+//! the header fields of requests.
 
 use prost::Message;
 
@@ -9,15 +9,14 @@ pub struct HeaderMutation {
     /// Set in their order, after names have gone.
     #[prost(message, repeated, tag = "1")]
     pub set_headers: Vec<HeaderValueOption>,
-    /// Names whose fields go.
+    /// Names of fields to remove.
     #[prost(string, repeated, tag = "2")]
     pub remove_headers: Vec<String>,
 }
 
-/// A field, and what becomes of those that are there.
+/// A field to set, and how existing ones are treated.
 #[derive(Clone, PartialEq, Message)]
 pub struct HeaderValueOption {
-    /// The field.
     #[prost(message, optional, tag = "1")]
     pub header: Option<HeaderValue>,
     /// Whether the others stay; goes before the action.
@@ -28,10 +27,8 @@ pub struct HeaderValueOption {
     pub append_action: i32,
 }
 
-/// A field.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct HeaderValue {
-    /// Its name.
     #[prost(string, tag = "1")]
     pub key: String,
     /// Its value as text.
@@ -43,7 +40,7 @@ pub struct HeaderValue {
 }
 
 impl HeaderValue {
-    /// Its value, whichever field that stands in.
+    /// The value, in whichever of the two protobuf fields it was sent.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         if self.raw_value.is_empty() {
@@ -57,7 +54,7 @@ impl HeaderValue {
 /// A status of HTTP.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct HttpStatus {
-    /// Its number.
+    /// Status code.
     #[prost(int32, tag = "1")]
     pub code: i32,
 }

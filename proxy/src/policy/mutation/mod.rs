@@ -1,6 +1,7 @@
-//! What a server that is asked about a message changes in its head: lines that it sets, and names
-//! whose other lines go.
+//! Changes of header fields by a server (authorization, endpoint picker): lines to set, and names
+//! whose other lines are removed.
 
+#[expect(missing_docs, reason = "the protobuf definitions document the fields")]
 mod messages;
 
 use super::headers::{HeaderEdits, is_ours};
@@ -13,19 +14,19 @@ pub use self::messages::{HeaderMutation, HeaderValue, HeaderValueOption, HttpSta
 /// Edits of one head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mutation {
-    /// Names, in lower case, of which nothing is left but what the server sets.
+    /// Lower-case names of which only the server's own lines remain.
     dropped: Vec<Vec<u8>>,
     /// Lines, each ended by CRLF.
     lines: Vec<u8>,
 }
 
 impl Mutation {
-    /// Takes in a mutation; `has` tells whether the head has a name already.
+    /// Adds a mutation; `has` tells whether the head has a name already.
     ///
-    /// Fields of a connection and of framing stay ours, and pseudo-header fields are none. Setting a
-    /// field overwrites it, unless `append` says otherwise: so does Envoy, although the default of
-    /// `append_action` has another name. A value that is none leaves nothing of what it would have
-    /// overwritten.
+    /// Framing and hop-by-hop fields cannot be changed, nor can pseudo-header fields. Setting a
+    /// field overwrites it unless `append` is set: as Envoy does, although the default of
+    /// `append_action` has another name. An invalid value still removes the fields that it would
+    /// have overwritten.
     pub fn take(&mut self, mutation: &HeaderMutation, has: impl Fn(&[u8]) -> bool) {
         for name in &mutation.remove_headers {
             self.forget(name.as_bytes());
@@ -47,14 +48,14 @@ impl Mutation {
         }
     }
 
-    /// Adds a field beside those that are there, if it is one and not ours.
+    /// Adds a field next to existing ones, if its name and value are valid and it may be changed.
     pub fn append(&mut self, name: &[u8], value: &[u8]) {
         if let Some(name) = name_of(name).filter(|_| is_value(value)) {
             field(&mut self.lines, &name, value);
         }
     }
 
-    /// Drops a field, also where it was set before.
+    /// Removes a field, including earlier lines of this mutation.
     pub fn forget(&mut self, name: &[u8]) {
         let Some(name) = name_of(name) else {
             return;
@@ -75,7 +76,7 @@ impl Mutation {
         self.lines.extend_from_slice(&later.lines);
     }
 
-    /// Whether nothing changes.
+    /// Whether it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.dropped.is_empty() && self.lines.is_empty()
@@ -110,7 +111,7 @@ impl Mutation {
         }
     }
 
-    /// The first value that is set of a field.
+    /// The first value that is set for a name.
     #[must_use]
     pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
         self.values(name).next()
@@ -138,7 +139,7 @@ fn without(lines: &[u8], goes: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     kept
 }
 
-/// What setting a field does to one that is there.
+/// How a field to set treats existing ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Append,

@@ -10,7 +10,7 @@ use super::{Endpoints, v2};
 pub enum Version {
     /// A line of text.
     V1,
-    /// The binary format.
+    /// Version 2, the binary format.
     V2,
 }
 

@@ -1,4 +1,5 @@
-//! One request's question to a picker: head and body out, a verdict back.
+//! The exchange with an endpoint picker about one request: head and body are sent, a verdict comes
+//! back.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -24,10 +25,11 @@ use crate::upstream::picker::{
     Verdict, conclude, request_body, request_head,
 };
 
-/// Asks the picker of the drawn pool about the prepared request.
+/// Asks the picker of the selected pool about the prepared request.
 ///
 /// # Errors
-/// The client is at fault, or the picker failed and the pool's requests end with that.
+///
+/// The client failed, or the picker failed and the pool's failure mode is `FailClose`.
 pub(super) async fn ask<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
@@ -37,7 +39,7 @@ pub(super) async fn ask<'a>(
     let begun = Instant::now();
     let over = &drawn.cluster.protection;
     let head = exchange.make_head(drawn, over, Switch::Ignored)?;
-    // An authorization server may have seen it before.
+    // An authorization server may have read the body before.
     let came = exchange
         .server_decision
         .as_mut()
@@ -86,18 +88,18 @@ pub(super) async fn ask<'a>(
     exchange.settle(picker, picked, body.as_deref(), took)
 }
 
-/// What a picker is asked.
+/// The parameters of a picker call.
 struct PickerQuery {
     head: ProcessingRequest,
     has_body: bool,
-    /// For how long the picker may be silent.
+    /// Timeout for the picker's next message.
     patience: Duration,
     mode: PickerFailureMode,
 }
 
 impl PickerQuery {
-    /// Tells the picker of the request, and waits for its verdict meanwhile. The body is read to its
-    /// end whatever the picker does, unless nobody has a use for it any more.
+    /// Sends the request to the picker while waiting for its verdict. The body is read to its end
+    /// whatever the picker does, unless it is no longer needed.
     async fn put<'a>(
         self,
         exchange: &mut Exchange<'a>,
@@ -144,7 +146,7 @@ impl PickerQuery {
             let stop = || reading.cancel_read();
             together(pin!(telling), pin!(answering), is_done_with, stop).await
         };
-        // The pod takes its own time.
+        // The pod may take as long as the rule allows.
         call.wait_at_most(None);
         client.deadline.disarm();
         if client.deadline.expired() {
@@ -152,13 +154,13 @@ impl PickerQuery {
         }
         told?;
         exchange.record.bytes_in = body.all.len() as u64;
-        // Without a verdict, telling has failed.
+        // Without a verdict, sending has failed.
         let answered = answered.unwrap_or(Err(PickError::Ended));
         Ok((body.all, answered.map(|verdict| (verdict, answers))))
     }
 }
 
-/// Tells a picker of a request's head and body, and then watches the client.
+/// Sends a request's head and body to a picker, and then watches the client for a disconnect.
 async fn tell(
     exchange: &mut Exchange<'_>,
     query: &PickerQuery,
@@ -168,7 +170,7 @@ async fn tell(
     call.wait_at_most(Some(query.patience));
     let mut listens = call.send(&query.head, More::Follow).await.is_ok();
     while query.has_body && !body.done {
-        // The client has its own time.
+        // The client has its own timeouts.
         call.wait_at_most(None);
         let piece = body.next(exchange).await?;
         call.wait_at_most(Some(query.patience));
@@ -182,8 +184,9 @@ async fn tell(
     Ok(())
 }
 
-/// Runs both to their ends. A failure of the first ends the second; where the second is
-/// `done with` it all, `stop` ends the first, which is not dropped before: the kernel has its buffer.
+/// Runs both futures to completion. A failure of the first ends the second; if the second result
+/// satisfies `is_done_with`, `stop` cancels the first. It is never dropped early: the kernel may
+/// still own its buffer.
 async fn together<T>(
     mut first: Pin<&mut impl Future<Output = Result<(), Failure>>>,
     mut second: Pin<&mut impl Future<Output = T>>,
@@ -208,7 +211,7 @@ async fn together<T>(
         (Some(told), _) => told,
         (None, Some(result)) if is_done_with(result) => {
             stop();
-            // That it was stopped is no failure.
+            // Being cancelled is not a failure.
             let _ = first.await;
             Ok(())
         }
@@ -218,7 +221,7 @@ async fn together<T>(
 }
 
 impl<'a> Exchange<'a> {
-    /// Takes in what came of a question.
+    /// Handles the result of a picker call: counters, traces, and the pool's failure mode.
     fn settle(
         &mut self,
         picker: &Picker,

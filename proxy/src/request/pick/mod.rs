@@ -1,4 +1,4 @@
-//! Which pods of an inference pool a request goes to: its endpoint picker says so.
+//! Selects the pods of an inference pool for a request, by the pool's endpoint picker.
 
 mod ask;
 
@@ -7,8 +7,8 @@ use crate::failure::Failure;
 use crate::upstream::picker::{Immediate, PickOutcome};
 
 impl<'a> Exchange<'a> {
-    /// Asks the endpoint picker of the drawn backend, if it has one, about the prepared request. A
-    /// picker can answer it, which ends it.
+    /// Asks the endpoint picker of the selected backend, if it has one, about the prepared request.
+    /// If the picker responds to the client itself, the request ends here.
     pub(super) async fn pick(
         &mut self,
         matched: &Matched<'a>,
@@ -17,7 +17,7 @@ impl<'a> Exchange<'a> {
         let Some(picker) = drawn.cluster.picker.as_deref() else {
             return Ok(None);
         };
-        // In a box: most requests have no picker, and would carry its room.
+        // Boxed: most requests have no picker, and should not reserve its state.
         match Box::pin(ask::ask(self, matched, drawn, picker)).await? {
             PickOutcome::Picked(picked) => {
                 self.picked = Some(Box::new(picked));

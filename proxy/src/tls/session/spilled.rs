@@ -9,7 +9,7 @@ use crate::memory::Buffer;
 #[derive(Debug, Default)]
 pub(super) struct SpilledPlaintext {
     bytes: Vec<u8>,
-    /// Bytes already delivered.
+    /// Number of bytes already delivered.
     given: usize,
 }
 

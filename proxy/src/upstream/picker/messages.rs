@@ -1,5 +1,5 @@
-//! The messages of `envoy.service.ext_proc.v3`, as far as the endpoint picker protocol of the
-//! Inference Extension uses them. Fields that are not listed are skipped when they come.
+//! Messages of `envoy.service.ext_proc.v3`, as far as the endpoint picker protocol of the Inference
+//! Extension uses them. Unlisted fields are skipped when decoding.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use prost::{Message, Oneof};
 
 use super::mutation::{HeaderMutation, HeaderValue, HttpStatus};
 
-/// The method that an endpoint picker serves.
+/// The gRPC method of endpoint pickers.
 pub(crate) const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
-/// What a picker is told.
+/// `envoy.service.ext_proc.v3.ProcessingRequest`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingRequest {
     #[prost(oneof = "RequestMessage", tags = "2, 3, 4, 5")]
@@ -33,7 +33,7 @@ pub(crate) enum RequestMessage {
     ResponseBody(HttpBody),
 }
 
-/// How bodies are told; in the first message.
+/// How bodies will be sent; in the first message.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct ProtocolConfiguration {
     #[prost(enumeration = "BodySendMode", tag = "1")]
@@ -71,14 +71,13 @@ pub(crate) struct HeaderMap {
     pub(crate) headers: Vec<HeaderValue>,
 }
 
-/// Values by the name of whom they are for.
+/// Metadata by namespace: the name of the filter that it is for.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Metadata {
     #[prost(map = "string, message", tag = "1")]
     pub(crate) filter_metadata: HashMap<String, Struct>,
 }
 
-/// `google.protobuf.Struct`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Struct {
     #[prost(map = "string, message", tag = "1")]
@@ -100,7 +99,7 @@ pub(crate) enum ValueKind {
     Struct(Struct),
 }
 
-/// What a picker says.
+/// `envoy.service.ext_proc.v3.ProcessingResponse`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingResponse {
     #[prost(oneof = "ResponseMessage", tags = "1, 2, 3, 4, 7")]
@@ -154,7 +153,7 @@ pub(crate) enum MutatedBody {
     Streamed(HttpBody),
 }
 
-/// An answer to the client in the place of any pod's.
+/// A response to the client that replaces the endpoint's.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ImmediateResponse {
     #[prost(message, optional, tag = "1")]

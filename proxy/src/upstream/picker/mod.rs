@@ -1,12 +1,12 @@
 //! Endpoint pickers of inference pools: the endpoint picker protocol of the Gateway API Inference
 //! Extension, over `ext_proc`.
 //!
-//! A picker is told of a request's head and, as it comes, of its body ([`crate::request`] does that).
-//! It names the pods to try in their order, may change head and body, or answers itself (`verdict`,
-//! pure). Only then the request is sent on, so its body is kept meanwhile, up to a limit. When a pod
-//! has answered, the picker learns which one did, and may change the response's head (`response`).
-//! All of that is one call ([`super::call`]) of this shard; what becomes of requests whose picker
-//! fails, their pool says.
+//! [`crate::request`] sends a picker the request's head and, as it arrives, its body. The picker
+//! names the pods to try in order, may change head and body, or responds itself (`verdict`, pure).
+//! The request is forwarded only after that, so its body is buffered, up to a limit. When a pod has
+//! responded, the picker is told which one, and may change the response's head (`response`). All
+//! this is one call ([`super::call`]) of this shard. The pool's failure mode decides on requests
+//! whose picker fails.
 
 mod messages;
 mod response;
@@ -28,63 +28,63 @@ pub(crate) use self::messages::{PROCESS, ProcessingRequest, ProcessingResponse};
 pub(crate) use self::telling::{request_body, request_head};
 pub(crate) use self::verdict::{TooLarge, Verdict};
 
-/// What came of a question to a picker.
+/// The result of asking a picker.
 #[expect(
     clippy::large_enum_variant,
     reason = "one for each request, and at once taken apart: a box would cost an allocation"
 )]
 pub(crate) enum PickOutcome<'a> {
-    /// The request goes on like this.
+    /// The request continues to one of these endpoints.
     Picked(Pick<'a>),
-    /// The picker has answered it.
+    /// The picker responds to the client itself.
     Immediate(Immediate),
 }
 
-/// A picker's own answer to a request.
+/// A response from the picker to the client.
 pub(crate) struct Immediate {
     pub(crate) status: StatusCode,
-    /// Field lines, each ended by CRLF.
+    /// Field lines, each terminated by CRLF.
     pub(crate) lines: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
 
-/// What was picked for a request.
+/// The endpoints and changes that a picker chose for a request.
 pub(crate) struct Pick<'a> {
-    /// The endpoints to try, in this order; none where load balancing chooses.
+    /// Endpoints to try, in order; empty if load balancing chooses.
     endpoints: Vec<&'a Endpoint>,
-    /// Which of them is next.
+    /// Index of the next endpoint to try.
     next: usize,
-    /// The request's body, until it is taken.
+    /// The buffered request body, until it is taken.
     body: Option<Buffer>,
-    /// The framing of a body that came in the place of the client's.
+    /// Framing of a body that replaces the client's.
     framing: Option<Framing>,
-    /// What changes in the request's head.
+    /// Changes to the request's head.
     mutation: Mutation,
-    /// The call, in which the picker is told of the response.
+    /// The call, which stays open to report the response.
     call: Option<(Call<'a>, CallMessages)>,
 }
 
-/// Why nothing was picked.
+/// Why a picker's answer cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PickError {
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The picker has said less than all.
+    /// The picker closed the stream before its response was complete.
     #[error("it closed the stream before its response was complete")]
     Ended,
-    /// It replaced the body by a larger one than is kept.
+    /// The picker replaced the body by one that exceeds the limit.
     #[error("its body is too large")]
     BodyTooLarge,
-    /// It named no endpoint.
+    /// The picker named no endpoint.
     #[error("it named no endpoint")]
     Nothing,
-    /// It named none that the pool has.
+    /// None of the named endpoints is in the pool.
     #[error("it named endpoints that the pool does not have")]
     Unknown,
 }
 
 impl PickError {
-    /// A word for counters and logs.
+    /// A short text for counters and logs.
     pub(crate) fn detail(self) -> &'static str {
         match self {
             Self::Call(CallError::Unreached(_)) => "picker unreachable",
@@ -102,7 +102,7 @@ impl PickError {
 }
 
 impl<'a> Pick<'a> {
-    /// Any endpoint, since the picker failed.
+    /// A pick of any endpoint, for a picker that failed.
     pub(crate) fn any(body: Option<Buffer>) -> Self {
         Self {
             endpoints: Vec::new(),
@@ -114,51 +114,50 @@ impl<'a> Pick<'a> {
         }
     }
 
-    /// The endpoint of the next try; `None` where load balancing chooses.
+    /// The endpoint of the next attempt; `None` if load balancing chooses.
     pub(crate) fn next_endpoint(&mut self) -> Option<&'a Endpoint> {
         let endpoint = self.endpoints.get(self.next).copied()?;
         self.next += 1;
         Some(endpoint)
     }
 
-    /// How many tries there are at most; `None` where load balancing chooses.
+    /// Maximum number of attempts; `None` if load balancing chooses.
     pub(crate) fn tries(&self) -> Option<usize> {
         Some(self.endpoints.len()).filter(|count| *count > 0)
     }
 
-    /// Takes the request's body, if it has one.
     pub(crate) fn take_body(&mut self) -> Option<Buffer> {
         self.body.take()
     }
 
-    /// The framing of a body that came in the place of the client's.
+    /// Framing of a body that replaces the client's.
     pub(crate) fn framing(&self) -> Option<Framing> {
         self.framing
     }
 
-    /// The endpoints that were named, for who watches the request.
+    /// The named endpoints, for traces.
     pub(crate) fn endpoints(&self) -> &[&'a Endpoint] {
         &self.endpoints
     }
 
-    /// Edits the lines that are added to the request.
+    /// Edits the field lines that are added to the request.
     pub(crate) fn edit(&self, lines: &mut Vec<u8>) {
         self.mutation.edit(lines);
     }
 
-    /// Whether a field that the client sent is left out.
+    /// Whether a field of the client's request is removed.
     pub(crate) fn drops(&self, name: &[u8]) -> bool {
         self.mutation.drops(name)
     }
 }
 
-/// The endpoint of this address.
+/// The endpoint with this address.
 fn find<'a>(cluster: &'a Cluster, address: &str) -> Option<&'a Endpoint> {
     let mut endpoints = cluster.endpoints.iter();
     endpoints.find(|endpoint| &*endpoint.name == address)
 }
 
-/// What a verdict comes to for a request to this pool.
+/// Applies a picker's verdict to a request for this pool.
 pub(crate) fn conclude<'a>(
     pool: &'a Cluster,
     verdict: Verdict,

@@ -1,4 +1,4 @@
-//! What a picker is told of a response: its head, and which endpoint gave it.
+//! Reports a response to the picker: its head, and the endpoint that served it.
 
 use super::Pick;
 use super::messages::{ProcessingResponse, ResponseMessage};
@@ -10,8 +10,9 @@ use crate::policy::mutation::Mutation;
 use crate::upstream::call::{CallError, More};
 
 impl Pick<'_> {
-    /// Tells the picker of the response that the client gets. What it changes in the head; nothing
-    /// where it does not say in time, for the response is there.
+    /// Reports the response to the picker, and returns the picker's changes to its head. If the
+    /// picker does not answer in time, the response is sent unchanged: the client should not wait
+    /// for it.
     pub(crate) async fn tell_response(
         &mut self,
         head: &ResponseHead,
@@ -32,9 +33,9 @@ impl Pick<'_> {
                     Some(ResponseMessage::ResponseHeaders(phase)) => {
                         return Ok(phase.response.and_then(|it| it.header_mutation));
                     }
-                    // Whatever it would answer instead, the pod has answered.
+                    // Too late to replace the response: the pod has responded.
                     Some(ResponseMessage::ImmediateResponse(_)) => return Ok(None),
-                    // It speaks of the request still.
+                    // Still about the request.
                     _ => {}
                 }
             }

@@ -1,4 +1,4 @@
-//! What a picker is told, as messages.
+//! Builds the messages to a picker.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::config::Endpoint;
 use crate::http::head::{Framing, ResponseHead};
 use crate::policy::mutation::HeaderValue;
 
-/// A request's head, as a pod would get it.
+/// The head of the request, as a pod would receive it.
 pub(crate) fn request_head(head: &Request<()>, has_body: bool) -> ProcessingRequest {
     let uri = head.uri();
     let path = uri.path_and_query().map_or("/", |it| it.as_str());
@@ -41,7 +41,7 @@ pub(crate) fn request_head(head: &Request<()>, has_body: bool) -> ProcessingRequ
     }
 }
 
-/// A piece of a request's body.
+/// A part of the request's body.
 pub(crate) fn request_body(piece: &[u8], end_of_stream: bool) -> ProcessingRequest {
     ProcessingRequest {
         request: Some(RequestMessage::RequestBody(HttpBody {
@@ -52,7 +52,7 @@ pub(crate) fn request_body(piece: &[u8], end_of_stream: bool) -> ProcessingReque
     }
 }
 
-/// A response's head, and which endpoint it is of.
+/// The head of the response, and the endpoint that served it.
 pub(super) fn response_head(
     head: &ResponseHead,
     bytes: &[u8],
@@ -90,5 +90,5 @@ fn header(key: &str, value: &[u8]) -> HeaderValue {
     }
 }
 
-/// The field of metadata that says which endpoint has served a request.
+/// Metadata field for the endpoint that served the request.
 const SERVED: &str = "x-gateway-destination-endpoint-served";

@@ -13,30 +13,29 @@ pub(crate) struct Verdict {
     pub(super) mutation: Mutation,
     pub(super) body: Body,
     pub(crate) immediate: Option<ImmediateResponse>,
-    /// Endpoints that its metadata name.
+    /// Endpoints named in the metadata.
     named: Option<String>,
     has_headers: bool,
 }
 
-/// What a picker makes of a request's body.
+/// What a picker does with a request's body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Body {
-    /// Not decided yet.
     #[default]
     Unsaid,
-    /// It stays as it is.
+    /// It is unchanged.
     Kept,
-    /// Other bytes come in its place.
+    /// It is replaced by these bytes.
     Replaced { bytes: Vec<u8>, ended: bool },
 }
 
-/// A body that comes in the place of a request's is too large.
+/// The replacement of a request's body exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
 impl Verdict {
-    /// Takes in a message; `has` tells whether the request has a field. Messages about the response
-    /// are none of these.
+    /// Processes a message; `has` tells whether the request has a field. Messages about the
+    /// response are ignored.
     pub(crate) fn take(
         &mut self,
         message: ProcessingResponse,
@@ -52,7 +51,7 @@ impl Verdict {
                 let is_said = common.body_mutation.is_some();
                 self.take_common(common, has)?;
                 if !is_said && self.body == Body::Kept {
-                    // Of the pieces that it answered before: what it says of the last is to come.
+                    // For earlier parts of the body: the verdict on the last part is still to come.
                     self.body = Body::Unsaid;
                 }
                 Ok(())
@@ -111,7 +110,7 @@ impl Verdict {
         self.immediate.is_some() || (self.has_headers && body)
     }
 
-    /// The endpoints that are named, the first choice first.
+    /// The named endpoints, in order of preference.
     pub(super) fn endpoints(&self) -> Vec<&str> {
         let header = self.mutation.value(DESTINATION.as_bytes());
         let header = header.and_then(|value| std::str::from_utf8(value).ok());
@@ -131,9 +130,9 @@ fn destination(metadata: &Struct) -> Option<String> {
     }
 }
 
-/// What metadata of the endpoint picker protocol stand under.
+/// Namespace of the endpoint picker protocol's metadata.
 pub(super) const NAMESPACE: &str = "envoy.lb";
-/// The header and the field of metadata that name the endpoints.
+/// The header and the metadata field that name the endpoints.
 const DESTINATION: &str = "x-gateway-destination-endpoint";
 
 #[cfg(test)]

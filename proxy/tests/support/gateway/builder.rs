@@ -48,7 +48,6 @@ pub(crate) struct GatewayBuilder {
 /// A gateway that ended by itself at its start.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Its exit code.
     pub(crate) code: Option<i32>,
     pub(crate) log: String,
 }

@@ -24,7 +24,7 @@ pub enum ConnectError {
     /// The file of the certificate authority is unusable.
     #[error("the certificate authority {} cannot be used: {why}", .path.display())]
     Authority {
-        /// The configured file.
+        /// The file, as configured.
         path: PathBuf,
         /// The reason, as part of a sentence.
         why: String,
@@ -32,7 +32,7 @@ pub enum ConnectError {
     /// The token file is unusable.
     #[error("the token {} cannot be used: {why}", .path.display())]
     Token {
-        /// The configured file.
+        /// The file, as configured.
         path: PathBuf,
         /// The reason, as part of a sentence.
         why: String,

@@ -50,7 +50,7 @@ pub enum Event<'a> {
         /// Time since the batch was started.
         after: Duration,
     },
-    /// The stream ended.
+    /// The stream ended, or its connection.
     Disconnected {
         /// The reason, as sent to the proxy.
         reason: &'a str,

@@ -41,7 +41,6 @@ pub(super) struct Stream {
 
 /// Why a stream ended.
 enum StreamEnd {
-    /// The proxy disconnected.
     Gone,
     Status(Status),
     /// The proxy does not read, so no status can be sent.

@@ -175,7 +175,7 @@ impl Admissible for ClusterTrustBundle {
     const NAMESPACED: bool = false;
 
     fn check_name(name: &str) -> Result<(), String> {
-        // The name of a signer comes first, with colons in the place of its slash.
+        // The name begins with that of the signer, with a colon instead of its slash.
         name.split(':').try_for_each(syntax::subdomain)
     }
 

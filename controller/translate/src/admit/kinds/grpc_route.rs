@@ -86,7 +86,6 @@ fn method_name(text: &str) -> syntax::Verdict {
     ))
 }
 
-/// A protobuf identifier.
 fn is_identifier(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.starts_with(|c: char| inner(c) && !c.is_ascii_digit()) && text.chars().all(inner)

@@ -150,7 +150,6 @@ fn protocol(text: &str) -> syntax::Verdict {
     ))
 }
 
-/// A domain-prefixed name.
 pub(super) fn domain_prefixed(text: &str) -> syntax::Verdict {
     let valid = text
         .split_once('/')

@@ -74,7 +74,7 @@ pub(crate) trait Admissible:
     }
 
     /// Whether an unknown field at this path, without list indices, may restrict access or trust.
-    /// Then the object is rejected, whatever the setting for unknown fields.
+    /// If so, the object is rejected, regardless of the setting for unknown fields.
     fn guards(_field: &[&str]) -> bool {
         false
     }
@@ -168,7 +168,7 @@ fn guarded(fields: &[&str], unknown: &[&str]) -> bool {
     })
 }
 
-/// Every kind that is read.
+/// All kinds that are read.
 pub(crate) static KINDS: [Kind; 21] = [
     Kind::of::<Gateway>(),
     Kind::of::<HttpRoute>(),

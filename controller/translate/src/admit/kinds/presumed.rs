@@ -1,4 +1,4 @@
-//! The presumable content of an invalid policy, for its stand-in.
+//! The presumed content of an invalid policy, for its stand-in.
 
 use std::slice;
 

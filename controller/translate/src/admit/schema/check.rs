@@ -175,7 +175,7 @@ impl Schema {
         Some(match self.list_type {
             ListType::Map => {
                 let fields = self.list_map_keys.join(" and ");
-                format!("two items have the same {fields}: each may be there once")
+                format!("two items have the same {fields}: each must be unique")
             }
             _ => format!("{twice} is defined twice: remove one of them"),
         })

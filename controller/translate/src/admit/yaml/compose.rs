@@ -313,7 +313,7 @@ impl Mapping {
     }
 }
 
-/// `!` alone means text, whatever it looks like.
+/// `!` alone forces text.
 fn is_bare(tag: &Tag) -> bool {
     tag.handle.is_empty() && tag.suffix == "!"
 }

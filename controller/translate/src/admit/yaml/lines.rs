@@ -64,7 +64,6 @@ fn write_number(mut number: usize, bytes: &mut Vec<u8>) {
     bytes.push(low);
 }
 
-/// The unread rest.
 struct Remainder<'a>(&'a [u8]);
 
 impl<'a> Remainder<'a> {

@@ -29,7 +29,6 @@ pub(crate) fn split(text: &str) -> Vec<Chunk<'_>> {
     chunks
 }
 
-/// The current document.
 #[derive(Default)]
 struct OpenDocument {
     start: usize,

@@ -1,4 +1,4 @@
-//! A route at its listeners: which of them it keeps and which are carried, and what the user is told.
+//! A route at its listeners: which ones accept it, which ones carry it, and its status.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use crate::upstream::Upstream;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct AttachedUnit(pub(crate) RouteName);
 
-/// What a route comes to at its listeners.
+/// The result of attaching a route.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AttachedRoute {
     status: OnceTaken<RouteStatus>,
     emitted: Emitted,
-    /// The listeners that count it, whatever state they are in.
+    /// The listeners that count it as attached, in any state.
     counted: Box<[ListenerKey]>,
-    /// What it sends to, by Gateway.
+    /// The backends that it sends requests to, by Gateway.
     users: Box<[(Upstream, ObjectName)]>,
-    /// Where it is carried, if it is.
+    /// Where it is carried, if anywhere.
     carried: Option<Arc<CarriedRoute>>,
 }
 

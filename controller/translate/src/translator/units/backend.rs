@@ -1,4 +1,4 @@
-//! A `Backend` by itself.
+//! Lowers a `Backend`.
 
 use std::sync::Arc;
 

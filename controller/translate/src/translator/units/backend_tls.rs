@@ -1,4 +1,4 @@
-//! A BackendTLSPolicy by itself.
+//! Resolves a BackendTLSPolicy.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ pub(crate) struct EffectUnit(pub(crate) ObjectName);
 #[derive(Debug, PartialEq)]
 pub(crate) struct EffectivePolicy {
     emitted: Emitted,
-    /// `None` if no target is ours.
+    /// `None` if no target belongs to this controller.
     status: Option<PolicyStatus>,
 }
 

@@ -9,7 +9,7 @@ use crate::reader::Fact;
 use crate::resolve::gateway::{GatewayProperties, ListenerSetTerms};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
-/// A Gateway by name. No output if its class is not ours.
+/// A Gateway by name. No output if its class belongs to another controller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GatewayPropertiesUnit(pub(crate) ObjectName);
 
@@ -53,7 +53,7 @@ impl Unit for GatewayPropertiesUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// A Gateway of ours without its listeners.
+    /// A Gateway of this controller, without its listeners.
     pub(super) fn properties(&self, gateway: &ObjectName) -> Option<&'a GatewayProperties> {
         self.ask(Fact::GatewayProperties(gateway.clone()));
         self.tables
@@ -61,7 +61,7 @@ impl<'a> UnitReader<'a> {
             .get(&GatewayPropertiesUnit(gateway.clone()))
     }
 
-    /// The conditions for ListenerSets of a Gateway of ours.
+    /// The terms for ListenerSets of a Gateway of this controller.
     pub(super) fn terms(&self, gateway: &ObjectName) -> Option<&'a ListenerSetTerms> {
         self.ask(Fact::ListenerSetTerms(gateway.clone()));
         let properties = self

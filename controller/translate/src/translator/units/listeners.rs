@@ -1,4 +1,4 @@
-//! The listeners of one object, each by itself.
+//! Resolves the listeners of one object, before conflicts.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::resolve::listener_set::{check_allowed, orphan};
 use crate::resolve::offer::ListenerOffers;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
-/// The listeners of a Gateway or ListenerSet. No output if that is not ours.
+/// The listeners of a Gateway or ListenerSet. No output if it belongs to another controller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ListenersUnit(pub(crate) Owner);
 
 /// The resolved listeners of an object.
 #[derive(Debug, PartialEq)]
 pub(crate) struct DeclaredListeners {
-    /// When the object was created, as [`api::ObjectMeta::created`] says.
+    /// Creation time of the object, as in [`api::ObjectMeta::created`].
     pub(crate) created: i64,
     /// `None` for a ListenerSet without a Gateway.
     pub(crate) list: Vec<Listener>,
@@ -124,7 +124,7 @@ impl<'a> UnitReader<'a> {
         self.tables.listeners.get(&ListenersUnit(owner.clone()))
     }
 
-    /// What an object of ours offers to routes.
+    /// The offers of an object to routes.
     pub(super) fn offers(&self, owner: &Owner) -> Option<&'a ListenerOffers> {
         self.ask(Fact::ListenerOffers(owner.clone()));
         let listeners = self.tables.listeners.get(&ListenersUnit(owner.clone()))?;

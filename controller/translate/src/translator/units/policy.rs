@@ -1,4 +1,4 @@
-//! A `TrafficPolicy` by itself, with resolved references.
+//! Resolves the references of a `TrafficPolicy`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PolicyUnit(pub(crate) ObjectName);
 
-/// A resolved policy.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ResolvedPolicy {
     pub(crate) created: i64,
@@ -27,7 +26,7 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) has_jwt: bool,
     /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
-    /// One for each reference to a target of ours.
+    /// One for each reference to a target of this controller.
     pub(crate) targets: Vec<PolicyReference>,
     /// Targets that reject every request, because the policy restricts access and a target is
     /// unidentifiable.
@@ -130,7 +129,6 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<I
 }
 
 impl<'a> UnitReader<'a> {
-    /// A resolved policy.
     pub(super) fn policy(&self, name: &ObjectName) -> Option<&'a ResolvedPolicy> {
         self.ask(Fact::Policy(name.clone()));
         self.tables.policies.get(&PolicyUnit(name.clone()))

@@ -105,7 +105,7 @@ pub(super) fn all_in(reader: &UnitReader<'_>, namespace: &str) -> Vec<PolicyTarg
     reader.counts.ours.at(&namespace).cloned().collect()
 }
 
-/// The object as a target, if it is ours and requests pass it.
+/// The object as a target, if it belongs to this controller and carries requests.
 fn whole(reader: &UnitReader<'_>, kind: &'static str, name: &ObjectName) -> Option<PolicyTarget> {
     match kind {
         Gateway::KIND => {

@@ -1,4 +1,4 @@
-//! A route by itself: its rules, and which listeners its parents offer it.
+//! Resolves a route: its rules, and what its parents' listeners offer it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct RouteName {
     pub(crate) name: ObjectName,
 }
 
-/// A route by kind and name. Comes to nothing where no parent of it is ours.
+/// A route by kind and name. No output if none of its parents belongs to this controller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RouteUnit(pub(crate) RouteName);
 
@@ -172,8 +172,8 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     Some(route)
 }
 
-/// What a route attaches to, each with the field that says so: what it names, then the default Gateways
-/// that it does not name as a whole.
+/// The parents of a route, each with the field that names it: its references, then the default
+/// Gateways that it does not reference as a whole.
 fn references<T: RouteObject>(
     reader: &UnitReader<'_>,
     object: &T,
@@ -209,7 +209,7 @@ fn references<T: RouteObject>(
     named.chain(defaults)
 }
 
-/// What a parent makes of a route; `None` where it is not ours to judge.
+/// The attachment to a parent; `None` if the parent belongs to another controller.
 fn attach(
     reader: &UnitReader<'_>,
     route: &RouteToAttach<'_>,
@@ -227,7 +227,7 @@ fn attach(
     })
 }
 
-/// On one machine nobody else could answer for a parent, so the user hears of it from us.
+/// On one machine no other controller could report on the parent, so report it here.
 fn unclaimed(
     reader: &UnitReader<'_>,
     namespace: &str,
@@ -257,13 +257,13 @@ fn unclaimed(
 }
 
 impl<'a> UnitReader<'a> {
-    /// What a route comes to by itself.
+    /// A resolved route.
     pub(super) fn route(&self, route: &RouteName) -> Option<&'a ResolvedRoute> {
         self.ask(Fact::Route(route.kind, route.name.clone()));
         self.tables.routes.get(&RouteUnit(route.clone()))
     }
 
-    /// The names of the rules of a route that is ours.
+    /// Names of the rules of a route of this controller.
     pub(super) fn rule_names(
         &self,
         kind: &'static str,
@@ -285,6 +285,6 @@ impl<'a> UnitReader<'a> {
     }
 }
 
-/// Rules of one route at all of its listeners: each is a resource of its own at every proxy. A route has
-/// up to 16 rules, and a Gateway 64 listeners of its own.
+/// Maximum number of a route's rules times its listeners: each is a resource of its own at every
+/// proxy. A route has up to 16 rules, and a Gateway 64 listeners of its own.
 const MOST_RULES: usize = 4_096;

@@ -41,7 +41,7 @@ impl Unit for ServiceUnit {
 }
 
 impl UnitReader<'_> {
-    /// The Gateways whose proxies send to an upstream.
+    /// The Gateways whose proxies send requests to an upstream.
     pub(super) fn users(&self, upstream: &Upstream) -> Gateways {
         self.ask(Fact::Users(upstream.clone()));
         self.counts.users.at(upstream).cloned().collect()

@@ -15,11 +15,11 @@ use crate::translator::emitted::Emitted;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
-/// An XBackend by name. Comes to nothing where nothing is sent to it.
+/// An XBackend by name. No output if no route sends requests to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct XBackendUnit(pub(crate) ObjectName);
 
-/// What an XBackend comes to for proxies and for the user.
+/// The resources and the status of an XBackend.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UsedXBackend {
     emitted: Emitted,

@@ -17,7 +17,6 @@ use crate::test::manifests::route;
 use crate::test::port_forward::ForwardedPort;
 use crate::test::scope::Scope;
 
-/// Of the manifests.
 const NAMESPACE: &str = "identity-provider";
 
 /// Where proxies fetch its keys.
@@ -107,7 +106,6 @@ async fn install(provider: &Scope, passwords: &Passwords) -> Result<()> {
 
 /// A Keycloak that runs.
 struct Keycloak<'a> {
-    /// Of the Gateway.
     scope: &'a Scope,
     port: ForwardedPort,
     passwords: &'a Passwords,
