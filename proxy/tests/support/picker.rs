@@ -134,6 +134,11 @@ impl Picker {
         self.shared.log().clone()
     }
 
+    /// Forgets what it was told.
+    pub(crate) fn forgets(&self) {
+        self.shared.log().clear();
+    }
+
     /// Waits until it is asked.
     #[track_caller]
     pub(crate) fn waits_for_question(&self) {

@@ -8,7 +8,7 @@ use crate::support::{
     on_both_drivers, origin, pattern, picker, plain_picker, refused, same_bytes, status,
 };
 
-const ROUTE: &str =
+pub(super) const ROUTE: &str =
     "{backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
 const RETRIES: &str = "{retry: {attempts: 2, codes: [503], backoff: 10ms}, \
      backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
@@ -18,7 +18,7 @@ fn pool(driver: Driver, members: &[SocketAddr], asks: SocketAddr, mode: &str) ->
     pool_with(driver, members, asks, mode, "appProtocol: http2")
 }
 
-fn pool_with(
+pub(super) fn pool_with(
     driver: Driver,
     members: &[SocketAddr],
     asks: SocketAddr,

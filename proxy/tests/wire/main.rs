@@ -56,6 +56,7 @@ mod overload;
 mod panic_fence;
 mod passthrough;
 mod path_options;
+mod picker_cost;
 mod pipelining;
 mod program_log;
 mod proxy_protocol;

@@ -1,0 +1,71 @@
+//! Processor time of the gateway for a request whose endpoint a picker chooses, beside one that is
+//! balanced.
+//!
+//! It measures, so it runs when asked, with a release: `GATEWAY_UNDER_TEST=target/release/gateway cargo
+//! test -p proxy --all-features --test wire picker_cost -- --ignored --nocapture`.
+
+use std::time::Duration;
+
+use super::inference::{ROUTE, pool_with};
+use crate::support::{
+    Client, Driver, Gateway, PickerBehavior, on_both_drivers, origin, picker, plain_picker,
+};
+
+/// Requests of one round, and rounds: they alternate, so that both see the machine alike.
+const REQUESTS: u32 = 2_000;
+const ROUNDS: u32 = 6;
+
+on_both_drivers! {
+    #[ignore = "measures"]
+    fn of_a_request(driver) {
+        for over in ["TLS", "plain text"] {
+            let pod = origin();
+            let picks = PickerBehavior::Picks(vec![pod.address()]);
+            let (picker, port) = match over {
+                "TLS" => (picker(picks), "appProtocol: http2"),
+                _ => (plain_picker(picks), "appProtocol: kubernetes.io/h2c"),
+            };
+            let gateway = pool_with(driver, &[pod.address()], picker.address(), "FailClose", port)
+                .backend("pod", &[pod.address()])
+                .rule("{matches: [{path: {value: /balanced}}], backendRefs: [{@pod}]}")
+                .rule(ROUTE)
+                .start();
+            let mut client = gateway.client();
+            let [mut balanced, mut picked] = [Duration::ZERO; 2];
+            for _ in 0..ROUNDS {
+                balanced += cost(&gateway, &mut client, "/balanced");
+                picked += cost(&gateway, &mut client, "/picked");
+                picker.forgets();
+                pod.take();
+            }
+            let each = |all: Duration| all.as_secs_f64() * 1e6 / f64::from(REQUESTS * ROUNDS);
+            let (balanced, picked) = (each(balanced), each(picked));
+            eprintln!(
+                "{driver:?}, picker over {over}: {balanced:.1} µs balanced, {picked:.1} µs picked, {:.2} times",
+                picked / balanced
+            );
+            assert!(picked > 0.0 && balanced > 0.0);
+        }
+    }
+}
+
+/// Processor time of the gateway for requests of one round.
+fn cost(gateway: &Gateway, client: &mut Client, path: &str) -> Duration {
+    let before = processor_time(gateway);
+    for _ in 0..REQUESTS {
+        client.gets(path).expects(200);
+    }
+    processor_time(gateway) - before
+}
+
+/// What all threads of the gateway have run for.
+fn processor_time(gateway: &Gateway) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", gateway.pid())).expect("it runs");
+    let ran = tasks.map(|task| {
+        let file = task.expect("a thread").path().join("schedstat");
+        let text = std::fs::read_to_string(file).expect("the thread runs");
+        let nanos = text.split(' ').next().and_then(|it| it.parse().ok());
+        Duration::from_nanos(nanos.expect("nanoseconds on a processor"))
+    });
+    ran.sum()
+}
