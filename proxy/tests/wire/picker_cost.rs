@@ -7,9 +7,7 @@
 use std::time::Duration;
 
 use super::inference::{ROUTE, pool_with};
-use crate::support::{
-    Client, Driver, Gateway, PickerBehavior, on_both_drivers, origin, picker, plain_picker,
-};
+use crate::support::{Gateway, PickerBehavior, on_both_drivers, origin, picker, plain_picker};
 
 /// Requests of one round, and rounds: they alternate, so that both see the machine alike.
 const REQUESTS: u32 = 2_000;
@@ -30,11 +28,10 @@ on_both_drivers! {
                 .rule("{matches: [{path: {value: /balanced}}], backendRefs: [{@pod}]}")
                 .rule(ROUTE)
                 .start();
-            let mut client = gateway.client();
             let [mut balanced, mut picked] = [Duration::ZERO; 2];
             for _ in 0..ROUNDS {
-                balanced += cost(&gateway, &mut client, "/balanced");
-                picked += cost(&gateway, &mut client, "/picked");
+                balanced += cost(&gateway, "/balanced");
+                picked += cost(&gateway, "/picked");
                 picker.forgets();
                 pod.take();
             }
@@ -50,7 +47,8 @@ on_both_drivers! {
 }
 
 /// Processor time of the gateway for requests of one round.
-fn cost(gateway: &Gateway, client: &mut Client, path: &str) -> Duration {
+fn cost(gateway: &Gateway, path: &str) -> Duration {
+    let mut client = gateway.client();
     let before = processor_time(gateway);
     for _ in 0..REQUESTS {
         client.gets(path).expects(200);
