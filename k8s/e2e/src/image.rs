@@ -18,10 +18,14 @@ use crate::programs::{self, hex, short_hex};
 /// The reference of the echo backend in pods.
 pub(crate) const ECHO: &str = "localhost/echo:1";
 
+/// The reference of the authorization server in pods.
+pub(crate) const AUTHORIZER: &str = "localhost/authorizer:1";
+
 /// The images that pods of any test need.
-const BACKENDS: [Backend; 2] = [
+const BACKENDS: [Backend; 3] = [
     Backend::of("pause", "localhost/pause:1"),
     Backend::of("echo", ECHO),
+    Backend::of("authorizer", AUTHORIZER),
 ];
 
 /// The Cargo profile of images in tests: fast to build, and without debug information.

@@ -26,7 +26,12 @@ const NONE: Module = Module {
 };
 
 /// What each cluster needs.
-pub(super) const CLUSTER: [Module; 6] = [
+pub(super) const CLUSTER: [Module; 7] = [
+    Module {
+        name: "authorizer",
+        folder: "k8s/e2e/programs/authorizer",
+        ..NONE
+    },
     Module {
         name: "kubernetes",
         folder: "k8s/e2e/programs/kubernetes",

@@ -31,7 +31,8 @@ use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::say;
 use control_plane::{
-    bad_input, features, idp, inference, kinds, life, live_traffic, long, permissions, tenancy,
+    bad_input, external_auth, features, idp, inference, kinds, life, live_traffic, long,
+    permissions, tenancy,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -117,9 +118,13 @@ const TESTS: &[Test] = tests! {
     Controller features::a_session_stays_with_its_pod,
     Controller features::regular_expressions_match_whole_values,
     Controller features::retries_stay_within_their_budget,
+    Controller features::retries_stay_within_their_rate,
     Controller features::routes_attach_to_default_gateways,
     Controller features::addresses_are_routable_as_they_are_asked_for,
     Controller features::trust_bundles_authenticate_clients,
+    Controller external_auth::a_server_decides_over_http,
+    Controller external_auth::a_server_decides_by_ext_authz,
+    Controller external_auth::a_listener_asks_before_routes_match,
     Picker inference::a_picker_chooses_the_pod,
     Controller live_traffic::the_controller_is_killed,
     Controller live_traffic::another_replica_becomes_the_leader,

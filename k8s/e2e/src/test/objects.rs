@@ -112,6 +112,7 @@ fn resource(kind: &str) -> Result<ApiResource> {
         | "UDPRoute" | "ListenerSet" | "BackendTLSPolicy" | "ReferenceGrant" => {
             ("gateway.networking.k8s.io", "v1")
         }
+        "XBackend" | "XBackendTrafficPolicy" => ("gateway.networking.x-k8s.io", "v1alpha1"),
         "TrafficPolicy" | "Backend" | "GatewayParameters" => ("gateway-system.io", "v1alpha1"),
         _ => bail!("tests do not know in which group {kind} is: add it here"),
     };

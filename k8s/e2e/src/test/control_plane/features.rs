@@ -122,8 +122,6 @@ pub(in crate::test) async fn regular_expressions_match_whole_values(scope: &Scop
 
 pub(in crate::test) async fn retries_stay_within_their_budget(scope: &Scope) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
-    let mut retrying = route("HTTPRoute", 80, "echo");
-    retrying["spec"]["rules"][0]["retry"] = json!({"attempts": 2, "codes": [503]});
     let budget = json!({
         "apiVersion": "gateway-system.io/v1alpha1", "kind": "TrafficPolicy", "metadata": {"name": "budget"},
         "spec": {
@@ -131,25 +129,78 @@ pub(in crate::test) async fn retries_stay_within_their_budget(scope: &Scope) -> 
             "retryBudget": {"percent": 0, "floor": 0},
         },
     });
-    // The backend fails the first two tries of each request.
+    scope.apply(&[retrying()]).await?;
     let requests = Cell::new(0);
-    let until = async |status: StatusCode| {
-        let what = format!("a request whose first two tries fail to come to {status}");
-        let found = scope.until(&what, async || {
-            requests.set(requests.get() + 1);
-            let uuid = requests.get();
-            let path = format!("/retry/?uuid={uuid}&succeedAfter=2&responseCode=503");
-            let answer = ask(site.address, HOST, &path).await.ok();
-            Ok(answer.filter(|it| it.status == status))
-        });
-        found.await.map(drop)
-    };
-    scope.apply(&[retrying]).await?;
-    until(StatusCode::OK).await?;
+    until_retried_comes_to(&site, &requests, StatusCode::OK).await?;
     scope.apply(&[budget]).await?;
-    until(StatusCode::SERVICE_UNAVAILABLE).await?;
+    until_retried_comes_to(&site, &requests, StatusCode::INTERNAL_SERVER_ERROR).await?;
     scope.delete("TrafficPolicy", "budget").await?;
-    until(StatusCode::OK).await
+    until_retried_comes_to(&site, &requests, StatusCode::OK).await
+}
+
+pub(in crate::test) async fn retries_stay_within_their_rate(scope: &Scope) -> Result<()> {
+    let site = EdgeGateway::open(scope).await?;
+    let policy = |name: &str, service: &str| {
+        json!({
+            "apiVersion": "gateway.networking.x-k8s.io/v1alpha1", "kind": "XBackendTrafficPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "targetRefs": [{"group": "", "kind": "Service", "name": service}],
+                "retryConstraint": {
+                    "budget": {"percent": 0, "interval": "10s"},
+                    "minRetryRate": {"count": 1, "interval": "1h"},
+                },
+            },
+        })
+    };
+    let accepted = async |name: &str, status: &str, reason: &str| {
+        let says = says("Accepted", status, reason);
+        scope
+            .condition("XBackendTrafficPolicy", name, says)
+            .await
+            .map(drop)
+    };
+    scope.apply(&[retrying()]).await?;
+    let requests = Cell::new(0);
+    until_retried_comes_to(&site, &requests, StatusCode::OK).await?;
+    scope.apply(&[policy("rate", "echo")]).await?;
+    accepted("rate", "True", "Accepted").await?;
+    until_retried_comes_to(&site, &requests, StatusCode::SERVICE_UNAVAILABLE).await?;
+
+    // The second is younger by a second at least, or later by name.
+    scope
+        .apply(&[policy("same", "echo"), policy("typo", "ecko")])
+        .await?;
+    accepted("same", "False", "Conflicted").await?;
+    accepted("typo", "False", "TargetNotFound").await?;
+    scope.delete("XBackendTrafficPolicy", "rate").await?;
+    accepted("same", "True", "Accepted").await?;
+    scope.delete("XBackendTrafficPolicy", "same").await?;
+    until_retried_comes_to(&site, &requests, StatusCode::OK).await
+}
+
+/// A route to the echo backend that retries a failed request twice.
+fn retrying() -> Value {
+    let mut retrying = route("HTTPRoute", 80, "echo");
+    retrying["spec"]["rules"][0]["retry"] = json!({"attempts": 2, "codes": [500]});
+    retrying
+}
+
+/// Waits until a request whose first two attempts fail comes to this status.
+async fn until_retried_comes_to(
+    site: &EdgeGateway<'_>,
+    requests: &Cell<u32>,
+    status: StatusCode,
+) -> Result<()> {
+    let what = format!("a request whose first two attempts fail to come to {status}");
+    let found = site.scope.until(&what, async || {
+        requests.set(requests.get() + 1);
+        let uuid = requests.get();
+        let path = format!("/retry/?uuid={uuid}&succeedAfter=2&responseCode=500");
+        let answer = ask(site.address, HOST, &path).await.ok();
+        Ok(answer.filter(|it| it.status == status))
+    });
+    found.await.map(drop)
 }
 
 pub(in crate::test) async fn routes_attach_to_default_gateways(scope: &Scope) -> Result<()> {

@@ -2,12 +2,13 @@
 //!
 //! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays. The tests
 //! are grouped by subject: `life` and `kinds` (what becomes of each kind of object that changes or goes),
-//! `features` (what users use and no conformance suite tests), `live_traffic` (what clients notice of
-//! failures and changes), `tenancy` (proxies that are not what they say), `permissions` (of the controller),
-//! `bad_input`, `idp` (users of an identity provider); `long` are those that take minutes.
+//! `features` and `external_auth` (what users use and no conformance suite tests), `live_traffic` (what
+//! clients notice of failures and changes), `tenancy` (proxies that are not what they say), `permissions` (of
+//! the controller), `bad_input`, `idp` (users of an identity provider); `long` are those that take minutes.
 
 pub(super) mod bad_input;
 mod edge_gateway;
+pub(super) mod external_auth;
 pub(super) mod features;
 pub(super) mod idp;
 pub(super) mod inference;

@@ -1,0 +1,138 @@
+//! External authorization: a server in the cluster decides on requests, for a route's rule or for a
+//! listener.
+
+use anyhow::{Result, ensure};
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use super::edge_gateway::{EdgeGateway, HOST, send};
+use crate::image::AUTHORIZER;
+use crate::test::http::{HttpResponse, request};
+use crate::test::manifests::{gateway, listener, route};
+use crate::test::objects::says;
+use crate::test::scope::Scope;
+
+/// What the authorizer lets pass, and as whom.
+const GOOD: (&str, &str) = ("x-token", "good");
+const USER: &str = "alice";
+
+pub(in crate::test) async fn a_server_decides_over_http(scope: &Scope) -> Result<()> {
+    let passed = decides(scope, asks("HTTP", 80)).await?;
+    ensure!(echoed(&passed, "X-User") == USER, "{}", passed.body);
+    Ok(())
+}
+
+pub(in crate::test) async fn a_server_decides_by_ext_authz(scope: &Scope) -> Result<()> {
+    let passed = decides(scope, asks("GRPC", 81)).await?;
+    ensure!(echoed(&passed, "X-User") == USER, "{}", passed.body);
+    ensure!(echoed(&passed, "X-Token").is_empty(), "{}", passed.body);
+    Ok(())
+}
+
+/// Has a rule ask the authorizer, then takes that away. Returns the response to a request that passed.
+async fn decides(scope: &Scope, filter: Value) -> Result<HttpResponse> {
+    let site = EdgeGateway::open(scope).await?;
+    let open = route("HTTPRoute", 80, "echo");
+    let mut guarded = open.clone();
+    guarded["spec"]["rules"][0]["filters"] = json!([filter]);
+    // Until the server is there, nothing passes.
+    scope.apply(&[guarded]).await?;
+    let unresolved = says("ResolvedRefs", "False", "BackendNotFound");
+    scope.condition("HTTPRoute", "echo-80", unresolved).await?;
+    site.until(HOST, "/", StatusCode::FORBIDDEN).await?;
+    scope.apply(&authorizer()).await?;
+    let denied = site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
+    ensure!(denied.body.contains("show a good token"), "{}", denied.body);
+    let passed = send(site.address, request(HOST, "/", &[GOOD])?).await?;
+    ensure!(passed.status == StatusCode::OK, "{passed:?}");
+
+    let scaled = ["scale", "deployment/authorizer", "--replicas=0"];
+    scope.kubectl(&scaled, "").await?;
+    site.until(HOST, "/", StatusCode::FORBIDDEN).await?;
+    scope.apply(&[open]).await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+    Ok(passed)
+}
+
+/// A listener asks before the route is chosen, which here matches what the server adds.
+pub(in crate::test) async fn a_listener_asks_before_routes_match(scope: &Scope) -> Result<()> {
+    let site = EdgeGateway::open(scope).await?;
+    scope.apply(&authorizer()).await?;
+    let mut for_alice = route("HTTPRoute", 80, "echo");
+    for_alice["spec"]["rules"][0]["matches"] =
+        json!([{"headers": [{"name": "x-user", "value": USER}]}]);
+    scope.apply(&[for_alice]).await?;
+    site.until(HOST, "/", StatusCode::NOT_FOUND).await?;
+
+    let mut asking = listener(80, "HTTP");
+    asking["filters"] = json!({"requests": [asks("GRPC", 81)]});
+    scope.apply(&[gateway(&[asking])]).await?;
+    site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
+    let passed = send(site.address, request(HOST, "/", &[GOOD])?).await?;
+    ensure!(passed.status == StatusCode::OK, "{passed:?}");
+    ensure!(echoed(&passed, "X-User") == USER, "{}", passed.body);
+
+    let mut lost = listener(80, "HTTP");
+    let mut filter = asks("GRPC", 81);
+    filter["externalAuth"]["backendRef"]["name"] = json!("gone");
+    lost["filters"] = json!({"requests": [filter]});
+    scope.apply(&[gateway(&[lost])]).await?;
+    let unresolved = says("ResolvedRefs", "False", "InvalidListenerFilterRef");
+    scope.condition("Gateway", "edge", unresolved).await?;
+    Ok(())
+}
+
+/// A filter that asks Service `authorizer`.
+fn asks(protocol: &str, port: u16) -> Value {
+    let field = protocol.to_lowercase();
+    json!({
+        "type": "ExternalAuth",
+        "externalAuth": {
+            "protocol": protocol,
+            "backendRef": {"name": "authorizer", "port": port},
+            field: {"allowedHeaders": [GOOD.0]},
+        },
+    })
+}
+
+/// A Deployment of the authorizer, and a Service: HTTP on port 80, gRPC on port 81.
+fn authorizer() -> [Value; 2] {
+    let labels = json!({"app": "authorizer"});
+    [
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "authorizer"},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "terminationGracePeriodSeconds": 1,
+                        "containers": [{
+                            "name": "authorizer", "image": AUTHORIZER,
+                            "readinessProbe": {"tcpSocket": {"port": 3000}, "periodSeconds": 1},
+                        }],
+                    },
+                },
+            },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "authorizer"},
+            "spec": {
+                "selector": labels,
+                "ports": [
+                    {"name": "http", "port": 80, "targetPort": 3000},
+                    {"name": "grpc", "port": 81, "targetPort": 3001, "appProtocol": "kubernetes.io/h2c"},
+                ],
+            },
+        }),
+    ]
+}
+
+/// A header of the request that an echo backend received.
+fn echoed(answer: &HttpResponse, name: &str) -> String {
+    let echoed: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    echoed["headers"][name][0]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
