@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::control_plane::ControlPlaneArgs;
+use crate::control_plane::args::ControlPlaneArgs;
 use crate::origin::Kind;
+use crate::paths::PathArgs;
 use crate::relay::Driver;
 
 /// Measures the gateway and other proxies side by side.
@@ -34,24 +35,6 @@ pub(crate) enum Command {
     Origin(OriginArgs),
     /// Run a TCP relay until killed
     Relay(RelayArgs),
-}
-
-/// Paths of scenarios and programs.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct PathArgs {
-    /// Folder of scenario files
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios"))]
-    pub(crate) scenarios_folder: PathBuf,
-    /// Path of the gateway, built with --release
-    #[arg(long, default_value = "target/release/gateway")]
-    pub(crate) gateway: PathBuf,
-    /// Path of an earlier build of the gateway, which runs as the peers `before-io-uring` and
-    /// `before-epoll`: their ratio in the same rounds is the cost of a change
-    #[arg(long)]
-    pub(crate) before: Option<PathBuf>,
-    /// Folder in which bench/peers/install.sh installs peers
-    #[arg(long, default_value = "target/bench/peers")]
-    pub(crate) peers_folder: PathBuf,
 }
 
 /// `bench run`.

@@ -1,10 +1,10 @@
-//! `bench`: measures the gateway beside its peers, over sockets alone.
+//! `bench`: compares the gateway with its peers, over sockets alone.
 //!
-//! Life of a number: `scenario` (what) → `run` (case by case, round by round) → `turns` (a round: all
-//! stand ready and take turns) → `measure` (one run, in slices: `peers` and `origin` started, `load`
-//! applied, `cpu` read before and after, answers verified) → `record` (kept as JSON) → `report`
-//! (`stats` of the rounds, tables and plots). `control_plane` measures implementations of Gateway API in a
-//! cluster instead, and has a life of its own.
+//! How a figure is measured: `scenario` (what) → `run` (case by case, round by round) → `turns` (a round:
+//! all are started and take turns) → `measure` (one run, in slices: `peers` and `origin` started, `load`
+//! applied, `cpu` read before and after, responses verified) → `record` (kept as JSON) → `report` (`stats`
+//! of the rounds, tables and plots). `control_plane` measures implementations of Gateway API in a cluster
+//! instead, and is separate.
 
 mod args;
 mod control_plane;
@@ -16,6 +16,8 @@ mod measure;
 mod net;
 mod noise;
 mod origin;
+mod output;
+mod paths;
 mod peers;
 mod probe;
 mod process;
@@ -32,12 +34,11 @@ mod syscalls;
 mod tls;
 mod turns;
 
-use std::io::Write as _;
-
 use anyhow::Result;
 use clap::Parser as _;
 
 use args::{Cli, Command, OriginArgs, Protocol};
+use output::say;
 
 fn main() -> Result<()> {
     match Cli::parse().command {
@@ -57,9 +58,4 @@ fn origin(args: &OriginArgs) -> Result<()> {
         Protocol::Http1 => origin::server::serve(args.listen, ready),
         Protocol::Grpc => origin::grpc::serve(args.listen, ready),
     }
-}
-
-/// Prints a line. A reader that has gone (a closed pipe) is no reason to stop measuring.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::cpu::Meter;
-use crate::load::{self, Load, LoadResult, ResponseCount};
+use crate::load;
+use crate::load::turn::{Load, LoadResult, ResponseCount};
 use crate::noise::Window;
 use crate::origin::{Kind, Origin};
 use crate::peers::Peer;

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
 
 use crate::load::client::{FeedResult, LoadRequest, Reading};
-use crate::load::{LoadTarget, fetch_h2c};
+use crate::load::grpc;
+use crate::load::target::LoadTarget;
 use crate::origin::http1;
 use crate::scenario::ClientProtocol;
 use crate::tls::{Certificate, server_name};
@@ -102,14 +103,14 @@ pub(crate) fn ask_once(aim: LoadTarget<'_>) -> Result<usize> {
     let case = aim.case;
     match case.front {
         ClientProtocol::H2c => {
-            let body = fetch_h2c(aim.address, &case.path())?;
+            let body = grpc::fetch(aim.address, &case.path())?;
             ensure!(
                 body == http1::body(case.load.bytes),
                 "wrong body over HTTP/2"
             );
             Ok(body.len())
         }
-        ClientProtocol::Grpc => crate::load::call_once(aim).map(|()| case.load.bytes),
+        ClientProtocol::Grpc => grpc::call_once(aim).map(|()| case.load.bytes),
         ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::WebSocket => {
             let request = LoadRequest::of(case);
             let mut stream = TcpStream::connect(aim.address)?;

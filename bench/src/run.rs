@@ -6,14 +6,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
 
-use crate::args::{PathArgs, ReportArgs, RunArgs};
+use crate::args::{ReportArgs, RunArgs};
 use crate::measure::Method;
+use crate::output::say;
+use crate::paths::PathArgs;
 use crate::peers::{self, Peer};
 use crate::record::{BenchRecord, PeerInfo, Run, Settings, Skipped};
 use crate::scenario::{Case, read_folder};
 use crate::stats::Spread;
 use crate::turns::{self, Turn};
-use crate::{load, machine, process, report, say, syscalls};
+use crate::{load, machine, process, report, syscalls};
 
 /// `bench run`.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::load::LoadResult;
 use crate::load::latency::Collector;
+use crate::load::turn::LoadResult;
 use crate::noise::Noise;
 use crate::procfs::{Usage, ticks_to_us};
 use crate::record::{Measured, OneTurn};

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::load::{Load, LoadResult, LoadTarget};
+use crate::load::target::LoadTarget;
+use crate::load::turn::{Load, LoadResult};
 use crate::peers::{Peer, Wiring};
 use crate::process::{self, ChildProcess};
 use crate::procfs;

@@ -12,11 +12,12 @@ use anyhow::{Result, bail};
 
 use crate::cpu::Meter;
 use crate::measure::{Bench, Method};
+use crate::output::say;
 use crate::peers::Peer;
 use crate::record::{Measured, Turns};
 use crate::scenario::Case;
 use crate::slice::{Sum, order};
-use crate::{noise, process, say};
+use crate::{noise, process};
 
 /// Interval of progress lines; a long round takes a quarter of an hour.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(10);

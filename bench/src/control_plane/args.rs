@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
+use super::sizes::Sizes;
 
 /// `bench control-plane`.
 #[derive(Debug, Clone, Args)]
@@ -104,22 +104,6 @@ struct SizeArgs {
     /// Endpoints of endpoints [default: 1000].
     #[arg(long)]
     endpoints: Option<usize>,
-}
-
-/// How much there is of each thing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Sizes {
-    pub(crate) attached: usize,
-    pub(crate) probes: usize,
-    pub(crate) namespaces: usize,
-    pub(crate) routes: usize,
-    pub(crate) probes_at_scale: usize,
-    pub(crate) churn: u32,
-    pub(crate) change_seconds: u64,
-    pub(crate) sets: usize,
-    pub(crate) routes_per_set: usize,
-    pub(crate) replicas: usize,
-    pub(crate) endpoints: usize,
 }
 
 impl ControlPlaneArgs {

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::Context;
+use super::context::Context;
 use super::objects::{Parent, Route, address, service, slice};
 use super::serving_gateway::ServingGateway;
 

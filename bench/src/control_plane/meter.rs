@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::Context;
+use super::context::Context;
 use super::objects::GATEWAY;
 use super::peer::uids;
 use super::record::Measured;

@@ -1,15 +1,17 @@
 //! `bench control-plane`: how fast an implementation of Gateway API follows changes of a cluster's objects,
 //! and at what cost. An implementation is named by its GatewayClass.
 //!
-//! Life of a number: `peer` (whose controller and proxies) → `site` (a Gateway of its class, Services that
-//! lead to `backend`) → `cases` (write objects through `cluster`, ask with `prober` and `traffic`) → `meter`
-//! (what it cost meanwhile: `usage`, `writes`) → `record` (kept as JSON) → `report`.
+//! How a figure is measured: `peer` (whose controller and proxies) → `serving_gateway` (a Gateway of its
+//! class, Services that lead to `backend`) → `cases` (write objects through `cluster`, send requests with
+//! `prober` and `traffic`) → `meter` (the cost meanwhile: `usage`, `writes`) → `record` (kept as JSON) →
+//! `report`.
 
-mod args;
+pub(crate) mod args;
 mod backend;
 mod cases;
 mod churn;
 mod cluster;
+mod context;
 mod fleet;
 mod http;
 mod meter;
@@ -19,6 +21,7 @@ mod prober;
 mod record;
 mod report;
 mod serving_gateway;
+mod sizes;
 mod traffic;
 mod usage;
 mod writes;
@@ -29,22 +32,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Result, ensure};
 use tokio::task::LocalSet;
 
-pub(crate) use args::ControlPlaneArgs;
-
-use crate::{machine, process, say};
-use args::{Case, Sizes};
+use crate::output::say;
+use crate::{machine, process};
+use args::{Case, ControlPlaneArgs};
 use backend::Backend;
 use cluster::Cluster;
+use context::Context;
 use peer::Peer;
 use record::{ControlPlaneRecord, Run};
-
-/// What a case works with.
-struct Context<'a> {
-    cluster: &'a Cluster,
-    peer: &'a Peer,
-    backend: &'a Backend,
-    sizes: &'a Sizes,
-}
 
 /// `bench control-plane`.
 pub(crate) fn run(args: &ControlPlaneArgs) -> Result<()> {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use super::args::Sizes;
+use super::sizes::Sizes;
 use super::usage::Usage;
+use crate::output::say;
 use crate::record::Machine;
-use crate::say;
 use crate::stats::{count, count64};
 
 /// Everything of one run.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::Context;
+use super::context::Context;
 use super::objects::{GATEWAY, Parent, Route, address, gateway, service, slice};
 use super::prober::Prober;
 

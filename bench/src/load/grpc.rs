@@ -13,7 +13,8 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::task::JoinSet;
 
 use super::latency::{Collector, LatencyBasis};
-use super::{Load, LoadResult, LoadTarget, ResponseCount};
+use super::target::LoadTarget;
+use super::turn::{Load, LoadResult, ResponseCount};
 use crate::origin::grpc::message;
 use crate::origin::http1;
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::external::External;
-use super::{LoadResult, LoadTarget, ResponseCount};
+use super::target::LoadTarget;
+use super::turn::{LoadResult, ResponseCount};
 use crate::scenario::Load;
 
 /// h2load, stopped between its turns.

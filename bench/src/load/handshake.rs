@@ -9,7 +9,8 @@ use rustls::{ClientConfig, HandshakeKind};
 
 use super::client::LoadRequest;
 use super::latency::{Collector, LatencyBasis};
-use super::{Load, LoadResult, LoadTarget, ResponseCount};
+use super::target::LoadTarget;
+use super::turn::{Load, LoadResult, ResponseCount};
 use crate::probe::{self, Channel};
 
 /// The clients, which keep their tickets from turn to turn.

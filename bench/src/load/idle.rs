@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::client::LoadRequest;
-use super::{Load, LoadResult, LoadTarget, RSS_PER_CONNECTION, ResponseCount};
+use super::target::LoadTarget;
+use super::turn::{Load, LoadResult, RSS_PER_CONNECTION, ResponseCount};
 use crate::probe::{self, Channel};
 use crate::procfs::Usage;
 use crate::stats::{count, count64};

@@ -19,7 +19,8 @@ use rustix::time::{
 use super::client::{FeedResult, LoadRequest, Reading};
 use super::latency::{Collector, LatencyBasis};
 use super::pacing::Pacer;
-use super::{Load, LoadResult, LoadTarget, ResponseCount};
+use super::target::LoadTarget;
+use super::turn::{Load, LoadResult, ResponseCount};
 use crate::probe::upgrade;
 
 /// The connections, and the one thread's way to wait for them.

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::external::External;
-use super::{LoadResult, LoadTarget, ResponseCount};
+use super::target::LoadTarget;
+use super::turn::{LoadResult, ResponseCount};
 use crate::scenario::Load;
 
 /// wrk, stopped between its turns.

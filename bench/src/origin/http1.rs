@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::rc::Rc;
 
+use super::response::{OriginResponse, Reply};
 use super::websocket;
 
 /// Answers of all connections of one thread, built once per size.
@@ -22,32 +23,6 @@ pub(crate) struct ResponseTable {
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     upgraded: bool,
-}
-
-/// What to do with the bytes that have come.
-#[derive(Debug)]
-pub(crate) struct OriginResponse {
-    /// How much of the input it answers.
-    pub(crate) consumed: usize,
-    pub(crate) reply: Reply,
-    /// Close once it is sent.
-    pub(crate) close: bool,
-}
-
-#[derive(Debug)]
-pub(crate) enum Reply {
-    Prebuilt(Rc<[u8]>),
-    /// An answer of its own.
-    Bytes(Vec<u8>),
-}
-
-impl Reply {
-    pub(crate) fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Prebuilt(bytes) => bytes,
-            Self::Bytes(bytes) => bytes,
-        }
-    }
 }
 
 impl ResponseTable {

@@ -2,6 +2,7 @@
 
 pub(crate) mod grpc;
 pub(crate) mod http1;
+mod response;
 pub(crate) mod server;
 pub(crate) mod websocket;
 
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::load::fetch_h2c;
+use crate::load::grpc::fetch as fetch_h2c;
 use crate::process::ChildProcess;
 use crate::scenario::{Case, ClientProtocol, Upstream};
 use crate::{net, probe};

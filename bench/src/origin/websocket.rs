@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
 
-use super::http1::{OriginResponse, Reply};
+use super::response::{OriginResponse, Reply};
 
 /// The key every client sends; its value is of no consequence to an echo.
 pub(crate) const CLIENT_KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";

@@ -20,7 +20,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use self::gateway::{Build, Driver, Gateway};
-use crate::args::PathArgs;
+use crate::paths::PathArgs;
 use crate::process::ChildProcess;
 use crate::scenario::{Case, ClientProtocol, Loader, RouteKey, Routes, Upstream};
 use crate::tls::Certificate;

@@ -15,8 +15,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::args::ReportArgs;
+use crate::output::say;
 use crate::record::{BenchRecord, newest};
-use crate::say;
 use crate::scenario::read_folder;
 use document::Block;
 

@@ -1,6 +1,6 @@
 //! Runs brought together: one row per peer and case, and how two rows compare. Pure.
 
-use crate::load::RSS_PER_CONNECTION;
+use crate::load::turn::RSS_PER_CONNECTION;
 use crate::peers::Role;
 use crate::record::{BenchRecord, Measured, OneTurn, Skipped};
 use crate::scenario::{Case, Loader, Metric};

@@ -60,7 +60,7 @@ fn ask(client: &mut Client, method: &str, fields: &str, body: &str) {
     ));
 }
 
-fn allows(fields: &str) -> crate::support::Reply {
+fn allows(fields: &str) -> Reply {
     raw(format!(
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/x\r\n{fields}\r\nok"
     ))
@@ -222,7 +222,7 @@ on_both_drivers! {
             .rule_of("asking", "{matches: [{headers: [{name: X-Role, value: user}]}], backendRefs: [{@users}]}")
             .rule_of("asking", "{matches: [{headers: [{name: X-Role, value: admin}]}], backendRefs: [{@admins}]}")
             .start();
-        let mut client = crate::support::client(gateway.address_of(1));
+        let mut client = client(gateway.address_of(1));
         ask(&mut client, "GET", "X-Role: user\r\n", "");
         assert_eq!(client.expects(200).text(), "admin");
         let got = only(&admins);
@@ -240,7 +240,7 @@ on_both_drivers! {
             .listener_with("asking", &format!("protocol: HTTP, filters: {{requests: [{}]}}", http("").replace("{@auth}", "{group: gateway-system.io, kind: Backend, name: auth}")))
             .rule_of("asking", "{backendRefs: [{@app}]}")
             .start();
-        let mut client = crate::support::client(gateway.address_of(1));
+        let mut client = client(gateway.address_of(1));
         client.gets("/").expects(401);
         assert_eq!(app.requests().len(), 0);
         let log = gateway.waits_for_access_log("reason=external_auth_denied");
@@ -342,7 +342,7 @@ on_both_drivers! {
     fn a_call_of_grpc_that_is_refused_fails_in_its_own_terms(driver) {
         let (auth, app) = (authorizer(Some(denying(401, &[], "who?"))), origin());
         let gateway = calling(driver, auth.address(), &app, "").start();
-        let mut client = crate::support::client(into_h2(gateway.address()));
+        let mut client = client(into_h2(gateway.address()));
         client.sends("POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\r\n");
         let answer = client.expects(200);
         assert_eq!(answer.value("grpc-status"), Some("16"));
@@ -369,7 +369,7 @@ on_both_drivers! {
     fn a_request_over_http_2_with_a_body_is_asked_about_and_goes_on(driver) {
         let (auth, app) = (origin().replies(allows("")), origin());
         let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
-        let mut client = crate::support::client(into_h2(gateway.address()));
+        let mut client = client(into_h2(gateway.address()));
         client.sends("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n");
         client.expects(200);
         assert_eq!(only(&auth).text(), "body");

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::control_plane::Context;
 use crate::control_plane::cluster::{Cluster, Followed};
+use crate::control_plane::context::Context;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::record::Measured;
 use crate::control_plane::serving_gateway::ServingGateway;

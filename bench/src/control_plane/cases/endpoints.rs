@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::control_plane::Context;
+use crate::control_plane::context::Context;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::objects::{address, service, slice};
 use crate::control_plane::prober::Prober;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::route_scale::at_rest;
 use super::settled::settled;
-use crate::control_plane::Context;
+use crate::control_plane::context::Context;
 use crate::control_plane::http::Tls;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::objects::{

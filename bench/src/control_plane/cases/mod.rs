@@ -11,9 +11,9 @@ mod settled;
 
 use anyhow::Result;
 
-use super::Context;
-use super::args::Case;
-use super::record::Measured;
+use crate::control_plane::args::Case;
+use crate::control_plane::context::Context;
+use crate::control_plane::record::Measured;
 
 /// Results so far, by name.
 pub(crate) type Done = Vec<(String, Measured)>;

@@ -9,8 +9,8 @@ use std::time::Instant;
 use anyhow::Result;
 use kube::ResourceExt as _;
 
-use crate::control_plane::Context;
 use crate::control_plane::cluster::Cluster;
+use crate::control_plane::context::Context;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::prober::Prober;
 use crate::control_plane::record::{Measured, Propagation, millis, quantile};

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 
 use super::settled::settled;
-use crate::control_plane::Context;
+use crate::control_plane::context::Context;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::objects::GATEWAY;
 use crate::control_plane::peer::{is_ready, uids};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::json;
 
-use crate::control_plane::Context;
+use crate::control_plane::context::Context;
 use crate::control_plane::meter::Meter;
 use crate::control_plane::prober::Prober;
 use crate::control_plane::record::Measured;

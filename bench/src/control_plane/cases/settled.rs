@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::control_plane::Context;
+use crate::control_plane::context::Context;
 use crate::control_plane::writes;
 
 /// How long there may be no write before it counts as settled.
