@@ -21,7 +21,7 @@ use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_respons
 use crate::http::h2::trailers::push_lines;
 use crate::http::head::{Fields, ResponseHead};
 use crate::http2::stream::{Head, Reads, Stream};
-use crate::limits::{Limits, WHEEL_TICK};
+use crate::limits::{INTERIM_RESPONSES, Limits, WHEEL_TICK};
 use crate::memory::Buffer;
 use crate::shard::deadline::{Deadline, Expiry};
 
@@ -128,7 +128,9 @@ impl PendingSubrequest<'_> {
         deadline.disarm();
         match answered {
             Ok((status, headers, keeps)) => {
-                if keeps && is_exact && !is_late {
+                // A server that ignores the body would take it for its next request, and the answer
+                // to that would decide about another client.
+                if keeps && is_exact && !is_late && self.request.body.is_empty() {
                     reached.put_back();
                 }
                 Ok(Reply {
@@ -203,14 +205,17 @@ impl PendingSubrequest<'_> {
         };
         let limits = HeadLimits::of_response(&Limits::default());
         let (mut scan, mut head) = (HeadScan::default(), ResponseHead::default());
+        let mut interims = InterimCount::default();
         loop {
             match parse_response(buffer.filled(), request_kind, &limits, &mut scan, &mut head)? {
+                Progress::Complete { len } if head.is_interim() => {
+                    buffer.consume(len);
+                    interims.increment()?;
+                }
                 Progress::Complete { len } => {
                     let headers = headers(&head.fields, buffer.filled());
                     buffer.consume(len);
-                    if !head.is_interim() {
-                        return Ok((head, headers));
-                    }
+                    return Ok((head, headers));
                 }
                 Progress::Partial => {
                     if read(stream, buffer).await? == 0 {
@@ -233,10 +238,11 @@ impl PendingSubrequest<'_> {
         stream.put_request(head.ok_or(cannot)?);
         // A server that stopped reading may have responded before.
         let _ = stream.send(self.request.body, Some(b"")).await;
+        let mut interims = InterimCount::default();
         let response = loop {
             let head = stream.next_head().await;
             match head.map_err(|_| FailureKind::UpstreamReset)? {
-                Head::Interim(_) => {}
+                Head::Interim(_) => interims.increment()?,
                 Head::Final(response) => break response,
             }
         };
@@ -284,6 +290,23 @@ impl Subrequest<'_> {
         push_lines(fields, self.lines);
         fields.insert(http::header::CONTENT_LENGTH, self.body.len().into());
         Some(made)
+    }
+}
+
+/// Interim responses (1xx) before the final one.
+#[derive(Default)]
+struct InterimCount(u32);
+
+impl InterimCount {
+    fn increment(&mut self) -> Result<(), Failure> {
+        self.0 += 1;
+        if self.0 > INTERIM_RESPONSES {
+            return Err(Failure::because(
+                FailureKind::UpstreamGarbage,
+                "too many interim responses",
+            ));
+        }
+        Ok(())
     }
 }
 

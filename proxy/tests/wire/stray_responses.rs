@@ -138,6 +138,27 @@ on_both_drivers! {
             assert_eq!(second.gets("/").expects(200).text(), "own");
         }
     }
+
+    fn content_that_an_authorization_server_takes_for_a_request_decides_about_nobody(driver) {
+        let (app, auth) = (origin(), origin());
+        let refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
+        // It does not read bodies, and lets `/inner` pass.
+        auth.now_replies(Reply::at_once().sends(refused));
+        let auth = auth.replies_to("/inner", Reply::at_once().sends(answer("")));
+        let filter = "{type: ExternalAuth, externalAuth: {protocol: HTTP, http: {}, backendRef: {@auth}, \
+                      forwardBody: {maxSize: 1000}}}";
+        let gateway = gateway(driver)
+            .backend("app", &[app.address()])
+            .backend("auth", &[auth.address()])
+            .rule(&format!("{{filters: [{filter}], backendRefs: [{{@app}}]}}"))
+            .start();
+        let (mut first, mut second) = (gateway.client(), gateway.client());
+        for _ in 0..ROUNDS / 4 {
+            first.sends(nested("GET")).expects(401);
+            second.gets("/").expects(401);
+        }
+        assert!(app.requests().is_empty());
+    }
 }
 
 const VALIDATION: &str =
