@@ -119,8 +119,13 @@ impl Pool {
         connection.used = true;
         connection.idle_since = shard.now();
         connection.deadline.disarm();
-        if counted.is_wanted() && connection.proxied.is_none() {
-            return ConnectionSlot::hand_over(endpoint, connection);
+        if counted.is_wanted() {
+            // One that told the endpoint of another client cannot be handed over: it is closed, and its
+            // slot goes to the next request that waits.
+            if connection.proxied.is_none() {
+                ConnectionSlot::hand_over(endpoint, connection);
+            }
+            return;
         }
         self.idle
             .borrow_mut()

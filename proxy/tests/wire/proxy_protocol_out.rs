@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer as H2Peer, frame};
 use crate::support::pki::authority;
 use crate::support::{
-    ClientCertificates, Driver, Gateway, GatewayBuilder, PATIENCE, Peer, gateway, on_both_drivers,
-    tcp_peer, tls_origin,
+    ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, PATIENCE, Peer, gateway,
+    on_both_drivers, tcp_peer, tls_origin,
 };
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -198,6 +198,32 @@ on_both_drivers! {
             let of_port = headers.iter().filter(|header| header.contains(&format!(" {port} ")));
             assert_eq!(of_port.count(), 1, "one connection for each client: {headers:?}");
         }
+    }
+
+    /// A connection that named another client cannot be handed over, but its slot can.
+    fn a_request_that_waits_gets_the_slot_of_another_client(driver) {
+        let gate = Gate::default();
+        let copy = gate.clone();
+        let peer = tcp_peer(move |mut stream| {
+            let mut got = Vec::new();
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                got.extend_from_slice(&buffer[..count]);
+                let is_whole = got.ends_with(b"\r\n\r\n");
+                if is_whole && (!copy.pass() || stream.write_all(ANSWER).is_err()) {
+                    return;
+                }
+            }
+        });
+        let gateway = gateway_to(driver, peer.address(), "V1")
+            .policy_of("Backend/told", "limits: {upstreamConnections: 1, connectTimeout: 1m}")
+            .start();
+        let (mut first, mut second) = (gateway.client(), gateway.client());
+        first.gets("/").expects_silence();
+        second.gets("/").expects_silence();
+        gate.open();
+        first.expects(200);
+        second.expects(200);
     }
 
     fn a_backend_of_http_2_is_told_for_each_client(driver) {
