@@ -50,7 +50,9 @@ pub fn write_timeout(timeout: Duration, out: &mut Vec<u8>) {
 /// Parses the value of `grpc-status`: a decimal number.
 #[must_use]
 pub fn parse_status(value: &[u8]) -> Option<u32> {
-    std::str::from_utf8(value).ok()?.parse().ok()
+    // `parse` would take a sign as well.
+    let digits = value.iter().all(u8::is_ascii_digit).then_some(value)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// The status in trailers: lines, each terminated by CRLF.
@@ -77,7 +79,9 @@ const CONTENT_TYPE: &[u8] = b"application/grpc";
 mod tests {
     use std::time::Duration;
 
-    use super::{is_grpc, parse_timeout, status_of_trailers, write_failure, write_timeout};
+    use super::{
+        is_grpc, parse_status, parse_timeout, status_of_trailers, write_failure, write_timeout,
+    };
 
     #[test]
     fn tells_grpc_from_its_neighbours() {
@@ -90,6 +94,20 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_grpc(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_digits() {
+        let statuses = [
+            ("0", Some(0)),
+            ("16", Some(16)),
+            ("+0", None),
+            ("-0", None),
+            ("", None),
+        ];
+        for (value, expected) in statuses {
+            assert_eq!(parse_status(value.as_bytes()), expected, "{value}");
         }
     }
 
