@@ -1,7 +1,8 @@
 //! A value that is handed out once when it changes, and not needed afterwards.
 
 use std::cell::RefCell;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::sync::LazyLock;
 
 /// A value until it is taken, and its hash, which later values are compared with.
 #[derive(Debug)]
@@ -12,10 +13,8 @@ pub(crate) struct OnceTaken<T> {
 
 impl<T: Hash> OnceTaken<T> {
     pub(crate) fn new(value: T) -> Self {
-        let mut hasher = DefaultHasher::new();
-        value.hash(&mut hasher);
         Self {
-            hash: hasher.finish(),
+            hash: KEYS.hash_one(&value),
             value: RefCell::new(Some(value)),
         }
     }
@@ -32,3 +31,6 @@ impl<T> PartialEq for OnceTaken<T> {
         self.hash == other.hash
     }
 }
+
+/// Nobody who writes objects can find two with the same hash without them.
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
