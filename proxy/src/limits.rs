@@ -310,6 +310,10 @@ pub const RESUMABLE_SERVERS: usize = 8;
 /// Interim responses (1xx) before a final one: 16, more than any origin needs.
 pub const INTERIM_RESPONSES: u32 = 16;
 
+/// Header fields that one server may edit of a head, an authorization server or an endpoint picker:
+/// 100, as many as a head may have. Each edit looks through those before it.
+pub const MUTATION_EDITS: usize = 100;
+
 /// Random draws of an endpoint before all are examined: 8. If half are unavailable, one choice in
 /// 256 needs that.
 pub const QUICK_DRAWS: u32 = 8;

@@ -420,6 +420,27 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 0);
     }
 
+    fn a_flood_of_interim_responses_lets_nothing_pass(driver) {
+        let flood = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(17);
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let (auth, app) = (origin().replies(raw(flood + answer)), origin());
+        let gateway = asking(driver, &auth, &app, "").start();
+        gateway.client().gets("/").expects(403);
+        gateway.waits_for_access_log("reason=external_auth_failed");
+        assert!(app.requests().is_empty());
+    }
+
+    fn an_answer_that_edits_more_fields_than_a_head_may_have_lets_nothing_pass(driver) {
+        let edits = vec![("x-more", "1"); 101];
+        let (auth, app) = (authorizer(Some(allowing(&edits))), origin());
+        let gateway = calling(driver, auth.address(), &app, "").start();
+        gateway.client().gets("/").expects(403);
+        gateway.waits_for_access_log("reason=external_auth_failed");
+        assert!(app.requests().is_empty());
+        auth.now_answers(Some(allowing(&edits[..100])));
+        gateway.client().gets("/").expects(200);
+    }
+
     fn answers_are_counted_and_traced(driver) {
         let (auth, app) = (origin().replies_once(status(401)).replies(allows("")), origin());
         let gateway = asking(driver, &auth, &app, "").inspected().start();

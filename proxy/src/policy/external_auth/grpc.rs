@@ -11,7 +11,8 @@ use super::messages::{
 };
 use super::{Denial, MissingVerdict, Subject, Verdict};
 use crate::http::grammar::is_alike;
-use crate::policy::mutation::{HeaderMutation, Mutation};
+use crate::limits::MUTATION_EDITS;
+use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
 
 /// The gRPC method that is called.
 pub const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
@@ -102,7 +103,10 @@ pub fn judge(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, Mi
         remove_headers: granted.headers_to_remove,
     };
     let mut grants = Mutation::default();
-    grants.take(&mutation, |name| subject.has(name));
+    grants.take(&mutation, |name| subject.has(name))?;
+    if granted.response_headers_to_add.len() > MUTATION_EDITS {
+        return Err(TooManyEdits.into());
+    }
     Ok(Verdict::Allowed {
         grants,
         response: granted.response_headers_to_add,
@@ -124,7 +128,7 @@ fn denial(denied: DeniedResponse) -> Result<Denial, MissingVerdict> {
         remove_headers: Vec::new(),
     };
     let mut lines = Mutation::default();
-    lines.take(&mutation, |_| false);
+    lines.take(&mutation, |_| false)?;
     Ok(Denial {
         status,
         lines: lines.lines().to_vec(),

@@ -11,7 +11,7 @@ pub mod messages;
 
 use ::http::StatusCode;
 
-use super::mutation::{self, HeaderValueOption, Mutation};
+use super::mutation::{self, HeaderValueOption, Mutation, TooManyEdits};
 use crate::http::h2::trailers::pairs;
 use crate::http::head::Fields;
 use crate::http::hop_by_hop;
@@ -77,6 +77,12 @@ pub enum Verdict {
 /// Why a response is not a decision. The request must not pass then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissingVerdict(pub &'static str);
+
+impl From<TooManyEdits> for MissingVerdict {
+    fn from(TooManyEdits: TooManyEdits) -> Self {
+        Self("the answer edits too many header fields")
+    }
+}
 
 /// The response for a denied request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use super::headers::{HeaderEdits, is_ours};
 use crate::http::grammar::{self, is_alike};
 use crate::http::h1::encode::field;
 use crate::http::h2::trailers::pairs;
+use crate::limits::{MAX_HEAD_BYTES, MUTATION_EDITS};
 
 pub use self::messages::{HeaderMutation, HeaderValue, HeaderValueOption, HttpStatus};
 
@@ -18,7 +19,14 @@ pub struct Mutation {
     dropped: Vec<Vec<u8>>,
     /// Lines, each ended by CRLF.
     lines: Vec<u8>,
+    /// Number of edits in all messages.
+    edits: usize,
 }
+
+/// A server edits more header fields than [`MUTATION_EDITS`], or by more bytes than a head may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it edits too many header fields")]
+pub struct TooManyEdits;
 
 impl Mutation {
     /// Adds a mutation; `has` tells whether the head has a name already.
@@ -27,7 +35,18 @@ impl Mutation {
     /// field overwrites it unless `append` is set: as Envoy does, although the default of
     /// `append_action` has another name. An invalid value still removes the fields that it would
     /// have overwritten.
-    pub fn take(&mut self, mutation: &HeaderMutation, has: impl Fn(&[u8]) -> bool) {
+    ///
+    /// # Errors
+    /// There are too many edits; some of them may have been added.
+    pub fn take(
+        &mut self,
+        mutation: &HeaderMutation,
+        has: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), TooManyEdits> {
+        self.edits += mutation.remove_headers.len() + mutation.set_headers.len();
+        if self.edits > MUTATION_EDITS {
+            return Err(TooManyEdits);
+        }
         for name in &mutation.remove_headers {
             self.forget(name.as_bytes());
         }
@@ -36,16 +55,20 @@ impl Mutation {
                 continue;
             };
             let name = header.key.as_bytes();
-            let is_there = has(name) || self.value(name).is_some();
+            let is_there = || has(name) || self.value(name).is_some();
             match Action::of(option) {
                 Action::Append => {}
                 Action::Overwrite => self.forget(name),
-                Action::OverwriteIfThere if is_there => self.forget(name),
-                Action::AddIfAbsent if !is_there => {}
+                Action::OverwriteIfThere if is_there() => self.forget(name),
+                Action::AddIfAbsent if !is_there() => {}
                 Action::OverwriteIfThere | Action::AddIfAbsent => continue,
             }
             self.append(name, header.bytes());
         }
+        if self.lines.len() > MAX_HEAD_BYTES as usize {
+            return Err(TooManyEdits);
+        }
+        Ok(())
     }
 
     /// Adds a field next to existing ones, if its name and value are valid and it may be changed.
@@ -102,8 +125,8 @@ impl Mutation {
         match filters {
             Some(filters) if pairs(&self.lines).any(|(name, _)| filters.drops(name)) => {
                 let kept = Self {
-                    dropped: self.dropped.clone(),
                     lines: without(&self.lines, |name| filters.drops(name)),
+                    ..self.clone()
                 };
                 kept.edit(lines);
             }
@@ -170,7 +193,9 @@ fn is_value(value: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{HeaderMutation, HeaderValue, HeaderValueOption, Mutation};
+    use super::{
+        HeaderMutation, HeaderValue, HeaderValueOption, MAX_HEAD_BYTES, Mutation, TooManyEdits,
+    };
 
     fn set(key: &str, value: &str, append: Option<bool>, append_action: i32) -> HeaderValueOption {
         HeaderValueOption {
@@ -191,7 +216,8 @@ mod tests {
             set_headers,
             remove_headers,
         };
-        mutation.take(&message, |name| name == b"there");
+        let taken = mutation.take(&message, |name| name == b"there");
+        assert_eq!(taken, Ok(()));
         mutation
     }
 
@@ -236,13 +262,29 @@ mod tests {
         ];
         let fields = fields.iter().map(|(key, value)| set(key, value, None, 0));
         let mutation = taken(fields.collect(), &[":method", "content-length"]);
-        assert_eq!(mutation, Mutation::default());
+        assert!(mutation.is_empty());
     }
 
     #[test]
     fn a_value_that_is_none_leaves_nothing_of_the_field() {
         let mutation = taken(vec![set("user", "a\r\nrole: admin", None, 0)], &[]);
         assert!(mutation.drops(b"User") && mutation.lines().is_empty());
+    }
+
+    #[test]
+    fn the_edits_of_all_messages_are_bounded() {
+        let mut mutation = Mutation::default();
+        let message = |fields, value: &str| HeaderMutation {
+            set_headers: vec![set("more", value, Some(true), 0); fields],
+            remove_headers: vec!["gone".to_owned()],
+        };
+        assert_eq!(mutation.take(&message(60, "x"), |_| false), Ok(()));
+        let more = mutation.take(&message(60, "x"), |_| false);
+        assert_eq!(more, Err(TooManyEdits));
+        let long = "x".repeat(MAX_HEAD_BYTES as usize);
+        let mut mutation = Mutation::default();
+        let long = mutation.take(&message(1, &long), |_| false);
+        assert_eq!(long, Err(TooManyEdits));
     }
 
     #[test]

@@ -135,7 +135,10 @@ impl PickerQuery {
                     let message = answers.next::<ProcessingResponse>(call).await?;
                     let message = message.ok_or(PickError::Ended)?;
                     let taken = verdict.take(message, has);
-                    taken.map_err(|TooLarge| PickError::BodyTooLarge)?;
+                    taken.map_err(|error| match error {
+                        TooLarge::Body => PickError::BodyTooLarge,
+                        TooLarge::Head(error) => PickError::Edits(error),
+                    })?;
                 }
                 Ok(verdict)
             };

@@ -21,7 +21,7 @@ use super::call::{Call, CallError, CallMessages};
 use crate::config::{Cluster, Endpoint};
 use crate::http::head::Framing;
 use crate::memory::{Buffer, BufferPool};
-use crate::policy::mutation::{self, Mutation};
+use crate::policy::mutation::{self, Mutation, TooManyEdits};
 
 use self::messages::ImmediateResponse;
 pub(crate) use self::messages::{PROCESS, ProcessingRequest, ProcessingResponse};
@@ -75,6 +75,9 @@ pub(crate) enum PickError {
     /// The picker replaced the body by one that exceeds the limit.
     #[error("its body is too large")]
     BodyTooLarge,
+    /// The picker edited too much of the head.
+    #[error(transparent)]
+    Edits(#[from] TooManyEdits),
     /// The picker named no endpoint.
     #[error("it named no endpoint")]
     Nothing,
@@ -95,6 +98,7 @@ impl PickError {
                 "picker's response malformed"
             }
             Self::BodyTooLarge => "picker's body too large",
+            Self::Edits(TooManyEdits) => "picker edited too many header fields",
             Self::Nothing => "picker named no endpoint",
             Self::Unknown => "picker named unknown endpoints",
         }
@@ -194,7 +198,8 @@ pub(crate) fn conclude<'a>(
 fn immediate(response: &ImmediateResponse) -> Immediate {
     let mut mutation = Mutation::default();
     if let Some(headers) = &response.headers {
-        mutation.take(headers, |_| false);
+        // The edits up to the limit are enough for an error response.
+        let _ = mutation.take(headers, |_| false);
     }
     let code = response
         .status

@@ -42,7 +42,12 @@ impl Pick<'_> {
         };
         match told.await {
             Ok(Some(edits)) => {
-                mutation.take(&edits, |name| head.fields.has_name(name, bytes));
+                if let Err(error) = mutation.take(&edits, |name| head.fields.has_name(name, bytes))
+                {
+                    let endpoint = &call.endpoint().name;
+                    tracing::debug!(%endpoint, %error, "ignored an endpoint picker's edits of the response head");
+                    return Mutation::default();
+                }
             }
             Ok(None) => {}
             Err(error) => {

@@ -5,7 +5,7 @@ use super::messages::{
     ValueKind,
 };
 use crate::limits::PICKER_BODY_BYTES;
-use crate::policy::mutation::Mutation;
+use crate::policy::mutation::{Mutation, TooManyEdits};
 
 /// What a picker has decided about a request so far.
 #[derive(Debug, Default)]
@@ -29,9 +29,20 @@ pub(super) enum Body {
     Replaced { bytes: Vec<u8>, ended: bool },
 }
 
-/// The replacement of a request's body exceeds the limit.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLarge;
+/// The changes that a picker makes to a request are too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TooLarge {
+    /// The body that replaces the request's.
+    Body,
+    /// The edits of the head.
+    Head(TooManyEdits),
+}
+
+impl From<TooManyEdits> for TooLarge {
+    fn from(error: TooManyEdits) -> Self {
+        Self::Head(error)
+    }
+}
 
 impl Verdict {
     /// Processes a message; `has` tells whether the request has a field. Messages about the
@@ -79,7 +90,7 @@ impl Verdict {
         has: impl Fn(&[u8]) -> bool,
     ) -> Result<(), TooLarge> {
         if let Some(mutation) = &common.header_mutation {
-            self.mutation.take(mutation, has);
+            self.mutation.take(mutation, has)?;
         }
         let mutated = common.body_mutation.and_then(|it| it.mutation);
         let (piece, ended) = match mutated {
@@ -93,7 +104,7 @@ impl Verdict {
             Body::Unsaid | Body::Kept => Vec::new(),
         };
         if all.len() + piece.len() > PICKER_BODY_BYTES {
-            return Err(TooLarge);
+            return Err(TooLarge::Body);
         }
         all.extend_from_slice(&piece);
         self.body = Body::Replaced { bytes: all, ended };
