@@ -90,21 +90,29 @@ impl File {
         self.is_readable() && self.documents.iter().all(|(_, it)| it.is_empty())
     }
 
-    /// Every identified object, in order.
-    pub(super) fn locations(&self) -> impl Iterator<Item = (ObjectRef, SourceLocation)> + '_ {
-        self.documents
-            .iter()
-            .flat_map(move |(lines_before, document)| {
-                (document.items.iter().enumerate()).map(move |(index, item)| {
-                    let location = SourceLocation {
-                        file: Arc::clone(&self.name),
-                        lines_before: *lines_before,
-                        index,
-                        document: Arc::clone(document),
-                    };
-                    (item.reference.clone(), location)
-                })
+    /// Every identified object, in order, except those of documents that `other` has at the same
+    /// position: another version of this file, of which most documents are unchanged.
+    pub(super) fn locations_not_in<'a>(
+        &'a self,
+        other: Option<&'a Self>,
+    ) -> impl Iterator<Item = (ObjectRef, SourceLocation)> + 'a {
+        let theirs = other.map_or(&[][..], |file| &file.documents);
+        let documents = self.documents.iter().enumerate();
+        let documents = documents.filter(move |(index, document)| {
+            let other = theirs.get(*index);
+            other.is_none_or(|other| !is_same(document, other))
+        });
+        documents.flat_map(move |(_, (lines_before, document))| {
+            (document.items.iter().enumerate()).map(move |(index, item)| {
+                let location = SourceLocation {
+                    file: Arc::clone(&self.name),
+                    lines_before: *lines_before,
+                    index,
+                    document: Arc::clone(document),
+                };
+                (item.reference.clone(), location)
             })
+        })
     }
 
     /// Findings that do not depend on other files.
@@ -130,6 +138,11 @@ impl File {
         });
         findings.collect()
     }
+}
+
+/// Whether these are the same document on the same lines.
+fn is_same((lines, document): &(u32, Arc<Document>), other: &(u32, Arc<Document>)) -> bool {
+    *lines == other.0 && Arc::ptr_eq(document, &other.1)
 }
 
 fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, IgnoredObjects> {
@@ -178,7 +191,14 @@ impl SourceLocation {
             .map_or(1, |item| self.lines_before + item.line(field))
     }
 
-    /// Sorts the places of one file in order.
+    /// Whether this is the same object of the same document, on the same lines.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.file == other.file
+            && self.order() == other.order()
+            && Arc::ptr_eq(&self.document, &other.document)
+    }
+
+    /// Sorts the locations of one file in order.
     pub(super) fn order(&self) -> impl Ord + use<> {
         (self.lines_before, self.index)
     }

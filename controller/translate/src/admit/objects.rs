@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::file::{File, SourceLocation};
+use super::file::SourceLocation;
 use super::file_set::{FileChange, FileSet};
 use super::kinds;
 use crate::store::{Object, ObjectRef};
@@ -99,15 +99,15 @@ impl Objects {
     pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> ObjectChanges {
         let mut touched: BTreeMap<ObjectRef, PreviousVersion> = BTreeMap::new();
         for change in changes {
-            let old = change.old.as_ref().into_iter().flat_map(File::locations);
-            for (reference, location) in old {
+            let old = change.old.as_ref();
+            let new = change.new.as_ref().and_then(|name| files.file(name));
+            for (reference, location) in old.into_iter().flat_map(|old| old.locations_not_in(new)) {
                 self.touch(&reference, &mut touched);
                 if let Some(versions) = self.by_name.get_mut(&reference) {
-                    versions.locations.retain(|it| it.file != location.file);
+                    versions.locations.retain(|it| !it.is(&location));
                 }
             }
-            let new = change.new.as_ref().and_then(|name| files.file(name));
-            for (reference, location) in new.into_iter().flat_map(File::locations) {
+            for (reference, location) in new.into_iter().flat_map(|new| new.locations_not_in(old)) {
                 self.touch(&reference, &mut touched);
                 let locations = &mut self.by_name.entry(reference).or_default().locations;
                 if locations.is_empty() {

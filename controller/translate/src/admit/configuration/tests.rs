@@ -219,6 +219,21 @@ fn the_first_of_two_stays_and_the_second_takes_over_when_it_goes() {
 }
 
 #[test]
+fn a_change_of_a_second_definition_in_a_file_leaves_the_first_in_effect() {
+    let mut configuration = Configuration::default();
+    let both = |port| service("a", 80) + &service("a", port);
+    load(&mut configuration, &[("a.yaml", &both(81))]);
+    let reload = load(&mut configuration, &[("a.yaml", &both(82))]);
+    assert!(!reload.changed());
+    assert_eq!(ports(&configuration), [("a".into(), 80)]);
+    let first = configuration.locate(&reference("a"), None);
+    assert_eq!(first, Some(("a.yaml", 2)));
+    // Without the first, the second takes over.
+    assert!(load(&mut configuration, &[("a.yaml", &service("a", 82))]).changed());
+    assert_eq!(ports(&configuration), [("a".into(), 82)]);
+}
+
+#[test]
 fn findings_are_new_once() {
     let mut configuration = Configuration::default();
     let wrong = service("a", 0);
