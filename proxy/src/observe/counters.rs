@@ -4,12 +4,12 @@
 //! instruction; a scrape reads them from its own thread and sums the shards. Counters are found by
 //! interned id and start from zero with each new owner of an index.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+mod blocks;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam::utils::CachePadded;
-
+pub use self::blocks::Blocks;
 use super::causes::ByCause;
 use super::external_auth::ExternalAuths;
 use super::handshakes::Handshakes;
@@ -21,7 +21,7 @@ use super::shed::ShedCause;
 use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
 use crate::http::h2::guard::Abuse;
-use crate::names::{Cause, Interned};
+use crate::names::Cause;
 use crate::policy::authorization::Forbidden;
 use crate::policy::jwt::{Proof, Refusal};
 use crate::tls::UpstreamTlsFailure;
@@ -346,7 +346,7 @@ pub struct ShardCounters {
     pub connections: SeriesTable,
     /// Counters of each route rule.
     pub routes: Blocks<RouteCounters>,
-    /// Counters of each bind, whose index is permanent: [`Interned::bind`].
+    /// Counters of each bind, whose index is permanent: [`Interned::bind`](crate::names::Interned::bind).
     pub binds: Blocks<BindCounters>,
     /// Counters of each listener.
     pub listeners: Blocks<ListenerCounters>,
@@ -393,79 +393,6 @@ pub struct ShardCounters {
     /// The shard's thread and its CPU time.
     pub thread: ThreadClock,
 }
-
-/// Blocks of counters by interned id. It grows with the ids, never moves a block, and is read
-/// without a lock: segments double in size and are allocated once.
-#[derive(Debug)]
-pub struct Blocks<T> {
-    segments: [OnceLock<Segment<T>>; SEGMENTS],
-}
-
-type Segment<T> = Box<[CachePadded<Slot<T>>]>;
-
-#[derive(Debug)]
-struct Slot<T> {
-    /// Generation of the owner; `VACANT` before the first one and during a reset.
-    generation: AtomicU32,
-    block: T,
-}
-
-impl<T> Default for Blocks<T> {
-    fn default() -> Self {
-        Self {
-            segments: [const { OnceLock::new() }; SEGMENTS],
-        }
-    }
-}
-
-impl<T: Block> Blocks<T> {
-    /// The block of an id, for its shard to write.
-    #[must_use]
-    pub fn of(&self, id: Interned) -> &T {
-        let (segment, offset) = place(id.index);
-        let slots = self.segments[segment].get_or_init(|| new_segment(segment));
-        let slot = &slots[offset];
-        if slot.generation.load(Ordering::Relaxed) != id.generation {
-            slot.generation.store(VACANT, Ordering::Release);
-            slot.block.reset();
-            slot.generation.store(id.generation, Ordering::Release);
-        }
-        &slot.block
-    }
-
-    /// The block of an id, for other threads to read; `None` if its shard has not counted yet.
-    #[must_use]
-    pub fn read(&self, id: Interned) -> Option<&T> {
-        let (segment, offset) = place(id.index);
-        let slot = self.segments[segment].get()?.get(offset)?;
-        let owned = slot.generation.load(Ordering::Acquire) == id.generation;
-        owned.then_some(&slot.block)
-    }
-}
-
-fn new_segment<T: Block>(segment: usize) -> Segment<T> {
-    let slot = || {
-        CachePadded::new(Slot {
-            generation: AtomicU32::new(VACANT),
-            block: T::default(),
-        })
-    };
-    std::iter::repeat_with(slot)
-        .take(FIRST_SEGMENT << segment)
-        .collect()
-}
-
-/// Segment and offset of an index: segment `n` holds `FIRST_SEGMENT << n` blocks.
-fn place(index: u32) -> (usize, usize) {
-    let shifted = index as usize + FIRST_SEGMENT;
-    let segment = (shifted / FIRST_SEGMENT).ilog2() as usize;
-    (segment, shifted - (FIRST_SEGMENT << segment))
-}
-
-const FIRST_SEGMENT: usize = 64;
-/// Enough for every index of 32 bits.
-const SEGMENTS: usize = 27;
-const VACANT: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{
     BOUNDS_MICROS, BUCKETS, Block, Blocks, Counter, Gauge, Histogram, HistogramSum, RouteCounters,
-    TokenResults, place,
+    TokenResults,
 };
 use crate::names::Interned;
 use crate::policy::jwt::{Proof, Refusal};
@@ -57,19 +57,6 @@ fn a_gauge_does_not_go_below_zero() {
     gauge.down();
     gauge.down();
     assert_eq!(gauge.value(), 0);
-}
-
-#[test]
-fn every_index_has_a_place_of_its_own() {
-    let mut next = (0, 0);
-    for index in 0..10_000 {
-        assert_eq!(place(index), next);
-        next.1 += 1;
-        if next.1 == 64 << next.0 {
-            next = (next.0 + 1, 0);
-        }
-    }
-    assert_eq!(place(u32::MAX).0, 26);
 }
 
 #[test]
