@@ -307,8 +307,12 @@ impl Download<'_, '_> {
         if let Some(granted) = side.granted {
             let head = self.buffer.filled().get(..length).unwrap_or_default();
             let fields = &side.response.fields;
-            side.changed
+            let taken = side
+                .changed
                 .take(granted, |name| fields.has_name(name, head));
+            if let Err(error) = taken {
+                tracing::debug!(%error, "edits of the response head by an authorization server are ignored");
+            }
         }
         self.encode_head(length, side);
         self.buffer.consume(length);
