@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use xds::model::Alpn;
 
-use crate::exchange::answer::turn_away;
+use crate::exchange::answer::reject_for_removed_bind;
 use crate::exchange::scratch::Scratch;
 use crate::exchange::{Client, ConnectionOutcome, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};
@@ -59,7 +59,7 @@ async fn requests(
                 scratch.received.keep_outline(&outline(buffer.filled()));
                 return request::refuse(proxy, client, buffer, scratch, failure).await;
             }
-            Head::Orphaned => return turn_away(shard, client).await,
+            Head::Orphaned => return reject_for_removed_bind(shard, client).await,
             Head::OfH2 => {
                 client.early = Some(Box::new(std::mem::take(buffer)));
                 return NextStep::SpeakH2;

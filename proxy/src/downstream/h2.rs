@@ -346,7 +346,7 @@ impl ServedStream {
         let next = match taken {
             Ok(()) => {
                 let handling = request::handle(proxy, &client, &mut buffer, &mut scratch);
-                match while_wanted(&client, pin!(handling)).await {
+                match until_reset(&client, pin!(handling)).await {
                     ConnectionOutcome::KeepAlive => NextStep::Close,
                     ConnectionOutcome::End(next) => next,
                 }
@@ -364,14 +364,14 @@ impl ServedStream {
 }
 
 /// Runs an exchange, and lets it check its client as soon as the stream is reset.
-async fn while_wanted<T>(client: &Client, mut exchange: Pin<&mut impl Future<Output = T>>) -> T {
+async fn until_reset<T>(client: &Client, mut exchange: Pin<&mut impl Future<Output = T>>) -> T {
     let mut gone = false;
     poll_fn(|context| {
         let polled = exchange.as_mut().poll(context);
         let stream = client.stream.as_h2();
         if gone
             || polled.is_ready()
-            || !stream.is_some_and(|stream| stream.poll_gone(context).is_ready())
+            || !stream.is_some_and(|stream| stream.poll_closed(context).is_ready())
         {
             return polled;
         }

@@ -18,7 +18,7 @@ use crate::shard::deadline::Expiry;
 use super::{Client, NextStep};
 
 /// Responds to a request for a removed bind, to which no policy applies any more.
-pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> NextStep {
+pub(crate) async fn reject_for_removed_bind(shard: &Shard, client: &Client) -> NextStep {
     let kind = FailureKind::NoListener;
     shard.counters.refused.count(kind);
     tracing::debug!(client = %client.hop.address(), "refused a request: its bind was removed");

@@ -5,8 +5,8 @@
 pub(crate) mod answer;
 pub(crate) mod choice;
 pub(crate) mod client;
+mod expect_continue;
 pub(crate) mod feed;
-mod go_on;
 mod key_waits;
 mod outgoing;
 mod proxy;

@@ -378,7 +378,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Reports latency and status to the endpoint's health.
-    pub(super) fn judge_answer(&self, status: u16, record: &mut RequestRecord<'_>) {
+    pub(super) fn report_response(&self, status: u16, record: &mut RequestRecord<'_>) {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun);
         record.upstream_time = Some(took);

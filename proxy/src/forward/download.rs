@@ -261,7 +261,7 @@ impl Download<'_, '_> {
         replay: Replay,
     ) -> Result<(), AttemptEnd> {
         let status = side.response.status;
-        self.attempt.judge_answer(status, side.record);
+        self.attempt.report_response(status, side.record);
         let booked = self.tries.book_status(status, replay);
         let refused = booked.err().and_then(NoRetryReason::failure);
         if let Some(trace) = &side.record.trace {

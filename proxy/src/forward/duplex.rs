@@ -42,7 +42,7 @@ pub(super) async fn run(
         pipes: None,
     };
     if upload.is_waited_for() {
-        exchange.tell_to_go_on().await.map_err(AttemptEnd::Final)?;
+        exchange.send_continue().await.map_err(AttemptEnd::Final)?;
     }
     let (mut request, mut response) = exchange.sides(attempt);
     let uploaded = UploadResult::begin(upload.replay());

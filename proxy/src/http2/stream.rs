@@ -402,7 +402,7 @@ impl Stream {
 
     /// Checks whether the client has reset the stream or its connection is gone; the task is woken
     /// when that happens.
-    pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
         let gone = match &mut *self.sending.borrow_mut() {
             Sending::Response(respond, _) => respond.poll_reset(context).is_ready(),
             Sending::Body(stream) | Sending::Ended(stream) => stream.poll_reset(context).is_ready(),

@@ -73,7 +73,7 @@ impl Listening {
 
 /// Rejects new TCP handshakes; those in progress complete. The client notices nothing and retries
 /// after a second.
-pub(crate) fn turn_clients_away(socket: RawFd) {
+pub(crate) fn refuse_clients(socket: RawFd) {
     let mut steps = SYN_FILTER;
     let program = libc::sock_fprog {
         len: u16::try_from(steps.len()).unwrap_or_default(),
@@ -180,7 +180,7 @@ fn socket(transport: Transport, address: SocketAddr, sharing: Sharing) -> io::Re
     }
     socket.bind(&address.into())?;
     if transport == Transport::Udp {
-        tell_asked_address(&socket, address)?;
+        report_local_address(&socket, address)?;
         // Datagrams are received without waiting, on either driver.
         socket.set_nonblocking(true)?;
     } else if sharing == Sharing::Reuseport {
@@ -194,7 +194,7 @@ fn socket(transport: Transport, address: SocketAddr, sharing: Sharing) -> io::Re
 
 /// Makes the kernel report with each datagram which of our addresses it was sent to: responses have
 /// to come from there.
-fn tell_asked_address(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+fn report_local_address(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     let (level, option) = if address.is_ipv4() {
         (libc::IPPROTO_IP, libc::IP_PKTINFO)
     } else {

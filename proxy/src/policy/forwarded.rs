@@ -91,7 +91,7 @@ impl TrustedHops {
     /// Whether the peer's forwarding headers are trusted.
     #[must_use]
     pub fn header_trust(&self, hop: &Hop) -> HeaderTrust {
-        if self.vouches(0, hop.address) {
+        if self.is_trusted(0, hop.address) {
             HeaderTrust::Trusted
         } else {
             HeaderTrust::Untrusted
@@ -107,7 +107,7 @@ impl TrustedHops {
     pub fn client(&self, hop: &Hop, fields: &Fields, head: &[u8]) -> IpAddr {
         let mut client = hop.address;
         for (passed, entry) in entries_backwards(fields, head).enumerate() {
-            if !self.vouches(passed, client) {
+            if !self.is_trusted(passed, client) {
                 break;
             }
             let Some(address) = address_of(entry) else {
@@ -119,7 +119,7 @@ impl TrustedHops {
     }
 
     /// Whether the hop `passed` hops behind the peer is trusted.
-    fn vouches(&self, passed: usize, address: IpAddr) -> bool {
+    fn is_trusted(&self, passed: usize, address: IpAddr) -> bool {
         match self {
             Self::Nobody => false,
             Self::Last(hops) => passed < *hops,

@@ -52,12 +52,12 @@ impl<'a> Exchange<'a> {
         if let Some(cors) = cors {
             if let Some(preflight) = Preflight::of(received.method(), fields, bytes) {
                 let allowed = cors.write_preflight_lines(preflight, lines);
-                self.trace_policy("cors", preflight_told(allowed));
+                self.trace_policy("cors", preflight_effect(allowed));
                 return self.answer(Cors::PREFLIGHT_STATUS, b"").await.map(Some);
             }
             let origin = fields.value(KnownHeader::Origin, bytes);
             let allowed = cors.write_lines(origin, None, lines);
-            self.trace_policy("cors", origin_told(origin, allowed));
+            self.trace_policy("cors", origin_effect(origin, allowed));
         }
         let Some(redirect) = redirect else {
             return Ok(None);
@@ -155,7 +155,7 @@ impl<'a> Exchange<'a> {
 }
 
 /// The trace of a preflight's response.
-fn preflight_told(allowed: bool) -> PolicyEffect {
+fn preflight_effect(allowed: bool) -> PolicyEffect {
     PolicyEffect::Applied(if allowed {
         "answered the preflight"
     } else {
@@ -164,7 +164,7 @@ fn preflight_told(allowed: bool) -> PolicyEffect {
 }
 
 /// The trace of a request that is not a preflight.
-fn origin_told(origin: Option<&[u8]>, allowed: bool) -> PolicyEffect {
+fn origin_effect(origin: Option<&[u8]>, allowed: bool) -> PolicyEffect {
     match (origin, allowed) {
         (_, true) => PolicyEffect::Applied("allowed its origin to read the response"),
         (Some(_), false) => PolicyEffect::Skipped("its origin is not allowed"),

@@ -65,7 +65,7 @@ impl<'r> Body<'r> {
     }
 
     /// One that has come already.
-    pub(super) fn that_came(self, all: Kept) -> Self {
+    pub(super) fn received(self, all: Kept) -> Self {
         Self {
             has_come: true,
             all,

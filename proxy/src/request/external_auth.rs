@@ -220,7 +220,7 @@ impl<'a> Exchange<'a> {
             return Ok(());
         }
         if self.buffer.is_empty() {
-            self.tell_to_go_on().await?;
+            self.send_continue().await?;
         }
         let client: &'a Client = self.client;
         let reading = Deadline::new(self.shard, client.stream.cutoff());

@@ -15,7 +15,7 @@ mod test_hooks;
 
 use std::rc::Rc;
 
-use crate::exchange::answer::turn_away;
+use crate::exchange::answer::reject_for_removed_bind;
 use crate::exchange::scratch::Scratch;
 use crate::exchange::{Client, ConnectionOutcome, Exchange, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};
@@ -32,7 +32,7 @@ pub(crate) async fn handle(
 ) -> ConnectionOutcome {
     let snapshot = proxy.shard.config.load();
     let Some(bind) = snapshot.bind(client.bind) else {
-        return ConnectionOutcome::End(turn_away(&proxy.shard, client).await);
+        return ConnectionOutcome::End(reject_for_removed_bind(&proxy.shard, client).await);
     };
     let Scratch {
         received,
@@ -65,7 +65,7 @@ pub(crate) async fn refuse(
     tracing::debug!(client = %client.hop.address(), %failure, "refused a request's head");
     let snapshot = proxy.shard.config.load();
     let Some(bind) = snapshot.bind(client.bind) else {
-        return turn_away(&proxy.shard, client).await;
+        return reject_for_removed_bind(&proxy.shard, client).await;
     };
     let Scratch { received, work, .. } = scratch;
     let mut exchange = Exchange::begin(proxy, &snapshot, bind, client, received, buffer, work);

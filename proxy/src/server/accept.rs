@@ -91,7 +91,7 @@ impl Acceptors {
                 .collect()
         };
         for acceptor in &stopping {
-            sockets::turn_clients_away(acceptor.fd);
+            sockets::refuse_clients(acceptor.fd);
         }
         // TCP handshakes in progress still reach the queue, and would otherwise be reset.
         let mut quiet = 0;

@@ -112,7 +112,7 @@ async fn housekeeping(server: Rc<Server>) {
             if shard.is_short_of_memory() {
                 server.trim_memory();
             }
-            shard.give_memory_back();
+            shard.trim_idle_memory();
         }
         due = due.max(now.checked_sub(WHEEL_TICK).unwrap_or(now));
     }

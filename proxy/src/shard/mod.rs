@@ -173,7 +173,7 @@ impl Shard {
     }
 
     /// Returns memory of connections that became idle to the system, if they are many.
-    pub(crate) fn give_memory_back(&self) {
+    pub(crate) fn trim_idle_memory(&self) {
         if self.freed.get() > TRIM_AFTER || self.is_short_of_memory() {
             self.freed.set(0);
             memory::trim();

@@ -61,7 +61,7 @@ impl Ports {
         let port = (family.transport(), listener.offer.port);
         let sharers = self.0.entry(port).or_default();
         sharers.all.push((index, family));
-        let host = (family, told_apart_by(family, listener));
+        let host = (family, distinguishing_hostname(family, listener));
         sharers.by_host.entry(host).or_default().push(index);
         if !sharers.families.contains(&family) {
             sharers.families.push(family);
@@ -89,7 +89,7 @@ impl Ports {
     }
 }
 
-fn told_apart_by(family: Family, listener: &Listener) -> Option<Hostname> {
+fn distinguishing_hostname(family: Family, listener: &Listener) -> Option<Hostname> {
     listener
         .offer
         .hostname
@@ -110,7 +110,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
         let field = own.field("protocol");
         return Some(Problem::new(Reason::ProtocolConflict, field, message));
     }
-    let host = (family, told_apart_by(family, own));
+    let host = (family, distinguishing_hostname(family, own));
     let twins = rivals.twins(port, &host).filter(|other| *other != index);
     let twins = names(listeners, own, twins);
     if twins.is_empty() {

@@ -117,7 +117,7 @@ fn validate(
 }
 
 /// Whether clients without a valid certificate are allowed anywhere.
-pub(crate) fn lets_anyone_in(spec: &GatewaySpec) -> bool {
+pub(crate) fn allows_unverified_clients(spec: &GatewaySpec) -> bool {
     let frontend = spec.tls.as_ref().and_then(|tls| tls.frontend.as_ref());
     frontend.is_some_and(|frontend| {
         let per_port = frontend.per_port.iter().map(|port| &port.tls);

@@ -61,7 +61,7 @@ impl ResolvedFilters {
             (FilterType::ExtensionRef, None, Some(reference)) => {
                 let LocalObjectReference { kind, name, .. } = reference;
                 self.refs.push(unknown_extension(reference, at));
-                lets_nothing_pass(format!("{kind}/{namespace}/{name}"))
+                rejecting_server(format!("{kind}/{namespace}/{name}"))
             }
             (FilterType::ExternalAuth | FilterType::ExtensionRef, ..) => {
                 let message = "exactly the field of its type must be there: add it, and remove \
@@ -81,7 +81,7 @@ impl ResolvedFilters {
 
     fn refuse(&mut self, problem: Problem, at: &str) -> ExternalAuth {
         self.refusals.push(problem);
-        lets_nothing_pass(at.to_owned())
+        rejecting_server(at.to_owned())
     }
 }
 
@@ -111,7 +111,7 @@ fn unknown_extension(reference: &LocalObjectReference, at: &str) -> Problem {
 }
 
 /// A server that cannot be asked.
-fn lets_nothing_pass(reference: String) -> ExternalAuth {
+fn rejecting_server(reference: String) -> ExternalAuth {
     ExternalAuth {
         target: Target::Invalid {
             why: InvalidBackend::InvalidKind,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 use crate::api::{self, GatewayAddress, RouteGroupKind};
 use crate::problem::Problem;
-use crate::resolve::frontend::lets_anyone_in;
+use crate::resolve::frontend::allows_unverified_clients;
 use crate::resolve::gateway::GatewayProperties;
 use crate::resolve::listener::JudgedListener;
 
@@ -207,7 +207,7 @@ fn tls(
         Some(Err(problem)) => conditions.unhappy(Type::ResolvedRefs, std::slice::from_ref(problem)),
     };
     let conditions = conditions.unhappy(Type::CertificateExpired, &properties.expiries.expired);
-    if !lets_anyone_in(&object.spec) {
+    if !allows_unverified_clients(&object.spec) {
         return conditions;
     }
     let message = "clients without a valid certificate are allowed: use AllowValidOnly where \

@@ -124,7 +124,7 @@ impl Applier {
         let are_many = changes.len() >= TRIM_AFTER_CHANGES;
         self.pending.extend(changes);
         self.problems = problems;
-        self.put_in_force(begun, locate).await;
+        self.activate(begun, locate).await;
         if are_many {
             // Reading and translating took memory that is free now, and the next such load may be
             // days away.
@@ -168,7 +168,7 @@ impl Applier {
 
     /// Compiles the changes, fetches new JWKS, publishes the snapshot, and only then opens and
     /// closes binds: no connection meets a snapshot that lacks its bind.
-    async fn put_in_force(&mut self, begun: Instant, locate: Locate<'_>) {
+    async fn activate(&mut self, begun: Instant, locate: Locate<'_>) {
         let resolved = self.names.resolved();
         let snapshot = self.compiler.snapshot(resolved, &self.options);
         let remote = self.compiler.remote_keys();
@@ -235,7 +235,7 @@ impl Applier {
         }
         if changed {
             self.compiler.names_changed();
-            self.put_in_force(begun, locate).await;
+            self.activate(begun, locate).await;
         }
     }
 

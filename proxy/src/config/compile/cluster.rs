@@ -50,20 +50,20 @@ pub(super) struct CompiledCluster {
 
 impl CompiledCluster {
     /// Gives back its ids.
-    pub(super) fn give_back(&self, ids: &mut Ids) {
-        give_back(&self.cluster, self.settings, ids);
+    pub(super) fn remove_reference(&self, ids: &mut Ids) {
+        remove_reference(&self.cluster, self.settings, ids);
         if let Some(picker) = &self.cluster.picker {
-            give_back(&picker.cluster, self.picker_settings, ids);
+            remove_reference(&picker.cluster, self.picker_settings, ids);
         }
     }
 }
 
-fn give_back(cluster: &Cluster, settings: Option<SettingsId>, ids: &mut Ids) {
+fn remove_reference(cluster: &Cluster, settings: Option<SettingsId>, ids: &mut Ids) {
     for endpoint in &cluster.endpoints {
         let key = (cluster.id, settings, endpoint.address.clone());
-        ids.endpoints.give_back(&key);
+        ids.endpoints.remove_reference(&key);
     }
-    ids.clusters.give_back(&cluster.name);
+    ids.clusters.remove_reference(&cluster.name);
 }
 
 /// The part of the model that a cluster is compiled from.
@@ -88,8 +88,8 @@ impl<'a> Source<'a> {
 
     fn protocol(self) -> Protocol {
         match self {
-            Self::Port(_, port) => spoken(port.protocol),
-            Self::Backend(backend) => spoken(backend.protocol),
+            Self::Port(_, port) => protocol(port.protocol),
+            Self::Backend(backend) => protocol(backend.protocol),
         }
     }
 
@@ -291,7 +291,7 @@ impl ClusterCompiler<'_> {
 }
 
 /// HTTP version of requests, unless their rule asks for HTTP/2.
-fn spoken(protocol: BackendProtocol) -> Protocol {
+fn protocol(protocol: BackendProtocol) -> Protocol {
     match protocol {
         BackendProtocol::H2c | BackendProtocol::H2 => Protocol::Http2,
         BackendProtocol::Http | BackendProtocol::Https | BackendProtocol::Tcp => Protocol::Http1,

@@ -92,7 +92,7 @@ impl<K: Eq + Hash + Clone> IdTable<K> {
     }
 
     /// Releases one reference to a key.
-    pub(super) fn give_back(&mut self, key: &K) {
+    pub(super) fn remove_reference(&mut self, key: &K) {
         let Some(id) = self.interner.get(key) else {
             debug_assert!(false, "what is given back was acquired");
             return;
@@ -160,7 +160,7 @@ impl Slots {
         })
     }
 
-    pub(super) fn give_back(&mut self, slot: usize) {
+    pub(super) fn remove_reference(&mut self, slot: usize) {
         self.given_back.push(slot);
     }
 

@@ -69,7 +69,7 @@ impl Authenticators {
         Arc::clone(&known.compiled)
     }
 
-    pub(super) fn give_back(&mut self, compiled: &Arc<Authenticator>) {
+    pub(super) fn remove_reference(&mut self, compiled: &Arc<Authenticator>) {
         let mut policies = self.policies.iter_mut();
         if let Some(known) = policies.find(|it| Arc::ptr_eq(&it.compiled, compiled)) {
             known.rules -= 1;

@@ -139,7 +139,7 @@ impl Listeners {
             return Vec::new();
         };
         if unit.compiled.is_some() {
-            ids.listeners.give_back(key);
+            ids.listeners.remove_reference(key);
         }
         let rules = unit.rules.into_iter();
         rules.map(|(key, numbered)| (key, numbered.rule)).collect()
@@ -225,7 +225,7 @@ impl Unit {
         };
         if let Some(unused) = number.take_if(|_| http.is_none()) {
             self.table.set(unused as usize, None);
-            self.numbers.give_back(unused as usize);
+            self.numbers.remove_reference(unused as usize);
         }
         if let Some(http) = http {
             let number = *number.get_or_insert_with(|| {

@@ -221,7 +221,7 @@ impl Compiler {
             if let Some(picker) = &compiled.cluster.picker {
                 self.tls.forget_backend(&picker.cluster.name);
             }
-            compiled.give_back(&mut self.ids);
+            compiled.remove_reference(&mut self.ids);
             self.count(None, Some(&compiled.cluster));
         }
         self.table.set(index.0, None);
@@ -263,7 +263,7 @@ impl Compiler {
                 self.tls.forget_listener(&key);
                 self.set_servers(&key, None, clusters);
                 for (route, rule) in self.listeners.remove(&key, &mut self.ids) {
-                    self.give_back(&route, rule, clusters);
+                    self.remove_reference(&route, rule, clusters);
                 }
                 continue;
             };
@@ -303,7 +303,7 @@ impl Compiler {
         }
         let compiled = compiled.zip(route.map(Arc::clone));
         if let Some(before) = self.listeners.set(&listener.key, key, compiled) {
-            self.give_back(key, before, clusters);
+            self.remove_reference(key, before, clusters);
         }
     }
 
@@ -320,14 +320,19 @@ impl Compiler {
         }
         if let Some(before) = self.listeners.set_servers(listener, servers) {
             let gateway = before.gateway.clone();
-            let left = before.give_back(&mut self.users);
+            let left = before.remove_reference(&mut self.users);
             self.add_users(left, &gateway, clusters);
         }
     }
 
-    fn give_back(&mut self, key: &RouteKey, rule: CompiledRule, clusters: &mut BTreeSet<usize>) {
+    fn remove_reference(
+        &mut self,
+        key: &RouteKey,
+        rule: CompiledRule,
+        clusters: &mut BTreeSet<usize>,
+    ) {
         let gateway = rule.gateway().clone();
-        let left = rule.give_back(key, &mut self.ids, &mut self.jwt, &mut self.users);
+        let left = rule.remove_reference(key, &mut self.ids, &mut self.jwt, &mut self.users);
         self.add_users(left, &gateway, clusters);
     }
 
@@ -369,7 +374,7 @@ impl Compiler {
             let before = std::mem::replace(&mut placed.compiled, compiled);
             let now = placed.compiled.as_ref().map(|it| Arc::clone(&it.cluster));
             if let Some(before) = &before {
-                before.give_back(&mut self.ids);
+                before.remove_reference(&mut self.ids);
             }
             self.count(now.as_deref(), before.as_ref().map(|it| &*it.cluster));
             self.table.set(*index, now);

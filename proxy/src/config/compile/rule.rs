@@ -43,16 +43,16 @@ impl CompiledRule {
     }
 
     /// Releases the references of the rule. Returns clusters that its Gateway no longer uses.
-    pub(super) fn give_back(
+    pub(super) fn remove_reference(
         self,
         key: &RouteKey,
         ids: &mut Ids,
         jwt: &mut Authenticators,
         users: &mut ClusterUsers,
     ) -> Vec<ClusterIndex> {
-        ids.rules.give_back(key);
+        ids.rules.remove_reference(key);
         if let Some(authenticator) = &self.jwt {
-            jwt.give_back(authenticator);
+            jwt.remove_reference(authenticator);
         }
         let mut clusters = self.clusters;
         clusters.retain(|cluster| users.remove(*cluster, &self.gateway));

@@ -41,7 +41,7 @@ impl Servers {
     }
 
     /// Releases the references. Returns clusters that the Gateway no longer uses.
-    pub(super) fn give_back(self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
+    pub(super) fn remove_reference(self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters;
         clusters.retain(|cluster| users.remove(*cluster, &self.gateway));
         clusters

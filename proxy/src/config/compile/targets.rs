@@ -110,7 +110,7 @@ impl Targets {
         }
         replaced.is_other |= !before.is_empty();
         for place in before {
-            self.slots.give_back(place.index.0);
+            self.slots.remove_reference(place.index.0);
             replaced.gone.push(place.index);
         }
         if !replaced.places.is_empty() {

@@ -133,7 +133,7 @@ pub fn response(
 
 /// The fields of the interim response `100 Continue`.
 #[must_use]
-pub fn go_on() -> Response<()> {
+pub fn continue_response() -> Response<()> {
     let mut made = Response::new(());
     *made.status_mut() = StatusCode::CONTINUE;
     made

@@ -62,7 +62,7 @@ pub(super) async fn ask<'a>(
         Err(error) => (came, Err(error.into())),
         Ok(call) => {
             if has_body && came.is_none() && exchange.buffer.is_empty() {
-                exchange.tell_to_go_on().await?;
+                exchange.send_continue().await?;
             }
             let query = PickerQuery {
                 head: request_head(&head, has_body),
@@ -120,7 +120,7 @@ impl PickerQuery {
             &reading,
         );
         if let Some(came) = came {
-            body = body.that_came(came);
+            body = body.received(came);
         }
         let lines = exchange.work.request_lines.clone();
         let has = |name: &[u8]| {

@@ -15,7 +15,7 @@ impl Exchange<'_> {
     /// # Errors
     ///
     /// The client is gone.
-    pub(crate) async fn tell_to_go_on(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn send_continue(&mut self) -> Result<(), Failure> {
         if !self.received.head.expect_continue {
             return Ok(());
         }
@@ -32,7 +32,7 @@ impl Exchange<'_> {
                 out.clear();
                 sent
             }
-            Channel::H2(stream) => stream.send_interim(h2::encode::go_on()),
+            Channel::H2(stream) => stream.send_interim(h2::encode::continue_response()),
         };
         client.deadline.disarm();
         sent.map_err(|_| FailureKind::ClientGone.into())
