@@ -1,11 +1,13 @@
 //! Authorization servers decide whether a request may pass, and see and say no more than they should.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
+use super::metrics::count;
 use crate::support::{
-    Client, Driver, Gate, GatewayBuilder, Message, Origin, Reply, allowing, allowing_and_telling,
-    authorizer, client, denying, gateway, into_h2, ok, on_both_drivers, origin, out_of_h2, pattern,
-    raw, refused, same_bytes, silent_authorizer, status,
+    Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, PATIENCE, Reply, allowing,
+    allowing_and_telling, authorizer, client, denying, gateway, into_h2, ok, on_both_drivers,
+    origin, out_of_h2, pattern, raw, refused, same_bytes, silent_authorizer, status,
 };
 
 /// A gateway that logs requests as text.
@@ -58,6 +60,20 @@ fn ask(client: &mut Client, method: &str, fields: &str, body: &str) {
     client.sends(format!(
         "{method} /a/b?c=d HTTP/1.1\r\nHost: shop.test\r\n{fields}{length}\r\n{body}"
     ));
+}
+
+/// Waits until so many bytes of buffers are in use; shards tell it from time to time.
+#[track_caller]
+fn waits_for_buffers(gateway: &Gateway, is_enough: impl Fn(f64) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let bytes = count(gateway, "gateway_shard_buffer_bytes", "");
+        if is_enough(bytes) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{bytes} bytes are in use");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
 }
 
 fn allows(fields: &str) -> Reply {
@@ -307,6 +323,28 @@ on_both_drivers! {
         let log = gateway.waits_for_access_log("reason=client_gone");
         assert!(log.contains(" status=499 "), "{log}");
         assert_eq!(app.requests().len(), 0);
+    }
+
+    fn a_body_that_was_shown_counts_as_memory_until_it_is_sent_on(driver) {
+        let (auth, gate) = (authorizer(Some(allowing(&[]))), Gate::default());
+        let app = origin().replies(Reply::at_once().reads_the_body().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+        let gateway = gateway(driver)
+            .backend("auth", &[auth.address()])
+            .speaks("auth", "H2C")
+            .backend("app", &[app.address()])
+            .rule(
+                "{filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {@auth}, grpc: {}, \
+                 forwardBody: {maxSize: 1048576}}}], backendRefs: [{@app}]}",
+            )
+            .inspected()
+            .start();
+        let mut client = gateway.client();
+        client.posts("/", pattern(1 << 20));
+        app.waits_for_complete(1);
+        waits_for_buffers(&gateway, |bytes| bytes >= f64::from(1 << 20));
+        gate.open();
+        client.expects(200);
+        waits_for_buffers(&gateway, |bytes| bytes < f64::from(1 << 20));
     }
 
     fn an_answer_before_the_body_was_read_counts_and_its_connection_is_not_used_again(driver) {
