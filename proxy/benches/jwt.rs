@@ -1,18 +1,24 @@
-//! What a token costs: one that this shard has verified before, and a first one by algorithm.
+//! What a token costs: one that this shard has verified before, and a first one by algorithm; and what
+//! rules on its claims cost.
 //!
 //! The token is of an identity provider's usual size, a little over a kibibyte.
 
 use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::KnownHeader;
+use proxy::policy::authorization::{Attributes, Authorization, Subject};
 use proxy::policy::jwt::{
     Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
 };
 use serde_json::json;
-use xds::model::{ClaimHeader, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
+use xds::model::{
+    AuthorizationPolicy, AuthorizationRule, ClaimHeader, JwtForward, JwtKeys, JwtMode, JwtPolicy,
+    JwtProvider,
+};
 
 #[expect(dead_code, reason = "tests make more kinds of tokens")]
 #[path = "../tests/support/tokens.rs"]
@@ -30,7 +36,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(signer: &Signer) -> Self {
+    fn new(signer: &Signer, use_of_claims: UseOfClaims) -> Self {
         let keys = KeySet::parse(
             key_set(&[signer.jwk("key")]).as_bytes(),
             Provenance::Configured,
@@ -59,6 +65,7 @@ impl Case {
             "exp": NOW + 300,
             "iat": NOW,
             "scope": "openid email profile",
+            "group": "admins",
             "realm_access": {"roles": vec!["default-roles-main"; 18]},
         });
         let token = signer.signs("key", &claims);
@@ -71,26 +78,42 @@ impl Case {
             known: KnownHeader::Authorization,
         });
         Self {
-            policy: Authenticator::compile(&policy, [source], UseOfClaims::Headers),
+            policy: Authenticator::compile(&policy, [source], use_of_claims),
             fields,
             head,
         }
     }
 
-    fn authenticate(&self, cache: &mut TokenCache) -> bool {
-        let carrier = Carrier {
+    fn carrier(&self) -> Carrier<'_> {
+        Carrier {
             fields: &self.fields,
             bytes: self.head.as_bytes(),
             query: None,
-        };
-        let passed = self.policy.authenticate(black_box(carrier), NOW, cache);
+        }
+    }
+
+    fn authenticate(&self, cache: &mut TokenCache) -> bool {
+        let carrier = black_box(self.carrier());
+        let passed = self.policy.authenticate(carrier, NOW, cache);
         passed.is_ok_and(|passed| passed.subject().is_some())
     }
 }
 
+/// A policy that lets through who satisfies one of these conditions.
+fn allow(conditions: impl IntoIterator<Item = String>) -> Authorization {
+    let rules = conditions.into_iter().map(|when| AuthorizationRule {
+        name: String::new(),
+        when,
+    });
+    Authorization::compile(&AuthorizationPolicy {
+        deny: Vec::new(),
+        allow: rules.collect(),
+    })
+}
+
 fn jwt(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("jwt");
-    let case = Case::new(&Signer::rsa());
+    let case = Case::new(&Signer::rsa(), UseOfClaims::Headers);
     let mut cache = TokenCache::default();
     assert!(case.authenticate(&mut cache));
     group.bench_function(format!("cached, {} bytes", case.head.len()), |bencher| {
@@ -102,12 +125,60 @@ fn jwt(criterion: &mut Criterion) {
         Signer::p384(),
         Signer::ed25519(),
     ] {
-        let case = Case::new(&signer);
+        let case = Case::new(&signer, UseOfClaims::Headers);
         group.bench_function(format!("first, {}", signer.algorithm()), |bencher| {
             bencher.iter(|| assert!(case.authenticate(&mut TokenCache::default())));
         });
     }
 }
 
-criterion_group!(benches, jwt);
+fn authorization(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("authorization");
+    let case = Case::new(&Signer::p256(), UseOfClaims::Rules);
+    let mut cache = TokenCache::default();
+    let sender = case.policy.authenticate(case.carrier(), NOW, &mut cache);
+    let sender = sender.expect("the token is good");
+    let of_group = |name: &str| format!("claims.group == '{name}'");
+    let last_of_ten = (0..9).map(|other| of_group(&format!("group-{other}")));
+    for (name, policy) in [
+        ("true", allow(["true".to_owned()])),
+        ("a claim", allow([of_group("admins")])),
+        (
+            "the last of ten claims",
+            allow(last_of_ten.chain([of_group("admins")])),
+        ),
+        (
+            "a claim, method and path",
+            allow([format!(
+                "{} && request.method == 'GET' && request.path.startsWith('/api/')",
+                of_group("admins")
+            )]),
+        ),
+        (
+            "a role of eighteen, and a header",
+            allow([
+                "!('x-debug' in request.headers) && 'default-roles-main' in claims.realm_access.roles"
+                    .to_owned(),
+            ]),
+        ),
+    ] {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let subject = Subject {
+                    method: b"GET",
+                    host: "shop.example.com",
+                    path: "/api/v1/items/42",
+                    fields: &case.fields,
+                    bytes: case.head.as_bytes(),
+                    client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    claims: sender.claims(),
+                };
+                let attributes = Attributes::of(black_box(subject), &policy);
+                assert_eq!(policy.judge(&attributes).result, Ok(()));
+            });
+        });
+    }
+}
+
+criterion_group!(benches, jwt, authorization);
 criterion_main!(benches);
