@@ -132,8 +132,11 @@ const APISERVER: &str = "kube-apiserver --etcd-servers=http://127.0.0.1:2379
     --proxy-client-key-file={pki}/front-proxy-client.key
     --audit-policy-file={own}/audit.yaml --audit-log-path={own}/audit.log";
 
+/// A node that tests cut off for minutes stays Ready: otherwise its pods would leave every Service
+/// after 50 s, and what our components do meanwhile could not be seen.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager
     --kubeconfig={folder}/controller-manager.conf --leader-elect=false
+    --node-monitor-grace-period=10m
     --flex-volume-plugin-dir=/var/lib/kubelet/volume-plugins
     --use-service-account-credentials --root-ca-file={pki}/ca.crt
     --service-account-private-key-file={pki}/sa.key
