@@ -28,9 +28,9 @@ const HOUR: Duration = Duration::from_hours(1);
 /// Bytes of a pooled buffer: 64 KiB, what a direction of a message holds of a body. With 16 KiB, a
 /// 16 KiB POST took twice the time.
 pub const BUFFER_BYTES: usize = 64 * KIB;
-/// Bytes of the smaller buffer in which a connection waits for a message: 20 KiB, which is 16 KiB
-/// of a body and its head. Many connections wait at once and compete for the processor's cache:
-/// with large buffers, a response of 64 KiB cost a tenth more.
+/// Bytes of the smaller buffer in which a connection waits for a message: 20 KiB, for 16 KiB of a
+/// body and its head. Waiting connections compete for the processor's cache: with 64 KiB, responses
+/// cost 10 % more.
 pub const SMALL_BUFFER_BYTES: usize = 20 * KIB;
 /// Bytes kept free in front of a buffer, for a rewritten head: 4 KiB.
 pub const BUFFER_HEADROOM_BYTES: usize = 4 * KIB;
@@ -70,12 +70,10 @@ pub const TRIM_AFTER: usize = 16;
 /// burst.
 pub const TRIM_TICKS: u32 = 2;
 /// Free buffers of each size, and working memories of requests, that a shard keeps when a
-/// connection becomes idle: 32, as many as connections start in two iterations of the event loop.
-/// Further ones are freed at once.
+/// connection becomes idle: 32, as many as connections start in two iterations.
 pub const SPARE_BUFFERS: usize = 32;
-/// Bytes that a direction of a tunnel has moved before it is spliced: 1 MiB; below that the system
-/// calls cost more than the copies. A body that has passed this many may fill a pipe; shorter ones
-/// are held back as in a buffer.
+/// Bytes that a direction of a tunnel has moved before it is spliced: 1 MiB; below, system calls
+/// cost more than the copies. Only a body that has passed this many may fill a pipe.
 pub const SPLICE_AFTER: u64 = 1024 * 1024;
 /// Remaining bytes of a response body from which on it is spliced: 32 KiB. A response of 64 KiB
 /// costs a quarter less then, one of 1 MiB less than half.
@@ -175,8 +173,8 @@ pub const WAITING_BUFFERS: usize = 256;
 /// The same, including those idle for less than a tick: 1024. A thousand busy clients send their
 /// next requests within that time, and returning buffers would slow each of them.
 pub const WAITING_BUFFERS_AT_ONCE: usize = 1024;
-/// Idle timeout of pooled upstream connections: 60 s. Origins that close earlier (nginx after 75 s,
-/// Node after 5 s) are detected by the liveness check, and by a retry if that is too late.
+/// Idle timeout of pooled upstream connections: 60 s. Earlier closes by the origin (Node after 5 s)
+/// are detected by the liveness check, or by a retry.
 pub const POOL_IDLE_TIMEOUT: Duration = MINUTE;
 /// Ticks between two sweeps of idle upstream connections: 50 (5 s), fine enough for 60 s.
 pub const POOL_SWEEP_TICKS: u32 = 50;
@@ -255,14 +253,13 @@ pub const MAX_H2_STREAM_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// then make us buffer.
 pub const MAX_H2_CONNECTION_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 /// Bytes of a client's stream window: 64 KiB, a pooled buffer. It bounds what is buffered for a
-/// blocked receiver, and so a large upload waits for a window update every 64 KiB: 330 times in 20
-/// MB, even if half of it is returned at a time. Over HTTP/1 the kernel buffers instead.
+/// blocked receiver, but a large upload waits for an update every 64 KiB.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// Bytes of the largest window in HTTP/2 (RFC 9113 section 6.9.1): 2 GiB less one.
 pub const MAX_H2_WINDOW_BYTES: u32 = (1 << 31) - 1;
-/// Bytes of the window of a connection to an endpoint: the maximum. Clients share the connection,
-/// so the windows of its streams bound the buffers: with 1 MiB in total, 16 responses that one
-/// client did not read blocked those of all others.
+/// Bytes of the window of a connection to an endpoint: the maximum. Clients share it, so the
+/// windows of its streams bound the buffers: with 1 MiB, 16 responses that one client did not read
+/// blocked all others.
 pub const H2_UPSTREAM_CONNECTION_WINDOW_BYTES: u32 = MAX_H2_WINDOW_BYTES;
 /// Streams of a connection to an endpoint, whatever it allows: 32 767, whose windows fit into the
 /// connection's.
@@ -402,8 +399,8 @@ pub const JWKS_TTL_MIN: Duration = MINUTE;
 /// Longest refresh interval: 24 h. It is also how long keys stay in use when they cannot be fetched
 /// again; afterwards tokens cannot be verified.
 pub const JWKS_TTL_MAX: Duration = Duration::from_hours(24);
-/// Interval of fetches for unknown keys: 1 s. Forged tokens do not load the issuer, and however many
-/// there are, a token with a new key does not wait longer than it may.
+/// Interval of fetches for unknown keys: 1 s. Forged tokens cannot load the issuer, and do not
+/// delay a token with a new key beyond `JWKS_WAIT`.
 pub const JWKS_REFRESH: Duration = Duration::from_secs(1);
 /// Time for which a shard remembers that a key does not exist: 30 s.
 pub const JWKS_UNKNOWN: Duration = Duration::from_secs(30);
@@ -417,7 +414,7 @@ pub const JWKS_LOOK: Duration = Duration::from_millis(5);
 /// cost a shard a hundredth of its time.
 pub const JWKS_LOOK_MAX: Duration = Duration::from_millis(40);
 /// Requests of a shard that wait for a key set to be fetched: 512; further ones get 503. Made-up
-/// keys may take all slots, but only until the next fetch, which tells them from new ones.
+/// keys may take all slots, but only until the next fetch.
 pub const JWKS_WAITING: usize = 512;
 /// Keys that a shard remembers as unknown: 256, in slots by hash, so 6 KiB.
 pub const JWKS_UNKNOWN_KEYS: usize = 256;
@@ -461,8 +458,7 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Changed resources in one update from which on the allocator returns memory afterwards: 256, so
 /// that memory used by a large load does not stay with the process.
 pub const TRIM_AFTER_CHANGES: usize = 256;
-/// Quiet time after a file change before it is read: 2 ms, so that files written together are read
-/// together. A file that is still being written is waited for separately.
+/// Quiet time after a file change before it is read: 2 ms, to read files of one change together.
 pub const CHANGE_QUIET: Duration = Duration::from_millis(2);
 /// Longest wait for that quiet time, and for a writer to close its file: 100 ms.
 pub const CHANGE_QUIET_MAX: Duration = Duration::from_millis(100);
@@ -497,8 +493,8 @@ pub const DNS_TTL_MAX: Duration = Duration::from_mins(5);
 pub const DNS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed lookup: 1 min.
 pub const DNS_RETRY_MAX: Duration = MINUTE;
-/// Time that the first configuration waits for its names to resolve: 2 s, so that the first
-/// requests find their backends, but an unreachable DNS server does not prevent serving.
+/// How long the first configuration waits for its names to resolve: 2 s, so that its first requests
+/// find their backends even if DNS is slow.
 pub const DNS_FIRST_WAIT: Duration = Duration::from_secs(2);
 /// Time that a change waits for its new names to resolve: 20 ms, enough for a nearby DNS server.
 pub const DNS_CHANGE_WAIT: Duration = Duration::from_millis(20);

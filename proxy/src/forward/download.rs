@@ -278,6 +278,21 @@ impl Download<'_, '_> {
         }
     }
 
+    /// Adds the edits of authorization servers to those of the endpoint picker.
+    fn take_granted(&self, length: usize, side: &mut ResponseSide<'_, '_>) {
+        let Some(granted) = side.granted else {
+            return;
+        };
+        let head = self.buffer.filled().get(..length).unwrap_or_default();
+        let fields = &side.response.fields;
+        let taken = side
+            .changed
+            .take(granted, |name| fields.has_name(name, head));
+        if let Err(error) = taken {
+            tracing::debug!(%error, "edits of the response head by an authorization server are ignored");
+        }
+    }
+
     /// Sends the response whose head has `length` bytes. `uploaded` tells whether the request was
     /// sent completely: otherwise the connection cannot be reused.
     pub(super) async fn respond(
@@ -304,16 +319,7 @@ impl Download<'_, '_> {
             // Boxed: few requests have a picker.
             side.changed = Box::pin(told).await;
         }
-        if let Some(granted) = side.granted {
-            let head = self.buffer.filled().get(..length).unwrap_or_default();
-            let fields = &side.response.fields;
-            let taken = side
-                .changed
-                .take(granted, |name| fields.has_name(name, head));
-            if let Err(error) = taken {
-                tracing::debug!(%error, "edits of the response head by an authorization server are ignored");
-            }
-        }
+        self.take_granted(length, side);
         self.encode_head(length, side);
         self.buffer.consume(length);
         side.decoder
