@@ -2,7 +2,7 @@
 //! the signal handler records the thread's stack. Kernel time is attributed to the system call.
 //!
 //! The handler can interrupt a shard at any instruction: it does not allocate, and only ever tries
-//! locks. It puts samples into [lanes](Lane), from which they are collected during the profile.
+//! locks. It puts samples into [buffers](SampleBuffer), from which they are collected during the profile.
 
 #![expect(unsafe_code, reason = "sigaction(2) and a signal's handler")]
 
