@@ -186,7 +186,7 @@ store! {
     namespaces: Namespace,
     trust_bundles: ClusterTrustBundle,
     backends: Backend,
-    /// XBackendTrafficPolicies.
+    /// `XBackendTrafficPolicies`.
     x_backend_traffic_policies: XBackendTrafficPolicy,
     traffic_policies: TrafficPolicy,
 }

@@ -1,4 +1,4 @@
-//! Resolves XBackendTrafficPolicies, and finds the session persistence of an upstream.
+//! Resolves `XBackendTrafficPolicies`, and finds the session persistence of an upstream.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Statuses of XBackendTrafficPolicies: an entry for each Gateway that sends requests to a target, and
+//! Statuses of `XBackendTrafficPolicies`: an entry for each Gateway that sends requests to a target, and
 //! one for each target that does not exist.
 
 use std::collections::BTreeSet;

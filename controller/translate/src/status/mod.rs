@@ -61,7 +61,7 @@ pub struct Statuses {
     /// Of our traffic policies.
     #[serde(serialize_with = "by_text")]
     pub traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
-    /// Statuses of XBackendTrafficPolicies.
+    /// Statuses of `XBackendTrafficPolicies`.
     #[serde(serialize_with = "by_text", skip_serializing_if = "BTreeMap::is_empty")]
     pub x_backend_traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
     /// Statuses of BackendTLSPolicies.

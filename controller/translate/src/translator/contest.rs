@@ -23,7 +23,7 @@ pub(crate) type Age = (i64, ObjectName);
 pub(crate) struct Contests {
     /// BackendTLSPolicies at their targets.
     pub(crate) backend_tls: Contest<(Upstream, Option<Arc<str>>), Age, Arc<BackendTls>>,
-    /// XBackendTrafficPolicies at their targets, with their session persistence.
+    /// `XBackendTrafficPolicies` at their targets, with their session persistence.
     pub(crate) backend_traffic: Contest<Upstream, Age, Option<Arc<SessionPersistence>>>,
     /// Gateways at the sockets of a machine.
     pub(crate) sockets: Contest<(Transport, NonZeroU16), SocketRank, IpAddr>,

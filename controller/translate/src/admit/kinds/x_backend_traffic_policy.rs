@@ -70,9 +70,7 @@ fn constraint(check: &mut Check, constraint: &RetryConstraint) {
 fn within(text: &str, bounds: (Duration, Duration)) -> syntax::Verdict {
     syntax::duration(text)?;
     let verdict = retry_constraint::interval(text, "", bounds);
-    verdict
-        .map(drop)
-        .map_err(|problem| problem.message.to_string())
+    verdict.map(drop).map_err(|problem| problem.message.clone())
 }
 
 const MAX_TARGETS: usize = 16;

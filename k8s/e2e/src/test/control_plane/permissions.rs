@@ -70,17 +70,6 @@ fn class_of(scope: &Scope) -> String {
 
 /// An object of each kind that has a status.
 async fn open_everything(scope: &Scope) -> Result<EdgeGateway<'_>> {
-    let passthrough = json!({"mode": "Passthrough"});
-    let mut edge = gateway(&[
-        listener(80, "HTTP"),
-        listener(8081, "HTTP"),
-        listener(7000, "TCP"),
-        listener(7001, "UDP"),
-        json!({"name": "port-7443", "port": 7443, "protocol": "TLS", "tls": passthrough}),
-    ]);
-    edge["spec"]["allowedListeners"] = json!({"namespaces": {"from": "Same"}});
-    edge["spec"]["infrastructure"] = json!({"parametersRef": {
-        "group": "gateway-system.io", "kind": "GatewayParameters", "name": "edge"}});
     let more = object(
         "ListenerSet",
         "more",
@@ -130,7 +119,23 @@ async fn open_everything(scope: &Scope) -> Result<EdgeGateway<'_>> {
         objects.push(route);
     }
     scope.apply(&objects).await?;
-    EdgeGateway::open_with(scope, edge, 1).await
+    EdgeGateway::open_with(scope, all_listeners(), 1).await
+}
+
+/// A Gateway with a listener of each protocol, and parameters.
+fn all_listeners() -> Value {
+    let passthrough = json!({"mode": "Passthrough"});
+    let mut edge = gateway(&[
+        listener(80, "HTTP"),
+        listener(8081, "HTTP"),
+        listener(7000, "TCP"),
+        listener(7001, "UDP"),
+        json!({"name": "port-7443", "port": 7443, "protocol": "TLS", "tls": passthrough}),
+    ]);
+    edge["spec"]["allowedListeners"] = json!({"namespaces": {"from": "Same"}});
+    edge["spec"]["infrastructure"] = json!({"parametersRef": {
+        "group": "gateway-system.io", "kind": "GatewayParameters", "name": "edge"}});
+    edge
 }
 
 /// Refuses the Gateway's listener as one of its proxies, until the Gateway says so.
