@@ -2,14 +2,12 @@
 //! acknowledgements.
 //!
 //! - `certificates` reads the certificate authority from a Secret, or creates one, and signs a
-//! server certificate that is replaced without a restart; `rotation` decides when another authority
-//! signs.
-//!
+//!   server certificate that is replaced without a restart; `rotation` decides when another authority
+//!   signs.
 //! - `authorize` has the API server review a proxy's token, and `account` maps it to a Gateway;
-//! `keys` verify tokens while the API server is unavailable.
-//!
+//!   `keys` verify tokens while the API server is unavailable.
 //! - `acknowledgements` reports to the status writer what proxies have applied and rejected,
-//! including those of other `replicas`, which publish it in a `report`.
+//!   including those of other `replicas`, which publish it in a `report`.
 
 pub mod account;
 mod acknowledgements;

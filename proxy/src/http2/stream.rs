@@ -390,7 +390,7 @@ impl Stream {
         self.reset.set(reason);
     }
 
-    /// Sends RST_STREAM, so that the peer stops sending.
+    /// Sends `RST_STREAM`, so that the peer stops sending.
     pub(crate) fn reset(&self) {
         let reason = self.reset.get();
         match &mut *self.sending.borrow_mut() {

@@ -14,8 +14,10 @@ use crate::names::Interned;
 /// pages double in size, and are allocated once.
 #[derive(Debug)]
 pub struct Blocks<T> {
-    directories: [OnceLock<Box<[OnceLock<Page<T>>]>>; DIRECTORIES],
+    directories: [OnceLock<Directory<T>>; DIRECTORIES],
 }
+
+type Directory<T> = Box<[OnceLock<Page<T>>]>;
 
 type Page<T> = Box<[CachePadded<Slot<T>>]>;
 
@@ -91,7 +93,7 @@ impl Position {
         }
     }
 
-    fn new_directory<T>(&self) -> Box<[OnceLock<Page<T>>]> {
+    fn new_directory<T>(&self) -> Directory<T> {
         std::iter::repeat_with(OnceLock::new)
             .take(1 << self.directory)
             .collect()

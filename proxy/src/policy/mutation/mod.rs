@@ -43,7 +43,8 @@ impl Mutation {
         mutation: &HeaderMutation,
         has: impl Fn(&[u8]) -> bool,
     ) -> Result<(), TooManyEdits> {
-        self.edits += mutation.remove_headers.len() + mutation.set_headers.len();
+        let edits = [mutation.remove_headers.len(), mutation.set_headers.len()];
+        self.edits = edits.into_iter().fold(self.edits, usize::saturating_add);
         if self.edits > MUTATION_EDITS {
             return Err(TooManyEdits);
         }
