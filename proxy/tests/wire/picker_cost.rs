@@ -53,7 +53,7 @@ fn cost(gateway: &Gateway, path: &str) -> Duration {
     for _ in 0..REQUESTS {
         client.gets(path).expects(200);
     }
-    processor_time(gateway) - before
+    processor_time(gateway).saturating_sub(before)
 }
 
 /// What all threads of the gateway have run for.
