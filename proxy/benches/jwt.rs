@@ -11,6 +11,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::KnownHeader;
 use proxy::policy::authorization::{Attributes, Authorization, Subject};
+use proxy::policy::effective_fields::EffectiveFields;
+use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::jwt::{
     Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
 };
@@ -168,8 +170,14 @@ fn authorization(criterion: &mut Criterion) {
                     method: b"GET",
                     host: "shop.example.com",
                     path: "/api/v1/items/42",
-                    fields: &case.fields,
-                    bytes: case.head.as_bytes(),
+                    fields: EffectiveFields {
+                        fields: &case.fields,
+                        bytes: case.head.as_bytes(),
+                        header_trust: HeaderTrust::Untrusted,
+                        principal: Some(&sender),
+                        own: b"",
+                        grants: None,
+                    },
                     client: IpAddr::V4(Ipv4Addr::LOCALHOST),
                     claims: sender.claims(),
                 };

@@ -19,6 +19,7 @@
 pub mod authorization;
 pub mod compiled;
 pub mod cors;
+pub mod effective_fields;
 pub mod external_auth;
 pub mod forwarded;
 pub mod headers;

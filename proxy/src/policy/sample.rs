@@ -2,6 +2,8 @@
 
 use crate::http::head::{Field, Fields, Span};
 use crate::http::known::KnownHeader;
+use crate::policy::effective_fields::EffectiveFields;
+use crate::policy::forwarded::HeaderTrust;
 
 /// A head with these field lines.
 pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
@@ -16,6 +18,18 @@ pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
         fields.push(field);
     }
     (fields, head)
+}
+
+/// The fields of a client that is not trusted, of which nothing is known.
+pub(super) fn effective((fields, bytes): &(Fields, Vec<u8>)) -> EffectiveFields<'_> {
+    EffectiveFields {
+        fields,
+        bytes,
+        header_trust: HeaderTrust::Untrusted,
+        principal: None,
+        own: b"",
+        grants: None,
+    }
 }
 
 /// The output of a function, as text.

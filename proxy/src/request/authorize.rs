@@ -15,14 +15,18 @@ impl<'a> Exchange<'a> {
             self.trace_preflight("authorization");
             return Ok(());
         }
+        let own = if policy.reads_headers() {
+            self.own_lines(matched.target)
+        } else {
+            Vec::new()
+        };
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let subject = Subject {
             method: received.method(),
             host,
             path: matched.target.path(),
-            fields,
-            bytes,
+            fields: self.effective_fields(&own),
             client: self.bind.trust.client(&self.client.hop, fields, bytes),
             claims: self.principal.as_ref().and_then(Principal::claims),
         };

@@ -14,7 +14,6 @@ use crate::http::head::{Framing, Version};
 use crate::limits::{EXTERNAL_AUTH_ANSWER_BYTES, EXTERNAL_AUTH_TIMEOUT, Limits};
 use crate::policy::external_auth::grpc::{self, RequestSource};
 use crate::policy::external_auth::{Denial, MissingVerdict, Subject, Verdict, http};
-use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
 use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
@@ -80,13 +79,14 @@ impl<'a> Exchange<'a> {
 
     /// Asks the servers in order, until one denies the request.
     async fn ask(&mut self, asking: AuthorizationCall<'a>) -> Result<(), Failure> {
+        let own = self.own_lines(asking.target);
         for server in asking.servers {
             if let Some(most) = server.body_bytes {
                 self.read_body(most, asking.limits).await?;
             }
             self.shard.note(TaskState::Authorizing);
             let begun = Instant::now();
-            let verdict = self.question(server, &asking).await;
+            let verdict = self.question(server, &asking, &own).await;
             self.client.deadline.disarm();
             if self.client.deadline.expired() {
                 return Err(FailureKind::ClientGone.into());
@@ -124,20 +124,18 @@ impl<'a> Exchange<'a> {
         &self,
         server: &ExternalAuth,
         asking: &AuthorizationCall<'a>,
+        own: &[u8],
     ) -> Result<Verdict, MissingVerdict> {
         let cluster = server.cluster.map_err(|why| MissingVerdict(why.reason()))?;
         let cluster = self.snapshot.cluster(cluster);
         let (received, upstreams) = (self.received, &self.proxy.upstreams);
-        let none = Mutation::default();
-        let server_decision = self.server_decision.as_deref();
-        let body = server_decision.and_then(|server_decision| server_decision.body.as_deref());
+        let body = self.server_decision.as_deref();
+        let body = body.and_then(|server_decision| server_decision.body.as_deref());
         let subject = Subject {
             method: received.method(),
             authority: received.authority(),
             target: asking.target.text.as_bytes(),
-            fields: &received.head.fields,
-            bytes: &received.bytes,
-            grants: server_decision.map_or(&none, |server_decision| &server_decision.grants),
+            fields: self.effective_fields(own),
             body: body
                 .filter(|_| server.body_bytes.is_some())
                 .unwrap_or_default(),

@@ -2,10 +2,11 @@
 
 use rand::RngExt;
 
-use crate::exchange::scratch::RequestBuffers;
 use crate::exchange::{Destination, Exchange, Matched};
 use crate::failure::Failure;
 use crate::http::websocket;
+use crate::policy::effective_fields::EffectiveFields;
+use crate::policy::headers::HeaderEdits;
 use crate::policy::normalise::Target;
 use crate::policy::request_id::RequestId;
 use crate::trace::{RequestBegun, Tracer};
@@ -39,50 +40,84 @@ impl<'a> Exchange<'a> {
 
     /// Writes the lines that replace or complete those of the client.
     pub(super) fn prepare(&mut self, matched: &Matched<'a>, drawn: Destination<'a>) {
-        let carrier = self.carrier(matched.target);
-        let RequestBuffers {
-            target,
-            request_lines: lines,
-            ..
-        } = &mut *self.work;
+        let edits = drawn.request_edits();
+        let mut lines = std::mem::take(&mut self.work.request_lines);
+        lines.clear();
+        self.write_own_lines(matched.target, edits, &mut lines);
+        let target = &mut self.work.target;
         target.clear();
         match drawn.rewrite() {
             Some(rewrite) => rewrite.write_target(matched.path(), target),
             None => target.extend_from_slice(matched.target.text.as_bytes()),
         }
-        lines.clear();
-        let received = self.received;
-        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         if let Some(trace) = &self.record.trace {
             trace.backend_filters(drawn.backend);
         }
-        let edits = drawn.request_edits();
+        if let Some(principal) = &self.principal {
+            principal.edit_target(target);
+        }
+        if let Some(server_decision) = &self.server_decision {
+            server_decision.grants.edit_before(edits, &mut lines);
+        }
+        if let Some(edits) = edits {
+            lines.extend_from_slice(edits.appended());
+        }
+        if self.received.is_extended_connect()
+            && !edits.is_some_and(|edits| edits.drops(websocket::KEY))
+        {
+            websocket::write_key(self.shard.with_rng(RngExt::random), &mut lines);
+        }
+        self.work.request_lines = lines;
+    }
+
+    /// Appends the lines of the gateway: forwarding headers, the client's certificate, the id of the
+    /// request, and what its token says. Names that `edits` drop are left out.
+    fn write_own_lines(
+        &mut self,
+        target: Target<'a>,
+        edits: Option<&HeaderEdits>,
+        lines: &mut Vec<u8>,
+    ) {
+        let received = self.received;
+        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let hop = &self.client.hop;
         self.header_trust
             .write_lines(hop, received.authority(), (fields, bytes), edits, lines);
         if let Some(certificate) = self.client.verified_certificate() {
             certificate.write_line(edits, lines);
         }
-        let random = self.shard.with_rng(RngExt::random);
-        // A traced request has its id already.
+        // A request that is traced or was judged by its headers has its id already.
         let chosen = self.record.id.take();
-        let id =
-            chosen.unwrap_or_else(|| RequestId::choose(self.header_trust, fields, bytes, random));
+        let id = chosen.unwrap_or_else(|| {
+            let random = self.shard.with_rng(RngExt::random);
+            RequestId::choose(self.header_trust, fields, bytes, random)
+        });
         id.write_line(edits, lines);
         self.record.id = Some(id);
         if let Some(principal) = &self.principal {
-            principal.edit_target(target);
-            principal.write_lines(carrier, edits, lines);
+            principal.write_lines(self.carrier(target), edits, lines);
         }
-        if let Some(server_decision) = &self.server_decision {
-            server_decision.grants.edit_before(edits, lines);
-        }
-        if let Some(edits) = edits {
-            lines.extend_from_slice(edits.appended());
-        }
-        if received.is_extended_connect() && !edits.is_some_and(|edits| edits.drops(websocket::KEY))
-        {
-            websocket::write_key(self.shard.with_rng(RngExt::random), lines);
+    }
+
+    /// The lines of the gateway, for [`Self::effective_fields`].
+    pub(super) fn own_lines(&mut self, target: Target<'a>) -> Vec<u8> {
+        let mut lines = Vec::new();
+        self.write_own_lines(target, None, &mut lines);
+        lines
+    }
+
+    /// The fields of the request for those who judge it.
+    pub(super) fn effective_fields<'e>(&'e self, own: &'e [u8]) -> EffectiveFields<'e> {
+        EffectiveFields {
+            fields: &self.received.head.fields,
+            bytes: &self.received.bytes,
+            header_trust: self.header_trust,
+            principal: self.principal.as_ref(),
+            own,
+            grants: self
+                .server_decision
+                .as_deref()
+                .map(|decision| &decision.grants),
         }
     }
 }

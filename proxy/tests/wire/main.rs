@@ -25,6 +25,7 @@ mod cores;
 mod drain;
 mod driver;
 mod early_response;
+mod effective_fields;
 mod ejection;
 mod every_pair;
 mod expect_continue;

@@ -13,7 +13,7 @@ use cel::context::VariableResolver;
 use serde_json::{Map, Value};
 
 use super::Authorization;
-use crate::http::head::Fields;
+use crate::policy::effective_fields::EffectiveFields;
 
 /// The claims of a token, as values of rules.
 #[derive(Debug)]
@@ -41,11 +41,9 @@ pub struct Subject<'a> {
     pub host: &'a str,
     /// `request.path`, after normalisation.
     pub path: &'a str,
-    /// `request.headers`
-    pub fields: &'a Fields,
-    /// The bytes that the fields point into.
-    pub bytes: &'a [u8],
-    /// `source.address`: of the client, behind trusted hops.
+    /// `request.headers`.
+    pub fields: EffectiveFields<'a>,
+    /// `client.address`: behind trusted hops.
     pub client: IpAddr,
     /// Claims of the verified token, if any.
     pub claims: Option<&'a ClaimValues>,
@@ -65,7 +63,7 @@ impl<'a> Attributes<'a> {
             request.insert(key(name), text(value));
         }
         if policy.reads_headers() {
-            let headers = headers(subject.fields, subject.bytes);
+            let headers = headers(subject.fields);
             request.insert(key("headers"), Box::new(headers));
         }
         let address: Box<dyn Val> = Box::new(CelString::from(subject.client.to_string()));
@@ -96,11 +94,11 @@ fn key(name: &'static str) -> CelMapKey<'static> {
 }
 
 /// Headers by lower-case name; several lines are joined by commas (RFC 9110 section 5.3).
-fn headers<'a>(fields: &'a Fields, bytes: &'a [u8]) -> CelMap<'a> {
-    let mut lines: HashMap<String, Cow<'a, str>> = HashMap::new();
-    for field in fields {
-        let name = String::from_utf8_lossy(field.name.of(bytes)).to_ascii_lowercase();
-        let value = String::from_utf8_lossy(field.value.of(bytes));
+fn headers(fields: EffectiveFields<'_>) -> CelMap<'_> {
+    let mut lines: HashMap<String, Cow<'_, str>> = HashMap::new();
+    for (name, value) in fields.lines(|_| true) {
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let value = String::from_utf8_lossy(value);
         lines
             .entry(name)
             .and_modify(|known| {
@@ -111,7 +109,7 @@ fn headers<'a>(fields: &'a Fields, bytes: &'a [u8]) -> CelMap<'a> {
             .or_insert(value);
     }
     let lines = lines.into_iter().map(|(name, value)| {
-        let value: Box<dyn Val + 'a> = Box::new(CelString::from(value));
+        let value: Box<dyn Val + '_> = Box::new(CelString::from(value));
         (CelMapKey::String(CelString::from(name)), value)
     });
     lines.collect::<HashMap<_, _>>().into()

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use xds::model::{AuthorizationPolicy, AuthorizationRule};
 
 use super::{Attributes, Authorization, ClaimValues, Forbidden, Subject};
-use crate::policy::sample::fields;
+use crate::policy::sample::{effective, fields};
 
 fn policy(deny: &[&str], allow: &[&str]) -> Authorization {
     let rules = |rules: &[&str]| {
@@ -28,8 +28,7 @@ fn judge(policy: &Authorization, claims: Option<&Value>) -> Result<(), Forbidden
         method: b"GET",
         host: "a.test",
         path: "/a/b",
-        fields: &head.0,
-        bytes: &head.1,
+        fields: effective(&head),
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         claims: claims.as_ref(),
     };
@@ -143,8 +142,7 @@ fn the_rule_that_decided_is_told_and_so_is_what_went_wrong() {
         method: b"GET",
         host: "a",
         path: "/",
-        fields: &head.0,
-        bytes: &head.1,
+        fields: effective(&head),
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         claims: None,
     };

@@ -11,9 +11,9 @@ pub mod messages;
 
 use ::http::StatusCode;
 
+use super::effective_fields::EffectiveFields;
 use super::mutation::{self, HeaderValueOption, Mutation, TooManyEdits};
-use crate::http::h2::trailers::pairs;
-use crate::http::head::Fields;
+use crate::http::head::Field;
 use crate::http::hop_by_hop;
 
 /// The parts of a request that a server is told.
@@ -26,30 +26,19 @@ pub struct Subject<'a> {
     /// Path and query in their normal form.
     pub target: &'a [u8],
     /// Header fields of the request.
-    pub fields: &'a Fields,
-    /// The bytes that these are spans of.
-    pub bytes: &'a [u8],
-    /// What other servers have granted it already.
-    pub grants: &'a Mutation,
+    pub fields: EffectiveFields<'a>,
     /// Its body, where the server is shown one.
     pub body: &'a [u8],
 }
 
 impl<'a> Subject<'a> {
-    /// The header fields after earlier servers' changes, without hop-by-hop fields.
+    /// The header fields, without hop-by-hop fields.
     fn lines(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let Self {
-            fields,
-            bytes,
-            grants,
-            ..
-        } = *self;
-        let own = fields.iter().filter_map(move |field| {
-            let name = field.name.of(bytes);
-            let passes = hop_by_hop::passes(fields, bytes, name, field.known);
-            (passes && !grants.drops(name)).then(|| (name, field.value.of(bytes)))
-        });
-        own.chain(pairs(grants.lines()))
+        let EffectiveFields { fields, bytes, .. } = self.fields;
+        let passes = move |field: &Field| {
+            hop_by_hop::passes(fields, bytes, field.name.of(bytes), field.known)
+        };
+        self.fields.lines(passes)
     }
 
     /// Whether it has a field.

@@ -6,6 +6,8 @@ use super::{Denial, MissingVerdict, Subject, Verdict, grpc, http as plain};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
 use crate::http::head::RequestHead;
 use crate::limits::Limits;
+use crate::policy::effective_fields::EffectiveFields;
+use crate::policy::forwarded::HeaderTrust;
 use crate::policy::mutation::{HeaderValue as Value, HeaderValueOption, HttpStatus, Mutation};
 
 const HEAD: &[u8] = b"POST /a?b=c HTTP/1.1\r\nHost: shop.test\r\nAuthorization: Bearer x\r\n\
@@ -24,9 +26,14 @@ fn subject<'a>(head: &'a RequestHead, grants: &'a Mutation) -> Subject<'a> {
         method: b"POST",
         authority: b"shop.test",
         target: b"/a?b=c",
-        fields: &head.fields,
-        bytes: HEAD,
-        grants,
+        fields: EffectiveFields {
+            fields: &head.fields,
+            bytes: HEAD,
+            header_trust: HeaderTrust::Untrusted,
+            principal: None,
+            own: b"",
+            grants: Some(grants),
+        },
         body: b"",
     }
 }

@@ -340,13 +340,17 @@ impl Principal<'_> {
     /// for itself what only a token can.
     #[must_use]
     pub fn drops(&self, known: KnownHeader, name: &[u8]) -> bool {
-        let claimed = &self.policy.claimed;
-        claimed
-            .iter()
-            .any(|claimed| is_alike(claimed.as_str().as_bytes(), name))
+        self.claims_header(name)
             || self
                 .stripped()
                 .is_some_and(|location| location.is_field(known, name))
+    }
+
+    /// Whether a field can only come from a token.
+    #[must_use]
+    pub fn claims_header(&self, name: &[u8]) -> bool {
+        let mut claimed = self.policy.claimed.iter();
+        claimed.any(|claimed| is_alike(claimed.as_str().as_bytes(), name))
     }
 
     /// Appends the lines of claims, and what stays of a field that held the token. Names that

@@ -1,0 +1,60 @@
+//! The header fields of a request for those who judge it: what its client sent, without what only the
+//! gateway or an authorization server may say, and with what they say.
+
+use super::forwarded::HeaderTrust;
+use super::jwt::Principal;
+use super::mutation::Mutation;
+use crate::http::grammar::is_alike;
+use crate::http::h2::trailers::pairs;
+use crate::http::head::{Field, Fields};
+use crate::http::known::KnownHeader;
+
+/// The fields of a request, as they stand.
+#[derive(Debug, Clone, Copy)]
+pub struct EffectiveFields<'a> {
+    /// Those that the client sent.
+    pub fields: &'a Fields,
+    /// The bytes that these are spans of.
+    pub bytes: &'a [u8],
+    /// Whether its forwarding headers are trusted.
+    pub header_trust: HeaderTrust,
+    /// Who sent it, once that is known.
+    pub principal: Option<&'a Principal<'a>>,
+    /// Lines of the gateway, in the place of the client's.
+    pub own: &'a [u8],
+    /// What authorization servers have granted.
+    pub grants: Option<&'a Mutation>,
+}
+
+impl<'a> EffectiveFields<'a> {
+    /// Name and value of each field, without those of the client that `passes` rejects.
+    pub fn lines(
+        self,
+        passes: impl Fn(&Field) -> bool,
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let received = self.fields.iter().filter_map(move |field| {
+            let name = field.name.of(self.bytes);
+            let passes = passes(field) && !self.drops(field.known, name);
+            passes.then(|| (name, field.value.of(self.bytes)))
+        });
+        let own = pairs(self.own).filter(move |(name, _)| !self.is_granted(name));
+        let granted = self.grants.map_or(&[][..], Mutation::lines);
+        received.chain(own).chain(pairs(granted))
+    }
+
+    /// Whether a field of the client is dropped.
+    fn drops(self, known: KnownHeader, name: &[u8]) -> bool {
+        self.header_trust.drops(known, name)
+            || self.is_granted(name)
+            || pairs(self.own).any(|(own, _)| is_alike(own, name))
+            || self.principal.is_some_and(|principal| match known {
+                // Authorization servers see it even if the backend does not.
+                KnownHeader::Authorization => principal.claims_header(name),
+                _ => principal.drops(known, name),
+            })
+    }
+
+    fn is_granted(self, name: &[u8]) -> bool {
+        self.grants.is_some_and(|grants| grants.drops(name))
+    }
+}

@@ -1,0 +1,124 @@
+//! Who judges a request by its headers sees those that its backend gets, not what a client says in the
+//! name of the gateway or of an authorization server.
+
+use super::jwt::{asks, bearer, claims, policy};
+use crate::support::{
+    Signer, allowing, authorizer, client, gateway, ok, on_both_drivers, origin, raw,
+};
+
+/// What a client may not say of itself.
+const FORGED: [&str; 7] = [
+    "X-User: admin",
+    "X_User: admin",
+    "X-Forwarded-For: 10.0.0.1",
+    "X-Forwarded-Proto: https",
+    "X-Real-IP: 10.0.0.1",
+    "Forwarded: for=10.0.0.1",
+    "X-Request-Id: forged",
+];
+
+/// `FORGED` beside a token of alice.
+fn forged(signer: &Signer) -> Vec<String> {
+    let mut lines = bearer(&signer.signs("key", &claims()));
+    lines.extend(FORGED.map(str::to_owned));
+    lines
+}
+
+/// An ExternalAuth filter of this protocol, with its settings.
+fn asking(protocol: &str, name: &str, settings: &str) -> String {
+    format!(
+        "{{type: ExternalAuth, externalAuth: {{protocol: {protocol}, {}: {{{settings}}}, \
+         backendRef: {{group: gateway-system.io, kind: Backend, name: {name}}}}}}}",
+        protocol.to_lowercase()
+    )
+}
+
+on_both_drivers! {
+    fn rules_read_what_the_server_of_the_listener_granted_and_not_what_a_client_forged(driver) {
+        let granting = origin().replies(raw("HTTP/1.1 200 OK\r\nX-Role: admin\r\nContent-Length: 0\r\n\r\n"));
+        let silent = origin().replies(raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+        let app = origin().replies(ok("app"));
+        let filters = |name| {
+            let filter = asking("HTTP", name, "allowedResponseHeaders: [X-Role]");
+            format!("protocol: HTTP, filters: {{requests: [{filter}]}}")
+        };
+        let gateway = gateway(driver)
+            .backend("granting", &[granting.address()])
+            .backend("silent", &[silent.address()])
+            .backend("app", &[app.address()])
+            .listener_with("one", &filters("granting"))
+            .listener_with("other", &filters("silent"))
+            .rule_of("one", "{backendRefs: [{@app}]}")
+            .rule_of("other", "{backendRefs: [{@app}]}")
+            .policy("authorization: {allow: [{when: \"request.headers['x-role'] == 'admin'\"}]}")
+            .start();
+        let admin = ["X-Role: admin".to_owned()];
+        let (mut granted, mut refused) = (client(gateway.address_of(1)), client(gateway.address_of(2)));
+        assert_eq!(asks(&mut granted, "/", &[]).status(), 200);
+        assert_eq!(asks(&mut granted, "/", &["X-Role: user".to_owned()]).status(), 200);
+        assert_eq!(asks(&mut refused, "/", &admin).status(), 403);
+        assert_eq!(asks(&mut refused, "/", &[]).status(), 403);
+        assert_eq!(app.requests().len(), 2);
+    }
+
+    fn a_server_of_http_is_shown_the_headers_of_the_gateway_and_not_those_that_a_client_forged(driver) {
+        let (auth, app, signer) = (origin().replies(ok("")), origin().replies(ok("app")), Signer::p256());
+        let shown = "allowedHeaders: [X-User, X-Forwarded-For, X-Forwarded-Proto, X-Real-IP, Forwarded, X-Request-Id]";
+        let gateway = gateway(driver)
+            .backend("auth", &[auth.address()])
+            .backend("app", &[app.address()])
+            .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", asking("HTTP", "auth", shown)))
+            .policy(&policy("Strict", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
+            .start();
+        let lines = forged(&signer);
+        assert_eq!(asks(&mut gateway.client(), "/", &lines).status(), 200);
+        let (asked, got) = (auth.only_request(), app.only_request());
+        for name in ["x-user", "x_user", "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "forwarded", "x-request-id"] {
+            assert_eq!(asked.values(name), got.values(name), "{name}");
+        }
+        assert_eq!(asked.values("x-user"), ["alice"]);
+        assert_eq!(asked.values("x-forwarded-for"), ["127.0.0.1"]);
+        assert_eq!(asked.value("authorization"), lines[0].strip_prefix("Authorization: "), "which the backend does not get");
+    }
+
+    fn a_server_of_grpc_is_shown_the_headers_of_the_gateway_and_not_those_that_a_client_forged(driver) {
+        let auth = authorizer(Some(allowing(&[])));
+        let (app, signer) = (origin().replies(ok("app")), Signer::p256());
+        let gateway = gateway(driver)
+            .backend("auth", &[auth.address()])
+            .speaks("auth", "H2C")
+            .backend("app", &[app.address()])
+            .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", asking("GRPC", "auth", "")))
+            .policy(&policy("Strict", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
+            .start();
+        assert_eq!(asks(&mut gateway.client(), "/", &forged(&signer)).status(), 200);
+        let (asked, got) = (auth.asked().remove(0).headers, app.only_request());
+        for name in ["x-user", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-request-id"] {
+            assert_eq!(asked.get(name).map(String::as_str), got.value(name), "{name}");
+        }
+        assert_eq!(asked.get("x-user").map(String::as_str), Some("alice"));
+        for name in ["x_user", "x-real-ip", "forwarded"] {
+            assert!(!asked.contains_key(name), "{name}");
+        }
+        assert!(asked.contains_key("authorization"));
+    }
+
+    fn rules_read_the_headers_of_the_gateway_and_not_those_that_a_client_forged(driver) {
+        let (app, signer) = (origin().replies(ok("app")), Signer::p256());
+        let gateway = gateway(driver)
+            .backend("app", &[app.address()])
+            .rule("{backendRefs: [{@app}]}")
+            .policy(&policy("Strict", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
+            .policy_of(
+                "HTTPRoute/route-0",
+                "authorization: {allow: [{when: \"request.headers['x-user'] == 'alice' \
+                 && request.headers['x-forwarded-for'] == '127.0.0.1' \
+                 && request.headers['x-forwarded-proto'] == 'http' \
+                 && request.headers['host'] == 'a.test' \
+                 && !('x-real-ip' in request.headers) && !('forwarded' in request.headers)\"}]}",
+            )
+            .start();
+        assert_eq!(asks(&mut gateway.client(), "/", &forged(&signer)).status(), 200);
+        assert_eq!(app.only_request().values("x-user"), ["alice"]);
+    }
+}
