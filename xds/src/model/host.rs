@@ -1,6 +1,7 @@
 //! Host names as Gateway API has them: exact, or a wildcard for one or more leading labels.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use thiserror::Error;
 
@@ -29,7 +30,7 @@ impl Hostname {
         let name = text.strip_prefix("*.").unwrap_or(text);
         let valid = text.len() <= MAX_HOSTNAME_BYTES
             && name.split('.').all(is_label)
-            && text.parse::<std::net::IpAddr>().is_err();
+            && text.parse::<IpAddr>().is_err();
         if valid {
             Ok(Self(text.to_owned()))
         } else {
@@ -112,12 +113,22 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
+/// Whether an address leads to the machine itself or to its link, where cloud providers have their
+/// metadata servers: a loopback, unspecified or link-local one.
+#[must_use]
+pub fn is_local_address(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(it) => it.is_loopback() || it.is_unspecified() || it.is_link_local(),
+        IpAddr::V6(it) => it.is_loopback() || it.is_unspecified() || it.is_unicast_link_local(),
+    }
+}
+
 /// RFC 1035: a name is at most 253 bytes in text form.
 const MAX_HOSTNAME_BYTES: usize = 253;
 
 #[cfg(test)]
 mod tests {
-    use super::Hostname;
+    use super::{Hostname, is_local_address};
 
     fn host(text: &str) -> Hostname {
         Hostname::parse(text).expect("a valid name")
@@ -154,6 +165,38 @@ mod tests {
             "", "*", "*.", "A.com", "a..b", "-a.com", "a_b.com", "1.2.3.4", "a.com.", "a:80",
         ] {
             assert!(Hostname::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_the_machine_or_its_link_is_local_in_any_form() {
+        for local in [
+            "127.0.0.1",
+            "127.8.8.8",
+            "0.0.0.0",
+            "169.254.169.254",
+            "::1",
+            "::",
+            "fe80::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.0.1",
+        ] {
+            assert!(
+                is_local_address(local.parse().expect("an address")),
+                "{local}"
+            );
+        }
+        for other in [
+            "10.0.0.1",
+            "192.168.0.1",
+            "203.0.113.1",
+            "fd00::1",
+            "2001:db8::1",
+        ] {
+            assert!(
+                !is_local_address(other.parse().expect("an address")),
+                "{other}"
+            );
         }
     }
 

@@ -42,7 +42,7 @@ pub use filter::{
     Allow, Cors, CorsOrigin, FilterSet, Filters, Fraction, HeaderEdit, InvalidFraction,
     InvalidOrigin, InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
-pub use host::{Hostname, InvalidExactHostname, InvalidHostname};
+pub use host::{Hostname, InvalidExactHostname, InvalidHostname, is_local_address};
 pub use jwt::{
     ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
 };

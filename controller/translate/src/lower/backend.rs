@@ -9,6 +9,7 @@ use xds::model::{
     ProxyProtocolVersion,
 };
 
+use super::external_host;
 use super::rule::duration;
 use crate::api::{self, BackendDns, BackendHost, BackendSpec};
 use crate::expiry::Expiries;
@@ -61,7 +62,7 @@ fn lower_noting(
     });
     Ok(Backend {
         key: BackendKey::new(name),
-        hosts: hosts(spec).map_err(at)?,
+        hosts: hosts(reader, spec).map_err(at)?,
         protocol,
         tls: tls.transpose().map_err(at)?,
         proxy_protocol: spec.proxy_protocol.map(|version| match version {
@@ -105,9 +106,9 @@ fn protocol(spec: &BackendSpec) -> Result<BackendProtocol, Problem> {
     }
 }
 
-fn hosts(spec: &BackendSpec) -> Result<Hosts, Problem> {
+fn hosts(reader: &Reader<'_>, spec: &BackendSpec) -> Result<Hosts, Problem> {
     match (&*spec.addresses, &spec.dns, &spec.unix) {
-        ([], Some(dns), None) => self::dns(dns).map_err(|problem| problem.under("dns")),
+        ([], Some(dns), None) => self::dns(reader, dns).map_err(|problem| problem.under("dns")),
         ([], None, Some(unix)) => {
             let path = PathBuf::from(&unix.path);
             if path.is_absolute() && unix.path.len() <= MAX_SOCKET_PATH_BYTES {
@@ -122,7 +123,7 @@ fn hosts(spec: &BackendSpec) -> Result<Hosts, Problem> {
         }
         ([_, ..], None, None) => {
             let hosts = spec.addresses.iter().enumerate().map(|(index, spec)| {
-                host(spec).map_err(|it| it.under(format_args!("addresses[{index}]")))
+                host(reader, spec).map_err(|it| it.under(format_args!("addresses[{index}]")))
             });
             Ok(Hosts::Static(hosts.collect::<Result<_, _>>()?))
         }
@@ -133,11 +134,11 @@ fn hosts(spec: &BackendSpec) -> Result<Hosts, Problem> {
     }
 }
 
-fn dns(spec: &BackendDns) -> Result<Hosts, Problem> {
+fn dns(reader: &Reader<'_>, spec: &BackendDns) -> Result<Hosts, Problem> {
     let refresh = spec.refresh.as_deref();
     let refresh = refresh.map(|text| duration(text, "refresh")).transpose()?;
     Ok(Hosts::Dns {
-        name: exact_name(&spec.name, "name")?,
+        name: exact_name(reader, &spec.name, "name")?,
         port: spec.port,
         refresh: refresh
             .map(|refresh| refresh.0)
@@ -145,11 +146,14 @@ fn dns(spec: &BackendDns) -> Result<Hosts, Problem> {
     })
 }
 
-fn host(spec: &BackendHost) -> Result<Host, Problem> {
+fn host(reader: &Reader<'_>, spec: &BackendHost) -> Result<Host, Problem> {
     let port: NonZeroU16 = spec.port;
     let address = match spec.host.parse() {
-        Ok(ip) => HostAddress::Ip(ip),
-        Err(_) => HostAddress::Name(exact_name(&spec.host, "host")?),
+        Ok(ip) => {
+            external_host::check_address(reader, ip).map_err(|error| invalid("host", error))?;
+            HostAddress::Ip(ip)
+        }
+        Err(_) => HostAddress::Name(exact_name(reader, &spec.host, "host")?),
     };
     Ok(Host {
         address,
@@ -158,7 +162,7 @@ fn host(spec: &BackendHost) -> Result<Host, Problem> {
     })
 }
 
-fn exact_name(text: &str, field: &str) -> Result<Hostname, Problem> {
+fn exact_name(reader: &Reader<'_>, text: &str, field: &str) -> Result<Hostname, Problem> {
     let name = Hostname::parse(text).map_err(|error| invalid(field, error))?;
     if name.wildcard_suffix().is_some() {
         return Err(invalid(
@@ -166,6 +170,7 @@ fn exact_name(text: &str, field: &str) -> Result<Hostname, Problem> {
             format!("`{text}` is a wildcard: use one name"),
         ));
     }
+    external_host::check_name(reader, &name).map_err(|error| invalid(field, error))?;
     Ok(name)
 }
 

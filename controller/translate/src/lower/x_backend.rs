@@ -7,7 +7,7 @@ use xds::model::{
     Pool, SessionPersistence,
 };
 
-use super::{pool, session};
+use super::{external_host, pool, session};
 use crate::api::{XBackend, XBackendProtocol, XBackendSpec, XBackendTlsMode, XBackendType};
 use crate::expiry::Expiries;
 use crate::problem::Problem;
@@ -103,10 +103,8 @@ fn hosts(reader: &Reader<'_>, name: &ObjectName, spec: &XBackendSpec) -> Result<
         (XBackendType::ExternalHostname, Some(host), None) => {
             let at = |text: &dyn std::fmt::Display| invalid("externalHostname.hostname", text);
             let name = Hostname::parse_exact(&host.hostname).map_err(|error| at(&error))?;
-            if name.as_str().ends_with(CLUSTER_DOMAIN) {
-                let text = "a name of the cluster may lead to any Service: refer to that itself";
-                return Err(at(&text));
-            }
+            external_host::check_outside(&name).map_err(|error| at(&error))?;
+            external_host::check_name(reader, &name).map_err(|error| at(&error))?;
             Ok(Hosts::Dns {
                 name,
                 port,
@@ -225,5 +223,3 @@ fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
 fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::UnsupportedValue, field, message)
 }
-
-const CLUSTER_DOMAIN: &str = ".cluster.local";

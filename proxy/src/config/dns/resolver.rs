@@ -1,6 +1,9 @@
 //! Resolves names as the system does, by `/etc/resolv.conf` and `/etc/hosts`, which are read again
 //! when they change.
 //!
+//! In a cluster, names come from users who do not own the proxy: they may not lead to its machine, and
+//! the search domains of its pod, which would make `db.other` a Service of any namespace, do not apply.
+//!
 //! IPv6 addresses are used only for names without IPv4 addresses: on a machine without IPv6, half
 //! of the requests to a name with both would fail.
 
@@ -11,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{LookupIpStrategy, ResolverOpts};
 use thiserror::Error;
-use xds::model::Hostname;
+use xds::model::{Hostname, is_local_address};
 
 /// Addresses of a name, with their TTL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,15 @@ pub struct LookupError(pub String);
 pub struct Resolver {
     inner: Result<TokioResolver, LookupError>,
     source: Source,
+    reach: Reach,
+}
+
+/// Where names may lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Anywhere,
+    /// To other machines alone.
+    OtherMachines,
 }
 
 /// Where its configuration comes from.
@@ -59,6 +71,7 @@ impl Resolver {
         Self {
             inner,
             source: Source::System(system_files()),
+            reach: Reach::Anywhere,
         }
     }
 
@@ -68,6 +81,16 @@ impl Resolver {
         Self {
             inner: Ok(resolver),
             source: Source::Given,
+            reach: Reach::Anywhere,
+        }
+    }
+
+    /// The same for names that users of a cluster chose.
+    #[must_use]
+    pub fn for_cluster(self) -> Self {
+        Self {
+            reach: Reach::OtherMachines,
+            ..self
         }
     }
 
@@ -76,7 +99,10 @@ impl Resolver {
         if let Source::System(seen) = self.source
             && seen != system_files()
         {
-            *self = Self::system();
+            *self = Self {
+                reach: self.reach,
+                ..Self::system()
+            };
         }
     }
 
@@ -86,16 +112,39 @@ impl Resolver {
     /// It has no address, or no server answered.
     pub async fn lookup(&self, name: &Hostname) -> Result<Answer, LookupError> {
         let resolver = self.inner.as_ref().map_err(Clone::clone)?;
-        let found = resolver.lookup_ip(name.as_str()).await;
+        let found = resolver.lookup_ip(self.reach.query(name)).await;
         let found = found.map_err(|error| LookupError(error.to_string()))?;
-        let addresses: Vec<IpAddr> = found.iter().collect();
+        let mut addresses: Vec<IpAddr> = found.iter().collect();
         if addresses.is_empty() {
             return Err(LookupError("the name has no address".to_owned()));
+        }
+        addresses.retain(|&address| self.reach.includes(address));
+        if addresses.is_empty() {
+            let message = "the name has loopback, unspecified or link-local addresses alone, which are not \
+                           used in a cluster: they lead to the proxy itself or to its node";
+            return Err(LookupError(message.to_owned()));
         }
         let ttl = found
             .valid_until()
             .saturating_duration_since(Instant::now());
         Ok(Answer { addresses, ttl })
+    }
+}
+
+impl Reach {
+    /// What to look a name up by. A name that ends in `.svc` is that of a Service, without the domain of
+    /// the cluster, which only the search domains tell; who may refer to Services so, the controller
+    /// checks.
+    fn query(self, name: &Hostname) -> String {
+        let name = name.as_str();
+        match self {
+            Self::OtherMachines if !name.ends_with(".svc") => format!("{name}."),
+            Self::Anywhere | Self::OtherMachines => name.to_owned(),
+        }
+    }
+
+    fn includes(self, address: IpAddr) -> bool {
+        self == Self::Anywhere || !is_local_address(address)
     }
 }
 

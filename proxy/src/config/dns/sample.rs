@@ -8,6 +8,7 @@ use std::thread;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::Name;
 
 use super::Resolver;
 use super::resolver::configure;
@@ -59,9 +60,14 @@ impl Server {
 
     /// A resolver that uses this server.
     pub(in crate::config) fn resolver(&self) -> Resolver {
+        self.resolver_within(Vec::new())
+    }
+
+    /// A resolver that uses this server, and these search domains.
+    pub(in crate::config) fn resolver_within(&self, search: Vec<Name>) -> Resolver {
         let mut name_server = NameServerConfig::udp(self.address.ip());
         name_server.connections[0].port = self.address.port();
-        let config = ResolverConfig::from_parts(None, Vec::new(), vec![name_server]);
+        let config = ResolverConfig::from_parts(None, search, vec![name_server]);
         let provider = TokioRuntimeProvider::default();
         let mut builder = TokioResolver::builder_with_config(config, provider);
         configure(builder.options_mut());

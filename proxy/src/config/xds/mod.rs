@@ -81,7 +81,8 @@ pub fn start(
         .build()?;
     let run = move || {
         runtime.block_on(async move {
-            let mut worker = Worker::new(config, published, binder, Resolver::system());
+            let mut worker =
+                Worker::new(config, published, binder, Resolver::system().for_cluster());
             worker.restore().await;
             // The receiver waits for it, or has gone and stops this thread.
             let _ = restored.send(());

@@ -180,8 +180,12 @@ pub(in crate::test) async fn policies_and_backends_come_and_go(scope: &Scope) ->
         json!([{"group": "gateway-system.io", "kind": "Backend", "name": "static"}]);
     scope.apply(&[addresses(ip, 80), to_backend]).await?;
     site.until(HOST, "/", StatusCode::OK).await?;
+    // The proxy's own admin server.
+    scope.apply(&[addresses("127.0.0.1", 15000)]).await?;
+    site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
+        .await?;
     // Nothing listens there.
-    scope.apply(&[addresses("127.0.0.1", 9)]).await?;
+    scope.apply(&[addresses(ip, 9)]).await?;
     site.until(HOST, "/", StatusCode::SERVICE_UNAVAILABLE)
         .await?;
     scope.delete("Backend", "static").await?;

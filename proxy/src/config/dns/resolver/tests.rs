@@ -41,3 +41,43 @@ async fn the_machine_s_own_names_are_known() {
     let answer = answer.expect("every machine has it");
     assert!(answer.addresses.iter().all(IpAddr::is_loopback));
 }
+
+#[tokio::test]
+async fn a_name_of_a_cluster_does_not_lead_to_the_machine_of_the_proxy() {
+    let server = Server::start();
+    server.say(
+        "inward.test",
+        30,
+        &["127.0.0.1", "169.254.169.254", "0.0.0.0"],
+    );
+    server.say("mixed.test", 30, &["127.0.0.1", "10.0.0.1"]);
+    let resolver = server.resolver().for_cluster();
+    for inward in ["inward.test", "localhost", "a.localhost"] {
+        let error = resolver.lookup(&name(inward)).await;
+        assert!(error.is_err(), "{inward}: {error:?}");
+    }
+    let mixed = resolver.lookup(&name("mixed.test")).await;
+    let outward: IpAddr = "10.0.0.1".parse().expect("an address");
+    assert_eq!(mixed.expect("one is left").addresses, [outward]);
+    let on_a_machine = server.resolver().lookup(&name("inward.test")).await;
+    assert_eq!(on_a_machine.expect("all are").addresses.len(), 3);
+}
+
+#[tokio::test]
+async fn a_name_of_a_cluster_is_absolute_unless_it_is_that_of_a_service() {
+    let server = Server::start();
+    for service in ["db.victim.svc.cluster.local", "db.victim.cluster.local"] {
+        server.say(service, 30, &["10.0.0.1"]);
+    }
+    let search = ["svc.cluster.local", "cluster.local"].map(|it| it.parse().expect("a name"));
+    let resolver = server.resolver_within(search.to_vec());
+    let on_a_machine = resolver.lookup(&name("db.victim")).await;
+    assert!(on_a_machine.is_ok(), "{on_a_machine:?}");
+    let resolver = resolver.for_cluster();
+    let relative = resolver.lookup(&name("db.victim")).await;
+    assert!(relative.is_err(), "{relative:?}");
+    for known in ["db.victim.svc", "db.victim.svc.cluster.local"] {
+        let known = resolver.lookup(&name(known)).await;
+        assert!(known.is_ok(), "{known:?}");
+    }
+}

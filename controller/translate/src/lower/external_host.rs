@@ -1,0 +1,45 @@
+//! Hosts that objects of a cluster name by themselves. Whoever may create these objects shall not reach
+//! the proxy's own ports through them, its admin server above all, nor the metadata server of its node.
+//! On a machine, objects and ports belong to the same person.
+
+use std::net::IpAddr;
+
+use xds::model::{Hostname, is_local_address};
+
+use crate::reader::Reader;
+
+/// Refuses an address that the proxy reaches on its own machine or link.
+pub(super) fn check_address(reader: &Reader<'_>, address: IpAddr) -> Result<(), String> {
+    if reader.is_machine() || !is_local_address(address) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{address}` is a loopback, unspecified or link-local address, which leads to the proxy itself \
+         or to its node: use an address that other machines have"
+    ))
+}
+
+/// Refuses a name of the proxy itself. What other names resolve to, the proxy checks.
+pub(super) fn check_name(reader: &Reader<'_>, name: &Hostname) -> Result<(), String> {
+    if reader.is_machine() || !is_in(name, "localhost") {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` leads to the proxy itself: use the name of another host"
+    ))
+}
+
+/// Refuses a name of a Service or pod, which may be of any namespace.
+pub(super) fn check_outside(name: &Hostname) -> Result<(), String> {
+    if !is_in(name, "cluster.local") && !is_in(name, "svc") {
+        return Ok(());
+    }
+    let message = "a name of the cluster may lead to any Service: refer to that itself";
+    Err(message.to_owned())
+}
+
+/// Whether a name is a domain, or in it.
+fn is_in(name: &Hostname, domain: &str) -> bool {
+    let start = name.as_str().strip_suffix(domain);
+    start.is_some_and(|start| start.is_empty() || start.ends_with('.'))
+}
