@@ -86,4 +86,22 @@ on_both_drivers! {
         });
         assert!(statuses.into_inner().expect("no holder panics").iter().sum::<usize>() > 0);
     }
+
+    fn a_name_does_not_lead_to_the_machine_of_the_proxy(driver) {
+        let inward = origin();
+        let ports = Ports::free(1);
+        let controller = controller();
+        let base = gateway(driver)
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        let backend = format!(
+            "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\nmetadata: {{name: inward}}\n\
+             spec: {{dns: {{name: localhost, port: {}}}}}\n",
+            inward.address().port()
+        );
+        let rule = "{backendRefs: [{group: gateway-system.io, kind: Backend, name: inward}]}";
+        controller.publish(&base.clone().document(&backend).rule(rule), &ports);
+        let gateway = base.start_with("", &ports);
+        gateway.client().gets("/").expects(503);
+        assert!(inward.requests().is_empty());
+    }
 }
