@@ -29,6 +29,19 @@ pub(super) fn check_name(reader: &Reader<'_>, name: &Hostname) -> Result<(), Str
     ))
 }
 
+/// Refuses the host of a URL as [`check_address`] or [`check_name`] does.
+pub(super) fn check_url_host(reader: &Reader<'_>, host: &str) -> Result<(), String> {
+    let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    if let Ok(address) = bare.unwrap_or(host).parse() {
+        return check_address(reader, address);
+    }
+    match Hostname::parse_exact(&host.to_ascii_lowercase()) {
+        Ok(name) => check_name(reader, &name),
+        // What is no name leads nowhere.
+        Err(_) => Ok(()),
+    }
+}
+
 /// Refuses a name of a Service or pod, which may be of any namespace.
 pub(super) fn check_outside(name: &Hostname) -> Result<(), String> {
     if !is_in(name, "cluster.local") && !is_in(name, "svc") {

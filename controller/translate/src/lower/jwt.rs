@@ -10,6 +10,7 @@ use xds::model::{
     ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
 };
 
+use super::external_host;
 use super::header_edit;
 use super::rule::duration;
 use crate::api::{
@@ -136,7 +137,7 @@ fn remote(
             let problem = problem.map(|problem| problem.under("backendRef"));
             (JwksLocation::Backend { target, path }, problem)
         }
-        (None, None, Some(url)) => (JwksLocation::Url(self::url(url)?), None),
+        (None, None, Some(url)) => (JwksLocation::Url(self::url(reader, url)?), None),
         _ => {
             let message = "set either backendRef with path, or url";
             return Err(invalid("", message));
@@ -157,9 +158,10 @@ fn path(text: &str) -> Result<String, Problem> {
 
 /// Whoever can change keys in transit can forge tokens, so plain text is allowed only inside the
 /// cluster or the machine.
-fn url(text: &str) -> Result<String, Problem> {
+fn url(reader: &Reader<'_>, text: &str) -> Result<String, Problem> {
     let uri: Option<Uri> = text.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
+    external_host::check_url_host(reader, host).map_err(|error| invalid("url", error))?;
     let local = host.strip_suffix(".cluster.local").unwrap_or(host);
     let near =
         ["localhost", "127.0.0.1", "[::1]"].contains(&host) || local.strip_suffix(".svc").is_some();
