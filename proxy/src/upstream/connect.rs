@@ -84,7 +84,7 @@ pub(crate) async fn connect(
     }
     let shard = &upstreams.shard;
     let until = timeout.map(|timeout| Instant::now() + timeout);
-    let counted = match enter(&upstreams.pool, cluster) {
+    let counted = match enter(upstreams, cluster) {
         Some(counted) => counted,
         // Waiting is rare, and other requests should have a small future.
         None => match Box::pin(wait(&upstreams.pool, cluster, endpoint, timeout)).await? {
@@ -217,14 +217,22 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
     agreed == Some(true)
 }
 
-/// A slot for another connection; an idle connection to another endpoint is closed if needed.
-fn enter(pool: &Pool, cluster: &Cluster) -> Option<ConnectionSlot> {
+/// A slot for another connection; an idle connection to another endpoint is closed if needed. One of
+/// HTTP/2 ends a little later, and its slot goes to who waits then.
+fn enter(upstreams: &Upstreams, cluster: &Cluster) -> Option<ConnectionSlot> {
+    let pool = &upstreams.pool;
     let limit = pool.limit(cluster.id);
     let most = cluster.connections_per_shard.get();
     let endpoints = cluster.endpoints.iter().map(|endpoint| endpoint.id);
-    limit
-        .enter(most)
-        .or_else(|| pool.evict(&limit, endpoints).then(|| limit.enter(most))?)
+    let slot = limit.enter(most);
+    if slot.is_some() {
+        return slot;
+    }
+    if pool.evict(&limit, endpoints) {
+        return limit.enter(most);
+    }
+    upstreams.sessions.evict(&limit);
+    None
 }
 
 async fn wait(

@@ -38,6 +38,7 @@ use crate::shard::tasks::Purpose;
 
 use super::Upstreams;
 use super::connect::{ConnectionRequirements, connect, within};
+use super::connection_limit::ConnectionLimit;
 use super::pool::Connection;
 
 /// The shared connections of a shard, by endpoint.
@@ -47,6 +48,8 @@ pub(crate) struct H2Connections(RefCell<Table<Vec<Rc<H2Connection>>>>);
 struct H2Connection {
     /// The client that it is dedicated to, if the endpoint expects a PROXY header.
     client: Option<Box<Endpoints>>,
+    /// That of its service, of which it has a slot.
+    limit: Rc<ConnectionLimit>,
     state: RefCell<State>,
     /// Requests sent over it, or waiting to be.
     requests: Cell<u64>,
@@ -96,6 +99,22 @@ impl H2Connections {
         open.filter(|session| session.client.as_deref() == client && !session.is_closed())
             .min_by_key(|session| session.streams())
             .cloned()
+    }
+
+    /// Closes a connection without streams, of the service of `limit`. Its slot is free once its
+    /// driver has ended. `false` if there is none.
+    pub(super) fn evict(&self, limit: &Rc<ConnectionLimit>) -> bool {
+        let is_idle =
+            |session: &&Rc<H2Connection>| Rc::ptr_eq(&session.limit, limit) && session.is_idle();
+        let idle = {
+            let sessions = self.0.borrow();
+            let all = sessions.iter().flat_map(|(_, list)| list);
+            { all }.find(is_idle).cloned()
+        };
+        if let Some(idle) = &idle {
+            idle.close(FailureKind::UpstreamClosed);
+        }
+        idle.is_some()
     }
 
     fn add(&self, endpoint: Interned, session: &Rc<H2Connection>) {
@@ -175,6 +194,7 @@ async fn dial(
     };
     let session = Rc::new(H2Connection {
         client,
+        limit: upstreams.pool.limit(cluster.id),
         state: RefCell::new(State::Dialing),
         requests: Cell::new(0),
         waiting: RefCell::default(),
@@ -319,6 +339,12 @@ const PACE: Pace = Pace {
 impl H2Connection {
     fn is_closed(&self) -> bool {
         matches!(*self.state.borrow(), State::Closed(_))
+    }
+
+    /// Whether it has served requests, and has none now. One that is new is about to have one.
+    fn is_idle(&self) -> bool {
+        let is_open = matches!(*self.state.borrow(), State::Open { .. });
+        is_open && self.streams() == 0 && self.requests.get() > 0
     }
 
     fn streams(&self) -> u32 {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin};
+use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2};
 
 /// Answers when the gate is open.
 fn gated(gate: &Gate) -> Reply {
@@ -71,6 +71,20 @@ on_both_drivers! {
         gateway.reconfigure(&at(new.address()));
         gateway.waits_for_applied(2);
         assert_eq!(client.gets("/").expects(200).text(), "new");
+    }
+
+    fn an_idle_http_2_connection_to_another_endpoint_makes_room(driver) {
+        let origins = [origin().replies(ok("a")), origin().replies(ok("b"))];
+        let addresses = origins.each_ref().map(|origin| out_of_h2(origin.address()));
+        let gateway = gateway(driver)
+            .backend("both", &addresses)
+            .speaks("both", "H2C")
+            .rule("{backendRefs: [{@both}]}")
+            .limits("upstreamConnections: 1")
+            .start();
+        let mut client = gateway.client();
+        let answers: Vec<String> = (0..50).map(|_| client.gets("/").expects(200).text()).collect();
+        assert!(answers.contains(&"a".to_owned()) && answers.contains(&"b".to_owned()));
     }
 
     fn more_than_may_wait_are_refused_at_once(driver) {
