@@ -68,6 +68,11 @@ impl InForce {
         applied.problems = problems;
     }
 
+    /// Sets the number of problems where nothing else has changed.
+    pub fn set_problems(&self, problems: usize) {
+        self.lock().problems = problems;
+    }
+
     /// The configuration that was applied last.
     #[must_use]
     pub fn applied(&self) -> AppliedConfig {

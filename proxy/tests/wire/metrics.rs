@@ -216,6 +216,17 @@ on_both_drivers! {
         waits_for_sum(&gateway, "gateway_active_streams", &[], 0.0);
     }
 
+    fn a_problem_that_changes_nothing_else_is_counted(driver) {
+        let origin = origin();
+        let at = || gateway(driver).routes_to(&origin).inspected();
+        let gateway = at().start();
+        assert_sum(&scrape(&gateway), "gateway_configuration_problems", &[], 0.0);
+        let lost = "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: lost}, \
+                    spec: {parentRefs: [{name: gw, sectionName: gone}]}}";
+        gateway.reconfigure(&at().document(lost));
+        waits_for_sum(&gateway, "gateway_configuration_problems", &[], 1.0);
+    }
+
     fn what_is_in_force_is_told(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).rule("{name: broken}").inspected().start();

@@ -93,7 +93,8 @@ impl Worker {
         match loaded {
             Loaded::Changed(changes) => self.apply(changes, begun, DNS_CHANGE_WAIT).await,
             Loaded::Same => {
-                debug!("files were written without a change of content");
+                debug!("files were written without a change of what is served");
+                self.in_force.set_problems(self.loader.unhappy());
                 let locate = |bind: &_| self.loader.origin(bind);
                 self.applier.ask_for_binds(&locate);
             }
