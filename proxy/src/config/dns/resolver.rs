@@ -137,8 +137,9 @@ impl Reach {
     /// checks.
     fn query(self, name: &Hostname) -> String {
         let name = name.as_str();
+        let is_service = name.rsplit('.').next() == Some("svc");
         match self {
-            Self::OtherMachines if !name.ends_with(".svc") => format!("{name}."),
+            Self::OtherMachines if !is_service => format!("{name}."),
             Self::Anywhere | Self::OtherMachines => name.to_owned(),
         }
     }
