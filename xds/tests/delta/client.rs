@@ -158,7 +158,9 @@ fn a_refused_resource_is_named_and_the_others_apply() {
     let answers = client.answer(received, Vec::new());
     let status = answers[0].error_detail.as_ref().expect("it is a refusal");
     assert!(
-        status.message.contains("Service `Service/a/y` was rejected"),
+        status
+            .message
+            .contains("Service `Service/a/y` was rejected"),
         "{}",
         status.message
     );

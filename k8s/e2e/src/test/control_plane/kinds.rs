@@ -184,14 +184,24 @@ pub(in crate::test) async fn policies_and_backends_come_and_go(scope: &Scope) ->
     scope.apply(&[addresses("127.0.0.1", 15000)]).await?;
     site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
         .await?;
-    // Nothing listens there.
-    scope.apply(&[addresses(ip, 9)]).await?;
+    // Its pod refuses connections to a port that nothing listens on; for an address of a Service without
+    // such a port nobody answers.
+    let pod = echo_pod_address(scope).await?;
+    scope.apply(&[addresses(&pod, 9)]).await?;
     site.until(HOST, "/", StatusCode::SERVICE_UNAVAILABLE)
         .await?;
     scope.delete("Backend", "static").await?;
     site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
         .await
         .map(drop)
+}
+
+async fn echo_pod_address(scope: &Scope) -> Result<String> {
+    let selector = "--selector=kubernetes.io/service-name=echo";
+    let path = "--output=jsonpath={.items[0].endpoints[0].addresses[0]}";
+    let words = ["get", "endpointslices", selector, path];
+    let address = scope.kubectl(&words, "").await?;
+    Ok(address.trim().to_owned())
 }
 
 pub(in crate::test) async fn grants_and_labels_open_namespaces(scope: &Scope) -> Result<()> {
