@@ -272,8 +272,13 @@ pub(in crate::test) async fn proxies_come_and_go(scope: &Scope) -> Result<()> {
     .await
 }
 
+/// What the operating guide asks for: budgets for proxies and backends, backends that pause before they
+/// end, and a controller that stays.
 pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
+    pause_and_protect(scope).await?;
+    let control_plane = ControlPlane::of(scope);
+    control_plane.pin(Some("node-0")).await?;
     let drain = [
         "drain",
         "node-1",
@@ -291,8 +296,26 @@ pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
     })
     .await;
     scope.kubectl(&["uncordon", "node-1"], "").await?;
-    ControlPlane::of(scope).rolled_out().await?;
+    control_plane.pin(None).await?;
     shown
+}
+
+async fn pause_and_protect(scope: &Scope) -> Result<()> {
+    let pause = json!({"preStop": {"sleep": {"seconds": 3}}});
+    let pause = json!({"spec": {"template": {"spec": {
+        "terminationGracePeriodSeconds": 10,
+        "containers": [{"name": "echo", "lifecycle": pause}]}}}});
+    let patch = ["patch", "deployment/echo", "--patch", &pause.to_string()];
+    scope.kubectl(&patch, "").await?;
+    rolled_out(scope, "echo").await?;
+    let budget = |name: &str, label: &str| {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {label: name}}},
+        })
+    };
+    let of_gateway = budget("edge", "gateway.networking.k8s.io/gateway-name");
+    scope.apply(&[of_gateway, budget("echo", "app")]).await
 }
 
 pub(in crate::test) async fn the_network_between_nodes_is_cut(scope: &Scope) -> Result<()> {
