@@ -217,8 +217,8 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
     agreed == Some(true)
 }
 
-/// A slot for another connection; an idle connection to another endpoint is closed if needed. One of
-/// HTTP/2 ends a little later, and its slot goes to who waits then.
+/// A slot for another connection; an idle connection to another endpoint is closed if needed. An
+/// HTTP/2 connection closes asynchronously, and its slot goes to the next waiting request.
 fn enter(upstreams: &Upstreams, cluster: &Cluster) -> Option<ConnectionSlot> {
     let pool = &upstreams.pool;
     let limit = pool.limit(cluster.id);

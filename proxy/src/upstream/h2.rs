@@ -48,7 +48,7 @@ pub(crate) struct H2Connections(RefCell<Table<Vec<Rc<H2Connection>>>>);
 struct H2Connection {
     /// The client that it is dedicated to, if the endpoint expects a PROXY header.
     client: Option<Box<Endpoints>>,
-    /// That of its service, of which it has a slot.
+    /// The connection limit of its service; the connection occupies one of its slots.
     limit: Rc<ConnectionLimit>,
     state: RefCell<State>,
     /// Requests sent over it, or waiting to be.
@@ -101,8 +101,8 @@ impl H2Connections {
             .cloned()
     }
 
-    /// Closes a connection without streams, of the service of `limit`. Its slot is free once its
-    /// driver has ended. `false` if there is none.
+    /// Closes an idle connection of the service with this limit. Its slot is freed once its driver
+    /// has ended. `false` if none is idle.
     pub(super) fn evict(&self, limit: &Rc<ConnectionLimit>) -> bool {
         let is_idle =
             |session: &&Rc<H2Connection>| Rc::ptr_eq(&session.limit, limit) && session.is_idle();
@@ -341,7 +341,8 @@ impl H2Connection {
         matches!(*self.state.borrow(), State::Closed(_))
     }
 
-    /// Whether it has served requests, and has none now. One that is new is about to have one.
+    /// Whether it has served requests and has no stream now. A new connection is not idle: its first
+    /// request is about to open a stream.
     fn is_idle(&self) -> bool {
         let is_open = matches!(*self.state.borrow(), State::Open { .. });
         is_open && self.streams() == 0 && self.requests.get() > 0

@@ -120,8 +120,8 @@ impl Pool {
         connection.idle_since = shard.now();
         connection.deadline.disarm();
         if counted.is_wanted() {
-            // One that told the endpoint of another client cannot be handed over: it is closed, and its
-            // slot goes to the next request that waits.
+            // A connection whose PROXY header names another client cannot be reused: it is closed, and
+            // its slot goes to the next waiting request.
             if connection.proxied.is_none() {
                 ConnectionSlot::hand_over(endpoint, connection);
             }

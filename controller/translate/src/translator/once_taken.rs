@@ -32,5 +32,5 @@ impl<T> PartialEq for OnceTaken<T> {
     }
 }
 
-/// Nobody who writes objects can find two with the same hash without them.
+/// Random, so that authors of objects cannot construct two with the same hash.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);

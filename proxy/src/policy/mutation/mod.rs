@@ -23,7 +23,7 @@ pub struct Mutation {
     edits: usize,
 }
 
-/// A server edits more header fields than [`MUTATION_EDITS`], or by more bytes than a head may have.
+/// A server makes more than [`MUTATION_EDITS`] edits, or adds more bytes than a head may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it edits too many header fields")]
 pub struct TooManyEdits;

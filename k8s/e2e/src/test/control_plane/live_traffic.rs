@@ -272,8 +272,8 @@ pub(in crate::test) async fn proxies_come_and_go(scope: &Scope) -> Result<()> {
     .await
 }
 
-/// What the operating guide asks for: budgets for proxies and backends, backends that pause before they
-/// end, and a controller that stays.
+/// Prepared as the operating guide asks: disruption budgets for proxies and backends, a pause before
+/// backends terminate, and a controller on another node.
 pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
     pause_and_protect(scope).await?;
