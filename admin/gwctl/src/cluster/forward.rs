@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -73,35 +73,50 @@ pub(crate) struct ForwardedConnection {
     error: Option<Refusal>,
 }
 
+impl ForwardedConnection {
+    /// The error that the node reported for the port, such as connection refused. Returned once.
+    fn reported(&mut self, context: &mut Context<'_>) -> Option<io::Error> {
+        let Poll::Ready(reason) = self.error.as_mut()?.as_mut().poll(context) else {
+            return None;
+        };
+        self.error = None;
+        reason.map(|reason| io::Error::other(brief(&reason)))
+    }
+}
+
 impl AsyncRead for ForwardedConnection {
-    /// Reads. If the node reports an error for the port (such as connection refused), fails with
-    /// it.
+    /// Reads. If the node reports an error for the port, fails with it. The report precedes the end of
+    /// the stream, so it is looked at after a read that found no data.
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if let Some(error) = &mut this.error
-            && let Poll::Ready(reason) = error.as_mut().poll(context)
-        {
-            this.error = None;
-            if let Some(reason) = reason {
-                return Poll::Ready(Err(io::Error::other(brief(&reason))));
-            }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            return read;
         }
-        ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
-        Poll::Ready(Ok(()))
+        match this.reported(context) {
+            Some(error) => Poll::Ready(Err(error)),
+            None => read,
+        }
     }
 }
 
 impl AsyncWrite for ForwardedConnection {
+    /// Writes. A connection that no longer takes data fails with the error that the node reported.
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+        let this = self.get_mut();
+        match Pin::new(&mut this.stream).poll_write(context, bytes) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(this.reported(context).unwrap_or(error))),
+            written => written,
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
