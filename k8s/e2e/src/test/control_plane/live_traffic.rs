@@ -241,8 +241,10 @@ pub(super) async fn change_routes(scope: &Scope, times: usize) -> Result<()> {
     .await
 }
 
+/// Backends pause before they terminate, as the operating guide asks.
 pub(in crate::test) async fn a_backend_is_updated(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
+    pause_before_termination(scope).await?;
     undisturbed(&site, async || {
         scope
             .kubectl(&["rollout", "restart", "deployment/echo"], "")
@@ -276,7 +278,8 @@ pub(in crate::test) async fn proxies_come_and_go(scope: &Scope) -> Result<()> {
 /// backends terminate, and a controller on another node.
 pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
-    pause_and_protect(scope).await?;
+    pause_before_termination(scope).await?;
+    limit_disruption(scope).await?;
     let control_plane = ControlPlane::of(scope);
     control_plane.pin(Some("node-0")).await?;
     let drain = [
@@ -300,14 +303,19 @@ pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
     shown
 }
 
-async fn pause_and_protect(scope: &Scope) -> Result<()> {
+/// Keeps each backend running for three seconds after its removal, so that no proxy still sends it
+/// requests when it ends.
+async fn pause_before_termination(scope: &Scope) -> Result<()> {
     let pause = json!({"preStop": {"sleep": {"seconds": 3}}});
     let pause = json!({"spec": {"template": {"spec": {
         "terminationGracePeriodSeconds": 10,
         "containers": [{"name": "echo", "lifecycle": pause}]}}}});
     let patch = ["patch", "deployment/echo", "--patch", &pause.to_string()];
     scope.kubectl(&patch, "").await?;
-    rolled_out(scope, "echo").await?;
+    rolled_out(scope, "echo").await
+}
+
+async fn limit_disruption(scope: &Scope) -> Result<()> {
     let budget = |name: &str, label: &str| {
         json!({
             "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name},
