@@ -12,7 +12,7 @@ use thiserror::Error;
 pub enum Address {
     /// The server is disabled.
     Off,
-    /// A TCP socket.
+    /// An IP address and a TCP port.
     Tcp(SocketAddr),
     /// A port on the loopback addresses of both families.
     Localhost(u16),

@@ -69,7 +69,7 @@ fn address(bytes: &[u8]) -> String {
     address.map_or_else(|_| "?".to_owned(), |address| address.to_string())
 }
 
-/// `2026-11-20T19:00:00Z`.
+/// A time in UTC as RFC 3339 writes it, such as `2026-11-20T19:00:00Z`.
 fn rfc_3339(time: ASN1Time) -> String {
     let time = time.to_datetime();
     format!(

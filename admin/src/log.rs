@@ -27,7 +27,7 @@ pub enum FilterError {
     /// An empty filter, which would disable the log.
     #[error("the level is empty")]
     Empty,
-    /// It exceeds [`FILTER_BYTES`].
+    /// The filter is longer than [`FILTER_BYTES`].
     #[error("the level is {0} bytes long; the limit is {FILTER_BYTES}")]
     TooLong(usize),
     /// It is a single word that is not a level.

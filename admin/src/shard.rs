@@ -69,7 +69,7 @@ pub struct TaskReport {
     pub id: u64,
     /// Id of the task that spawned it, which may have ended.
     pub parent: u64,
-    /// Such as `connection`.
+    /// Kind of task, such as `connection`.
     pub kind: &'static str,
     /// What kind of work it does.
     pub state: &'static str,
@@ -131,7 +131,7 @@ pub struct EndpointState {
     pub latency: Option<Duration>,
     /// Requests since the start.
     pub requests: u64,
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub in_flight: u32,
     /// Failures since the last success.
     pub consecutive_failures: u32,

@@ -14,13 +14,13 @@ use crate::limits::QUEUED_EVENTS;
 /// Which requests to trace. A field that is None matches any value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceFilter {
-    /// Exact method.
+    /// Exact method, such as `GET`.
     pub method: Option<String>,
     /// Exact host, in lower case, without port.
     pub host: Option<String>,
     /// Prefix of the path, by bytes.
     pub path_prefix: Option<String>,
-    /// Exact `x-request-id`.
+    /// Exact value of the header `x-request-id`.
     pub request_id: Option<String>,
 }
 
@@ -159,7 +159,7 @@ impl Watch {
         self.left.load(Ordering::SeqCst) == 0 && self.open.load(Ordering::SeqCst) == 0
     }
 
-    /// Rejects further claims.
+    /// Rejects further claims; requests that hold one continue to be traced.
     pub fn disarm(&self) {
         self.left.store(0, Ordering::SeqCst);
     }

@@ -15,12 +15,10 @@ use crate::relay::Driver;
 #[derive(Debug, Parser)]
 #[command(name = "bench", version)]
 pub(crate) struct Cli {
-    /// The subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run scenarios and write a record and a report
@@ -37,7 +35,7 @@ pub(crate) enum Command {
     Relay(RelayArgs),
 }
 
-/// `bench run`.
+/// Arguments of `bench run`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
     /// Scenarios, such as S1 or S9/hosts-500 [default: all]
@@ -81,7 +79,7 @@ pub(crate) struct RunArgs {
     pub(crate) places: PathArgs,
 }
 
-/// `bench report`.
+/// Arguments of `bench report`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReportArgs {
     /// Records, oldest first [default: the newest of the folder]
@@ -95,7 +93,7 @@ pub(crate) struct ReportArgs {
     pub(crate) places: PathArgs,
 }
 
-/// `bench origin`.
+/// Arguments of `bench origin`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OriginArgs {
     /// Address to listen on
@@ -115,7 +113,7 @@ pub(crate) enum Protocol {
     Grpc,
 }
 
-/// `bench relay`.
+/// Arguments of `bench relay`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RelayArgs {
     /// I/O driver

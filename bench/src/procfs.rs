@@ -19,7 +19,7 @@ pub(crate) struct Usage {
     pub(crate) system_ticks: u64,
     /// Switches because a thread waited.
     pub(crate) voluntary: u64,
-    /// Resident bytes.
+    /// Resident memory in bytes.
     pub(crate) rss: u64,
 }
 
@@ -94,7 +94,7 @@ impl Stat {
         self.children_user + self.children_system
     }
 
-    /// Resident bytes.
+    /// Resident memory in bytes.
     pub(crate) fn rss(&self) -> u64 {
         self.rss_pages * page_size()
     }

@@ -31,7 +31,7 @@ pub(crate) struct Machine {
     /// Model name of the first core.
     pub(crate) cpu: String,
     pub(crate) cores: usize,
-    /// Memory in bytes.
+    /// Physical memory in bytes.
     pub(crate) memory: u64,
     pub(crate) kernel: String,
     /// `net.ipv4.tcp_congestion_control`, the same for all.
@@ -86,9 +86,9 @@ pub(crate) struct PeerInfo {
 /// What was not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Skipped {
-    /// Case, or `all`.
+    /// Name of the case, or `all`.
     pub(crate) case: String,
-    /// Peer, or `all`.
+    /// Name of the peer, or `all`.
     pub(crate) peer: String,
     pub(crate) why: String,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Turns {
 /// The numbers of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OneTurn {
-    /// Requests per second.
+    /// Rate in requests per second.
     pub(crate) rate: f64,
     /// CPU of the proxy per request, in microseconds.
     pub(crate) cpu_us: f64,
@@ -158,7 +158,7 @@ pub(crate) struct OneTurn {
 }
 
 impl Measured {
-    /// Requests per second.
+    /// Rate in requests per second over the whole run.
     pub(crate) fn rate(&self) -> f64 {
         crate::stats::count64(self.requests) / self.seconds.max(f64::MIN_POSITIVE)
     }

@@ -17,7 +17,7 @@ use crate::stats::Spread;
 use crate::turns::{self, Turn};
 use crate::{load, machine, process, report, syscalls};
 
-/// `bench run`.
+/// Runs the selected scenarios and records their results, for `bench run`.
 pub(crate) fn run(args: &RunArgs) -> Result<()> {
     // Relays and origin are this binary.
     let optimised = !cfg!(debug_assertions);
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// `bench list`.
+/// Prints the scenarios and their cases, for `bench list`.
 pub(crate) fn list(places: &PathArgs) -> Result<()> {
     say("scenarios:");
     for case in read_folder(&places.scenarios_folder)? {

@@ -66,7 +66,7 @@ pub(crate) struct Case {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ClientProtocol {
-    /// HTTP/1.1 without TLS.
+    /// HTTP/1.1 in plain text.
     Http1,
     /// HTTP/1.1 over TLS 1.3.
     Tls,
@@ -96,10 +96,10 @@ pub(crate) enum AdminLoad {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Upstream {
-    /// HTTP/1.1 without TLS.
+    /// HTTP/1.1 in plain text.
     #[default]
     Http1,
-    /// HTTP/2 without TLS.
+    /// HTTP/2 in plain text.
     H2c,
 }
 

@@ -17,9 +17,9 @@ pub(crate) const NAME: &str = "bench.example";
 /// A self-signed P-256 certificate on disk, in the forms that the peers read.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
-    /// PEM certificate.
+    /// Certificate chain, as PEM.
     pub(crate) chain: PathBuf,
-    /// PEM private key.
+    /// Private key, as PEM.
     pub(crate) key: PathBuf,
     /// Both in one file, as HAProxy wants them.
     pub(crate) bundle: PathBuf,

@@ -16,12 +16,12 @@ use crate::selectors::Selectors;
 #[derive(Debug, Parser)]
 #[command(name = "controller", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// The subcommand.
+    /// What the program does.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The subcommands.
+/// The subcommands of `controller`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Watch the cluster and serve its proxies

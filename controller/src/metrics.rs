@@ -23,7 +23,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// `content-type` of [`Metrics::text`].
+    /// The `content-type` that [`Metrics::text`] is served with.
     pub const CONTENT_TYPE: &'static str =
         "application/openmetrics-text; version=1.0.0; charset=utf-8";
 

@@ -21,9 +21,9 @@ use tracing::debug;
 /// A response of the probes or metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// HTTP status.
+    /// Status code of the response.
     pub status: StatusCode,
-    /// `content-type`.
+    /// Value of the header `content-type`.
     pub content_type: &'static str,
     /// The whole body; responses are not streamed.
     pub body: String,

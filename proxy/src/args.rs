@@ -22,12 +22,12 @@ use crate::observe::program_log::LogFormat;
 #[derive(Debug, Parser)]
 #[command(name = "gateway", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// The subcommand.
+    /// What the program does.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Subcommands.
+/// The subcommands of `gateway`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the proxy, configured by Gateway API YAML files or by a controller

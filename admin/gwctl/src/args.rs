@@ -144,7 +144,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration.0)
 }
 
-/// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show whether Gateways work, and why not: conditions, listeners, proxies, routes
@@ -176,7 +175,7 @@ pub(crate) enum Command {
     },
 }
 
-/// `gwctl config`.
+/// Arguments of `gwctl config` and its subcommands.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
@@ -322,7 +321,7 @@ fn url(text: &str) -> Result<Uri, String> {
     }
 }
 
-/// `gwctl check`.
+/// Arguments of `gwctl check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Files or directories
@@ -333,7 +332,7 @@ pub(crate) struct CheckArgs {
     pub(crate) unknown_fields: UnknownFields,
 }
 
-/// `gwctl log`.
+/// Arguments of `gwctl log`.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// Gateway: [TYPE/]NAME
@@ -347,7 +346,7 @@ pub(crate) struct LogArgs {
     pub(crate) all_pods: bool,
 }
 
-/// `gwctl profile`.
+/// Arguments of `gwctl profile`.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
     /// What to profile
@@ -367,7 +366,6 @@ pub(crate) struct ProfileArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Kind of profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfileKind {
     /// CPU time
@@ -376,7 +374,7 @@ pub(crate) enum ProfileKind {
     Heap,
 }
 
-/// `gwctl status`.
+/// Arguments of `gwctl status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Gateway: [gateway/]NAME [default: every one in the namespace]
@@ -387,7 +385,7 @@ pub(crate) struct StatusArgs {
     pub(crate) output: Output,
 }
 
-/// `gwctl page`.
+/// Arguments of `gwctl page`.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
     /// Gateway: [TYPE/]NAME
@@ -398,7 +396,7 @@ pub(crate) struct PageArgs {
     pub(crate) port: u16,
 }
 
-/// `gwctl version`.
+/// Arguments of `gwctl version`.
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
     /// Gateway: [TYPE/]NAME

@@ -79,7 +79,7 @@ fn table(memory: &Memory) -> Table<3> {
     table
 }
 
-/// `12.3 MiB`.
+/// A number of bytes in the largest fitting unit, such as `12.3 MiB`.
 fn bytes(count: u64) -> String {
     let mut unit = "B";
     let (mut whole, mut tenths) = (count, 0);

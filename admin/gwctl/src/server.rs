@@ -16,9 +16,9 @@ use crate::cluster::PodPort;
 /// Address of a server.
 #[derive(Debug, Clone)]
 pub(crate) enum Server {
-    /// `host:port`.
+    /// An address `host:port`.
     Tcp(String),
-    /// `unix:/path`.
+    /// The path of a unix socket.
     Unix(PathBuf),
     /// A port of a pod, through the API server of its cluster.
     Pod(Box<PodPort>),

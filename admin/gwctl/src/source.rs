@@ -27,7 +27,7 @@ pub(crate) struct Source {
 }
 
 enum Origin {
-    /// `host:port` or `unix:/path`.
+    /// An admin server: `host:port` or `unix:/path`.
     Server(String),
     File(PathBuf),
     Cluster,

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 /// The text formats that scrapers negotiate with `Accept`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// `OpenMetrics` 1.0.
+    /// `OpenMetrics` 1.0, which ends with `# EOF`.
     OpenMetrics,
-    /// Prometheus 0.0.4.
+    /// The text format of Prometheus, version 0.0.4.
     Prometheus,
 }
 

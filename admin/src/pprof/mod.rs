@@ -36,7 +36,7 @@ impl Format {
         }
     }
 
-    /// Value of `Content-Type`.
+    /// Value of the header `Content-Type`.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {

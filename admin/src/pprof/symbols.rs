@@ -6,9 +6,9 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Symbol {
     pub(super) name: String,
-    /// Empty where unknown.
+    /// Path of the source file; empty where unknown.
     pub(super) file: String,
-    /// 0 where unknown.
+    /// Line in the source file; 0 where unknown.
     pub(super) line: u32,
 }
 

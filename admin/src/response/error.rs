@@ -93,7 +93,7 @@ impl ErrorResponse {
 /// The format of an endpoint's error responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorFormat {
-    /// `{"error": …}`
+    /// A JSON object: `{"error": …}`.
     Json,
     /// A line of text.
     Text,

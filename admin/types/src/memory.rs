@@ -22,15 +22,15 @@ pub struct Memory {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Allocator {
-    /// Name and version.
+    /// Name of the allocator, such as `mimalloc`.
     pub name: String,
-    /// Committed memory.
+    /// Memory that the allocator has obtained from the kernel.
     pub committed: u64,
     /// Largest committed memory so far.
     pub peak_committed: u64,
-    /// Reserved address space.
+    /// Address space reserved by the allocator, committed or not.
     pub reserved: u64,
-    /// Resident memory.
+    /// Resident memory of the process, as the allocator reports it.
     pub rss: u64,
     /// Largest resident memory so far.
     pub peak_rss: u64,
@@ -42,7 +42,7 @@ pub struct Allocator {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Allocations {
-    /// All threads.
+    /// The allocations of all threads together.
     pub total: Allocated,
     /// By shard; live amounts are allocations minus frees on that shard, whichever thread allocated
     /// them.
@@ -67,27 +67,27 @@ pub struct Allocated {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Process {
-    /// Resident memory.
+    /// Resident set size (RSS).
     pub rss: u64,
     /// Proportional set size: resident memory with shared pages divided among their processes.
     pub pss: Option<u64>,
-    /// Memory in swap.
+    /// Memory that is swapped out.
     pub swap: u64,
-    /// Address space.
+    /// Size of the address space (`VmSize`).
     pub virtual_size: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     pub fds: u64,
     /// Limit of open file descriptors; None where unlimited.
     pub max_fds: Option<u64>,
 }
 
-/// The memory cgroup.
+/// The memory cgroup of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cgroup {
-    /// Memory in use.
+    /// Memory in use, page cache included.
     pub usage: u64,
     /// Memory limit; None where unlimited.
     pub limit: Option<u64>,

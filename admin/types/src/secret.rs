@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use self::token::holds_token;
 
-/// Replaces a secret.
+/// The text that replaces a secret.
 pub const MASK: &str = "***";
 
 /// Whether the values of a header are secrets: credentials, sessions, keys. Compared without case.

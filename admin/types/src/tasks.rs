@@ -33,15 +33,15 @@ pub struct ShardTasks {
     pub tasks: Vec<Task>,
 }
 
-/// A task.
+/// A task, with the tasks that it has spawned.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
     /// Unique on its thread.
     pub id: u64,
-    /// Such as `connection`.
+    /// Kind of task, such as `connection`.
     pub kind: String,
-    /// Such as `idle`.
+    /// State of the task, such as `idle`.
     pub state: String,
     /// Time in this state.
     pub since_ms: u64,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use xds::model::{GatewayDuration, Timeout};
 
-/// `1m30s`.
+/// A duration as Gateway API writes it, such as `1m30s` (GEP-2257).
 pub(crate) fn of_duration(duration: Duration) -> String {
     GatewayDuration(duration).to_string()
 }

@@ -25,9 +25,9 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
-    /// A step succeeded.
+    /// A step of the request succeeded.
     Success,
-    /// Neutral information.
+    /// Information, neither good nor bad.
     #[default]
     Info,
     /// A problem that did not end the request.
@@ -46,7 +46,7 @@ pub enum Severity {
 pub enum Message {
     /// A TCP, TLS passthrough or UDP connection started.
     ConnectionStarted {
-        /// The client's address.
+        /// IP address and port of the client.
         client: String,
         /// Key of the bind that accepted it.
         bind: String,
@@ -64,7 +64,7 @@ pub enum Message {
     ConnectionFinished(ConnectionFinished),
     /// The head of a request was received.
     RequestStarted {
-        /// The client's address.
+        /// IP address and port of the client.
         client: String,
         /// Key of the bind that accepted it.
         bind: String,
@@ -109,13 +109,13 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
-    /// An authorization decision.
+    /// The decision of an authorization policy or of an authorization server.
     AuthorizationResult {
         /// The policy that decided.
         by: String,
         /// Whether the request is allowed.
         allowed: bool,
-        /// Reason, without credentials.
+        /// Reason for the decision, without credentials.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
@@ -135,7 +135,7 @@ pub enum Message {
         #[serde(default)]
         truncated: bool,
     },
-    /// An attempt started.
+    /// An attempt to call an endpoint started.
     BackendCallStart {
         /// Number of the attempt, from 1.
         attempt: u32,
@@ -147,7 +147,7 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         connect_micros: Option<u64>,
     },
-    /// An attempt ended.
+    /// An attempt to call an endpoint ended.
     BackendCallResult {
         /// Number of the attempt, from 1.
         attempt: u32,
@@ -160,7 +160,7 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A retry decision.
+    /// Whether a failed attempt is retried.
     Retry {
         /// Whether the request is retried.
         retried: bool,
@@ -169,12 +169,12 @@ pub enum Message {
     },
     /// The response head as received from the backend.
     ResponseSnapshot {
-        /// Status code.
+        /// Status code of the response.
         status: u16,
         /// Names and values; secrets are masked.
         headers: Vec<(String, String)>,
     },
-    /// The request ended.
+    /// The request ended, by a response or a failure.
     RequestFinished(Finished),
     /// Events of this stream were dropped because the client did not read them in time.
     EventsLost {
@@ -187,13 +187,13 @@ pub enum Message {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Request {
-    /// Method.
+    /// Method, such as `GET`.
     pub method: String,
     /// Host, with the port if given.
     pub host: String,
     /// Path and query; secrets are masked.
     pub path: String,
-    /// Such as `HTTP/1.1`.
+    /// Protocol version, such as `HTTP/1.1`.
     pub protocol: String,
     /// Names and values; secrets are masked.
     pub headers: Vec<(String, String)>,
@@ -233,7 +233,7 @@ pub enum RouteOutcome {
     Selected,
     /// Matches, but a more specific or older rule has precedence.
     Shadowed,
-    /// Does not match.
+    /// The match does not match the request.
     Lost,
 }
 
@@ -261,7 +261,7 @@ pub struct EndpointScore {
     pub health: f64,
     /// Moving average of the time to the response head; 0 before the first response.
     pub latency_ms: f64,
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub in_flight: u32,
     /// Whether it is ejected.
     pub ejected: bool,

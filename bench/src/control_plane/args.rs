@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use super::peer::Peer;
 use super::sizes::Sizes;
 
-/// `bench control-plane`.
+/// Arguments of `bench control-plane`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ControlPlaneArgs {
     /// GatewayClasses of the implementations to measure, which take turns case by case.

@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 /// Writes at the same time.
 const WRITERS: usize = 8;
 
-/// Polling interval.
+/// Interval at which conditions are polled.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Timeout for deleting namespaces with their content.

@@ -41,7 +41,7 @@ use context::Context;
 use peer::Peer;
 use record::{ControlPlaneRecord, Run};
 
-/// `bench control-plane`.
+/// Runs the cases of `bench control-plane` and records their results.
 pub(crate) fn run(args: &ControlPlaneArgs) -> Result<()> {
     if !args.from.is_empty() {
         return report::report(&args.from, &args.out);

@@ -121,7 +121,7 @@ pub(crate) fn slice(
     })
 }
 
-/// The Secret `certificate`.
+/// A Secret of type `kubernetes.io/tls`, named `certificate`.
 pub(crate) fn certificate(namespace: &str, chain: &str, key: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",

@@ -174,7 +174,6 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     found.copied().unwrap_or(0.0)
 }
 
-/// As milliseconds.
 pub(crate) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }

@@ -29,7 +29,7 @@ pub(crate) struct Traffic {
 /// What became of the requests.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Answered with 200.
+    /// Requests answered with status 200.
     pub(crate) answered: u64,
     /// Other statuses, and what failed.
     pub(crate) errors: BTreeMap<String, u64>,

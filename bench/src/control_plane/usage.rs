@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::procfs::{Stat, ticks_to_us};
 use crate::stats::count64;
 
-/// Between two samples.
+/// Time between two samples.
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// What some processes used, over time.
@@ -32,7 +32,7 @@ pub(crate) struct Point {
     pub(crate) at: f64,
     /// Cores that were busy since the sample before.
     pub(crate) cores: f64,
-    /// Resident bytes.
+    /// Resident memory in bytes.
     pub(crate) rss: f64,
 }
 

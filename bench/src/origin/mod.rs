@@ -24,7 +24,7 @@ use crate::{net, probe};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
-    /// Ours, over io_uring.
+    /// Our own, on glommio over io_uring.
     Glommio,
     /// nginx, where io_uring is refused or to check the first.
     Nginx,

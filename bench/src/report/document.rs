@@ -28,7 +28,7 @@ pub(crate) struct Table {
 pub(crate) struct TableRow {
     /// Cells, one per column.
     pub(crate) cells: Vec<String>,
-    /// Its meaning.
+    /// What the row means to a reader.
     pub(crate) tone: Tone,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Tone {
 pub(crate) struct Plot {
     /// File name without extension.
     pub(crate) name: String,
-    /// Alternative text.
+    /// Text in place of the image (`alt`).
     pub(crate) alt: String,
     pub(crate) svg: String,
 }

@@ -55,7 +55,7 @@ pub enum Workload {
 pub struct Logging {
     /// A filter in the syntax of `RUST_LOG`.
     pub level: Option<String>,
-    /// `text` or `json`.
+    /// Format of the log: `text` or `json`.
     pub format: Option<String>,
 }
 
@@ -64,9 +64,9 @@ pub struct Logging {
 pub enum Driver {
     /// io_uring if available, else epoll.
     Auto,
-    /// io_uring only.
+    /// io_uring, without falling back to epoll.
     IoUring,
-    /// epoll only.
+    /// epoll, even where io_uring is available.
     Epoll,
 }
 

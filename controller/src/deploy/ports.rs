@@ -8,7 +8,7 @@ use xds::model::{Kind, ObjectName, ResourceKey};
 /// A port of a Gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Port {
-    /// TCP or UDP.
+    /// Transport protocol of the listeners on it.
     pub transport: Transport,
     /// Port number, on the Service and in the pods.
     pub number: u16,
@@ -19,7 +19,7 @@ pub struct Port {
 pub enum Transport {
     /// TCP, which HTTP and TLS listeners use too.
     Tcp,
-    /// UDP.
+    /// UDP, which only UDP listeners use.
     Udp,
 }
 

@@ -25,7 +25,7 @@ pub struct AckCount {
 /// The deployment state of a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Deployment {
-    /// Not known yet.
+    /// The objects have not been applied since the start.
     #[default]
     Unknown,
     /// All objects are applied.

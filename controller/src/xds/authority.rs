@@ -157,7 +157,7 @@ const LEAF_LIFE: Duration = Duration::from_hours(24);
 /// Age at which it is replaced.
 pub(super) const LEAF_AGE: Duration = Duration::from_hours(16);
 
-/// Allowed clock skew.
+/// Certificates are valid from this long before they are issued, for clocks that are behind.
 const SKEW: Duration = Duration::from_hours(1);
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
     }
 }
 
-/// Allowed clock skew.
+/// Clock skew that is allowed between the API server and this controller.
 const LEEWAY: Duration = Duration::from_mins(1);
 
 /// First byte of an uncompressed point (SEC 1 section 2.3.3).

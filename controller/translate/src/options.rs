@@ -38,7 +38,7 @@ pub enum Environment {
     Cluster {
         /// Addresses assigned to each Gateway so far.
         assigned: BTreeMap<ObjectName, AssignedAddresses>,
-        /// Existing `GatewayParameters`.
+        /// Names of the `GatewayParameters` that exist.
         parameters: BTreeSet<ObjectName>,
         /// Whether the API server serves ClusterTrustBundles.
         has_trust_bundles: bool,

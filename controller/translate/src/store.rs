@@ -180,13 +180,11 @@ store! {
     /// Pods, of which those of InferencePools and XBackends matter.
     pods: Pod,
     secrets: Secret,
-    /// `ConfigMap` objects.
     config_maps: ConfigMap,
     /// Namespaces, by a name whose namespace is empty.
     namespaces: Namespace,
     trust_bundles: ClusterTrustBundle,
     backends: Backend,
-    /// `XBackendTrafficPolicies`.
     x_backend_traffic_policies: XBackendTrafficPolicy,
     traffic_policies: TrafficPolicy,
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::object::{Object, objects};
 use crate::path;
 
-/// The program `helm`.
+/// The program `helm`, by path or name.
 #[derive(Debug, Clone)]
 pub struct Helm(OsString);
 

@@ -21,13 +21,13 @@ pub fn objects(text: &str) -> Vec<Object> {
 }
 
 impl Object {
-    /// Value of `kind`.
+    /// Kind of the object, such as `Deployment`.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.0["kind"].as_str().unwrap_or_default()
     }
 
-    /// Value of `metadata.name`.
+    /// Name of the object, `metadata.name`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0["metadata"]["name"].as_str().unwrap_or_default()

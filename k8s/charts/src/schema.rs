@@ -6,20 +6,20 @@ use serde_json::{Map, Value as Json};
 
 use crate::path;
 
-/// A chart's `values.schema.json`.
+/// The schema of a chart's values, `values.schema.json`.
 #[derive(Debug)]
 pub struct Schema(Json);
 
 /// A value that a user may set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
-    /// `controller.service.type`
+    /// Path of the value, such as `controller.service.type`.
     pub key: String,
     /// `object`, `list`, `string`, `bool` or `int`.
     pub kind: &'static str,
-    /// Its description.
+    /// What it does, as the schema's `description` says.
     pub description: String,
-    /// Its default.
+    /// The value where a user sets none.
     pub default: Json,
 }
 

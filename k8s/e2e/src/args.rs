@@ -30,7 +30,7 @@ pub(crate) enum Command {
     },
     /// Build an image of ours as an archive that `load`, `docker load` and `kind load` take.
     Image {
-        /// `gateway` or `controller`.
+        /// Name of the program: `gateway` or `controller`.
         program: String,
         /// The Cargo profile: `release` is what ships, `e2e` builds faster.
         #[arg(long, default_value = "release")]
@@ -101,7 +101,7 @@ pub(crate) struct ComponentArgs {
 pub(crate) struct LogsArgs {
     #[command(flatten)]
     pub(crate) component: ComponentArgs,
-    /// Follow the log.
+    /// Print new lines as they are written.
     #[arg(short, long)]
     pub(crate) follow: bool,
 }
@@ -121,13 +121,13 @@ pub(crate) enum Condition {
     Cut,
     /// Delay each packet between nodes.
     Delay {
-        /// For example `50ms`.
+        /// Delay of each packet, such as `50ms`.
         #[arg(value_parser = parse_millis)]
         by: Duration,
     },
     /// Drop this share of the packets between nodes.
     Loss {
-        /// For example `10%`.
+        /// Share of the packets, such as `10%`.
         #[arg(value_parser = parse_percent)]
         share: u8,
     },

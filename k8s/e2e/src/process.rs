@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// Lines of a failed program's stderr that its error quotes.
 const QUOTED_LINES: usize = 15;
 
-/// Polling interval.
+/// Interval at which processes are polled.
 const POLL: Duration = Duration::from_millis(50);
 
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -104,7 +104,7 @@ pub(crate) fn catch_interrupts() -> Result<()> {
     Ok(())
 }
 
-/// Fails after Ctrl-C.
+/// Fails if Ctrl-C was pressed, so that what was started is stopped.
 pub(crate) fn check_interrupt() -> Result<()> {
     if INTERRUPTED
         .get()

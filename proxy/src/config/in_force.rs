@@ -49,7 +49,7 @@ pub struct BindDown {
 pub struct AppliedConfig {
     /// The model that was compiled.
     pub model: Arc<Model>,
-    /// The compiled snapshot.
+    /// The snapshot that the shards use.
     pub snapshot: Arc<Snapshot>,
     /// When it was applied; `None` for the empty one before the first.
     pub since: Option<Instant>,

@@ -14,7 +14,7 @@ use crate::route::HostIndex;
 /// The protocol that a bind's connections begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindProtocol {
-    /// HTTP requests.
+    /// HTTP/1 or HTTP/2 requests, in plain text.
     Http,
     /// A TLS ClientHello, whose server name selects the listener.
     Tls,

@@ -209,7 +209,7 @@ impl Rule {
 /// The session persistence of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sessions {
-    /// There is none.
+    /// The rule has no session persistence.
     None,
     /// A session has an endpoint of any backend.
     OfRule(model::SessionPersistence),
@@ -247,7 +247,7 @@ pub struct ClusterIndex(pub usize);
 pub struct Cluster {
     /// Its id on the shards.
     pub id: Interned,
-    /// `Service/namespace/name:port` or `Backend/namespace/name`.
+    /// Its key in logs and metrics: `Service/namespace/name:port` or `Backend/namespace/name`.
     pub name: Arc<str>,
     /// What protects connections to them.
     pub protection: Protection,
@@ -263,7 +263,7 @@ pub struct Cluster {
     pub pending_per_shard: NonZeroU32,
     /// The PROXY protocol header that each connection to it begins with.
     pub proxy_protocol: Option<Version>,
-    /// Limit of retries.
+    /// What bounds the retries to it.
     pub retry_limit: RetryLimit,
     /// The endpoint picker, if the backend is an inference pool.
     pub picker: Option<Box<Picker>>,
@@ -302,7 +302,7 @@ impl Cluster {
 /// What protects the connections to a cluster.
 #[derive(Debug, Clone)]
 pub enum Protection {
-    /// Plain text.
+    /// No TLS: plain text.
     Plain,
     /// TLS, with the cluster's client configuration.
     Tls(Arc<UpstreamTls>),
@@ -325,7 +325,7 @@ pub enum Protocol {
 pub struct Endpoint {
     /// Its id on the shards.
     pub id: Interned,
-    /// Where to connect.
+    /// IP address and port, or unix socket.
     pub address: Address,
     /// What sessions call it.
     pub identity: EndpointIdentity,

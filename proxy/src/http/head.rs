@@ -148,10 +148,10 @@ impl<'a> IntoIterator for &'a Fields {
 pub enum Version {
     /// HTTP/1.0: no persistence unless asked for, no chunked coding.
     Http10,
-    /// HTTP/1.1 (RFC 9112).
+    /// HTTP/1.1 (RFC 9112): persistent by default.
     #[default]
     Http11,
-    /// HTTP/2 (RFC 9113).
+    /// HTTP/2 (RFC 9113): framing by the protocol, no hop-by-hop fields.
     Http2,
 }
 
@@ -198,7 +198,7 @@ pub struct RequestHead {
 /// unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outline<'a> {
-    /// Request method, case-sensitive.
+    /// Request method, case-sensitive (RFC 9110 section 9.1).
     pub method: &'a [u8],
     /// Path and query, or the target in another form.
     pub target: &'a [u8],

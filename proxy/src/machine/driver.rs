@@ -45,9 +45,9 @@ impl fmt::Display for DriverReport {
 
 /// The asynchronous runtime of a shard.
 pub enum Driver {
-    /// Completions of io_uring.
+    /// io_uring, which reports completed operations.
     IoUring(Runtime<TimeDriver<IoUringDriver>>),
-    /// Readiness of epoll.
+    /// epoll, which reports ready sockets.
     Epoll(Runtime<TimeDriver<LegacyDriver>>),
 }
 

@@ -22,7 +22,7 @@ impl Kept {
         }
     }
 
-    /// Appends bytes.
+    /// Appends bytes; growth is counted by the pool.
     pub fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.loan.resize(self.bytes.capacity());

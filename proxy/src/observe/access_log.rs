@@ -45,7 +45,7 @@ const MILLION: u32 = 1_000_000;
 pub struct RequestEntry<'a> {
     /// When the request began.
     pub time: SystemTime,
-    /// `namespace/name`.
+    /// `namespace/name` of the Gateway.
     pub gateway: &'a str,
     /// Key of the listener; `None` if none matched.
     pub listener: Option<&'a str>,
@@ -57,7 +57,7 @@ pub struct RequestEntry<'a> {
     pub endpoint: Option<&'a str>,
     /// The client's address, behind trusted hops if there are any.
     pub client: Option<IpAddr>,
-    /// Request method.
+    /// Method as the client sent it.
     pub method: &'a [u8],
     /// Host of the request.
     pub host: &'a [u8],
@@ -81,7 +81,7 @@ pub struct RequestEntry<'a> {
     pub reason: Option<FailureKind>,
     /// Number of attempts after the first.
     pub retries: u32,
-    /// Value of `User-Agent`.
+    /// Value of the header `User-Agent`.
     pub user_agent: Option<&'a [u8]>,
     /// Value of `X-Request-Id`, received or generated.
     pub request_id: Option<&'a [u8]>,

@@ -68,7 +68,7 @@ impl Gauge {
         self.set(self.value().saturating_sub(1));
     }
 
-    /// Replaces the value.
+    /// Replaces the value; only the shard that owns the gauge may do so.
     pub fn set(&self, value: u64) {
         self.0.0.store(value, Ordering::Relaxed);
     }
@@ -220,31 +220,31 @@ blocks! {
         bytes_out: Counter,
         /// Attempts after the first.
         retries: Counter,
-        /// Requests in flight.
+        /// Number of requests in flight.
         active: Gauge,
     }
     /// The counters of a bind.
     BindCounters {
-        /// Client connections accepted.
+        /// Client connections accepted since the start.
         accepted: Counter,
-        /// Open client connections.
+        /// Number of open client connections.
         connections: Gauge,
         /// Open streams of HTTP/2 connections.
         streams: Gauge,
     }
     /// The counters of a listener.
     ListenerCounters {
-        /// Requests in flight.
+        /// Number of requests in flight.
         requests: Gauge,
     }
 
     /// The counters of an endpoint.
     EndpointCounters {
-        /// Connections opened.
+        /// Connections opened to it since the start.
         connected: Counter,
-        /// Failed connection attempts.
+        /// Failed attempts to connect to it.
         failed_connects: Counter,
-        /// Failed TLS handshakes.
+        /// Failed TLS handshakes, by cause.
         tls_failures: ByCause<UpstreamTlsFailure>,
     }
 }

@@ -22,21 +22,15 @@ pub enum Owner {
 
 /// A method, or `Other`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each variant is named after its method")]
 #[repr(u8)]
 pub enum MethodClass {
-    /// `GET`
     Get,
-    /// `HEAD`
     Head,
-    /// `POST`
     Post,
-    /// `PUT`
     Put,
-    /// `PATCH`
     Patch,
-    /// `DELETE`
     Delete,
-    /// `OPTIONS`
     Options,
     /// Any other method; it shares one series to bound their number.
     Other,

@@ -17,7 +17,7 @@ pub(crate) struct WaitingConnections(RefCell<List>);
 struct List {
     entries: Vec<Entry>,
     count: usize,
-    /// The longest-waiting one.
+    /// The entry that has waited longest; others are linked by `next`.
     first: Option<usize>,
     last: Option<usize>,
     /// A free entry; others are linked by `next`.

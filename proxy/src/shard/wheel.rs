@@ -69,7 +69,7 @@ pub struct Wheel<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// `None` if free.
+    /// The value, or `None` in a free entry.
     value: Option<T>,
     generation: u32,
     /// When it is due; `NEVER` if disarmed.

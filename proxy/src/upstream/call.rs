@@ -90,7 +90,7 @@ pub(crate) struct CallMessages {
 /// How much of the response has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing yet.
+    /// The request was sent; nothing has arrived.
     Asked,
     Open,
     Ended,

@@ -16,7 +16,7 @@ pub(super) struct EndpointConnection<'a> {
     cluster: &'a Cluster,
     pub(super) endpoint: &'a Endpoint,
     booking: Booking,
-    /// When connecting began.
+    /// When the attempt to connect began.
     pub(super) begun: Instant,
     pub(super) connection: Connection,
 }

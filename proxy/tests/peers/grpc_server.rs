@@ -77,7 +77,7 @@ struct GivenUp {
     changed: Condvar,
 }
 
-/// Counts when dropped.
+/// Counts a cancelled call when it is dropped.
 struct UntilGivenUp(Arc<GivenUp>);
 
 impl Drop for UntilGivenUp {

@@ -122,7 +122,6 @@ impl Authorizer {
         Self { server, shared }
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.server.address
     }

@@ -127,7 +127,6 @@ pub(crate) fn message(header: &str, claims: &str) -> String {
     format!("{}.{}", encode(header), encode(claims))
 }
 
-/// HMAC with SHA-256.
 pub(crate) fn mac(secret: &[u8], message: &[u8]) -> Vec<u8> {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
     hmac::sign(&key, message).as_ref().to_vec()

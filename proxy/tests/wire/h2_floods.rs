@@ -46,7 +46,7 @@ pub(crate) const FLOODS: [&Flood; 12] = [
     &HPACK_BOMB,
 ];
 
-/// CVE-2023-44487.
+/// CVE-2023-44487: streams that are opened and reset at once.
 const RAPID_RESET: Flood = Flood {
     name: "rapid reset",
     cause: "resets",
@@ -103,7 +103,7 @@ const PADDING: Flood = Flood {
     },
 };
 
-/// CVE-2024-27316.
+/// CVE-2024-27316: a header block that never ends.
 const CONTINUATIONS: Flood = Flood {
     name: "CONTINUATION",
     cause: "continuations",

@@ -22,7 +22,7 @@ const PROMPT: Duration = Duration::from_secs(8);
 /// What a stream may send before it is given more.
 const WINDOW: usize = 64 * 1024;
 
-/// `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
+/// Payload of a SETTINGS frame: `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
 const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
 fn streams() -> impl Iterator<Item = u32> {

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How long a reader goes on like that.
 const SLOW_FOR: Duration = Duration::from_secs(8);
 
-/// `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
+/// Payload of a SETTINGS frame: `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
 const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
 /// A client of HTTP/2 whose window opens only by what it says.

@@ -153,7 +153,7 @@ impl<'a> FieldPath<'a> {
         self.list(name, messages, read)
     }
 
-    /// `http.matches[2].path`.
+    /// The path from the resource, such as `http.matches[2].path`.
     fn path(&self) -> String {
         let mut path = self.parent.map(FieldPath::path).unwrap_or_default();
         match self.step {

@@ -68,9 +68,9 @@ pub enum ProtocolError {
     /// A part out of order.
     #[error("expected part `{expected}` of a batch from the controller, got `{found}`")]
     NotNext {
-        /// The position received.
+        /// The position in the response's nonce.
         found: String,
-        /// The position expected.
+        /// The position that follows the last part.
         expected: String,
     },
 }

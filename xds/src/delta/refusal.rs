@@ -9,7 +9,7 @@ use crate::model::{Kind, ResourceKey};
 /// A resource that a proxy rejected, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The rejected resource.
+    /// Kind and key of the resource.
     pub key: ResourceKey,
     /// The reason, for the status of the user's object.
     pub text: String,

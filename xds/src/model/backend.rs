@@ -91,7 +91,7 @@ pub enum PickerFailureMode {
 pub struct Host {
     /// IP address, or a DNS name to resolve.
     pub address: HostAddress,
-    /// TCP port.
+    /// TCP port that it listens on.
     pub port: NonZeroU16,
     /// Share relative to the other hosts.
     pub weight: NonZeroU32,
@@ -100,7 +100,7 @@ pub struct Host {
 /// Address or DNS name of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostAddress {
-    /// A literal address.
+    /// A literal IPv4 or IPv6 address.
     Ip(IpAddr),
     /// A name, of which the first address is used; resolved again when its TTL expires.
     Name(Hostname),
@@ -115,7 +115,7 @@ pub enum BackendProtocol {
     H2c,
     /// HTTP/1.1 over TLS. gRPC rules use HTTP/2 over TLS instead.
     Https,
-    /// HTTP/2 over TLS.
+    /// HTTP/2 over TLS, with ALPN `h2`.
     H2,
     /// Opaque bytes or datagrams, over TLS if there are settings for it.
     Tcp,

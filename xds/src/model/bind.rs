@@ -8,9 +8,9 @@ use super::{BindKey, ObjectName};
 /// The transport protocol of a bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transport {
-    /// A stream socket.
+    /// TCP, for every listener but those of UDP.
     Tcp,
-    /// A datagram socket.
+    /// UDP, for UDP listeners.
     Udp,
 }
 
@@ -34,7 +34,7 @@ pub struct Bind {
     pub address: IpAddr,
     /// The local port, with the port offset applied.
     pub port: NonZeroU16,
-    /// TCP or UDP.
+    /// Transport protocol of its listeners.
     pub transport: Transport,
     /// The Gateway it belongs to.
     pub gateway: ObjectName,

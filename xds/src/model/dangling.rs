@@ -17,7 +17,7 @@ pub struct Dangling {
     pub kind: Kind,
     /// Key of the referring resource.
     pub key: String,
-    /// The missing resource.
+    /// The resource that it refers to.
     pub missing: Missing,
 }
 

@@ -76,7 +76,7 @@ pub enum Timeout {
     /// Not set: the default of the limits table applies.
     #[default]
     Default,
-    /// `0s`: no timeout.
+    /// No timeout, written `0s`.
     Never,
     /// A duration above zero: build with `Timeout::from`.
     After(Duration),

@@ -13,7 +13,7 @@ use super::matching::is_uri_path;
 /// rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalAuth {
-    /// The server.
+    /// The authorization server.
     pub target: Target,
     /// How it is asked.
     pub protocol: ExternalAuthProtocol,
@@ -68,7 +68,7 @@ impl AuthPathPrefix {
         }
     }
 
-    /// The text.
+    /// The prefix as text, without a trailing slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

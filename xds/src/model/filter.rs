@@ -15,7 +15,7 @@ use super::{ExternalAuth, Hostname, Target};
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Filters(Option<Box<FilterSet>>);
 
-/// What [`Filters`] hold.
+/// The contents of [`Filters`] that are not empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterSet {
     /// Edits of the request's headers.
@@ -86,7 +86,7 @@ impl fmt::Debug for Filters {
 pub struct HeaderEdit {
     /// Replaces all lines of a name by one.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Appends lines.
+    /// Appends lines to those that are there.
     pub add: Vec<(HeaderName, HeaderValue)>,
     /// Removes all lines of a name.
     pub remove: Vec<HeaderName>,
@@ -95,9 +95,9 @@ pub struct HeaderEdit {
 /// Scheme of a redirect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// `http`, port 80.
+    /// `http`, with default port 80.
     Http,
-    /// `https`, port 443.
+    /// `https`, with default port 443.
     Https,
 }
 
@@ -186,9 +186,9 @@ pub struct Fraction {
     "{numerator} of {denominator} is not a fraction: the numerator must not exceed the denominator"
 )]
 pub struct InvalidFraction {
-    /// The rejected numerator.
+    /// The numerator, which exceeds the denominator.
     pub numerator: u32,
-    /// The rejected denominator.
+    /// The denominator that was given.
     pub denominator: NonZeroU32,
 }
 
@@ -223,9 +223,9 @@ pub struct Mirror {
 /// One allowed origin. Build with [`CorsOrigin::parse`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CorsOrigin {
-    /// `*`: every origin.
+    /// Every origin, written `*`.
     Any,
-    /// `https://example.com:8443`, compared exactly.
+    /// One origin, such as `https://example.com:8443`, compared exactly.
     Exact(String),
     /// `https://*.example.com`, `http://*:8080`: any number of labels in the place of the `*`.
     Wildcard {

@@ -56,7 +56,7 @@ impl Hostname {
         &self.0
     }
 
-    /// For `*.example.com`: `example.com`.
+    /// The name below the wildcard: `example.com` of `*.example.com`.
     #[must_use]
     pub fn wildcard_suffix(&self) -> Option<&str> {
         self.0.strip_prefix("*.")

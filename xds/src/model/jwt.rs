@@ -34,9 +34,9 @@ impl JwtPolicy {
 /// How requests without a token are handled. A token that is present is always verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JwtMode {
-    /// They are rejected.
+    /// Requests without a token are rejected with 401.
     Strict,
-    /// They are allowed.
+    /// Requests without a token are forwarded.
     Optional,
 }
 
@@ -64,7 +64,7 @@ pub struct JwtProvider {
 pub enum JwtKeys {
     /// The JSON text, inline.
     Inline(String),
-    /// Fetched over HTTP.
+    /// Fetched over HTTP by the proxy.
     Remote {
         /// Where to fetch the keys.
         location: JwksLocation,

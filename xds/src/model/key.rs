@@ -48,9 +48,9 @@ impl ObjectName {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{namespace}/{name}` is not an object's name: neither part may be empty or contain a `/`")]
 pub struct InvalidObjectName {
-    /// The rejected namespace.
+    /// The namespace that was given.
     pub namespace: String,
-    /// The rejected name.
+    /// The name that was given.
     pub name: String,
 }
 
@@ -64,9 +64,9 @@ impl fmt::Display for ObjectName {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{key}` does not have the form `{form}`")]
 pub struct InvalidKey {
-    /// The rejected text.
+    /// The text that was given.
     pub key: String,
-    /// The expected form.
+    /// The form that the key has to have.
     pub form: &'static str,
 }
 
@@ -127,25 +127,25 @@ macro_rules! keys {
 }
 
 keys! {
-    /// `tcp/80/<namespace>/<gateway>`.
+    /// Key of a bind, such as `tcp/80/<namespace>/<gateway>`.
     BindKey("tcp|udp/<port>/<namespace>/<gateway>", |parts| match parts {
         ["tcp" | "udp", port, _, _] => port.parse::<u16>().is_ok(),
         _ => false,
     });
-    /// `<Gateway|ListenerSet>/<namespace>/<name>/<listener>`.
+    /// Key of a listener: `<Gateway|ListenerSet>/<namespace>/<name>/<listener>`.
     ListenerKey("<Kind>/<namespace>/<name>/<listener>", |parts| parts.len() == 4);
-    /// `<Kind>/<namespace>/<name>/<rule>/<listener key>`.
+    /// Key of a route rule on a listener: `<Kind>/<namespace>/<name>/<rule>/<listener key>`.
     RouteKey("<Kind>/<namespace>/<name>/<rule>/<listener key>", |parts| match parts {
         [_, _, _, rule, _, _, _, _] => rule.parse::<u16>().is_ok(),
         _ => false,
     });
-    /// `<Backend|InferencePool>/<namespace>/<name>`.
+    /// Key of a backend: `<Backend|InferencePool|XBackend>/<namespace>/<name>`.
     BackendKey("<Kind>/<namespace>/<name>", |parts| parts.len() == 3);
-    /// `<Kind>/<namespace>/<name>/<target>`.
+    /// Key of a policy at a target: `<Kind>/<namespace>/<name>/<target>`.
     PolicyKey("<Kind>/<namespace>/<name>/<target>", |parts| parts.len() >= 4);
-    /// `<EndpointSlice|Pod>/<namespace>/<name>/<address>`.
+    /// Key of a workload: `<EndpointSlice|Pod>/<namespace>/<name>/<address>`.
     WorkloadKey("<Kind>/<namespace>/<name>/<address>", |parts| parts.len() == 4);
-    /// `Service/<namespace>/<name>`.
+    /// Key of a Service: `Service/<namespace>/<name>`.
     ServiceKey("<Kind>/<namespace>/<name>", |parts| parts.len() == 3);
 }
 

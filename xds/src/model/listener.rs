@@ -14,9 +14,9 @@ pub enum ListenerProtocol {
     Tls(TlsServer),
     /// TLS passed through to the backend.
     TlsPassthrough,
-    /// Opaque bytes.
+    /// Opaque bytes over TCP.
     Tcp,
-    /// Opaque datagrams.
+    /// Opaque datagrams over UDP.
     Udp,
 }
 

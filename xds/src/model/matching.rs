@@ -19,9 +19,9 @@ pub enum InvalidPattern {
     /// It does not compile.
     #[error("the regular expression `{pattern}` does not compile: {reason}")]
     Syntax {
-        /// The rejected text.
+        /// The expression that was given.
         pattern: String,
-        /// The parser's message.
+        /// What the parser says about it.
         reason: String,
     },
     /// Compiles to more than [`Pattern::MAX_COMPILED_BYTES`].

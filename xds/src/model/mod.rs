@@ -78,7 +78,7 @@ pub use workload::{Health, Serves, Service, ServicePort, Workload};
 /// only keys and pointers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Model {
-    /// Listening sockets.
+    /// Sockets to listen on.
     pub binds: BTreeMap<BindKey, Arc<Bind>>,
     /// Gateway listeners, each of one bind.
     pub listeners: BTreeMap<ListenerKey, Arc<Listener>>,

@@ -17,7 +17,7 @@ pub struct Policy {
     pub key: PolicyKey,
     /// The target of the policy.
     pub target: PolicyTarget,
-    /// The policy's settings.
+    /// The settings, without those that lost a conflict.
     pub spec: PolicySpec,
 }
 
@@ -64,7 +64,7 @@ pub struct PolicySpec {
     pub trust: Option<Trust>,
     /// PROXY protocol from clients.
     pub proxy_protocol: Option<ProxyProtocolIn>,
-    /// Path normalisation.
+    /// Normalisation of request paths.
     pub path_options: Option<PathOptions>,
     /// Limit of retries to a service.
     pub retry_budget: Option<RetryBudget>,
@@ -97,7 +97,7 @@ pub struct AccessLog {
 /// Format of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Human-readable text.
+    /// One line of text per request, for people.
     Text,
     /// One JSON object per line.
     Json,
@@ -106,9 +106,9 @@ pub enum LogFormat {
 /// Conditions on requests to log: one has to hold, unless none is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AccessLogFilter {
-    /// Smallest status code.
+    /// Logs responses with this status code or a higher one.
     pub status_at_least: Option<u16>,
-    /// Shortest duration.
+    /// Logs requests that took at least this long.
     pub duration_at_least: Option<Duration>,
 }
 
@@ -221,7 +221,7 @@ pub struct RetryBudget {
 pub struct RetryConstraint {
     /// Retries, in percent of the requests and retries of an interval.
     pub percent: u32,
-    /// The interval.
+    /// How far back requests and retries are counted.
     pub interval: Duration,
     /// The rate of retries that is always allowed.
     pub min_rate: RetryRate,
@@ -232,7 +232,7 @@ pub struct RetryConstraint {
 pub struct RetryRate {
     /// Retries in the interval.
     pub count: NonZeroU32,
-    /// The interval.
+    /// Length of the interval.
     pub interval: Duration,
 }
 
@@ -243,7 +243,7 @@ pub struct Ejection {
     pub consecutive_failures: NonZeroU32,
     /// Duration of the first ejection; the n-th lasts n times as long.
     pub base: Duration,
-    /// Longest ejection.
+    /// Longest ejection, however often it is repeated.
     pub max: Duration,
     /// Most endpoints ejected at once, in percent of the service's.
     pub max_percent: u32,

@@ -147,7 +147,7 @@ macro_rules! kinds {
 kinds! {
     /// A socket to listen on.
     Bind in binds;
-    /// A Gateway listener.
+    /// A listener of a Gateway or ListenerSet.
     Listener in listeners;
     /// A Service and its ports.
     Service in services;
@@ -155,7 +155,7 @@ kinds! {
     Backend in backends;
     /// A machine that serves services.
     Workload in workloads;
-    /// A route rule.
+    /// A rule of a route on one listener.
     Route in routes;
     /// A policy with its target.
     Policy in policies;

@@ -117,7 +117,7 @@ pub struct Order {
 pub struct HttpRule {
     /// Its name, if it has one.
     pub name: Option<String>,
-    /// HTTP or gRPC.
+    /// Whether the rule is for HTTP or for gRPC requests.
     pub protocol: RequestProtocol,
     /// Alternatives, at least one: a request has to satisfy one of them.
     pub matches: Vec<HttpMatch>,
@@ -228,7 +228,7 @@ impl InvalidBackend {
 pub struct Timeouts {
     /// The whole request, retries included.
     pub request: Timeout,
-    /// One attempt.
+    /// One attempt, `backendRequest` of Gateway API.
     pub backend_request: Timeout,
 }
 

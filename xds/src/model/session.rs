@@ -20,7 +20,7 @@ pub struct SessionPersistence {
 /// How clients return a session's token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionToken {
-    /// In a cookie.
+    /// In a cookie, set in responses.
     Cookie {
         /// Name of the cookie.
         name: String,
@@ -70,7 +70,7 @@ impl CookiePath {
         }
     }
 
-    /// The attribute's value.
+    /// The value of the attribute, such as `/shop`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

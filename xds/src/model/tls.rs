@@ -21,7 +21,7 @@ impl Der {
         Self(bytes.into())
     }
 
-    /// The DER encoding.
+    /// The bytes of the DER encoding.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -100,13 +100,13 @@ pub enum ClientAuth {
     None,
     /// `AllowValidOnly`: connections without a valid certificate are rejected.
     Required {
-        /// Trusted CA certificates.
+        /// CA certificates that are trusted.
         roots: Vec<Der>,
     },
     /// `AllowInsecureFallback`: clients are asked, but connections without a valid certificate are
     /// accepted.
     Optional {
-        /// Trusted CA certificates.
+        /// CA certificates that are trusted.
         roots: Vec<Der>,
     },
 }
@@ -114,9 +114,9 @@ pub enum ClientAuth {
 /// An application protocol in ALPN (RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Alpn {
-    /// `http/1.1`.
+    /// HTTP/1.1, `http/1.1` on the wire.
     Http11,
-    /// `h2`.
+    /// HTTP/2, `h2` on the wire.
     H2,
 }
 
@@ -164,7 +164,7 @@ pub struct TlsClient {
     /// Subject alternative names, of which the certificate must have one; empty means
     /// `server_name`.
     pub identities: Vec<SubjectAltName>,
-    /// Trusted CA certificates.
+    /// CA certificates that are trusted.
     pub roots: Roots,
 }
 

@@ -21,7 +21,7 @@ pub struct Service {
 pub struct ServicePort {
     /// Port number in the Service.
     pub port: NonZeroU16,
-    /// TCP or UDP.
+    /// Transport protocol of the port.
     pub transport: Transport,
     /// Name in the Service; empty if it is the only port.
     pub name: String,
@@ -51,11 +51,11 @@ pub struct Workload {
 /// Whether a workload receives requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// Receives requests.
+    /// Receives new requests.
     Ready,
     /// Terminating but still serving: used if nothing ready is left (KEP-1669).
     Draining,
-    /// Receives no requests.
+    /// Receives no requests at all.
     NotReady,
 }
 
@@ -66,7 +66,7 @@ pub struct Serves {
     pub service: ServiceKey,
     /// Port number in the Service.
     pub port: NonZeroU16,
-    /// TCP or UDP.
+    /// Transport protocol of the port.
     pub transport: Transport,
     /// Port number on the workload.
     pub target_port: NonZeroU16,

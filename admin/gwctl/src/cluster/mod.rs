@@ -221,15 +221,10 @@ impl Kind {
         }
     }
 
-    /// `Gateway`.
     pub(crate) const GATEWAY: Self = Self::of_gateway_api("Gateway", "gateways");
-    /// `HTTPRoute`.
     pub(crate) const HTTP_ROUTE: Self = Self::of_gateway_api("HTTPRoute", "httproutes");
-    /// `GRPCRoute`.
     pub(crate) const GRPC_ROUTE: Self = Self::of_gateway_api("GRPCRoute", "grpcroutes");
-    /// `TrafficPolicy`.
     pub(crate) const TRAFFIC_POLICY: Self = Self::of_ours("TrafficPolicy", "trafficpolicies");
-    /// `Backend`.
     pub(crate) const BACKEND: Self = Self::of_ours("Backend", "backends");
 }
 

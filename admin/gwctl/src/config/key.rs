@@ -22,7 +22,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// `kind/namespace/name`.
+    /// The key of the object: `kind/namespace/name`.
     pub(super) fn object(&self) -> String {
         let Self {
             kind,

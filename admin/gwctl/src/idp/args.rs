@@ -9,7 +9,7 @@ use http::uri::Authority;
 use super::provider::ProviderUrl;
 use crate::cluster::Kind;
 
-/// `gwctl idp`.
+/// Arguments of `gwctl idp` and its subcommands.
 #[derive(Debug, Args)]
 pub(crate) struct IdpArgs {
     #[command(subcommand)]
@@ -52,7 +52,7 @@ pub(crate) struct ProviderArgs {
     pub(crate) insecure: bool,
 }
 
-/// `gwctl idp setup`.
+/// Arguments of `gwctl idp setup`.
 #[derive(Debug, Args)]
 pub(crate) struct SetupArgs {
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub(crate) struct SetupArgs {
     pub(crate) output: IdpOutput,
 }
 
-/// `gwctl idp token`.
+/// Arguments of `gwctl idp token`.
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub(crate) struct TokenArgs {
     pub(crate) decode: bool,
 }
 
-/// `gwctl idp status`.
+/// Arguments of `gwctl idp status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
@@ -104,14 +104,13 @@ pub(crate) struct StatusArgs {
     pub(crate) output: IdpOutput,
 }
 
-/// `gwctl idp cleanup`.
+/// Arguments of `gwctl idp cleanup`.
 #[derive(Debug, Args)]
 pub(crate) struct CleanupArgs {
     #[command(flatten)]
     pub(crate) provider: ProviderArgs,
 }
 
-/// Output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum IdpOutput {
     /// Text to read

@@ -31,7 +31,7 @@ impl Condition {
         self.status != good
     }
 
-    /// `ResolvedRefs=False (BackendNotFound)`.
+    /// The condition in short, such as `ResolvedRefs=False (BackendNotFound)`.
     pub(super) fn summary(&self) -> String {
         format!("{}={} ({})", self.kind, self.status, self.reason)
     }
@@ -176,12 +176,12 @@ impl Object {
         }
     }
 
-    /// `Kind/namespace/name`.
+    /// What identifies the object: `Kind/namespace/name`.
     pub(super) fn key(&self) -> String {
         format!("{}/{}/{}", self.kind, self.namespace, self.name)
     }
 
-    /// `Kind namespace/name`.
+    /// How output names the object: `Kind namespace/name`.
     pub(super) fn title(&self) -> String {
         format!("{} {}/{}", self.kind, self.namespace, self.name)
     }

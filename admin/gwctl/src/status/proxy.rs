@@ -46,7 +46,7 @@ pub(super) struct SelfReport {
     /// Why it is not connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) disconnected: Option<String>,
-    /// The applied configuration.
+    /// Number of the applied configuration and when it was applied, or why there is none.
     pub(super) configuration: String,
     /// Objects that it refuses, and why.
     pub(super) refused: Vec<String>,

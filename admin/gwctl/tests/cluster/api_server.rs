@@ -24,7 +24,7 @@ use super::port_forward::forward;
 
 pub(super) struct ApiServer {
     state: Arc<State>,
-    /// `host:port`.
+    /// Where it listens: `host:port`.
     pub(super) address: String,
     folder: TempDir,
 }

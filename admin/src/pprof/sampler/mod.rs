@@ -69,7 +69,7 @@ pub(super) enum SamplerError {
 /// Active sampling. Dropping it stops sampling.
 pub(super) struct Sampling {
     sampler: &'static Sampler,
-    /// None after [`Self::end`].
+    /// The timers of all threads; None after [`Self::end`].
     timers: Option<Timers>,
 }
 

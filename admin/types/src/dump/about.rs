@@ -23,7 +23,7 @@ impl Version {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Runtime {
-    /// The request threads.
+    /// The request threads, in the order of their ids.
     pub shards: Vec<Shard>,
     /// Ids of the CPUs that the process may use.
     pub cpus: Vec<usize>,
@@ -44,13 +44,13 @@ pub struct Runtime {
 pub struct BindDown {
     /// Key of the bind.
     pub bind: String,
-    /// Address and port.
+    /// IP address and port that could not be bound.
     pub address: String,
     /// The error, and what to do about it.
     pub reason: String,
 }
 
-/// A request thread.
+/// A request thread, which runs its own event loop.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Shard {
@@ -66,7 +66,7 @@ pub struct Shard {
     pub core: Option<usize>,
     /// Time since the last iteration of its event loop.
     pub heartbeat_ms: u64,
-    /// Open client connections.
+    /// Number of open client connections.
     pub connections: u64,
     /// Whether it did not respond in time when queried for this dump.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -106,7 +106,7 @@ pub struct Source {
     pub types: Vec<TypeState>,
 }
 
-/// Kind of source.
+/// Where the configuration comes from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SourceKind {
@@ -148,7 +148,7 @@ pub struct Certificate {
     pub subject: String,
     /// Distinguished name of the issuer.
     pub issuer: String,
-    /// Subject alternative names.
+    /// Subject alternative names, such as `*.example.com` or `10.0.0.1`.
     pub sans: Vec<String>,
     /// Start of validity (RFC 3339).
     pub not_before: String,

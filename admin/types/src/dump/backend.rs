@@ -22,7 +22,7 @@ pub struct Backend {
     /// Version of the PROXY protocol header sent to it; None for no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<String>,
-    /// Configured addresses.
+    /// Hosts as configured; `endpoints` are their addresses.
     pub hosts: Hosts,
     /// Resolved addresses with their state.
     #[serde(default)]
@@ -75,7 +75,7 @@ pub enum Hosts {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refresh: Option<String>,
     },
-    /// A unix socket.
+    /// A unix socket on the proxy's machine.
     Unix {
         /// Path of the socket.
         path: String,
@@ -124,7 +124,7 @@ impl From<&model::Picker> for Picker {
 pub struct Host {
     /// IP address or DNS name.
     pub host: String,
-    /// TCP port.
+    /// TCP port, from 1.
     pub port: u16,
     /// Weight relative to the other hosts.
     pub weight: u32,
@@ -171,14 +171,14 @@ impl From<&model::Host> for Host {
 /// An address of a backend or service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// `address:port`, or `unix:/path`.
+    /// Its address: `address:port`, or `unix:/path`.
     pub name: String,
     /// Service port that it serves; None for a backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Weight relative to the other endpoints.
     pub weight: u32,
-    /// Configured readiness.
+    /// Readiness as configured, such as by an EndpointSlice.
     pub status: EndpointHealth,
     /// State observed from requests.
     #[serde(flatten)]
@@ -188,11 +188,11 @@ pub struct Endpoint {
 /// Configured readiness of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndpointHealth {
-    /// Receives requests.
+    /// Receives new requests.
     Ready,
     /// Receives requests of existing sessions, and others only where no endpoint is ready.
     Draining,
-    /// Receives no requests.
+    /// Receives no requests at all.
     NotReady,
 }
 
@@ -217,7 +217,7 @@ pub struct EndpointStats {
     pub latency_ms: f64,
     /// Requests since the start.
     pub requests: u64,
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub in_flight: u64,
     /// Failures since the last success; the largest of all shards.
     pub consecutive_failures: u32,

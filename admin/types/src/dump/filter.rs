@@ -29,7 +29,7 @@ pub struct Filters {
     /// Copies requests to other backends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<Mirror>,
-    /// Cross-origin resource sharing.
+    /// Cross-origin resource sharing (CORS), as the Fetch standard defines it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<Cors>,
     /// Servers that are asked whether requests may pass.
@@ -41,9 +41,9 @@ pub struct Filters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalAuth {
-    /// The server.
+    /// The authorization server that is called.
     pub target: Target,
-    /// `HTTP` or `GRPC`.
+    /// Protocol to the server: `HTTP` or `GRPC`.
     pub protocol: String,
     /// Prefix of the path of requests to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -110,14 +110,14 @@ impl From<&model::Filters> for Filters {
     }
 }
 
-/// Changes to headers.
+/// Changes to the header fields of a request or response.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeaderEdit {
     /// Headers to replace or add.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<HeaderLine>,
-    /// Headers to append.
+    /// Headers to append to existing ones of the same name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<HeaderLine>,
     /// Names of headers to remove.
@@ -135,10 +135,10 @@ impl From<&model::HeaderEdit> for HeaderEdit {
     }
 }
 
-/// A header.
+/// A header field that an edit sets or appends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderLine {
-    /// In lower case.
+    /// Name in lower case.
     pub name: String,
     /// Masked where it is secret.
     pub value: String,
@@ -174,7 +174,7 @@ impl From<&model::PathEdit> for PathEdit {
 /// A redirect. Absent parts are those of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
-    /// `http` or `https`.
+    /// Scheme of the location: `http` or `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
     /// Host of the location.
@@ -209,7 +209,7 @@ impl From<&model::Redirect> for Redirect {
 /// A rewrite of the request target. Absent parts are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewrite {
-    /// New host.
+    /// Host that replaces the request's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     /// Change to the path.
@@ -226,10 +226,10 @@ impl From<&model::Rewrite> for Rewrite {
     }
 }
 
-/// A mirror.
+/// A backend that receives copies of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
-    /// Receives the copies.
+    /// The backend; its responses are discarded.
     pub target: Target,
     /// Share of the requests that are copied; None for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,7 +253,7 @@ impl From<&model::Mirror> for Mirror {
 pub struct Fraction {
     /// At most the denominator.
     pub numerator: u32,
-    /// At least 1.
+    /// The number of requests that `numerator` is out of, at least 1.
     pub denominator: u32,
 }
 
@@ -261,13 +261,13 @@ pub struct Fraction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cors {
-    /// Allowed origins.
+    /// Allowed origins, such as `https://*.example.com`.
     pub allow_origins: Vec<String>,
     /// Whether requests with credentials are allowed.
     pub allow_credentials: bool,
-    /// Allowed methods.
+    /// Allowed methods; safelisted ones are always allowed.
     pub allow_methods: Vec<String>,
-    /// Allowed request headers.
+    /// Request headers allowed besides the safelisted ones.
     pub allow_headers: Vec<String>,
     /// Response headers that scripts may read.
     pub expose_headers: Vec<String>,

@@ -11,12 +11,12 @@ use crate::text::of_duration;
 /// JSON Web Tokens that requests must or may carry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jwt {
-    /// `Strict` or `Optional`.
+    /// Whether requests without a token are rejected (`Strict`) or allowed (`Optional`).
     pub mode: String,
     /// Realm of the challenge in a 401.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub realm: Option<String>,
-    /// Trusted issuers.
+    /// Issuers whose tokens are accepted.
     pub providers: Vec<JwtProvider>,
 }
 
@@ -72,7 +72,7 @@ pub enum JwtKeys {
         target: Target,
         /// Path of the key set.
         path: String,
-        /// Refresh interval.
+        /// Interval between fetches, such as `5m`; None for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache: Option<String>,
     },
@@ -80,7 +80,7 @@ pub enum JwtKeys {
     Url {
         /// The URL; credentials in it are masked.
         url: String,
-        /// Refresh interval.
+        /// Interval between fetches, such as `5m`; None for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache: Option<String>,
     },

@@ -5,16 +5,16 @@ use xds::model;
 
 use super::{ExternalAuth, ListenerTls};
 
-/// A listening socket.
+/// A listening socket, which listeners on the same port share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
-    /// `transport/port/namespace/gateway`.
+    /// Its key: `transport/port/namespace/gateway`.
     pub key: String,
-    /// IP address.
+    /// IP address that it is bound to.
     pub address: String,
     /// TCP or UDP port.
     pub port: u16,
-    /// `tcp` or `udp`.
+    /// Transport protocol: `tcp` or `udp`.
     pub transport: String,
     /// `namespace/name` of its Gateway.
     pub gateway: String,
@@ -32,7 +32,7 @@ impl From<&model::Bind> for Bind {
     }
 }
 
-/// A listener.
+/// A listener of a Gateway or ListenerSet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
@@ -42,7 +42,7 @@ pub struct Listener {
     pub bind: String,
     /// `namespace/name` of its Gateway.
     pub gateway: String,
-    /// Section name.
+    /// Name of the listener in its object.
     pub name: String,
     /// Hostname or wildcard; None for all hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]

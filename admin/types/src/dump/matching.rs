@@ -13,7 +13,7 @@ pub struct HttpMatch {
     /// Exact method; None for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Conditions on headers.
+    /// Conditions on headers, all of which have to hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<ValueMatch>,
     /// Conditions on query parameters.

@@ -37,7 +37,7 @@ pub use route::{
 pub use tls::{BackendTls, ListenerTls};
 pub use workload::{Serves, Service, ServicePort, Workload};
 
-/// A complete dump.
+/// A complete dump, as `/config_dump` responds with it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Dump {
     /// Versions of the proxy and of the dump format.
@@ -51,7 +51,7 @@ pub struct Dump {
     /// Certificates served to clients or presented to backends, without private keys.
     #[serde(default)]
     pub certificates: Vec<Certificate>,
-    /// Listening sockets.
+    /// Listening sockets, each shared by the listeners on its port.
     #[serde(default)]
     pub binds: Vec<Bind>,
     /// Listeners, each on a bind.
@@ -60,13 +60,13 @@ pub struct Dump {
     /// Route rules, one entry per rule and listener.
     #[serde(default)]
     pub routes: Vec<Route>,
-    /// `Backend` resources.
+    /// `Backend`, InferencePool and XBackend resources.
     #[serde(default)]
     pub backends: Vec<Backend>,
     /// Addresses that serve services.
     #[serde(default)]
     pub workloads: Vec<Workload>,
-    /// Services.
+    /// Services with their ports and endpoints.
     #[serde(default)]
     pub services: Vec<Service>,
     /// Policies, one entry per policy and target.

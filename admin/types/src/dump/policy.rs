@@ -17,7 +17,7 @@ pub struct Policy {
     pub key: String,
     /// The target of the policy.
     pub target: PolicyTarget,
-    /// The policy's settings.
+    /// The settings that the policy object contains.
     pub spec: PolicySpec,
 }
 
@@ -37,7 +37,7 @@ impl From<&model::Policy> for Policy {
 pub enum PolicyTarget {
     /// All of a Gateway.
     Gateway {
-        /// `namespace/name`.
+        /// The Gateway: `namespace/name`.
         gateway: String,
     },
     /// One listener of a Gateway or ListenerSet.
@@ -47,29 +47,29 @@ pub enum PolicyTarget {
     },
     /// All rules of a route object.
     Route {
-        /// `Kind/namespace/name`.
+        /// The route object: `Kind/namespace/name`.
         route: String,
     },
     /// All listeners of a `ListenerSet`.
     ListenerSet {
-        /// `namespace/name`.
+        /// The ListenerSet: `namespace/name`.
         listener_set: String,
     },
     /// The rules of one name in a route object.
     Rule {
-        /// `Kind/namespace/name`.
+        /// The route object: `Kind/namespace/name`.
         route: String,
         /// The `name` of the rules.
         rule: String,
     },
     /// A Service; for backend settings.
     Service {
-        /// `Service/namespace/name`.
+        /// Key of the service: `Service/namespace/name`.
         service: String,
     },
     /// A `Backend`; for backend settings.
     Backend {
-        /// `Backend/namespace/name`.
+        /// Key of the backend: `Backend/namespace/name`.
         backend: String,
     },
 }
@@ -110,7 +110,7 @@ pub struct PolicySpec {
     /// Whether and how requests are logged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_log: Option<AccessLog>,
-    /// Limits and timeouts.
+    /// Limits and timeouts that the policy overrides.
     #[serde(skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
     /// Sources of trusted forwarding headers.
@@ -119,7 +119,7 @@ pub struct PolicySpec {
     /// PROXY protocol from clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// Path normalisation.
+    /// Normalisation of request paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_options: Option<PathOptions>,
     /// Limit of retries to a service.
@@ -166,7 +166,7 @@ impl From<&model::PolicySpec> for PolicySpec {
 pub struct AccessLog {
     /// Whether the access log is off.
     pub off: bool,
-    /// `text` or `json`.
+    /// Format of the lines: `text` or `json`.
     pub format: String,
     /// Fraction of requests to log, from 0 to 1.
     pub sample: f64,
@@ -179,10 +179,10 @@ pub struct AccessLog {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccessLogFilter {
-    /// Smallest status code.
+    /// Logs responses with this status code or a higher one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_at_least: Option<u16>,
-    /// Shortest duration.
+    /// Logs requests that took at least this long, such as `500ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_at_least: Option<String>,
 }
@@ -361,7 +361,7 @@ fn texts(networks: &[(IpAddr, u8)]) -> Vec<String> {
     networks.iter().map(text).collect()
 }
 
-/// Path normalisation.
+/// Normalisation of request paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PathOptions {
@@ -408,7 +408,7 @@ impl From<model::RetryBudget> for RetryBudget {
 pub struct RetryConstraint {
     /// Retries, in percent of the requests and retries of an interval.
     pub percent: u32,
-    /// The interval.
+    /// Length of the interval, such as `10s`.
     pub interval: String,
     /// Retries that are always allowed in `minInterval`.
     pub min_count: u32,
@@ -435,7 +435,7 @@ pub struct Ejection {
     pub consecutive_failures: u32,
     /// Duration of the first ejection.
     pub base: String,
-    /// Longest ejection.
+    /// Longest ejection, to which repeated ones grow.
     pub max: String,
     /// Most endpoints ejected at once, in percent of the service's.
     pub max_percent: u32,

@@ -106,7 +106,7 @@ impl From<&model::Order> for Order {
 /// A backend reference of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteBackend {
-    /// The referenced backend.
+    /// The backend that receives the requests.
     pub target: Target,
     /// Weight relative to the other references of the rule.
     pub weight: u32,
@@ -140,7 +140,7 @@ impl From<&model::L4Backend> for RouteBackend {
     }
 }
 
-/// A referenced backend.
+/// A backend that a rule or filter refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Target {
@@ -148,10 +148,10 @@ pub enum Target {
     Service {
         /// Key of the service.
         service: String,
-        /// Service port.
+        /// Port of the service, as `spec.ports` declares it.
         port: u16,
     },
-    /// A `Backend` resource.
+    /// A `Backend`, InferencePool or XBackend resource.
     Backend {
         /// Key of the backend.
         backend: String,
@@ -191,7 +191,7 @@ pub struct Timeouts {
     /// Of the whole request, retries included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// Of one attempt.
+    /// Of one attempt: `backendRequest` of Gateway API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_request: Option<String>,
 }
@@ -236,7 +236,7 @@ impl From<&model::Retry> for Retry {
     }
 }
 
-/// Session persistence.
+/// Session persistence: requests of a session go to one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPersistence {
@@ -254,17 +254,17 @@ pub struct SessionPersistence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum SessionToken {
-    /// A cookie.
+    /// A cookie, set by the gateway.
     Cookie {
         /// Name of the cookie.
         name: String,
         /// Paths that a browser sends it to.
         #[serde(default = "every_path")]
         path: String,
-        /// `Session` or `Permanent`.
+        /// How long browsers keep it: `Session` or `Permanent`.
         lifetime: String,
     },
-    /// A header.
+    /// A header, which the client copies from the response.
     Header {
         /// Name of the header.
         name: String,

@@ -17,7 +17,7 @@ pub struct ListenerTls {
     /// Protocols offered by ALPN.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alpn: Vec<String>,
-    /// Minimum TLS version.
+    /// Minimum TLS version: `1.2` or `1.3`.
     pub min_version: String,
 }
 
@@ -53,7 +53,7 @@ impl From<&model::TlsServer> for ListenerTls {
 pub enum BackendTls {
     /// The backend's certificate is verified.
     Verified {
-        /// SNI.
+        /// Name sent in the TLS handshake (SNI).
         server_name: String,
         /// Names of which the certificate has to have one; empty for the SNI.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,7 +64,7 @@ pub enum BackendTls {
     },
     /// Any certificate is accepted.
     Unverified {
-        /// The SNI.
+        /// Name sent in the TLS handshake (SNI).
         server_name: String,
     },
     /// The configuration is invalid: requests fail.

@@ -6,12 +6,12 @@ use xds::model;
 use super::backend::protocol;
 use super::{BackendTls, Endpoint, EndpointHealth};
 
-/// A service.
+/// A Kubernetes Service with its endpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Service {
-    /// `Service/namespace/name`.
+    /// Its key: `Service/namespace/name`.
     pub key: String,
-    /// Cluster IP addresses.
+    /// Cluster IP addresses; empty for a headless service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vips: Vec<String>,
     /// Ports with their protocol.
@@ -24,12 +24,12 @@ pub struct Service {
 /// A port of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServicePort {
-    /// Port number.
+    /// Port of the service, as `spec.ports` declares it.
     pub port: u16,
     /// Name of the port; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// `tcp` or `udp`.
+    /// Transport protocol: `tcp` or `udp`.
     pub transport: String,
     /// Application protocol, such as `HTTP`.
     pub protocol: String,
@@ -64,9 +64,9 @@ impl From<&model::ServicePort> for ServicePort {
 /// An address that serves services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// `EndpointSlice/namespace/service/address`.
+    /// Its key: `EndpointSlice/namespace/service/address`.
     pub key: String,
-    /// IP address.
+    /// IP address of the pod.
     pub address: String,
     /// Name of the node it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub struct Serves {
     pub port: u16,
     /// Port of the workload.
     pub target_port: u16,
-    /// `tcp` or `udp`.
+    /// Transport protocol: `tcp` or `udp`.
     pub transport: String,
 }
 

@@ -14,13 +14,13 @@ use pingora::server::configuration::ServerConf;
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// Where clients connect.
+    /// Address and port that it listens on.
     #[arg(long)]
     listen: String,
-    /// Where requests go.
+    /// Address and port of the origin.
     #[arg(long)]
     origin: String,
-    /// Worker threads.
+    /// Number of worker threads.
     #[arg(long, default_value_t = 1)]
     workers: usize,
     /// How routes are distinguished.

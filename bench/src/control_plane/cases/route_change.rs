@@ -14,7 +14,7 @@ use crate::control_plane::serving_gateway::ServingGateway;
 use crate::control_plane::traffic::Traffic;
 use crate::stats::{count, count64};
 
-/// Between two changes.
+/// Time between two changes of a route.
 const PERIOD: Duration = Duration::from_millis(200);
 
 const HOST: &str = "route.example.com";

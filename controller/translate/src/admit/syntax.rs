@@ -80,7 +80,7 @@ pub(super) fn precise_hostname(text: &str) -> Verdict {
     }
 }
 
-/// A duration (GEP-2257).
+/// Checks a duration of Gateway API (GEP-2257).
 pub(super) fn duration(text: &str) -> Verdict {
     GatewayDuration::parse(text)
         .map(drop)

@@ -75,12 +75,12 @@ pub struct BackendUnix {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum BackendProtocol {
-    /// HTTP/1.1.
+    /// HTTP/1.1 in plain text.
     #[default]
     Http,
-    /// HTTP/2 without TLS.
+    /// HTTP/2 in plain text, with prior knowledge.
     H2c,
-    /// HTTP over TLS.
+    /// HTTP/1.1 over TLS.
     Https,
     Tcp,
 }

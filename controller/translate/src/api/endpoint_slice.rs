@@ -23,11 +23,9 @@ pub struct EndpointSlice {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum AddressType {
-    /// IPv4 addresses.
     IPv4,
-    /// IPv6 addresses.
     IPv6,
-    /// DNS names.
+    /// DNS names, which are ignored.
     #[serde(rename = "FQDN")]
     Fqdn,
 }
@@ -72,7 +70,7 @@ pub struct EndpointPort {
     pub port: Option<u16>,
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub protocol: TransportProtocol,
-    /// Application protocol.
+    /// Application protocol, such as `kubernetes.io/h2c` (KEP-3726).
     #[serde(default)]
     pub app_protocol: Option<String>,
 }

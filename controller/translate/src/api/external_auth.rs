@@ -11,7 +11,7 @@ pub struct ExternalAuthFilter {
     /// How it is asked.
     pub protocol: ExternalAuthProtocol,
     pub backend_ref: BackendObjectReference,
-    /// More about gRPC.
+    /// Settings for `protocol: GRPC` only.
     #[serde(default)]
     pub grpc: Option<GrpcAuthConfig>,
     #[serde(default)]

@@ -100,7 +100,7 @@ fn hundred() -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedirectFilter {
-    /// `http` or `https`.
+    /// Scheme of the location: `http` or `https`.
     #[serde(default)]
     pub scheme: Option<String>,
     #[serde(default)]
@@ -155,13 +155,13 @@ pub enum PathModifierType {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CorsFilter {
-    /// Origins, or `*`.
+    /// Origins, such as `https://*.example.com`, or `*`.
     #[serde(default)]
     pub allow_origins: Vec<String>,
     /// Whether credentials may be sent.
     #[serde(default)]
     pub allow_credentials: Option<bool>,
-    /// Methods, or `*`.
+    /// Methods, such as `PUT`, or `*`.
     #[serde(default)]
     pub allow_methods: Vec<String>,
     /// Request headers, or `*`.

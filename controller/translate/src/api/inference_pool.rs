@@ -23,7 +23,7 @@ pub struct InferencePoolSpec {
     pub selector: PoolSelector,
     /// Ports of each pod, each an endpoint of its own.
     pub target_ports: Vec<PoolPort>,
-    /// Application protocol.
+    /// Application protocol of every port.
     #[serde(default)]
     pub app_protocol: PoolProtocol,
     /// Who chooses among them.
@@ -46,7 +46,7 @@ pub struct PoolPort {
 /// What the ports of a pool speak.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PoolProtocol {
-    /// HTTP/1.1.
+    /// HTTP/1.1 in plain text.
     #[default]
     #[serde(rename = "http")]
     Http,

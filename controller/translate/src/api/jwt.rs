@@ -13,7 +13,7 @@ pub struct JwtSpec {
     /// Named in the challenge of a 401.
     #[serde(default)]
     pub realm: Option<String>,
-    /// Accepted issuers.
+    /// Issuers whose tokens are accepted.
     #[serde(default)]
     pub providers: Vec<JwtProviderSpec>,
 }

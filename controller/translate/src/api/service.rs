@@ -45,7 +45,7 @@ pub struct ServicePort {
     pub port: NonZeroU16,
     #[serde(default)]
     pub protocol: TransportProtocol,
-    /// Application protocol.
+    /// Application protocol, such as `kubernetes.io/h2c` (KEP-3726).
     #[serde(default)]
     pub app_protocol: Option<String>,
 }

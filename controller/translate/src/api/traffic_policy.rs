@@ -187,7 +187,7 @@ pub enum ProxyProtocolIn {
     /// Never. The value is not called `Off`: kubectl reads that as `false`.
     #[serde(rename = "Disabled")]
     Off,
-    /// Headers are optional.
+    /// A header is read where a connection begins with one.
     Optional,
     Required,
 }
@@ -196,7 +196,7 @@ pub enum ProxyProtocolIn {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PathOptionsSpec {
-    /// `//` becomes `/`.
+    /// Whether `//` is replaced by `/`.
     #[serde(default)]
     pub merge_slashes: bool,
     /// How `%2F` in a path is handled.
@@ -209,7 +209,7 @@ pub struct PathOptionsSpec {
 pub enum EscapedSlashAction {
     #[default]
     Keep,
-    /// 400.
+    /// The request gets status 400.
     Reject,
 }
 

@@ -69,22 +69,22 @@ pub enum XBackendProtocol {
     /// HTTP, in the version of the client's request.
     #[serde(rename = "HTTP")]
     Http,
-    /// HTTP/2 in TLS.
+    /// HTTP/2 over TLS, with ALPN `h2`.
     #[serde(rename = "HTTP2")]
     Http2,
-    /// HTTP/1.1.
+    /// HTTP/1.1, in plain text or over TLS.
     #[serde(rename = "HTTP11")]
     Http11,
-    /// HTTP/2 without TLS.
+    /// HTTP/2 in plain text, with prior knowledge.
     #[serde(rename = "H2C")]
     H2c,
     /// The Model Context Protocol, which is HTTP.
     #[serde(rename = "MCP")]
     Mcp,
-    /// gRPC.
+    /// gRPC, which is HTTP/2.
     #[serde(rename = "GRPC")]
     Grpc,
-    /// WebSocket over TLS.
+    /// WebSocket over TLS, as an upgrade of HTTP/1.1.
     #[serde(rename = "WSS")]
     Wss,
     /// One of a later version of the API.

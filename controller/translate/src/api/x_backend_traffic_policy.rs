@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{ObjectMeta, PolicyTargetReference, SessionPersistence};
 
-/// An XBackendTrafficPolicy.
+/// Limits of retries, and session persistence, of the upstreams in `targetRefs` (GEP-3388).
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct XBackendTrafficPolicy {
-    /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// Its settings and targets.
@@ -23,7 +22,7 @@ pub struct XBackendTrafficPolicySpec {
     /// Services and other backends in the policy's namespace.
     #[serde(default)]
     pub target_refs: Vec<PolicyTargetReference>,
-    /// Limit of retries.
+    /// Bounds the rate of retries; absent means no bound.
     #[serde(default)]
     pub retry_constraint: Option<RetryConstraint>,
     /// Session persistence of rules that have none. Deprecated in favor of XBackend's.

@@ -23,7 +23,7 @@ use crate::resolve::backend_validation;
 pub(crate) struct LoweredBackend {
     /// The resource of the model, or the problem.
     pub(crate) lowered: Arc<Result<Backend, Problem>>,
-    /// Expired CA certificates.
+    /// CA certificates that have expired, which are used nonetheless.
     pub(crate) expiries: Expiries,
 }
 

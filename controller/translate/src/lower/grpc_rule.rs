@@ -58,7 +58,7 @@ fn every_call() -> Result<PathMatch, Problem> {
     pattern("/.*", "method").map(PathMatch::Regex)
 }
 
-/// `None` without conditions.
+/// The path of the calls that match; `None` if the match names neither service nor method.
 fn path(spec: &GrpcMethodMatch) -> Result<Option<PathMatch>, Problem> {
     let given = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
     let (service, method) = (given(&spec.service), given(&spec.method));

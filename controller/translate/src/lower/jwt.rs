@@ -27,7 +27,7 @@ use crate::resolve::backend::Referrer;
 pub(crate) struct LoweredJwt {
     pub(crate) policy: JwtPolicy,
     pub(crate) problems: Vec<Problem>,
-    /// Unresolved references.
+    /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
 }
 

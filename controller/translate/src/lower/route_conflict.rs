@@ -60,7 +60,7 @@ pub(crate) fn settle(
 struct ClaimedHosts<'a> {
     first: Option<usize>,
     every_host: Option<usize>,
-    /// Exact host names.
+    /// Host names without wildcard.
     named: HashMap<&'a str, usize>,
     /// Domains with names below them.
     within: HashMap<&'a str, usize>,

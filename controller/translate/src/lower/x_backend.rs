@@ -135,7 +135,7 @@ fn hosts(reader: &Reader<'_>, name: &ObjectName, spec: &XBackendSpec) -> Result<
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TlsSource {
     Own,
-    /// A BackendTLSPolicy.
+    /// A BackendTLSPolicy that targets it.
     Policy,
 }
 

@@ -57,17 +57,17 @@ facts! {
     AssignedAddresses(ObjectName);
     /// Whether ClusterTrustBundles are served.
     TrustBundles();
-    /// A lowered `Backend`.
+    /// A `Backend`, lowered to the model.
     Backend(ObjectName);
     /// The BackendTLSPolicy of an upstream, or of a section of it.
     BackendTls(Upstream, Option<Arc<str>>);
-    /// A resolved BackendTLSPolicy.
+    /// A BackendTLSPolicy with its references resolved.
     BackendTlsPolicy(ObjectName);
     /// The name of the XBackendTrafficPolicy of an upstream.
     BackendTraffic(Upstream);
     /// The session persistence of an upstream by an XBackendTrafficPolicy.
     Session(Upstream);
-    /// A resolved XBackendTrafficPolicy.
+    /// An XBackendTrafficPolicy with its targets resolved.
     BackendTrafficPolicy(ObjectName);
     /// Whether a Gateway belongs to this controller, and its terms for ListenerSets and clients.
     ListenerSetTerms(ObjectName);
@@ -103,7 +103,7 @@ facts! {
     AttachedRoutes(ListenerKey);
     /// Number of ListenerSets attached to a Gateway.
     AttachedSets(ObjectName);
-    /// A resolved `TrafficPolicy`.
+    /// A `TrafficPolicy` with its references resolved.
     Policy(ObjectName);
     /// The settings of a `TrafficPolicy` that take effect at a target.
     ClaimedPolicy(Arc<PolicyTarget>, ObjectName);

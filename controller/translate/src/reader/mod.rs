@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         self.objects.options.classes.contains(class)
     }
 
-    /// A `Backend`, lowered.
+    /// A `Backend`, lowered to the model, or its problem.
     pub(crate) fn backend(&self, name: &ObjectName) -> Option<&'a Result<Backend, Problem>> {
         self.ask(Fact::Backend(name.clone()));
         self.objects.backends.get(name).map(|backend| &**backend)

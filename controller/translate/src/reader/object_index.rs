@@ -36,7 +36,7 @@ pub(crate) struct ObjectIndex {
     pub(super) slices: Index<ObjectName, ObjectName>,
     pub(super) sets: Index<ObjectName, ObjectName>,
     pub(super) pods: Index<Arc<PodLabel>, ObjectName>,
-    /// Each `Backend`, lowered.
+    /// Each `Backend`, lowered to the model, or its problem.
     pub(crate) backends: HashMap<ObjectName, Arc<Result<Backend, Problem>>>,
     /// The Gateways that take routes which do not name them.
     pub(super) default_gateways: BTreeSet<ObjectName>,

@@ -22,9 +22,9 @@ pub(crate) struct ResolvedBackendTls {
     pub(crate) tls: Arc<BackendTls>,
     /// Why it is rejected.
     pub(crate) refusals: Vec<Problem>,
-    /// Unresolved references.
+    /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
-    /// Expired CA certificates.
+    /// CA certificates that have expired, which are used nonetheless.
     pub(crate) expiries: Expiries,
     pub(crate) missing: Vec<Problem>,
     pub(crate) targets: Vec<BackendTlsTarget>,

@@ -14,9 +14,9 @@ pub(crate) struct ResolvedValidation {
     pub(crate) tls: BackendTls,
     /// Why it is invalid.
     pub(crate) refusals: Vec<Problem>,
-    /// Unresolved references.
+    /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
-    /// Expired CA certificates.
+    /// CA certificates that have expired, which are used nonetheless.
     pub(crate) expiries: Expiries,
 }
 

@@ -27,9 +27,9 @@ pub(crate) struct ClientValidation {
 pub(crate) struct Validated {
     /// `None` if no CA certificate is valid: connections must be rejected then.
     pub(crate) client_auth: Option<ClientAuth>,
-    /// Unresolved references.
+    /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
-    /// Expired CA certificates.
+    /// CA certificates that have expired, which are used nonetheless.
     pub(crate) expiries: Expiries,
 }
 

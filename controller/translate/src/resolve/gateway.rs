@@ -80,7 +80,7 @@ impl GatewayProperties {
     }
 }
 
-/// Resolves `spec.tls.backend`.
+/// Resolves the client certificate for backends, `spec.tls.backend`.
 fn client_certificate(
     reader: &Reader<'_>,
     owner: &Owner,

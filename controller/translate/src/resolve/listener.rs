@@ -41,7 +41,7 @@ pub(crate) struct Listener {
     pub(crate) refusals: Vec<Problem>,
     /// Invalid filters: it is not accepted, but carried, and lets no request pass.
     pub(crate) filter_refusals: Vec<Problem>,
-    /// Unresolved references.
+    /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
     /// Expired certificates, of its own and of client CAs.
     pub(crate) expiries: Expiries,

@@ -9,9 +9,9 @@ use crate::api::{GATEWAY_GROUP, Listener, RouteGroupKind, TlsMode};
 pub(crate) enum Protocol {
     Http,
     Https,
-    /// TLS, terminated.
+    /// TLS that the gateway terminates.
     Tls,
-    /// TLS, passed through.
+    /// TLS that is passed through to the backend.
     TlsPassthrough,
     Tcp,
     Udp,

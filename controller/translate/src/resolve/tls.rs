@@ -18,9 +18,9 @@ use crate::reason::Reason;
 pub(crate) struct TlsProblems {
     /// Why it is not accepted.
     pub(crate) refusals: Vec<Problem>,
-    /// Unresolved references.
+    /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
-    /// Expired certificates.
+    /// Certificates that have expired, which are used nonetheless.
     pub(crate) expiries: Expiries,
 }
 

@@ -101,7 +101,7 @@ impl ConditionType {
 /// Status of a condition, as in Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum ConditionStatus {
-    /// The condition holds.
+    /// What the condition claims is so.
     True,
     /// The condition does not hold.
     False,

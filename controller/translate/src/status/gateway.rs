@@ -32,7 +32,7 @@ pub struct GatewayStatus {
 pub struct ListenerStatus {
     /// Section name of the listener.
     pub name: String,
-    /// Supported route kinds.
+    /// Kinds of routes that can attach to it.
     pub supported_kinds: Vec<RouteGroupKind>,
     /// Number of attached routes.
     pub attached_routes: u32,

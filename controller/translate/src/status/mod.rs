@@ -61,10 +61,10 @@ pub struct Statuses {
     /// Of our traffic policies.
     #[serde(serialize_with = "by_text")]
     pub traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
-    /// Statuses of `XBackendTrafficPolicies`.
+    /// Statuses of `XBackendTrafficPolicy` objects.
     #[serde(serialize_with = "by_text", skip_serializing_if = "BTreeMap::is_empty")]
     pub x_backend_traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
-    /// Statuses of BackendTLSPolicies.
+    /// Statuses of `BackendTLSPolicy` objects.
     #[serde(serialize_with = "by_text")]
     pub backend_tls_policies: BTreeMap<ObjectName, PolicyStatus>,
 }

@@ -18,7 +18,7 @@ pub enum Status {
     ListenerSet(ListenerSetStatus),
     /// A route of any kind, or an InferencePool.
     Route(RouteStatus),
-    /// A `Backend` object.
+    /// Status of a `Backend` object.
     Backend(BackendStatus),
     /// Of a `TrafficPolicy`, an XBackendTrafficPolicy, a BackendTLSPolicy or an XBackend.
     Policy(PolicyStatus),

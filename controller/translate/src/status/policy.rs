@@ -48,7 +48,7 @@ pub struct AncestorReference {
 }
 
 impl AncestorReference {
-    /// A Gateway.
+    /// Refers to a Gateway as a whole.
     pub(crate) fn gateway(name: &ObjectName) -> Self {
         Self {
             group: Gateway::GROUP.to_owned(),

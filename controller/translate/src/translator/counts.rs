@@ -9,7 +9,7 @@ use xds::small_map::SmallMap;
 
 use crate::upstream::Upstream;
 
-/// All counts.
+/// All counts that units contribute to.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Routes attached to each listener.

@@ -20,7 +20,7 @@ pub(super) struct Roster {
     hasher: RandomState,
     slots: Vec<Option<Slot>>,
     free: Vec<UnitId>,
-    /// By stratum.
+    /// Units to compute again, by stratum.
     dirty: [Vec<UnitId>; STRATA],
     expiries: BTreeSet<(Timestamp, UnitId)>,
 }

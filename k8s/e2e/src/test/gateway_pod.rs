@@ -21,7 +21,7 @@ use crate::cluster::component::Component;
 use crate::cluster::network_namespace::NetworkNamespace;
 use crate::home;
 
-/// Concurrent client connections.
+/// Number of concurrent client connections.
 const CLIENTS: usize = 16;
 
 /// Concurrent connections where their number is what costs memory.

@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::image::previous::Previous;
 use crate::{image, process};
 
-/// Polling interval.
+/// Interval at which conditions are polled.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Timeout of anything in the cluster on a busy machine.

@@ -45,7 +45,7 @@ pub(crate) struct Tunnel<'a> {
 /// The content of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TunnelContent {
-    /// Opaque bytes.
+    /// Opaque bytes in both directions.
     Anything,
     /// Opaque bytes; the client's must not begin with a PROXY protocol header.
     Unproxied,
@@ -82,7 +82,7 @@ pub(crate) struct TunnelTotals {
 /// State shared by both directions.
 struct TunnelState<'a> {
     shard: &'a Shard,
-    /// The idle timeout.
+    /// The idle timeout of both directions together.
     deadline: Deadline,
     after: Cell<Option<Duration>>,
     other: Cutoff,

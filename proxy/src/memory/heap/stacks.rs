@@ -42,7 +42,7 @@ impl Weight {
 pub struct Amount {
     /// Estimated number of allocations.
     pub objects: u64,
-    /// Estimated bytes.
+    /// Estimated sum of their sizes in bytes.
     pub bytes: u64,
 }
 

@@ -14,7 +14,7 @@ use crate::failure::FailureKind;
 pub struct ConnectionEntry<'a> {
     /// When the connection began.
     pub time: SystemTime,
-    /// `namespace/name`.
+    /// `namespace/name` of the Gateway.
     pub gateway: &'a str,
     /// Key of the listener; `None` if none matched.
     pub listener: Option<&'a str>,

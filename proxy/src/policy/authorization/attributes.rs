@@ -35,13 +35,13 @@ pub struct Attributes<'a> {
 /// The request to authorize.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// `request.method`
+    /// The method, `request.method` in rules.
     pub method: &'a [u8],
     /// Normalised host, without port.
     pub host: &'a str,
-    /// `request.path`, after normalisation.
+    /// The normalised path, `request.path` in rules.
     pub path: &'a str,
-    /// `request.headers`.
+    /// The header fields, `request.headers` in rules.
     pub fields: EffectiveFields<'a>,
     /// `client.address`: behind trusted hops.
     pub client: IpAddr,

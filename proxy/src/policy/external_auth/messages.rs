@@ -7,17 +7,17 @@ use prost::Message;
 
 use super::mutation::{HeaderValue, HeaderValueOption, HttpStatus};
 
-/// `envoy.service.auth.v3.CheckRequest`
+/// The request of a call: `envoy.service.auth.v3.CheckRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CheckRequest {
     #[prost(message, optional, tag = "1")]
     pub attributes: Option<AttributeContext>,
 }
 
-/// `envoy.service.auth.v3.AttributeContext`
+/// What is to be authorized: `envoy.service.auth.v3.AttributeContext`.
 #[derive(Clone, PartialEq, Message)]
 pub struct AttributeContext {
-    /// The client's address.
+    /// The client, by its address.
     #[prost(message, optional, tag = "1")]
     pub source: Option<Peer>,
     #[prost(message, optional, tag = "4")]
@@ -58,25 +58,25 @@ pub struct HttpRequest {
     /// Its header fields; several of a name are one, with commas.
     #[prost(btree_map = "string, string", tag = "3")]
     pub headers: BTreeMap<String, String>,
-    /// Path and query.
+    /// Path with the query.
     #[prost(string, tag = "4")]
     pub path: String,
     #[prost(string, tag = "5")]
     pub host: String,
-    /// `http` or `https`.
+    /// Scheme: `http` or `https`.
     #[prost(string, tag = "6")]
     pub scheme: String,
     /// Bytes of the body; -1 if unknown.
     #[prost(int64, tag = "9")]
     pub size: i64,
-    /// Such as `HTTP/1.1`.
+    /// Protocol version, such as `HTTP/1.1`.
     #[prost(string, tag = "10")]
     pub protocol: String,
     #[prost(bytes = "vec", tag = "12")]
     pub raw_body: Vec<u8>,
 }
 
-/// `envoy.service.auth.v3.CheckResponse`
+/// The response to a call: `envoy.service.auth.v3.CheckResponse`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CheckResponse {
     /// Whether the request may pass; it may where this is 0.
@@ -89,7 +89,7 @@ pub struct CheckResponse {
     pub ok_response: Option<OkResponse>,
 }
 
-/// `google.rpc.Status`.
+/// The decision: `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
     /// A status of gRPC.
@@ -97,7 +97,7 @@ pub struct Status {
     pub code: i32,
 }
 
-/// `envoy.service.auth.v3.DeniedHttpResponse`
+/// The response for a denied request: `envoy.service.auth.v3.DeniedHttpResponse`.
 #[derive(Clone, PartialEq, Message)]
 pub struct DeniedResponse {
     /// Status of the response.

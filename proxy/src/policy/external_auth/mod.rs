@@ -19,7 +19,7 @@ use crate::http::hop_by_hop;
 /// The parts of a request that a server is told.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// Request method.
+    /// Method, such as `GET`.
     pub method: &'a [u8],
     /// Host and port as they came.
     pub authority: &'a [u8],
@@ -59,7 +59,7 @@ pub enum Verdict {
         /// Fields to set in the response to the client.
         response: Vec<HeaderValueOption>,
     },
-    /// It may not.
+    /// The request may not pass; the client gets this response.
     Denied(Denial),
 }
 

@@ -322,7 +322,7 @@ impl Principal<'_> {
         self.proof
     }
 
-    /// The `sub` claim.
+    /// The `sub` claim of the verified token.
     #[must_use]
     pub fn subject(&self) -> Option<&str> {
         let (_, verified) = self.token.as_ref()?;

@@ -41,12 +41,12 @@ impl<'de> Visitor<'de> for ClaimsVisitor {
 }
 
 impl Claims {
-    /// The `iss` claim.
+    /// The `iss` claim, which every token needs.
     pub(super) fn issuer(&self) -> Result<&str, Refusal> {
         self.text("iss")?.ok_or(Refusal::Issuer)
     }
 
-    /// The `sub` claim.
+    /// The `sub` claim, if the token has one.
     pub(super) fn subject(&self) -> Result<Option<&str>, Refusal> {
         self.text("sub")
     }

@@ -54,7 +54,7 @@ impl HeaderValue {
 /// A status of HTTP.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct HttpStatus {
-    /// Status code.
+    /// Status code of the response.
     #[prost(int32, tag = "1")]
     pub code: i32,
 }

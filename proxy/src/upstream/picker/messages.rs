@@ -10,7 +10,7 @@ use super::mutation::{HeaderMutation, HeaderValue, HttpStatus};
 /// The gRPC method of endpoint pickers.
 pub(crate) const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
-/// `envoy.service.ext_proc.v3.ProcessingRequest`
+/// A message to a picker: `envoy.service.ext_proc.v3.ProcessingRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingRequest {
     #[prost(oneof = "RequestMessage", tags = "2, 3, 4, 5")]
@@ -99,7 +99,7 @@ pub(crate) enum ValueKind {
     Struct(Struct),
 }
 
-/// `envoy.service.ext_proc.v3.ProcessingResponse`
+/// A message from a picker: `envoy.service.ext_proc.v3.ProcessingResponse`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingResponse {
     #[prost(oneof = "ResponseMessage", tags = "1, 2, 3, 4, 7")]

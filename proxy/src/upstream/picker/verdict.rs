@@ -23,7 +23,7 @@ pub(crate) struct Verdict {
 pub(super) enum Body {
     #[default]
     Unsaid,
-    /// It is unchanged.
+    /// The request's own body is forwarded.
     Kept,
     /// It is replaced by these bytes.
     Replaced { bytes: Vec<u8>, ended: bool },

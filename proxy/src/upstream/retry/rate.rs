@@ -33,7 +33,7 @@ impl Rate {
             && self.least.interval() == constraint.min_rate.interval
     }
 
-    /// Counts a request.
+    /// Counts a request's first attempt.
     pub(super) fn request(&mut self, now: Instant) {
         self.attempts.add(now);
     }

@@ -29,7 +29,7 @@ impl Window {
         self.interval
     }
 
-    /// Counts an event.
+    /// Counts an event in the newest slot.
     pub(super) fn add(&mut self, now: Instant) {
         self.advance(now);
         let newest = Self::place(self.newest);

@@ -25,7 +25,7 @@ use super::{Server, is_set};
 pub enum Transport {
     /// Without TLS: tokens are readable on the network.
     Plaintext,
-    /// TLS only.
+    /// TLS only; other connections are closed.
     Tls(watch::Receiver<Arc<ServerConfig>>),
     /// Plaintext or TLS, detected by the first byte.
     Either(watch::Receiver<Arc<ServerConfig>>),

@@ -129,7 +129,7 @@ fn or_placeholder(lines: Vec<Line>, placeholder: &str) -> Vec<Line> {
     lines
 }
 
-/// `1.234 ms`.
+/// A time in milliseconds, such as `1.234 ms`.
 fn millis(micros: u64) -> String {
     format!("{}.{:03} ms", micros / 1000, micros % 1000)
 }

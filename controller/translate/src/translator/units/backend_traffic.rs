@@ -63,7 +63,7 @@ fn claims(
 }
 
 impl<'a> UnitReader<'a> {
-    /// A resolved XBackendTrafficPolicy.
+    /// An XBackendTrafficPolicy with its targets resolved.
     pub(super) fn backend_traffic_policy(
         &self,
         name: &ObjectName,

@@ -8,7 +8,7 @@ use crate::reader::Fact;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
-/// An upstream.
+/// Selects the policy of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BackendTrafficTargetUnit(pub(crate) Upstream);
 

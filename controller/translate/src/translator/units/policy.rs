@@ -24,7 +24,7 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) generation: i64,
     /// Whether it has JWT settings.
     pub(crate) has_jwt: bool,
-    /// Unresolved references.
+    /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
     /// One for each reference to a target of this controller.
     pub(crate) targets: Vec<PolicyReference>,

@@ -257,7 +257,7 @@ fn unclaimed(
 }
 
 impl<'a> UnitReader<'a> {
-    /// A resolved route.
+    /// A route with its references resolved.
     pub(super) fn route(&self, route: &RouteName) -> Option<&'a ResolvedRoute> {
         self.ask(Fact::Route(route.kind, route.name.clone()));
         self.tables.routes.get(&RouteUnit(route.clone()))

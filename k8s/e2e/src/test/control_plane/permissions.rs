@@ -206,7 +206,7 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
     values.filter_map(Value::as_str)
 }
 
-/// The controller's requests.
+/// The requests of the controller that the audit log holds.
 #[derive(Default)]
 struct Requests {
     /// In its own namespace.

@@ -18,7 +18,7 @@ pub(super) struct StreamRegistration {
     server: Arc<Server>,
     proxy: Proxy,
     session: SharedSession,
-    /// `None` once removed.
+    /// Reports changes for this stream; `None` once it is removed.
     wake: Option<watch::Receiver<()>>,
     reason: String,
 }
