@@ -3,21 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Collected};
-use hyper::body::{Body, Frame};
 use kube::Client;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
+
+use crate::response::{ResponseBody, line, refuse, whole};
+use crate::served::SERVED;
 
 /// An API server. A clone is the same.
 #[derive(Clone)]
@@ -87,7 +87,7 @@ impl Cluster {
         object["metadata"]["resourceVersion"] = state.version.to_string().into();
         object["metadata"]["managedFields"] = json!([{"manager": "test"}]);
         state.objects.insert(key.clone(), object.clone());
-        state.tell(&key.0, if is_new { "ADDED" } else { "MODIFIED" }, &object);
+        state.notify(&key.0, if is_new { "ADDED" } else { "MODIFIED" }, &object);
     }
 
     pub(crate) fn delete(&self, object: &Value) {
@@ -96,7 +96,7 @@ impl Cluster {
         if let Some(mut object) = state.objects.remove(&key) {
             state.version += 1;
             object["metadata"]["resourceVersion"] = state.version.to_string().into();
-            state.tell(&key.0, "DELETED", &object);
+            state.notify(&key.0, "DELETED", &object);
         }
     }
 
@@ -348,10 +348,10 @@ impl State {
         ))
     }
 
-    fn tell(&mut self, plural: &str, kind: &str, object: &Value) {
-        let told = line(kind, object);
+    fn notify(&mut self, plural: &str, kind: &str, object: &Value) {
+        let event = line(kind, object);
         self.history
-            .push((self.version, plural.to_owned(), told.clone()));
+            .push((self.version, plural.to_owned(), event.clone()));
         let bookmark = json!({"kind": "", "apiVersion": "", "metadata": {"resourceVersion": self.version.to_string()}});
         let faults = &mut self.faults;
         self.watches.retain_mut(|watch| {
@@ -365,11 +365,11 @@ impl State {
                 // The connection ends before the event, or nothing comes by it any more.
                 0 => return false,
                 1 => watch.is_stuck = true,
-                2 => drop(watch.lines.send(told.clone())),
+                2 => drop(watch.lines.send(event.clone())),
                 _ => {}
             }
             if !watch.is_stuck {
-                let _ = watch.lines.send(told.clone());
+                let _ = watch.lines.send(event.clone());
                 let _ = watch.lines.send(line("BOOKMARK", &bookmark));
             }
             true
@@ -421,118 +421,5 @@ fn key(object: &Value) -> Key {
     )
 }
 
-fn line(kind: &str, object: &Value) -> Bytes {
-    format!("{}\n", json!({"type": kind, "object": object})).into()
-}
-
-fn whole(value: &Value) -> Response<ResponseBody> {
-    Response::new(ResponseBody::Whole(Some(value.to_string().into())))
-}
-
-fn refuse(code: u16, message: &str) -> Response<ResponseBody> {
-    let reason = match code {
-        403 => "Forbidden",
-        404 => "NotFound",
-        409 => "Conflict",
-        410 => "Expired",
-        _ => "InternalError",
-    };
-    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
-    let mut response = whole(&status);
-    *response.status_mut() = StatusCode::from_u16(code).expect("a status code");
-    response
-}
-
-enum ResponseBody {
-    Whole(Option<Bytes>),
-    /// Lines, until the time-out that the client asked for.
-    Lines(mpsc::UnboundedReceiver<Bytes>, Pin<Box<Sleep>>),
-}
-
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let data = match &mut *self {
-            Self::Whole(body) => body.take(),
-            Self::Lines(lines, end) => match lines.poll_recv(context) {
-                Poll::Ready(line) => line,
-                Poll::Pending => {
-                    ready!(end.as_mut().poll(context));
-                    None
-                }
-            },
-        };
-        Poll::Ready(data.map(|data| Ok(Frame::data(data))))
-    }
-}
-
 /// Objects in a page of a list.
 const PAGE: usize = 2;
-
-const SERVED: [(&str, &str, &str); 20] = [
-    ("v1", "Namespace", "namespaces"),
-    ("v1", "Service", "services"),
-    ("v1", "Secret", "secrets"),
-    ("v1", "ConfigMap", "configmaps"),
-    ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices"),
-    (
-        "gateway.networking.k8s.io/v1",
-        "GatewayClass",
-        "gatewayclasses",
-    ),
-    ("gateway.networking.k8s.io/v1", "Gateway", "gateways"),
-    ("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes"),
-    ("gateway.networking.k8s.io/v1", "GRPCRoute", "grpcroutes"),
-    (
-        "gateway.networking.k8s.io/v1",
-        "BackendTLSPolicy",
-        "backendtlspolicies",
-    ),
-    (
-        "gateway.networking.k8s.io/v1",
-        "ListenerSet",
-        "listenersets",
-    ),
-    (
-        "gateway.networking.k8s.io/v1beta1",
-        "ReferenceGrant",
-        "referencegrants",
-    ),
-    (
-        "gateway.networking.k8s.io/v1alpha3",
-        "TLSRoute",
-        "tlsroutes",
-    ),
-    (
-        "gateway.networking.k8s.io/v1alpha2",
-        "TCPRoute",
-        "tcproutes",
-    ),
-    (
-        "gateway.networking.k8s.io/v1alpha2",
-        "UDPRoute",
-        "udproutes",
-    ),
-    ("gateway-system.io/v1alpha1", "Backend", "backends"),
-    (
-        "gateway-system.io/v1alpha1",
-        "TrafficPolicy",
-        "trafficpolicies",
-    ),
-    (
-        "gateway-system.io/v1alpha1",
-        "GatewayParameters",
-        "gatewayparameters",
-    ),
-    ("coordination.k8s.io/v1", "Lease", "leases"),
-    (
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-    ),
-];

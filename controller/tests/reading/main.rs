@@ -6,7 +6,9 @@ mod election;
 mod faults;
 mod objects;
 mod reader;
+mod response;
 mod scope;
+mod served;
 
 use std::time::Duration;
 

@@ -1,0 +1,196 @@
+//! HTTP/2 to origins, frame by frame: retries of refused streams, resets, and connections at the
+//! stream limit.
+
+use crate::support::frames::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, SETTINGS, before_frames, block, frame,
+    get, post, request,
+};
+use crate::support::{Reply, gateway, on_both_drivers, origin};
+
+const NO_ERROR: u32 = 0;
+const REFUSED_STREAM: u32 = 7;
+const CANCEL: u32 = 8;
+
+on_both_drivers! {
+    fn a_response_with_request_pseudo_fields_is_malformed(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut server: Option<Peer> = None;
+        for field in [&[0x84][..], &[0x82], &[0x86], b"\x41\x06b.test", b"\xbe", b"\x00\x09:protocol\x01a"] {
+            let mut over_h1 = gateway.client();
+            over_h1.posts("/", "");
+            let server = server.get_or_insert_with(|| Peer::server(&listener));
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[&[0x88], field].concat()));
+            over_h1.expects(502);
+            let mut over_h2 = Peer::client(gateway.address());
+            over_h2.sends(post(1)).sends(frame(DATA, END_STREAM, 1, b""));
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[&[0x88], field].concat()));
+            assert_eq!(over_h2.next_of(HEADERS).status(), Some(502), "{field:x?}");
+            // The connection lives on.
+            let mut client = gateway.client();
+            client.posts("/", "");
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88]));
+            client.expects(200);
+        }
+    }
+
+    fn a_server_may_stop_the_request_after_a_complete_response(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(post(1)).sends(frame(DATA, 0, 1, b"more is to come"));
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        server.sends([
+            frame(HEADERS, END_HEADERS, stream, &[0x88]),
+            frame(DATA, END_STREAM, stream, b"enough"),
+            frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes()),
+        ].concat());
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        let mut data = peer.next_of(DATA);
+        assert_eq!(data.payload, b"enough");
+        while data.flags & END_STREAM == 0 {
+            data = peer.next_of(DATA);
+        }
+    }
+
+    fn a_short_response_ended_by_a_no_error_reset_is_reset(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(get(1));
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        let head = [&[0x88], &block(&[("content-length", "100")])[..]].concat();
+        server.sends([
+            frame(HEADERS, END_HEADERS, stream, &head),
+            frame(DATA, 0, stream, b"short"),
+            frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes()),
+        ].concat());
+        let end = loop {
+            let frame = peer.next().expect("a frame of the stream");
+            if frame.kind == RST_STREAM || frame.flags & END_STREAM != 0 && frame.kind != SETTINGS {
+                break frame;
+            }
+        };
+        assert_eq!(end.kind, RST_STREAM);
+    }
+
+    fn a_stream_refused_by_the_origin_is_retried(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut client = gateway.client();
+        // In one piece, so that all of it is there to be sent again.
+        client.sends("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\n\r\nx");
+        let mut server = Peer::server(&listener);
+        let first = server.next_of(HEADERS).stream;
+        server.sends(frame(RST_STREAM, 0, first, &REFUSED_STREAM.to_be_bytes()));
+        let second = server.next_of(HEADERS).stream;
+        assert!(second > first);
+        server.sends(answer(second, 0x89));
+        client.expects(204);
+    }
+
+    fn a_second_connection_is_opened_at_the_origins_stream_limit(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let one_stream = [0, 3, 0, 0, 0, 1];
+        let (mut first, mut second) = (gateway.client(), gateway.client());
+        first.gets("/first");
+        let mut server = Peer::server_saying(&listener, &one_stream);
+        let on_first = server.next_of(HEADERS).stream;
+        second.gets("/second");
+        let mut other = Peer::server_saying(&listener, &one_stream);
+        let on_second = other.next_of(HEADERS).stream;
+        other.sends(answer(on_second, 0x89));
+        second.expects(204);
+        server.sends(answer(on_first, 0x89));
+        first.expects(204);
+    }
+
+    fn requests_waiting_for_a_connection_are_spread_over_new_ones(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut clients: Vec<_> = (0..3).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        let mut servers = Vec::new();
+        for _ in 0..3 {
+            // One stream a connection.
+            let mut server = Peer::server_saying(&listener, &[0, 3, 0, 0, 0, 1]);
+            let stream = server.next_of(HEADERS).stream;
+            servers.push((server, stream));
+        }
+        for (server, stream) in &mut servers {
+            server.sends(answer(*stream, 0x89));
+        }
+        for client in &mut clients {
+            client.expects(204);
+        }
+    }
+
+    fn an_http_1_origin_behind_h2c_is_a_bad_gateway(driver) {
+        let origin = origin().on_accept(Reply::at_once().sends("HTTP/1.1 400 Bad\r\n\r\n").closes());
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .speaks("origin", "H2C")
+            .rule("{backendRefs: [{@origin}]}")
+            .start();
+        let response = gateway.client().gets("/").reads();
+        assert!([502, 503].contains(&response.status()), "{response}");
+    }
+
+    fn a_client_disconnect_resets_the_upstream_stream(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut client = gateway.client();
+        client.gets("/");
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        drop(client);
+        let reset = server.next_of(RST_STREAM);
+        assert_eq!((reset.stream, reset.code()), (stream, Some(CANCEL)));
+    }
+
+    fn an_origins_reset_reaches_the_client_with_its_code(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(get(1));
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        server.sends(frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()));
+        assert_eq!(peer.next_of(RST_STREAM).code(), Some(CANCEL));
+    }
+
+    fn request_and_response_bodies_stream_at_once(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(grpc_call(1));
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        for word in [&b"one"[..], b"two", b"three"] {
+            peer.sends(frame(DATA, 0, 1, word));
+            assert_eq!(server.next_of(DATA).payload, word);
+            server.sends(frame(DATA, 0, stream, word));
+            assert_eq!(peer.next_of(DATA).payload, word);
+        }
+        peer.sends(frame(DATA, END_STREAM, 1, b""));
+        assert_eq!(server.next_of(DATA).flags & END_STREAM, END_STREAM);
+        let trailers = block(&[("grpc-status", "0")]);
+        server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers));
+        assert_eq!(peer.next_of(HEADERS).flags & END_STREAM, END_STREAM);
+    }
+}
+
+/// A response without a body; `status` is its index in the static table.
+fn answer(stream: u32, status: u8) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &[status])
+}
+
+fn grpc_call(stream: u32) -> Vec<u8> {
+    let mut fields = request("POST");
+    fields.push(("content-type", "application/grpc"));
+    fields.push(("te", "trailers"));
+    frame(HEADERS, END_HEADERS, stream, &block(&fields))
+}
