@@ -54,7 +54,7 @@ impl Candidate {
     pub async fn run(mut self, mut stopping: Stopping) {
         tokio::select! {
             () = stopping.stopped() => {}
-            () = self.stand() => {}
+            () = self.campaign() => {}
         }
         self.election.set(false);
         if self.renewed.is_some() {
@@ -62,7 +62,7 @@ impl Candidate {
         }
     }
 
-    async fn stand(&mut self) {
+    async fn campaign(&mut self) {
         loop {
             let begun = Instant::now();
             // A leader steps down at its deadline, whatever happens to the request.
@@ -71,13 +71,13 @@ impl Candidate {
                 None => begun + REQUEST,
             };
             match timeout_at(until, self.attempt()).await {
-                Ok(Ok(true)) => self.win(begun),
-                Ok(Ok(false)) => self.lose("another replica holds it"),
+                Ok(Ok(true)) => self.become_leader(begun),
+                Ok(Ok(false)) => self.step_down("another replica holds it"),
                 Ok(Err(error)) => {
                     debug!("the Lease could not be renewed: {error}");
-                    self.lose_if_overdue(&error.to_string());
+                    self.step_down_if_overdue(&error.to_string());
                 }
-                Err(_) => self.lose_if_overdue("no response from the API server"),
+                Err(_) => self.step_down_if_overdue("no response from the API server"),
             }
             let jitter = rand::rng().random_range(0..=RETRY.as_millis() / 10);
             let jitter = Duration::from_millis(u64::try_from(jitter).unwrap_or_default());
@@ -86,27 +86,27 @@ impl Candidate {
                 next = next.min(renewed + DEADLINE);
             }
             sleep(next - Instant::now()).await;
-            self.lose_if_overdue("it was not renewed in time");
+            self.step_down_if_overdue("it was not renewed in time");
         }
     }
 
-    fn win(&mut self, begun: Instant) {
+    fn become_leader(&mut self, begun: Instant) {
         if self.renewed.replace(begun).is_none() {
             info!("this replica is the leader");
         }
         self.election.set(true);
     }
 
-    fn lose_if_overdue(&mut self, why: &str) {
+    fn step_down_if_overdue(&mut self, why: &str) {
         if self
             .renewed
             .is_some_and(|renewed| renewed + DEADLINE <= Instant::now())
         {
-            self.lose(why);
+            self.step_down(why);
         }
     }
 
-    fn lose(&mut self, why: &str) {
+    fn step_down(&mut self, why: &str) {
         self.election.set(false);
         if self.renewed.take().is_some() {
             warn!("this replica is no longer the leader: {why}");

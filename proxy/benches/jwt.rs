@@ -182,7 +182,7 @@ fn authorization(criterion: &mut Criterion) {
                     claims: sender.claims(),
                 };
                 let attributes = Attributes::of(black_box(subject), &policy);
-                assert_eq!(policy.judge(&attributes).result, Ok(()));
+                assert_eq!(policy.evaluate(&attributes).result, Ok(()));
             });
         });
     }

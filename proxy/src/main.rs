@@ -301,7 +301,7 @@ fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
             control
         }
     };
-    panics::tell_by_log(&writer);
+    panics::log_panics(&writer);
     Ok((control, writer))
 }
 

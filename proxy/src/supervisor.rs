@@ -89,12 +89,12 @@ struct State {
     /// The listening sockets, by bind id.
     sockets: HashMap<u32, Arc<Listening>>,
     /// Stopped sockets from which shards may still be accepting the last connections.
-    given_up: Vec<GivenUp>,
+    stopped: Vec<StoppedSockets>,
     drivers: Vec<Option<DriverReport>>,
 }
 
 /// A stopped listening socket.
-struct GivenUp {
+struct StoppedSockets {
     bind: u32,
     port: u16,
     since: Instant,
@@ -119,7 +119,7 @@ impl Shards {
             threads: (0..count).map(|_| None).collect(),
             drivers: vec![None; count],
             sockets: HashMap::new(),
-            given_up: Vec::new(),
+            stopped: Vec::new(),
         };
         let counters: Vec<_> = (0..count).map(|_| Arc::default()).collect();
         let shards = Self(Arc::new(Inner {
@@ -189,7 +189,7 @@ impl Shards {
         info!(shard = id, driver = %report, "shard started");
         let mut state = self.state();
         for (bind, sockets) in &state.sockets {
-            sender.ask(ShardMessage::Listen {
+            sender.send(ShardMessage::Listen {
                 bind: *bind,
                 sockets: Arc::clone(sockets),
             });
@@ -243,7 +243,7 @@ impl Shards {
         let sockets = self.sockets_of(bind, transport, address)?;
         let mut state = self.state();
         for inbox in state.inboxes.iter().flatten() {
-            inbox.ask(ShardMessage::Listen {
+            inbox.send(ShardMessage::Listen {
                 bind,
                 sockets: Arc::clone(&sockets),
             });
@@ -261,13 +261,13 @@ impl Shards {
         address: SocketAddr,
     ) -> io::Result<Arc<Listening>> {
         loop {
-            if let Some(sockets) = self.state().take_back(bind) {
+            if let Some(sockets) = self.state().reopen_sockets(bind) {
                 return Ok(sockets);
             }
             match Listening::bind(transport, address, self.0.counters.len()) {
                 Err(error)
                     if error.kind() == io::ErrorKind::AddrInUse
-                        && self.state().gave_up(address.port()) =>
+                        && self.state().was_stopped_recently(address.port()) =>
                 {
                     thread::sleep(HANDOVER_PAUSE);
                 }
@@ -278,33 +278,33 @@ impl Shards {
 
     fn unlisten(&self, bind: u32) {
         let mut state = self.state();
-        state.give_up(bind);
+        state.stop_sockets(bind);
         state
             .inboxes
             .iter()
             .flatten()
-            .for_each(|inbox| inbox.ask(ShardMessage::Unlisten { bind }));
+            .for_each(|inbox| inbox.send(ShardMessage::Unlisten { bind }));
     }
 
     /// Stops accepting on all binds, also for restarted shards.
     fn stop_accepting(&self) {
         self.state().sockets.clear();
-        self.ask(|| ShardMessage::StopAccepting);
+        self.send_all(|| ShardMessage::StopAccepting);
     }
 
-    fn ask(&self, ask: impl Fn() -> ShardMessage) {
+    fn send_all(&self, message: impl Fn() -> ShardMessage) {
         self.state()
             .inboxes
             .iter()
             .flatten()
-            .for_each(|inbox| inbox.ask(ask()));
+            .for_each(|inbox| inbox.send(message()));
     }
 
     /// Sends a message to one shard, unless it is being restarted.
-    pub fn ask_one(&self, id: usize, ask: ShardMessage) {
+    pub fn send_to(&self, id: usize, message: ShardMessage) {
         let state = self.state();
         if let Some(Some(inbox)) = state.inboxes.get(id) {
-            inbox.ask(ask);
+            inbox.send(message);
         }
     }
 
@@ -367,9 +367,9 @@ impl Shards {
 }
 
 impl State {
-    fn give_up(&mut self, bind: u32) {
+    fn stop_sockets(&mut self, bind: u32) {
         if let Some(sockets) = self.sockets.remove(&bind) {
-            self.given_up.push(GivenUp {
+            self.stopped.push(StoppedSockets {
                 bind,
                 port: sockets.address().port(),
                 since: Instant::now(),
@@ -379,17 +379,17 @@ impl State {
     }
 
     /// Stopped sockets of a bind that some shard still has open.
-    fn take_back(&mut self, bind: u32) -> Option<Arc<Listening>> {
-        let mut given_up = self.given_up.iter();
-        given_up.find_map(|it| (it.bind == bind).then(|| it.sockets.upgrade())?)
+    fn reopen_sockets(&mut self, bind: u32) -> Option<Arc<Listening>> {
+        let mut stopped = self.stopped.iter();
+        stopped.find_map(|it| (it.bind == bind).then(|| it.sockets.upgrade())?)
     }
 
     /// Whether sockets of this port were stopped so recently that they may still be open.
-    fn gave_up(&mut self, port: u16) -> bool {
-        self.given_up
+    fn was_stopped_recently(&mut self, port: u16) -> bool {
+        self.stopped
             .retain(|it| it.sockets.strong_count() > 0 || it.since.elapsed() < HANDOVER);
-        let mut given_up = self.given_up.iter();
-        given_up.any(|it| it.port == port && it.since.elapsed() < HANDOVER)
+        let mut stopped = self.stopped.iter();
+        stopped.any(|it| it.port == port && it.since.elapsed() < HANDOVER)
     }
 }
 
@@ -411,7 +411,7 @@ pub fn supervise(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan) {
             Ok(Event::Stop(urgency)) => {
                 return drain::run(shards, events, &mut memory, plan, urgency);
             }
-            Err(RecvTimeoutError::Timeout) => memory.look(),
+            Err(RecvTimeoutError::Timeout) => memory.refresh(),
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }

@@ -49,7 +49,7 @@ fn a_panic_is_told_by_the_log_but_for_one_of_its_own_thread() {
         .with_writer(log)
         .with_ansi(false)
         .init();
-    panics::tell_by_log(&writer);
+    panics::log_panics(&writer);
 
     let panics = || thread::Builder::new().name("some".to_owned());
     let panics = || panics().spawn(|| panic!("of a {}", "thread"));

@@ -124,7 +124,7 @@ impl Source {
                 let found = self.found(resource)?;
                 let pods = found.reachable(self.args.pod.as_deref())?;
                 let pod = pods.first().context("one is reachable")?;
-                tell_choice(found, pod, pods.len());
+                report_choice(found, pod, pods.len());
                 self.client_of(pod)
             }
             Origin::File(_) => bail!(
@@ -271,7 +271,7 @@ impl Source {
 }
 
 /// Reports which pod is used, if it is not the only one or not ready.
-fn tell_choice(found: &SelectedPods, pod: &PodState, reachable: usize) {
+fn report_choice(found: &SelectedPods, pod: &PodState, reachable: usize) {
     let (owner, name) = (&found.owner, &pod.name);
     if !pod.is_ready {
         eprintln!("pod {name} is not ready: {}", pod.state);

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::document::{Block, Table, Tone};
 use super::plots::figure;
 use super::summary::CaseSummary;
-use super::targets::{TargetResult, Verdict, judge};
+use super::targets::{TargetResult, Verdict, evaluate};
 use crate::peers::Role;
 use crate::record::BenchRecord;
 use crate::stats::{PAIRS_FOR_INTERVAL, Ratio};
 
 pub(super) fn blocks(record: &BenchRecord, summaries: &[CaseSummary<'_>]) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Targets".to_owned())];
-    blocks.extend(target_blocks(&judge(summaries)));
+    blocks.extend(target_blocks(&evaluate(summaries)));
     blocks.push(Block::Heading(2, "Machine and versions".to_owned()));
     blocks.push(Block::Table(machine(record)));
     blocks.push(Block::Heading(2, "Method".to_owned()));

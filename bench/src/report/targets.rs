@@ -52,7 +52,7 @@ pub(crate) struct TargetResult {
 
 /// Evaluates every target of every case for every gateway that was measured. Targets of cases
 /// without a gateway run are listed once, as not measured.
-pub(crate) fn judge(summaries: &[CaseSummary<'_>]) -> Vec<TargetResult> {
+pub(crate) fn evaluate(summaries: &[CaseSummary<'_>]) -> Vec<TargetResult> {
     let mut list = Vec::new();
     for summary in summaries {
         for target in &summary.case.targets {
@@ -71,14 +71,14 @@ pub(crate) fn judge(summaries: &[CaseSummary<'_>]) -> Vec<TargetResult> {
                 continue;
             }
             for row in ours {
-                list.push(judge_one(summaries, summary, target, row));
+                list.push(evaluate_one(summaries, summary, target, row));
             }
         }
     }
     list
 }
 
-fn judge_one(
+fn evaluate_one(
     summaries: &[CaseSummary<'_>],
     summary: &CaseSummary<'_>,
     target: &Target,
@@ -233,7 +233,7 @@ mod tests {
             row("gateway-epoll", Role::Gateway, &slow),
             row("nginx", Role::Peer, &theirs),
         ];
-        let judged = judge(&[CaseSummary {
+        let judged = evaluate(&[CaseSummary {
             case: &case,
             rows,
             skipped: Vec::new(),

@@ -93,7 +93,7 @@ impl Applier {
         let mut seen = self.children.get(child);
         if seen.is_none() {
             // The watches select objects by our label.
-            seen = self.look(child).await?;
+            seen = self.observe(child).await?;
         }
         let hash = hash(object);
         let applied = {
@@ -146,7 +146,7 @@ impl Applier {
         Ok(true)
     }
 
-    async fn look(&self, child: &Child) -> std::result::Result<Option<ObservedChild>, Failure> {
+    async fn observe(&self, child: &Child) -> std::result::Result<Option<ObservedChild>, Failure> {
         let api = self.api(child);
         let found = within_deadline(api.get_metadata_opt(&child.name.name)).await?;
         Ok(found.map(|it| ObservedChild::of(&it.metadata)))

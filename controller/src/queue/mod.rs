@@ -174,7 +174,7 @@ impl Queue {
             return;
         };
         self.set_state(object, EntryState::Idle);
-        self.learn(outcome, now);
+        self.adjust_pace(outcome, now);
         let Some(entry) = self.entries.get_mut(object) else {
             return;
         };
@@ -205,7 +205,7 @@ impl Queue {
         self.ready.len() + self.later.len() + self.in_flight
     }
 
-    fn learn(&mut self, outcome: Outcome, now: Instant) {
+    fn adjust_pace(&mut self, outcome: Outcome, now: Instant) {
         match outcome {
             Outcome::Unchanged => {}
             Outcome::Throttled(after) => {

@@ -60,7 +60,7 @@ pub fn compose(status: &mut Status, evidence: Evidence<'_>) {
     // For a Gateway whose own listeners are all invalid, those of its sets count.
     let whole = best(evidence.listeners.values());
     for condition in &mut *conditions {
-        judge(condition, evidence.deployment, &whole, before.as_ref());
+        evaluate(condition, evidence.deployment, &whole, before.as_ref());
     }
 }
 
@@ -74,7 +74,7 @@ fn compose_listener(listener: &mut ListenerStatus, evidence: Evidence<'_>) {
     });
     let before = present.and_then(PreviousCondition::of);
     for condition in &mut listener.conditions {
-        judge(condition, evidence.deployment, acks, before.as_ref());
+        evaluate(condition, evidence.deployment, acks, before.as_ref());
     }
 }
 
@@ -85,7 +85,7 @@ fn best<'a>(tallies: impl Iterator<Item = &'a AckCount>) -> AckCount {
 }
 
 /// Decides whether the translator's `Programmed=True` holds.
-fn judge(
+fn evaluate(
     condition: &mut Condition,
     deployment: &Deployment,
     acks: &AckCount,

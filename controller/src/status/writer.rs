@@ -179,11 +179,11 @@ impl StatusWriter {
                 refusals.insert(gateway.clone(), why.clone());
             }
         }
-        self.tell(&before, &after);
+        self.record_events(&before, &after);
         self.push(&objects);
     }
 
-    fn tell(&mut self, before: &Acknowledgements, after: &Acknowledgements) {
+    fn record_events(&mut self, before: &Acknowledgements, after: &Acknowledgements) {
         let now = Instant::now();
         let news = self
             .reported

@@ -254,7 +254,7 @@ impl State {
         if let Some(mut object) = self.objects.remove(path) {
             self.version += 1;
             object["metadata"]["resourceVersion"] = self.version.to_string().into();
-            self.tell(path, "DELETED", &object);
+            self.notify(path, "DELETED", &object);
         }
     }
 
@@ -291,11 +291,11 @@ impl State {
         } else {
             "ADDED"
         };
-        self.tell(path, kind, &object);
+        self.notify(path, kind, &object);
         object
     }
 
-    fn tell(&mut self, path: &ApiPath, kind: &str, object: &Value) {
+    fn notify(&mut self, path: &ApiPath, kind: &str, object: &Value) {
         let line = Bytes::from(format!("{}\n", json!({"type": kind, "object": object})));
         self.history
             .push((self.version, path.clone(), line.clone()));

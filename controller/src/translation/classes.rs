@@ -46,7 +46,7 @@ impl Classes {
             generation,
             parameters,
         };
-        self.tell(name, &served, outputs);
+        self.publish_status(name, &served, outputs);
         self.served.insert(name.clone(), served);
     }
 
@@ -61,7 +61,7 @@ impl Classes {
     pub(super) fn parameters_changed(&self, parameters: &ObjectName, outputs: &Outputs) {
         for (name, served) in &self.served {
             if served.parameters.as_ref().and_then(|it| it.as_ref().ok()) == Some(parameters) {
-                self.tell(name, served, outputs);
+                self.publish_status(name, served, outputs);
             }
         }
     }
@@ -70,13 +70,13 @@ impl Classes {
     pub(super) fn set_release(&mut self, release: Option<Release>, outputs: &Outputs) {
         self.release = release;
         self.is_release_known = true;
-        self.tell_all(outputs);
+        self.publish_all(outputs);
     }
 
     /// Records whether the API server serves ClusterTrustBundle objects.
     pub(super) fn set_trust_bundles(&mut self, is_served: bool, outputs: &Outputs) {
         self.trust_bundles = Some(is_served);
-        self.tell_all(outputs);
+        self.publish_all(outputs);
     }
 
     /// The release has been looked for, whether or not there was anything to see.
@@ -86,13 +86,13 @@ impl Classes {
         }
     }
 
-    fn tell_all(&self, outputs: &Outputs) {
+    fn publish_all(&self, outputs: &Outputs) {
         for (name, served) in &self.served {
-            self.tell(name, served, outputs);
+            self.publish_status(name, served, outputs);
         }
     }
 
-    fn tell(&self, name: &ObjectName, served: &ServedClass, outputs: &Outputs) {
+    fn publish_status(&self, name: &ObjectName, served: &ServedClass, outputs: &Outputs) {
         // Report only once both are known: otherwise the report would change at once.
         let Some(trust_bundles) = self.trust_bundles.filter(|_| self.is_release_known) else {
             return;

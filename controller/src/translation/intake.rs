@@ -73,7 +73,7 @@ impl Intake {
                 let reference = object.object_ref();
                 if let (Object::Gateway(gateway), Some(observed)) = (&object, &observed) {
                     let class = gateway.spec.gateway_class_name.as_str().into();
-                    self.see_gateway(&reference.name, observed, Some(class));
+                    self.set_gateway(&reference.name, observed, Some(class));
                 }
                 batch.push(Event::Upsert(object));
                 self.outputs.invalid.set(&reference, None);
@@ -99,7 +99,7 @@ impl Intake {
                     // The class of its last valid version applies.
                     let before = self.outputs.gateways.get(&reference.name);
                     let class = before.and_then(|it| it.class);
-                    self.see_gateway(&reference.name, observed, class);
+                    self.set_gateway(&reference.name, observed, class);
                 }
                 self.outputs.invalid.set(&reference, Some(why));
                 self.observe(&reference, observed);
@@ -149,7 +149,7 @@ impl Intake {
         }
     }
 
-    fn see_gateway(&self, name: &ObjectName, observed: &Observed, class: Option<Arc<str>>) {
+    fn set_gateway(&self, name: &ObjectName, observed: &Observed, class: Option<Arc<str>>) {
         let present = (!observed.is_deleted).then(|| ExistingGateway {
             uid: observed.uid.as_str().into(),
             class,

@@ -48,7 +48,7 @@ impl Measures {
         own
     }
 
-    pub(super) fn pass(&self, events: usize, translate: Duration, publish: Duration) {
+    pub(super) fn record_pass(&self, events: usize, translate: Duration, publish: Duration) {
         self.batches.inc();
         self.events.inc_by(events as u64);
         self.translate.observe(translate.as_secs_f64());

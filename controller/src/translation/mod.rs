@@ -97,7 +97,7 @@ impl Translation {
             }
             let gateways = self.outputs.addresses.take_changed();
             self.assign(gateways, &mut batch);
-            self.pass(std::mem::take(&mut batch));
+            self.translate(std::mem::take(&mut batch));
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }
@@ -111,7 +111,7 @@ impl Translation {
     }
 
     /// Translates a batch, and publishes its results.
-    fn pass(&mut self, mut batch: Batch) {
+    fn translate(&mut self, mut batch: Batch) {
         let started = Instant::now();
         let is_first = self.intake.complete();
         if is_first {
@@ -132,7 +132,7 @@ impl Translation {
             );
         }
         if is_first || !delta.is_empty() {
-            self.hand_out(delta);
+            self.publish(delta);
         }
         if is_first {
             self.outputs.translated.send_replace(true);
@@ -140,13 +140,13 @@ impl Translation {
         let ended = Instant::now();
         self.pace.passed(ended, ended - started);
         self.measures
-            .pass(events, translated - started, ended - translated);
+            .record_pass(events, translated - started, ended - translated);
         if let Some(oldest) = self.oldest.take() {
             self.measures.lag(ended - oldest);
         }
     }
 
-    fn hand_out(&mut self, delta: Delta) {
+    fn publish(&mut self, delta: Delta) {
         let ports = self.ports.take(&delta.views);
         let statuses = delta.statuses.into_iter();
         let statuses = statuses.map(|(object, status)| (object, status.map(Arc::new)));

@@ -88,7 +88,7 @@ impl Follower {
         match service {
             Service::Unknown => self.service.changed().await.map_err(|_| ReceiverClosed),
             Service::Absent => {
-                self.tell_absent().await?;
+                self.send_absent().await?;
                 self.service.changed().await.map_err(|_| ReceiverClosed)
             }
             Service::Served(resource) => {
@@ -103,9 +103,9 @@ impl Follower {
         }
     }
 
-    async fn tell_absent(&mut self) -> Result<(), ReceiverClosed> {
+    async fn send_absent(&mut self) -> Result<(), ReceiverClosed> {
         for name in std::mem::take(&mut self.progress.known) {
-            self.tell(ChangeKind::Delete(name)).await?;
+            self.send(ChangeKind::Delete(name)).await?;
         }
         self.progress.invalid.clear();
         if self.readiness.set(self.kind.id, State::Absent) {
@@ -115,7 +115,7 @@ impl Follower {
                 kind.kind, kind.group
             );
         }
-        self.tell(ChangeKind::Absent).await
+        self.send(ChangeKind::Absent).await
     }
 
     /// Lists and watches, until the kind is served differently, or a new list is needed.
@@ -206,7 +206,7 @@ impl Follower {
         }
         self.measures.list(self.kind.kind);
         self.readiness.set(self.kind.id, State::Synced);
-        self.tell(ChangeKind::Synced).await
+        self.send(ChangeKind::Synced).await
     }
 
     async fn upsert(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), ReceiverClosed> {
@@ -236,7 +236,7 @@ impl Follower {
             Content::Parameters(_) | Content::Class { .. } | Content::Release(_) => {}
         }
         self.progress.known.insert(name.clone());
-        self.tell(ChangeKind::Upsert(name, content)).await
+        self.send(ChangeKind::Upsert(name, content)).await
     }
 
     async fn delete(&mut self, name: &ObjectName) -> Result<(), ReceiverClosed> {
@@ -246,7 +246,7 @@ impl Follower {
             selection.delete(name);
         }
         if self.progress.known.remove(name) {
-            self.tell(ChangeKind::Delete(name.clone())).await?;
+            self.send(ChangeKind::Delete(name.clone())).await?;
         }
         Ok(())
     }
@@ -304,14 +304,14 @@ impl Follower {
             Some(404) => self.rediscover.notify_one(),
             Some(403) if self.kind.need == Need::Optional && self.progress.known.is_empty() => {
                 self.readiness.set(self.kind.id, State::Forbidden);
-                self.tell(ChangeKind::Synced).await?;
+                self.send(ChangeKind::Synced).await?;
             }
             _ => {}
         }
         Ok(WatchOutcome::GoOn)
     }
 
-    async fn tell(&self, what: ChangeKind) -> Result<(), ReceiverClosed> {
+    async fn send(&self, what: ChangeKind) -> Result<(), ReceiverClosed> {
         let change = Change {
             kind: self.kind.id,
             received: Instant::now(),

@@ -71,13 +71,13 @@ impl Selection {
             self.selected.remove(&name)
         };
         if is_changed {
-            self.tell();
+            self.publish();
         }
     }
 
     pub(super) fn delete(&mut self, namespace: &ObjectName) {
         if self.selected.remove(&namespace.name) {
-            self.tell();
+            self.publish();
         }
     }
 
@@ -85,11 +85,11 @@ impl Selection {
     pub(super) fn complete(&mut self) {
         if !self.is_complete {
             self.is_complete = true;
-            self.tell();
+            self.publish();
         }
     }
 
-    fn tell(&self) {
+    fn publish(&self) {
         if self.is_complete && !self.selectors.select_everything() {
             let selected = Arc::new(self.selected.clone());
             self.scope.send_replace(Some(Scope::Selected(selected)));

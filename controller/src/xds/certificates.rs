@@ -113,12 +113,12 @@ impl Certificates {
         let Some(authority) = self.authority().await? else {
             return Ok(());
         };
-        self.rotation.wish(Arc::new(authority));
+        self.rotation.set_desired(Arc::new(authority));
         let config_map = self.config_maps.get_opt(&self.name).await?;
         let present = config_map.as_ref().and_then(|it| it.data.as_ref());
         let present = present.and_then(|data| data.get(BUNDLE));
         let present = certificates(present.map_or("", String::as_str));
-        self.rotation.see(&present, now);
+        self.rotation.set_published(&present, now);
         self.rotation.advance(now);
         let wanted = self.rotation.bundle(now);
         let bundle = wanted.concat();

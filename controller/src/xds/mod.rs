@@ -78,7 +78,7 @@ pub async fn run(context: Context, listener: TcpListener) {
         () = authorizer.follow_keys() => {}
         () = reporter.report(&server, &context.outputs) => {}
         () = replicas.follow(&context.leadership, |gateways| reporter.mark(gateways)) => {}
-        () = replicas.tell(context.leadership.clone()) => {}
+        () = replicas.report(context.leadership.clone()) => {}
     }
     replicas.withdraw().await;
 }

@@ -89,18 +89,18 @@ impl Replicas {
     }
 
     /// Reports to the others, while this replica is not the leader. Never ends.
-    pub(super) async fn tell(&self, mut leadership: Leadership) {
+    pub(super) async fn report(&self, mut leadership: Leadership) {
         loop {
             leadership.lost().await;
             tokio::select! {
-                () = self.tell_as_follower() => {}
+                () = self.report_as_follower() => {}
                 () = leadership.won() => {}
             }
             self.withdraw().await;
         }
     }
 
-    async fn tell_as_follower(&self) {
+    async fn report_as_follower(&self) {
         let mut renewal = interval(RENEWAL);
         loop {
             tokio::select! {

@@ -24,7 +24,7 @@ struct NextAuthority {
 impl Rotation {
     /// Sets the desired authority. The first one signs immediately: a server that has just started
     /// has no other key.
-    pub(super) fn wish(&mut self, authority: Arc<Authority>) {
+    pub(super) fn set_desired(&mut self, authority: Arc<Authority>) {
         match &self.signing {
             None => self.signing = Some(authority),
             Some(signing) if signing.pem == authority.pem => self.next = None,
@@ -44,7 +44,7 @@ impl Rotation {
     }
 
     /// Sets the certificates in the published bundle.
-    pub(super) fn see(&mut self, bundle: &[String], now: Instant) {
+    pub(super) fn set_published(&mut self, bundle: &[String], now: Instant) {
         if let Some(next) = &mut self.next
             && bundle.contains(&next.authority.pem)
         {
@@ -113,21 +113,21 @@ mod tests {
         let (old, new) = (Arc::new(authority()), Arc::new(authority()));
         let mut rotation = Rotation::default();
         let now = Instant::now();
-        rotation.wish(Arc::clone(&old));
+        rotation.set_desired(Arc::clone(&old));
         assert_eq!(rotation.bundle(now), pems(&[&old]));
-        rotation.wish(Arc::clone(&new));
+        rotation.set_desired(Arc::clone(&new));
         let both = [old.pem.clone(), new.pem.clone()];
         assert_eq!(rotation.bundle(now), both);
 
         // Not counted before the bundle has it.
         let late = now + 10 * ANNOUNCED;
-        rotation.see(std::slice::from_ref(&old.pem), late);
+        rotation.set_published(std::slice::from_ref(&old.pem), late);
         rotation.advance(late);
         assert_eq!(signing(&rotation), old.pem);
 
-        rotation.see(&both, late);
-        rotation.wish(Arc::clone(&new));
-        rotation.see(&both, late + ANNOUNCED / 2);
+        rotation.set_published(&both, late);
+        rotation.set_desired(Arc::clone(&new));
+        rotation.set_published(&both, late + ANNOUNCED / 2);
         rotation.advance(late + ANNOUNCED * 9 / 10);
         assert_eq!(signing(&rotation), old.pem);
         rotation.advance(late + ANNOUNCED);
@@ -136,7 +136,7 @@ mod tests {
         let after = late + ANNOUNCED;
         assert_eq!(rotation.bundle(after), [new.pem.clone(), old.pem.clone()]);
         assert_eq!(rotation.bundle(after + KEPT), pems(&[&new]));
-        rotation.see(&both, after + KEPT);
+        rotation.set_published(&both, after + KEPT);
         assert_eq!(
             rotation.bundle(after + KEPT),
             pems(&[&new]),
@@ -149,10 +149,10 @@ mod tests {
         let (old, new) = (Arc::new(authority()), Arc::new(authority()));
         let mut rotation = Rotation::default();
         let now = Instant::now();
-        rotation.wish(Arc::clone(&old));
-        rotation.wish(Arc::clone(&new));
-        rotation.see(&rotation.bundle(now), now);
-        rotation.wish(Arc::clone(&old));
+        rotation.set_desired(Arc::clone(&old));
+        rotation.set_desired(Arc::clone(&new));
+        rotation.set_published(&rotation.bundle(now), now);
+        rotation.set_desired(Arc::clone(&old));
         rotation.advance(now + 2 * ANNOUNCED);
         assert_eq!(signing(&rotation), old.pem);
     }
@@ -162,8 +162,8 @@ mod tests {
         let (old, new) = (authority(), Arc::new(authority()));
         let mut rotation = Rotation::default();
         let now = Instant::now();
-        rotation.wish(Arc::clone(&new));
-        rotation.see(&[old.pem.clone(), new.pem.clone()], now);
+        rotation.set_desired(Arc::clone(&new));
+        rotation.set_published(&[old.pem.clone(), new.pem.clone()], now);
         assert_eq!(rotation.bundle(now), [new.pem.clone(), old.pem.clone()]);
         assert_eq!(rotation.bundle(now + KEPT), pems(&[&new]));
     }

@@ -41,14 +41,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Build { module: Some(name) } => {
             let folder = programs::build_one(&home, &name)?;
-            process::say(&folder.display().to_string())?;
+            process::print_line(&folder.display().to_string())?;
         }
         Command::Build { module: None } => {
             programs::build(&home)?;
             image::build_backends(&home)?;
         }
         Command::Image { program, profile } => {
-            process::say(&image::build(&home, &program, &profile)?.summary()?)?;
+            process::print_line(&image::build(&home, &program, &profile)?.summary()?)?;
         }
         Command::Up { nodes } => cluster()?.up(&home, nodes)?,
         Command::Exec { command } => return cluster()?.exec(&command),

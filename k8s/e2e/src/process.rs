@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(50);
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Prints a line to stdout. A closed stdout is no error.
-pub(crate) fn say(line: &str) -> Result<()> {
+pub(crate) fn print_line(line: &str) -> Result<()> {
     match writeln!(io::stdout().lock(), "{line}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to stdout")

@@ -46,7 +46,7 @@ fn main() -> Result<ExitCode> {
         std::fs::write(budget_file(), toml::to_string(&measured)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    judge(&measured)
+    compare(&measured)
 }
 
 fn subject(name: &str) -> Result<&'static Subject> {
@@ -88,7 +88,7 @@ fn count(subject: &Subject, batches: u64, profile: &Path) -> Result<u64> {
     Ok(totals.context("callgrind gave no totals")?.trim().parse()?)
 }
 
-fn judge(measured: &BTreeMap<String, u64>) -> Result<ExitCode> {
+fn compare(measured: &BTreeMap<String, u64>) -> Result<ExitCode> {
     let file = budget_file();
     let budgets: BTreeMap<String, u64> = toml::from_str(&std::fs::read_to_string(&file)?)?;
     let unknown: Vec<_> = budgets

@@ -66,7 +66,7 @@ pub(crate) fn check(data: &[u8]) {
         let now = Tick::at(Duration::from_secs(seconds));
         match what {
             0 => assert_eq!(
-                sessions.ask(&key, now).copied(),
+                sessions.touch(&key, now).copied(),
                 plain.moves(key, now, false)
             ),
             1 => assert_eq!(

@@ -137,7 +137,7 @@ impl Channel {
     }
 
     /// Passes the trailers of a stream's body to the decoder.
-    pub(crate) fn hand_over_trailers(&self, decoder: &mut BodyDecoder) {
+    pub(crate) fn pass_trailers(&self, decoder: &mut BodyDecoder) {
         if let Self::H2(stream) = self {
             stream.with_trailers(|lines| decoder.take_trailers(lines));
         }
@@ -195,7 +195,7 @@ impl Channel {
     }
 
     /// If this stream is reset later, uses the other stream's reset code.
-    pub(crate) fn hand_on_reset(&self, other: &Self) {
+    pub(crate) fn forward_reset(&self, other: &Self) {
         if let (Self::H2(stream), Self::H2(other)) = (self, other)
             && let Some(reason) = other.reset_by_peer()
         {

@@ -224,7 +224,7 @@ impl Relay<'_> {
             }
             if since_turn >= BYTES_PER_POLL {
                 since_turn = 0;
-                self.from.deadline.give_way().await;
+                self.from.deadline.yield_turn().await;
                 self.check_time()?;
             }
             let pace = (started, moved.payload);
@@ -250,7 +250,7 @@ impl Relay<'_> {
         buffer.make_room();
         if self.fill(buffer, handle, decoder).await? == 0 {
             decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
-            self.from.stream.hand_over_trailers(decoder);
+            self.from.stream.pass_trailers(decoder);
             return Ok(Decoded {
                 payload: 0..0,
                 consumed: 0,

@@ -30,7 +30,7 @@ pub fn check(
         },
         ..Options::machine()
     };
-    let listed = Files::new(paths).look(&BTreeSet::new()).into_iter();
+    let listed = Files::new(paths).scan(&BTreeSet::new()).into_iter();
     let sources = listed.filter_map(|listed| match listed {
         Listed::Read(source) => Some(source),
         // The first look reads everything.

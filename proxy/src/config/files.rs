@@ -54,13 +54,13 @@ impl Files {
 
     /// When to read again without an event: a file that is empty now may stay empty.
     #[must_use]
-    pub fn look_again(&self) -> Option<Instant> {
+    pub fn next_scan(&self) -> Option<Instant> {
         self.look_again
     }
 
     /// Lists all files, and reads those that may have changed, except those in `written`. A file
     /// that is named twice is read once.
-    pub fn look(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Listed> {
+    pub fn scan(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Listed> {
         let mut found = DirectoryScan {
             listed: Vec::new(),
             seen: BTreeSet::new(),
@@ -71,10 +71,12 @@ impl Files {
         for path in &self.paths {
             match std::fs::metadata(path) {
                 Ok(metadata) if metadata.is_dir() => match list(path) {
-                    Ok(files) => files.into_iter().for_each(|file| found.look_at(file)),
+                    Ok(files) => files
+                        .into_iter()
+                        .for_each(|file| found.read_if_changed(file)),
                     Err(error) => found.unreadable(path, &error, &self.seen),
                 },
-                Ok(_) => found.look_at(path.clone()),
+                Ok(_) => found.read_if_changed(path.clone()),
                 Err(error) => found.unreadable(path, &error, &self.seen),
             }
         }
@@ -95,7 +97,7 @@ struct DirectoryScan<'a> {
 }
 
 impl DirectoryScan<'_> {
-    fn look_at(&mut self, file: PathBuf) {
+    fn read_if_changed(&mut self, file: PathBuf) {
         if self.seen.contains(&file) {
             return;
         }

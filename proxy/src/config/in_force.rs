@@ -59,7 +59,7 @@ pub struct AppliedConfig {
 
 impl InForce {
     /// Publishes another configuration: the previous model with changes, and its snapshot.
-    pub fn tell(&self, changes: Vec<Change>, snapshot: Arc<Snapshot>, problems: usize) {
+    pub fn publish(&self, changes: Vec<Change>, snapshot: Arc<Snapshot>, problems: usize) {
         let mut applied = self.lock();
         // Copied only while a reader holds it.
         Arc::make_mut(&mut applied.model).apply(changes);

@@ -96,11 +96,11 @@ impl Watch {
             };
             // Where events were lost, anything may have changed.
             let touch = match event {
-                Some(Ok(event)) => self.interest.judge(&event),
+                Some(Ok(event)) => self.interest.classify(&event),
                 Some(Err(_)) | None => Some(FileEvent::Anything),
             };
             if let Some(touch) = touch {
-                self.note(touch);
+                self.record(touch);
             }
         }
         self.burst = None;
@@ -108,7 +108,7 @@ impl Watch {
             .retain(|_, last| last.elapsed() < WRITE_PATIENCE);
     }
 
-    fn note(&mut self, touch: FileEvent) {
+    fn record(&mut self, touch: FileEvent) {
         let now = Instant::now();
         let begin = || Burst {
             first: now,
@@ -244,7 +244,7 @@ impl Interest {
                     match std::fs::read_link(&next) {
                         Ok(target) if links > 0 => {
                             links -= 1;
-                            self.note(&next);
+                            self.watch_folder_of(&next);
                             after = target.join(after);
                         }
                         _ => at = next,
@@ -256,12 +256,12 @@ impl Interest {
             }
             rest = after;
         }
-        self.note(&at);
+        self.watch_folder_of(&at);
         at
     }
 
     /// Watches the folder of a path; if it is missing, the nearest existing ancestor.
-    fn note(&mut self, path: &Path) {
+    fn watch_folder_of(&mut self, path: &Path) {
         let mut name = path;
         while let Some(folder) = name.parent() {
             self.names.insert(name.to_owned());
@@ -273,7 +273,7 @@ impl Interest {
         }
     }
 
-    fn judge(&self, event: &Event) -> Option<FileEvent> {
+    fn classify(&self, event: &Event) -> Option<FileEvent> {
         if event.need_rescan() {
             return Some(FileEvent::Anything);
         }

@@ -64,8 +64,8 @@ async fn park(shard: &Shard, client: &mut Client) -> bool {
     };
     drop(snapshot);
     client.set(ClientState::Idle);
-    shard.note(TaskState::Idle);
-    shard.note_parked();
+    shard.set_task_state(TaskState::Idle);
+    shard.record_parked();
     // A TLS close can still be sent afterwards.
     client.deadline.arm(timeout, Expiry::StopReading);
     let readable = client.stream.readable().await;

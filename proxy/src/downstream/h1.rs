@@ -32,8 +32,8 @@ pub(crate) async fn serve(proxy: &Rc<Proxy>, client: &mut Client) -> NextStep {
     let next = requests(proxy, client, &mut buffer, &mut scratch).await;
     client.deadline.park();
     if next == NextStep::Park {
-        shard.buffers.give_up(buffer);
-        proxy.scratch.give_up(scratch);
+        shard.buffers.put_idle(buffer);
+        proxy.scratch.put_idle(scratch);
     } else {
         shard.buffers.put(buffer);
         proxy.scratch.put(scratch);
@@ -50,7 +50,7 @@ async fn requests(
     let shard = &proxy.shard;
     let (mut without_wait, mut answered) = (0, false);
     loop {
-        shard.note(TaskState::ReadingHead);
+        shard.set_task_state(TaskState::ReadingHead);
         match read_head(shard, client, buffer, scratch, answered).await {
             Head::Complete { waited } => {
                 without_wait = if waited { 0 } else { without_wait + 1 };
@@ -67,14 +67,14 @@ async fn requests(
             Head::Ended(next) => return next,
         }
         client.requests += 1;
-        shard.note(TaskState::Forwarding);
+        shard.set_task_state(TaskState::Forwarding);
         match request::handle(proxy, client, buffer, scratch).await {
             ConnectionOutcome::KeepAlive => {}
             ConnectionOutcome::End(next) => return next,
         }
         answered = true;
         if without_wait >= REQUESTS_PER_POLL {
-            shard.turns.give_way().await;
+            shard.turns.yield_turn().await;
             without_wait = 0;
         }
     }
@@ -202,7 +202,7 @@ async fn read_or_park(client: &Client, buffer: &mut Buffer, answered: bool) -> i
     let _waits = client.deadline.wait_with_buffer();
     let read = pin!(client.stream.read_until_canceled(buffer, handle));
     if answered {
-        client.deadline.put_off(read).await
+        client.deadline.postpone(read).await
     } else {
         read.await
     }

@@ -111,7 +111,7 @@ async fn shake_hands<'l, 'a>(
         match (shaken, link.verdict()) {
             (Poll::Ready(Ok(connection)), _) => Poll::Ready(Some(connection)),
             (Poll::Ready(Err(error)), _) => {
-                note_error(shard, client, link, &error);
+                record_error(shard, client, link, &error);
                 Poll::Ready(None)
             }
             // If the preface has arrived, wait for it, so that the client can be told why it is
@@ -125,7 +125,7 @@ async fn shake_hands<'l, 'a>(
 }
 
 /// Counts a connection that ended because of a protocol error or a flood limit.
-fn note_error(shard: &Shard, client: &Client, link: &Link<'_>, error: &h2::Error) {
+fn record_error(shard: &Shard, client: &Client, link: &Link<'_>, error: &h2::Error) {
     let client = client.hop.address();
     tracing::debug!(%client, %error, "an HTTP/2 connection failed");
     let errors = &shard.counters.http2_errors;
@@ -183,7 +183,7 @@ impl Driver<'_, '_> {
         let last = self.requests.saturating_add(REQUESTS_PER_POLL.into());
         let over = loop {
             if self.requests == last {
-                self.shard.turns.come_back(context);
+                self.shard.turns.wake_next_turn(context);
                 break false;
             }
             match self.poll_next(context) {
@@ -220,7 +220,7 @@ impl Driver<'_, '_> {
             Poll::Ready(Some(Ok(accepted))) => Poll::Ready(Some(accepted)),
             Poll::Ready(Some(Err(error))) => {
                 if self.ending != CloseState::AtOnce {
-                    note_error(self.shard, self.client, self.link, &error);
+                    record_error(self.shard, self.client, self.link, &error);
                 }
                 Poll::Ready(None)
             }
@@ -260,7 +260,7 @@ impl Driver<'_, '_> {
         let client = self.client.hop.address();
         match verdict {
             Verdict::Abuse(abuse) => {
-                self.shard.note_abuse(abuse, Peer::Client, client);
+                self.shard.record_abuse(abuse, Peer::Client, client);
                 Reason::ENHANCE_YOUR_CALM
             }
             Verdict::HeadLate | Verdict::Silent => {
@@ -376,7 +376,7 @@ async fn until_reset<T>(client: &Client, mut exchange: Pin<&mut impl Future<Outp
             return polled;
         }
         gone = true;
-        client.deadline.look();
+        client.deadline.check_peer();
         exchange.as_mut().poll(context)
     })
     .await

@@ -207,7 +207,7 @@ impl ScratchPool {
     }
 
     /// As [`Self::put`], for a connection that becomes idle: freed if others are free.
-    pub(crate) fn give_up(&self, scratch: Box<Scratch>) {
+    pub(crate) fn put_idle(&self, scratch: Box<Scratch>) {
         drop(self.0.put_spare(scratch, SPARE_BUFFERS));
     }
 

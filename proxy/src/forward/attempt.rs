@@ -86,7 +86,7 @@ pub(super) async fn attempt<'a>(
     if let Err(AttemptEnd::Failed(failure) | AttemptEnd::Final(failure)) = &result
         && let Some(outcome) = Outcome::failed(failure.kind)
     {
-        attempt.judge(outcome, Instant::now());
+        attempt.report(outcome, Instant::now());
     }
     // The request timeout has expired: no retry.
     let over = tries.until.is_some_and(|until| Instant::now() >= until);
@@ -116,9 +116,9 @@ pub(crate) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// Reports the endpoint's result to load balancing and health.
-    fn judge(&self, outcome: Outcome, now: Instant) {
+    fn report(&self, outcome: Outcome, now: Instant) {
         let (states, set) = (&self.upstreams.endpoints, &self.drawn.cluster.set);
-        self.booking.judge(states, set, outcome, now);
+        self.booking.report(states, set, outcome, now);
     }
 
     /// Uses an idle connection; retries on a new one if the endpoint had closed it before it
@@ -171,10 +171,10 @@ impl<'a> Attempt<'a> {
         let timeout = self.limited(self.drawn.backend.connect_timeout);
         let wanted = (self.protocol(), proxied);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
-        shard.note(TaskState::Connecting);
+        shard.set_task_state(TaskState::Connecting);
         let cluster = self.drawn.cluster;
         let opened = open(self.upstreams, cluster, self.endpoint, wanted, timeout).await;
-        shard.note(TaskState::Forwarding);
+        shard.set_task_state(TaskState::Forwarding);
         let took = begun.elapsed();
         let route = shard.counters.routes.of(self.matched.rule.id);
         route.connect.observe(took);
@@ -277,7 +277,7 @@ async fn half_duplex(
         Err(error) => return Err(AttemptEnd::Failed(error.of_upload())),
     }
     download.expect_head();
-    shard.note(TaskState::AwaitingResponse);
+    shard.set_task_state(TaskState::AwaitingResponse);
     // Detects a client that disconnects, while its socket is not used otherwise.
     client.deadline.arm(
         Some(WHEEL_TICK),
@@ -292,7 +292,7 @@ async fn half_duplex(
         return Err(AttemptEnd::Final(FailureKind::ClientGone.into()));
     }
     let length = head?;
-    download.judge(&mut response, Replay::Possible)?;
+    download.report_result(&mut response, Replay::Possible)?;
     download
         .respond(length, &mut response, shard, || true)
         .await
@@ -382,7 +382,7 @@ impl<'a> Attempt<'a> {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun);
         record.upstream_time = Some(took);
-        self.judge(Outcome::answered(status, took), now);
+        self.report(Outcome::answered(status, took), now);
     }
 }
 

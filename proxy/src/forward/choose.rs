@@ -30,13 +30,13 @@ impl<'a> Exchange<'a> {
         self.record.endpoint = Some(endpoint);
         self.work.response_lines.clear();
         if let Some(policy) = rule.session_of(drawn.backend) {
-            self.hand_out_token(policy, endpoint, pinned);
+            self.write_session_token(policy, endpoint, pinned);
         }
         Ok((endpoint, booking))
     }
 
     /// Writes the token of a new session, or of one whose last use has to be recorded.
-    fn hand_out_token(
+    fn write_session_token(
         &mut self,
         policy: &SessionPersistence,
         endpoint: &Endpoint,

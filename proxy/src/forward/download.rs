@@ -27,7 +27,7 @@ use crate::policy::mutation::{HeaderMutation, Mutation};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
-use crate::upstream::connect::broke_off;
+use crate::upstream::connect::read_failure;
 use crate::upstream::picker::Pick;
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::{NoRetryReason, Replay};
@@ -131,7 +131,7 @@ impl Download<'_, '_> {
                 Ok(0) if self.is_silent() => return Err(FailureKind::UpstreamClosed.into()),
                 Err(error) if self.is_silent() => {
                     let endpoint = self.attempt.endpoint;
-                    return Err(broke_off(shard, endpoint, self.connection, &error));
+                    return Err(read_failure(shard, endpoint, self.connection, &error));
                 }
                 Ok(0) | Err(_) => {
                     return Err(Failure::because(
@@ -148,7 +148,7 @@ impl Download<'_, '_> {
         let is_first = self.is_silent();
         let read = pin!(self.connection.stream.read_some(self.buffer));
         if is_first {
-            self.connection.deadline.put_off(read).await
+            self.connection.deadline.postpone(read).await
         } else {
             read.await
         }
@@ -255,7 +255,7 @@ impl Download<'_, '_> {
     /// # Errors
     ///
     /// The response is dropped: for a retry, or because the service bears no more of them.
-    pub(super) fn judge(
+    pub(super) fn report_result(
         &mut self,
         side: &mut ResponseSide<'_, '_>,
         replay: Replay,
@@ -302,7 +302,7 @@ impl Download<'_, '_> {
         shard: &Shard,
         uploaded: impl Fn() -> bool,
     ) -> Result<ResponseEnd, Failure> {
-        shard.note(TaskState::Responding);
+        shard.set_task_state(TaskState::Responding);
         let framing = side.response.framing;
         let resent = framing.resent_to(side.version);
         // A response before the end of the request is often an error, and the rest of the request
@@ -315,9 +315,9 @@ impl Download<'_, '_> {
         }
         if let Some(picked) = &mut side.picked {
             let head = self.buffer.filled().get(..length).unwrap_or_default();
-            let told = picked.tell_response(side.response, head, self.attempt.endpoint);
+            let report = picked.report_response(side.response, head, self.attempt.endpoint);
             // Boxed: few requests have a picker.
-            side.changed = Box::pin(told).await;
+            side.changed = Box::pin(report).await;
         }
         self.take_granted(length, side);
         self.encode_head(length, side);
@@ -356,7 +356,7 @@ impl Download<'_, '_> {
             )
             .await;
         side.record.bytes_out = moved.payload;
-        side.note_end(&relayed, &self.connection.stream);
+        side.record_end(&relayed, &self.connection.stream);
         relayed.map_err(RelayError::of_download)?;
         if switched {
             return Ok(ResponseEnd::Switched);
@@ -429,9 +429,9 @@ impl ResponseSide<'_, '_> {
     }
 
     /// Records how a body ended. After that of a gRPC call come the trailers with its status.
-    fn note_end(&mut self, relayed: &Result<(), RelayError>, upstream: &Channel) {
+    fn record_end(&mut self, relayed: &Result<(), RelayError>, upstream: &Channel) {
         if relayed.is_err() {
-            self.client.stream.hand_on_reset(upstream);
+            self.client.stream.forward_reset(upstream);
         } else if self.record.is_grpc
             && let Some(status) = grpc::status_of_trailers(self.decoder.trailers())
         {

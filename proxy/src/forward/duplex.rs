@@ -51,7 +51,7 @@ pub(super) async fn run(
             let sent = upload
                 .send_as_it_comes(&relay, &mut request, &uploaded.replay)
                 .await;
-            uploaded.note(sent, attempt, connection, &client.deadline);
+            uploaded.record_end(sent, attempt, connection, &client.deadline);
         };
         let receiving = async {
             // The route's timeout runs from the start, the default one from the last byte sent.
@@ -65,7 +65,7 @@ pub(super) async fn run(
                 return Err(AttemptEnd::Final(FailureKind::ClientGone.into()));
             }
             let length = head?;
-            download.judge(&mut response, uploaded.replay.get())?;
+            download.report_result(&mut response, uploaded.replay.get())?;
             let done = || uploaded.done.get();
             download
                 .respond(length, &mut response, shard, done)
@@ -134,7 +134,7 @@ impl UploadResult {
     }
 
     /// Records how the body ended. Once it is sent, a response is due.
-    fn note(
+    fn record_end(
         &self,
         sent: Result<(), RelayError>,
         attempt: &Attempt<'_>,

@@ -15,7 +15,7 @@ pub(super) async fn run(
     buffer: &mut Buffer,
 ) -> Result<ConnectionOutcome, Failure> {
     let client = exchange.client;
-    exchange.shard.note(TaskState::Tunnel);
+    exchange.shard.set_task_state(TaskState::Tunnel);
     let received = exchange.received;
     let protocol = received
         .head

@@ -68,7 +68,7 @@ impl Fields {
     }
 
     /// Records that Connection lists names of further hop-by-hop fields.
-    pub(super) fn note_connection_lists(&mut self) {
+    pub(super) fn record_connection_lists(&mut self) {
         self.connection_lists = true;
     }
 

@@ -110,7 +110,7 @@ impl<'a> Link<'a> {
             wants_ping: Cell::new(false),
             looked: Cell::new(false),
         };
-        link.judge(&mut link.reading.borrow_mut());
+        link.check_received(&mut link.reading.borrow_mut());
         link
     }
 
@@ -177,7 +177,7 @@ impl<'a> Link<'a> {
         if reading.operation.is_some() {
             self.arm(&mut reading);
         }
-        self.usage.note_driver(context);
+        self.usage.set_driver(context);
         match sent {
             Poll::Ready(sent) => sent,
             Poll::Pending => Ok(()),
@@ -259,7 +259,7 @@ impl<'a> Link<'a> {
         let turns = (reading.at_once >= H2_READS_PER_POLL).then_some(&self.shard.turns);
         Box::pin(async move {
             if let Some(turns) = turns {
-                turns.give_way().await;
+                turns.yield_turn().await;
             }
             let read = stream.read_until_canceled(&mut buffer, handle).await;
             (read, buffer)
@@ -270,7 +270,7 @@ impl<'a> Link<'a> {
     fn park(&self, reading: &mut Reading<'_>) -> Operation<'a, (io::Result<usize>, Buffer)> {
         let buffer = std::mem::take(&mut reading.buffer);
         self.shard.buffers.put(buffer);
-        self.shard.note_parked();
+        self.shard.record_parked();
         reading.parked = true;
         let patience = self.pace.idle.map(|idle| idle.saturating_sub(PARK_AFTER));
         self.deadlines.reads.arm(patience, Expiry::StopReading);
@@ -339,7 +339,7 @@ impl<'a> Link<'a> {
             }
             Ok(_) => {
                 reading.pinged = false;
-                self.judge(reading);
+                self.check_received(reading);
                 Ok(())
             }
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
@@ -374,7 +374,7 @@ impl<'a> Link<'a> {
 
     /// Checks received bytes with the guard. If they exceed a limit, they are dropped except for
     /// the preface, without which the client cannot be told why.
-    fn judge(&self, reading: &mut Reading<'_>) {
+    fn check_received(&self, reading: &mut Reading<'_>) {
         let mut guard = self.guard.borrow_mut();
         let (preface, heads) = (guard.preface_left(), guard.heads());
         let buffer = &mut reading.buffer;
@@ -384,7 +384,7 @@ impl<'a> Link<'a> {
             let heads = guard.heads().saturating_sub(heads);
             reading.ration.read(buffer.len(), heads);
         }
-        self.usage.note_malformed(guard.take_malformed());
+        self.usage.record_malformed(guard.take_malformed());
         if let Err(abuse) = received {
             buffer.truncate(preface);
             self.verdict.set(Some(Verdict::Abuse(abuse)));
@@ -437,7 +437,7 @@ impl AsyncRead for Io<'_, '_> {
         let count = match reading.ration.take(count, turns.number()) {
             Allowance::Now(count) => count,
             Allowance::NextTurn => {
-                turns.come_back(context);
+                turns.wake_next_turn(context);
                 return Poll::Pending;
             }
             Allowance::Later => return Poll::Pending,

@@ -79,7 +79,7 @@ const MOST_CANCELED: u32 = 32;
 async fn run(waits: WaitMode, plan: &Plan, steps: &[u8]) {
     let (turns, ringing) = Turns::new(waits).expect("descriptors");
     let bell = ringing.try_clone().expect("descriptors");
-    let answering = monoio::spawn(Rc::clone(&turns).answer(ringing));
+    let answering = monoio::spawn(Rc::clone(&turns).run(ringing));
     let shard = Rc::new(Shard::new(ShardOptions::alone(), waits, Rc::clone(&turns)));
     let (ours, theirs) = UnixStream::pair().expect("descriptors");
     let socket = socket2::SockRef::from(&ours);
@@ -100,13 +100,13 @@ async fn run(waits: WaitMode, plan: &Plan, steps: &[u8]) {
     while !client.has_all() {
         client.delivers(usize::MAX);
         client.reads(usize::MAX);
-        turns.wait_a_turn().await;
+        turns.wait_for_next_turn().await;
         assert!(Instant::now() < late, "{client:?}");
     }
     client.finishes();
     while !(client.is_at_end() && serving.is_finished()) {
         client.reads(usize::MAX);
-        turns.wait_a_turn().await;
+        turns.wait_for_next_turn().await;
         assert!(Instant::now() < late, "no end: {client:?}");
     }
     client.check(plan);
@@ -226,10 +226,10 @@ impl Step {
             Self::Deliver(most) => client.delivers(most),
             Self::DeliverAlone(most) => {
                 client.delivers(most);
-                turns.wait_a_turn().await;
+                turns.wait_for_next_turn().await;
             }
             Self::Read(most) => client.reads(most),
-            Self::Stall => turns.wait_a_turn().await,
+            Self::Stall => turns.wait_for_next_turn().await,
             Self::Open(by) => client.opens_a_window(by),
             Self::LosePatience => {
                 if client.may_be_silent() {

@@ -178,7 +178,7 @@ impl Stream {
         while !payload.is_empty() {
             let room = poll_fn(|context| self.poll_room(context, payload.len())).await?;
             let (chunk, rest) = payload.split_at(room.min(payload.len()));
-            self.signals.note_taken(chunk.len());
+            self.signals.record_sent(chunk.len());
             payload = rest;
             self.push(Bytes::copy_from_slice(chunk), ends_here(payload))?;
             if ends_here(payload) {
@@ -194,7 +194,7 @@ impl Stream {
 
     /// Sends the head, if not sent yet. Returns whether that completed the message.
     fn poll_begin(&self, context: &mut Context<'_>, ends: bool) -> Poll<io::Result<bool>> {
-        self.signals.note_task(context);
+        self.signals.set_task(context);
         if self.signals.is_disconnected() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
@@ -225,7 +225,7 @@ impl Stream {
 
     /// How many of `wanted` bytes fit into the peer's windows, once any do.
     fn poll_room(&self, context: &mut Context<'_>, wanted: usize) -> Poll<io::Result<usize>> {
-        self.signals.note_task(context);
+        self.signals.set_task(context);
         if self.signals.is_disconnected() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
@@ -289,7 +289,7 @@ impl Stream {
     }
 
     fn poll_head(&self, context: &mut Context<'_>) -> Poll<Result<Head, h2::Error>> {
-        self.signals.note_task(context);
+        self.signals.set_task(context);
         if self.signals.is_disconnected() {
             return Poll::Ready(Err(Reason::CANCEL.into()));
         }
@@ -347,7 +347,7 @@ impl Stream {
         reads: Reads,
     ) -> Poll<io::Result<usize>> {
         let signals = &self.signals;
-        signals.note_task(context);
+        signals.set_task(context);
         if signals.is_disconnected() || signals.is_reading_stopped() {
             return Poll::Ready(Ok(0));
         }
@@ -410,7 +410,7 @@ impl Stream {
             Sending::Broken => true,
         };
         if gone {
-            self.signals.note_gone();
+            self.signals.record_disconnect();
             return Poll::Ready(());
         }
         Poll::Pending

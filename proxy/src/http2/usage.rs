@@ -35,7 +35,7 @@ impl Usage {
     }
 
     /// Records streams with a malformed response.
-    pub(super) fn note_malformed(&self, streams: Vec<u32>) {
+    pub(super) fn record_malformed(&self, streams: Vec<u32>) {
         if !streams.is_empty() {
             let mut malformed = self.malformed.borrow_mut();
             malformed.extend(streams);
@@ -58,7 +58,7 @@ impl Usage {
     }
 
     /// Sets the driving task after its iteration.
-    pub(super) fn note_driver(&self, context: &Context<'_>) {
+    pub(super) fn set_driver(&self, context: &Context<'_>) {
         *self.driver.borrow_mut() = Some(context.waker().clone());
     }
 

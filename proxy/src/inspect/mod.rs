@@ -246,7 +246,7 @@ fn heap_samples() -> HeapSamples {
 fn shard_handle(shards: Shards, id: usize) -> ShardHandle {
     let asked = shards.clone();
     ShardHandle {
-        query: Box::new(move |query| asked.ask_one(id, inbox::ShardMessage::Admin(query))),
+        query: Box::new(move |query| asked.send_to(id, inbox::ShardMessage::Admin(query))),
         heartbeat: Box::new(move || shards.counters()[id].heartbeat.age(Instant::now())),
     }
 }

@@ -64,7 +64,7 @@ pub(super) async fn reach(
             Err(failure) => Outcome::failed(failure.kind),
         };
         if let Some(outcome) = outcome {
-            booking.judge(&upstreams.endpoints, &cluster.set, outcome, now);
+            booking.report(&upstreams.endpoints, &cluster.set, outcome, now);
         }
         let failure = match connected {
             Ok(connection) => {

@@ -87,7 +87,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
     }
 
     /// The session of `key`, which its client has just used.
-    pub fn ask(&mut self, key: &K, now: Tick) -> Option<&V> {
+    pub fn touch(&mut self, key: &K, now: Tick) -> Option<&V> {
         let at = *self.places.get(key)?;
         self.requeue(at, now, false);
         self.slots[at].session.as_ref().map(|(_, value)| value)
@@ -244,7 +244,7 @@ mod tests {
     fn who_was_never_answered_makes_room_the_quietest_first() {
         let mut sessions = full();
         sessions.answer(&'b', at(3));
-        sessions.ask(&'a', at(4));
+        sessions.touch(&'a', at(4));
         assert_eq!(sessions.make_room(at(4)), Ok(Some('c')));
         sessions.insert('d', 'd', at(4));
         assert_eq!(sessions.make_room(at(4)), Ok(Some('a')));
@@ -259,7 +259,7 @@ mod tests {
         }
         assert_eq!(sessions.make_room(at(6)), Err(TableFull));
         assert_eq!(sessions.make_room(at(9)), Ok(Some('a')));
-        sessions.ask(&'b', at(9));
+        sessions.touch(&'b', at(9));
         assert_eq!(sessions.make_room(at(9)), Ok(None));
     }
 
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(sessions.expire(at(61)), None);
         assert_eq!(sessions.expire(at(62)), Some('b'));
         assert_eq!(sessions.expire(at(62)), None);
-        assert_eq!(sessions.ask(&'b', at(62)), None);
+        assert_eq!(sessions.touch(&'b', at(62)), None);
         assert_eq!(sessions.expire(at(63)), Some('c'));
         assert_eq!(sessions.expire(at(91)), Some('a'));
         assert!(sessions.is_empty());
@@ -280,7 +280,7 @@ mod tests {
     fn a_session_begins_again_under_the_same_key() {
         let mut sessions = full();
         sessions.insert('a', 'z', at(9));
-        assert_eq!(sessions.ask(&'a', at(9)), Some(&'z'));
+        assert_eq!(sessions.touch(&'a', at(9)), Some(&'z'));
         assert_eq!(sessions.len(), 3);
         let mut rest: Vec<_> = sessions.drain().collect();
         rest.sort_unstable();

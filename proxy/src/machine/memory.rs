@@ -94,7 +94,7 @@ impl MemoryWatch {
     }
 
     /// Measures if it is time to.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         if self.patience().is_zero() {
             self.looked = Instant::now();
             self.read();

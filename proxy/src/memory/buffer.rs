@@ -412,7 +412,7 @@ impl BufferPool {
     }
 
     /// As [`Self::put`], for a connection that becomes idle: freed if others are free.
-    pub fn give_up(&self, mut buffer: Buffer) {
+    pub fn put_idle(&self, mut buffer: Buffer) {
         if !buffer.is_small() {
             return self.put(buffer);
         }

@@ -23,15 +23,15 @@ thread_local! {
 
 /// Logs panics through the program log from now on. Two kinds are written directly by their thread:
 /// a panic of the log writer itself, and a panic while unwinding, which ends the process.
-pub fn tell_by_log(writer: &ProgramLogWriter) {
+pub fn log_panics(writer: &ProgramLogWriter) {
     let writer = writer.thread();
-    let tell_at_once = panic::take_hook();
+    let default_hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         let amid_another = UNWINDING.replace(true);
         if amid_another || thread::current().id() == writer {
-            tell_at_once(panic);
+            default_hook(panic);
         } else {
-            tell(panic);
+            log_panic(panic);
         }
     }));
 }
@@ -41,7 +41,7 @@ pub(crate) fn outlived() {
     UNWINDING.set(false);
 }
 
-fn tell(panic: &PanicHookInfo<'_>) {
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let said = panic.payload_as_str().unwrap_or("its message is not text");
     let location = panic.location().map(ToString::to_string);

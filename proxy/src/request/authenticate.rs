@@ -24,11 +24,11 @@ impl<'a> Exchange<'a> {
             return Ok(());
         }
         let carrier = self.carrier(matched.target);
-        let result = match self.judge(policy, carrier) {
+        let result = match self.verify(policy, carrier) {
             // Boxed: few requests ever wait here.
             Err(TokenError {
                 missing: Some(key), ..
-            }) => Box::pin(self.judge_with_new_keys(policy, carrier, key)).await,
+            }) => Box::pin(self.verify_with_new_keys(policy, carrier, key)).await,
             result => result.map_err(|denied| denied.refusal),
         };
         let proof = result
@@ -61,7 +61,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn judge(
+    fn verify(
         &self,
         policy: &'a Authenticator,
         carrier: Carrier<'_>,
@@ -72,7 +72,7 @@ impl<'a> Exchange<'a> {
 
     /// Checks the token again whenever keys were fetched, until its key is known or known to be
     /// missing.
-    async fn judge_with_new_keys(
+    async fn verify_with_new_keys(
         &self,
         policy: &'a Authenticator,
         carrier: Carrier<'_>,
@@ -86,7 +86,7 @@ impl<'a> Exchange<'a> {
                 Reply::Changed => {}
                 Reply::Fetched => {
                     let mut cache = self.proxy.tokens.borrow_mut();
-                    cache.note_unknown(&missing, unix_time());
+                    cache.record_unknown(&missing, unix_time());
                 }
                 Reply::Pending if Instant::now() < until => {
                     monoio::time::sleep(look).await;
@@ -95,7 +95,7 @@ impl<'a> Exchange<'a> {
                 }
                 Reply::Pending | Reply::Failed => return Err(Refusal::NoKeys),
             }
-            match self.judge(policy, carrier) {
+            match self.verify(policy, carrier) {
                 Err(TokenError {
                     missing: Some(key), ..
                 }) => missing = key,

@@ -31,7 +31,7 @@ impl<'a> Exchange<'a> {
             claims: self.principal.as_ref().and_then(Principal::claims),
         };
         let attributes = Attributes::of(subject, policy);
-        let verdict = policy.judge(&attributes);
+        let verdict = policy.evaluate(&attributes);
         self.shard.counters.authorizations.count(verdict.result);
         if let Some(trace) = &self.record.trace {
             trace.authorization(&verdict);

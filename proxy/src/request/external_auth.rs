@@ -31,7 +31,7 @@ struct AuthorizationCall<'a> {
 
 impl<'a> Exchange<'a> {
     /// Asks the servers of the listener, before a rule is selected.
-    pub(super) async fn ask_for_listener(
+    pub(super) async fn authorize_by_listener_servers(
         &mut self,
         listener: &'a Listener,
         target: Target<'a>,
@@ -47,12 +47,15 @@ impl<'a> Exchange<'a> {
             patience: EXTERNAL_AUTH_TIMEOUT,
         };
         // Boxed, here and below: few requests need this state, and others should not reserve it.
-        Box::pin(self.ask(asking)).await
+        Box::pin(self.call_servers(asking)).await
     }
 
     /// Asks the servers of the rule, unless the rule answers the request itself: a CORS preflight
     /// carries no credentials.
-    pub(super) async fn ask_for_rule(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
+    pub(super) async fn authorize_by_rule_servers(
+        &mut self,
+        matched: &Matched<'a>,
+    ) -> Result<(), Failure> {
         let servers = matched.rule.external_auth.as_slice();
         if servers.is_empty() {
             return Ok(());
@@ -61,11 +64,11 @@ impl<'a> Exchange<'a> {
             self.trace_preflight("externalAuth");
             return Ok(());
         }
-        Box::pin(self.ask(AuthorizationCall::of_rule(servers, matched))).await
+        Box::pin(self.call_servers(AuthorizationCall::of_rule(servers, matched))).await
     }
 
     /// Asks the servers of the selected backend.
-    pub(super) async fn ask_for_backend(
+    pub(super) async fn authorize_by_backend_servers(
         &mut self,
         matched: &Matched<'a>,
         drawn: Destination<'a>,
@@ -74,24 +77,24 @@ impl<'a> Exchange<'a> {
         if servers.is_empty() {
             return Ok(());
         }
-        Box::pin(self.ask(AuthorizationCall::of_rule(servers, matched))).await
+        Box::pin(self.call_servers(AuthorizationCall::of_rule(servers, matched))).await
     }
 
     /// Asks the servers in order, until one denies the request.
-    async fn ask(&mut self, asking: AuthorizationCall<'a>) -> Result<(), Failure> {
+    async fn call_servers(&mut self, asking: AuthorizationCall<'a>) -> Result<(), Failure> {
         let own = self.own_lines(asking.target);
         for server in asking.servers {
             if let Some(most) = server.body_bytes {
                 self.read_body(most, asking.limits).await?;
             }
-            self.shard.note(TaskState::Authorizing);
+            self.shard.set_task_state(TaskState::Authorizing);
             let begun = Instant::now();
             let verdict = self.question(server, &asking, &own).await;
             self.client.deadline.disarm();
             if self.client.deadline.expired() {
                 return Err(FailureKind::ClientGone.into());
             }
-            self.shard.note(TaskState::Forwarding);
+            self.shard.set_task_state(TaskState::Forwarding);
             let counters = &self.shard.counters.external_auth;
             counters.took.observe(begun.elapsed());
             counters.results.count((&verdict).into());
@@ -161,9 +164,9 @@ impl<'a> Exchange<'a> {
                     body_bytes: EXTERNAL_AUTH_ANSWER_BYTES,
                     client: &self.client.deadline,
                 };
-                let reply = subrequest::ask(upstreams, cluster, request, patience).await;
+                let reply = subrequest::send(upstreams, cluster, request, patience).await;
                 let reply = reply.map_err(|failure| MissingVerdict(failure.kind.reason()))?;
-                http::judge(reply.status, &reply.headers, reply.body, response_headers)
+                http::interpret(reply.status, &reply.headers, reply.body, response_headers)
             }
             ExternalAuthProtocol::Grpc { request_headers } => {
                 let question = grpc::question(request_headers, &subject, &self.arrival());
@@ -173,7 +176,7 @@ impl<'a> Exchange<'a> {
                 let answer = answer
                     .await
                     .map_err(|error| MissingVerdict(error.reason()))?;
-                grpc::judge(answer, &subject)
+                grpc::interpret(answer, &subject)
             }
         }
     }

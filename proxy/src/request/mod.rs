@@ -97,16 +97,20 @@ async fn serve<'a>(
         return Err(FailureKind::Overloaded.into());
     }
     let listener = exchange.select_listener(host)?;
-    exchange.ask_for_listener(listener, target).await?;
+    exchange
+        .authorize_by_listener_servers(listener, target)
+        .await?;
     let matched = exchange.select_rule(listener, host, target)?;
     exchange.authenticate(&matched).await?;
     exchange.authorize(&matched, host)?;
-    exchange.ask_for_rule(&matched).await?;
+    exchange.authorize_by_rule_servers(&matched).await?;
     if let Some(after) = exchange.answer_by_rule(&matched).await? {
         return Ok(after);
     }
     let drawn = exchange.draw_backend(&matched)?;
-    exchange.ask_for_backend(&matched, drawn).await?;
+    exchange
+        .authorize_by_backend_servers(&matched, drawn)
+        .await?;
     if let Some(after) = exchange.answer_by_backend(&matched, drawn).await? {
         return Ok(after);
     }

@@ -132,7 +132,7 @@ impl<S: Source> RouterCompiler<S> {
             PathMatch::Prefix(path) => (path, false),
             PathMatch::Exact(path) => (path, true),
         };
-        level.scope.note(path, is_exact);
+        level.scope.add_path(path, is_exact);
         let part = part_of(path_hash(number, path), self.parts.len());
         self.dirty.parts.insert(part);
         let nodes = &mut self.parts[part].nodes;
@@ -192,7 +192,7 @@ impl<S: Source> RouterCompiler<S> {
             self.levels.len() - 1
         });
         self.numbers.insert(name.clone(), number);
-        self.last.note_level(coverage, number);
+        self.last.record_level(coverage, number);
         self.levels[number] = Some(NewLevel {
             name,
             scope: Scope::empty(number),

@@ -76,7 +76,7 @@ impl Scope {
     }
 
     /// Adds a path of the host.
-    pub(super) fn note(&mut self, path: &str, is_exact: bool) {
+    pub(super) fn add_path(&mut self, path: &str, is_exact: bool) {
         self.longest = self.longest.max(path.len());
         let depth = steps(self.id, path.as_bytes()).count();
         let depths = if is_exact {

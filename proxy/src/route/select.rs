@@ -182,7 +182,7 @@ impl Router {
         self.parts[part_of(hash, self.parts.len())].level(hash, kind, name)
     }
 
-    pub(super) fn note_level(&mut self, coverage: Coverage<'_>, number: usize) {
+    pub(super) fn record_level(&mut self, coverage: Coverage<'_>, number: usize) {
         match coverage {
             Coverage::Any => self.any = Some(number),
             Coverage::Under(name) => {

@@ -127,10 +127,10 @@ impl Acceptor {
             self.paused.set(false);
             match self.listener.accept().await {
                 Ok((socket, address)) => {
-                    self.place(&downstream, socket, canonical(address));
+                    self.dispatch(&downstream, socket, canonical(address));
                     accepted = accepted.wrapping_add(1);
                     if accepted.is_multiple_of(ACCEPTS_PER_POLL) {
-                        shard.turns.give_way().await;
+                        shard.turns.yield_turn().await;
                     }
                 }
                 Err(_) if self.stopped.get() => return,
@@ -149,18 +149,18 @@ impl Acceptor {
 
 impl Acceptor {
     /// Serves a connection, or hands it to a shard with fewer.
-    fn place(&self, downstream: &Rc<Downstream>, socket: TcpStream, address: SocketAddr) {
+    fn dispatch(&self, downstream: &Rc<Downstream>, socket: TcpStream, address: SocketAddr) {
         let shard = &downstream.proxy.shard;
         let other = shard.with_rng(|rng| shard.peers.better_off(shard.id, rng));
         if let Some(other) = other.filter(|_| !shard.draining.get())
             && let Ok(copy) = copy(&socket)
         {
-            let ask = ShardMessage::Adopt {
+            let message = ShardMessage::Adopt {
                 bind: self.bind,
                 socket: copy,
                 address,
             };
-            if shard.peers.hand_over(other, ask).is_ok() {
+            if shard.peers.hand_over(other, message).is_ok() {
                 return;
             }
         }

@@ -60,7 +60,7 @@ pub(crate) fn run(
     let _hangs_up = CloseClientsOnPanic(Rc::downgrade(&shard));
     let server = Rc::new(Server::new(shard, options.session_key));
     driver.block_on(async move {
-        monoio::spawn(turns.answer(ringing));
+        monoio::spawn(turns.run(ringing));
         let housekeeping = housekeeping(Rc::clone(&server));
         monoio::spawn(listed(server.shard(), Purpose::Housekeeping, housekeeping));
         serve_inbox(&server, inbox).await
@@ -123,8 +123,8 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
     let mut bell = UnixStream::from_std(inbox.bell)?;
     let mut rings = vec![0_u8; 64];
     loop {
-        while let Some(ask) = inbox.queue.pop() {
-            match ask {
+        while let Some(message) = inbox.queue.pop() {
+            match message {
                 ShardMessage::Listen { bind, sockets } => {
                     let listening = match sockets.transport() {
                         Transport::Tcp => {
@@ -163,7 +163,7 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                     upstreams.pool.clear();
                     upstreams.sessions.clear();
                 }
-                ShardMessage::Admin(ask) => answers::answer(server.proxy(), ask),
+                ShardMessage::Admin(query) => answers::answer(server.proxy(), query),
                 ShardMessage::Stop => return stop(server).await,
             }
         }
@@ -195,7 +195,7 @@ async fn close_orphans(shard: Rc<Shard>, bind: u32) {
 async fn stop(server: &Server) -> io::Result<()> {
     let shard = server.shard();
     server.acceptors.stop(shard, |_| true).await;
-    shard.draining.give_up();
+    shard.draining.expire();
     shard.clients.reset_all();
     let sessions = server.udp.end_sessions();
     for tick in 0..STOP_TICKS {

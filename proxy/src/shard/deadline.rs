@@ -114,7 +114,7 @@ impl Deadline {
     }
 
     /// Checks a watched peer now, since it may have disconnected.
-    pub(crate) fn look(&self) {
+    pub(crate) fn check_peer(&self) {
         let mut expiry = self.state.expiry.replace(Expiry::Disconnect);
         if matches!(expiry, Expiry::Watch { .. }) {
             self.state.carry_out(&mut expiry, self.shard.now());
@@ -152,18 +152,18 @@ impl Deadline {
     }
 
     /// Yields to the shard's other tasks.
-    pub(crate) async fn give_way(&self) {
-        self.shard.turns.give_way().await;
+    pub(crate) async fn yield_turn(&self) {
+        self.shard.turns.yield_turn().await;
     }
 
-    /// [`Turns::wait_a_turn`](super::turn::Turns::wait_a_turn) of the shard.
-    pub(crate) async fn wait_a_turn(&self) {
-        self.shard.turns.wait_a_turn().await;
+    /// [`Turns::wait_for_next_turn`](super::turn::Turns::wait_for_next_turn) of the shard.
+    pub(crate) async fn wait_for_next_turn(&self) {
+        self.shard.turns.wait_for_next_turn().await;
     }
 
-    /// [`Turns::put_off`](super::turn::Turns::put_off) of the shard.
-    pub(crate) async fn put_off<T>(&self, read: Pin<&mut impl Future<Output = T>>) -> T {
-        self.shard.turns.put_off(read).await
+    /// [`Turns::postpone`](super::turn::Turns::postpone) of the shard.
+    pub(crate) async fn postpone<T>(&self, read: Pin<&mut impl Future<Output = T>>) -> T {
+        self.shard.turns.postpone(read).await
     }
 
     /// Disables it, and returns what only a busy connection needs.
@@ -214,7 +214,7 @@ impl ArmedDeadline {
             Expiry::StopReading => self.cutoff.stop_reading(),
             Expiry::Disconnect => self.cutoff.disconnect(),
             Expiry::Stalled(stall) => {
-                if let Some(again) = stall.look(self.cutoff.taken(), now) {
+                if let Some(again) = stall.measure(self.cutoff.taken(), now) {
                     return Some(again);
                 }
                 self.cutoff.disconnect();

@@ -33,7 +33,7 @@ impl Draining {
     }
 
     /// The deadline has passed: remaining connections are reset.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn expire(&self) {
         self.over.set(true);
         self.begin();
     }

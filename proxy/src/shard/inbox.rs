@@ -85,8 +85,8 @@ pub fn inbox() -> io::Result<(Inbox, InboxReader)> {
 
 impl Inbox {
     /// Sends a message and wakes the shard.
-    pub fn ask(&self, ask: ShardMessage) {
-        self.queue.push(ask);
+    pub fn send(&self, message: ShardMessage) {
+        self.queue.push(message);
         // If the socket is full, the shard has been woken already.
         let _ = (&*self.bell).write(&[1]);
     }

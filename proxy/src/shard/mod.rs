@@ -126,13 +126,13 @@ impl Shard {
     }
 
     /// Records that a connection became idle.
-    pub(crate) fn note_parked(&self) {
+    pub(crate) fn record_parked(&self) {
         self.freed.set(self.freed.get() + 1);
     }
 
     /// Counts a peer whose connection is closed for exceeding a flood limit. At most one is logged
     /// per second.
-    pub(crate) fn note_abuse(&self, abuse: Abuse, peer: Peer, address: impl Display) {
+    pub(crate) fn record_abuse(&self, abuse: Abuse, peer: Peer, address: impl Display) {
         let (counter, whose) = match peer {
             Peer::Client => (&self.counters.abuses, "client"),
             Peer::Server => (&self.counters.upstream_abuses, "endpoint"),
@@ -248,8 +248,8 @@ impl Shard {
     }
 
     /// Records that a connection to an endpoint failed for lack of descriptors.
-    pub(crate) fn note_shortage(&self) {
-        self.overload.borrow_mut().note_shortage(self.now());
+    pub(crate) fn record_shortage(&self) {
+        self.overload.borrow_mut().record_shortage(self.now());
     }
 
     fn pressure(&self) -> Pressure {
@@ -261,8 +261,8 @@ impl Shard {
     pub(crate) fn relieve(&self, lag: Duration) {
         {
             let mut overload = self.overload.borrow_mut();
-            overload.note_tick(lag);
-            overload.note_memory(self.memory.percent());
+            overload.record_tick(lag);
+            overload.record_memory(self.memory.percent());
         }
         let buffer_bytes = self.memory.for_buffers(self.peers.count());
         self.buffer_bytes.set(buffer_bytes);

@@ -70,7 +70,7 @@ pub(crate) struct Overload {
 impl Overload {
     /// Records the delay of a tick. A single late tick is ignored: other processes may run on the
     /// core.
-    pub(crate) fn note_tick(&mut self, lag: Duration) {
+    pub(crate) fn record_tick(&mut self, lag: Duration) {
         for (late, step) in self.late.iter_mut().zip(&STEPS) {
             *late = if lag >= step.lag {
                 late.saturating_add(1)
@@ -84,7 +84,7 @@ impl Overload {
     }
 
     /// Records the percentage of the memory limit in use.
-    pub(crate) fn note_memory(&mut self, percent: usize) {
+    pub(crate) fn record_memory(&mut self, percent: usize) {
         let mut steps = STEPS.iter().rev();
         let reached = steps.find(|step| percent >= step.memory_percent);
         self.memory = reached.map_or(Pressure::Low, |step| step.pressure);
@@ -96,7 +96,7 @@ impl Overload {
     }
 
     /// Records a lack of descriptors.
-    pub(crate) fn note_shortage(&mut self, now: Tick) {
+    pub(crate) fn record_shortage(&mut self, now: Tick) {
         self.short = Some(now);
     }
 
@@ -149,7 +149,7 @@ mod tests {
 
     fn late(lag: Duration, ticks: u32) -> Overload {
         let mut overload = Overload::default();
-        (0..ticks).for_each(|_| overload.note_tick(lag));
+        (0..ticks).for_each(|_| overload.record_tick(lag));
         overload
     }
 
@@ -196,14 +196,14 @@ mod tests {
             );
         }
         let mut overload = late(Duration::from_secs(9), LATE_TICKS);
-        overload.note_tick(Duration::ZERO);
+        overload.record_tick(Duration::ZERO);
         assert_eq!(overload.pressure(1, 1000, Tick::default()), Pressure::Low);
     }
 
     #[test]
     fn without_descriptors_requests_are_refused_for_a_while() {
         let mut overload = Overload::default();
-        overload.note_shortage(Tick::default());
+        overload.record_shortage(Tick::default());
         assert_eq!(
             overload.sheds(Tick::default()),
             Some(ShedCause::Descriptors)
@@ -224,7 +224,7 @@ mod tests {
             (110, Pressure::Pause),
             (0, Pressure::Low),
         ] {
-            overload.note_memory(percent);
+            overload.record_memory(percent);
             assert_eq!(overload.pressure(1, 1000, Tick::default()), expected);
             let sheds = (percent >= 90).then_some(ShedCause::Memory);
             assert_eq!(overload.sheds(Tick::default()), sheds, "{percent}");

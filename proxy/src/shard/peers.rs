@@ -63,16 +63,16 @@ impl Peers {
     }
 
     /// Hands a connection to another shard; returns it if that one is not running.
-    pub(crate) fn hand_over(&self, shard: u16, ask: ShardMessage) -> Result<(), ShardMessage> {
+    pub(crate) fn hand_over(&self, shard: u16, message: ShardMessage) -> Result<(), ShardMessage> {
         let peer = self.0.get(usize::from(shard));
         let inbox = peer.and_then(|peer| peer.inbox.load_full());
         match (peer, inbox) {
             (Some(peer), Some(inbox)) => {
                 peer.coming.fetch_add(1, Ordering::Relaxed);
-                inbox.ask(ask);
+                inbox.send(message);
                 Ok(())
             }
-            _ => Err(ask),
+            _ => Err(message),
         }
     }
 

@@ -56,12 +56,12 @@ impl Signals {
     }
 
     /// Records that the peer has disconnected.
-    pub(crate) fn note_gone(&self) {
+    pub(crate) fn record_disconnect(&self) {
         self.gone.set(true);
     }
 
     /// Records bytes that fitted into the peer's windows.
-    pub(crate) fn note_taken(&self, bytes: usize) {
+    pub(crate) fn record_sent(&self, bytes: usize) {
         self.taken
             .set(self.taken.get().saturating_add(bytes as u64));
     }
@@ -80,7 +80,7 @@ impl Signals {
         }
     }
 
-    pub(crate) fn note_task(&self, context: &Context<'_>) {
+    pub(crate) fn set_task(&self, context: &Context<'_>) {
         let mut task = self.task.borrow_mut();
         if !task
             .as_ref()

@@ -37,7 +37,7 @@ impl Stall {
 
     /// Measures the total received so far; returns when to measure again, or `None` if it has timed
     /// out.
-    pub(super) fn look(&mut self, taken: u64, now: Tick) -> Option<Duration> {
+    pub(super) fn measure(&mut self, taken: u64, now: Tick) -> Option<Duration> {
         if now >= self.until {
             return None;
         }
@@ -75,7 +75,7 @@ mod tests {
     fn outlasts(taken: impl Fn(u64) -> u64) -> u64 {
         let mut stall = Stall::new(PATIENCE, Tick::NEVER);
         (0..100)
-            .find(|look| stall.look(taken(*look), Tick::default()).is_none())
+            .find(|look| stall.measure(taken(*look), Tick::default()).is_none())
             .unwrap_or(100)
     }
 
@@ -102,8 +102,10 @@ mod tests {
     fn nobody_is_waited_for_beyond_the_end() {
         let end = Tick::default().after(Duration::from_secs(1));
         let mut stall = Stall::new(PATIENCE, end);
-        let left = stall.look(0, Tick::default()).expect("there is time left");
+        let left = stall
+            .measure(0, Tick::default())
+            .expect("there is time left");
         assert!(left <= Duration::from_millis(1100), "{left:?}");
-        assert!(stall.look(1 << 20, end).is_none());
+        assert!(stall.measure(1 << 20, end).is_none());
     }
 }

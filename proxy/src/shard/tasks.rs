@@ -97,7 +97,7 @@ impl TaskState {
 
 impl Shard {
     /// Sets the state of the current task.
-    pub(crate) fn note(&self, state: TaskState) {
+    pub(crate) fn set_task_state(&self, state: TaskState) {
         let current = (self.tasks.current.get() as usize).wrapping_sub(1);
         if let Some(slot) = self.tasks.slots.borrow_mut().get_mut(current) {
             slot.state = state;

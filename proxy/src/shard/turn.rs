@@ -5,12 +5,12 @@
 //! task keeps the queue from running empty, which timers wait for. So a yielding task waits for a
 //! socket, the bell: the driver checks all sockets and the clock before that one. On io_uring every
 //! operation waits like that, so that no yield is needed after one. A task without operations, as
-//! with splice(2), [waits a turn](Turns::wait_a_turn) on either driver; one with more work than
-//! fits into an iteration [comes back](Turns::come_back).
+//! with splice(2), [waits a turn](Turns::wait_for_next_turn) on either driver; one with more work than
+//! fits into an iteration [comes back](Turns::wake_next_turn).
 //!
 //! epoll's driver also forgets that a socket was drained: a read that comes too early fails, and is
 //! repeated when there is something. So a read of what cannot have arrived is
-//! [postponed](Turns::put_off) for an iteration, if enough others are.
+//! [postponed](Turns::postpone) for an iteration, if enough others are.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -74,7 +74,7 @@ impl Turns {
     /// # Errors
     ///
     /// The runtime cannot adopt the socket.
-    pub(crate) async fn answer(self: Rc<Self>, ringing: UnixStream) -> io::Result<()> {
+    pub(crate) async fn run(self: Rc<Self>, ringing: UnixStream) -> io::Result<()> {
         let mut ringing = monoio::net::UnixStream::from_std(ringing)?;
         let (mut rings, mut going_on) = (vec![0_u8; 8], Vec::new());
         loop {
@@ -90,14 +90,14 @@ impl Turns {
     }
 
     /// Yields to the shard's other tasks and timers, unless operations of the runtime do so anyway.
-    pub(crate) async fn give_way(&self) {
+    pub(crate) async fn yield_turn(&self) {
         if self.waits == WaitMode::ForReadiness {
-            self.wait_a_turn().await;
+            self.wait_for_next_turn().await;
         }
     }
 
     /// Yields to the shard's other tasks and timers, on either driver.
-    pub(crate) async fn wait_a_turn(&self) {
+    pub(crate) async fn wait_for_next_turn(&self) {
         let turn = self.turn.get();
         let mut waits = false;
         poll_fn(|context| {
@@ -105,7 +105,7 @@ impl Turns {
                 return Poll::Ready(());
             }
             if !std::mem::replace(&mut waits, true) {
-                self.come_back(context);
+                self.wake_next_turn(context);
             }
             Poll::Pending
         })
@@ -114,11 +114,11 @@ impl Turns {
 
     /// Postpones a read of the response to bytes just sent, which cannot have arrived yet: to the
     /// next iteration, as long as that saves system calls.
-    pub(crate) async fn put_off<T>(&self, mut read: Pin<&mut impl Future<Output = T>>) -> T {
-        if !self.puts_off() {
+    pub(crate) async fn postpone<T>(&self, mut read: Pin<&mut impl Future<Output = T>>) -> T {
+        if !self.should_postpone() {
             return read.await;
         }
-        self.wait_a_turn().await;
+        self.wait_for_next_turn().await;
         match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
             Poll::Ready(read) => {
                 self.spared.set((self.spared.get() + 1).min(SPARED_AT_MOST));
@@ -128,7 +128,7 @@ impl Turns {
         }
     }
 
-    fn puts_off(&self) -> bool {
+    fn should_postpone(&self) -> bool {
         if self.waits == WaitMode::ForCompletion {
             return false;
         }
@@ -146,14 +146,14 @@ impl Turns {
         true
     }
 
-    /// The number of the iteration, which grows each time a task that [comes back](Self::come_back)
+    /// The number of the iteration, which grows each time a task that [waits for the next turn](Self::wake_next_turn)
     /// is woken.
     pub(crate) fn number(&self) -> u64 {
         self.turn.get()
     }
 
     /// Wakes a task that is about to wait once the others have had their turn, on either driver.
-    pub(crate) fn come_back(&self, context: &Context<'_>) {
+    pub(crate) fn wake_next_turn(&self, context: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.is_empty() {
             // The bell is drained before it rings again, so there is space for a byte.
@@ -187,7 +187,7 @@ mod tests {
             .expect("epoll");
         let (timers, tasks) = runtime.block_on(async {
             let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
-            monoio::spawn(Rc::clone(&turns).answer(ringing));
+            monoio::spawn(Rc::clone(&turns).run(ringing));
             let (timers, tasks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
             let counted = Rc::clone(&timers);
             monoio::spawn(async move {
@@ -199,13 +199,13 @@ mod tests {
             let (counted, others) = (Rc::clone(&tasks), Rc::clone(&turns));
             monoio::spawn(async move {
                 loop {
-                    others.give_way().await;
+                    others.yield_turn().await;
                     counted.set(counted.get() + 1);
                 }
             });
             // It ends because the others get their turn, or not at all.
             while timers.get() < 3 || tasks.get() < 100 {
-                turns.give_way().await;
+                turns.yield_turn().await;
             }
             (timers.get(), tasks.get())
         });
@@ -220,7 +220,7 @@ mod tests {
             .expect("epoll");
         runtime.block_on(async {
             let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
-            monoio::spawn(Rc::clone(&turns).answer(ringing));
+            monoio::spawn(Rc::clone(&turns).run(ringing));
             let tasks: Vec<_> = (0..tasks)
                 .map(|_| {
                     let turns = Rc::clone(&turns);
@@ -234,7 +234,7 @@ mod tests {
                                 context.waker().wake_by_ref();
                                 Poll::Pending
                             }));
-                            turns.put_off(read).await;
+                            turns.postpone(read).await;
                         }
                     })
                 })
@@ -258,9 +258,9 @@ mod tests {
     fn on_io_uring_only_those_without_operations_wait_a_turn() {
         let (turns, mut ringing) = Turns::new(WaitMode::ForCompletion).expect("descriptors");
         let mut context = Context::from_waker(Waker::noop());
-        let given = pin!(turns.give_way());
+        let given = pin!(turns.yield_turn());
         assert!(given.poll(&mut context).is_ready());
-        let waited = pin!(turns.wait_a_turn());
+        let waited = pin!(turns.wait_for_next_turn());
         assert!(waited.poll(&mut context).is_pending());
         ringing.read_exact(&mut [0]).expect("the bell was rung");
     }

@@ -34,7 +34,7 @@ pub(super) fn run(
     if wait(shards, events, memory, accept_until, || false) == DrainWait::Interrupted {
         return abandon(shards);
     }
-    shards.ask(|| ShardMessage::Drain);
+    shards.send_all(|| ShardMessage::Drain);
     shards.stop_accepting();
     match wait(shards, events, memory, deadline, || shards.clients() == 0) {
         DrainWait::Over => stop(shards, events),
@@ -60,7 +60,7 @@ fn stop(shards: &Shards, events: &Receiver<Event>) {
             "drain deadline exceeded; resetting the remaining connections"
         ),
     }
-    shards.ask(|| ShardMessage::Stop);
+    shards.send_all(|| ShardMessage::Stop);
     let threads: Vec<_> = shards
         .state()
         .threads
@@ -97,7 +97,7 @@ fn wait(
         match events.recv_deadline(look_again) {
             Ok(Event::Stop(_)) => return DrainWait::Interrupted,
             Ok(Event::Ended(id)) => shards.restart(id),
-            Err(_) => memory.look(),
+            Err(_) => memory.refresh(),
         }
     }
     DrainWait::Over

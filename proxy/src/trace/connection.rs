@@ -52,7 +52,7 @@ impl Tracer {
             server_name: begun.server_name.map(str::to_owned),
             configuration: begun.configuration,
         };
-        tracer.tell_since(tracer.started, Severity::Info, start);
+        tracer.emit_since(tracer.started, Severity::Info, start);
         Some(Box::new(tracer))
     }
 
@@ -75,7 +75,7 @@ impl Tracer {
             candidates: candidates.collect(),
             truncated: rules.iter().nth(TRACE_CANDIDATES).is_some(),
         };
-        self.tell(found(selected.is_some()), message);
+        self.emit(found(selected.is_some()), message);
     }
 
     /// The end of the connection.
@@ -87,7 +87,7 @@ impl Tracer {
             Severity::Success
         };
         let message = Message::ConnectionFinished(finished);
-        self.tell_since(self.started, severity, message);
+        self.emit_since(self.started, severity, message);
     }
 }
 

@@ -85,12 +85,12 @@ impl Tracer {
     }
 
     /// Reports an event now.
-    fn tell(&self, severity: Severity, message: Message) {
-        self.tell_since(Instant::now(), severity, message);
+    fn emit(&self, severity: Severity, message: Message) {
+        self.emit_since(Instant::now(), severity, message);
     }
 
     /// Reports an event that began at `since` and has ended.
-    fn tell_since(&self, since: Instant, severity: Severity, message: Message) {
+    fn emit_since(&self, since: Instant, severity: Severity, message: Message) {
         let event = Event {
             event_start: self.micros(since),
             event_end: self.micros(Instant::now()),

@@ -57,7 +57,7 @@ impl Tracer {
         let names: Vec<_> = holds.map(|(name, _)| name).collect();
         let policies = names.iter().map(|name| (*name).to_owned()).collect();
         self.untold.replace(names);
-        self.tell(Severity::Info, Message::PolicySelection { policies });
+        self.emit(Severity::Info, Message::PolicySelection { policies });
         self.policy(LIMITS, PolicyEffect::Applied("they apply from here on"));
     }
 
@@ -84,7 +84,7 @@ impl Tracer {
             allowed,
             detail: detail.to_owned(),
         };
-        self.tell(severity, message);
+        self.emit(severity, message);
     }
 
     /// The result of the authorization policy, and the decisive rule.
@@ -111,7 +111,7 @@ impl Tracer {
             allowed,
             detail,
         };
-        self.tell(severity, message);
+        self.emit(severity, message);
     }
 
     /// Whether an authorization server lets the request pass.
@@ -137,7 +137,7 @@ impl Tracer {
             allowed: severity == Severity::Success,
             detail,
         };
-        self.tell(severity, message);
+        self.emit(severity, message);
     }
 
     /// The effect of a policy or filter, or why it had none; reported once for each.
@@ -155,7 +155,7 @@ impl Tracer {
             outcome,
             detail: detail.to_owned(),
         };
-        self.tell(Severity::Info, message);
+        self.emit(Severity::Info, message);
     }
 
     /// Whether the request has a valid session.

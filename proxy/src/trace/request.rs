@@ -57,7 +57,7 @@ impl Tracer {
             bind: begun.bind.key.to_string(),
             configuration: begun.configuration,
         };
-        tracer.tell_since(tracer.started, Severity::Info, start);
+        tracer.emit_since(tracer.started, Severity::Info, start);
         let target = text(head.target.of(bytes));
         let snapshot = Request {
             method: text(head.method.of(bytes)),
@@ -71,7 +71,7 @@ impl Tracer {
             .to_owned(),
             headers: headers(&head.fields, bytes),
         };
-        tracer.tell(Severity::Info, Message::RequestSnapshot(snapshot));
+        tracer.emit(Severity::Info, Message::RequestSnapshot(snapshot));
         Some(Box::new(tracer))
     }
 
@@ -94,7 +94,7 @@ impl Tracer {
             selected: selected.map(|listener| listener.key.to_string()),
             candidates: candidates.collect(),
         };
-        self.tell(found(selected.is_some()), message);
+        self.emit(found(selected.is_some()), message);
     }
 
     /// Most candidates that [`Self::route`] reports.
@@ -130,7 +130,7 @@ impl Tracer {
             candidates: considered.iter().map(candidate).collect(),
             truncated: considered.len() >= TRACE_CANDIDATES,
         };
-        self.tell(found(selected.is_some()), message);
+        self.emit(found(selected.is_some()), message);
     }
 
     /// The end of the request.
@@ -142,7 +142,7 @@ impl Tracer {
             (None, _) => Severity::Success,
         };
         self.settle_policies(finished.retries, failure);
-        self.tell_since(self.started, severity, Message::RequestFinished(finished));
+        self.emit_since(self.started, severity, Message::RequestFinished(finished));
     }
 }
 

@@ -51,7 +51,7 @@ impl Tracer {
         } else {
             Severity::Error
         };
-        self.tell(severity, message);
+        self.emit(severity, message);
     }
 
     /// The endpoint picker's response, and its duration.
@@ -88,7 +88,7 @@ impl Tracer {
             outcome,
             detail: format!("{} {said} after {micros} µs", picker.cluster.name),
         };
-        self.tell(severity, message);
+        self.emit(severity, message);
     }
 
     /// The selected backend does not resolve, so it has no endpoints.
@@ -101,7 +101,7 @@ impl Tracer {
             endpoints: Vec::new(),
             truncated: false,
         };
-        self.tell(Severity::Error, message);
+        self.emit(Severity::Error, message);
     }
 
     #[cold]
@@ -120,7 +120,7 @@ impl Tracer {
             reused: took.is_none(),
             connect_micros: took.map(micros),
         };
-        self.tell_since(self.attempt_began, Severity::Info, message);
+        self.emit_since(self.attempt_began, Severity::Info, message);
     }
 
     /// The attempt has ended, or has the response head.
@@ -142,7 +142,7 @@ impl Tracer {
             status,
             reason: failure.map(|failure| failure.to_string()),
         };
-        self.tell_since(self.attempt_began, severity, message);
+        self.emit_since(self.attempt_began, severity, message);
     }
 
     /// Whether the request is retried.
@@ -153,7 +153,7 @@ impl Tracer {
             Some(why) => (Severity::Info, format!("{after}: {}", why.as_str())),
         };
         let retried = refused.is_none();
-        self.tell(severity, Message::Retry { retried, reason });
+        self.emit(severity, Message::Retry { retried, reason });
     }
 
     /// The response head as received.
@@ -163,6 +163,6 @@ impl Tracer {
             status: head.status,
             headers: headers(&head.fields, bytes),
         };
-        self.tell(Severity::Info, message);
+        self.emit(Severity::Info, message);
     }
 }

@@ -230,7 +230,7 @@ impl<'a> Call<'a> {
 
     fn why_broken(&self) -> CallError {
         if self.reached.connection.deadline.expired() {
-            self.reached.judge(Outcome::Failure);
+            self.reached.report(Outcome::Failure);
             return CallError::TooLate;
         }
         CallError::Broken
@@ -246,7 +246,7 @@ impl<'a> Call<'a> {
                 Err(_) => {
                     let error = self.why_broken();
                     if error == CallError::Broken && !self.is_abandoned() {
-                        self.reached.judge(Outcome::Failure);
+                        self.reached.report(Outcome::Failure);
                     }
                     return Err(error);
                 }
@@ -254,7 +254,7 @@ impl<'a> Call<'a> {
         };
         let took = self.reached.begun.elapsed();
         self.reached
-            .judge(Outcome::answered(response.status().as_u16(), took));
+            .report(Outcome::answered(response.status().as_u16(), took));
         check_head(&response)?;
         match status_of(response.headers()) {
             // `Trailers-Only` (gRPC over HTTP/2): there is no message.

@@ -103,7 +103,7 @@ pub(crate) async fn connect(
             return Err(match failed {
                 Some(Err(error)) => {
                     if let Some(libc::EMFILE | libc::ENFILE) = error.raw_os_error() {
-                        shard.note_shortage();
+                        shard.record_shortage();
                     }
                     FailureKind::ConnectFailed.into()
                 }
@@ -182,7 +182,7 @@ async fn secure(
 /// In TLS 1.3, our handshake completes before the backend checks our certificate (RFC 8446 section
 /// 4.4.2.4): its alert arrives in place of the first response, and it has not processed the
 /// request.
-pub(crate) fn broke_off(
+pub(crate) fn read_failure(
     shard: &Shard,
     endpoint: &Endpoint,
     connection: &Connection,

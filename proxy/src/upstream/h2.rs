@@ -258,7 +258,7 @@ async fn drive(
     let verdict = link.verdict();
     let failure = match (&ended, verdict) {
         (_, Some(Verdict::Abuse(abuse))) => {
-            shard.note_abuse(abuse, Peer::Server, &endpoint);
+            shard.record_abuse(abuse, Peer::Server, &endpoint);
             FailureKind::UpstreamGarbage
         }
         (Some(error), _) if error.is_library() => FailureKind::UpstreamGarbage,

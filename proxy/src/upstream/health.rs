@@ -126,14 +126,14 @@ pub struct Booking {
 impl Booking {
     /// Records the result as soon as it is known: at the response head, or at the failure. A
     /// request cancelled by the client has none.
-    pub fn judge(
+    pub fn report(
         &self,
         states: &EndpointStates,
         set: &EndpointSet,
         outcome: Outcome,
         now: Instant,
     ) {
-        self.endpoint.note_recent(now);
+        self.endpoint.record_recent(now);
         match outcome {
             Outcome::Success(head_after) => {
                 self.took(head_after, now);
@@ -289,7 +289,7 @@ impl EndpointState {
         self.in_flight.get()
     }
 
-    fn note_recent(&self, now: Instant) {
+    fn record_recent(&self, now: Instant) {
         self.recent.set(self.recent_at(now) + 1.0);
         self.noted.set(Some(now));
     }

@@ -55,7 +55,7 @@ pub(super) async fn reach<'a>(
             }
             Err(failure) => {
                 if let Some(outcome) = Outcome::failed(failure.kind) {
-                    booking.judge(states, &cluster.set, outcome, Instant::now());
+                    booking.report(states, &cluster.set, outcome, Instant::now());
                 }
                 let again = failure.kind.retry() == Retry::Safe
                     && tried.len() < CALL_TRIES.min(cluster.set.serving().len())
@@ -88,9 +88,9 @@ async fn connect(
 
 impl EndpointConnection<'_> {
     /// Reports the outcome to the endpoint's health.
-    pub(super) fn judge(&self, outcome: Outcome) {
+    pub(super) fn report(&self, outcome: Outcome) {
         let (states, set) = (&self.upstreams.endpoints, &self.cluster.set);
-        self.booking.judge(states, set, outcome, Instant::now());
+        self.booking.report(states, set, outcome, Instant::now());
     }
 
     /// Returns a connection to the pool; its last exchange must be complete.

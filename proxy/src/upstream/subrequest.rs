@@ -62,7 +62,7 @@ pub(crate) struct SubrequestLimits<'a> {
 /// # Errors
 ///
 /// No endpoint responded in time.
-pub(crate) async fn ask(
+pub(crate) async fn send(
     upstreams: &Upstreams,
     cluster: &Cluster,
     request: Subrequest<'_>,
@@ -149,7 +149,7 @@ impl PendingSubrequest<'_> {
                 if !self.client.has_expired()
                     && let Some(outcome) = Outcome::failed(failure.kind)
                 {
-                    reached.judge(outcome);
+                    reached.report(outcome);
                 }
                 Err(failure)
             }
@@ -170,7 +170,7 @@ impl PendingSubrequest<'_> {
         let (head, headers) = self.read_head(stream, buffer).await?;
         let status = StatusCode::from_u16(head.status);
         let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
-        reached.judge(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
+        reached.report(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
         let mut decoder = BodyDecoder::new(head.framing);
         loop {
             let decoded = decoder.decode(buffer.filled_mut());
@@ -247,7 +247,7 @@ impl PendingSubrequest<'_> {
             }
         };
         let status = response.status();
-        reached.judge(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
+        reached.report(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
         while !stream.is_read() && self.body.bytes.is_some() {
             let read = stream.read(buffer, Reads::ToTheEnd).await;
             read.map_err(|_| FailureKind::UpstreamReset)?;

@@ -2,8 +2,8 @@
 //! records. `README.md` beside this file is the format of a case.
 
 mod case;
+mod compare;
 mod escape;
-mod judge;
 mod run;
 #[expect(
     dead_code,

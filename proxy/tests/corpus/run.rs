@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::case::{Case, Connection, Presence};
-use crate::judge;
+use crate::compare;
 use crate::support::{Client, Driver, Gateway, Message, Origin, client, gateway, origin, raw};
 
 /// A gateway with lanes: listeners that each lead to an origin of their own.
@@ -129,7 +129,7 @@ fn answers(client: &mut Client, case: &Case) -> Result<(), String> {
             pending = Some(got);
             continue;
         }
-        judge::response(expected, &got)?;
+        compare::response(expected, &got)?;
     }
     if case.verdict.refusals.is_empty() {
         return Ok(());
@@ -210,7 +210,7 @@ fn forwarded(origin: &Origin, case: &Case) -> Result<(), String> {
         got.pop();
     }
     for (expected, got) in case.forwarded.iter().zip(&got) {
-        judge::request(expected, got)?;
+        compare::request(expected, got)?;
     }
     match (case.forwarded.len(), got.len()) {
         (expected, got) if expected == got => Ok(()),

@@ -1,4 +1,4 @@
-//! Hostile tokens: every line of `tokens.toml` is made, presented, and judged as it says.
+//! Hostile tokens: every line of `tokens.toml` is made, presented, and outcome as it says.
 
 mod recipe;
 #[path = "../support/tokens.rs"]
@@ -50,7 +50,7 @@ fn keys(set: &str, provenance: Provenance) -> Arc<KeySource> {
 }
 
 /// Presents a token as `Authorization: Bearer`: `accept`, or why not.
-fn judge(policy: &Authenticator, token: &str, cache: &mut TokenCache) -> &'static str {
+fn authenticate(policy: &Authenticator, token: &str, cache: &mut TokenCache) -> &'static str {
     let span = |start: usize, end: usize| Span::new(start, end).expect("below 64 KiB");
     let head = format!("AuthorizationBearer {token}");
     let mut fields = Fields::default();
@@ -64,8 +64,8 @@ fn judge(policy: &Authenticator, token: &str, cache: &mut TokenCache) -> &'stati
         bytes: head.as_bytes(),
         query: None,
     };
-    let judged = policy.authenticate(carrier, NOW, cache);
-    judged.map_or_else(|denied| denied.refusal.reason(), |_| "accept")
+    let outcome = policy.authenticate(carrier, NOW, cache);
+    outcome.map_or_else(|denied| denied.refusal.reason(), |_| "accept")
 }
 
 /// The policy that the table is about.
@@ -91,10 +91,10 @@ fn every_token_is_judged_as_its_line_says() {
         let mut cache = TokenCache::default();
         // The second time, what was accepted comes from the cache.
         for time in ["first", "second"] {
-            let judged = judge(&policy, &token, &mut cache);
-            if judged != recipe.expect {
+            let outcome = authenticate(&policy, &token, &mut cache);
+            if outcome != recipe.expect {
                 let Recipe { name, expect, .. } = recipe;
-                wrong.push(format!("{name}, {time} time: {judged}, not {expect}"));
+                wrong.push(format!("{name}, {time} time: {outcome}, not {expect}"));
             }
         }
     }
@@ -107,9 +107,13 @@ fn a_token_cut_anywhere_is_refused() {
     let policy = table_policy(&signers);
     let token = signers.find("p256").signs("p256", &recipe::claims());
     let mut cache = TokenCache::default();
-    assert_eq!(judge(&policy, &token, &mut cache), "accept");
+    assert_eq!(authenticate(&policy, &token, &mut cache), "accept");
     for end in 1..token.len() {
-        assert_ne!(judge(&policy, &token[..end], &mut cache), "accept", "{end}");
+        assert_ne!(
+            authenticate(&policy, &token[..end], &mut cache),
+            "accept",
+            "{end}"
+        );
     }
 }
 
@@ -119,12 +123,16 @@ fn a_token_with_any_character_changed_is_refused() {
     let policy = table_policy(&signers);
     let token = signers.find("ed25519").signs("ed25519", &recipe::claims());
     let mut cache = TokenCache::default();
-    assert_eq!(judge(&policy, &token, &mut cache), "accept");
+    assert_eq!(authenticate(&policy, &token, &mut cache), "accept");
     for at in 0..token.len() {
         let mut changed = token.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(changed).expect("ASCII");
-        assert_ne!(judge(&policy, &changed, &mut cache), "accept", "{at}");
+        assert_ne!(
+            authenticate(&policy, &changed, &mut cache),
+            "accept",
+            "{at}"
+        );
     }
 }
 
@@ -138,12 +146,12 @@ fn without_an_id_four_keys_are_tried() {
     let source = keys(&key_set(&jwks), Provenance::Fetched);
     let provider = provider("https://issuer.test", &[]);
     let policy = Authenticator::compile(&policy(vec![provider]), [source], UseOfClaims::Headers);
-    let judged = signers.iter().map(|signer| {
+    let outcome = signers.iter().map(|signer| {
         let token = signer.token(&json!({"alg": "ES256"}), &recipe::claims());
-        judge(&policy, &token, &mut TokenCache::default())
+        authenticate(&policy, &token, &mut TokenCache::default())
     });
-    let judged: Vec<&str> = judged.collect();
-    let (tried, rest) = judged.split_at(4);
+    let outcome: Vec<&str> = outcome.collect();
+    let (tried, rest) = outcome.split_at(4);
     assert_eq!(tried, ["accept"; 4]);
     assert_eq!(rest, ["wrong_signature"; 2]);
 }
@@ -163,8 +171,8 @@ fn a_fetched_secret_is_no_secret() {
             [keys(&set, provenance)],
             UseOfClaims::Headers,
         );
-        let judged = judge(&policy, &token, &mut TokenCache::default());
-        assert_eq!(judged, expected);
+        let outcome = authenticate(&policy, &token, &mut TokenCache::default());
+        assert_eq!(outcome, expected);
     }
 }
 
@@ -172,8 +180,8 @@ fn a_fetched_secret_is_no_secret() {
 fn a_policy_without_providers_refuses_every_token() {
     let policy = Authenticator::compile(&policy(Vec::new()), [], UseOfClaims::Headers);
     let token = Signer::p256().signs("p256", &recipe::claims());
-    let judged = judge(&policy, &token, &mut TokenCache::default());
-    assert_eq!(judged, "unknown_issuer");
+    let outcome = authenticate(&policy, &token, &mut TokenCache::default());
+    assert_eq!(outcome, "unknown_issuer");
 }
 
 #[test]
@@ -199,16 +207,16 @@ fn what_a_token_is_cached_for_is_its_own_policy_keys_and_time() {
         UseOfClaims::Headers,
     );
     let mut cache = TokenCache::default();
-    assert_eq!(judge(&ours, &token, &mut cache), "no_keys");
+    assert_eq!(authenticate(&ours, &token, &mut cache), "no_keys");
     publish(&set, NOW + 1);
-    assert_eq!(judge(&ours, &token, &mut cache), "accept");
-    assert_eq!(judge(&other, &token, &mut cache), "other_audience");
+    assert_eq!(authenticate(&ours, &token, &mut cache), "accept");
+    assert_eq!(authenticate(&other, &token, &mut cache), "other_audience");
     publish(&key_set(&[]), NOW + 1);
-    assert_eq!(judge(&ours, &token, &mut cache), "unknown_key");
+    assert_eq!(authenticate(&ours, &token, &mut cache), "unknown_key");
     publish(&set, NOW);
-    assert_eq!(judge(&ours, &token, &mut cache), "no_keys");
+    assert_eq!(authenticate(&ours, &token, &mut cache), "no_keys");
     publish(&set, NOW + 1);
-    assert_eq!(judge(&ours, &token, &mut cache), "accept");
+    assert_eq!(authenticate(&ours, &token, &mut cache), "accept");
 }
 
 #[test]
@@ -235,7 +243,7 @@ fn an_unknown_key_is_asked_for_once() {
     );
     let mut cache = TokenCache::default();
     let asks = |cache: &mut TokenCache, id: &str| {
-        judge(&policy, &signer.signs(id, &recipe::claims()), cache);
+        authenticate(&policy, &signer.signs(id, &recipe::claims()), cache);
         calls.load(Ordering::Relaxed)
     };
     assert_eq!(asks(&mut cache, "old"), 0);
@@ -258,6 +266,9 @@ fn no_header_name_of_http_itself_comes_from_a_claim() {
     let source = keys(&key_set(&[signer.jwk("p256")]), Provenance::Fetched);
     let policy = Authenticator::compile(&policy(vec![provider]), [source], UseOfClaims::Headers);
     let token = signer.signs("p256", &recipe::claims());
-    assert_eq!(judge(&policy, &token, &mut TokenCache::default()), "accept");
+    assert_eq!(
+        authenticate(&policy, &token, &mut TokenCache::default()),
+        "accept"
+    );
     assert!(!format!("{policy:?}").contains("\"host\""));
 }

@@ -28,7 +28,7 @@ on_both_drivers! {
             ("HTTP/2", gateway.address_of(1)),
             ("HTTP/2 over TLS", gateway.address_of(2)),
         ];
-        let verdicts = ways.map(|(_, address)| judge(&python, address));
+        let verdicts = ways.map(|(_, address)| run_cases(&python, address));
         let [directly, behind @ ..] = &verdicts;
         report(&ways.map(|(way, _)| way), &verdicts);
         let passed = directly.values().filter(|verdict| verdict.is_pass()).count();
@@ -101,7 +101,7 @@ impl Verdict {
 
 /// Runs all cases against an address, and once more, alone, each that has failed: cases have clocks of
 /// their own, which a busy machine does not keep.
-fn judge(python: &Path, address: SocketAddr) -> Verdicts {
+fn run_cases(python: &Path, address: SocketAddr) -> Verdicts {
     let mut verdicts = run(python, address, 8, &CASES);
     let failed = verdicts.iter().filter(|(_, verdict)| !verdict.is_pass());
     let failed: Vec<String> = failed.map(|(case, _)| case.clone()).collect();

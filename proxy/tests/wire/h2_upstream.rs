@@ -2,8 +2,8 @@
 //! stream limit.
 
 use crate::support::frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, SETTINGS, before_frames, block, frame,
-    get, post, request,
+    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, SETTINGS, before_frames, block,
+    frame, get, post, request,
 };
 use crate::support::{Reply, gateway, on_both_drivers, origin};
 

@@ -48,7 +48,7 @@ pub(super) fn apply(
             serde_json::from_value(object.clone()).context("a manifest is an object")?;
         if cluster.apply(*kind, &object)? {
             let (kind, name, namespace) = (kind.name, object.name_any(), cluster.namespace());
-            changes.note(format_args!(
+            changes.record(format_args!(
                 "applied {kind} {name} in namespace {namespace}"
             ));
         }

@@ -11,7 +11,7 @@ pub(super) struct Changes(usize);
 
 impl Changes {
     /// Notes a change that has happened.
-    pub(super) fn note(&mut self, text: impl Display) {
+    pub(super) fn record(&mut self, text: impl Display) {
         self.0 += 1;
         eprintln!("{}", shown(&text.to_string()));
     }

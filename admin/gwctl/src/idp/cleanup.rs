@@ -35,7 +35,7 @@ pub(super) async fn run(admin: &Admin, out: &mut dyn Write) -> Result<ExitCode> 
             .delete("delete an initial access token", &token)
             .await?;
         if admin.delete("delete the client", &client.path()).await? {
-            changes.note(format_args!("deleted the client {id}"));
+            changes.record(format_args!("deleted the client {id}"));
         }
     }
     let done = if changes.any() {

@@ -158,7 +158,7 @@ pub(super) async fn ensure(admin: &Admin, changes: &mut Changes) -> Result<Creat
     };
     if !is_configured {
         update(admin, &made.id, &[]).await?;
-        changes.note(format_args!("configured the client {}", made.client_id));
+        changes.record(format_args!("configured the client {}", made.client_id));
     }
     ensure_mapper(admin, &made, &group_mapper(), changes).await?;
     let audience = audience_mapper(&made.client_id);
@@ -209,7 +209,7 @@ async fn register(admin: &Admin, changes: &mut Changes) -> Result<CreatedClient>
     }
     let registered = serde_json::from_slice::<Registered>(&answer.body);
     let registered = registered.map_err(|_| unreadable(what, &provider.url, &answer))?;
-    changes.note(format_args!("registered the client {}", access.id));
+    changes.record(format_args!("registered the client {}", access.id));
     Ok(CreatedClient {
         id: registered.id,
         client_id: access.id,
@@ -247,11 +247,11 @@ async fn ensure_mapper(
             body["id"] = mapper.id.as_str().into();
             let path = format!("{path}/{}", mapper.id);
             admin.update("correct a mapper", &path, &body).await?;
-            changes.note(format_args!("corrected the mapper `{name}`"));
+            changes.record(format_args!("corrected the mapper `{name}`"));
         }
         None => {
             admin.create("create a mapper", &path, wanted).await?;
-            changes.note(format_args!("created the mapper `{name}`"));
+            changes.record(format_args!("created the mapper `{name}`"));
         }
     }
     Ok(())

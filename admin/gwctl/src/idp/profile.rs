@@ -38,7 +38,7 @@ pub(super) async fn ensure(admin: &Admin, changes: &mut Changes) -> Result<()> {
     admin
         .update("define the attribute `group`", &path(), &profile)
         .await?;
-    changes.note("defined the attribute `group` in the user profile");
+    changes.record("defined the attribute `group` in the user profile");
     Ok(())
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn remove(admin: &Admin, changes: &mut Changes) -> Result<()> {
     admin
         .update("remove the attribute `group`", &path(), &profile)
         .await?;
-    changes.note("removed the attribute `group` from the user profile");
+    changes.record("removed the attribute `group` from the user profile");
     Ok(())
 }
 

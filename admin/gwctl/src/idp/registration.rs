@@ -36,7 +36,7 @@ pub(super) async fn open(admin: &Admin, id: &str, changes: &mut Changes) -> Resu
     for policy in &restricting {
         let path = format!("{}/{}", path(), policy["id"].as_str().unwrap_or_default());
         admin.delete("remove a registration policy", &path).await?;
-        changes.note(format_args!(
+        changes.record(format_args!(
             "removed the registration policy {}",
             describe(policy)
         ));
@@ -64,7 +64,7 @@ pub(super) async fn restore(admin: &Admin, client: &Client, changes: &mut Change
             admin
                 .create("put back a registration policy", &path(), policy)
                 .await?;
-            changes.note(format_args!(
+            changes.record(format_args!(
                 "put back the registration policy {}",
                 describe(policy)
             ));

@@ -46,7 +46,7 @@ impl TestUser {
         let Some(mut user) = self.find(admin).await? else {
             let user = self.to_create(&password()?);
             admin.create("create a user", &path(), &user).await?;
-            changes.note(format_args!(
+            changes.record(format_args!(
                 "created the user {name} of group `{}`",
                 self.group
             ));
@@ -64,7 +64,7 @@ impl TestUser {
         user["attributes"]["group"] = json!([self.group]);
         let path = format!("{}/{id}", path());
         admin.update("correct a user", &path, &user).await?;
-        changes.note(format_args!(
+        changes.record(format_args!(
             "put the user {name} into group `{}`",
             self.group
         ));
@@ -85,7 +85,7 @@ impl TestUser {
             .delete("delete a user", &format!("{}/{id}", path()))
             .await?
         {
-            changes.note(format_args!("deleted the user {}", self.name));
+            changes.record(format_args!("deleted the user {}", self.name));
         }
         Ok(())
     }

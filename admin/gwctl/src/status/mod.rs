@@ -152,7 +152,7 @@ impl<'a> ReferringObjects<'a> {
             listener_sets: listener_sets.collect(),
             routes: of_kinds(&self.routes),
             policies: of_kinds(&self.policies),
-            proxies: proxy::ask(&pods, source)?,
+            proxies: proxy::query(&pods, source)?,
             unread,
             gateway,
         })

@@ -53,7 +53,7 @@ pub(super) struct SelfReport {
 }
 
 /// Asks each of the pods that can be.
-pub(super) fn ask(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {
+pub(super) fn query(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {
     let mut proxies = Vec::new();
     for pod in pods {
         let mut proxy = Proxy {
@@ -65,7 +65,7 @@ pub(super) fn ask(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {
         };
         if pod.is_running {
             let client = source.client_of(pod)?.limited(TIMEOUT);
-            match ask_one(&client) {
+            match query_one(&client) {
                 Ok(own) => proxy.own = Some(own),
                 Err(error) => proxy.silent = Some(format!("{error:#}")),
             }
@@ -79,7 +79,7 @@ pub(super) fn ask(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {
 /// For the answer of one proxy: 5 s, so that a stuck one does not hold up the others.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-fn ask_one(client: &Client) -> Result<SelfReport> {
+fn query_one(client: &Client) -> Result<SelfReport> {
     Ok(of_dump(decode(
         &client.get("/config_dump?type=runtime")?,
         "the proxy",

@@ -109,26 +109,26 @@ impl Report {
             problems: Vec::new(),
             notes: findings.unread.clone(),
         };
-        let is_ours = report.judge_gateway(gateway, findings.class.as_ref());
+        let is_ours = report.check_gateway(gateway, findings.class.as_ref());
         if is_ours {
-            report.judge_proxies(&findings.proxies);
+            report.check_proxies(&findings.proxies);
         }
         let mut parents = vec![gateway.key()];
-        report.judge_listeners(gateway, None);
+        report.check_listeners(gateway, None);
         for set in &findings.listener_sets {
             for (_, _) in set.parents(&parents[..1]) {
                 parents.push(set.key());
-                report.judge_listeners(set, Some(&set.title()));
+                report.check_listeners(set, Some(&set.title()));
             }
         }
         let mut targets = parents.clone();
         for route in &findings.routes {
-            if report.judge_route(route, &parents) {
+            if report.check_route(route, &parents) {
                 targets.push(route.key());
             }
         }
         for policy in &findings.policies {
-            report.judge_policy(policy, &targets);
+            report.check_policy(policy, &targets);
         }
         // A route with several parents has the same problem with each.
         report.problems.dedup();
@@ -137,7 +137,7 @@ impl Report {
     }
 
     /// Returns whether a controller has taken the Gateway up.
-    fn judge_gateway(&mut self, gateway: &Object, class: Option<&Class>) -> bool {
+    fn check_gateway(&mut self, gateway: &Object, class: Option<&Class>) -> bool {
         let name = gateway.class();
         match class {
             Some(Class::Missing) => self.problems.push(format!(
@@ -177,7 +177,7 @@ impl Report {
         true
     }
 
-    fn judge_proxies(&mut self, proxies: &[Proxy]) {
+    fn check_proxies(&mut self, proxies: &[Proxy]) {
         if proxies.is_empty() {
             self.problems.push(
                 "there are no proxies: the conditions, and the events of the Gateway's Deployment, say why"
@@ -216,7 +216,7 @@ impl Report {
         }
     }
 
-    fn judge_listeners(&mut self, object: &Object, listener_set: Option<&str>) {
+    fn check_listeners(&mut self, object: &Object, listener_set: Option<&str>) {
         for (listener, status) in object.listeners() {
             let name = &listener.name;
             let conditions = status.map_or(&[][..], |it| &it.conditions);
@@ -241,7 +241,7 @@ impl Report {
     }
 
     /// Returns whether the route refers to one of the parents.
-    fn judge_route(&mut self, route: &Object, parents: &[String]) -> bool {
+    fn check_route(&mut self, route: &Object, parents: &[String]) -> bool {
         let references = route.parents(parents);
         let is_ours = !references.is_empty();
         for (parent, verdict) in references {
@@ -267,7 +267,7 @@ impl Report {
         is_ours
     }
 
-    fn judge_policy(&mut self, policy: &Object, parents: &[String]) {
+    fn check_policy(&mut self, policy: &Object, parents: &[String]) {
         for verdict in policy.verdicts(parents) {
             let title = policy.title();
             let found = problems(&verdict.conditions).into_iter();

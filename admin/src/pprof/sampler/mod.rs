@@ -179,7 +179,7 @@ impl Default for SampleBuffer {
 
 impl Sampler {
     /// Records the interrupted stack. Called in the signal handler.
-    fn note(&self, times: u64, interrupted: &libc::ucontext_t) {
+    fn record(&self, times: u64, interrupted: &libc::ucontext_t) {
         // SAFETY: it takes no arguments and has no preconditions.
         let core = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or_default();
         // The core's own lane first, whose unwind cache has the code that runs there.
@@ -238,7 +238,7 @@ extern "C" fn on_signal(_: c_int, signal: *mut libc::siginfo_t, interrupted: *mu
     // handler returns (`SA_SIGINFO`).
     let interrupted = unsafe { interrupted.cast::<libc::ucontext_t>().as_ref() };
     if let (Some(sampler), Some(interrupted)) = (SAMPLER.get(), interrupted) {
-        sampler.note(times, interrupted);
+        sampler.record(times, interrupted);
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = error };

@@ -22,7 +22,7 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     let meter = Meter::start(context).await?;
     let probed = probe(context, &site, &meter, context.sizes.probes).await?;
     let mut measured = meter.stop().await?;
-    probed.tell(&mut measured);
+    probed.add_to(&mut measured);
     Ok(measured)
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn probe(
 
 impl Probed {
     /// Adds the results to the cost.
-    pub(super) fn tell(self, measured: &mut Measured) {
+    pub(super) fn add_to(self, measured: &mut Measured) {
         measured.changes = self.measured.changes;
         measured.errors = self.measured.errors;
         measured.figure_changes();

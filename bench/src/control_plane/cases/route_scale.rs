@@ -40,7 +40,7 @@ pub(super) async fn run(context: &Context<'_>, done: &mut Done) -> Result<()> {
     let meter = Meter::start(context).await?;
     let probed = probe(context, &site, &meter, context.sizes.probes_at_scale).await?;
     let mut measured = meter.stop().await?;
-    probed.tell(&mut measured);
+    probed.add_to(&mut measured);
     done.push(("probe-at-scale".to_owned(), measured));
 
     let under_churn = context.cluster.namespace("bench").await?;
@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context<'_>, done: &mut Done) -> Result<()> {
     let churn = churn::during(context.cluster, &fleet, context.sizes.churn, probes);
     let (probed, changes) = churn.await?;
     let mut measured = meter.stop().await?;
-    probed.tell(&mut measured);
+    probed.add_to(&mut measured);
     let rate = f64::from(changes) / measured.seconds;
     measured.figure("other changes per second", rate, "");
     done.push(("probe-under-churn".to_owned(), measured));

@@ -78,12 +78,12 @@ impl Configuration {
             let old = old.iter().flat_map(File::findings);
             let old: HashSet<Finding> = old.map(|finding| unplaced(&finding)).collect();
             let new = new.iter().filter_map(|name| self.files.file(name));
-            new.for_each(|file| reload.say(file.findings(), &old));
+            new.for_each(|file| reload.add_findings(file.findings(), &old));
         }
         let overall = overall::findings(&self.files, &self.objects, &settled.lost);
         let reported = overall.iter().map(unplaced).collect();
         let before = std::mem::replace(&mut self.reported, reported);
-        reload.say(overall, &before);
+        reload.add_findings(overall, &before);
         reload
     }
 
@@ -149,7 +149,7 @@ impl Reload {
         !self.events.is_empty()
     }
 
-    fn say(&mut self, findings: Vec<Finding>, before: &HashSet<Finding>) {
+    fn add_findings(&mut self, findings: Vec<Finding>, before: &HashSet<Finding>) {
         for finding in findings {
             if before.contains(&unplaced(&finding)) {
                 self.repeated.push(finding);

@@ -76,7 +76,7 @@ impl File {
     }
 
     /// Whether the content is unchanged.
-    pub(super) fn says(&self, source: &Source, documents: &Documents) -> bool {
+    pub(super) fn is_unchanged(&self, source: &Source, documents: &Documents) -> bool {
         self.content == Content::of(source, documents)
     }
 

@@ -60,7 +60,7 @@ impl FileSet {
             let file = match (old, listed) {
                 (None, Listed::Unchanged(_)) => continue,
                 (Some(old), Listed::Unchanged(_)) => old.at(rank),
-                (Some(old), Listed::Read(source)) if old.says(&source, &self.documents) => {
+                (Some(old), Listed::Read(source)) if old.is_unchanged(&source, &self.documents) => {
                     old.at(rank)
                 }
                 (old, Listed::Read(source)) => {

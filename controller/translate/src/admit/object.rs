@@ -72,7 +72,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
             remarks,
         };
     }
-    judge(kind, reference, value, unknown_fields)
+    read_supported(kind, reference, value, unknown_fields)
 }
 
 /// Reads an object of a known kind, in any API version.
@@ -82,7 +82,7 @@ pub(super) fn read_as(
     unknown_fields: UnknownFields,
 ) -> Outcome {
     match name(kind, fields) {
-        Ok((reference, value)) => judge(kind, reference, value, unknown_fields),
+        Ok((reference, value)) => read_supported(kind, reference, value, unknown_fields),
         Err(remarks) => Outcome::Unidentified { remarks },
     }
 }
@@ -105,7 +105,7 @@ fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value
 }
 
 /// Reads an object of a supported kind and version.
-fn judge(
+fn read_supported(
     kind: &Kind,
     reference: ObjectRef,
     value: Value,
@@ -116,7 +116,7 @@ fn judge(
     let (object, found) = (kind.read)(value);
     remarks.extend(found);
     for remark in &mut remarks {
-        unknown_fields.judge(kind, remark);
+        unknown_fields.complete_remark(kind, remark);
     }
     let refused = remarks
         .iter()

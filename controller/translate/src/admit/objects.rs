@@ -173,9 +173,9 @@ impl Objects {
         let is_contested = versions.locations.len() > 1;
         let is_stand_in = now.is_some_and(|location| location.object().is_none());
         let (is_kept, is_gone) = (versions.kept.is_some(), versions.locations.is_empty());
-        note(&mut self.contested, reference, is_contested);
-        note(&mut self.stand_ins, reference, is_stand_in);
-        note(&mut self.kept, reference, is_kept);
+        set_membership(&mut self.contested, reference, is_contested);
+        set_membership(&mut self.stand_ins, reference, is_stand_in);
+        set_membership(&mut self.kept, reference, is_kept);
         if is_gone && !is_kept {
             self.by_name.remove(reference);
             settled.lost.extend(before.map(|before| before.file));
@@ -192,7 +192,7 @@ fn event(reference: &ObjectRef, old: Option<&Object>, new: Option<&Object>) -> O
     }
 }
 
-fn note(set: &mut BTreeSet<ObjectRef>, reference: &ObjectRef, is_in: bool) {
+fn set_membership(set: &mut BTreeSet<ObjectRef>, reference: &ObjectRef, is_in: bool) {
     if is_in {
         set.insert(reference.clone());
     } else {

@@ -23,7 +23,7 @@ impl UnknownFields {
 
     /// Completes the remark on an unknown field of an object of this kind. One that may restrict
     /// access is not ignored: the object would allow more than intended.
-    pub(super) fn judge(self, kind: &Kind, remark: &mut Remark) {
+    pub(super) fn complete_remark(self, kind: &Kind, remark: &mut Remark) {
         if remark.reason != Reason::UnknownField {
             return;
         }

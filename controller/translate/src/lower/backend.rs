@@ -53,7 +53,8 @@ fn lower_noting(
     let at = |problem: Problem| problem.under("spec");
     let protocol = protocol(spec).map_err(at)?;
     let tls = spec.tls.as_ref().map(|validation| {
-        let judged = backend_validation::judge::<api::Backend>(reader, &name.namespace, validation);
+        let judged =
+            backend_validation::resolve::<api::Backend>(reader, &name.namespace, validation);
         *expiries = judged.expiries.under("spec.tls");
         match judged.refs.into_iter().chain(judged.refusals).next() {
             None => Ok(judged.tls),

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend_validation;
-use crate::resolve::tls::note_expiry;
+use crate::resolve::tls::record_expiry;
 
 /// An XBackend as the model has it.
 #[derive(Debug, PartialEq)]
@@ -172,7 +172,8 @@ fn tls(
     match (tls.mode, &tls.validation) {
         (XBackendTlsMode::None, _) => Ok(None),
         (XBackendTlsMode::ServerOnly | XBackendTlsMode::ClientAndServer, Some(validation)) => {
-            let judged = backend_validation::judge::<XBackend>(reader, &name.namespace, validation);
+            let judged =
+                backend_validation::resolve::<XBackend>(reader, &name.namespace, validation);
             let judged_expiries = judged.expiries.under("spec.tls.validation");
             expiries.expired.extend(judged_expiries.expired);
             match judged.refs.into_iter().chain(judged.refusals).next() {
@@ -211,7 +212,7 @@ fn certificate(
     if let Ok(certificate) = &found {
         let whom = (&*name.namespace, reference, "the backend");
         let field = "spec.tls.clientCertificateRef";
-        note_expiry(reader, whom, certificate, field, expiries);
+        record_expiry(reader, whom, certificate, field, expiries);
     }
     Some(found.map_err(|problem| problem.under("tls.clientCertificateRef")))
 }

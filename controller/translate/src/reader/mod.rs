@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Notes that the output depends on this.
-    pub(crate) fn ask(&self, fact: Fact) {
+    pub(crate) fn depend_on(&self, fact: Fact) {
         self.asked.borrow_mut().push(fact);
     }
 
@@ -75,13 +75,13 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn object<T: StoredKind>(&self, name: &ObjectName) -> Option<&'a Arc<T>> {
-        self.ask(Fact::Object(T::KIND, name.clone()));
+        self.depend_on(Fact::Object(T::KIND, name.clone()));
         T::all(&self.objects.store).get(name)
     }
 
     /// Whether an object exists, whatever its content.
     pub(crate) fn exists<T: StoredKind>(&self, name: &ObjectName) -> bool {
-        self.ask(Fact::Exists(T::KIND, name.clone()));
+        self.depend_on(Fact::Exists(T::KIND, name.clone()));
         T::all(&self.objects.store).contains_key(name)
     }
 
@@ -100,14 +100,14 @@ impl<'a> Reader<'a> {
             from: (group.into(), kind.into(), namespace.into()),
             to: (to.group.into(), to.kind.into(), to.namespace.into()),
         });
-        self.ask(Fact::ReferenceDirection(Arc::clone(&way)));
+        self.depend_on(Fact::ReferenceDirection(Arc::clone(&way)));
         self.objects.grants.permit(&way, to.name)
     }
 
     /// The labels of a namespace. An unknown one has only the label that every namespace has.
     pub(crate) fn labels(&self, namespace: &str) -> Cow<'a, Labels> {
         let name = ObjectName::new("", namespace);
-        self.ask(Fact::Labels(Arc::clone(&name.name)));
+        self.depend_on(Fact::Labels(Arc::clone(&name.name)));
         let known = Namespace::all(&self.objects.store).get(&name);
         let mut labels = known.map_or_else(Cow::default, |it| Cow::Borrowed(&it.metadata.labels));
         if labels.get(NAME_LABEL).map(String::as_str) != Some(namespace) {
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
 
     /// The slices of a Service, by name.
     pub(crate) fn slices(&self, service: &ObjectName) -> impl Iterator<Item = &'a ObjectName> {
-        self.ask(Fact::Slices(service.clone()));
+        self.depend_on(Fact::Slices(service.clone()));
         self.objects.slices.at(service)
     }
 
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         // A Pod with all labels has this one too, so the other labels need no index.
         let rarest = labels.min_by_key(|label| self.objects.pods.at(label).count());
         let names = rarest.into_iter().flat_map(|label| {
-            self.ask(Fact::Pods(Arc::clone(&label)));
+            self.depend_on(Fact::Pods(Arc::clone(&label)));
             self.objects.pods.at(&label)
         });
         names.filter_map(|name| self.object::<Pod>(name).map(|pod| &**pod))
@@ -147,13 +147,13 @@ impl<'a> Reader<'a> {
 
     /// The ListenerSets that name a Gateway, by name.
     pub(crate) fn sets(&self, gateway: &ObjectName) -> impl Iterator<Item = &'a ObjectName> {
-        self.ask(Fact::Sets(gateway.clone()));
+        self.depend_on(Fact::Sets(gateway.clone()));
         self.objects.sets.at(gateway)
     }
 
     /// The Gateways that take routes which do not name them, by name.
     pub(crate) fn default_gateways(&self) -> &'a BTreeSet<ObjectName> {
-        self.ask(Fact::DefaultGateways());
+        self.depend_on(Fact::DefaultGateways());
         &self.objects.default_gateways
     }
 
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn machine_addresses(&self) -> Option<&'a BTreeSet<IpAddr>> {
         match &self.objects.options.environment {
             Environment::Machine { addresses } => {
-                self.ask(Fact::MachineAddresses());
+                self.depend_on(Fact::MachineAddresses());
                 Some(addresses)
             }
             Environment::Cluster { .. } => None,
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
 
     /// The addresses that were assigned to a Gateway of a cluster.
     pub(crate) fn assigned(&self, gateway: &ObjectName) -> &'a AssignedAddresses {
-        self.ask(Fact::AssignedAddresses(gateway.clone()));
+        self.depend_on(Fact::AssignedAddresses(gateway.clone()));
         let found = match &self.objects.options.environment {
             Environment::Cluster { assigned, .. } => assigned.get(gateway),
             Environment::Machine { .. } => None,
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
 
     /// Whether there are `GatewayParameters` of this name; a machine needs none.
     pub(crate) fn has_parameters(&self, name: &ObjectName) -> bool {
-        self.ask(Fact::Exists(PARAMETERS_KIND, name.clone()));
+        self.depend_on(Fact::Exists(PARAMETERS_KIND, name.clone()));
         match &self.objects.options.environment {
             Environment::Cluster { parameters, .. } => parameters.contains(name),
             Environment::Machine { .. } => true,
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
 
     /// Whether there can be ClusterTrustBundle objects; a machine reads them from files.
     pub(crate) fn has_trust_bundles(&self) -> bool {
-        self.ask(Fact::TrustBundles());
+        self.depend_on(Fact::TrustBundles());
         match &self.objects.options.environment {
             Environment::Cluster {
                 has_trust_bundles, ..
@@ -200,13 +200,13 @@ impl<'a> Reader<'a> {
 
     /// Whether Gateways of this class belong to this controller.
     pub(crate) fn is_our_class(&self, class: &str) -> bool {
-        self.ask(Fact::Exists(CLASS_KIND, ObjectName::new("", class)));
+        self.depend_on(Fact::Exists(CLASS_KIND, ObjectName::new("", class)));
         self.objects.options.classes.contains(class)
     }
 
     /// A `Backend`, lowered to the model, or its problem.
     pub(crate) fn backend(&self, name: &ObjectName) -> Option<&'a Result<Backend, Problem>> {
-        self.ask(Fact::Backend(name.clone()));
+        self.depend_on(Fact::Backend(name.clone()));
         self.objects.backends.get(name).map(|backend| &**backend)
     }
 
@@ -217,13 +217,13 @@ impl<'a> Reader<'a> {
         section: Option<&str>,
     ) -> Option<&'a BackendTls> {
         let key = (upstream.clone(), section.map(Arc::from));
-        self.ask(Fact::BackendTls(key.0.clone(), key.1.clone()));
+        self.depend_on(Fact::BackendTls(key.0.clone(), key.1.clone()));
         self.objects.backend_tls.get(&key).map(|tls| &**tls)
     }
 
     /// The session persistence of an upstream by an XBackendTrafficPolicy.
     pub(crate) fn session(&self, upstream: &Upstream) -> Option<&'a SessionPersistence> {
-        self.ask(Fact::Session(upstream.clone()));
+        self.depend_on(Fact::Session(upstream.clone()));
         self.objects
             .sessions
             .get(upstream)

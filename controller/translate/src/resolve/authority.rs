@@ -82,7 +82,7 @@ impl Reader<'_> {
 
     /// Records which of the certificates in `to` have expired. They are still trusted: of a root,
     /// only name and key are used.
-    pub(crate) fn note_expiries(
+    pub(crate) fn record_expiries(
         &self,
         to: Referent<'_>,
         certificates: &[Der],

@@ -47,7 +47,7 @@ impl ResolvedBackendTls {
     ) -> Self {
         let namespace = &*name.namespace;
         let validation = &object.spec.validation;
-        let judged = backend_validation::judge::<BackendTlsPolicy>(reader, namespace, validation);
+        let judged = backend_validation::resolve::<BackendTlsPolicy>(reader, namespace, validation);
         let place = |problems: Vec<Problem>| {
             let problems = problems.into_iter();
             problems

@@ -21,7 +21,7 @@ pub(crate) struct ResolvedValidation {
 }
 
 /// Resolves the validation of an object of kind `T` in `namespace`.
-pub(crate) fn judge<T: Resource>(
+pub(crate) fn resolve<T: Resource>(
     reader: &Reader<'_>,
     namespace: &str,
     validation: &BackendTlsValidation,
@@ -93,7 +93,7 @@ fn roots<T: Resource>(
         let field = format!("caCertificateRefs[{index}]");
         match reader.authority::<T>(namespace, to) {
             Ok(certificates) => {
-                reader.note_expiries(to, &certificates, &field, &mut found.expiries);
+                reader.record_expiries(to, &certificates, &field, &mut found.expiries);
                 roots.extend(certificates);
             }
             Err(why) => {

@@ -90,7 +90,7 @@ fn validate(
         let field = format!("{field}.caCertificateRefs[{index}]");
         match reader.authority::<Gateway>(namespace, to) {
             Ok(certificates) => {
-                reader.note_expiries(to, &certificates, &field, &mut expiries);
+                reader.record_expiries(to, &certificates, &field, &mut expiries);
                 roots.extend(certificates);
             }
             Err(why) => {

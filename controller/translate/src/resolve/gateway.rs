@@ -98,7 +98,7 @@ fn client_certificate(
     let field = "spec.tls.backend.clientCertificateRef";
     if let Ok(certificate) = &found {
         let whom = (&*owner.name().namespace, reference, "backends");
-        tls::note_expiry(reader, whom, certificate, field, expiries);
+        tls::record_expiry(reader, whom, certificate, field, expiries);
     }
     Some(found.map_err(|problem| problem.under(field)))
 }

@@ -157,7 +157,7 @@ fn check_reach(target: &PolicyTarget, spec: &PolicySpec) -> Result<(), Problem> 
 }
 
 /// The target as text, for keys.
-pub(crate) fn spell(target: &PolicyTarget) -> String {
+pub(crate) fn target_key(target: &PolicyTarget) -> String {
     match target {
         PolicyTarget::Gateway(name) => format!("{}/{name}", api::Gateway::KIND),
         PolicyTarget::ListenerSet(name) => format!("ListenerSet/{name}"),

@@ -90,7 +90,7 @@ fn certificates(
         match certificate(reader, owner, reference, Reason::InvalidCertificateRef) {
             Ok(certificate) => {
                 let whom = (&*owner.name().namespace, reference, "clients");
-                note_expiry(reader, whom, &certificate, field, &mut notes.expiries);
+                record_expiry(reader, whom, &certificate, field, &mut notes.expiries);
                 certificates.push(certificate);
             }
             Err(problem) => notes.refs.push(problem.under(field)),
@@ -118,7 +118,7 @@ pub(super) fn certificate(
 
 /// Records the expiry of a Secret's certificate, which `peers` verify; of a chain, that of the
 /// leaf.
-pub(crate) fn note_expiry(
+pub(crate) fn record_expiry(
     reader: &Reader<'_>,
     (own, reference, peers): (&str, &SecretObjectReference, &str),
     certificate: &Certificate,

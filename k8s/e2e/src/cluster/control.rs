@@ -56,7 +56,7 @@ pub(super) fn supervisor_pid(folder: &Path) -> Result<i32> {
 }
 
 /// Sends a request to a supervisor, and returns the states of its components.
-pub(super) fn ask(folder: &Path, request: &Request) -> Result<BTreeMap<Component, State>> {
+pub(super) fn send(folder: &Path, request: &Request) -> Result<BTreeMap<Component, State>> {
     let mut stream = connect(folder)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_string(request).context("a request is JSON")?;

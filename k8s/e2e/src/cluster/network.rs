@@ -95,7 +95,7 @@ impl Cluster {
         let folder = self.folder_of(NetworkNamespace::Client);
         let words = format!("e2e emulate {delay} {loss}");
         configuration::write(&folder.join("emulator"), &words)?;
-        control::ask(&folder, &Request::Start(Component::Emulator))?;
+        control::send(&folder, &Request::Start(Component::Emulator))?;
         process::wait_for("the emulator of the network", control::PATIENCE, || {
             self.check_running(NetworkNamespace::Client)?;
             let shown =

@@ -121,7 +121,7 @@ impl Cluster {
     ) -> Result<()> {
         let folder = self.folder_of(place);
         let runs = |request: &Request| -> Result<bool> {
-            let components = control::ask(&folder, request)?;
+            let components = control::send(&folder, request)?;
             Ok(components.get(&component) == Some(&State::Running))
         };
         if !runs(&Request::Status)? {

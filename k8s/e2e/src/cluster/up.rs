@@ -50,12 +50,12 @@ impl Cluster {
                 Err(also) => error.context(format!("and not all could be removed: {also:#}")),
             });
         }
-        self.tell(nodes, began.elapsed())
+        self.print_summary(nodes, began.elapsed())
     }
 
-    fn tell(&self, nodes: u8, took: Duration) -> Result<()> {
+    fn print_summary(&self, nodes: u8, took: Duration) -> Result<()> {
         let name = &self.name;
-        process::say(&format!(
+        process::print_line(&format!(
             "cluster {name} is up after {:.1} s, with {nodes} node{}\n\
              kubeconfig: {}\n\
              It has no way out of the machine, and is reached from its own network alone:\n\
@@ -167,7 +167,7 @@ impl Cluster {
     }
 
     pub(super) fn start_in(&self, place: NetworkNamespace, component: Component) -> Result<()> {
-        control::ask(&self.folder_of(place), &Request::Start(component)).map(drop)
+        control::send(&self.folder_of(place), &Request::Start(component)).map(drop)
     }
 
     pub(super) fn import_images(&self, place: NetworkNamespace, images: &[PathBuf]) -> Result<()> {
@@ -220,7 +220,7 @@ impl Cluster {
 
     /// Fails if a component of a place has exited.
     pub(super) fn check_running(&self, place: NetworkNamespace) -> Result<()> {
-        let components = control::ask(&self.folder_of(place), &Request::Status)?;
+        let components = control::send(&self.folder_of(place), &Request::Status)?;
         for (component, state) in components {
             if let State::Ended(status) = state {
                 bail!(

@@ -61,7 +61,7 @@ pub(crate) fn run(home: &Home, name: &str, args: &ConformanceArgs) -> Result<Exi
         cluster.down()?;
     }
     let verdict = verdict?;
-    verdict.tell()?;
+    verdict.print_summary()?;
     Ok(if verdict.passed() {
         ExitCode::SUCCESS
     } else {

@@ -66,7 +66,7 @@ fn run_once(
             let line = line.context("cannot read the suite's output")?;
             log.write(&line)?;
             if let Some(told) = verdict.take(&line) {
-                process::say(&told)?;
+                process::print_line(&told)?;
             }
             if let Err(interrupted) = process::check_interrupt() {
                 child.kill().context("cannot end the suite")?;

@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use anyhow::Result;
 use serde::Deserialize;
 
-use crate::process::{last_lines, say};
+use crate::process::{last_lines, print_line};
 
 /// Lines of a failed test's output that are printed; the log has all.
 const QUOTED_LINES: usize = 40;
@@ -114,24 +114,24 @@ impl Verdict {
         self.failed.is_empty() && self.broken.is_empty() && self.passed > 0
     }
 
-    pub(super) fn tell(&self) -> Result<()> {
+    pub(super) fn print_summary(&self) -> Result<()> {
         for broken in &self.broken {
-            say(broken)?;
+            print_line(broken)?;
         }
         for (reason, tests) in &self.skipped {
-            say(&format!("skipped, {reason}: {}", tests.join(", ")))?;
+            print_line(&format!("skipped, {reason}: {}", tests.join(", ")))?;
         }
         for name in &self.failed {
-            say(&format!("failed: {name}"))?;
+            print_line(&format!("failed: {name}"))?;
         }
         let skipped: usize = self.skipped.values().map(Vec::len).sum();
-        say(&format!(
+        print_line(&format!(
             "conformance: {} passed, {} failed, {skipped} skipped",
             self.passed,
             self.failed.len()
         ))?;
         for log in &self.logs {
-            say(&format!("log: {}", log.display()))?;
+            print_line(&format!("log: {}", log.display()))?;
         }
         Ok(())
     }

@@ -21,14 +21,16 @@ pub(super) async fn a_cut_between_nodes_fails_requests_until_it_heals(scope: &Sc
     let pod = serve_across_nodes(scope).await?;
     let cluster = scope.ours()?;
     cluster.set_network(&Condition::Cut)?;
-    let cut = ask(scope, &pod).await;
+    let cut = get_from_client(scope, &pod).await;
     cluster.set_network(&Condition::Heal)?;
     ensure!(
         cut.is_err(),
         "a request got through, although the network is cut"
     );
     scope
-        .until("an answer", async || Ok(ask(scope, &pod).await.ok()))
+        .until("an answer", async || {
+            Ok(get_from_client(scope, &pod).await.ok())
+        })
         .await
         .map(drop)
 }
@@ -39,7 +41,7 @@ pub(super) async fn packets_between_nodes_come_later(scope: &Scope) -> Result<()
     let by = Duration::from_millis(150);
     cluster.set_network(&Condition::Delay { by })?;
     let began = Instant::now();
-    let delayed = ask(scope, &pod).await;
+    let delayed = get_from_client(scope, &pod).await;
     let took = began.elapsed();
     cluster.set_network(&Condition::Heal)?;
     delayed?;
@@ -118,11 +120,11 @@ async fn serve_across_nodes(scope: &Scope) -> Result<Pod> {
         .apply(&[config_map(&objects), on_node(gateway.object(), "node-0")])
         .await?;
     let pod = scope.ready("gateway").await?;
-    ask(scope, &pod).await?;
+    get_from_client(scope, &pod).await?;
     Ok(pod)
 }
 
 /// One request on a new connection from the client to the gateway.
-async fn ask(scope: &Scope, pod: &Pod) -> Result<String> {
+async fn get_from_client(scope: &Scope, pod: &Pod) -> Result<String> {
     http::get(scope.connect(pod, 80).await?, "shop.example.com", "/").await
 }

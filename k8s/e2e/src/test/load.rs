@@ -45,7 +45,7 @@ impl Load {
         let state = Rc::new(State::default());
         let mut set = JoinSet::new();
         for _ in 0..clients {
-            set.spawn_local(ask(address, Rc::clone(&state)));
+            set.spawn_local(run_client(address, Rc::clone(&state)));
         }
         Self {
             clients: set,
@@ -77,9 +77,9 @@ impl Load {
     }
 }
 
-async fn ask(address: SocketAddr, state: Rc<State>) {
+async fn run_client(address: SocketAddr, state: Rc<State>) {
     while !state.stopping.get() {
-        let served = tokio::time::timeout(PATIENCE, ask_on_one_connection(address, &state)).await;
+        let served = tokio::time::timeout(PATIENCE, send_on_one_connection(address, &state)).await;
         let error = match served {
             Ok(Ok(())) => continue,
             Ok(Err(error)) => format!("{error:#}"),
@@ -91,7 +91,7 @@ async fn ask(address: SocketAddr, state: Rc<State>) {
     }
 }
 
-async fn ask_on_one_connection(address: SocketAddr, state: &State) -> Result<()> {
+async fn send_on_one_connection(address: SocketAddr, state: &State) -> Result<()> {
     let stream = TcpStream::connect(address)
         .await
         .context("cannot connect")?;

@@ -29,7 +29,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::args::TestArgs;
 use crate::home::Home;
-use crate::process::say;
+use crate::process::print_line;
 use control_plane::{
     bad_input, external_auth, features, idp, inference, kinds, life, live_traffic, long,
     permissions, tenancy,
@@ -172,7 +172,7 @@ pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> 
     }
     if args.list {
         for test in chosen {
-            say(test.name)?;
+            print_line(test.name)?;
         }
         return Ok(ExitCode::SUCCESS);
     }

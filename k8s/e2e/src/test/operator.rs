@@ -15,7 +15,7 @@ use super::objects::says;
 use super::scope::Scope;
 use crate::home;
 use crate::image::previous::Previous;
-use crate::process::say;
+use crate::process::print_line;
 
 /// Responses between two steps of an upgrade.
 const ANSWERS: usize = 200;
@@ -152,13 +152,13 @@ async fn serve(scope: &Scope) -> Result<SocketAddr> {
     );
     scope
         .until("an answer of the route", async || {
-            Ok(ask(address).await.ok())
+            Ok(read_body(address).await.ok())
         })
         .await?;
     Ok(address)
 }
 
-async fn ask(address: SocketAddr) -> Result<String> {
+async fn read_body(address: SocketAddr) -> Result<String> {
     let stream = TcpStream::connect(address).await?;
     http::get(Box::new(stream), "shop.example.com", "/").await
 }
@@ -235,13 +235,13 @@ async fn none_failed(load: Load) -> Result<()> {
         "{} requests failed, {answered} were answered: {failed:?}",
         failed.len()
     );
-    say(&format!("{answered} requests, none failed"))
+    print_line(&format!("{answered} requests, none failed"))
 }
 
 /// Without the release, proxies serve until their Gateway is deleted.
 async fn uninstall(scope: &Scope, address: SocketAddr) -> Result<()> {
     scope.helm(&["uninstall", "gateway", "--wait"], "").await?;
-    ask(address)
+    read_body(address)
         .await
         .context("the proxies stopped with the controller")?;
     scope.kubectl(&["delete", "gateway", "edge"], "").await?;

@@ -62,7 +62,7 @@ pub(super) async fn http2_in_the_clear_reaches_a_backend(scope: &Scope) -> Resul
     };
     let pod = path.open(scope).await?;
     let request = http::Request::get("http://shop.example.com/cart").body(())?;
-    let answer = ask_over_http2(scope.connect(&pod, 80).await?, request, Bytes::new()).await?;
+    let answer = request_over_http2(scope.connect(&pod, 80).await?, request, Bytes::new()).await?;
     let body: Value = serde_json::from_slice(&answer.body)?;
     ensure!(
         body["proto"] == "HTTP/2.0",
@@ -88,7 +88,7 @@ pub(super) async fn grpc_reaches_a_backend(scope: &Scope) -> Result<()> {
         .body(())?;
     // A gRPC message without a field: not compressed, of length 0.
     let message = Bytes::from_static(&[0; 5]);
-    let answer = ask_over_http2(scope.connect(&pod, 80).await?, request, message).await?;
+    let answer = request_over_http2(scope.connect(&pod, 80).await?, request, message).await?;
     ensure!(
         answer.grpc_status == Some("0".to_owned()),
         "grpc-status {:?}",
@@ -108,7 +108,7 @@ struct Http2Response {
     grpc_status: Option<String>,
 }
 
-async fn ask_over_http2(
+async fn request_over_http2(
     stream: Box<dyn Stream>,
     request: http::Request<()>,
     body: Bytes,

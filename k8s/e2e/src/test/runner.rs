@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::conformance::PICKER;
 use crate::home::Home;
 use crate::image::previous::Previous;
-use crate::process::say;
+use crate::process::print_line;
 use crate::{image, packages, programs};
 
 /// Nodes of a temporary cluster.
@@ -122,7 +122,7 @@ impl Runner {
             if test.needs != Needs::Any && self.cluster.is_none() {
                 skipped += 1;
                 let why = "it needs nodes that e2e started";
-                say(&format!("test {} ... skipped: {why}", test.name))?;
+                print_line(&format!("test {} ... skipped: {why}", test.name))?;
                 continue;
             }
             let began = Instant::now();
@@ -131,21 +131,21 @@ impl Runner {
             match result {
                 Ok(()) => {
                     passed += 1;
-                    say(&format!("test {} ... ok ({took:.1} s)", test.name))?;
+                    print_line(&format!("test {} ... ok ({took:.1} s)", test.name))?;
                 }
                 Err(report) => {
                     failed.push(test.name);
                     let line = format!("test {} ... FAILED ({took:.1} s)", test.name);
-                    say(&format!("{line}\n{report:#}"))?;
+                    print_line(&format!("{line}\n{report:#}"))?;
                 }
             }
         }
         self.remove_control_plane()?;
         for name in &failed {
-            say(&format!("failed: {name}"))?;
+            print_line(&format!("failed: {name}"))?;
         }
         let count = failed.len();
-        say(&format!(
+        print_line(&format!(
             "cluster tests: {passed} passed, {count} failed, {skipped} skipped"
         ))?;
         Ok(failed.is_empty())

@@ -94,7 +94,7 @@ impl<'a> Relay<'a> {
             }
             if since_turn >= SPLICE_BYTES_PER_POLL {
                 since_turn = 0;
-                self.from.deadline.wait_a_turn().await;
+                self.from.deadline.wait_for_next_turn().await;
                 self.check_time()?;
             }
             match fill(pipe, room(*moved), from, decoder) {

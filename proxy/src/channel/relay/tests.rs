@@ -140,7 +140,7 @@ fn a_body_whose_time_is_over_ends_although_it_never_waits() {
         let ended = epoll().block_on(async {
             let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
             let shard = shard(Rc::clone(&turns));
-            monoio::spawn(turns.answer(ringing));
+            monoio::spawn(turns.run(ringing));
             relay_all(&shard, ours(from), ours(to), &over).await
         });
         assert!(matches!(ended, Err(RelayError::SenderStalled)), "{ended:?}");
@@ -178,7 +178,7 @@ fn gives_way(body: &Body) {
         monoio::spawn(async move {
             // Until the receiver says so, nobody's turn ever comes.
             told.read_exact(vec![0]).await.0.expect("the receiver");
-            turns.answer(ringing).await
+            turns.run(ringing).await
         });
         let relayed = relay_all(&shard, ours(from), ours(to), body).await;
         relayed.expect("both ends stay to the end");

@@ -103,7 +103,7 @@ impl TunnelState<'_> {
     }
 
     /// Records why the tunnel ended; the first reason wins.
-    fn note(&self, ended: TunnelEnd) {
+    fn record_end(&self, ended: TunnelEnd) {
         if self.ended.get().is_none() {
             let ended = match (self.deadline.expired(), self.shard.draining.is_over()) {
                 (true, _) => TunnelEnd::Idle,

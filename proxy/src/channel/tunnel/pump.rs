@@ -119,7 +119,7 @@ impl<'a> Pump<'a> {
             Err(FailedSide::Receiver) => self.receiver_broke(),
             Err(FailedSide::Neither) => TunnelEnd::Untrusted,
         };
-        self.flow.note(broke);
+        self.flow.record_end(broke);
         self.to.stream.reset();
         self.from.stream.reset();
     }
@@ -135,7 +135,7 @@ impl<'a> Pump<'a> {
         let mut rested = false;
         loop {
             if !buffer.is_empty() || self.is_last_word_due() {
-                self.judge_start(buffer.filled())?;
+                self.check_start(buffer.filled())?;
                 self.send(buffer).await.map_err(|_| FailedSide::Receiver)?;
             }
             if matches!(&self.speech, DirectionContent::Over(tracker) if tracker.is_closing()) {
@@ -163,7 +163,7 @@ impl<'a> Pump<'a> {
     }
 
     /// Checks the sender's first bytes for a PROXY protocol header, if required.
-    fn judge_start(&mut self, bytes: &[u8]) -> Result<(), FailedSide> {
+    fn check_start(&mut self, bytes: &[u8]) -> Result<(), FailedSide> {
         let DirectionContent::Unproxied(watch) = &mut self.speech else {
             return Ok(());
         };
@@ -233,7 +233,7 @@ impl<'a> Pump<'a> {
                 }
             }
             if since_turn >= SPLICE_BYTES_PER_POLL {
-                self.shard.turns.wait_a_turn().await;
+                self.shard.turns.wait_for_next_turn().await;
                 since_turn = 0;
             }
         }
@@ -258,7 +258,7 @@ impl<'a> Pump<'a> {
         self.since_turn += count;
         if self.since_turn >= BYTES_PER_POLL {
             self.since_turn = 0;
-            self.shard.turns.give_way().await;
+            self.shard.turns.yield_turn().await;
         }
         buffer.clear();
         let Some(receiver) = last_word else {

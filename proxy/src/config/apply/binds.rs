@@ -34,7 +34,7 @@ impl Binds {
     }
 
     /// Requests the binds of a snapshot, which is published already.
-    pub(super) fn want(&mut self, snapshot: &Snapshot, locate: Locate<'_>) {
+    pub(super) fn set_desired(&mut self, snapshot: &Snapshot, locate: Locate<'_>) {
         let binds = (0..).zip(&snapshot.binds);
         let wanted = binds.filter_map(|(id, bind)| {
             let bind = bind.as_ref()?;
@@ -46,11 +46,11 @@ impl Binds {
             })
         });
         self.wanted = wanted.collect();
-        self.ask(locate);
+        self.request_all(locate);
     }
 
     /// Requests all binds, and logs changes in the ones that failed.
-    pub(super) fn ask(&mut self, locate: Locate<'_>) {
+    pub(super) fn request_all(&mut self, locate: Locate<'_>) {
         self.last_try = Instant::now();
         let mut failed = BTreeMap::new();
         let errors = (self.binder)(self.wanted.clone());

@@ -144,16 +144,16 @@ impl Applier {
 
     pub(super) async fn handle(&mut self, event: Event, locate: Locate<'_>) {
         match event {
-            Event::Answer(lookup) => self.take_answers(lookup, locate).await,
+            Event::Answer(lookup) => self.apply_lookups(lookup, locate).await,
             Event::Keys => {}
             Event::Time => self.on_time(locate),
         }
     }
 
     /// Requests the binds again.
-    pub(super) fn ask_for_binds(&mut self, locate: Locate<'_>) {
-        self.binds.ask(locate);
-        self.note_binds();
+    pub(super) fn request_binds(&mut self, locate: Locate<'_>) {
+        self.binds.request_all(locate);
+        self.publish_bind_state();
     }
 
     /// Number of binds listened on.
@@ -172,14 +172,16 @@ impl Applier {
         let resolved = self.names.resolved();
         let snapshot = self.compiler.snapshot(resolved, &self.options);
         let remote = self.compiler.remote_keys();
-        self.keys.want(remote, &snapshot, &self.resolver).await;
+        self.keys
+            .set_desired(remote, &snapshot, &self.resolver)
+            .await;
         self.publisher.publish(snapshot);
         let snapshot = self.published.load_full();
         let changes = std::mem::take(&mut self.pending);
         self.in_force
-            .tell(changes, Arc::clone(&snapshot), self.problems);
-        self.binds.want(&snapshot, locate);
-        self.note_binds();
+            .publish(changes, Arc::clone(&snapshot), self.problems);
+        self.binds.set_desired(&snapshot, locate);
+        self.publish_bind_state();
         let model = self.compiler.model();
         info!(
             version = snapshot.version,
@@ -197,8 +199,9 @@ impl Applier {
 
     /// Starts lookups of new names, and waits for their answers. Returns whether any came.
     async fn resolve_new(&mut self, patience: Duration) -> bool {
-        self.names.want(self.compiler.model(), Instant::now());
-        self.look_up();
+        self.names
+            .set_desired(self.compiler.model(), Instant::now());
+        self.start_lookups();
         let mut changed = false;
         let deadline = tokio::time::Instant::now() + patience;
         while !self.names.settled() {
@@ -207,12 +210,12 @@ impl Applier {
             else {
                 break;
             };
-            changed |= self.take_answer(lookup);
+            changed |= self.record_lookup(lookup);
         }
         changed
     }
 
-    fn look_up(&mut self) {
+    fn start_lookups(&mut self) {
         let due = self.names.take_due(Instant::now());
         if !due.is_empty() {
             self.resolver.refresh();
@@ -227,11 +230,11 @@ impl Applier {
     }
 
     /// Takes this answer and others that are ready, and applies them if they change anything.
-    async fn take_answers(&mut self, first: Result<Lookup, JoinError>, locate: Locate<'_>) {
+    async fn apply_lookups(&mut self, first: Result<Lookup, JoinError>, locate: Locate<'_>) {
         let begun = Instant::now();
-        let mut changed = self.take_answer(first);
+        let mut changed = self.record_lookup(first);
         while let Some(lookup) = self.lookups.try_join_next() {
-            changed |= self.take_answer(lookup);
+            changed |= self.record_lookup(lookup);
         }
         if changed {
             self.compiler.names_changed();
@@ -239,9 +242,9 @@ impl Applier {
         }
     }
 
-    fn take_answer(&mut self, lookup: Result<Lookup, JoinError>) -> bool {
+    fn record_lookup(&mut self, lookup: Result<Lookup, JoinError>) -> bool {
         match lookup {
-            Ok((name, answer)) => self.names.take(&name, answer, Instant::now()),
+            Ok((name, answer)) => self.names.record(&name, answer, Instant::now()),
             Err(error) => {
                 error!(%error, "a DNS look-up panicked; please report it");
                 false
@@ -249,7 +252,7 @@ impl Applier {
         }
     }
 
-    fn note_binds(&self) {
+    fn publish_bind_state(&self) {
         self.in_force.tried(self.binds.up(), self.binds.down());
     }
 
@@ -272,11 +275,11 @@ impl Applier {
     }
 
     fn on_time(&mut self, locate: Locate<'_>) {
-        self.look_up();
+        self.start_lookups();
         self.keys.fetch_due(&self.published.load(), &self.resolver);
         let now = Instant::now();
         if self.binds.retry_at().is_some_and(|at| at <= now) {
-            self.ask_for_binds(locate);
+            self.request_binds(locate);
         }
         if self.publisher.waits() && self.swept + SNAPSHOT_SWEEP <= now {
             self.sweep();

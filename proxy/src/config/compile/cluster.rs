@@ -342,7 +342,7 @@ fn standings<'a>(
     let mut standings = BTreeMap::new();
     for (workload, port) in members {
         let address = Address::Tcp(SocketAddr::new(workload.address, port.get()));
-        note(&mut standings, address, workload.health);
+        record_state(&mut standings, address, workload.health);
     }
     standings
 }
@@ -352,13 +352,13 @@ fn members(members: &[Member]) -> BTreeMap<Address, AddressState> {
     let mut standings = BTreeMap::new();
     for member in members {
         let address = Address::Tcp(SocketAddr::new(member.address, member.port.get()));
-        note(&mut standings, address, member.health);
+        record_state(&mut standings, address, member.health);
     }
     standings
 }
 
 /// Notes the state of an address, unless a better one is known.
-fn note(standings: &mut BTreeMap<Address, AddressState>, address: Address, health: Health) {
+fn record_state(standings: &mut BTreeMap<Address, AddressState>, address: Address, health: Health) {
     let state = standings.entry(address).or_insert(AddressState {
         weight: NonZeroU32::MIN,
         health,

@@ -28,7 +28,7 @@ pub(super) struct Dirty {
 
 impl Dirty {
     /// Notes what hangs on a resource in a model that has it, or had it until now.
-    pub(super) fn note(&mut self, resource: &Resource, model: &Model, index: &Index) {
+    pub(super) fn mark(&mut self, resource: &Resource, model: &Model, index: &Index) {
         match resource {
             Resource::Bind(bind) => {
                 self.certificates = true;
@@ -52,7 +52,7 @@ impl Dirty {
         }
     }
 
-    pub(super) fn note_all(&mut self, model: &Model) {
+    pub(super) fn mark_all(&mut self, model: &Model) {
         self.binds.extend(model.binds.keys().cloned());
         for listener in model.listeners.keys() {
             self.routes.entry(listener.clone()).or_default();

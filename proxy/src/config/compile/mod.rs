@@ -130,7 +130,7 @@ impl Compiler {
     pub fn take(&mut self, changes: &[Change]) {
         for (key, new) in changes {
             if let Some(old) = self.model.resource(key.kind, &key.key) {
-                self.dirty.note(&old, &self.model, &self.index);
+                self.dirty.mark(&old, &self.model, &self.index);
                 self.index.remove(&old);
                 if let Resource::Policy(policy) = &old {
                     self.policies.remove(policy);
@@ -147,7 +147,7 @@ impl Compiler {
         // Children may have come after their parents.
         for (_, new) in changes {
             if let Some(new) = new {
-                self.dirty.note(new, &self.model, &self.index);
+                self.dirty.mark(new, &self.model, &self.index);
             }
         }
     }
@@ -174,9 +174,9 @@ impl Compiler {
         let is_other = self.options.as_ref() != Some(options);
         self.options = Some(options.clone());
         if shows_other || is_other {
-            dirty.note_all(&self.model);
+            dirty.mark_all(&self.model);
         }
-        let mut clusters = self.place_targets(&mut dirty);
+        let mut clusters = self.assign_targets(&mut dirty);
         self.compile_rules(&mut dirty, &mut clusters, options);
         self.compile_clusters(&clusters, resolved, options);
         self.compile_listeners(&mut dirty, options);
@@ -186,10 +186,10 @@ impl Compiler {
     }
 
     /// Gives services and backends their clusters. Returns the clusters to compile.
-    fn place_targets(&mut self, dirty: &mut Dirty) -> BTreeSet<usize> {
+    fn assign_targets(&mut self, dirty: &mut Dirty) -> BTreeSet<usize> {
         let mut clusters = BTreeSet::new();
         for key in std::mem::take(&mut dirty.targets) {
-            let replaced = self.targets.place(&key, &self.model);
+            let replaced = self.targets.assign(&key, &self.model);
             for index in replaced.gone {
                 self.forget_cluster(index);
             }
@@ -298,7 +298,7 @@ impl Compiler {
         };
         let compiled = route.map(|route| compiler.compile(route));
         if let Some(compiled) = &compiled {
-            let used = compiled.note(&mut self.users);
+            let used = compiled.count_references(&mut self.users);
             self.add_users(used, compiled.gateway(), clusters);
         }
         let compiled = compiled.zip(route.map(Arc::clone));
@@ -315,7 +315,7 @@ impl Compiler {
         clusters: &mut BTreeSet<usize>,
     ) {
         if let Some(servers) = &servers {
-            let used = servers.note(&mut self.users);
+            let used = servers.count_references(&mut self.users);
             self.add_users(used, &servers.gateway, clusters);
         }
         if let Some(before) = self.listeners.set_servers(listener, servers) {

@@ -36,7 +36,7 @@ pub(super) enum AnyRule {
 
 impl CompiledRule {
     /// Counts the references of the rule. Returns clusters that its Gateway did not use before.
-    pub(super) fn note(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
+    pub(super) fn count_references(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters.clone();
         clusters.retain(|cluster| users.add(*cluster, &self.gateway));
         clusters

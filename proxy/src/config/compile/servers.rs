@@ -34,7 +34,7 @@ impl Servers {
     }
 
     /// Counts the references. Returns clusters that the Gateway did not use before.
-    pub(super) fn note(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
+    pub(super) fn count_references(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.clusters.clone();
         clusters.retain(|cluster| users.add(*cluster, &self.gateway));
         clusters

@@ -78,7 +78,7 @@ impl Targets {
 
     /// Assigns clusters to the ports of a service, or to a backend: with TLS, one for each client
     /// credential. Clusters that remain keep their index.
-    pub(super) fn place(&mut self, key: &Arc<str>, model: &Model) -> TargetChange {
+    pub(super) fn assign(&mut self, key: &Arc<str>, model: &Model) -> TargetChange {
         let mut wanted: Vec<(Option<Port>, usize)> = Vec::new();
         let mut want = |port, tls: Option<&BackendTls>| {
             let differing = if tls.is_some() { self.shown.len() } else { 1 };

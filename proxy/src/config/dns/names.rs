@@ -34,7 +34,7 @@ enum State {
 
 impl Names {
     /// Sets the names of a model. New ones are due at once; others are forgotten.
-    pub fn want(&mut self, model: &Model, now: Instant) {
+    pub fn set_desired(&mut self, model: &Model, now: Instant) {
         let mut wanted: BTreeMap<&Hostname, Option<Duration>> = BTreeMap::new();
         for (name, refresh) in model
             .backends
@@ -80,7 +80,7 @@ impl Names {
 
     /// Takes the result of a lookup; returns whether the addresses changed. A failure keeps the
     /// previous ones.
-    pub fn take(
+    pub fn record(
         &mut self,
         name: &Hostname,
         result: Result<Answer, LookupError>,
@@ -206,11 +206,11 @@ mod tests {
             (3, Some(60), 3),
         ] {
             let mut names = Names::default();
-            names.want(&model(&[("a.test", refresh)]), begin);
+            names.set_desired(&model(&[("a.test", refresh)]), begin);
             assert_eq!(names.take_due(begin), [name("a.test")]);
             assert_eq!(names.next_due(), None);
             assert!(names.take_due(begin).is_empty(), "it is asked for already");
-            assert!(names.take(&name("a.test"), Ok(answer("10.0.0.1", ttl)), begin));
+            assert!(names.record(&name("a.test"), Ok(answer("10.0.0.1", ttl)), begin));
             assert_eq!(
                 names.next_due(),
                 Some(begin + Duration::from_secs(expected))
@@ -222,17 +222,17 @@ mod tests {
     fn a_failure_keeps_the_last_answer_and_waits_longer_each_time() {
         let begin = Instant::now();
         let mut names = Names::default();
-        names.want(&model(&[("a.test", None)]), begin);
+        names.set_desired(&model(&[("a.test", None)]), begin);
         assert!(!names.settled());
-        assert!(names.take(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
+        assert!(names.record(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
-            assert!(!names.take(&name("a.test"), Err(failure()), begin));
+            assert!(!names.record(&name("a.test"), Err(failure()), begin));
             let wait = Duration::from_secs(seconds);
             assert_eq!(names.next_due(), Some(begin + wait));
         }
         assert_eq!(names.resolved().addresses(&name("a.test")).len(), 1);
-        assert!(!names.take(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
-        assert!(!names.take(&name("a.test"), Err(failure()), begin));
+        assert!(!names.record(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
+        assert!(!names.record(&name("a.test"), Err(failure()), begin));
         let wait = Duration::from_secs(1);
         assert_eq!(
             names.next_due(),
@@ -246,13 +246,13 @@ mod tests {
     fn names_that_are_gone_are_forgotten() {
         let begin = Instant::now();
         let mut names = Names::default();
-        names.want(
+        names.set_desired(
             &model(&[("a.test", Some(9)), ("a.test", Some(7)), ("b.test", None)]),
             begin,
         );
         assert_eq!(names.take_due(begin).len(), 2);
-        names.want(&model(&[("b.test", None)]), begin);
-        assert!(!names.take(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
+        names.set_desired(&model(&[("b.test", None)]), begin);
+        assert!(!names.record(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
         assert!(names.resolved().addresses(&name("a.test")).is_empty());
         assert_eq!(names.next_due(), None, "the other one is still asked for");
     }

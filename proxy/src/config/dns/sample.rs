@@ -44,7 +44,7 @@ impl Server {
     }
 
     /// Sets the answer for a name.
-    pub(in crate::config) fn say(&self, name: &str, ttl: u32, addresses: &[&str]) {
+    pub(in crate::config) fn set_answer(&self, name: &str, ttl: u32, addresses: &[&str]) {
         let addresses = addresses.iter();
         let addresses = addresses.map(|text| text.parse().expect("an address"));
         let answer = (ttl, addresses.collect());
@@ -53,7 +53,7 @@ impl Server {
     }
 
     /// Stops responding to queries for a name.
-    pub(in crate::config) fn say_nothing_of(&self, name: &str) {
+    pub(in crate::config) fn stop_answering(&self, name: &str) {
         let mut answers = self.answers.lock().expect("nobody panics with it");
         answers.insert(name.to_owned(), None);
     }

@@ -25,8 +25,8 @@ impl Reader {
         }
     }
 
-    fn look(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Source> {
-        let listed = self.files.look(written).into_iter();
+    fn scan(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Source> {
+        let listed = self.files.scan(written).into_iter();
         self.read = 0;
         let sources = listed.map(|listed| match listed {
             Listed::Unchanged(name) => self.said[&name].clone(),
@@ -41,7 +41,7 @@ impl Reader {
 }
 
 fn read(files: &mut Reader) -> Vec<Source> {
-    files.look(&BTreeSet::new())
+    files.scan(&BTreeSet::new())
 }
 
 /// Makes a file look as if it had been written long ago, but for what nobody can set back.
@@ -87,18 +87,18 @@ fn a_file_that_is_written_or_was_just_emptied_says_what_it_said() {
     fs::write(&old, "ha").expect("a file");
     fs::write(&new, "ha").expect("a file");
     let written = BTreeSet::from([old.clone(), new.clone()]);
-    assert_eq!(files.look(&written), before);
-    assert_eq!(files.files.look_again(), None, "its writer's end is told");
+    assert_eq!(files.scan(&written), before);
+    assert_eq!(files.files.next_scan(), None, "its writer's end is told");
     assert_eq!(read(&mut files).len(), 2);
 
     fs::write(&old, "").expect("a file");
     fs::remove_file(new).expect("it was there");
     let name = old.display().to_string();
     assert_eq!(read(&mut files), [Source::new(name.as_str(), "ha")]);
-    assert!(files.files.look_again().is_some());
+    assert!(files.files.next_scan().is_some());
     age(&old, EMPTY_PATIENCE + Duration::from_secs(1));
     assert_eq!(read(&mut files), [Source::new(name, "")]);
-    assert_eq!(files.files.look_again(), None);
+    assert_eq!(files.files.next_scan(), None);
 }
 
 #[test]

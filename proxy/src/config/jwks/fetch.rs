@@ -62,7 +62,7 @@ async fn fetch_from(origin: &Origin, resolver: &Resolver) -> Result<Fetched, Fet
     let mut last = FetchError::Nowhere("it has no endpoint address".to_owned());
     for address in origin.addresses(resolver).await? {
         match connect(&address, origin.tls.as_ref()).await {
-            Ok(socket) => return ask(origin, socket).await,
+            Ok(socket) => return send_request(origin, socket).await,
             Err(error) => {
                 let address = address.to_string();
                 last = FetchError::Connect { address, error };
@@ -90,7 +90,7 @@ async fn connect(address: &Address, tls: Option<&Tls>) -> io::Result<Box<dyn Soc
     Ok(Box::new(socket))
 }
 
-async fn ask(origin: &Origin, socket: Box<dyn Socket>) -> Result<Fetched, FetchError> {
+async fn send_request(origin: &Origin, socket: Box<dyn Socket>) -> Result<Fetched, FetchError> {
     let broken = |error: hyper::Error| FetchError::Answer(error.into());
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
         .await

@@ -46,8 +46,13 @@ impl Fetcher {
 
     /// Sets the JWKS of a configuration, starts fetching new ones, and waits a short time for them,
     /// so that the first requests can be verified.
-    pub async fn want(&mut self, remote: &[RemoteKeys], snapshot: &Snapshot, resolver: &Resolver) {
-        self.key_sets.want(remote, Instant::now());
+    pub async fn set_desired(
+        &mut self,
+        remote: &[RemoteKeys],
+        snapshot: &Snapshot,
+        resolver: &Resolver,
+    ) {
+        self.key_sets.set_desired(remote, Instant::now());
         self.fetch_due(snapshot, resolver);
         let deadline = tokio::time::Instant::now() + JWKS_FIRST_WAIT;
         while !self.key_sets.settled() {

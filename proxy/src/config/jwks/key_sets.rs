@@ -50,7 +50,7 @@ enum State {
 
 impl KeySets {
     /// Takes the key sets of a configuration. New ones are due at once; others are forgotten.
-    pub(super) fn want(&mut self, remote: &[RemoteKeys], now: Instant) {
+    pub(super) fn set_desired(&mut self, remote: &[RemoteKeys], now: Instant) {
         let is = |set: &Set, remote: &RemoteKeys| Arc::ptr_eq(&set.remote.source, &remote.source);
         self.sets
             .retain(|set| remote.iter().any(|remote| is(set, remote)));

@@ -88,7 +88,7 @@ impl Loader {
     }
 
     fn read(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
-        let reload = self.configuration.update(self.files.look(written));
+        let reload = self.configuration.update(self.files.scan(written));
         reload.findings.iter().for_each(Report::finding);
         self.unrecognised = reload.unrecognised;
         self.effort = LoadWork {
@@ -131,8 +131,8 @@ impl Loader {
     }
 
     /// When to read again without an event.
-    pub(super) fn look_again(&self) -> Option<Instant> {
-        let times = [self.files.look_again(), self.look_at];
+    pub(super) fn next_scan(&self) -> Option<Instant> {
+        let times = [self.files.next_scan(), self.look_at];
         times.into_iter().flatten().min()
     }
 

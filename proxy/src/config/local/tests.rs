@@ -49,7 +49,7 @@ impl Local {
             failed
         });
         let names = Server::start();
-        names.say("app.test", 1, &["127.0.0.9"]);
+        names.set_answer("app.test", 1, &["127.0.0.9"]);
         let published = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
         let config = LocalConfig {
             paths: vec![folder.path().to_owned()],
@@ -191,7 +191,7 @@ fn names_are_resolved_before_they_are_needed_and_followed() {
         ["127.0.0.9:80"],
         "from the first request on"
     );
-    local.names.say("app.test", 1, &["127.0.0.8"]);
+    local.names.set_answer("app.test", 1, &["127.0.0.8"]);
     local.asked();
     assert_eq!(local.endpoints(), ["127.0.0.8:80"]);
 }
@@ -205,7 +205,7 @@ fn a_change_does_not_wait_for_a_name_that_nobody_answers_for() {
     let local = Local::start(&files);
     local.handle.as_ref().expect("it starts");
     local.asked();
-    local.names.say_nothing_of("slow.test");
+    local.names.stop_answering("slow.test");
     let both = "{addresses: [{host: 127.0.0.2, port: 80}, {host: slow.test, port: 80}]}";
     let begun = Instant::now();
     local.write("app.yaml", &app(both));

@@ -52,7 +52,7 @@ impl Worker {
         if matches!(loaded, Loaded::Nothing) {
             return Err(StartError::NothingRead(self.loader.paths()));
         }
-        self.note_recognised();
+        self.record_recognised();
         if !self.in_force.was_recognised() {
             error!(
                 "a document or file named above cannot be recognised, and it may be a policy that \
@@ -72,7 +72,7 @@ impl Worker {
 
     pub(super) async fn run(&mut self) -> Infallible {
         loop {
-            let look_again = self.loader.look_again();
+            let look_again = self.loader.next_scan();
             tokio::select! {
                 () = self.watch.changed() => self.reload().await,
                 () = sleep_until(look_again) => self.reload().await,
@@ -89,14 +89,14 @@ impl Worker {
         let loaded = self.loader.load(&self.watch.written());
         let LoadWork { documents, units } = self.loader.effort();
         debug!(documents, units, "checked the files for changes");
-        self.note_recognised();
+        self.record_recognised();
         match loaded {
             Loaded::Changed(changes) => self.apply(changes, begun, DNS_CHANGE_WAIT).await,
             Loaded::Same => {
                 debug!("files were written without a change of what is served");
                 self.in_force.set_problems(self.loader.unhappy());
                 let locate = |bind: &_| self.loader.origin(bind);
-                self.applier.ask_for_binds(&locate);
+                self.applier.request_binds(&locate);
             }
             Loaded::Nothing => error!(
                 paths = self.loader.paths(),
@@ -115,7 +115,7 @@ impl Worker {
         self.applier.update(update, patience, &locate).await;
     }
 
-    fn note_recognised(&self) {
+    fn record_recognised(&self) {
         if self.loader.is_recognised() {
             self.in_force.recognise();
         }

@@ -163,7 +163,7 @@ async fn reading_and_what_editors_leave_behind_mean_nothing() {
             .expect("the watcher lives")
             .expect("no event is lost");
         judged += 1;
-        let touch = scene.watch.interest.judge(&event);
+        let touch = scene.watch.interest.classify(&event);
         assert_eq!(
             touch.is_some(),
             event.paths[0].ends_with("config/a.yaml") && !event.kind.is_access()
@@ -190,7 +190,10 @@ async fn changes_that_come_together_are_told_once() {
     );
     while let Ok(event) = scene.watch.events.try_recv() {
         let event = event.expect("no event is lost");
-        assert!(scene.watch.interest.judge(&event).is_none(), "all was told");
+        assert!(
+            scene.watch.interest.classify(&event).is_none(),
+            "all was told"
+        );
     }
 }
 

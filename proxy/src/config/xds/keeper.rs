@@ -41,7 +41,7 @@ impl LastGoodWriter {
         &self.file
     }
 
-    pub(super) fn note_change(&mut self) {
+    pub(super) fn record_change(&mut self) {
         self.due
             .get_or_insert_with(|| Instant::now() + LAST_GOOD_WAIT);
     }

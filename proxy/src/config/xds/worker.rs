@@ -35,7 +35,7 @@ pub(super) struct Worker {
     /// Resources whose current version is rejected.
     refused: BTreeSet<ResourceKey>,
     /// Failed binds that were reported to the controller.
-    told_down: BTreeSet<BindKey>,
+    reported_down: BTreeSet<BindKey>,
     applier: Applier,
     keeper: Option<LastGoodWriter>,
     in_force: InForce,
@@ -66,7 +66,7 @@ impl Worker {
             client: Client::with_check(node, check),
             held_back: Vec::new(),
             refused: BTreeSet::new(),
-            told_down: BTreeSet::new(),
+            reported_down: BTreeSet::new(),
             applier: Applier::new(compile, in_force.clone(), published, binder, resolver),
             keeper: cache.map(|folder| LastGoodWriter::new(LastGoodFile::new(folder, gateway))),
             in_force,
@@ -107,7 +107,7 @@ impl Worker {
         });
         self.client.restore(held);
         self.state.change(|state| state.restored = true);
-        self.tell_versions();
+        self.publish_versions();
         info!(
             path = %path.display(),
             "using the cached configuration until the controller sends one"
@@ -123,7 +123,7 @@ impl Worker {
                     let in_force = self.in_force.clone();
                     let locate = |bind: &_| locate(bind, &in_force);
                     self.applier.handle(event, &locate).await;
-                    self.tell_recovered();
+                    self.report_recovered();
                 }
                 next = LastGoodWriter::next(&mut self.keeper) => {
                     let model = self.in_force.applied().model;
@@ -190,14 +190,14 @@ impl Worker {
     async fn receive(&mut self, response: DeltaDiscoveryResponse) {
         let begun = Instant::now();
         match self.client.receive(response) {
-            Ok(Some(received)) => self.take(received, begun).await,
+            Ok(Some(received)) => self.apply_batch(received, begun).await,
             Ok(None) => {}
             Err(error) => self.reconnect(Some(error.to_string())),
         }
     }
 
     /// Applies a batch, and acknowledges it.
-    async fn take(&mut self, mut received: Received, begun: Instant) {
+    async fn apply_batch(&mut self, mut received: Received, begun: Instant) {
         for (key, _) in &received.changes {
             self.refused.remove(key);
         }
@@ -219,18 +219,18 @@ impl Worker {
             }
         }
         let failed: Vec<Refusal> = self.down().collect();
-        self.told_down = self
+        self.reported_down = self
             .in_force
             .down()
             .iter()
             .map(|it| it.key.clone())
             .collect();
         for answer in self.client.answer(received, failed) {
-            self.note(&answer);
+            self.record_response(&answer);
             self.link.send(answer);
         }
         self.backoff.reset();
-        self.tell_versions();
+        self.publish_versions();
     }
 
     async fn apply(&mut self, changes: Vec<Change>, begun: Instant, patience: Duration) {
@@ -244,7 +244,7 @@ impl Worker {
         self.applier.update(update, patience, &locate).await;
         self.in_force.recognise();
         if let Some(keeper) = &mut self.keeper {
-            keeper.note_change();
+            keeper.record_change();
         }
     }
 
@@ -263,13 +263,13 @@ impl Worker {
 
     /// Reports a rejected port that is listened on now. Only a stream's first request lists the
     /// applied resources, so a new stream is opened.
-    fn tell_recovered(&mut self) {
+    fn report_recovered(&mut self) {
         let down = self.in_force.down();
         let is_down = |key: &BindKey| down.iter().any(|down| down.key == *key);
-        if self.told_down.iter().all(is_down) {
+        if self.reported_down.iter().all(is_down) {
             return;
         }
-        self.told_down.retain(is_down);
+        self.reported_down.retain(is_down);
         if matches!(self.link, Link::Up(_)) {
             info!(
                 "a listener that could not be bound before is bound now; reopening the xDS stream to report it"
@@ -278,12 +278,12 @@ impl Worker {
         }
     }
 
-    fn note(&self, answer: &DeltaDiscoveryRequest) {
+    fn record_response(&self, answer: &DeltaDiscoveryRequest) {
         let Some(kind) = Kind::from_type_url(&answer.type_url) else {
             return;
         };
         let is_refused = self.refused.iter().any(|key| key.kind == kind)
-            || (kind == Kind::Bind && !self.told_down.is_empty());
+            || (kind == Kind::Bind && !self.reported_down.is_empty());
         self.state.change(|state| {
             let of_type = state.types.entry(kind).or_default();
             if let Some(status) = &answer.error_detail {
@@ -300,7 +300,7 @@ impl Worker {
         });
     }
 
-    fn tell_versions(&self) {
+    fn publish_versions(&self) {
         self.state.change(|state| {
             for kind in Kind::ALL {
                 state.types.entry(kind).or_default().version = self.client.digest(kind);

@@ -117,7 +117,7 @@ pub(super) fn collect(
         fields.push(Field { name, value, known });
     }
     if said.connection.others {
-        fields.note_connection_lists();
+        fields.record_connection_lists();
     }
     Ok(said)
 }

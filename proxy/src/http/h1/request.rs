@@ -50,7 +50,7 @@ fn attempt(
         Ok(httparse::Status::Complete(len)) => {
             fields::first_line(text.get(..len).unwrap_or_default(), limits)?;
             let len = skipped.saturating_add(len);
-            judge(bytes, &request, head)?;
+            validate(bytes, &request, head)?;
             Ok(Progress::Complete { len })
         }
         Ok(httparse::Status::Partial) if scan.advance(bytes, limits)? => {
@@ -80,7 +80,7 @@ fn has_other_version(text: &[u8]) -> bool {
         .is_some_and(u8::is_ascii_digit)
 }
 
-fn judge(
+fn validate(
     bytes: &[u8],
     request: &httparse::Request<'_, '_>,
     head: &mut RequestHead,

@@ -62,7 +62,7 @@ fn attempt(
         Ok(httparse::Status::Complete(len)) => {
             let line = fields::first_line(bytes.get(..len).unwrap_or_default(), limits)?;
             head.reason = reason(line)?;
-            judge(bytes, request_kind, &response, head)?;
+            validate(bytes, request_kind, &response, head)?;
             Ok(Progress::Complete { len })
         }
         Ok(httparse::Status::Partial) if scan.advance(bytes, limits)? => {
@@ -80,7 +80,7 @@ fn reason(line: &[u8]) -> Result<Span, HeadError> {
     Span::new(start, line.len()).ok_or(HeadError::LineTooLong)
 }
 
-fn judge(
+fn validate(
     bytes: &[u8],
     request_kind: RequestKind,
     response: &httparse::Response<'_, '_>,

@@ -259,7 +259,7 @@ impl Counts {
         if self.open.len() < H2_WATCHED_STREAMS {
             self.open.push(head.stream);
         }
-        self.judge_resets()
+        self.check_resets()
     }
 
     fn continue_head(&mut self, head: FrameHead) -> Result<(), Abuse> {
@@ -279,7 +279,7 @@ impl Counts {
     }
 
     /// Of a sample of streams, half may be reset.
-    fn judge_resets(&mut self) -> Result<(), Abuse> {
+    fn check_resets(&mut self) -> Result<(), Abuse> {
         self.sampled = self.sampled.saturating_add(1);
         if self.sampled < H2_RESET_SAMPLE {
             return Ok(());

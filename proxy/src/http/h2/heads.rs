@@ -105,7 +105,7 @@ impl Heads {
         self.is_lost |= self.block.len() > MOST_BLOCK_BYTES;
         if !self.is_lost {
             match self.blocks.read(&self.block) {
-                Some(found) => self.note(stream, found),
+                Some(found) => self.record(stream, found),
                 None => self.is_lost = true,
             }
         }
@@ -115,13 +115,13 @@ impl Heads {
                 fragment: true,
                 request: true,
             };
-            self.note(stream, all);
+            self.record(stream, all);
         }
         self.block.clear();
         self.block.shrink_to(KEPT_BLOCK_BYTES);
     }
 
-    fn note(&mut self, stream: u32, found: BlockFindings) {
+    fn record(&mut self, stream: u32, found: BlockFindings) {
         if found.fragment {
             keep(&mut self.fragments, stream);
         }

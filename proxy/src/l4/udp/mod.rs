@@ -126,7 +126,7 @@ impl UdpListener {
             }
             if taken == DATAGRAMS_PER_POLL {
                 // Readiness is immediate while more is queued: yield.
-                proxy.shard.turns.give_way().await;
+                proxy.shard.turns.yield_turn().await;
             }
         }
     }
@@ -162,7 +162,7 @@ impl UdpListener {
         let known = self
             .sessions
             .borrow_mut()
-            .ask(&key, proxy.shard.now())
+            .touch(&key, proxy.shard.now())
             .cloned();
         let session = match known {
             Some(session) => session,
@@ -192,7 +192,7 @@ impl UdpListener {
         let mut sessions = self.sessions.borrow_mut();
         sessions.set_bounds(bounds);
         sessions.insert(key, Rc::clone(&session), proxy.shard.now());
-        let answers = Rc::clone(self).pass_answers(Rc::clone(proxy), Rc::clone(&session), key);
+        let answers = Rc::clone(self).forward_responses(Rc::clone(proxy), Rc::clone(&session), key);
         monoio::spawn(fenced(
             &proxy.shard,
             Purpose::Connection(key.client),
@@ -202,7 +202,7 @@ impl UdpListener {
     }
 
     /// Forwards the endpoint's datagrams to the client until the session ends.
-    async fn pass_answers(
+    async fn forward_responses(
         self: Rc<Self>,
         proxy: Rc<Proxy>,
         session: Rc<UdpSession>,
@@ -212,11 +212,13 @@ impl UdpListener {
         while session.is_open() {
             session.readable().await;
             let mut taken = 0;
-            while taken < DATAGRAMS_PER_POLL && self.pass_one(&proxy.upstreams, &session, key) {
+            while taken < DATAGRAMS_PER_POLL
+                && self.forward_response(&proxy.upstreams, &session, key)
+            {
                 taken += 1;
             }
             if taken == DATAGRAMS_PER_POLL {
-                shard.turns.give_way().await;
+                shard.turns.yield_turn().await;
             }
         }
         let mut sessions = self.sessions.borrow_mut();
@@ -231,7 +233,12 @@ impl UdpListener {
     }
 
     /// Forwards a response, if there is one.
-    fn pass_one(&self, upstreams: &Upstreams, session: &UdpSession, key: SessionKey) -> bool {
+    fn forward_response(
+        &self,
+        upstreams: &Upstreams,
+        session: &UdpSession,
+        key: SessionKey,
+    ) -> bool {
         let mut memory = self.memory.borrow_mut();
         let Some(length) = session.receive(upstreams, &mut memory) else {
             return false;

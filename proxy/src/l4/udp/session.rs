@@ -100,7 +100,7 @@ impl UdpSession {
                 Ok(())
             }
             Err(error) if is_of_path(&error) => {
-                self.judge(upstreams, Outcome::Failure);
+                self.report(upstreams, Outcome::Failure);
                 self.end(FailureKind::ConnectFailed);
                 Err(FailureKind::ConnectFailed)
             }
@@ -117,7 +117,7 @@ impl UdpSession {
             match self.socket.receive_from_peer(memory) {
                 Ok((length, false)) => {
                     if !self.is_answered.replace(true) {
-                        self.judge(upstreams, Outcome::Success(self.begun.elapsed()));
+                        self.report(upstreams, Outcome::Success(self.begun.elapsed()));
                     }
                     return Some(length);
                 }
@@ -128,7 +128,7 @@ impl UdpSession {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
-                    self.judge(upstreams, Outcome::Failure);
+                    self.report(upstreams, Outcome::Failure);
                     self.end(FailureKind::ConnectFailed);
                     return None;
                 }
@@ -168,13 +168,13 @@ impl UdpSession {
     }
 
     /// Reports the endpoint's result, unless its service was removed meanwhile.
-    fn judge(&self, upstreams: &Upstreams, outcome: Outcome) {
+    fn report(&self, upstreams: &Upstreams, outcome: Outcome) {
         let (index, id) = self.cluster;
         let snapshot = upstreams.shard.config.load();
         let cluster = snapshot.clusters.get(index.0);
         if let Some(cluster) = cluster.filter(|cluster| cluster.id == id) {
             let (states, now) = (&upstreams.endpoints, Instant::now());
-            self.booking.judge(states, &cluster.set, outcome, now);
+            self.booking.report(states, &cluster.set, outcome, now);
         }
     }
 }

@@ -71,7 +71,7 @@ thread_local! {
     static OWN: Cell<Option<&'static Slot>> = const { Cell::new(None) };
 }
 
-pub(super) fn note_allocated(size: usize) {
+pub(super) fn record_allocation(size: usize) {
     if let Some(slot) = OWN.get() {
         advance(&slot.count, 1);
         advance(&slot.bytes, size as u64);
@@ -82,7 +82,7 @@ pub(super) fn note_allocated(size: usize) {
 }
 
 /// Counts a freed allocation.
-pub(super) fn note_freed(size: usize) {
+pub(super) fn record_free(size: usize) {
     if let Some(slot) = OWN.get() {
         advance(&slot.freed_count, 1);
         advance(&slot.freed_bytes, size as u64);
@@ -122,16 +122,16 @@ impl Slot {
 
 #[cfg(test)]
 mod tests {
-    use super::{count_as_shard, note_allocated, note_freed, of_process, of_shard};
+    use super::{count_as_shard, of_process, of_shard, record_allocation, record_free};
 
     #[test]
     fn a_shard_counts_for_itself_and_for_the_process() {
         const ID: u16 = 200;
         let counted = std::thread::spawn(|| {
             count_as_shard(ID);
-            note_allocated(100);
-            note_allocated(28);
-            note_freed(100);
+            record_allocation(100);
+            record_allocation(28);
+            record_free(100);
             of_shard(ID).expect("it has a slot")
         });
         let counted = counted.join().expect("no panic");

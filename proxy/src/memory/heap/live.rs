@@ -33,7 +33,7 @@ const TAKEN: usize = 1;
 
 /// Records a sampled allocation until it is freed. One without a free slot counts as live forever:
 /// better than a hidden leak.
-pub(super) fn note(address: *mut u8, stack: StackId, weight: Weight) {
+pub(super) fn record(address: *mut u8, stack: StackId, weight: Weight) {
     let at = bucket_of(address);
     let bucket = &TABLE[at];
     for (place, sample) in bucket.addresses.iter().zip(&bucket.samples) {
@@ -59,7 +59,7 @@ pub(super) fn count() -> u64 {
 
 /// Counts a sampled allocation that is about to be freed. The freeing thread received the address
 /// from the allocating one, so that one's writes are visible.
-pub(super) fn note_freed(address: *mut u8) {
+pub(super) fn record_free(address: *mut u8) {
     let at = bucket_of(address);
     if PRESENT[at].load(Ordering::Relaxed) != 0 {
         look_for(at, address);
@@ -80,7 +80,7 @@ fn look_for(at: usize, address: *mut u8) {
         };
         PRESENT[at].fetch_sub(1, Ordering::Relaxed);
         place.store(0, Ordering::Release);
-        return stacks::note_freed(stack, weight);
+        return stacks::record_free(stack, weight);
     }
 }
 

@@ -39,41 +39,41 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for SamplingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
         let address = unsafe { self.0.alloc(layout) };
-        note_allocated(address, layout.size());
+        record_allocation(address, layout.size());
         address
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         let address = unsafe { self.0.alloc_zeroed(layout) };
-        note_allocated(address, layout.size());
+        record_allocation(address, layout.size());
         address
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         // First, since another thread may receive the address as soon as it is free.
-        live::note_freed(address);
-        counts::note_freed(layout.size());
+        live::record_free(address);
+        counts::record_free(layout.size());
         // SAFETY: as above.
         unsafe { self.0.dealloc(address, layout) };
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        live::note_freed(address);
+        live::record_free(address);
         // SAFETY: as above.
         let moved = unsafe { self.0.realloc(address, layout, size) };
         if !moved.is_null() {
-            counts::note_freed(layout.size());
+            counts::record_free(layout.size());
         }
-        note_allocated(moved, size);
+        record_allocation(moved, size);
         moved
     }
 }
 
 /// Records an allocation; a null pointer is a failed one.
-fn note_allocated(address: *mut u8, size: usize) {
-    thread::note_allocated(address, size);
+fn record_allocation(address: *mut u8, size: usize) {
+    thread::record_allocation(address, size);
     if !address.is_null() {
-        counts::note_allocated(size);
+        counts::record_allocation(size);
     }
 }

@@ -78,7 +78,7 @@ impl StackId {
 }
 
 /// Counts a sample of a stack.
-pub(super) fn note(frames: &Frames, weight: Weight) -> StackId {
+pub(super) fn record(frames: &Frames, weight: Weight) -> StackId {
     let id = find_or_insert(frames.addresses());
     let entry = &TABLE[id.0];
     entry
@@ -91,7 +91,7 @@ pub(super) fn note(frames: &Frames, weight: Weight) -> StackId {
 }
 
 /// Counts that a sampled allocation was freed.
-pub(super) fn note_freed(id: StackId, weight: Weight) {
+pub(super) fn record_free(id: StackId, weight: Weight) {
     let Some(entry) = TABLE.get(id.0) else { return };
     entry
         .freed_objects

@@ -67,7 +67,7 @@ thread_local! {
 }
 
 /// Counts an allocation; a null pointer is a failed one.
-pub(super) fn note_allocated(address: *mut u8, size: usize) {
+pub(super) fn record_allocation(address: *mut u8, size: usize) {
     let left = LEFT.get().saturating_sub_unsigned(size as u64);
     LEFT.set(left);
     if left <= 0 {
@@ -88,8 +88,8 @@ fn run_out(address: *mut u8, size: usize) {
     }
     TAKEN.fetch_add(1, Ordering::Relaxed);
     let weight = Weight::of(size, distance);
-    let stack = stacks::note(&walk::stack(), weight);
-    live::note(address, stack, weight);
+    let stack = stacks::record(&walk::stack(), weight);
+    live::record(address, stack, weight);
 }
 
 /// Bytes up to the next sample, exponentially distributed.

@@ -95,12 +95,12 @@ thread_local! {
 fn stack_end() -> usize {
     if STACK_END.get() == 0 {
         // If unknown, 1: no frame is below it.
-        STACK_END.set(ask_stack_end().unwrap_or(1));
+        STACK_END.set(query_stack_end().unwrap_or(1));
     }
     STACK_END.get()
 }
 
-fn ask_stack_end() -> Option<usize> {
+fn query_stack_end() -> Option<usize> {
     let mut attributes = std::mem::MaybeUninit::uninit();
     let (mut start, mut size) = (std::ptr::null_mut(), 0);
     // SAFETY: the attributes are initialised by the first call, used only where it did so, and

@@ -54,7 +54,7 @@ fn bed() -> Fixture {
     }
 }
 
-fn say(bed: &Fixture, line: &[u8]) {
+fn log(bed: &Fixture, line: &[u8]) {
     (&*bed.log).write_all(line).expect("it never fails");
 }
 
@@ -68,7 +68,7 @@ fn writes(bed: &Fixture) -> String {
 fn floods(bed: &Fixture, more: usize) {
     let line = [&[b'x'; 1023][..], b"\n"].concat();
     for _ in 0..LINES + more {
-        say(bed, &line);
+        log(bed, &line);
     }
 }
 
@@ -76,7 +76,7 @@ fn floods(bed: &Fixture, more: usize) {
 const LINES: usize = PROGRAM_LOG_BYTES / 1024;
 
 /// The number in the last line.
-fn told(written: &str) -> usize {
+fn reported(written: &str) -> usize {
     let line = written.lines().last().expect("a line");
     let (said, lines) = line.split_once(" lines=").expect("it tells");
     assert!(said.ends_with(LOSS), "{line}");
@@ -87,7 +87,7 @@ fn told(written: &str) -> usize {
 fn lines_arrive_in_order_and_the_end_waits_for_them() {
     let bed = bed();
     for line in ["one\n", "two\n", "three\n"] {
-        say(&bed, line.as_bytes());
+        log(&bed, line.as_bytes());
     }
     drop(bed.answers);
     assert!(bed.writer.stop(PATIENCE));
@@ -98,7 +98,7 @@ fn lines_arrive_in_order_and_the_end_waits_for_them() {
 #[test]
 fn an_output_that_is_stuck_makes_nobody_wait_and_holds_no_more_than_its_bound() {
     let bed = bed();
-    say(&bed, b"first\n");
+    log(&bed, b"first\n");
     assert_eq!(writes(&bed), "first\n");
     floods(&bed, 5);
     assert_eq!(bed.log.pending().lines.len(), PROGRAM_LOG_BYTES);
@@ -109,17 +109,17 @@ fn an_output_that_is_stuck_makes_nobody_wait_and_holds_no_more_than_its_bound() 
 #[test]
 fn each_write_of_a_flood_that_lasts_says_how_many_lines_it_lacks() {
     let bed = bed();
-    say(&bed, b"first\n");
+    log(&bed, b"first\n");
     assert_eq!(writes(&bed), "first\n");
     for dropped in [5, 1, 7] {
         // It begins before the write before it is over, so there is never room for a line.
         floods(&bed, dropped);
         bed.answers.send(Ok(())).expect("it listens");
         let written = writes(&bed);
-        assert_eq!(told(&written), dropped);
+        assert_eq!(reported(&written), dropped);
         assert_eq!(written.lines().count(), LINES + 1);
     }
-    say(&bed, b"last\n");
+    log(&bed, b"last\n");
     bed.answers.send(Ok(())).expect("it listens");
     assert_eq!(writes(&bed), "last\n");
 }
@@ -128,16 +128,16 @@ fn each_write_of_a_flood_that_lasts_says_how_many_lines_it_lacks() {
 fn a_write_that_fails_loses_no_count() {
     let bed = bed();
     let broken = || Err(io::Error::from(io::ErrorKind::BrokenPipe));
-    say(&bed, b"first\n");
+    log(&bed, b"first\n");
     writes(&bed);
     floods(&bed, 5);
     bed.answers.send(broken()).expect("it listens");
-    assert_eq!(told(&writes(&bed)), 1 + 5);
+    assert_eq!(reported(&writes(&bed)), 1 + 5);
     bed.answers.send(broken()).expect("it listens");
-    say(&bed, b"found\n");
+    log(&bed, b"found\n");
     let found = writes(&bed);
     assert_eq!(
-        (found.lines().next(), told(&found)),
+        (found.lines().next(), reported(&found)),
         (Some("found"), 1 + 5 + LINES)
     );
 }
@@ -164,7 +164,7 @@ fn the_line_about_lost_ones_looks_like_any_other() {
 #[test]
 fn the_last_lines_are_waited_for_also_where_the_writer_is_only_dropped() {
     let bed = bed();
-    say(&bed, b"the last\n");
+    log(&bed, b"the last\n");
     drop(bed.answers);
     drop(bed.writer);
     assert_eq!(
@@ -178,12 +178,12 @@ fn an_output_that_fails_costs_its_lines_and_not_the_thread() {
     let bed = bed();
     let broken = io::Error::from(io::ErrorKind::BrokenPipe);
     bed.answers.send(Err(broken)).expect("it listens");
-    say(&bed, b"lost\nlost as well\n");
+    log(&bed, b"lost\nlost as well\n");
     bed.written.recv_timeout(PATIENCE).expect("it was tried");
-    say(&bed, b"found\n");
+    log(&bed, b"found\n");
     let found = writes(&bed);
     assert!(found.starts_with("found\n"), "{found}");
-    assert_eq!(told(&found), 2);
+    assert_eq!(reported(&found), 2);
     drop(bed.answers);
     assert!(bed.writer.stop(PATIENCE));
 }

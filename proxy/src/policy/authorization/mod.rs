@@ -96,7 +96,7 @@ impl Authorization {
 
     /// Evaluates the rules for a request.
     #[must_use]
-    pub fn judge(&self, attributes: &Attributes<'_>) -> Verdict<'_> {
+    pub fn evaluate(&self, attributes: &Attributes<'_>) -> Verdict<'_> {
         let mut context = Context::with_env(environment());
         context.set_variable_resolver(attributes);
         let mut errors = Vec::new();

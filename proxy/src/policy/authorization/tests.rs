@@ -21,7 +21,7 @@ fn policy(deny: &[&str], allow: &[&str]) -> Authorization {
 }
 
 /// Judges a GET of `/a/b` on `a.test` with these claims.
-fn judge(policy: &Authorization, claims: Option<&Value>) -> Result<(), Forbidden> {
+fn evaluate(policy: &Authorization, claims: Option<&Value>) -> Result<(), Forbidden> {
     let claims = claims.and_then(Value::as_object).map(ClaimValues::new);
     let head = fields(&[("X-Team", "red"), ("x-team", "blue"), ("X-Odd", "\u{7f}")]);
     let subject = Subject {
@@ -32,7 +32,7 @@ fn judge(policy: &Authorization, claims: Option<&Value>) -> Result<(), Forbidden
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         claims: claims.as_ref(),
     };
-    policy.judge(&Attributes::of(subject, policy)).result
+    policy.evaluate(&Attributes::of(subject, policy)).result
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn who_is_denied_is_refused_and_who_is_allowed_by_nobody() {
     ] {
         let policy = policy(deny, allow);
         assert_eq!(
-            judge(&policy, Some(&claims)),
+            evaluate(&policy, Some(&claims)),
             expected,
             "{deny:?} {allow:?}"
         );
@@ -87,10 +87,13 @@ fn requests_without_a_token_have_no_claims() {
     let empty = Value::Object(Map::new());
     for claims in [None, Some(&empty)] {
         let allow = policy(&[], &["claims.group == 'users'"]);
-        assert_eq!(judge(&allow, claims), Err(Forbidden::NotAllowed));
+        assert_eq!(evaluate(&allow, claims), Err(Forbidden::NotAllowed));
         let deny = policy(&["claims.group == 'guests'"], &[]);
-        assert_eq!(judge(&deny, claims), Err(Forbidden::NotEvaluated));
-        assert_eq!(judge(&policy(&[], &["!has(claims.group)"]), claims), Ok(()));
+        assert_eq!(evaluate(&deny, claims), Err(Forbidden::NotEvaluated));
+        assert_eq!(
+            evaluate(&policy(&[], &["!has(claims.group)"]), claims),
+            Ok(())
+        );
     }
 }
 
@@ -107,7 +110,7 @@ fn requests_are_judged_by_what_they_say_of_themselves() {
         ("request.headers['x-missing'] == ''", false),
         ("client.address == '127.0.0.1'", true),
     ] {
-        let judged = judge(&policy(&[], &[allow]), None);
+        let judged = evaluate(&policy(&[], &[allow]), None);
         assert_eq!(judged.is_ok(), expected, "{allow}: {judged:?}");
     }
 }
@@ -116,7 +119,7 @@ fn requests_are_judged_by_what_they_say_of_themselves() {
 fn a_policy_that_cannot_be_compiled_refuses_every_request() {
     for invalid in ["", "claims.", "claims.a.matches('a')"] {
         assert_eq!(
-            judge(&policy(&[], &[invalid]), None),
+            evaluate(&policy(&[], &[invalid]), None),
             Err(Forbidden::Denied)
         );
     }
@@ -147,7 +150,7 @@ fn the_rule_that_decided_is_told_and_so_is_what_went_wrong() {
         claims: None,
     };
     let attributes = Attributes::of(subject, &policy);
-    let verdict = policy.judge(&attributes);
+    let verdict = policy.evaluate(&attributes);
     assert_eq!((verdict.result, verdict.rule), (Ok(()), Some("everybody")));
     let [(rule, why)] = verdict.errors.as_slice() else {
         panic!("one rule: {:?}", verdict.errors);

@@ -83,7 +83,7 @@ pub fn question(
 /// # Errors
 ///
 /// The response is malformed, or demands something that is not supported.
-pub fn judge(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, MissingVerdict> {
+pub fn interpret(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, MissingVerdict> {
     let code = answer.status.map_or(0, |status| status.code);
     if code != 0 {
         return denial(answer.denied_response.unwrap_or_default()).map(Verdict::Denied);

@@ -33,7 +33,7 @@ pub fn write_lines(listed: &[HeaderName], subject: &Subject<'_>, out: &mut Vec<u
 /// # Errors
 ///
 /// The server failed, or its response is not a decision.
-pub fn judge(
+pub fn interpret(
     status: StatusCode,
     headers: &HeaderMap,
     body: Option<Vec<u8>>,

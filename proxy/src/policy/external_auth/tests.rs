@@ -75,7 +75,7 @@ fn a_server_of_http_is_shown_what_is_listed_and_who_asks() {
 fn two_hundred_alone_lets_a_request_pass() {
     for status in 200..=599 {
         let code = StatusCode::from_u16(status).expect("a status");
-        let verdict = plain::judge(code, &HeaderMap::new(), Some(Vec::new()), &[]);
+        let verdict = plain::interpret(code, &HeaderMap::new(), Some(Vec::new()), &[]);
         match (status, verdict) {
             (200, Ok(Verdict::Allowed { .. })) | (304 | 500..=599, Err(_)) => {}
             (201..=299, Ok(Verdict::Denied(denial))) => assert_eq!(denial.status, 403),
@@ -89,7 +89,7 @@ fn two_hundred_alone_lets_a_request_pass() {
 fn fields_that_are_listed_come_from_the_server_or_from_nobody() {
     let headers = answer(&[("x-role", "admin"), ("x-other", "1"), ("host", "evil.test")]);
     let listed = [name("x-user"), name("x-role"), name("host")];
-    let verdict = plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &listed);
+    let verdict = plain::interpret(StatusCode::OK, &headers, Some(Vec::new()), &listed);
     let Ok(Verdict::Allowed { grants, .. }) = verdict else {
         panic!("{verdict:?}")
     };
@@ -108,7 +108,7 @@ fn without_a_list_all_fields_come_but_those_that_tell_of_the_answer() {
         ("connection", "close"),
         ("host", "evil.test"),
     ]);
-    let verdict = plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &[]);
+    let verdict = plain::interpret(StatusCode::OK, &headers, Some(Vec::new()), &[]);
     let Ok(Verdict::Allowed { grants, .. }) = verdict else {
         panic!("{verdict:?}")
     };
@@ -123,14 +123,14 @@ fn a_denial_is_passed_on_without_its_framing() {
         ("content-length", "2"),
         ("transfer-encoding", "chunked"),
     ]);
-    let verdict = plain::judge(StatusCode::FOUND, &headers, Some(b"hi".to_vec()), &[]);
+    let verdict = plain::interpret(StatusCode::FOUND, &headers, Some(b"hi".to_vec()), &[]);
     let expected = Denial {
         status: StatusCode::FOUND,
         lines: b"location: /login\r\ncontent-type: text/html\r\n".to_vec(),
         body: b"hi".to_vec(),
     };
     assert_eq!(verdict, Ok(Verdict::Denied(expected)));
-    let verdict = plain::judge(StatusCode::FOUND, &headers, None, &[]);
+    let verdict = plain::interpret(StatusCode::FOUND, &headers, None, &[]);
     let without_its_body = Denial {
         status: StatusCode::FOUND,
         lines: b"location: /login\r\n".to_vec(),
@@ -144,7 +144,7 @@ fn a_later_server_sees_what_an_earlier_one_granted() {
     let head = head();
     let headers = answer(&[("x-user", "me")]);
     let Ok(Verdict::Allowed { mut grants, .. }) =
-        plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &[])
+        plain::interpret(StatusCode::OK, &headers, Some(Vec::new()), &[])
     else {
         panic!("it is allowed")
     };
@@ -156,7 +156,7 @@ fn a_later_server_sees_what_an_earlier_one_granted() {
     );
     let headers = answer(&[("x-user", "you")]);
     let Ok(Verdict::Allowed { grants: later, .. }) =
-        plain::judge(StatusCode::OK, &headers, Some(Vec::new()), &[])
+        plain::interpret(StatusCode::OK, &headers, Some(Vec::new()), &[])
     else {
         panic!("it is allowed")
     };
@@ -227,7 +227,8 @@ fn a_call_that_ends_well_replaces_fields_or_adds_to_them() {
         }),
     };
     let (head, none) = (head(), Mutation::default());
-    let Ok(Verdict::Allowed { grants, .. }) = grpc::judge(answer, &subject(&head, &none)) else {
+    let Ok(Verdict::Allowed { grants, .. }) = grpc::interpret(answer, &subject(&head, &none))
+    else {
         panic!("it is allowed")
     };
     assert_eq!(told(&grants), "x-user: me\r\nx-team: c\r\n");
@@ -265,11 +266,11 @@ fn what_we_cannot_do_is_no_leave() {
         denied(99),
         denied(304),
     ] {
-        let verdict = grpc::judge(answer, &subject);
+        let verdict = grpc::interpret(answer, &subject);
         assert!(matches!(verdict, Err(MissingVerdict(_))), "{verdict:?}");
     }
     for (code, status) in [(0, 403), (401, 401), (503, 503)] {
-        let Ok(Verdict::Denied(denial)) = grpc::judge(denied(code), &subject) else {
+        let Ok(Verdict::Denied(denial)) = grpc::interpret(denied(code), &subject) else {
             panic!("{code} is a denial")
         };
         assert_eq!(denial.status, status);

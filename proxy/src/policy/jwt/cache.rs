@@ -64,8 +64,8 @@ pub(super) struct Entry {
 
 impl TokenCache {
     /// Remembers for a while, from a Unix time on, that a key does not exist.
-    pub fn note_unknown(&mut self, key: &MissingKey, now: i64) {
-        self.unknown.note(key, now);
+    pub fn record_unknown(&mut self, key: &MissingKey, now: i64) {
+        self.unknown.record(key, now);
     }
 
     /// The entry of a token accepted by a policy and not expired.

@@ -78,7 +78,7 @@ impl UnknownKeys {
         if slot.is_some_and(|unknown| unknown.hash == hash && now < unknown.until) {
             return Refusal::Key.into();
         }
-        match source.ask(now) {
+        match source.request_keys(now) {
             Some(fetch) => TokenError {
                 refusal: Refusal::Key,
                 missing: Some(MissingKey {
@@ -95,7 +95,7 @@ impl UnknownKeys {
     }
 
     /// Remembers that there is no such key.
-    pub(super) fn note(&mut self, key: &MissingKey, now: i64) {
+    pub(super) fn record(&mut self, key: &MissingKey, now: i64) {
         self.slots.resize_with(JWKS_UNKNOWN_KEYS, Unknown::default);
         let location = self.location(key.hash);
         if let Some(slot) = self.slots.get_mut(location) {

@@ -148,7 +148,7 @@ impl KeySource {
 
     /// Requests newer keys, and returns the number of the fetch to wait for; `None` if none would
     /// end soon enough. Only the first of many requests wakes the thread.
-    pub fn ask(&self, now: i64) -> Option<u64> {
+    pub fn request_keys(&self, now: i64) -> Option<u64> {
         let soon = now.saturating_add(JWKS_WAIT.as_secs().cast_signed());
         if self.deaf_until.load(Ordering::Acquire) > soon {
             return None;

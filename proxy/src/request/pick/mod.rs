@@ -1,13 +1,13 @@
 //! Selects the pods of an inference pool for a request, by the pool's endpoint picker.
 
-mod ask;
+mod call;
 
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::Failure;
 use crate::upstream::picker::{Immediate, PickOutcome};
 
 impl<'a> Exchange<'a> {
-    /// Asks the endpoint picker of the selected backend, if it has one, about the prepared request.
+    /// Calls the endpoint picker of the selected backend, if it has one, with the prepared request.
     /// If the picker responds to the client itself, the request ends here.
     pub(super) async fn pick(
         &mut self,
@@ -18,7 +18,7 @@ impl<'a> Exchange<'a> {
             return Ok(None);
         };
         // Boxed: most requests have no picker, and should not reserve its state.
-        match Box::pin(ask::ask(self, matched, drawn, picker)).await? {
+        match Box::pin(call::call_picker(self, matched, drawn, picker)).await? {
             PickOutcome::Picked(picked) => {
                 self.picked = Some(Box::new(picked));
                 Ok(None)

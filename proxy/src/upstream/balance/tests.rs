@@ -69,14 +69,14 @@ impl Fixture {
         choice.map(|id| id.index)
     }
 
-    fn judge(&self, index: u32, outcome: Outcome) {
+    fn report(&self, index: u32, outcome: Outcome) {
         let exchange = self.upstreams.start(&self.set, endpoint(index));
-        exchange.judge(&self.upstreams, &self.set, outcome, self.now);
+        exchange.report(&self.upstreams, &self.set, outcome, self.now);
     }
 
     fn fail(&self, index: u32) {
         for _ in 0..EJECTION.consecutive_failures.get() {
-            self.judge(index, Outcome::Failure);
+            self.report(index, Outcome::Failure);
         }
     }
 
@@ -99,7 +99,7 @@ impl Fixture {
                 stuck.push(exchange);
                 continue;
             };
-            exchange.judge(&self.upstreams, &self.set, outcome, self.now);
+            exchange.report(&self.upstreams, &self.set, outcome, self.now);
             in_flight.push_back(exchange);
             if in_flight.len() >= concurrency {
                 in_flight.pop_front();

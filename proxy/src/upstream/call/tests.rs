@@ -233,7 +233,7 @@ fn on_both_drivers<F: Future<Output = ()>>(test: impl Fn(Rc<Upstreams>) -> F) {
         driver.block_on(async {
             let (turns, ringing) = Turns::new(waits).expect("descriptors");
             let bell: UnixStream = ringing.try_clone().expect("descriptors");
-            let answering = monoio::spawn(Rc::clone(&turns).answer(ringing));
+            let answering = monoio::spawn(Rc::clone(&turns).run(ringing));
             let shard = Rc::new(Shard::new(ShardOptions::alone(), waits, turns));
             let upstreams = Rc::new(Upstreams::new(Rc::clone(&shard)));
             let ticking = Rc::downgrade(&shard);
@@ -252,7 +252,7 @@ fn on_both_drivers<F: Future<Output = ()>>(test: impl Fn(Rc<Upstreams>) -> F) {
     }
 }
 
-async fn ask(
+async fn call_once(
     upstreams: &Upstreams,
     cluster: &Cluster,
     method: &'static str,
@@ -275,12 +275,14 @@ fn a_question_gets_its_answer_and_calls_share_a_connection() {
         let cluster = cluster(&[server.address], Protection::Plain);
         for _ in 0..3 {
             assert_eq!(
-                ask(&upstreams, &cluster, "/t/Echo").await.as_deref(),
+                call_once(&upstreams, &cluster, "/t/Echo").await.as_deref(),
                 Ok("hello")
             );
         }
         assert_eq!(
-            ask(&upstreams, &cluster, "/t/Promise").await.as_deref(),
+            call_once(&upstreams, &cluster, "/t/Promise")
+                .await
+                .as_deref(),
             Ok("true")
         );
         assert_eq!(server.connections.load(Ordering::Relaxed), 1);
@@ -304,7 +306,7 @@ fn a_server_whose_certificate_nobody_vouches_for_can_be_asked_in_tls() {
         let tls = UpstreamTls::unverified(&name, None, NonZeroU32::MIN).expect("sound settings");
         let cluster = cluster(&[server.address], Protection::Tls(Arc::new(tls)));
         assert_eq!(
-            ask(&upstreams, &cluster, "/t/Echo").await.as_deref(),
+            call_once(&upstreams, &cluster, "/t/Echo").await.as_deref(),
             Ok("hello")
         );
     });
@@ -364,11 +366,11 @@ fn what_a_call_came_to_is_told() {
             ("/t/Compress", CallError::Message(MessageError::Compressed)),
             ("/t/Html", CallError::NoGrpc("HTTP status other than 200")),
         ] {
-            let answer = ask(&upstreams, &cluster, method).await;
+            let answer = call_once(&upstreams, &cluster, method).await;
             assert_eq!(answer, Err(expected), "{method}");
         }
         assert_eq!(
-            ask(&upstreams, &cluster, "/t/Echo").await.as_deref(),
+            call_once(&upstreams, &cluster, "/t/Echo").await.as_deref(),
             Ok("hello")
         );
     });
@@ -400,7 +402,7 @@ fn a_call_that_takes_too_long_is_canceled() {
         };
         assert_eq!(reason, h2::Reason::CANCEL);
         assert_eq!(
-            ask(&upstreams, &cluster, "/t/Echo").await.as_deref(),
+            call_once(&upstreams, &cluster, "/t/Echo").await.as_deref(),
             Ok("hello")
         );
     });
@@ -416,12 +418,12 @@ fn another_endpoint_is_asked_where_nobody_listens() {
         let some = cluster(&[nobody, server.address], Protection::Plain);
         for _ in 0..8 {
             assert_eq!(
-                ask(&upstreams, &some, "/t/Echo").await.as_deref(),
+                call_once(&upstreams, &some, "/t/Echo").await.as_deref(),
                 Ok("hello")
             );
         }
         let none = cluster(&[], Protection::Plain);
-        let answer = ask(&upstreams, &none, "/t/Echo").await;
+        let answer = call_once(&upstreams, &none, "/t/Echo").await;
         assert_eq!(
             answer,
             Err(CallError::Unreached(FailureKind::NoEndpoint.into()))

@@ -28,14 +28,14 @@ impl Fixture {
         self.upstreams.start(&self.set, endpoint(index))
     }
 
-    fn judge(&self, index: u32, outcome: Outcome) {
+    fn report(&self, index: u32, outcome: Outcome) {
         self.start(index)
-            .judge(&self.upstreams, &self.set, outcome, self.now);
+            .report(&self.upstreams, &self.set, outcome, self.now);
     }
 
     fn fail(&self, index: u32, times: u32) {
         for _ in 0..times {
-            self.judge(index, Outcome::Failure);
+            self.report(index, Outcome::Failure);
         }
     }
 
@@ -53,12 +53,12 @@ fn health_and_latency_are_averages_that_forget() {
     let report = || bed.upstreams.endpoint(endpoint(0)).report(bed.now);
     assert!((report().health - 1.0).abs() < 1e-9);
     assert_eq!(report().latency, None);
-    bed.judge(0, Outcome::Success(SECOND));
+    bed.report(0, Outcome::Success(SECOND));
     assert_eq!(report().latency, Some(SECOND));
-    bed.judge(0, Outcome::BadAnswer(2 * SECOND));
+    bed.report(0, Outcome::BadAnswer(2 * SECOND));
     assert!((report().health - 0.7).abs() < 1e-9);
     assert_eq!(report().latency, Some(Duration::from_millis(1300)));
-    bed.judge(0, Outcome::Success(SECOND));
+    bed.report(0, Outcome::Success(SECOND));
     assert!((report().health - 0.79).abs() < 1e-9);
     assert_eq!(report().consecutive_failures, 0);
     assert_eq!(report().requests, 3);
@@ -67,8 +67,8 @@ fn health_and_latency_are_averages_that_forget() {
 #[test]
 fn a_new_endpoint_starts_from_the_mean_of_its_service() {
     let bed = Fixture::new(2);
-    bed.judge(0, Outcome::Success(SECOND));
-    bed.judge(1, Outcome::Success(11 * SECOND));
+    bed.report(0, Outcome::Success(SECOND));
+    bed.report(1, Outcome::Success(11 * SECOND));
     let report = bed.upstreams.endpoint(endpoint(1)).report(bed.now);
     assert_eq!(report.latency, Some(4 * SECOND));
 }
@@ -83,7 +83,7 @@ fn a_request_is_in_flight_until_it_is_dropped_even_by_a_panic() {
             .in_flight
     };
     let exchange = bed.start(0);
-    exchange.judge(&bed.upstreams, &bed.set, Outcome::Success(SECOND), bed.now);
+    exchange.report(&bed.upstreams, &bed.set, Outcome::Success(SECOND), bed.now);
     assert_eq!(in_flight(), 1);
     drop(exchange);
     assert_eq!(in_flight(), 0);
@@ -99,7 +99,7 @@ fn a_request_is_in_flight_until_it_is_dropped_even_by_a_panic() {
 fn five_failures_in_a_row_eject_for_longer_each_time() {
     let mut bed = Fixture::new(2);
     bed.fail(0, 4);
-    bed.judge(0, Outcome::Success(SECOND));
+    bed.report(0, Outcome::Success(SECOND));
     bed.fail(0, 4);
     assert_eq!(bed.ejected_for(0), None);
     bed.fail(0, 1);
@@ -122,7 +122,7 @@ fn a_calm_while_makes_the_next_ejection_a_first_one() {
     let mut bed = Fixture::new(2);
     for (pause, expected) in [(Duration::ZERO, 1), (SECOND, 2), (EJECTION.max + SECOND, 1)] {
         bed.now += bed.ejected_for(0).unwrap_or_default() + pause;
-        bed.judge(0, Outcome::Success(SECOND));
+        bed.report(0, Outcome::Success(SECOND));
         bed.fail(0, 5);
         assert_eq!(
             bed.ejected_for(0),
@@ -190,8 +190,8 @@ fn only_what_the_endpoint_did_counts_against_it() {
 #[test]
 fn what_was_measured_long_ago_counts_little() {
     let mut bed = Fixture::new(2);
-    bed.judge(0, Outcome::Success(SECOND));
-    bed.judge(1, Outcome::Success(9 * SECOND));
+    bed.report(0, Outcome::Success(SECOND));
+    bed.report(1, Outcome::Success(9 * SECOND));
     let endpoint = bed.upstreams.endpoint(endpoint(1));
     let mean = 1.0;
     let fresh = endpoint.expected_latency(mean, bed.now);

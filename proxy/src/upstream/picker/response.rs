@@ -13,7 +13,7 @@ impl Pick<'_> {
     /// Reports the response to the picker, and returns the picker's changes to its head. If the
     /// picker does not answer in time, the response is sent unchanged: the client should not wait
     /// for it.
-    pub(crate) async fn tell_response(
+    pub(crate) async fn report_response(
         &mut self,
         head: &ResponseHead,
         bytes: &[u8],

@@ -9,7 +9,7 @@ use super::{Line, Tone, messages, millis};
 pub(super) fn lines(events: &[TraceEvent]) -> (Line, Vec<Line>) {
     let mut facts = Facts::default();
     for message in messages(events) {
-        facts.note(message);
+        facts.record(message);
     }
     (facts.title(), facts.lines())
 }
@@ -32,7 +32,7 @@ struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    fn note(&mut self, message: &'a Message) {
+    fn record(&mut self, message: &'a Message) {
         match message {
             Message::RequestStarted { client, .. } => self.client = Some(client),
             Message::ConnectionStarted {

@@ -166,7 +166,7 @@ impl<'a> UnitReader<'a> {
         kind: &'static str,
         name: &ObjectName,
     ) -> Option<&'a CarriedRoute> {
-        self.ask(Fact::CarriedRoute(kind, name.clone()));
+        self.depend_on(Fact::CarriedRoute(kind, name.clone()));
         let name = name.clone();
         let unit = AttachedUnit(RouteName { kind, name });
         let carried = self.tables.attached.get(&unit)?.carried.as_ref()?;

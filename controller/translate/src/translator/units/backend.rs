@@ -43,7 +43,7 @@ impl Unit for BackendUnit {
 impl<'a> UnitReader<'a> {
     /// A lowered `Backend` with its problems.
     pub(super) fn lowered_backend(&self, name: &ObjectName) -> Option<&'a LoweredBackend> {
-        self.ask(Fact::Backend(name.clone()));
+        self.depend_on(Fact::Backend(name.clone()));
         self.tables.backends.get(&BackendUnit(name.clone()))
     }
 }

@@ -61,7 +61,7 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedBackendTls>) -> impl Iterat
 impl<'a> UnitReader<'a> {
     /// A BackendTLSPolicy with its references resolved.
     pub(super) fn backend_tls_policy(&self, name: &ObjectName) -> Option<&'a ResolvedBackendTls> {
-        self.ask(Fact::BackendTlsPolicy(name.clone()));
+        self.depend_on(Fact::BackendTlsPolicy(name.clone()));
         self.tables.backend_tls.get(&BackendTlsUnit(name.clone()))
     }
 }

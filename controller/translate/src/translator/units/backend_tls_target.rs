@@ -53,7 +53,7 @@ impl<'a> UnitReader<'a> {
         section: Option<&Arc<str>>,
     ) -> Option<&'a ObjectName> {
         let unit = BackendTlsTargetUnit(upstream.clone(), section.cloned());
-        self.ask(Fact::BackendTls(unit.0.clone(), unit.1.clone()));
+        self.depend_on(Fact::BackendTls(unit.0.clone(), unit.1.clone()));
         self.tables
             .backend_tls_targets
             .get(&unit)

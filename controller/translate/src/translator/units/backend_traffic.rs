@@ -68,7 +68,7 @@ impl<'a> UnitReader<'a> {
         &self,
         name: &ObjectName,
     ) -> Option<&'a ResolvedBackendTraffic> {
-        self.ask(Fact::BackendTrafficPolicy(name.clone()));
+        self.depend_on(Fact::BackendTrafficPolicy(name.clone()));
         let policies = &self.tables.backend_traffic;
         policies.get(&BackendTrafficUnit(name.clone()))
     }

@@ -6,7 +6,7 @@ use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec};
 
 use crate::api::{Resource as _, XBackendTrafficPolicy};
 use crate::resolve::backend_traffic::{conflicted, policy_target};
-use crate::resolve::policy::spell;
+use crate::resolve::policy::target_key;
 use crate::status::{PolicyStatus, Status, backend_traffic};
 use crate::store::ObjectRef;
 use crate::translator::emitted::Emitted;
@@ -46,7 +46,7 @@ impl Unit for BackendTrafficEffectUnit {
             if let Some(constraint) = policy.constraint.filter(|_| !users.is_empty()) {
                 let target = policy_target(&target.upstream);
                 let policy = Policy {
-                    key: PolicyKey::new(XBackendTrafficPolicy::KIND, &self.0, &spell(&target)),
+                    key: PolicyKey::new(XBackendTrafficPolicy::KIND, &self.0, &target_key(&target)),
                     target,
                     spec: PolicySpec {
                         retry_constraint: Some(constraint),

@@ -52,7 +52,7 @@ impl Unit for BackendTrafficTargetUnit {
 impl<'a> UnitReader<'a> {
     /// The policy of an upstream.
     pub(super) fn backend_traffic_winner(&self, upstream: &Upstream) -> Option<&'a ObjectName> {
-        self.ask(Fact::BackendTraffic(upstream.clone()));
+        self.depend_on(Fact::BackendTraffic(upstream.clone()));
         let unit = BackendTrafficTargetUnit(upstream.clone());
         let winner = self.tables.backend_traffic_targets.get(&unit);
         winner.map(|(name, _)| name)

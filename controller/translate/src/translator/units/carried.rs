@@ -221,21 +221,21 @@ fn client_certificate(gateway: &ObjectName, certificate: &xds::model::Certificat
 impl<'a> UnitReader<'a> {
     /// Whether any listener of a Gateway is carried.
     pub(super) fn is_carried(&self, gateway: &ObjectName) -> bool {
-        self.ask(Fact::Carried(gateway.clone()));
+        self.depend_on(Fact::Carried(gateway.clone()));
         let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
         carried.is_some_and(CarriedGateway::is_carried)
     }
 
     /// The Gateway that carries a listener of an object.
     pub(super) fn carries_listener(&self, gateway: &ObjectName, listener: &ListenerKey) -> bool {
-        self.ask(Fact::CarriedListener(listener.clone()));
+        self.depend_on(Fact::CarriedListener(listener.clone()));
         let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
         carried.is_some_and(|carried| carried.listeners.contains(listener))
     }
 
     /// Whether any listener of a ListenerSet is carried by a Gateway.
     pub(super) fn carries_set(&self, gateway: &ObjectName, set: &ObjectName) -> bool {
-        self.ask(Fact::CarriedSet(set.clone()));
+        self.depend_on(Fact::CarriedSet(set.clone()));
         let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
         carried.is_some_and(|carried| carried.sets.contains(set))
     }
@@ -246,7 +246,7 @@ impl<'a> UnitReader<'a> {
         gateway: &ObjectName,
         owner: &Owner,
     ) -> Option<&'a BTreeMap<usize, Problem>> {
-        self.ask(Fact::Unusable(owner.clone()));
+        self.depend_on(Fact::Unusable(owner.clone()));
         let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()))?;
         carried.unusable.get(owner)
     }

@@ -7,7 +7,7 @@ use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resour
 use super::policy::{PolicyReference, ResolvedPolicy};
 use super::tokens::gateways;
 use crate::api::{Resource as _, TrafficPolicy};
-use crate::resolve::policy::{ClaimedPolicy, Phase, spell};
+use crate::resolve::policy::{ClaimedPolicy, Phase, target_key};
 use crate::status::{PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
@@ -136,7 +136,7 @@ impl EffectUnit {
             return false;
         }
         let policy = Policy {
-            key: PolicyKey::new(TrafficPolicy::KIND, &self.0, &spell(target)),
+            key: PolicyKey::new(TrafficPolicy::KIND, &self.0, &target_key(target)),
             target: PolicyTarget::clone(target),
             spec: PolicySpec::clone(&settled.spec),
         };

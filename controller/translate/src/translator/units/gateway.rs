@@ -154,7 +154,7 @@ fn standings(listeners: &[&Listener]) -> Vec<ListenerConflicts> {
 impl<'a> UnitReader<'a> {
     /// The standing of all listeners of a Gateway.
     pub(super) fn joined(&self, gateway: &ObjectName) -> Option<&'a JoinedListeners> {
-        self.ask(Fact::Gateway(gateway.clone()));
+        self.depend_on(Fact::Gateway(gateway.clone()));
         self.tables.gateways.get(&GatewayUnit(gateway.clone()))
     }
 
@@ -164,7 +164,7 @@ impl<'a> UnitReader<'a> {
         gateway: &ObjectName,
         owner: &Owner,
     ) -> Option<&'a [ListenerConflicts]> {
-        self.ask(Fact::Standings(owner.clone()));
+        self.depend_on(Fact::Standings(owner.clone()));
         let joined = self.tables.gateways.get(&GatewayUnit(gateway.clone()))?;
         joined.standings.get(owner).map(|standings| &**standings)
     }

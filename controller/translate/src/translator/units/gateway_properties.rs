@@ -55,7 +55,7 @@ impl Unit for GatewayPropertiesUnit {
 impl<'a> UnitReader<'a> {
     /// A Gateway of this controller, without its listeners.
     pub(super) fn properties(&self, gateway: &ObjectName) -> Option<&'a GatewayProperties> {
-        self.ask(Fact::GatewayProperties(gateway.clone()));
+        self.depend_on(Fact::GatewayProperties(gateway.clone()));
         self.tables
             .frames
             .get(&GatewayPropertiesUnit(gateway.clone()))
@@ -63,7 +63,7 @@ impl<'a> UnitReader<'a> {
 
     /// The terms for ListenerSets of a Gateway of this controller.
     pub(super) fn terms(&self, gateway: &ObjectName) -> Option<&'a ListenerSetTerms> {
-        self.ask(Fact::ListenerSetTerms(gateway.clone()));
+        self.depend_on(Fact::ListenerSetTerms(gateway.clone()));
         let properties = self
             .tables
             .frames

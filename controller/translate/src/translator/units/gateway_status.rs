@@ -82,7 +82,7 @@ impl GatewayStatusUnit {
             listeners.any(|(listener, conflicts)| listener.is_accepted(conflicts))
         });
         let is_programmed = is_accepted && properties.is_served() && reader.is_carried(&self.0);
-        reader.ask(Fact::AttachedSets(self.0.clone()));
+        reader.depend_on(Fact::AttachedSets(self.0.clone()));
         let mut unusable: Vec<Problem> = Vec::new();
         if !is_programmed {
             for owner in owners {

@@ -120,13 +120,13 @@ fn gateway_of(
 impl<'a> UnitReader<'a> {
     /// The listeners of an object.
     pub(super) fn listeners(&self, owner: &Owner) -> Option<&'a DeclaredListeners> {
-        self.ask(Fact::Listeners(owner.clone()));
+        self.depend_on(Fact::Listeners(owner.clone()));
         self.tables.listeners.get(&ListenersUnit(owner.clone()))
     }
 
     /// The offers of an object to routes.
     pub(super) fn offers(&self, owner: &Owner) -> Option<&'a ListenerOffers> {
-        self.ask(Fact::ListenerOffers(owner.clone()));
+        self.depend_on(Fact::ListenerOffers(owner.clone()));
         let listeners = self.tables.listeners.get(&ListenersUnit(owner.clone()))?;
         Some(&listeners.offers)
     }

@@ -130,7 +130,7 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<I
 
 impl<'a> UnitReader<'a> {
     pub(super) fn policy(&self, name: &ObjectName) -> Option<&'a ResolvedPolicy> {
-        self.ask(Fact::Policy(name.clone()));
+        self.depend_on(Fact::Policy(name.clone()));
         self.tables.policies.get(&PolicyUnit(name.clone()))
     }
 }

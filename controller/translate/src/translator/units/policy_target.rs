@@ -101,7 +101,7 @@ pub(super) fn denied(
 /// Everything in a namespace that a request policy can target.
 pub(super) fn all_in(reader: &UnitReader<'_>, namespace: &str) -> Vec<PolicyTarget> {
     let namespace: Arc<str> = namespace.into();
-    reader.ask(Fact::OursIn(Arc::clone(&namespace)));
+    reader.depend_on(Fact::OursIn(Arc::clone(&namespace)));
     reader.counts.ours.at(&namespace).cloned().collect()
 }
 

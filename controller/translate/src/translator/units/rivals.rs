@@ -55,7 +55,7 @@ impl<'a> UnitReader<'a> {
         listener: &ListenerKey,
         (kind, name): (&'static str, &ObjectName),
     ) -> Option<&'a RouteId> {
-        self.ask(Fact::LostListener(listener.clone(), kind, name.clone()));
+        self.depend_on(Fact::LostListener(listener.clone(), kind, name.clone()));
         let losers = self.tables.rivals.get(&RivalsUnit(listener.clone()))?;
         losers.get(&(kind, name.clone()))
     }

@@ -259,7 +259,7 @@ fn unclaimed(
 impl<'a> UnitReader<'a> {
     /// A route with its references resolved.
     pub(super) fn route(&self, route: &RouteName) -> Option<&'a ResolvedRoute> {
-        self.ask(Fact::Route(route.kind, route.name.clone()));
+        self.depend_on(Fact::Route(route.kind, route.name.clone()));
         self.tables.routes.get(&RouteUnit(route.clone()))
     }
 
@@ -269,7 +269,7 @@ impl<'a> UnitReader<'a> {
         kind: &'static str,
         name: &ObjectName,
     ) -> Option<HashSet<&'a str>> {
-        self.ask(Fact::RuleNames(kind, name.clone()));
+        self.depend_on(Fact::RuleNames(kind, name.clone()));
         let name = name.clone();
         let route = self
             .tables

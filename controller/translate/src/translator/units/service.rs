@@ -43,7 +43,7 @@ impl Unit for ServiceUnit {
 impl UnitReader<'_> {
     /// The Gateways whose proxies send requests to an upstream.
     pub(super) fn users(&self, upstream: &Upstream) -> Gateways {
-        self.ask(Fact::Users(upstream.clone()));
+        self.depend_on(Fact::Users(upstream.clone()));
         self.counts.users.at(upstream).cloned().collect()
     }
 }

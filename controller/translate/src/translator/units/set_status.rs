@@ -94,7 +94,7 @@ impl<'a> UnitReader<'a> {
                 unusable: unusable.and_then(|problems| problems.get(&place)),
             };
             let key = &listener.offer.key;
-            self.ask(Fact::AttachedRoutes(key.clone()));
+            self.depend_on(Fact::AttachedRoutes(key.clone()));
             (judged, self.counts.routes.total(key))
         });
         judged.collect()

@@ -46,7 +46,7 @@ impl<'a> UnitReader<'a> {
         (transport, number): (Transport, NonZeroU16),
         port: &GatewayPort,
     ) -> Option<&'a GatewayPort> {
-        self.ask(Fact::Socket(transport, number));
+        self.depend_on(Fact::Socket(transport, number));
         let losers = self.tables.sockets.get(&SocketUnit(transport, number))?;
         losers.get(port)
     }

@@ -49,7 +49,7 @@ impl<'a> UnitReader<'a> {
         target: &Arc<PolicyTarget>,
         (phase, created, policy): (Phase, i64, &ObjectName),
     ) -> Option<&'a ClaimedPolicy> {
-        self.ask(Fact::ClaimedPolicy(Arc::clone(target), policy.clone()));
+        self.depend_on(Fact::ClaimedPolicy(Arc::clone(target), policy.clone()));
         let settled = self.tables.targets.get(&TargetUnit(Arc::clone(target)))?;
         settled.get(&(phase, created, policy.clone()))
     }

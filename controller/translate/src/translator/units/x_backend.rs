@@ -8,7 +8,7 @@ use xds::model::{
 
 use crate::api::{Resource as _, XBackend};
 use crate::lower::x_backend;
-use crate::resolve::policy::spell;
+use crate::resolve::policy::target_key;
 use crate::status::{PolicyStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::Emitted;
@@ -76,7 +76,7 @@ impl Unit for XBackendUnit {
 fn client_certificate(name: &ObjectName, certificate: Certificate) -> Policy {
     let target = PolicyTarget::Backend(BackendKey::of_x_backend(name));
     Policy {
-        key: PolicyKey::new(XBackend::KIND, name, &spell(&target)),
+        key: PolicyKey::new(XBackend::KIND, name, &target_key(&target)),
         target,
         spec: PolicySpec {
             client_certificate: Some(certificate),

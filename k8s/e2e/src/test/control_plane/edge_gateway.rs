@@ -60,7 +60,7 @@ impl<'a> EdgeGateway<'a> {
         let what = format!("an answer of {deployment}");
         self.scope
             .until(&what, async || {
-                let answer = ask(self.address, HOST, "/").await;
+                let answer = send_get(self.address, HOST, "/").await;
                 let pod = answer.ok().and_then(|it| pod_of(&it));
                 let is_it = pod.is_some_and(|pod| pod.starts_with(&format!("{deployment}-")));
                 Ok(is_it.then_some(()))
@@ -80,7 +80,7 @@ pub(super) async fn until(
     let what = format!("http://{host}{path} at {address} to answer {status}");
     let found = scope
         .until(&what, async || {
-            let answer = ask(address, host, path).await;
+            let answer = send_get(address, host, path).await;
             last = match &answer {
                 Ok(answer) => format!("{answer:?}"),
                 Err(error) => format!("{error:#}"),
@@ -92,7 +92,7 @@ pub(super) async fn until(
 }
 
 /// One request on a connection of its own.
-pub(super) async fn ask(address: SocketAddr, host: &str, path: &str) -> Result<HttpResponse> {
+pub(super) async fn send_get(address: SocketAddr, host: &str, path: &str) -> Result<HttpResponse> {
     send(address, request(host, path, &[])?).await
 }
 

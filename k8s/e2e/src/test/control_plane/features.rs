@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::edge_gateway::{EdgeGateway, HOST, PATIENCE, ask, pod_of, send};
+use super::edge_gateway::{EdgeGateway, HOST, PATIENCE, pod_of, send, send_get};
 use crate::test::http::{self, HttpResponse, request};
 use crate::test::manifests::{gateway, listener, route};
 use crate::test::objects::says;
@@ -39,7 +39,7 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
         // Without a session, requests reach others.
         begin_session(&site, answered, Some(&pod)).await?;
         for _ in 0..REQUESTS {
-            let answer = ask_with(&site, (asks, &session)).await?;
+            let answer = get_with_header(&site, (asks, &session)).await?;
             let reached = pod_of(&answer).unwrap_or_default();
             ensure!(reached == pod, "a session of {pod} reached {reached}");
         }
@@ -47,7 +47,7 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
         scope.kubectl(&["delete", "pod", &pod], "").await?;
         let answer = scope
             .until("a session to go on elsewhere", async || {
-                let answer = ask_with(&site, (asks, &session)).await.ok();
+                let answer = get_with_header(&site, (asks, &session)).await.ok();
                 let is_elsewhere = |it: &HttpResponse| pod_of(it).is_some_and(|it| it != pod);
                 Ok(answer.filter(is_elsewhere))
             })
@@ -70,7 +70,7 @@ async fn begin_session(
     let what = format!("a session by {answered} that is not of {not:?}");
     site.scope
         .until(&what, async || {
-            let answer = ask(site.address, HOST, "/").await.ok();
+            let answer = send_get(site.address, HOST, "/").await.ok();
             let found = answer.and_then(|answer| {
                 let value = answer.header(answered).split(';').next()?.to_owned();
                 Some((value, pod_of(&answer)?))
@@ -80,7 +80,7 @@ async fn begin_session(
         .await
 }
 
-async fn ask_with(site: &EdgeGateway<'_>, header: (&str, &str)) -> Result<HttpResponse> {
+async fn get_with_header(site: &EdgeGateway<'_>, header: (&str, &str)) -> Result<HttpResponse> {
     send(site.address, request(HOST, "/", &[header])?).await
 }
 
@@ -197,7 +197,7 @@ async fn until_retried_comes_to(
         requests.set(requests.get() + 1);
         let uuid = requests.get();
         let path = format!("/retry/?uuid={uuid}&succeedAfter=2&responseCode=500");
-        let answer = ask(site.address, HOST, &path).await.ok();
+        let answer = send_get(site.address, HOST, &path).await.ok();
         Ok(answer.filter(|it| it.status == status))
     });
     found.await.map(drop)

@@ -177,7 +177,7 @@ async fn groups_decide(site: &EdgeGateway<'_>, keycloak: &Keycloak<'_>) -> Resul
         let answer = site
             .scope
             .until(&what, async || {
-                let answer = ask_as(site, "/", &keycloak.token(user).await?).await;
+                let answer = get_with_token(site, "/", &keycloak.token(user).await?).await;
                 Ok(answer.ok().filter(|it| it.status == StatusCode::OK))
             })
             .await?;
@@ -187,14 +187,14 @@ async fn groups_decide(site: &EdgeGateway<'_>, keycloak: &Keycloak<'_>) -> Resul
             seen["X-Group"] == json!([group]) && seen["Authorization"].is_null(),
             "the backend saw {seen}"
         );
-        let answer = ask_as(site, "/admins", &keycloak.token(user).await?).await?;
+        let answer = get_with_token(site, "/admins", &keycloak.token(user).await?).await?;
         ensure!(answer.status == admins, "{user}: {answer:?}");
     }
     Ok(())
 }
 
 /// One request with a token.
-async fn ask_as(site: &EdgeGateway<'_>, path: &str, token: &str) -> Result<HttpResponse> {
+async fn get_with_token(site: &EdgeGateway<'_>, path: &str, token: &str) -> Result<HttpResponse> {
     let token = format!("Bearer {token}");
     let request = request(HOST, path, &[("authorization", &token)])?;
     send(site.address, request).await

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::edge_gateway::{EdgeGateway, HOST, ask, backend, pod_of, service, until};
+use super::edge_gateway::{EdgeGateway, HOST, backend, pod_of, send_get, service, until};
 use crate::test::manifests::{EchoProtocol, gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
@@ -77,7 +77,7 @@ pub(in crate::test) async fn a_gateway_changes_and_goes(scope: &Scope) -> Result
     scope
         .until("port 80 to be closed", async || {
             // Without a listener, the connection may time out.
-            let answer = ask(site.address, HOST, "/").await;
+            let answer = send_get(site.address, HOST, "/").await;
             Ok(answer.is_err().then_some(()))
         })
         .await?;

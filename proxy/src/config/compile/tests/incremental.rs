@@ -1,6 +1,6 @@
 //! However a model came to be, it compiles to the same, and what did not change is shared.
 
-mod told;
+mod description;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use xds::model::{
     Transport,
 };
 
-use self::told::told;
+use self::description::describe;
 use super::sample::{
     backend, gateway, host, http_rule, limits, listener, mirror, policy, route, service, target,
     workload,
@@ -317,7 +317,7 @@ proptest! {
             compiler.release(version);
             let mut scratch = Compiler::default();
             let expected = scratch.compile(&model, &resolved, &options());
-            prop_assert_eq!(told(&snapshot, &compiler), told(&expected, &scratch));
+            prop_assert_eq!(describe(&snapshot, &compiler), describe(&expected, &scratch));
             let ids = ids(&snapshot);
             let distinct: BTreeSet<_> = ids.iter().collect();
             prop_assert_eq!(distinct.len(), ids.len(), "two things have one id");

@@ -15,7 +15,7 @@ fn name(text: &str) -> Hostname {
 #[tokio::test]
 async fn a_name_comes_to_all_its_addresses_for_as_long_as_its_record_says() {
     let server = Server::start();
-    server.say("known.test", 30, &["10.0.0.2", "10.0.0.1"]);
+    server.set_answer("known.test", 30, &["10.0.0.2", "10.0.0.1"]);
     let answer = server.resolver().lookup(&name("known.test")).await;
     let answer = answer.expect("it is known");
     let mut addresses: Vec<String> = answer.addresses.iter().map(IpAddr::to_string).collect();
@@ -45,12 +45,12 @@ async fn the_machine_s_own_names_are_known() {
 #[tokio::test]
 async fn a_name_of_a_cluster_does_not_lead_to_the_machine_of_the_proxy() {
     let server = Server::start();
-    server.say(
+    server.set_answer(
         "inward.test",
         30,
         &["127.0.0.1", "169.254.169.254", "0.0.0.0"],
     );
-    server.say("mixed.test", 30, &["127.0.0.1", "10.0.0.1"]);
+    server.set_answer("mixed.test", 30, &["127.0.0.1", "10.0.0.1"]);
     let resolver = server.resolver().for_cluster();
     for inward in ["inward.test", "localhost", "a.localhost"] {
         let error = resolver.lookup(&name(inward)).await;
@@ -67,7 +67,7 @@ async fn a_name_of_a_cluster_does_not_lead_to_the_machine_of_the_proxy() {
 async fn a_name_of_a_cluster_is_absolute_unless_it_is_that_of_a_service() {
     let server = Server::start();
     for service in ["db.victim.svc.cluster.local", "db.victim.cluster.local"] {
-        server.say(service, 30, &["10.0.0.1"]);
+        server.set_answer(service, 30, &["10.0.0.1"]);
     }
     let search = ["svc.cluster.local", "cluster.local"].map(|it| it.parse().expect("a name"));
     let resolver = server.resolver_within(search.to_vec());

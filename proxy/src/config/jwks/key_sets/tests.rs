@@ -39,7 +39,7 @@ impl Fixture {
     /// It is being fetched.
     fn asked(cache: Option<u64>) -> Self {
         let (mut sets, remote, begin) = (KeySets::default(), remote("u", cache), Instant::now());
-        sets.want(std::slice::from_ref(&remote), begin);
+        sets.set_desired(std::slice::from_ref(&remote), begin);
         assert!(!sets.settled());
         let due = sets.take_due(begin);
         let [(id, _)] = due.as_slice() else {
@@ -159,12 +159,12 @@ fn questions_are_followed_once_a_second_whatever_they_bring() {
     let mut one = Fixture::asked(None);
     one.take(0, changed(0));
     for second in 10_u64..40 {
-        let asked = one.remote.source.ask(second.cast_signed());
+        let asked = one.remote.source.request_keys(second.cast_signed());
         assert!(asked.is_some(), "at {second}");
         assert_eq!(one.sets.take_due(one.at(second)).len(), 1, "{second}");
         // The first ones bring other keys, the others nothing new.
         one.take(second, changed(second.min(12)));
-        one.remote.source.ask(second.cast_signed());
+        one.remote.source.request_keys(second.cast_signed());
         assert_eq!(one.due(), Some(second + 1), "not at once again");
         assert!(one.sets.take_due(one.at(second)).is_empty());
     }
@@ -174,7 +174,7 @@ fn questions_are_followed_once_a_second_whatever_they_bring() {
 fn a_question_is_answered_by_a_fetch_that_begins_after_it() {
     let mut one = Fixture::asked(None);
     let source = Arc::clone(&one.remote.source);
-    let during = source.ask(0).expect("soon");
+    let during = source.request_keys(0).expect("soon");
     one.take(0, changed(0));
     assert_eq!(source.reply(during), Reply::Pending);
     assert_eq!(
@@ -182,7 +182,7 @@ fn a_question_is_answered_by_a_fetch_that_begins_after_it() {
         Some(300),
         "whoever still misses a key asks once more"
     );
-    let after = source.ask(0).expect("soon");
+    let after = source.request_keys(0).expect("soon");
     one.sets.take_due(one.at(1));
     assert_eq!(source.reply(after), Reply::Pending);
     one.fail(1);
@@ -191,7 +191,7 @@ fn a_question_is_answered_by_a_fetch_that_begins_after_it() {
         (Reply::Failed, Reply::Failed)
     );
     one.sets.take_due(one.at(2));
-    let last = source.ask(2).expect("soon");
+    let last = source.request_keys(2).expect("soon");
     one.take(2, changed(0));
     assert_eq!(
         (source.reply(after), source.reply(last)),
@@ -211,7 +211,7 @@ fn who_would_wait_for_an_issuer_that_is_down_is_told_at_once() {
     for (second, worthwhile) in [(300, true), (301, true), (303, false)] {
         one.fail(second);
         assert_eq!(
-            source.ask(second.cast_signed()).is_some(),
+            source.request_keys(second.cast_signed()).is_some(),
             worthwhile,
             "{second}"
         );
@@ -224,7 +224,7 @@ fn who_would_wait_for_an_issuer_that_is_down_is_told_at_once() {
 fn a_failure_has_its_own_times() {
     let mut one = Fixture::asked(None);
     one.fail(0);
-    one.remote.source.ask(0);
+    one.remote.source.request_keys(0);
     assert_eq!(one.due(), Some(1));
 }
 
@@ -233,10 +233,10 @@ fn sets_that_are_gone_are_forgotten_and_others_go_on() {
     let begin = Instant::now();
     let (first, second) = (remote("first", None), remote("second", None));
     let mut sets = KeySets::default();
-    sets.want(&[first.clone(), second.clone()], begin);
+    sets.set_desired(&[first.clone(), second.clone()], begin);
     let due = sets.take_due(begin);
     assert_eq!(due.len(), 2);
-    sets.want(std::slice::from_ref(&second), begin);
+    sets.set_desired(std::slice::from_ref(&second), begin);
     assert!(
         sets.take_due(begin).is_empty(),
         "the other one is asked for already"

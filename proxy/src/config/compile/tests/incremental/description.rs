@@ -9,8 +9,8 @@ use super::Compiler;
 use crate::config::{Bind, Cluster, ClusterIndex, Listener, Protection, Rule, Snapshot};
 use crate::failure::FailureKind;
 
-/// Everything that can be told of a snapshot but ids and numbers, which depend on its history.
-pub(super) fn told(snapshot: &Snapshot, compiler: &Compiler) -> String {
+/// A description of a snapshot without ids and numbers, which depend on its history.
+pub(super) fn describe(snapshot: &Snapshot, compiler: &Compiler) -> String {
     let mut text = String::new();
     let mut binds: Vec<&Bind> = snapshot.binds.iter().flatten().map(|it| &**it).collect();
     binds.sort_by_key(|bind| bind.key.clone());
@@ -33,13 +33,13 @@ pub(super) fn told(snapshot: &Snapshot, compiler: &Compiler) -> String {
             line(&mut text, format_args!("{host} is of {found:?}"));
         }
         for listener in bind.listeners.iter() {
-            tell_listener(&mut text, listener, snapshot);
+            describe_listener(&mut text, listener, snapshot);
         }
     }
     let mut clusters: Vec<&Cluster> = snapshot.clusters.iter().collect();
     clusters.sort_by_key(|cluster| Arc::clone(&cluster.name));
     for cluster in &clusters {
-        tell_cluster(&mut text, cluster);
+        describe_cluster(&mut text, cluster);
     }
     let connections = clusters.iter().map(|it| it.connections_per_shard.get());
     assert_eq!(
@@ -58,7 +58,7 @@ pub(super) fn told(snapshot: &Snapshot, compiler: &Compiler) -> String {
     text
 }
 
-fn tell_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot) {
+fn describe_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot) {
     let Listener {
         key,
         hostname,
@@ -136,7 +136,7 @@ fn cluster(index: Result<ClusterIndex, model::InvalidBackend>, snapshot: &Snapsh
     }
 }
 
-fn tell_cluster(text: &mut String, cluster: &Cluster) {
+fn describe_cluster(text: &mut String, cluster: &Cluster) {
     let Cluster {
         name,
         protocol,

@@ -25,12 +25,12 @@ use crate::upstream::picker::{
     Verdict, conclude, request_body, request_head,
 };
 
-/// Asks the picker of the selected pool about the prepared request.
+/// Calls the picker of the selected pool with the prepared request.
 ///
 /// # Errors
 ///
 /// The client failed, or the picker failed and the pool's failure mode is `FailClose`.
-pub(super) async fn ask<'a>(
+pub(super) async fn call_picker<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
     drawn: Destination<'a>,
@@ -47,7 +47,7 @@ pub(super) async fn ask<'a>(
     let has_body = came.is_some() || !exchange.work.request_body.is_done();
     let patience = matched.rule.request_timeout;
     let patience = patience.map_or(PICKER_PATIENCE, |it| it.min(PICKER_PATIENCE));
-    exchange.shard.note(TaskState::Picking);
+    exchange.shard.set_task_state(TaskState::Picking);
     let upstreams = &exchange.proxy.upstreams;
     let client: &'a Client = exchange.client;
     let opened = Call::open(
@@ -128,7 +128,7 @@ impl PickerQuery {
                 || pairs(&lines).any(|(it, _)| it.eq_ignore_ascii_case(name))
         };
         let (told, answered) = {
-            let telling = tell(exchange, &self, call, &mut body);
+            let sending = send_request(exchange, &self, call, &mut body);
             let answering = async {
                 let mut verdict = Verdict::default();
                 while !verdict.is_complete(self.has_body) {
@@ -147,7 +147,7 @@ impl PickerQuery {
                 Err(_) => self.mode == PickerFailureMode::FailClose,
             };
             let stop = || reading.cancel_read();
-            together(pin!(telling), pin!(answering), is_done_with, stop).await
+            together(pin!(sending), pin!(answering), is_done_with, stop).await
         };
         // The pod may take as long as the rule allows.
         call.wait_at_most(None);
@@ -164,7 +164,7 @@ impl PickerQuery {
 }
 
 /// Sends a request's head and body to a picker, and then watches the client for a disconnect.
-async fn tell(
+async fn send_request(
     exchange: &mut Exchange<'_>,
     query: &PickerQuery,
     call: &Call<'_>,
