@@ -2,14 +2,14 @@
 //! ends.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 
 use crate::channel::relay::{Reads, Relay, RelayError, Side};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FailureKind};
 use crate::limits::WHEEL_TICK;
 use crate::shard::deadline::{Deadline, Expiry};
+use crate::upstream::both_ways::first_until_second;
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
@@ -155,26 +155,4 @@ impl UploadResult {
             }
         }
     }
-}
-
-/// Runs both to completion; when the second completes first, `stop` makes the first one end too.
-/// Neither is dropped early: the kernel uses their buffers.
-async fn first_until_second<T>(
-    mut first: Pin<&mut impl Future<Output = ()>>,
-    mut second: Pin<&mut impl Future<Output = T>>,
-    stop: impl FnOnce(),
-) -> T {
-    let mut sending = true;
-    let result = poll_fn(|context| {
-        if sending && first.as_mut().poll(context).is_ready() {
-            sending = false;
-        }
-        second.as_mut().poll(context)
-    })
-    .await;
-    if sending {
-        stop();
-        first.await;
-    }
-    result
 }

@@ -6,6 +6,7 @@
 //! [`Call::send`] and [`CallMessages::next`] may wait at the same time, in one task. Dropping a
 //! call cancels it.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use prost::Message;
 use thiserror::Error;
 
 use super::Upstreams;
+use super::both_ways::first_until_second;
 use super::health::Outcome;
 use super::reach::{EndpointConnection, reach};
 use crate::config::{Cluster, Endpoint, Protection, Protocol};
@@ -118,11 +120,13 @@ pub(crate) async fn unary<A: Message + Default>(
         call.watch_client();
         let used = call.reached.connection.used;
         call.wait_at_most(Some(until.saturating_duration_since(Instant::now())));
-        let answer = match call.send(question, More::No).await {
-            // An endpoint that stopped reading may have responded before.
-            Ok(()) | Err(CallError::Broken) => answers.only(&call).await,
-            Err(error) => Err(error),
+        let sending = async {
+            // The response tells why it failed: an endpoint may respond before it has read all.
+            let _ = call.send(question, More::No).await;
         };
+        let receiving = answers.only(&call);
+        let stop = || call.reached.connection.stream.disconnect();
+        let answer = first_until_second(pin!(sending), pin!(receiving), stop).await;
         match answer {
             // The endpoint closed the idle connection before it saw the call.
             Err(CallError::Broken)

@@ -6,6 +6,7 @@
 
 pub(crate) mod attempts;
 pub mod balance;
+pub(crate) mod both_ways;
 pub(crate) mod call;
 pub(crate) mod connect;
 pub(crate) mod connection_limit;

@@ -4,12 +4,15 @@
 //! They use the connections of ordinary requests, with the same load balancing, pooling and health
 //! checks.
 
+use std::cell::Cell;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 
 use super::Upstreams;
+use super::both_ways::first_until_second;
 use super::health::Outcome;
 use super::reach::{EndpointConnection, reach};
 use crate::channel::Channel;
@@ -165,8 +168,23 @@ impl PendingSubrequest<'_> {
         let stream = &reached.connection.stream;
         let mut bytes = Vec::new();
         self.request.encode(&mut bytes);
-        // A server that stopped reading may have responded before.
-        let is_sent = stream.write_vec(&mut bytes).await.is_ok();
+        let is_sent = Cell::new(false);
+        // A server may respond before it has read all.
+        let sending = async { is_sent.set(stream.write_vec(&mut bytes).await.is_ok()) };
+        let receiving = self.read_reply(reached, buffer);
+        let stop = || stream.disconnect();
+        let (status, headers, keeps) =
+            first_until_second(pin!(sending), pin!(receiving), stop).await?;
+        Ok((status, headers, keeps && is_sent.get()))
+    }
+
+    /// The head of the response, and whether it allows to reuse the connection.
+    async fn read_reply(
+        &mut self,
+        reached: &EndpointConnection<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<(StatusCode, HeaderMap, bool), Failure> {
+        let stream = &reached.connection.stream;
         let (head, headers) = self.read_head(stream, buffer).await?;
         let status = StatusCode::from_u16(head.status);
         let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
@@ -190,8 +208,7 @@ impl PendingSubrequest<'_> {
                 break;
             }
         }
-        let keeps = is_sent && head.keep_alive && head.status != 101;
-        Ok((status, headers, keeps))
+        Ok((status, headers, head.keep_alive && head.status != 101))
     }
 
     async fn read_head(
@@ -236,8 +253,22 @@ impl PendingSubrequest<'_> {
         let head = self.request.head(self.over);
         let cannot = Failure::because(FailureKind::BadPath, "target not possible in HTTP/2");
         stream.put_request(head.ok_or(cannot)?);
-        // A server that stopped reading may have responded before.
-        let _ = stream.send(self.request.body, Some(b"")).await;
+        let body = self.request.body;
+        let sending = async {
+            // A server that stopped reading may have responded before.
+            let _ = stream.send(body, Some(b"")).await;
+        };
+        let receiving = self.read_stream(reached, stream, buffer);
+        let stop = || reached.connection.stream.disconnect();
+        first_until_second(pin!(sending), pin!(receiving), stop).await
+    }
+
+    async fn read_stream(
+        &mut self,
+        reached: &EndpointConnection<'_>,
+        stream: &Stream,
+        buffer: &mut Buffer,
+    ) -> Result<(StatusCode, HeaderMap, bool), Failure> {
         let mut interims = InterimCount::default();
         let response = loop {
             let head = stream.next_head().await;

@@ -32,7 +32,7 @@ pub(crate) struct Authorizer {
 struct Shared {
     says: Mutex<AuthorizerBehavior>,
     asked: Mutex<Vec<HttpRequest>>,
-    /// Calls that were reset before their answer.
+    /// Calls that were reset.
     reset: Mutex<usize>,
     changed: Condvar,
 }
@@ -41,6 +41,8 @@ struct Shared {
 #[derive(Debug, Clone)]
 enum AuthorizerBehavior {
     Answer(Box<CheckResponse>),
+    /// Answers without reading the question.
+    Early(Box<CheckResponse>),
     Failure,
     Nothing,
 }
@@ -48,6 +50,12 @@ enum AuthorizerBehavior {
 /// A server that answers every question so; with a status of failure where there is no answer.
 pub(crate) fn authorizer(answer: Option<CheckResponse>) -> Authorizer {
     Authorizer::that(AuthorizerBehavior::of(answer))
+}
+
+/// A server that answers so before it has read the question, of which it takes no more than the
+/// windows of HTTP/2 hold.
+pub(crate) fn early_authorizer(answer: CheckResponse) -> Authorizer {
+    Authorizer::that(AuthorizerBehavior::Early(Box::new(answer)))
 }
 
 /// A server that never answers.
@@ -142,7 +150,7 @@ impl Authorizer {
         self.waits(&self.shared.asked, Vec::is_empty, "nobody asked");
     }
 
-    /// Waits until a call is reset before its answer.
+    /// Waits until a call is reset.
     #[track_caller]
     pub(crate) fn waits_for_reset(&self) {
         self.waits(&self.shared.reset, |calls| *calls == 0, "no call was reset");
@@ -158,6 +166,16 @@ impl Authorizer {
     }
 }
 
+impl Shared {
+    /// Waits until the call is reset.
+    async fn note_reset(&self, respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
+        let reset = poll_fn(|context| respond.poll_reset(context)).await;
+        *self.reset.lock().expect("no holder panics") += 1;
+        self.changed.notify_all();
+        reset.map(drop)
+    }
+}
+
 async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -167,6 +185,14 @@ async fn answer(
         request.uri().path(),
         "/envoy.service.auth.v3.Authorization/Check"
     );
+    let says = shared.says.lock().expect("no holder panics").clone();
+    if let AuthorizerBehavior::Early(answer) = says {
+        let mut sending = calls::begin(&mut respond)?;
+        sending.send_data(calls::framed(&*answer), false)?;
+        calls::end(&mut sending, "0")?;
+        // The question stays where it is.
+        return shared.note_reset(&mut respond).await;
+    }
     let mut body = request.into_body();
     let mut bytes = Vec::new();
     while let Some(data) = body.data().await {
@@ -181,10 +207,7 @@ async fn answer(
     shared.changed.notify_all();
     let says = shared.says.lock().expect("no holder panics").clone();
     if matches!(says, AuthorizerBehavior::Nothing) {
-        let reset = poll_fn(|context| respond.poll_reset(context)).await;
-        *shared.reset.lock().expect("no holder panics") += 1;
-        shared.changed.notify_all();
-        return reset.map(drop);
+        return shared.note_reset(&mut respond).await;
     }
     let mut sending = calls::begin(&mut respond)?;
     let AuthorizerBehavior::Answer(answer) = says else {

@@ -35,7 +35,7 @@ mod wire;
 use std::time::Duration;
 
 pub(crate) use authorizer::{
-    allowing, allowing_and_telling, authorizer, denying, silent_authorizer,
+    allowing, allowing_and_telling, authorizer, denying, early_authorizer, silent_authorizer,
 };
 pub(crate) use bridge::{into_h2, out_of_h2};
 pub(crate) use client::{Client, ConnectionEnd, Cut, client, tls_client};

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use super::metrics::count;
 use crate::support::{
     Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, PATIENCE, Reply, allowing,
-    allowing_and_telling, authorizer, client, denying, gateway, into_h2, ok, on_both_drivers,
-    origin, out_of_h2, pattern, raw, refused, same_bytes, silent_authorizer, status,
+    allowing_and_telling, authorizer, client, denying, early_authorizer, gateway, into_h2, ok,
+    on_both_drivers, origin, out_of_h2, pattern, raw, refused, same_bytes, silent_authorizer,
+    status,
 };
 
 /// A gateway that logs requests as text.
@@ -40,10 +41,14 @@ fn http(fields: &str) -> String {
 
 /// A gateway with a rule that asks `auth` over gRPC, and then goes to `app`.
 fn calling(driver: Driver, auth: SocketAddr, app: &Origin, fields: &str) -> GatewayBuilder {
-    let filter = format!(
-        "{{type: ExternalAuth, externalAuth: {{protocol: GRPC, backendRef: {{@auth}}, grpc: {{{fields}}}, \
-         forwardBody: {{maxSize: 100}}}}}}"
-    );
+    let filter = format!("protocol: GRPC, grpc: {{{fields}}}, forwardBody: {{maxSize: 100}}");
+    asking_over_h2(driver, auth, app, &filter)
+}
+
+/// A gateway with a rule that asks `auth` over HTTP/2, with these fields of the filter.
+fn asking_over_h2(driver: Driver, auth: SocketAddr, app: &Origin, fields: &str) -> GatewayBuilder {
+    let filter =
+        format!("{{type: ExternalAuth, externalAuth: {{backendRef: {{@auth}}, {fields}}}}}");
     logging(driver)
         .backend("auth", &[auth])
         .speaks("auth", "H2C")
@@ -375,6 +380,39 @@ on_both_drivers! {
         client.gets("/").expects(403);
         gateway.waits_for_access_log("reason=external_auth_failed");
         assert_eq!((auth.asked().len(), app.requests().len()), (2, 0));
+    }
+
+    fn a_denial_counts_that_comes_before_the_body_was_read(driver) {
+        let (auth, app) = (early_authorizer(denying(401, &[("X-Why", "early")], "who?")), origin());
+        let filter = "protocol: GRPC, grpc: {}, forwardBody: {maxSize: 1048576}";
+        let gateway = asking_over_h2(driver, auth.address(), &app, filter).start();
+        let mut client = gateway.client();
+        for _ in 0..2 {
+            let answer = client.posts("/", pattern(1 << 20)).expects(401);
+            assert_eq!((answer.value("x-why"), answer.text().as_str()), (Some("early"), "who?"));
+        }
+        auth.waits_for_reset();
+        gateway.waits_for_access_log("reason=external_auth_denied");
+        assert!(app.requests().is_empty());
+    }
+
+    fn a_denial_over_http_counts_that_comes_before_the_body_was_read(driver) {
+        let (gate, app) = (Gate::default(), origin());
+        let early = "HTTP/1.1 401 Unauthorized\r\nX-Why: early\r\nContent-Length: 4\r\n\r\nwho?";
+        let body = pattern(1 << 20);
+        let auth = origin().replies(Reply::at_once().sends(early).waits_for(&gate));
+        let filter = "protocol: HTTP, http: {}, forwardBody: {maxSize: 1048576}";
+        for h2 in [false, true] {
+            let gateway = if h2 {
+                asking_over_h2(driver, out_of_h2(auth.address()), &app, filter).start()
+            } else {
+                asking(driver, &auth, &app, ", forwardBody: {maxSize: 1048576}").start()
+            };
+            let answer = gateway.client().posts("/", &body).expects(401);
+            assert_eq!((answer.value("x-why"), answer.text().as_str()), (Some("early"), "who?"));
+        }
+        gate.open();
+        assert!(app.requests().is_empty());
     }
 
     fn a_call_of_grpc_that_is_refused_fails_in_its_own_terms(driver) {
