@@ -60,11 +60,23 @@ fn resembles_reserved(name: &[u8]) -> bool {
 /// backend that reads them as dashes (CGI, WSGI). No legitimate hop sends such a name.
 #[inline(never)]
 fn is_taken_for_reserved(name: &[u8]) -> bool {
-    has_prefix(name, b"proxy-")
-        || (name.contains(&b'_') && {
-            let mut room = [0; LONGEST_NAME];
-            is_reserved(fold(name, &mut room))
-        })
+    has_prefix(name, b"proxy-") || is_reserved_with_underscores(name)
+}
+
+/// Whether a name has underscores, and a backend that reads them as dashes takes it for a reserved
+/// field.
+#[must_use]
+pub fn is_reserved_with_underscores(name: &[u8]) -> bool {
+    name.contains(&b'_') && {
+        let mut room = [0; LONGEST_NAME];
+        is_reserved(fold(name, &mut room))
+    }
+}
+
+/// What a backend that reads underscores as dashes takes a name for.
+#[must_use]
+pub fn known_with_underscores(name: &[u8]) -> KnownHeader {
+    KnownHeader::of(fold(name, &mut [0; LONGEST_NAME]))
 }
 
 /// Whether a lower-case name is one of those that identify the client and its path.

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use xds::model::HeaderEdit;
 
 use crate::http::grammar::is_alike;
-use crate::http::hop_by_hop::REGENERATED;
+use crate::http::hop_by_hop::{REGENERATED, known_with_underscores};
 use crate::http::known::KnownHeader;
 
 /// Composed edits: names to drop, lines to append.
@@ -125,9 +125,10 @@ fn length_bit(name: &[u8]) -> u64 {
     1 << name.len().min(63)
 }
 
-/// Names that no filter may change: those the encoder generates, and `Expect`.
+/// Names that no filter may change: those the encoder generates, and `Expect`, also with underscores,
+/// which backends may read as dashes.
 pub(super) fn is_ours(name: &[u8]) -> bool {
-    let known = KnownHeader::of(name);
+    let known = known_with_underscores(name);
     REGENERATED.has(known) || known == KnownHeader::Expect
 }
 

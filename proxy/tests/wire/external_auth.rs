@@ -165,6 +165,23 @@ on_both_drivers! {
         assert!(!got.has("x-user") && !got.has("x_user") && !got.has("x-other"));
     }
 
+    fn a_server_passes_on_no_field_that_a_backend_takes_for_a_reserved_one(driver) {
+        let app = origin();
+        let fields = "X_Forwarded_For: 10.9.9.9\r\nTransfer_Encoding: chunked\r\nX_User: me\r\n";
+        let http = origin().replies(allows(fields));
+        asking(driver, &http, &app, "").start().client().gets("/").expects(200);
+        let fields = [("X_Forwarded_For", "10.9.9.9"), ("content_length", "9"), ("X_User", "me")];
+        let grpc = authorizer(Some(allowing(&fields)));
+        calling(driver, grpc.address(), &app, "").start().client().gets("/").expects(200);
+        for got in app.requests() {
+            for name in ["x_forwarded_for", "transfer_encoding", "content_length"] {
+                assert!(!got.has(name), "{name} in {got}");
+            }
+            assert_eq!(got.value("x_user"), Some("me"));
+        }
+        assert_eq!(app.requests().len(), 2);
+    }
+
     fn a_body_is_shown_to_the_server_and_still_comes_to_the_backend(driver) {
         let (auth, app) = (origin().replies(allows("")), origin());
         let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 100000}").start();

@@ -47,7 +47,8 @@ pub(crate) fn name(text: &str) -> Result<HeaderName, Problem> {
     };
     match name.as_str() {
         "host" => fail("`host` cannot be edited: use URLRewrite with `hostname`".to_owned()),
-        own if PROXY_OWN.contains(&own) => fail(format!(
+        // Backends may read underscores as dashes.
+        own if PROXY_OWN.contains(&own.replace('_', "-").as_str()) => fail(format!(
             "`{own}` frames the message or belongs to the connection, so the proxy writes it: \
              leave it out"
         )),

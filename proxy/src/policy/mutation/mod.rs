@@ -8,6 +8,7 @@ use super::headers::{HeaderEdits, is_ours};
 use crate::http::grammar::{self, is_alike};
 use crate::http::h1::encode::field;
 use crate::http::h2::trailers::pairs;
+use crate::http::hop_by_hop::is_reserved_with_underscores;
 use crate::limits::{MAX_HEAD_BYTES, MUTATION_EDITS};
 
 pub use self::messages::{HeaderMutation, HeaderValue, HeaderValueOption, HttpStatus};
@@ -183,9 +184,12 @@ impl Action {
     }
 }
 
-/// A name that may be edited, in lower case.
+/// A name that may be edited, in lower case. A server may pass on fields that a client made up: none
+/// that a backend takes for another reserved field, as when a client sends it.
 fn name_of(name: &[u8]) -> Option<Vec<u8>> {
-    (grammar::is_token(name) && !is_ours(name)).then(|| name.to_ascii_lowercase())
+    let is_editable =
+        grammar::is_token(name) && !is_ours(name) && !is_reserved_with_underscores(name);
+    is_editable.then(|| name.to_ascii_lowercase())
 }
 
 fn is_value(value: &[u8]) -> bool {
@@ -258,6 +262,11 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("connection", "close"),
             ("host", "other.test"),
+            ("content_length", "3"),
+            ("Transfer_Encoding", "chunked"),
+            ("X_Forwarded_For", "10.0.0.1"),
+            ("x_forwarded-proto", "https"),
+            ("x_real_ip", "10.0.0.1"),
             ("", "x"),
             ("a b", "x"),
         ];
