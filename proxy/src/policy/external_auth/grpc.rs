@@ -1,6 +1,7 @@
 //! The gRPC form of external authorization: `envoy.service.auth.v3.Authorization/Check`.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 
 use http::{HeaderName, StatusCode};
@@ -11,6 +12,7 @@ use super::messages::{
 };
 use super::{Denial, MissingVerdict, Subject, Verdict};
 use crate::http::grammar::is_alike;
+use crate::http::known::KnownHeader;
 use crate::limits::MUTATION_EDITS;
 use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
 
@@ -44,11 +46,20 @@ pub fn question(
         if !listed.is_empty() && !listed.iter().any(is_shown) {
             continue;
         }
-        let joined = headers.entry(text(name).to_ascii_lowercase()).or_default();
-        if !joined.is_empty() {
-            joined.push(',');
+        match headers.entry(text(name).to_ascii_lowercase()) {
+            Entry::Vacant(entry) => {
+                entry.insert(text(value));
+            }
+            // Also to an empty value: the server has to see as many as the backend.
+            Entry::Occupied(mut entry) => {
+                let separator = match KnownHeader::of(name) {
+                    KnownHeader::Cookie => "; ",
+                    _ => ",",
+                };
+                entry.get_mut().push_str(separator);
+                entry.get_mut().push_str(&text(value));
+            }
         }
-        joined.push_str(&text(value));
     }
     let socket_address = SocketAddress {
         address: arrival.address.to_string(),

@@ -1,3 +1,5 @@
+use std::net::{IpAddr, Ipv4Addr};
+
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use xds::model::AuthPathPrefix;
 
@@ -14,9 +16,13 @@ const HEAD: &[u8] = b"POST /a?b=c HTTP/1.1\r\nHost: shop.test\r\nAuthorization: 
     Cookie: k=v\r\nX-User: forged\r\nX-Team: a\r\nX-Team: b\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\n";
 
 fn head() -> RequestHead {
+    parsed(HEAD)
+}
+
+fn parsed(bytes: &[u8]) -> RequestHead {
     let (mut scan, mut head) = (HeadScan::default(), RequestHead::default());
     let limits = HeadLimits::of_request(&Limits::default());
-    let progress = parse_request(HEAD, &limits, &mut scan, &mut head);
+    let progress = parse_request(bytes, &limits, &mut scan, &mut head);
     assert!(matches!(progress, Ok(Progress::Complete { .. })));
     head
 }
@@ -164,16 +170,33 @@ fn a_later_server_sees_what_an_earlier_one_granted() {
     assert_eq!(told(&grants), "x-user: you\r\n");
 }
 
+const ARRIVAL: grpc::RequestSource = grpc::RequestSource {
+    address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+    scheme: "https",
+    protocol: "HTTP/1.1",
+    size: None,
+};
+
+#[test]
+fn a_server_of_grpc_sees_an_empty_value_beside_another_and_cookies_as_one() {
+    let bytes = b"GET / HTTP/1.1\r\nHost: a\r\nX-Role:\r\nX-Role: admin\r\nX-Role:\r\n\
+        Cookie: a=1\r\nCookie: b=2\r\n\r\n";
+    let (head, none) = (parsed(bytes), Mutation::default());
+    let mut subject = subject(&head, &none);
+    subject.fields.bytes = bytes;
+    let question = grpc::question(&[], &subject, &ARRIVAL);
+    let request = question.attributes.and_then(|it| it.request);
+    let headers = request.and_then(|it| it.http).expect("a request").headers;
+    assert_eq!(
+        (&*headers["x-role"], &*headers["cookie"]),
+        (",admin,", "a=1; b=2")
+    );
+}
+
 #[test]
 fn a_server_of_grpc_is_shown_all_fields_or_those_that_are_listed() {
     let head = head();
     let grants = Mutation::default();
-    let arrival = grpc::RequestSource {
-        address: [192, 0, 2, 1].into(),
-        scheme: "https",
-        protocol: "HTTP/1.1",
-        size: None,
-    };
     for (listed, expected) in [
         (
             vec![],
@@ -181,7 +204,7 @@ fn a_server_of_grpc_is_shown_all_fields_or_those_that_are_listed() {
         ),
         (vec![name("x-team")], "x-team=a,b"),
     ] {
-        let question = grpc::question(&listed, &subject(&head, &grants), &arrival);
+        let question = grpc::question(&listed, &subject(&head, &grants), &ARRIVAL);
         let attributes = question.attributes.expect("attributes");
         let http = attributes
             .request
