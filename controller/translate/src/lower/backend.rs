@@ -111,6 +111,7 @@ fn hosts(reader: &Reader<'_>, spec: &BackendSpec) -> Result<Hosts, Problem> {
     match (&*spec.addresses, &spec.dns, &spec.unix) {
         ([], Some(dns), None) => self::dns(reader, dns).map_err(|problem| problem.under("dns")),
         ([], None, Some(unix)) => {
+            external_host::check_socket(reader).map_err(|error| invalid("unix", error))?;
             let path = PathBuf::from(&unix.path);
             if path.is_absolute() && unix.path.len() <= MAX_SOCKET_PATH_BYTES {
                 Ok(Hosts::Unix { path })

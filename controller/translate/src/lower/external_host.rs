@@ -29,6 +29,16 @@ pub(super) fn check_name(reader: &Reader<'_>, name: &Hostname) -> Result<(), Str
     ))
 }
 
+/// Refuses a socket of the proxy's pod, such as its admin server's or one of a sidecar.
+pub(super) fn check_socket(reader: &Reader<'_>) -> Result<(), String> {
+    if reader.is_machine() {
+        return Ok(());
+    }
+    let message = "a unix socket is in the proxy's own pod, so it is for files only: in a cluster use \
+                   `addresses`, `dns` or a Service";
+    Err(message.to_owned())
+}
+
 /// Refuses the host of a URL as [`check_address`] or [`check_name`] does.
 pub(super) fn check_url_host(reader: &Reader<'_>, host: &str) -> Result<(), String> {
     let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
