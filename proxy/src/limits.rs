@@ -359,6 +359,9 @@ pub const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// Retries without a retry policy, after a failure in which no endpoint can have processed the
 /// request (connection refused): 1.
 pub const UNASKED_RETRIES: u32 = 1;
+/// Reused connections of one request that may turn out to be closed: 2. After the first one, new
+/// connections are preferred.
+pub const STALE_CONNECTIONS: u32 = 2;
 /// Weight of the newest sample in the averages of health and latency: 0.3, so that five samples
 /// make up five sixths of an average.
 pub const EWMA_ALPHA: f64 = 0.3;

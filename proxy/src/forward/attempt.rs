@@ -12,12 +12,11 @@ use crate::http::h1::RequestKind;
 use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
-use crate::policy::proxy_protocol::Endpoints;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::tasks::TaskState;
 use crate::trace::Tracer;
 use crate::upstream::Upstreams;
-use crate::upstream::connect::open;
+use crate::upstream::connect::{ConnectionRequirements, open};
 use crate::upstream::health::{Booking, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
@@ -33,6 +32,9 @@ pub(crate) enum AttemptEnd {
     Failed(Failure),
     /// Its response is dropped for a retry, which is already registered.
     Retry,
+    /// The endpoint had closed a reused connection before it received the request, which is sent
+    /// again at once, to another endpoint where there is one.
+    Stale,
     /// It failed, and must not be retried.
     Final(Failure),
 }
@@ -121,8 +123,7 @@ impl<'a> Attempt<'a> {
         self.booking.report(states, set, outcome, now);
     }
 
-    /// Uses an idle connection; retries on a new one if the endpoint had closed it before it
-    /// received the request.
+    /// Uses an idle connection, unless one was stale before.
     async fn run(
         &self,
         exchange: &mut Exchange<'a>,
@@ -131,11 +132,11 @@ impl<'a> Attempt<'a> {
     ) -> Result<ConnectionOutcome, AttemptEnd> {
         let proxied = exchange.client.proxied_to(self.drawn.cluster);
         let mut pooled = match self.protocol() {
-            Protocol::Http1 => self
+            Protocol::Http1 if !tries.was_stale() => self
                 .upstreams
                 .pool
                 .take(self.endpoint.id, proxied.as_deref()),
-            Protocol::Http2 => None,
+            _ => None,
         };
         let mut refused = false;
         loop {
@@ -147,12 +148,26 @@ impl<'a> Attempt<'a> {
                 connection
             } else {
                 // Boxed: every request would otherwise reserve space for a rare case.
-                Box::pin(self.connect(proxied.clone(), trace)).await?
+                let wanted = ConnectionRequirements {
+                    proxied: proxied.clone(),
+                    fresh: tries.was_stale(),
+                    ..ConnectionRequirements::default()
+                };
+                Box::pin(self.connect(wanted, trace)).await?
             };
-            let used = connection.used;
+            let (used, protocol) = (connection.used, self.protocol());
             match self.over(connection, exchange, upload, tries).await {
                 Err(AttemptEnd::Failed(failure))
-                    if used && was_stale(failure, exchange, upload) => {}
+                    if used
+                        && is_stale(failure, protocol)
+                        && replay(exchange, upload) == Replay::Possible
+                        && tries.note_stale() =>
+                {
+                    // A session and a picker's choice stay with their endpoint.
+                    if exchange.pinned.is_none() && exchange.picked.is_none() {
+                        return Err(AttemptEnd::Stale);
+                    }
+                }
                 // Refused without processing, as by an endpoint that restarts.
                 Err(AttemptEnd::Failed(failure))
                     if failure.kind == FailureKind::UpstreamRefused
@@ -165,11 +180,11 @@ impl<'a> Attempt<'a> {
 
     async fn connect(
         &self,
-        proxied: Option<Box<Endpoints>>,
+        wanted: ConnectionRequirements,
         trace: Option<&Tracer>,
     ) -> Result<Connection, Failure> {
         let timeout = self.limited(self.drawn.backend.connect_timeout);
-        let wanted = (self.protocol(), proxied);
+        let wanted = (self.protocol(), wanted);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.set_task_state(TaskState::Connecting);
         let cluster = self.drawn.cluster;
@@ -386,14 +401,15 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Whether a failure on a reused connection does not count against the endpoint: it was closed
-/// while idle, and the request can be sent again without being processed twice (RFC 9110 section
-/// 9.2.2).
-fn was_stale(failure: Failure, exchange: &Exchange<'_>, upload: &Upload) -> bool {
-    matches!(
-        failure.kind,
-        FailureKind::UpstreamReset | FailureKind::UpstreamClosed
-    ) && replay(exchange, upload) == Replay::Possible
+/// Whether a failure on a reused connection does not count against the endpoint: it was closed while
+/// idle, and an idempotent request can be sent again (RFC 9110 section 9.2.2). A reset of a stream
+/// says nothing about its connection, which is open.
+fn is_stale(failure: Failure, protocol: Protocol) -> bool {
+    match failure.kind {
+        FailureKind::UpstreamClosed => true,
+        FailureKind::UpstreamReset => protocol == Protocol::Http1,
+        _ => false,
+    }
 }
 
 /// Whether the request can be sent again although an endpoint may have processed it.

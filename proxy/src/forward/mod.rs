@@ -52,6 +52,7 @@ async fn with_retries<'a>(
         };
         match ended {
             AttemptEnd::Final(failure) => return Err(failure),
+            AttemptEnd::Stale => continue,
             AttemptEnd::Retry => {}
             AttemptEnd::Failed(failure) => {
                 let booked = tries.book(failure.kind, upload.replay());

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Cluster, Rule};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FailureKind};
+use crate::limits::STALE_CONNECTIONS;
 use crate::upstream::attempts as upstream;
 use crate::upstream::retry::{AttemptOutcome, NoRetryReason, Replay};
 
@@ -15,6 +16,8 @@ pub(crate) struct RequestAttempts<'a> {
     retries_statuses: bool,
     /// Number of further endpoints named by a picker.
     others: Option<usize>,
+    /// How often a reused connection was stale.
+    stale: u32,
     /// Deadline of the request.
     pub(crate) until: Option<Instant>,
 }
@@ -31,6 +34,7 @@ impl<'a> RequestAttempts<'a> {
                 .as_ref()
                 .and_then(|picked| picked.tries())
                 .map(|tries| tries.saturating_sub(1)),
+            stale: 0,
             until: patience(exchange, rule).map(|timeout| exchange.record.started + timeout),
         }
     }
@@ -63,6 +67,18 @@ impl<'a> RequestAttempts<'a> {
         self.booked.book(ending, replay)?;
         self.others = self.others.map(|others| others.saturating_sub(1));
         Ok(())
+    }
+
+    /// Counts a reused connection that was stale. Whether the request may be sent again for it, without
+    /// being a retry: the endpoint has not seen it.
+    pub(crate) fn note_stale(&mut self) -> bool {
+        self.stale += 1;
+        self.stale <= STALE_CONNECTIONS
+    }
+
+    /// Whether a connection was stale: others may be as well.
+    pub(crate) fn was_stale(&self) -> bool {
+        self.stale > 0
     }
 
     /// Waits before the retry.

@@ -27,7 +27,7 @@ use crate::shard::deadline::Expiry;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 use crate::upstream::Upstreams;
-use crate::upstream::connect::open;
+use crate::upstream::connect::{ConnectionRequirements, open};
 use crate::upstream::pool::Connection;
 
 /// The head of a mirrored request.
@@ -123,7 +123,11 @@ async fn carry(
     let connection = if let Some(connection) = pooled {
         connection
     } else {
-        let wanted = (protocol, proxied);
+        let wanted = ConnectionRequirements {
+            proxied,
+            ..ConnectionRequirements::default()
+        };
+        let wanted = (protocol, wanted);
         let opened = open(upstreams, cluster, endpoint, wanted, limits.connect_timeout);
         opened.await.ok()?
     };

@@ -20,8 +20,8 @@ use super::connection_limit::{ConnectionSlot, Grant};
 use super::pool::{Connection, Pool};
 use super::{Upstreams, h2};
 
-/// A connection to an endpoint for one exchange in a protocol, with the client's addresses if the
-/// endpoint expects a PROXY header; within `timeout`.
+/// A connection to an endpoint for one exchange in a protocol, within `timeout`. Over HTTP/2 it is a
+/// stream of any connection.
 ///
 /// # Errors
 ///
@@ -30,20 +30,22 @@ pub(crate) async fn open(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
-    (protocol, proxied): (Protocol, Option<Box<Endpoints>>),
+    (protocol, wanted): (Protocol, ConnectionRequirements),
     timeout: Option<Duration>,
 ) -> Result<Connection, Failure> {
     match protocol {
         Protocol::Http1 => {
             let wanted = ConnectionRequirements {
-                proxied,
                 speaks: Some(Alpn::Http11),
-                fresh: false,
+                ..wanted
             };
             connect(upstreams, cluster, endpoint, wanted, timeout).await
         }
         // Waiting for a stream takes a larger future, and is rare.
-        Protocol::Http2 => Box::pin(h2::open(upstreams, cluster, endpoint, proxied, timeout)).await,
+        Protocol::Http2 => {
+            let client = wanted.proxied;
+            Box::pin(h2::open(upstreams, cluster, endpoint, client, timeout)).await
+        }
     }
 }
 

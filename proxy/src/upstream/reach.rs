@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Upstreams;
-use super::connect;
+use super::connect::{self, ConnectionRequirements};
 use super::health::{Booking, Outcome};
 use super::pool::Connection;
 use crate::config::{Cluster, Endpoint, Protocol};
@@ -82,7 +82,7 @@ async fn connect(
     if let Some(connection) = pooled {
         return Ok(connection);
     }
-    let wanted = (protocol, None);
+    let wanted = (protocol, ConnectionRequirements::default());
     connect::open(upstreams, cluster, endpoint, wanted, Some(timeout)).await
 }
 

@@ -1,7 +1,8 @@
 //! Retries: which failures are retried, how often, and where.
 
 use crate::support::{
-    Gate, Reply, gateway, ok, on_both_drivers, origin, pattern, refused, same_bytes, status,
+    Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2, pattern, refused, same_bytes,
+    status,
 };
 
 on_both_drivers! {
@@ -235,5 +236,41 @@ on_both_drivers! {
             client.gets("/").expects(200);
         }
         assert_eq!(origin.requests().len(), 50, "none is sent twice");
+    }
+
+    fn a_request_on_a_connection_that_is_reset_goes_to_another_endpoint(driver) {
+        // It serves one request of each connection, and resets the connection at the next one.
+        let bad = origin().replies_to("/reset", Reply::at_once().reads_the_body().resets());
+        let good = origin();
+        let gateway = gateway(driver)
+            .shards(1)
+            .backend("both", &[bad.address(), good.address()])
+            .rule("{backendRefs: [{@both}]}")
+            .start();
+        let mut client = gateway.client();
+        let mut resets = 0;
+        while resets < 5 {
+            let before = bad.requests().len();
+            client.gets("/").expects(200);
+            // The next one is sent where a connection is idle.
+            if bad.requests().len() > before {
+                client.gets("/reset").expects(200);
+            }
+            resets = bad.requests().iter().filter(|it| it.target() == "/reset").count();
+        }
+    }
+
+    fn a_stream_that_the_endpoint_resets_is_sent_once(driver) {
+        let origin = origin().replies_to("/reset", Reply::at_once().reads_the_body().resets());
+        let gateway = gateway(driver)
+            .backend("origin", &[out_of_h2(origin.address())])
+            .speaks("origin", "H2C")
+            .rule("{backendRefs: [{@origin}]}")
+            .start();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        client.gets("/reset").expects(502);
+        client.gets("/").expects(200);
+        assert_eq!(origin.requests().len(), 3);
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::support::pki::authority;
 use crate::support::{
-    Client, Message, Origin, client, gateway, into_h2, into_tls, ok, on_both_drivers, origin, tls,
+    Client, Message, Origin, Reply, client, gateway, into_h2, into_tls, ok, on_both_drivers,
+    origin, tls,
 };
 
 const COOKIE: &str =
@@ -109,6 +110,19 @@ on_both_drivers! {
         origins[index.expect("one of them answered")].stop();
         let moved = ask(&mut gateway.client(), &format!("Cookie: {cookie}"));
         assert_ne!(moved.text(), first.text());
+    }
+
+    fn a_session_stays_with_an_endpoint_that_resets_a_reused_connection(driver) {
+        let resets = || Reply::at_once().reads_the_body().resets();
+        let named = |name: &str| origin().replies(ok(name)).replies_to("/reset", resets());
+        let origins = ["a", "b", "c"].map(named);
+        let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).shards(1).start();
+        let mut client = gateway.client();
+        let cookie = cookie(&ask(&mut client, "X-A: b"));
+        client.sends(format!("GET /reset HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n")).expects(502);
+        let mut asked: Vec<usize> = origins.iter().map(|origin| origin.requests().len()).collect();
+        asked.sort_unstable();
+        assert_eq!(asked, [0, 0, 3], "on the reused connection and on a new one");
     }
 
     fn a_cookie_is_secure_where_its_client_uses_tls(driver) {
