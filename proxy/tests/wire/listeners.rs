@@ -196,4 +196,19 @@ on_both_drivers! {
         });
         assert!(!gateway.log().contains("cannot listen"), "{}", gateway.log());
     }
+
+    fn a_listener_without_a_kind_of_routes_keeps_its_name_from_others(driver) {
+        let origin = origin();
+        let secret = "protocol: HTTP, hostname: secret.test, allowedRoutes: {kinds: [{kind: TCPRoute}]}";
+        let gateway = gateway(driver)
+            .listener_with("lax", "protocol: HTTP")
+            .listener_beside("lax", "secret", secret)
+            .backend("origin", &[origin.address()])
+            .rule_of("lax", "{backendRefs: [{@origin}]}")
+            .start();
+        let mut client = client(gateway.address_of(1));
+        client.sends("GET / HTTP/1.1\r\nHost: secret.test\r\n\r\n").expects(404);
+        client.sends("GET / HTTP/1.1\r\nHost: other.test\r\n\r\n").expects(200);
+        assert_eq!(origin.requests().len(), 1);
+    }
 }

@@ -132,4 +132,36 @@ on_both_drivers! {
             assert!(client.was_shown(pair), "{name}");
         }
     }
+
+    fn a_listener_without_a_certificate_keeps_its_name_from_others(driver) {
+        let (ca, lax, own) = (authority("ca"), origin().replies(ok("lax")), origin().replies(ok("own")));
+        let pair = ca.server(&["*.wild.test"]);
+        let secret = "protocol: HTTPS, hostname: secret.wild.test, tls: {certificateRefs: [{name: own}]}";
+        let without = || {
+            gateway(driver)
+                .https("lax", Some("*.wild.test"), &[&pair])
+                .listener_beside("lax", "own", secret)
+                .backend("lax", &[lax.address()])
+                .backend("own", &[own.address()])
+                .rule_of("lax", "{backendRefs: [{@lax}]}")
+                .rule_of("own", "{backendRefs: [{@own}]}")
+        };
+        let gateway = without().start();
+        let client = |name| gateway.tls_client(&tls(&ca, name));
+        let ask = "GET / HTTP/1.1\r\nHost: secret.wild.test\r\n\r\n";
+        client("secret.wild.test").is_refused();
+        client("b.wild.test").sends(ask).expects(421);
+        gateway.reconfigure(&without().secret("own", &pair));
+        gateway.waits_for_applied(2);
+        let mut open = client("secret.wild.test");
+        assert_eq!(open.sends(ask).expects(200).text(), "own");
+        // It loses its certificate while a connection is open.
+        gateway.reconfigure(&without());
+        gateway.waits_for_applied(3);
+        open.sends(ask).expects(421);
+        client("secret.wild.test").is_refused();
+        client("b.wild.test").sends(ask).expects(421);
+        assert!(lax.requests().is_empty());
+        assert_eq!(own.requests().len(), 1);
+    }
 }

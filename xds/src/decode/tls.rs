@@ -29,7 +29,7 @@ fn der(at: &FieldPath<'_>, bytes: Vec<u8>) -> Option<Der> {
 }
 
 pub(super) fn tls_server(at: &FieldPath<'_>, message: proto::TlsServer) -> Option<TlsServer> {
-    let certificates = at.some("certificates", message.certificates, certificate);
+    let certificates = at.list("certificates", message.certificates, certificate);
     let client_auth = at.optional("client_auth", message.client_auth, client_auth);
     let alpn = at.list("alpn", message.alpn, |at, number| {
         choice(at, number, |protocol| match protocol {

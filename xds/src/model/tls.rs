@@ -82,7 +82,8 @@ pub struct Certificate {
 /// TLS termination at a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsServer {
-    /// At least one. The first whose names match the SNI is used, or else the first.
+    /// The first whose names match the SNI is used, or else the first. Without any, every handshake
+    /// is refused: the listener keeps its host name from less specific listeners of its port.
     pub certificates: Vec<Certificate>,
     /// Whether clients are asked for a certificate.
     pub client_auth: ClientAuth,
@@ -90,6 +91,19 @@ pub struct TlsServer {
     pub alpn: Vec<Alpn>,
     /// The oldest accepted version.
     pub min_version: TlsVersion,
+}
+
+impl TlsServer {
+    /// Refuses every handshake.
+    #[must_use]
+    pub fn refusing() -> Self {
+        Self {
+            certificates: Vec::new(),
+            client_auth: ClientAuth::None,
+            alpn: Vec::new(),
+            min_version: TlsVersion::V12,
+        }
+    }
 }
 
 /// Whether clients are asked for a certificate, and which CAs are trusted. Lists of roots are never

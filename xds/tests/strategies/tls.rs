@@ -23,7 +23,7 @@ pub(super) fn certificate() -> impl Strategy<Value = Certificate> {
 
 prop_compose! {
     pub(super) fn tls_server()(
-        certificates in vec(certificate(), 1..3),
+        certificates in vec(certificate(), 0..3),
         client_auth in client_auth(),
         alpn in prop::sample::subsequence(vec![Alpn::H2, Alpn::Http11], 0..=2),
         min_version in prop_oneof![Just(TlsVersion::V12), Just(TlsVersion::V13)],

@@ -6,7 +6,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use xds::model::{ExternalAuth, Hostname, ListenerKey, ListenerProtocol};
+use xds::model::{ExternalAuth, Hostname, ListenerKey, ListenerProtocol, TlsServer};
 
 use super::allowed::AllowedNamespaces;
 use super::frontend::ClientValidation;
@@ -153,6 +153,21 @@ impl Listener {
     /// The path of its `field` in its owner.
     pub(crate) fn field(&self, field: impl fmt::Display) -> String {
         format!("spec.listeners[{}].{field}", self.index)
+    }
+
+    /// What it is while it serves nothing, so that its host name does not pass to a less specific
+    /// listener of its port, whose routes and policies are not its own: it refuses what is sent to
+    /// it. `None` if it has no host name.
+    pub(crate) fn refusing(&self) -> Option<ListenerProtocol> {
+        self.offer.hostname.as_ref()?;
+        match self.protocol? {
+            // It has no routes.
+            Protocol::Http => Some(ListenerProtocol::Http),
+            Protocol::TlsPassthrough => Some(ListenerProtocol::TlsPassthrough),
+            Protocol::Https => Some(ListenerProtocol::Https(TlsServer::refusing())),
+            Protocol::Tls => Some(ListenerProtocol::Tls(TlsServer::refusing())),
+            Protocol::Tcp | Protocol::Udp => None,
+        }
     }
 
     fn speak(

@@ -1,6 +1,6 @@
 //! The protocols of listeners.
 
-use xds::model::Transport;
+use xds::model::{ListenerProtocol, Transport};
 
 use crate::api::{GATEWAY_GROUP, Listener, RouteGroupKind, TlsMode};
 
@@ -31,6 +31,17 @@ pub(crate) enum Family {
 }
 
 impl Family {
+    pub(crate) fn of(protocol: &ListenerProtocol) -> Self {
+        match protocol {
+            ListenerProtocol::Http => Self::Http,
+            ListenerProtocol::Https(_)
+            | ListenerProtocol::Tls(_)
+            | ListenerProtocol::TlsPassthrough => Self::Tls,
+            ListenerProtocol::Tcp => Self::Tcp,
+            ListenerProtocol::Udp => Self::Udp,
+        }
+    }
+
     pub(crate) fn transport(self) -> Transport {
         match self {
             Self::Http | Self::Tls | Self::Tcp => Transport::Tcp,

@@ -162,13 +162,19 @@ impl ListenerCompiler<'_> {
         let unit = self.listeners.0.entry(key.clone()).or_default();
         let (router, l4) = unit.found_by();
         let accepts = match &listener.protocol {
-            ListenerProtocol::Https(server) | ListenerProtocol::Tls(server) => {
+            ListenerProtocol::Https(server) | ListenerProtocol::Tls(server)
+                if !server.certificates.is_empty() =>
+            {
                 let tls = self.tls.listener(key, &listener.gateway, server);
                 tls.map_or(Accepts::Nothing, Accepts::Tls)
             }
-            _ => {
+            protocol => {
                 self.tls.forget_listener(key);
-                Accepts::Plain
+                match protocol.tls() {
+                    // It keeps its host name from other listeners, whose rules are not its own.
+                    Some(_) => Accepts::Nothing,
+                    None => Accepts::Plain,
+                }
             }
         };
         let id = match &unit.compiled {

@@ -1,11 +1,11 @@
 //! The resources that a Gateway carries: binds, listeners, and its client certificate.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use xds::model::{
-    Bind, BindKey, Listener as ModelListener, ListenerKey, ObjectName, Policy, PolicyKey,
-    PolicySpec, PolicyTarget, Resource,
+    Bind, BindKey, ExternalAuth, Hostname, Listener as ModelListener, ListenerKey,
+    ListenerProtocol, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource,
 };
 
 use super::gateway::{JoinedListeners, socket};
@@ -15,6 +15,7 @@ use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::resolve::gateway::GatewayProperties;
 use crate::resolve::listener::{JudgedListener, Listener};
+use crate::resolve::protocol::Family;
 use crate::resolve::socket as sockets;
 use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
@@ -67,6 +68,7 @@ impl Unit for CarriedUnit {
                 &mut resources,
             );
         }
+        self.keep_host_names(reader, properties, joined, &mut resources);
         if carried.is_carried()
             && let Some(Ok(certificate)) = &properties.client_certificate
         {
@@ -162,6 +164,32 @@ impl CarriedUnit {
         Some(sockets::problem(holder, &self.0, listener))
     }
 
+    /// Has listeners that are not carried refuse what is sent to them, on binds that other listeners
+    /// have.
+    fn keep_host_names(
+        &self,
+        reader: &UnitReader<'_>,
+        properties: &GatewayProperties,
+        joined: &JoinedListeners,
+        resources: &mut Vec<Resource>,
+    ) {
+        let mut places = Places::of(resources);
+        for owner in &joined.owners {
+            let declared = reader.listeners(owner).map(|declared| &*declared.list);
+            for listener in declared.unwrap_or_default() {
+                if let Some(protocol) = listener.refusing()
+                    && places.take(self.bind_of(listener, &protocol), &protocol, listener)
+                {
+                    self.emit(properties, listener, (&protocol, &[]), resources);
+                }
+            }
+        }
+    }
+
+    fn bind_of(&self, listener: &Listener, protocol: &ListenerProtocol) -> BindKey {
+        BindKey::new(protocol.transport(), listener.offer.port.get(), &self.0)
+    }
+
     fn carry(
         &self,
         properties: &GatewayProperties,
@@ -169,12 +197,31 @@ impl CarriedUnit {
         carried: &mut CarriedGateway,
         resources: &mut Vec<Resource>,
     ) {
-        let (Some(protocol), gateway) = (&listener.carried, &self.0) else {
+        let Some(protocol) = &listener.carried else {
             return;
         };
-        let offer = &listener.offer;
+        let spoken = (protocol, &*listener.external_auth);
+        self.emit(properties, listener, spoken, resources);
+        let servers = listener.external_auth.iter();
+        let servers = servers.filter_map(|auth| Upstream::of(&auth.target));
+        let users = servers.map(|upstream| (upstream, self.0.clone()));
+        carried.users.extend(users);
+        carried.listeners.insert(listener.offer.key.clone());
+        if let Owner::ListenerSet(set) = &listener.owner {
+            carried.sets.insert(set.clone());
+        }
+    }
+
+    fn emit(
+        &self,
+        properties: &GatewayProperties,
+        listener: &Listener,
+        (protocol, external_auth): (&ListenerProtocol, &[ExternalAuth]),
+        resources: &mut Vec<Resource>,
+    ) {
+        let (offer, gateway) = (&listener.offer, &self.0);
         let transport = protocol.transport();
-        let bind = BindKey::new(transport, offer.port.get(), gateway);
+        let bind = self.bind_of(listener, protocol);
         let address = properties.addresses.bind;
         let of_bind = Bind {
             key: bind.clone(),
@@ -191,17 +238,38 @@ impl CarriedUnit {
             name: offer.name.clone(),
             hostname: offer.hostname.clone(),
             protocol: protocol.clone(),
-            external_auth: listener.external_auth.clone(),
+            external_auth: external_auth.to_vec(),
         };
-        let servers = lowered.external_auth.iter();
-        let servers = servers.filter_map(|auth| Upstream::of(&auth.target));
-        let users = servers.map(|upstream| (upstream, gateway.clone()));
-        carried.users.extend(users);
         resources.push(lowered.into());
-        carried.listeners.insert(offer.key.clone());
-        if let Owner::ListenerSet(set) = &listener.owner {
-            carried.sets.insert(set.clone());
+    }
+}
+
+/// The host names of the listeners of each bind.
+#[derive(Default)]
+struct Places {
+    families: HashMap<BindKey, Family>,
+    hosts: HashSet<(BindKey, Option<Hostname>)>,
+}
+
+impl Places {
+    fn of(resources: &[Resource]) -> Self {
+        let mut places = Self::default();
+        for resource in resources {
+            if let Resource::Listener(listener) = resource {
+                let family = Family::of(&listener.protocol);
+                places.families.insert(listener.bind.clone(), family);
+                let host = (listener.bind.clone(), listener.hostname.clone());
+                places.hosts.insert(host);
+            }
         }
+        places
+    }
+
+    /// Whether a listener gets its host name, because its bind is there and no other has it.
+    fn take(&mut self, bind: BindKey, protocol: &ListenerProtocol, listener: &Listener) -> bool {
+        let shares = self.families.get(&bind) == Some(&Family::of(protocol));
+        let host = (bind, listener.offer.hostname.clone());
+        shares && self.hosts.insert(host)
     }
 }
 
