@@ -90,6 +90,11 @@ impl ConnectionLimit {
         }
     }
 
+    /// Whether a request waits for a slot.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
     /// Removes the longest-waiting request from the queue.
     fn next(&self) -> Option<Rc<Waiter>> {
         self.waiting.borrow_mut().pop_front()
@@ -99,7 +104,7 @@ impl ConnectionLimit {
 impl ConnectionSlot {
     /// Whether a request waits for this slot.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.0.waiting.borrow().is_empty()
+        self.0.is_wanted()
     }
 
     /// The limit that it counts in.

@@ -315,7 +315,7 @@ impl Driver<'_, '_> {
         let polled = match (polled, link.verdict()) {
             (Poll::Ready(ended), _) => Poll::Ready(ended.err()),
             // When it cannot be used any more, `h2` sends GOAWAY.
-            (Poll::Pending, Some(Verdict::Idle)) if !session.is_closed() => {
+            (Poll::Pending, verdict) if !session.is_closed() && session.gives_way(verdict) => {
                 session.close(FailureKind::UpstreamClosed);
                 connection.as_mut().poll(context).map(Result::err)
             }
@@ -346,6 +346,15 @@ impl H2Connection {
     fn is_idle(&self) -> bool {
         let is_open = matches!(*self.state.borrow(), State::Open { .. });
         is_open && self.streams() == 0 && self.requests.get() > 0
+    }
+
+    /// Whether it is idle for too long, or while a request waits for its slot: one to another endpoint,
+    /// since others would use it.
+    fn gives_way(&self, verdict: Option<Verdict>) -> bool {
+        match verdict {
+            Some(verdict) => matches!(verdict, Verdict::Idle),
+            None => self.is_idle() && self.limit.is_wanted(),
+        }
     }
 
     fn streams(&self) -> u32 {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::metrics::waits_for_count;
 use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2};
 
 /// Answers when the gate is open.
@@ -85,6 +86,54 @@ on_both_drivers! {
         let mut client = gateway.client();
         let answers: Vec<String> = (0..50).map(|_| client.gets("/").expects(200).text()).collect();
         assert!(answers.contains(&"a".to_owned()) && answers.contains(&"b".to_owned()));
+    }
+
+    /// As above, for a rollout of a service of HTTP/2.
+    fn an_http_2_connection_to_an_endpoint_that_is_gone_makes_room(driver) {
+        let (gate, new) = (Gate::default(), origin().replies(ok("new")));
+        let old = origin().replies(ok("old")).replies_to("/slow", gated(&gate));
+        let at = |endpoint| {
+            gateway(driver)
+                .shards(1)
+                .backend("app", &[out_of_h2(endpoint)])
+                .speaks("app", "H2C")
+                .rule("{backendRefs: [{@app}]}")
+                .limits("upstreamConnections: 1")
+        };
+        let (old_form, new_form) = (at(old.address()), at(new.address()));
+        let gateway = old_form.start();
+        let mut client = gateway.client();
+        assert_eq!(client.gets("/").expects(200).text(), "old");
+        // The connection is idle.
+        gateway.reconfigure(&new_form);
+        gateway.waits_for_applied(2);
+        assert_eq!(client.gets("/").expects(200).text(), "new");
+    }
+
+    fn a_busy_http_2_connection_to_an_endpoint_that_is_gone_makes_room_at_its_end(driver) {
+        let (gate, new) = (Gate::default(), origin().replies(ok("new")));
+        let old = origin().replies(gated(&gate));
+        let at = |endpoint| {
+            gateway(driver)
+                .shards(1)
+                .backend("app", &[out_of_h2(endpoint)])
+                .speaks("app", "H2C")
+                .rule("{backendRefs: [{@app}]}")
+                .limits("upstreamConnections: 1, connectTimeout: 10s")
+                .inspected()
+        };
+        let gateway = at(old.address()).start();
+        let mut busy = gateway.client();
+        busy.gets("/");
+        old.waits_for_requests(1);
+        gateway.reconfigure(&at(new.address()));
+        gateway.waits_for_applied(2);
+        let mut next = gateway.client();
+        next.gets("/");
+        waits_for_count(&gateway, "gateway_upstream_pending_requests", "", 1.0);
+        gate.open();
+        busy.expects(200);
+        assert_eq!(next.expects(200).text(), "new");
     }
 
     fn more_than_may_wait_are_refused_at_once(driver) {
