@@ -107,7 +107,7 @@ pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
         .map_err(|why| invalid_directive(&trimmed, why))
 }
 
-/// The parser does not tell which directive is invalid: it is the first that does not parse alone.
+/// The parser does not report which directive is invalid: it is the first that does not parse alone.
 fn invalid_directive(filter: &str, why: ParseError) -> FilterError {
     let mut directives = filter.split(',');
     let bad = directives.find(|directive| EnvFilter::builder().parse(directive).is_err());

@@ -45,7 +45,7 @@ pub struct ShardHandle {
 /// A query to a shard, with the channel for its reply. A shard that is stuck never replies.
 #[derive(Debug)]
 pub enum ShardQuery {
-    /// Asks for the list of running tasks.
+    /// Requests the list of running tasks.
     Tasks(oneshot::Sender<TaskReports>),
     /// State of its endpoints and connection pools.
     Upstreams(oneshot::Sender<Upstreams>),
@@ -71,7 +71,7 @@ pub struct TaskReport {
     pub parent: u64,
     /// Kind of task, such as `connection`.
     pub kind: &'static str,
-    /// What kind of work it does.
+    /// State of the task, such as `idle`.
     pub state: &'static str,
     /// Time in this state.
     pub since: Duration,

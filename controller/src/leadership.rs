@@ -27,7 +27,7 @@ impl Leadership {
     }
 
     /// Waits until this replica is the leader, and runs the work until it is not. Returns whether
-    /// the process goes on.
+    /// the process continues.
     pub async fn during(
         &mut self,
         stopping: &mut Stopping,

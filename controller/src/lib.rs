@@ -3,12 +3,12 @@
 //!
 //! Configuration flows one way:
 //!
-//! 1. `watch` follows the objects of every kind and admits each.
-//! 2. `translation` gives them in batches to [`translate::Translator`], encodes what changed and hands
-//!    it out as [`outputs`].
-//! 3. The xDS server sends resources to proxies; the status writer and the deployer, on the leader
-//!    alone, write statuses and what a Gateway runs on. What they learn (addresses, acknowledgements)
-//!    comes back by [`outputs`] too.
+//! 1. `watch` follows the objects of every kind, and validates each.
+//! 2. `translation` passes changes in batches to [`translate::Translator`], encodes the resources that
+//!    changed, and publishes them as [`outputs`].
+//! 3. The xDS server sends resources to proxies. On the leader only, the status writer updates the
+//!    status of objects, and the deployer applies the Deployments and Services that Gateways run on.
+//!    Assigned addresses and acknowledgements flow back through [`outputs`] too.
 //!
 //! Every part is a task that takes a [`Context`](context::Context) and ends on
 //! [`Stopping`](stopping::Stopping).

@@ -1,4 +1,4 @@
-//! The `controller` binary: from the command line to the running parts and the exit code.
+//! The `controller` binary: parses the command line, starts the tasks, and waits for a signal to stop.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -88,8 +88,8 @@ async fn serve(args: RunArgs) -> Result<()> {
         "the controller is starting"
     );
     let mut tasks = JoinSet::new();
-    start_reading(&context, &mut tasks).await?;
-    start_writing(&context, config.clone(), &mut tasks)?;
+    start_readers(&context, &mut tasks).await?;
+    start_writers(&context, config.clone(), &mut tasks)?;
     start_election(&context, config, election, &mut tasks)?;
     tasks.spawn(gateway_class::run(context.clone()));
     let address = context.args.xds_address;
@@ -109,29 +109,33 @@ async fn serve(args: RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// Starts what every replica runs: watches, translation, health and metrics.
-async fn start_reading(context: &Context, tasks: &mut JoinSet<()>) -> Result<()> {
+/// Starts the tasks that every replica runs: watches, translation, health and metrics.
+async fn start_readers(context: &Context, tasks: &mut JoinSet<()>) -> Result<()> {
     let Context {
         args,
         outputs,
         metrics,
         ..
     } = context;
-    let wanted = [
+    let extensions = [
         (args.inference_extension, Extension::Inference),
         (args.x_backend, Extension::XBackend),
     ];
-    let wanted = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
-    let extensions: Vec<_> = wanted.map(|(_, extension)| extension).collect();
+    let extensions = extensions.into_iter().filter(|(is_enabled, _)| *is_enabled);
+    let extensions: Vec<_> = extensions.map(|(_, extension)| extension).collect();
     let kinds = Kinds::new(&extensions);
     let readiness = Readiness::new(kinds.clone());
     let probes = health::handler(readiness.clone(), Arc::clone(outputs));
     let mut servers = vec![(args.health_address, probes, "--health-address")];
-    servers.push((args.metrics_address, scrapes(metrics), "--metrics-address"));
+    servers.push((
+        args.metrics_address,
+        metrics_handler(metrics),
+        "--metrics-address",
+    ));
     for (address, handler, flag) in servers {
         let listener = server::listen(address).await;
         let listener = listener.with_context(|| format!("cannot listen on {flag} {address}"))?;
-        until_stopped(context, tasks, server::serve(listener, handler));
+        spawn_until_stopped(context, tasks, server::serve(listener, handler));
     }
     let options = Options {
         classes: [].into(),
@@ -143,21 +147,21 @@ async fn start_reading(context: &Context, tasks: &mut JoinSet<()>) -> Result<()>
     let (sender, changes) = mpsc::channel(CHANGES);
     let selectors = args.discovery_namespace_selectors.clone();
     let watches = Supervisor::start(&context.client, selectors, &sender, &readiness, metrics);
-    until_stopped(context, tasks, watches.run());
+    spawn_until_stopped(context, tasks, watches.run());
     let mut known = context.outputs.addresses_known.subscribe();
     let translation = async move {
-        // Otherwise a controller that has just started would remove every Gateway's address. Cannot
-        // fail, since the sender is the context's.
+        // Translating before the assigned addresses are known would remove every Gateway's address.
+        // The wait cannot fail: the context owns the sender.
         let _ = known.wait_for(|is_known| *is_known).await;
         translation.run(changes).await;
     };
-    until_stopped(context, tasks, translation);
+    spawn_until_stopped(context, tasks, translation);
     Ok(())
 }
 
-/// Starts what the leader alone does: to write statuses, and what Gateways run on. Both decide by
-/// themselves how fast.
-fn start_writing(context: &Context, config: Config, tasks: &mut JoinSet<()>) -> Result<()> {
+/// Starts the tasks that are active on the leader only: the status writer, and the deployer of
+/// proxies. Their clients do not retry, since both pace their own writes.
+fn start_writers(context: &Context, config: Config, tasks: &mut JoinSet<()>) -> Result<()> {
     let client = client(config, Retries::Never)?;
     let args = &context.args;
     let events = Events::start(client.clone(), &args.controller_name, &args.pod_name);
@@ -199,8 +203,8 @@ fn start_election(
     Ok(())
 }
 
-/// Runs a task that needs no graceful shutdown.
-fn until_stopped(
+/// Spawns a task that is cancelled at shutdown.
+fn spawn_until_stopped(
     context: &Context,
     tasks: &mut JoinSet<()>,
     task: impl Future<Output = ()> + Send + 'static,
@@ -214,7 +218,7 @@ fn until_stopped(
     });
 }
 
-fn scrapes(metrics: &Metrics) -> Arc<Handler> {
+fn metrics_handler(metrics: &Metrics) -> Arc<Handler> {
     let metrics = metrics.clone();
     Arc::new(move |path| {
         (path == "/metrics").then(|| HttpResponse {
@@ -238,9 +242,9 @@ fn client(mut config: Config, retries: Retries) -> Result<Client> {
     Client::try_from(config).context("the API server's configuration is invalid")
 }
 
-/// Read timeout of connections to the API server, lists included. Watches end by themselves before.
+/// Read timeout of connections to the API server, lists included. Longer than a watch lasts.
 const READ_TIMEOUT: Duration = Duration::from_secs(75);
-/// Queued changes for translation; watches wait when it is full.
+/// Capacity of the queue of changes for translation; watches wait while it is full.
 const CHANGES: usize = 4096;
-/// Timeout of the shutdown.
+/// How long tasks may take to shut down.
 const GRACE: Duration = Duration::from_secs(5);

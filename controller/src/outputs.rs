@@ -52,7 +52,7 @@ pub struct Outputs {
     pub addresses_known: watch::Sender<bool>,
     /// The deployment state of each Gateway: from the deployer to the status writer.
     pub deployments: ChangeTracker<ObjectName, Deployment>,
-    /// What each Gateway's proxies have acknowledged: from the xDS server to the status writer.
+    /// Acknowledgements of each Gateway's proxies: from the xDS server to the status writer.
     pub acknowledgements: ChangeTracker<ObjectName, Arc<Acknowledgements>>,
     /// The CA certificates (PEM) that proxies trust, which the deployer mounts for each proxy: from
     /// the xDS server. Empty without TLS, and until they are known.

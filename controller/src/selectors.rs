@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use translate::api::{LabelSelector, Labels, SelectorOperator, SelectorRequirement};
 
-/// Label selectors, of which one has to match. An empty list selects everything.
+/// Label selectors, one of which has to match. An empty list selects everything.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selectors(Vec<LabelSelector>);
 

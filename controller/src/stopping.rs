@@ -32,7 +32,7 @@ impl Stopping {
 }
 
 impl Stop {
-    /// Tells every task to stop; repeated calls have no effect.
+    /// Signals every task to stop; repeated calls have no effect.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }

@@ -1,40 +1,42 @@
-//! The data plane: one shard a core, each with its own sockets, pools, timers and counters.
+//! The data plane: one shard per core, each with its own sockets, pools, timers and counters.
 //!
 //! # The life of a request
 //!
-//! `server` accepts a connection and hands it to `downstream`, which takes it through its TLS
-//! handshake ([`tls`]) where its listeners want one, and reads one head after another by the codec in
-//! [`http`]. From there `request` is the spine: one function calls the phases from top to
-//! bottom, and every end passes through one `finish`, which answers failures, counts and logs. What
-//! they all work on is an `exchange`.
+//! `server` accepts a connection and passes it to `downstream`, which completes the TLS handshake
+//! ([`tls`]) if the listener terminates TLS, and reads request heads with the codec in [`http`]. From
+//! there `request` is the spine: one function calls the phases from top to bottom, and every outcome
+//! passes through one `finish`, which responds to failures, counts and logs. The phases share their
+//! data in an `exchange`.
 //!
-//! Over HTTP/2 ([`http2`]) every stream takes this path in a task of its own: to the request path, a
-//! stream and a socket are two kinds of `channel`, and no phase exists for one of them alone.
+//! Over HTTP/2 ([`http2`]) every stream takes this path in a task of its own: a stream and a socket
+//! are two kinds of `channel`, and no phase depends on which of them it has.
 //!
 //! | phase | does | with |
 //! |---|---|---|
-//! | normalise | one form of host and path, for routing and for the backend | [`policy::normalise`] |
-//! | select | the listener by host, then the rule | [`route`] |
-//! | authenticate | a token, where the rule asks for one | [`policy::jwt`] |
-//! | authorize | whether its sender may do this, where the rule asks for it | [`policy::authorization`] |
-//! | answer | redirects and CORS, which need no backend | [`policy`] |
-//! | draw | a backend by weight | [`config`] |
-//! | prepare | filters, and the lines that we add | [`policy`] |
-//! | forward | chooses endpoints, tries, moves both bodies | `forward`, [`upstream`] |
-//! | finish | the answer to a [`failure`], counters, access log | [`observe`] |
+//! | normalise | normalises host and path, for routing and for the backend | [`policy::normalise`] |
+//! | select | selects the listener by host, then the rule | [`route`] |
+//! | authenticate | verifies the token, if a policy requires one | [`policy::jwt`] |
+//! | authorize | evaluates authorization rules, and calls external authorization servers | [`policy::authorization`], [`policy::external_auth`] |
+//! | answer | responds with redirects and CORS preflights, which need no backend | [`policy`] |
+//! | draw | selects a backend by weight | [`config`] |
+//! | prepare | applies filters, and adds the gateway's header lines | [`policy`] |
+//! | pick | calls the endpoint picker of an inference pool | [`upstream`] |
+//! | mirror | copies the request to mirrors | [`upstream`] |
+//! | forward | selects an endpoint, retries, and relays both bodies | `forward`, [`upstream`] |
+//! | finish | responds to a [`failure`]; updates counters, and writes the access log | [`observe`] |
 //!
-//! Connections and datagrams that no requests are read from go to [`l4`]: a rule, by the name in a TLS
-//! client's first message where there is one, an endpoint, and then bytes both ways in a tunnel,
-//! which upgraded connections use too.
+//! TCP, TLS passthrough and UDP are proxied by [`l4`]: it selects a rule (for TLS, by the SNI of the
+//! ClientHello) and an endpoint, and relays bytes both ways in a tunnel, which upgraded connections
+//! use too.
 //!
 //! # The life of a configuration
 //!
-//! It flows one way, on a thread of its own ([`config::local`]): files → objects that are valid
+//! It flows one way, on a thread of its own ([`config::local`]): files → valid objects
 //! (`translate::admit`) → the model ([`xds::model`]) → a [`config::Snapshot`] → one pointer, which
-//! each shard reads when a request begins. In a cluster ([`config::xds`]) the controller has made the
-//! model, and batches of changes arrive instead of files. A request keeps the snapshot it began with. What has to
-//! outlive a change (pools, health, counters) lives on the shard, under ids that stay ([`names`]). Key
-//! sets of issuers ([`config::jwks`]) reach the shards by pointers of their own.
+//! each shard reads when a request begins. In a cluster ([`config::xds`]) the controller produces the
+//! model, and batches of changes arrive instead of files. A request keeps the snapshot it began with.
+//! State that outlives a change (pools, health, counters) is kept on the shard under stable ids
+//! ([`names`]). Key sets of token issuers ([`config::jwks`]) are published by pointers of their own.
 //!
 //! # Modules, from top to bottom
 //!
@@ -55,7 +57,7 @@
 //! | [`tls`], [`policy`], [`route`], [`failure`] | TLS set-up, policies, the router; failures and the responses to them |
 //! | [`http`], [`memory`], [`machine`], [`names`], [`limits`] | codecs, buffers, resources of the machine, ids, limits |
 
-// Nothing may lock or block on a shard. What is off the shards says so, file by file.
+// Nothing may lock or block on a shard. Files that run on other threads allow it for themselves.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub mod args;

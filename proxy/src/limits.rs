@@ -86,7 +86,7 @@ pub const SPLICE_PIPES: usize = 64;
 /// Bytes moved through a pipe before a yield: 4 MiB, about a millisecond.
 pub const SPLICE_BYTES_PER_POLL: usize = 4 * 1024 * KIB;
 /// Requests of a connection, pipelined or on streams, started in one poll before a yield: 16, so
-/// that none starves its neighbours.
+/// that none starves the others.
 pub const REQUESTS_PER_POLL: u32 = 16;
 /// Bytes of a body moved in one poll before a yield: 256 KiB, some 100 µs of copying, compared with
 /// 2 µs for a yield.
@@ -336,7 +336,7 @@ pub const EXTERNAL_AUTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest response body of an authorization server that is passed on to the client: 64 KiB. A longer
 /// one is left out.
 pub const EXTERNAL_AUTH_ANSWER_BYTES: usize = 64 * KIB;
-/// When an endpoint is put aside: 5 failures in a row, 30 s times the number of times, at most
+/// When an endpoint is ejected: 5 failures in a row, 30 s times the number of times, at most
 /// 5 min, at most half of a service.
 pub const EJECTION: model::Ejection = model::Ejection {
     consecutive_failures: NonZeroU32::MIN.saturating_add(4),

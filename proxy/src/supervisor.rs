@@ -398,7 +398,7 @@ impl State {
 pub struct DrainPlan {
     /// How long new connections are still accepted.
     pub accept: Duration,
-    /// When what is left is reset.
+    /// When the remaining connections are reset.
     pub deadline: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Sorted maps of which nearly all have one entry, by the thousand: a [`BTreeMap`] allocates room
+//! Sorted maps that nearly always have one entry, in large numbers: a [`BTreeMap`] allocates room
 //! for eleven with its first entry.
 
 use std::borrow::Borrow;
@@ -28,7 +28,7 @@ impl<K, V> Default for SmallMap<K, V> {
 }
 
 impl<K: Ord, V> SmallMap<K, V> {
-    /// Whether there is no entry.
+    /// Whether the map has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self.0, Entries::None)

@@ -66,7 +66,7 @@ impl Cli {
     }
 }
 
-/// Rewrites `--local HOST:PORT` to `--local=HOST:PORT`. The value is optional, so clap cannot tell an
+/// Rewrites `--local HOST:PORT` to `--local=HOST:PORT`. The value is optional, so clap cannot distinguish an
 /// address after `--local` from a positional Gateway name; names never contain a colon.
 fn join_local(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
@@ -132,7 +132,7 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// Whether an option says what to look for in a cluster.
+    /// Whether an option selects something in a cluster.
     pub(crate) fn names_cluster(&self) -> bool {
         let names = [&self.context, &self.pod, &self.namespace];
         self.kubeconfig.is_some() || names.iter().any(|it| it.is_some())
@@ -234,7 +234,7 @@ pub(crate) struct ListArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
-    /// Ask every pod of the Gateway, instead of one
+    /// Query every pod of the Gateway, instead of one
     #[arg(long)]
     pub(crate) all_pods: bool,
 }
@@ -341,7 +341,7 @@ pub(crate) struct LogArgs {
     /// Set the filter: a level, or a list such as `info,proxy::forward=debug`
     #[arg(long)]
     pub(crate) level: Option<String>,
-    /// Ask every pod of the Gateway, instead of one
+    /// Query every pod of the Gateway, instead of one
     #[arg(long)]
     pub(crate) all_pods: bool,
 }

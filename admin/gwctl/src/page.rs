@@ -43,7 +43,7 @@ async fn forward(mut connection: TcpStream, server: Server) {
         anyhow::Ok(())
     };
     if let Err(error) = forwarded.await {
-        // The browser shows that there is no answer; this is why.
+        // The browser only shows that there was no response; this is the reason.
         eprintln!("{server}: {error:#}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a command applies to: `[type/]name`, as in kubectl.
+//! The resource that a command applies to: `[type/]name`, as in kubectl.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

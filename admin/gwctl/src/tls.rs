@@ -19,13 +19,13 @@ use crate::server::Stream;
 /// Which certificates are accepted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trust<'a> {
-    /// Those that the system's trust store vouches for, or the CA certificates of a PEM file.
+    /// The CA certificates of the system's trust store, or of a PEM file.
     Verified(Option<&'a Path>),
     Any,
 }
 
 impl<'a> Trust<'a> {
-    /// As curl's options say.
+    /// As with the options of curl.
     pub(crate) fn new(cacert: Option<&'a Path>, insecure: bool) -> Self {
         if insecure {
             Self::Any

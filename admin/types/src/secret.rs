@@ -1,4 +1,4 @@
-//! What must not be shown of headers and of queries.
+//! Masking of secrets in headers, URLs and queries.
 
 mod token;
 

@@ -27,7 +27,7 @@ pub struct Event {
 pub enum Severity {
     /// A step of the request succeeded.
     Success,
-    /// Information, neither good nor bad.
+    /// Information without judgement.
     #[default]
     Info,
     /// A problem that did not end the request.

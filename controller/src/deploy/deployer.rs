@@ -247,7 +247,7 @@ impl Sources {
     }
 
     /// Deletes the workload of a Gateway whose class was changed to another controller's. If the
-    /// class was deleted, the workload stays: nobody else serves it.
+    /// class was deleted, the workload stays: no other controller serves it.
     async fn clean_up(&self, applier: &Applier, gateway: &ObjectRef) -> Outcome {
         let name = &gateway.name;
         // Before the first translation, no Gateway would seem to be ours.

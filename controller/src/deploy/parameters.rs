@@ -12,7 +12,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Parameters {
-    /// What runs the pods.
+    /// The kind of workload that runs the pods.
     pub workload: Option<Workload>,
     /// Number of replicas of a Deployment. If omitted, or if an autoscaler is active, the cluster
     /// decides.
@@ -39,7 +39,7 @@ pub struct Parameters {
     pub overlays: Overlays,
 }
 
-/// What runs the pods of a Gateway.
+/// The kind of workload that runs the pods of a Gateway.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum Workload {
     /// A fixed number of pods on any nodes.

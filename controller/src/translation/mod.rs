@@ -1,8 +1,8 @@
 //! Translates changes of objects and publishes the results: one task, which owns the translator.
 //!
-//! A single change is translated immediately. While changes keep coming they are collected
-//! (`pace`), so that the time spent on them is bounded whatever their number. Nothing is published
-//! before every watch is synced: half of a configuration would be a wrong one.
+//! A single change is translated immediately. While changes keep arriving, they are collected into
+//! batches (`pace`), so that the time spent on translation is bounded. Nothing is published before
+//! every watch is synced: a partial configuration would be a wrong one.
 
 mod classes;
 mod intake;
@@ -71,39 +71,40 @@ impl Translation {
         }
     }
 
-    /// Translates until the watches end.
+    /// The main loop: collects changes into a batch, translates it, and publishes the results. Ends
+    /// when the watches have ended.
     pub async fn run(mut self, mut changes: mpsc::Receiver<Change>) {
-        let mut waiting = Vec::new();
+        let mut pending = Vec::new();
         let mut batch = Batch::new();
         loop {
             let far = Instant::now() + Duration::from_hours(24);
             tokio::select! {
-                count = changes.recv_many(&mut waiting, AT_ONCE) => if count == 0 { return },
-                gateways = self.outputs.addresses.changed() => self.assign(gateways, &mut batch),
+                count = changes.recv_many(&mut pending, RECEIVED_AT_ONCE) => if count == 0 { return },
+                gateways = self.outputs.addresses.changed() => self.push_addresses(gateways, &mut batch),
                 () = sleep_until(self.wake_at.unwrap_or(far)) => {}
             }
             if let Some(until) = self.pace.gather_until() {
                 sleep_until(until).await;
             }
-            while waiting.len() < IN_A_BATCH
+            while pending.len() < MAX_BATCH
                 && let Ok(change) = changes.try_recv()
             {
-                waiting.push(change);
+                pending.push(change);
             }
-            for change in waiting.drain(..) {
+            for change in pending.drain(..) {
                 self.oldest.get_or_insert(change.received);
                 self.intake
                     .take(change, self.translator.store(), &mut batch);
             }
             let gateways = self.outputs.addresses.take_changed();
-            self.assign(gateways, &mut batch);
+            self.push_addresses(gateways, &mut batch);
             self.translate(std::mem::take(&mut batch));
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }
     }
 
-    fn assign(&self, gateways: impl IntoIterator<Item = ObjectName>, batch: &mut Batch) {
+    fn push_addresses(&self, gateways: impl IntoIterator<Item = ObjectName>, batch: &mut Batch) {
         for gateway in gateways {
             let addresses = self.outputs.addresses.get(&gateway).unwrap_or_default();
             batch.push(Event::AssignedAddresses(gateway, addresses));
@@ -178,16 +179,16 @@ impl Translation {
     }
 }
 
-/// Time from one moment to another, plus a margin: what expires at a moment is still valid at it.
+/// Time from `now` to `at`, plus a margin: a certificate is still valid at the moment of its expiry.
 fn until(now: Timestamp, at: Timestamp) -> Duration {
     let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
     wait.saturating_add(Duration::from_millis(1))
         .min(LONGEST_SLEEP)
 }
 
-/// Changes taken from the channel at once.
-const AT_ONCE: usize = 1024;
-/// Most changes in a batch: a flood must not delay the first ones.
-const IN_A_BATCH: usize = 100_000;
-/// The clock may be set meanwhile.
+/// Most changes received from the channel at once.
+const RECEIVED_AT_ONCE: usize = 1024;
+/// Most changes in a batch, so that a flood does not delay the first ones.
+const MAX_BATCH: usize = 100_000;
+/// Longest sleep until a certificate expires: the clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);

@@ -54,7 +54,7 @@ pub(super) struct Follower {
 pub(super) struct Progress {
     /// Objects that were reported.
     known: HashSet<ObjectName>,
-    /// Those of them that are invalid.
+    /// The objects that are invalid.
     invalid: HashSet<ObjectName>,
     /// Objects in the list in progress.
     listed: Option<HashSet<ObjectName>>,

@@ -62,7 +62,7 @@ pub(crate) enum Reading {
     Release,
 }
 
-/// The CRD of `GatewayClass`, which tells the installed release of Gateway API.
+/// The CRD of `GatewayClass`, whose annotations contain the installed release of Gateway API.
 fn definitions() -> WatchedKind {
     WatchedKind {
         id: KindId(0),

@@ -113,7 +113,7 @@ impl Authorizer {
         }
     }
 
-    /// Asks the API server for a review. An error means that it was unavailable.
+    /// Requests a review from the API server. An error means that it was unavailable.
     async fn review(&self, token: &str) -> Result<Result<Bearer, AuthorizeError>, kube::Error> {
         // The semaphore is never closed.
         let _turn = self.reviews.acquire().await;

@@ -3,7 +3,7 @@
 //!
 //! Each follower with proxies maintains a ConfigMap in the controller's namespace. It uses the API
 //! server rather than connections between replicas: the data only matters when a status can be
-//! written, no replica has to find or trust another one, and nobody else may write there. An entry
+//! written, no replica has to find or trust another one, and no other account may write there. An entry
 //! that was not renewed for a while, by the reader's clock, belongs to a replica that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};

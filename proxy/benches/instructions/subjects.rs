@@ -9,7 +9,7 @@ use proxy::http::h1::encode::{DownstreamResponse, Expectation, Persist, Upstream
 use proxy::http::h1::{HeadLimits, HeadScan, RequestKind, parse_request, parse_response};
 use proxy::http::h2;
 use proxy::http::h2::encode::Switch;
-use proxy::http::h2::request::{BodyPresence, take_in};
+use proxy::http::h2::request::{BodyPresence, convert};
 use proxy::http::head::{Framing, RequestHead, ResponseHead, Version};
 use proxy::limits::Limits;
 use proxy::policy::forwarded::HeaderTrust;
@@ -92,8 +92,8 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         run: encode_responses,
     },
     Subject {
-        name: "take_in_http_2",
-        run: take_in_http_2,
+        name: "convert_http_2",
+        run: convert_http_2,
     },
     Subject {
         name: "encode_request_http_2",
@@ -288,7 +288,7 @@ fn encode_http_2(times: u64) {
     }
 }
 
-fn take_in_http_2(times: u64) {
+fn convert_http_2(times: u64) {
     let head = browsers_head();
     let request = outgoing(&head);
     let drops = |known, name: &[u8]| HeaderTrust::Untrusted.drops(known, name);
@@ -298,7 +298,7 @@ fn take_in_http_2(times: u64) {
     let mut bytes = Vec::with_capacity(1024);
     for _ in 0..times {
         let parts = black_box(&parts);
-        let taken = take_in(
+        let taken = convert(
             parts,
             BodyPresence::Nothing,
             &limits,

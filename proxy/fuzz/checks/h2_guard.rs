@@ -37,7 +37,7 @@ fn check_frames(bytes: &[u8], piece: usize) {
     let mut found = Vec::new();
     let mut frames = Frames::after_preface();
     for bytes in bytes.chunks(piece) {
-        let all: Result<(), ()> = frames.take_in(bytes, |frame| {
+        let all: Result<(), ()> = frames.feed(bytes, |frame| {
             found.push((frame.head, frame.padding));
             Ok(())
         });

@@ -126,7 +126,7 @@ pub(crate) struct Relay<'a> {
     pub(crate) pipes: Option<&'a Pipes>,
 }
 
-/// What follows a sent piece of a body.
+/// What to do after sending a piece of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Continuation {
     /// Nothing: the body is complete.

@@ -7,11 +7,11 @@ use super::ClusterIndex;
 /// An external authorization server.
 #[derive(Debug)]
 pub struct ExternalAuth {
-    /// What a user calls it.
+    /// Its name for users, in logs and traces.
     pub name: Box<str>,
     /// Cluster of the server; requests are rejected if the reference is invalid.
     pub cluster: Result<ClusterIndex, InvalidBackend>,
-    /// How it is asked.
+    /// The protocol to it, with its settings.
     pub protocol: ExternalAuthProtocol,
     /// Maximum bytes of the request's body that are sent to the server; requests with a longer one
     /// are rejected. `None` sends no body.

@@ -46,7 +46,7 @@ impl Files {
         }
     }
 
-    /// What the user named.
+    /// Files and directories, as given by the user.
     #[must_use]
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths

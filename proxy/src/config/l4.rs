@@ -20,7 +20,7 @@ pub enum BindProtocol {
     Tls,
     /// Any bytes, from either side.
     Tcp,
-    /// They are no connections, but datagrams.
+    /// Datagrams; there are no connections.
     Udp,
 }
 
@@ -38,7 +38,7 @@ impl BindProtocol {
     }
 }
 
-/// What a listener does with its connections after TLS.
+/// How a listener handles its connections after TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrafficMode {
     /// Routes each request by its head.

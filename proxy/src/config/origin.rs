@@ -30,8 +30,8 @@ fn field_of(listener: &Listener, gateway: Option<&Object>) -> Option<String> {
 }
 
 /// The addresses that Gateways request and this machine has, so that a socket can be bound to them.
-pub(super) fn local_addresses(asked: impl Iterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
-    asked
+pub(super) fn local_addresses(requested: impl Iterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
+    requested
         .filter(|address| UdpSocket::bind((*address, 0)).is_ok())
         .collect()
 }

@@ -1,4 +1,4 @@
-//! What a request needs of the configuration, ready to be used: no lookup by name is left in it.
+//! The compiled configuration that requests use. References are resolved: nothing is looked up by name.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -74,11 +74,11 @@ pub struct Bind {
     pub transport: model::Transport,
     /// Address and port to listen on.
     pub address: SocketAddr,
-    /// What its connections begin with.
+    /// The protocol that its connections begin with.
     pub opening: BindProtocol,
     /// `namespace/name` of its Gateway.
     pub gateway: Arc<str>,
-    /// What holds before a request's listener is known.
+    /// Settings that apply before a request's listener is known.
     pub limits: Limits,
     /// PROXY protocol from clients.
     pub proxy_protocol: Acceptance,
@@ -146,7 +146,7 @@ pub struct Rule {
     pub id: Interned,
     /// `kind/namespace/name/rule` of the route, for logs.
     pub name: Arc<str>,
-    /// What its requests are.
+    /// The application protocol of its requests.
     pub requests: model::RequestProtocol,
     /// Limits and timeouts after all policies.
     pub limits: Arc<Limits>,
@@ -177,7 +177,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// What its requests go out in to the endpoints of a cluster: gRPC has no other way than HTTP/2.
+    /// The protocol to the endpoints of a cluster: gRPC always uses HTTP/2.
     #[must_use]
     pub fn protocol_to(&self, cluster: &Cluster) -> Protocol {
         match self.requests {
@@ -249,9 +249,9 @@ pub struct Cluster {
     pub id: Interned,
     /// Its key in logs and metrics: `Service/namespace/name:port` or `Backend/namespace/name`.
     pub name: Arc<str>,
-    /// What protects connections to them.
+    /// How connections to the endpoints are protected.
     pub protection: Protection,
-    /// What its endpoints speak.
+    /// The application protocol of its endpoints.
     pub protocol: Protocol,
     /// The endpoints that take requests, with weights, for load balancing.
     pub set: EndpointSet,
@@ -263,13 +263,13 @@ pub struct Cluster {
     pub pending_per_shard: NonZeroU32,
     /// The PROXY protocol header that each connection to it begins with.
     pub proxy_protocol: Option<Version>,
-    /// What bounds the retries to it.
+    /// The limit of retries to it.
     pub retry_limit: RetryLimit,
     /// The endpoint picker, if the backend is an inference pool.
     pub picker: Option<Box<Picker>>,
 }
 
-/// What bounds the retries to a cluster.
+/// The limit of retries to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryLimit {
     /// Their number in flight.
@@ -299,7 +299,7 @@ impl Cluster {
     }
 }
 
-/// What protects the connections to a cluster.
+/// How the connections to a cluster are protected.
 #[derive(Debug, Clone)]
 pub enum Protection {
     /// No TLS: plain text.
@@ -310,7 +310,7 @@ pub enum Protection {
     Unusable,
 }
 
-/// What the endpoints of a cluster speak.
+/// The application protocol of the endpoints of a cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1: an exchange at a time on a connection.
@@ -327,7 +327,7 @@ pub struct Endpoint {
     pub id: Interned,
     /// IP address and port, or unix socket.
     pub address: Address,
-    /// What sessions call it.
+    /// Its identity in session tokens.
     pub identity: EndpointIdentity,
     /// Its address as text, for logs.
     pub name: Arc<str>,

@@ -19,7 +19,7 @@ use crate::exchange::client::Shared;
 use crate::exchange::{Client, ConnectionOutcome, NextStep};
 use crate::http::h1::HeadLimits;
 use crate::http::h2::guard::Peer;
-use crate::http::h2::request::{BodyPresence, Fragment, outline, take_in};
+use crate::http::h2::request::{BodyPresence, Fragment, convert, outline};
 use crate::http2::io::{Io, Link};
 use crate::http2::liveness::Liveness;
 use crate::http2::pace::{BufferParking, Deadlines, Pace, Verdict};
@@ -114,7 +114,7 @@ async fn shake_hands<'l, 'a>(
                 record_error(shard, client, link, &error);
                 Poll::Ready(None)
             }
-            // If the preface has arrived, wait for it, so that the client can be told why it is
+            // If the preface has arrived, wait for it, so that the client can be informed why it is
             // rejected.
             (Poll::Pending, Some(_)) if !link.has_bytes() => Poll::Ready(None),
             (Poll::Pending, _) if sent.is_err() => Poll::Ready(None),
@@ -332,7 +332,7 @@ impl ServedStream {
         let mut scratch = proxy.scratch.take();
         let mut buffer = shard.buffers.without_memory();
         let received = &mut scratch.received;
-        let taken = take_in(
+        let taken = convert(
             &parts,
             follows,
             &self.limits,

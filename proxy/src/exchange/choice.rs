@@ -49,8 +49,8 @@ pub(crate) fn draw<'a, S: Share>(
     (draw, backends): (&Draw, &'a [S]),
     trace: Option<&Tracer>,
 ) -> Result<(&'a S, &'a Cluster), Failure> {
-    let drawn = shard.with_rng(|rng| draw.draw(rng));
-    let backend = drawn.and_then(|at| backends.get(at));
+    let destination = shard.with_rng(|rng| draw.draw(rng));
+    let backend = destination.and_then(|at| backends.get(at));
     let backend = backend.ok_or(FailureKind::NoValidBackend)?;
     let index = backend.cluster().map_err(|why| {
         if let Some(trace) = trace {

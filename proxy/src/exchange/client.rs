@@ -32,7 +32,7 @@ pub(crate) struct Client {
     pub(crate) hop: Hop,
     /// Both addresses from the PROXY protocol header.
     pub(crate) ends: Option<Rc<Endpoints>>,
-    /// What precedes its first request.
+    /// The protocol that its connection begins with.
     pub(crate) opening: BindProtocol,
     /// Whether a PROXY protocol header is expected.
     pub(crate) expects: Expectation,

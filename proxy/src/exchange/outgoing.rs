@@ -20,15 +20,15 @@ impl<'a> Exchange<'a> {
     /// The backend's protocol cannot express it.
     pub(crate) fn write_head(
         &mut self,
-        drawn: Destination<'a>,
+        destination: Destination<'a>,
         channel: &Channel,
     ) -> Result<(), Failure> {
         match channel.as_h2() {
-            None => self.encode_head(drawn),
+            None => self.encode_head(destination),
             Some(stream) => {
                 self.work.to_upstream.clear();
-                let over = &drawn.cluster.protection;
-                stream.put_request(self.make_head(drawn, over, stream.switch())?);
+                let over = &destination.cluster.protection;
+                stream.put_request(self.make_head(destination, over, stream.switch())?);
             }
         }
         Ok(())
@@ -37,7 +37,7 @@ impl<'a> Exchange<'a> {
     /// The request head for HTTP/2.
     pub(crate) fn make_head(
         &self,
-        drawn: Destination<'a>,
+        destination: Destination<'a>,
         over: &Protection,
         switch: Switch,
     ) -> Result<http::Request<()>, Failure> {
@@ -45,32 +45,37 @@ impl<'a> Exchange<'a> {
             Protection::Plain => http::uri::Scheme::HTTP,
             Protection::Tls(_) | Protection::Unusable => http::uri::Scheme::HTTPS,
         };
-        let made = h2::encode::request(&self.outgoing(drawn), &scheme, switch, |known, name| {
-            self.drops(drawn, known, name)
-        });
+        let made = h2::encode::request(
+            &self.outgoing(destination),
+            &scheme,
+            switch,
+            |known, name| self.drops(destination, known, name),
+        );
         let cannot = Failure::because(FailureKind::BadPath, "the target cannot be sent in HTTP/2");
         made.ok_or(cannot)
     }
 
     /// Writes the request head as HTTP/1.
-    pub(crate) fn encode_head(&mut self, drawn: Destination<'a>) {
+    pub(crate) fn encode_head(&mut self, destination: Destination<'a>) {
         let mut out = std::mem::take(&mut self.work.to_upstream);
         out.clear();
-        self.outgoing(drawn)
-            .encode(&mut out, |known, name| self.drops(drawn, known, name));
+        self.outgoing(destination)
+            .encode(&mut out, |known, name| self.drops(destination, known, name));
         self.work.to_upstream = out;
     }
 
     /// Whether a field of the client is dropped. The WebSocket key of an extended CONNECT is
     /// meaningless (RFC 8441 section 5.1), and would duplicate the one written here.
-    fn drops(&self, drawn: Destination<'a>, known: KnownHeader, name: &[u8]) -> bool {
+    fn drops(&self, destination: Destination<'a>, known: KnownHeader, name: &[u8]) -> bool {
         known == KnownHeader::XRequestId
             || self.header_trust.drops(known, name)
             || (known == KnownHeader::Other
                 && self.client.verified_certificate().is_some()
                 && name.eq_ignore_ascii_case(FORWARDED_CLIENT_CERT.as_bytes()))
             || (self.received.is_extended_connect() && name.eq_ignore_ascii_case(websocket::KEY))
-            || drawn.request_edits().is_some_and(|edits| edits.drops(name))
+            || destination
+                .request_edits()
+                .is_some_and(|edits| edits.drops(name))
             || self.picked.as_ref().is_some_and(|it| it.drops(name))
             || self
                 .principal
@@ -89,12 +94,12 @@ impl<'a> Exchange<'a> {
         replaced.unwrap_or(self.received.head.framing)
     }
 
-    fn outgoing(&self, drawn: Destination<'a>) -> UpstreamRequest<'_> {
+    fn outgoing(&self, destination: Destination<'a>) -> UpstreamRequest<'_> {
         UpstreamRequest {
             head: &self.received.head,
             bytes: &self.received.bytes,
             target: &self.work.target,
-            host: drawn
+            host: destination
                 .host()
                 .map_or(self.received.authority(), str::as_bytes),
             framing: self.framing(),

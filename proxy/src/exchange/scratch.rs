@@ -72,7 +72,7 @@ impl Received {
         self.head.authority.of(&self.bytes)
     }
 
-    /// What the framing of a response depends on.
+    /// The property of the request that the response's framing depends on.
     pub(crate) fn request_kind(&self) -> RequestKind {
         match (self.method(), self.head.upgrade) {
             (b"HEAD", _) => RequestKind::Head,
@@ -112,7 +112,7 @@ impl Received {
     }
 
     /// Whether it has a body that its method does not define (RFC 9110 sections 9.3.1, 9.3.2 and
-    /// 9.3.5). An origin that ignores the body may take it for another request (request smuggling).
+    /// 9.3.5). An origin that ignores the body may parse it as another request (request smuggling).
     pub(crate) fn has_undefined_content(&self) -> bool {
         !matches!(self.head.framing, Framing::Empty | Framing::Length(0))
             && matches!(self.method(), b"GET" | b"HEAD" | b"DELETE")
@@ -161,7 +161,7 @@ impl Default for NormalForm {
 
 impl NormalForm {
     /// Normalises host, path and query for matching and forwarding.
-    pub(crate) fn take_in<'a>(
+    pub(crate) fn normalise<'a>(
         &'a mut self,
         received: &'a Received,
         bind: &Bind,

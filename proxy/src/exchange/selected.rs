@@ -34,7 +34,7 @@ impl<'a> Matched<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct PinnedSession<'a> {
     /// The backend of its endpoint.
-    pub(crate) drawn: Destination<'a>,
+    pub(crate) destination: Destination<'a>,
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) session: PersistentSession,
 }

@@ -48,7 +48,7 @@ impl From<Failure> for AttemptEnd {
 pub(super) async fn attempt<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
-    drawn: Destination<'a>,
+    destination: Destination<'a>,
     upload: &mut Upload,
     tries: &mut RequestAttempts<'_>,
 ) -> Result<ConnectionOutcome, AttemptEnd> {
@@ -59,11 +59,11 @@ pub(super) async fn attempt<'a>(
         Instant::now()
     };
     let upstreams: &'a Upstreams = &exchange.proxy.upstreams;
-    let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn, begun)?;
+    let (endpoint, booking) = exchange.choose_endpoint(matched.rule, destination, begun)?;
     let mut attempt = Attempt {
         upstreams,
         matched: *matched,
-        drawn,
+        destination,
         endpoint,
         booking,
         request_kind: exchange.received.request_kind(),
@@ -105,7 +105,7 @@ pub(super) async fn attempt<'a>(
 pub(crate) struct Attempt<'a> {
     upstreams: &'a Upstreams,
     pub(crate) matched: Matched<'a>,
-    pub(super) drawn: Destination<'a>,
+    pub(super) destination: Destination<'a>,
     pub(super) endpoint: &'a Endpoint,
     booking: Booking,
     request_kind: RequestKind,
@@ -119,7 +119,7 @@ pub(crate) struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     /// Reports the endpoint's result to load balancing and health.
     fn report(&self, outcome: Outcome, now: Instant) {
-        let (states, set) = (&self.upstreams.endpoints, &self.drawn.cluster.set);
+        let (states, set) = (&self.upstreams.endpoints, &self.destination.cluster.set);
         self.booking.report(states, set, outcome, now);
     }
 
@@ -130,7 +130,7 @@ impl<'a> Attempt<'a> {
         upload: &mut Upload,
         tries: &mut RequestAttempts<'_>,
     ) -> Result<ConnectionOutcome, AttemptEnd> {
-        let proxied = exchange.client.proxied_to(self.drawn.cluster);
+        let proxied = exchange.client.proxied_to(self.destination.cluster);
         let mut pooled = match self.protocol() {
             Protocol::Http1 if !tries.was_stale() => self
                 .upstreams
@@ -183,11 +183,11 @@ impl<'a> Attempt<'a> {
         wanted: ConnectionRequirements,
         trace: Option<&Tracer>,
     ) -> Result<Connection, Failure> {
-        let timeout = self.limited(self.drawn.backend.connect_timeout);
+        let timeout = self.limited(self.destination.backend.connect_timeout);
         let wanted = (self.protocol(), wanted);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.set_task_state(TaskState::Connecting);
-        let cluster = self.drawn.cluster;
+        let cluster = self.destination.cluster;
         let opened = open(self.upstreams, cluster, self.endpoint, wanted, timeout).await;
         shard.set_task_state(TaskState::Forwarding);
         let took = begun.elapsed();
@@ -200,7 +200,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn protocol(&self) -> Protocol {
-        self.matched.rule.protocol_to(self.drawn.cluster)
+        self.matched.rule.protocol_to(self.destination.cluster)
     }
 
     fn limited(&self, timeout: Option<Duration>) -> Option<Duration> {
@@ -221,7 +221,7 @@ impl<'a> Attempt<'a> {
         upload: &mut Upload,
         tries: &mut RequestAttempts<'_>,
     ) -> Result<ConnectionOutcome, AttemptEnd> {
-        exchange.write_head(self.drawn, &connection.stream)?;
+        exchange.write_head(self.destination, &connection.stream)?;
         let shard = exchange.shard;
         let mut buffer = match connection.stream {
             Channel::Socket(_) => shard.buffers.take_small(),
@@ -374,18 +374,18 @@ impl<'a> Attempt<'a> {
             {
                 None
             }
-            None => self.drawn.backend.response_head_timeout,
+            None => self.destination.backend.response_head_timeout,
         }
     }
 
     /// Header edits of the rule and its backend for responses.
     pub(super) fn response_edits(&self) -> Option<&'a HeaderEdits> {
-        self.drawn.response_edits()
+        self.destination.response_edits()
     }
 
     /// CORS settings for the response.
     pub(super) fn cors(&self) -> Option<&'a Cors> {
-        self.drawn.backend.policy.as_deref()?.cors.as_ref()
+        self.destination.backend.policy.as_deref()?.cors.as_ref()
     }
 
     pub(super) fn trace_answer(&self, trace: &Tracer, status: u16) {

@@ -17,7 +17,7 @@ impl<'a> Exchange<'a> {
     pub(super) fn choose_endpoint(
         &mut self,
         rule: &'a Rule,
-        drawn: Destination<'a>,
+        destination: Destination<'a>,
         now: Instant,
     ) -> Result<(&'a Endpoint, Booking), Failure> {
         let (upstreams, tried) = (&self.proxy.upstreams, &mut self.work.tried);
@@ -26,10 +26,11 @@ impl<'a> Exchange<'a> {
         let picked = picked.and_then(|picked| picked.next_endpoint());
         let wanted = picked.or(pinned.map(|pinned| pinned.endpoint));
         let trace = self.record.trace.as_deref_mut();
-        let (endpoint, booking) = choose(upstreams, drawn.cluster, wanted, tried, trace, now)?;
+        let (endpoint, booking) =
+            choose(upstreams, destination.cluster, wanted, tried, trace, now)?;
         self.record.endpoint = Some(endpoint);
         self.work.response_lines.clear();
-        if let Some(policy) = rule.session_of(drawn.backend) {
+        if let Some(policy) = rule.session_of(destination.backend) {
             self.write_session_token(policy, endpoint, pinned);
         }
         Ok((endpoint, booking))

@@ -15,7 +15,7 @@ use crate::http::h1::encode::{DownstreamResponse, Persist};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
 use crate::http::h2;
 use crate::http::h2::request::BodyPresence;
-use crate::http::h2::response::take_in;
+use crate::http::h2::response::convert;
 use crate::http::head::{Framing, ResponseHead, Version};
 use crate::http::known::KnownHeader;
 use crate::http::websocket;
@@ -177,7 +177,7 @@ impl Download<'_, '_> {
                 BodyPresence::Body
             };
             let said = (response.status(), response.headers());
-            take_in(
+            convert(
                 said,
                 follows,
                 request_kind,
@@ -254,7 +254,7 @@ impl Download<'_, '_> {
     ///
     /// # Errors
     ///
-    /// The response is dropped: for a retry, or because the service bears no more of them.
+    /// The response is dropped: for a retry, or because the service's retry budget is exhausted.
     pub(super) fn report_result(
         &mut self,
         side: &mut ResponseSide<'_, '_>,

@@ -22,7 +22,7 @@ use self::upload::Upload;
 pub(crate) async fn forward<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
-    drawn: Destination<'a>,
+    destination: Destination<'a>,
 ) -> Result<ConnectionOutcome, Failure> {
     let rule = matched.rule;
     if let (Framing::Length(length), Some(most)) = (
@@ -33,7 +33,7 @@ pub(crate) async fn forward<'a>(
         return Err(FailureKind::BodyTooLarge.into());
     }
     let mut upload = Upload::begin(exchange, rule)?;
-    let result = with_retries(exchange, matched, drawn, &mut upload).await;
+    let result = with_retries(exchange, matched, destination, &mut upload).await;
     upload.finish(exchange.buffer, exchange.shard);
     result
 }
@@ -41,12 +41,13 @@ pub(crate) async fn forward<'a>(
 async fn with_retries<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
-    drawn: Destination<'a>,
+    destination: Destination<'a>,
     upload: &mut Upload,
 ) -> Result<ConnectionOutcome, Failure> {
-    let mut tries = RequestAttempts::begin(exchange, matched.rule, drawn.cluster);
+    let mut tries = RequestAttempts::begin(exchange, matched.rule, destination.cluster);
     loop {
-        let ended = match attempt::attempt(exchange, matched, drawn, upload, &mut tries).await {
+        let ended = match attempt::attempt(exchange, matched, destination, upload, &mut tries).await
+        {
             Ok(after) => return Ok(after),
             Err(ended) => ended,
         };

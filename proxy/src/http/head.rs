@@ -172,7 +172,7 @@ pub enum Framing {
 /// Head of a request; spans refer to the bytes that it was parsed from.
 #[derive(Debug, Default)]
 pub struct RequestHead {
-    /// Method as it came.
+    /// Method as received.
     pub method: Span,
     /// Path and query as received: `/…`, `*` for OPTIONS, or `?…` if an absolute form had a query
     /// and no path (normalising adds the `/`).

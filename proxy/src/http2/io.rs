@@ -373,7 +373,7 @@ impl<'a> Link<'a> {
     }
 
     /// Checks received bytes with the guard. If they exceed a limit, they are dropped except for
-    /// the preface, without which the client cannot be told why.
+    /// the preface, without which the reason cannot be sent to the client.
     fn check_received(&self, reading: &mut Reading<'_>) {
         let mut guard = self.guard.borrow_mut();
         let (preface, heads) = (guard.preface_left(), guard.heads());

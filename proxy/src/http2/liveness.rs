@@ -10,7 +10,7 @@ use super::io::Link;
 pub(crate) struct Liveness {
     pings: Option<PingPong>,
     /// Whether the last PING is unanswered.
-    asked: bool,
+    ping_sent: bool,
 }
 
 impl Liveness {
@@ -18,7 +18,7 @@ impl Liveness {
     pub(crate) fn of(pings: Option<PingPong>) -> Self {
         Self {
             pings,
-            asked: false,
+            ping_sent: false,
         }
     }
 
@@ -27,14 +27,14 @@ impl Liveness {
         let Some(pings) = &mut self.pings else {
             return false;
         };
-        if self.asked && pings.poll_pong(context).is_ready() {
-            self.asked = false;
+        if self.ping_sent && pings.poll_pong(context).is_ready() {
+            self.ping_sent = false;
         }
         if !link.takes_ping() {
             return false;
         }
         let sent = pings.send_ping(Ping::opaque()).is_ok();
-        self.asked |= sent;
+        self.ping_sent |= sent;
         sent
     }
 }

@@ -1,5 +1,5 @@
 //! Limits how much of the input is passed to `h2` per iteration: it processes everything at once,
-//! such as hundreds of heads of a flood for a millisecond, before any neighbour gets its turn.
+//! such as hundreds of heads of a flood for a millisecond, before any other connection gets its turn.
 
 use crate::limits::H2_HEADS_PER_TURN;
 
@@ -13,7 +13,7 @@ pub(super) struct Ration {
     exceeded_in: Option<u64>,
 }
 
-/// What may be done with available bytes.
+/// Whether available bytes may be processed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allowance {
     /// This many may be passed on.

@@ -244,9 +244,9 @@ fn heap_samples() -> HeapSamples {
 }
 
 fn shard_handle(shards: Shards, id: usize) -> ShardHandle {
-    let asked = shards.clone();
+    let inboxes = shards.clone();
     ShardHandle {
-        query: Box::new(move |query| asked.send_to(id, inbox::ShardMessage::Admin(query))),
+        query: Box::new(move |query| inboxes.send_to(id, inbox::ShardMessage::Admin(query))),
         heartbeat: Box::new(move || shards.counters()[id].heartbeat.age(Instant::now())),
     }
 }

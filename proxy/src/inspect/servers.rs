@@ -41,22 +41,23 @@ impl Servers {
 /// A configured address is unavailable. If a default one is, as with a second gateway on one
 /// machine, that is only logged: traffic has priority.
 pub fn bind(args: &RunArgs) -> Result<Servers, ServerError> {
-    let want = |server, flag, asked, default| ServerSettings {
+    let settings = |server, flag, configured, default| ServerSettings {
         server,
         flag,
-        asked,
+        configured,
         default,
     };
-    let asked = args.admin_address.as_ref();
-    let (admin, admin_address) = want("admin", "--admin-address", asked, Address::ADMIN).bind()?;
-    let asked = args.metrics_address.as_ref();
-    let metrics = want("metrics", "--metrics-address", asked, Address::METRICS);
+    let configured = args.admin_address.as_ref();
+    let (admin, admin_address) =
+        settings("admin", "--admin-address", configured, Address::ADMIN).bind()?;
+    let configured = args.metrics_address.as_ref();
+    let metrics = settings("metrics", "--metrics-address", configured, Address::METRICS);
     let (metrics, metrics_address) = metrics.bind()?;
-    let asked = args.readiness_address.as_ref();
-    let readiness = want(
+    let configured = args.readiness_address.as_ref();
+    let readiness = settings(
         "readiness",
         "--readiness-address",
-        asked,
+        configured,
         Address::READINESS,
     );
     let (readiness, readiness_address) = readiness.bind()?;
@@ -74,13 +75,13 @@ pub fn bind(args: &RunArgs) -> Result<Servers, ServerError> {
 struct ServerSettings<'a> {
     server: &'static str,
     flag: &'static str,
-    asked: Option<&'a Address>,
+    configured: Option<&'a Address>,
     default: Address,
 }
 
 impl ServerSettings<'_> {
     fn bind(self) -> Result<(BoundSockets, Address), ServerError> {
-        let address = self.asked.cloned().unwrap_or(self.default);
+        let address = self.configured.cloned().unwrap_or(self.default);
         let error = match admin::bind(&address) {
             Ok(bound) => {
                 for address in bound.addresses() {
@@ -94,7 +95,7 @@ impl ServerSettings<'_> {
                 error,
             },
         };
-        if self.asked.is_some() {
+        if self.configured.is_some() {
             return Err(error);
         }
         warn!("{error}");

@@ -157,7 +157,7 @@ fn ring(flags: RingFlags, connections: u32) -> io::Result<Runtime<TimeDriver<IoU
     // With a seccomp profile that allows only some of the calls, a ring can be created but not
     // used, and waiting on it would hang forever.
     io_uring::IoUring::new(1)?.submit()?;
-    // Two operations a connection can be under way; clamped, since more than the kernel's maximum
+    // A connection can have two operations in flight; clamped, since more than the kernel's maximum
     // is EINVAL and would look like a refusal.
     let completions = connections
         .saturating_mul(2)

@@ -65,7 +65,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// Those of poll(2).
+    /// Errors of poll(2).
     pub(crate) async fn readable(&self) -> io::Result<()> {
         self.socket.readable(false).await
     }
@@ -79,7 +79,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// Those of recvmsg(2); `WouldBlock` if there is none.
+    /// Errors of recvmsg(2); `WouldBlock` if there is none.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
         let mut control = Control::default();
         let mut part = libc::iovec {
@@ -120,7 +120,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// Those of recv(2); `WouldBlock` if there is none, and network errors.
+    /// Errors of recv(2); `WouldBlock` if there is none, and network errors.
     pub(crate) fn receive_from_peer(&self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
         // SAFETY: the pointer and length name the buffer. With MSG_TRUNC the datagram's own length
         // is returned.
@@ -140,7 +140,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// Those of send(2), including network errors of earlier datagrams.
+    /// Errors of send(2), including network errors of earlier datagrams.
     pub(crate) fn send_to_peer(&self, bytes: &[u8]) -> io::Result<()> {
         // SAFETY: the pointer and length name the bytes.
         let count = unsafe {
@@ -161,7 +161,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// Those of sendmsg(2).
+    /// Errors of sendmsg(2).
     pub(crate) fn send_from(
         &self,
         bytes: &[u8],

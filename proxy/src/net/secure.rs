@@ -63,9 +63,9 @@ impl Secure {
     ) -> Result<(), HandshakeError> {
         loop {
             let opened = self.open(plain);
-            let mut said = self.state.borrow_mut().session.take_outgoing();
-            if !said.is_empty() {
-                socket.send(&mut said).await?;
+            let mut outgoing = self.state.borrow_mut().session.take_outgoing();
+            if !outgoing.is_empty() {
+                socket.send(&mut outgoing).await?;
             }
             opened?;
             if !self.with_session(|session| session.agreed().is_handshaking()) {
@@ -122,7 +122,7 @@ impl Secure {
         lent
     }
 
-    /// Takes it back with the received bytes. An end without a TLS close is an error, since anyone
+    /// Takes the buffer back with the received bytes. An end without a TLS close is an error, since anyone
     /// on the network can cause it (RFC 8446 section 6.1).
     pub(super) fn take_back(&self, lent: Buffer, received: io::Result<usize>) -> io::Result<()> {
         let incoming = &mut self.state.borrow_mut().incoming;

@@ -53,7 +53,7 @@ impl Pipe {
     ///
     /// # Errors
     ///
-    /// Those of splice(2); `WouldBlock` if none are available.
+    /// Errors of splice(2); `WouldBlock` if none are available.
     pub(crate) fn fill(&mut self, from: RawFd, most: u64) -> io::Result<usize> {
         let room = SPLICE_PIPE_BYTES.unsigned_abs() as usize;
         let most = usize::try_from(most).map_or(room, |most| most.min(room));
@@ -66,7 +66,7 @@ impl Pipe {
     ///
     /// # Errors
     ///
-    /// Those of splice(2); `WouldBlock` if the socket is full.
+    /// Errors of splice(2); `WouldBlock` if the socket is full.
     pub(crate) fn empty(&mut self, to: RawFd) -> io::Result<usize> {
         let count = splice(self.out.as_raw_fd(), to, self.held)?;
         self.held = self.held.saturating_sub(count);
@@ -93,7 +93,7 @@ fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// Those of fcntl(2).
+/// Errors of fcntl(2).
 pub(crate) fn never_block(fd: RawFd) -> io::Result<()> {
     NonBlockingGuard::begin(fd).map(std::mem::forget)
 }
@@ -109,7 +109,7 @@ impl NonBlockingGuard {
     ///
     /// # Errors
     ///
-    /// Those of fcntl(2).
+    /// Errors of fcntl(2).
     pub(crate) fn begin(fd: RawFd) -> io::Result<Self> {
         // SAFETY: fcntl takes plain integers.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };

@@ -3,7 +3,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "sockets are read and written at once, and asked for what monoio has no call for"
+    reason = "sockets are read and written at the same time, with operations that monoio lacks"
 )]
 
 use std::cell::{Cell, UnsafeCell};
@@ -87,7 +87,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of connect(2).
+    /// Errors of connect(2).
     pub async fn connect_tcp(address: SocketAddr) -> io::Result<Self> {
         let socket = TcpStream::connect_addr(address).await?;
         socket.set_nodelay(true)?;
@@ -98,7 +98,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of connect(2).
+    /// Errors of connect(2).
     pub async fn connect_unix(path: &Path) -> io::Result<Self> {
         UnixStream::connect(path).await.map(Self::unix)
     }
@@ -159,7 +159,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of recv(2); `InvalidData` for a TLS error, and `UnexpectedEof` for an end without a
+    /// Errors of recv(2); `InvalidData` for a TLS error, and `UnexpectedEof` for an end without a
     /// TLS close.
     pub async fn read(&self, buffer: &mut Buffer) -> io::Result<usize> {
         let count = self.fill(buffer, None).await?;
@@ -214,7 +214,7 @@ impl Stream {
             }
             return 0;
         };
-        // SAFETY: the kernel has written so many bytes there.
+        // SAFETY: the kernel has written this many bytes there.
         unsafe { buffer.set_init(count) };
         count
     }
@@ -267,7 +267,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of send(2).
+    /// Errors of send(2).
     pub async fn write(&self, buffer: &mut Buffer, mut range: Range<usize>) -> io::Result<()> {
         loop {
             let mut outgoing = match &self.secure {
@@ -297,7 +297,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of send(2).
+    /// Errors of send(2).
     pub async fn write_vec(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         match &self.secure {
             Some(secure) => self.seal(secure, bytes).await,
@@ -331,7 +331,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of recv(2).
+    /// Errors of recv(2).
     pub async fn discard(&self, buffer: &mut Buffer) -> io::Result<usize> {
         self.receive(buffer).await
     }
@@ -388,7 +388,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of poll(2).
+    /// Errors of poll(2).
     pub async fn readable(&self) -> io::Result<()> {
         with_socket!(self, socket => socket.readable(false).await)
     }
@@ -397,7 +397,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of poll(2).
+    /// Errors of poll(2).
     pub async fn writable(&self) -> io::Result<()> {
         with_socket!(self, socket => socket.writable(false).await)
     }

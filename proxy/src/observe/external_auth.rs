@@ -21,7 +21,7 @@ causes! {
     Allowed "allowed";
     /// The server denies the request.
     Denied "denied";
-    /// Nothing: the server could not be asked, or could not tell.
+    /// No decision: the server could not be reached, or failed.
     Failed "failed";
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "the kernel's files are no disk's: one look at the start, the others by the admin server"
+    reason = "files of the kernel, not of a disk: read once at the start, then by the admin server"
 )]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! The header fields of a request for those who judge it: what its client sent, without what only the
-//! gateway or an authorization server may say, and with what they say.
+//! The header fields of a request as policies evaluate it: the fields that the client sent, without
+//! those that only the gateway or an authorization server may set, and with the ones that they set.
 
 use super::forwarded::HeaderTrust;
 use super::jwt::Principal;
@@ -9,20 +9,20 @@ use crate::http::h2::trailers::pairs;
 use crate::http::head::{Field, Fields};
 use crate::http::known::KnownHeader;
 
-/// The fields of a request, as they stand.
+/// The effective fields of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct EffectiveFields<'a> {
-    /// Those that the client sent.
+    /// The fields that the client sent.
     pub fields: &'a Fields,
     /// The bytes that these are spans of.
     pub bytes: &'a [u8],
     /// Whether its forwarding headers are trusted.
     pub header_trust: HeaderTrust,
-    /// Who sent it, once that is known.
+    /// The authenticated sender, once known.
     pub principal: Option<&'a Principal<'a>>,
     /// Lines of the gateway, in the place of the client's.
     pub own: &'a [u8],
-    /// What authorization servers have granted.
+    /// The edits that authorization servers have granted.
     pub grants: Option<&'a Mutation>,
 }
 

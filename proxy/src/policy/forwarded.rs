@@ -1,6 +1,6 @@
 //! Forwarding headers for backends: `X-Forwarded-For`, `-Proto` and `-Host`.
 //!
-//! Those of an untrusted peer are dropped and replaced by what the gateway sees. For a trusted hop
+//! Headers of an untrusted peer are dropped and replaced by what the gateway observes. For a trusted hop
 //! `X-Forwarded-For` is extended, and its other headers are kept. `X-Forwarded-Host` includes the
 //! port, so `X-Forwarded-Port` is only ever forwarded.
 
@@ -69,7 +69,7 @@ pub enum TrustedHops {
     /// No hop is trusted.
     #[default]
     Nobody,
-    /// The last so many hops are trusted.
+    /// This many hops, the last ones, are trusted.
     Last(usize),
     /// Hops in these networks are trusted.
     In(Networks),
@@ -157,12 +157,12 @@ impl HeaderTrust {
     /// peer's connection.
     #[must_use]
     pub fn scheme(self, hop: &Hop, fields: &Fields, head: &[u8]) -> Scheme {
-        let said = fields.value(KnownHeader::XForwardedProto, head);
+        let forwarded = fields.value(KnownHeader::XForwardedProto, head);
         // If each hop has added its own, the client's is the first.
-        let said = said.and_then(|said| grammar::list(said).next());
-        match said.filter(|_| self == Self::Trusted) {
-            Some(said) if said.eq_ignore_ascii_case(b"https") => Scheme::Https,
-            Some(said) if said.eq_ignore_ascii_case(b"http") => Scheme::Http,
+        let forwarded = forwarded.and_then(|forwarded| grammar::list(forwarded).next());
+        match forwarded.filter(|_| self == Self::Trusted) {
+            Some(forwarded) if forwarded.eq_ignore_ascii_case(b"https") => Scheme::Https,
+            Some(forwarded) if forwarded.eq_ignore_ascii_case(b"http") => Scheme::Http,
             _ => hop.scheme,
         }
     }

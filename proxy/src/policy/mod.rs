@@ -1,4 +1,4 @@
-//! What a rule does to a request and its response, besides routing.
+//! Policies and filters: changes to requests and responses, and decisions about them.
 //!
 //! Each file compiles one part of the model off the shards, and applies it on them: pure functions,
 //! without I/O, with time and randomness passed in and output appended to the caller's buffer.

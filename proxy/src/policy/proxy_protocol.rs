@@ -134,7 +134,7 @@ pub struct Acceptance {
     trusted: Networks,
 }
 
-/// What a listener expects at the start of a connection.
+/// The PROXY protocol setting of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expectation {
     /// Headers are not expected: all bytes are data.
@@ -165,7 +165,7 @@ impl Acceptance {
         )
     }
 
-    /// What to expect from a peer.
+    /// Whether this peer has to, may, or must not send a header.
     #[must_use]
     pub fn expectation(&self, peer: IpAddr) -> Expectation {
         let trusted = self.trusted.is_empty() || self.trusted.contains(peer);

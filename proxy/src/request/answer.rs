@@ -30,9 +30,9 @@ impl<'a> Exchange<'a> {
     pub(super) async fn answer_by_backend(
         &mut self,
         matched: &Matched<'a>,
-        drawn: Destination<'a>,
+        destination: Destination<'a>,
     ) -> Result<Option<ConnectionOutcome>, Failure> {
-        let Some(policy) = drawn.backend.policy.as_deref() else {
+        let Some(policy) = destination.backend.policy.as_deref() else {
             return Ok(None);
         };
         self.answer_itself(policy.cors.as_ref(), policy.redirect.as_ref(), matched)

@@ -20,7 +20,7 @@ use crate::shard::tasks::TaskState;
 use crate::upstream::call;
 use crate::upstream::subrequest::{self, Subrequest, SubrequestLimits};
 
-/// The servers to ask, and their limits.
+/// The servers to call, and their limits.
 struct AuthorizationCall<'a> {
     servers: &'a [ExternalAuth],
     target: Target<'a>,
@@ -30,7 +30,7 @@ struct AuthorizationCall<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Asks the servers of the listener, before a rule is selected.
+    /// Calls the servers of the listener, before a rule is selected.
     pub(super) async fn authorize_by_listener_servers(
         &mut self,
         listener: &'a Listener,
@@ -40,17 +40,17 @@ impl<'a> Exchange<'a> {
         if servers.is_empty() {
             return Ok(());
         }
-        let asking = AuthorizationCall {
+        let call = AuthorizationCall {
             servers,
             target,
             limits: &self.bind.limits,
             patience: EXTERNAL_AUTH_TIMEOUT,
         };
         // Boxed, here and below: few requests need this state, and others should not reserve it.
-        Box::pin(self.call_servers(asking)).await
+        Box::pin(self.call_servers(call)).await
     }
 
-    /// Asks the servers of the rule, unless the rule answers the request itself: a CORS preflight
+    /// Calls the servers of the rule, unless the rule responds to the request itself: a CORS preflight
     /// carries no credentials.
     pub(super) async fn authorize_by_rule_servers(
         &mut self,
@@ -67,29 +67,29 @@ impl<'a> Exchange<'a> {
         Box::pin(self.call_servers(AuthorizationCall::of_rule(servers, matched))).await
     }
 
-    /// Asks the servers of the selected backend.
+    /// Calls the servers of the selected backend.
     pub(super) async fn authorize_by_backend_servers(
         &mut self,
         matched: &Matched<'a>,
-        drawn: Destination<'a>,
+        destination: Destination<'a>,
     ) -> Result<(), Failure> {
-        let servers = drawn.backend.external_auth.as_slice();
+        let servers = destination.backend.external_auth.as_slice();
         if servers.is_empty() {
             return Ok(());
         }
         Box::pin(self.call_servers(AuthorizationCall::of_rule(servers, matched))).await
     }
 
-    /// Asks the servers in order, until one denies the request.
-    async fn call_servers(&mut self, asking: AuthorizationCall<'a>) -> Result<(), Failure> {
-        let own = self.own_lines(asking.target);
-        for server in asking.servers {
+    /// Calls the servers in order, until one denies the request.
+    async fn call_servers(&mut self, call: AuthorizationCall<'a>) -> Result<(), Failure> {
+        let own = self.own_lines(call.target);
+        for server in call.servers {
             if let Some(most) = server.body_bytes {
-                self.read_body(most, asking.limits).await?;
+                self.read_body(most, call.limits).await?;
             }
             self.shard.set_task_state(TaskState::Authorizing);
             let begun = Instant::now();
-            let verdict = self.question(server, &asking, &own).await;
+            let verdict = self.query(server, &call, &own).await;
             self.client.deadline.disarm();
             if self.client.deadline.expired() {
                 return Err(FailureKind::ClientGone.into());
@@ -123,10 +123,10 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    async fn question(
+    async fn query(
         &self,
         server: &ExternalAuth,
-        asking: &AuthorizationCall<'a>,
+        call: &AuthorizationCall<'a>,
         own: &[u8],
     ) -> Result<Verdict, MissingVerdict> {
         let cluster = server.cluster.map_err(|why| MissingVerdict(why.reason()))?;
@@ -137,7 +137,7 @@ impl<'a> Exchange<'a> {
         let subject = Subject {
             method: received.method(),
             authority: received.authority(),
-            target: asking.target.text.as_bytes(),
+            target: call.target.text.as_bytes(),
             fields: self.effective_fields(own),
             body: body
                 .filter(|_| server.body_bytes.is_some())
@@ -160,7 +160,7 @@ impl<'a> Exchange<'a> {
                     body: subject.body,
                 };
                 let patience = SubrequestLimits {
-                    timeout: asking.patience,
+                    timeout: call.patience,
                     body_bytes: EXTERNAL_AUTH_ANSWER_BYTES,
                     client: &self.client.deadline,
                 };
@@ -170,7 +170,7 @@ impl<'a> Exchange<'a> {
             }
             ExternalAuthProtocol::Grpc { request_headers } => {
                 let question = grpc::question(request_headers, &subject, &self.arrival());
-                let (patience, client) = (asking.patience, Some(&self.client.deadline));
+                let (patience, client) = (call.patience, Some(&self.client.deadline));
                 let answer =
                     call::unary(upstreams, cluster, grpc::CHECK, &question, patience, client);
                 let answer = answer

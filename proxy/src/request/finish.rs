@@ -21,7 +21,7 @@ use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
 
 impl Exchange<'_> {
-    /// Ends the request, whatever its result.
+    /// Ends the request, whatever its outcome.
     pub(super) async fn finish(
         mut self,
         outcome: Result<ConnectionOutcome, Failure>,

@@ -39,24 +39,29 @@ enum CopyHead {
 }
 
 impl<'a> Exchange<'a> {
-    /// Starts the mirrors drawn for this request.
-    pub(super) fn mirror(&mut self, matched: &Matched<'a>, drawn: Destination<'a>) {
-        let Some(policy) = drawn.backend.policy.as_deref() else {
+    /// Starts the mirrors destination for this request.
+    pub(super) fn mirror(&mut self, matched: &Matched<'a>, destination: Destination<'a>) {
+        let Some(policy) = destination.backend.policy.as_deref() else {
             return;
         };
-        for (mirror, target) in policy.mirrors.iter().zip(&drawn.backend.mirrors) {
+        for (mirror, target) in policy.mirrors.iter().zip(&destination.backend.mirrors) {
             let coin = self.shard.with_rng(RngExt::random);
             if let (true, Ok(index)) = (mirror.coin.lands(coin), target) {
-                self.start_mirror(*index, matched, drawn);
+                self.start_mirror(*index, matched, destination);
             }
         }
     }
 
-    fn start_mirror(&mut self, index: ClusterIndex, matched: &Matched<'a>, drawn: Destination<'a>) {
+    fn start_mirror(
+        &mut self,
+        index: ClusterIndex,
+        matched: &Matched<'a>,
+        destination: Destination<'a>,
+    ) {
         let copy = Rc::new(MirrorQueue::default());
         let target = self.snapshot.cluster(index);
         let protocol = matched.rule.protocol_to(target);
-        let Some(head) = self.copy_head((protocol, &target.protection), drawn, &copy) else {
+        let Some(head) = self.copy_head((protocol, &target.protection), destination, &copy) else {
             return;
         };
         let framed = matches!(head, CopyHead::AmongBytes);
@@ -90,14 +95,14 @@ impl<'a> Exchange<'a> {
     fn copy_head(
         &mut self,
         (protocol, over): (Protocol, &Protection),
-        drawn: Destination<'a>,
+        destination: Destination<'a>,
         copy: &MirrorQueue,
     ) -> Option<CopyHead> {
         if protocol == Protocol::Http2 {
-            let head = self.make_head(drawn, over, Switch::Ignored).ok()?;
+            let head = self.make_head(destination, over, Switch::Ignored).ok()?;
             return Some(CopyHead::Apart(Box::new(head)));
         }
-        self.encode_head(drawn);
+        self.encode_head(destination);
         let mut pending = copy.pending.borrow_mut();
         pending.extend_from_slice(&self.work.to_upstream);
         Some(CopyHead::AmongBytes)

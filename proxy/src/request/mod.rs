@@ -39,7 +39,7 @@ pub(crate) async fn handle(
         normal,
         work,
     } = scratch;
-    let target = normal.take_in(received, bind);
+    let target = normal.normalise(received, bind);
     let mut exchange = Exchange::begin(proxy, &snapshot, bind, client, received, buffer, work);
     if proxy.watches.are_armed() {
         exchange.begin_trace(&target);
@@ -53,8 +53,8 @@ pub(crate) async fn handle(
         .await
 }
 
-/// Ends a request whose head is malformed, so that nothing after it can be trusted; `scratch` has
-/// the parts to log.
+/// Rejects a request whose head is malformed. The connection is closed, since nothing after the head
+/// can be trusted; `scratch` has the parts to log.
 pub(crate) async fn refuse(
     proxy: &Rc<Proxy>,
     client: &Client,
@@ -62,7 +62,7 @@ pub(crate) async fn refuse(
     scratch: &mut Scratch,
     failure: Failure,
 ) -> NextStep {
-    tracing::debug!(client = %client.hop.address(), %failure, "refused a request's head");
+    tracing::debug!(client = %client.hop.address(), %failure, "rejected a malformed request head");
     let snapshot = proxy.shard.config.load();
     let Some(bind) = snapshot.bind(client.bind) else {
         return reject_for_removed_bind(&proxy.shard, client).await;
@@ -78,7 +78,7 @@ pub(crate) async fn refuse(
     }
 }
 
-/// The phases, top to bottom. An error is a failure that `finish` turns into a response.
+/// The phases, from top to bottom. `finish` turns an error into a response.
 async fn serve<'a>(
     exchange: &mut Exchange<'a>,
     host: &str,
@@ -86,12 +86,12 @@ async fn serve<'a>(
 ) -> Result<ConnectionOutcome, Failure> {
     #[cfg(feature = "test-hooks")]
     {
-        test_hooks::stall_if_asked(target.path());
-        test_hooks::await_change_if_asked(exchange, target.path());
-        test_hooks::be_late_if_asked(exchange.shard, target.path());
-        test_hooks::skip_time_if_asked(exchange.shard, target.path());
-        test_hooks::panic_if_asked(target.path());
-        test_hooks::end_shard_if_asked(target.path());
+        test_hooks::stall_if_requested(target.path());
+        test_hooks::await_change_if_requested(exchange, target.path());
+        test_hooks::delay_if_requested(exchange.shard, target.path());
+        test_hooks::skip_time_if_requested(exchange.shard, target.path());
+        test_hooks::panic_if_requested(target.path());
+        test_hooks::end_shard_if_requested(target.path());
     }
     if exchange.shard.sheds() {
         return Err(FailureKind::Overloaded.into());
@@ -104,20 +104,20 @@ async fn serve<'a>(
     exchange.authenticate(&matched).await?;
     exchange.authorize(&matched, host)?;
     exchange.authorize_by_rule_servers(&matched).await?;
-    if let Some(after) = exchange.answer_by_rule(&matched).await? {
-        return Ok(after);
+    if let Some(outcome) = exchange.answer_by_rule(&matched).await? {
+        return Ok(outcome);
     }
-    let drawn = exchange.draw_backend(&matched)?;
+    let destination = exchange.draw_backend(&matched)?;
     exchange
-        .authorize_by_backend_servers(&matched, drawn)
+        .authorize_by_backend_servers(&matched, destination)
         .await?;
-    if let Some(after) = exchange.answer_by_backend(&matched, drawn).await? {
-        return Ok(after);
+    if let Some(outcome) = exchange.answer_by_backend(&matched, destination).await? {
+        return Ok(outcome);
     }
-    exchange.prepare(&matched, drawn);
-    if let Some(after) = exchange.pick(&matched, drawn).await? {
-        return Ok(after);
+    exchange.prepare(&matched, destination);
+    if let Some(outcome) = exchange.pick(&matched, destination).await? {
+        return Ok(outcome);
     }
-    exchange.mirror(&matched, drawn);
-    forward::forward(exchange, &matched, drawn).await
+    exchange.mirror(&matched, destination);
+    forward::forward(exchange, &matched, destination).await
 }

@@ -39,19 +39,19 @@ impl<'a> Exchange<'a> {
     }
 
     /// Writes the lines that replace or complete those of the client.
-    pub(super) fn prepare(&mut self, matched: &Matched<'a>, drawn: Destination<'a>) {
-        let edits = drawn.request_edits();
+    pub(super) fn prepare(&mut self, matched: &Matched<'a>, destination: Destination<'a>) {
+        let edits = destination.request_edits();
         let mut lines = std::mem::take(&mut self.work.request_lines);
         lines.clear();
         self.write_own_lines(matched.target, edits, &mut lines);
         let target = &mut self.work.target;
         target.clear();
-        match drawn.rewrite() {
+        match destination.rewrite() {
             Some(rewrite) => rewrite.write_target(matched.path(), target),
             None => target.extend_from_slice(matched.target.text.as_bytes()),
         }
         if let Some(trace) = &self.record.trace {
-            trace.backend_filters(drawn.backend);
+            trace.backend_filters(destination.backend);
         }
         if let Some(principal) = &self.principal {
             principal.edit_target(target);
@@ -71,7 +71,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Appends the lines of the gateway: forwarding headers, the client's certificate, the id of the
-    /// request, and what its token says. Names that `edits` drop are left out.
+    /// request, and claims of its token. Names that `edits` drop are left out.
     fn write_own_lines(
         &mut self,
         target: Target<'a>,
@@ -86,7 +86,7 @@ impl<'a> Exchange<'a> {
         if let Some(certificate) = self.client.verified_certificate() {
             certificate.write_line(edits, lines);
         }
-        // A request that is traced or was judged by its headers has its id already.
+        // The id was chosen earlier if the request is traced, or if a policy evaluated its headers.
         let chosen = self.record.id.take();
         let id = chosen.unwrap_or_else(|| {
             let random = self.shard.with_rng(RngExt::random);
@@ -106,7 +106,7 @@ impl<'a> Exchange<'a> {
         lines
     }
 
-    /// The fields of the request for those who judge it.
+    /// The header fields as the backend will receive them, for policies that evaluate the request.
     pub(super) fn effective_fields<'e>(&'e self, own: &'e [u8]) -> EffectiveFields<'e> {
         EffectiveFields {
             fields: &self.received.head.fields,

@@ -98,7 +98,7 @@ impl<'a> Exchange<'a> {
         Ok(selected.zip(rule).ok_or(FailureKind::NoRoute)?)
     }
 
-    /// The backend of the request: its session's, or one drawn by weight.
+    /// The backend of the request: its session's, or one destination by weight.
     pub(super) fn draw_backend(
         &mut self,
         matched: &Matched<'a>,
@@ -109,15 +109,15 @@ impl<'a> Exchange<'a> {
         if let Some(trace) = trace {
             trace.session(self.pinned.is_some());
         }
-        let drawn = if let Some(pinned) = self.pinned {
-            pinned.drawn
+        let destination = if let Some(pinned) = self.pinned {
+            pinned.destination
         } else {
             let backends = (&rule.draw, rule.backends.as_slice());
             let (backend, cluster) = draw(self.shard, self.snapshot, backends, trace)?;
             Destination { backend, cluster }
         };
-        self.record.cluster = Some(drawn.cluster);
-        Ok(drawn)
+        self.record.cluster = Some(destination.cluster);
+        Ok(destination)
     }
 
     /// The backend and endpoint of the request's session, if both are valid.
@@ -167,14 +167,14 @@ impl<'a> Exchange<'a> {
         let states = &self.proxy.upstreams.endpoints;
         let serves = states.in_service(id, Instant::now());
         serves.then_some(PinnedSession {
-            drawn: Destination { backend, cluster },
+            destination: Destination { backend, cluster },
             endpoint,
             session,
         })
     }
 }
 
-/// The fields of a head, and those that authorization servers have put in their place.
+/// The fields of a head, with the edits of authorization servers.
 #[derive(Debug, Clone, Copy)]
 struct GrantedFields<'a> {
     own: HeadFields<'a>,

@@ -14,7 +14,7 @@ use crate::shard::Shard;
 
 /// Blocks the shard if the request's path is `GATEWAY_TEST_STALL_PATH`: for two seconds, or
 /// `GATEWAY_TEST_STALL_SECONDS`.
-pub(super) fn stall_if_asked(path: &str) {
+pub(super) fn stall_if_requested(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_STALL_PATH").ok());
     static SECONDS: LazyLock<u64> = LazyLock::new(|| {
@@ -29,7 +29,7 @@ pub(super) fn stall_if_asked(path: &str) {
 
 /// Blocks until a newer configuration is current than the request's, if its path is
 /// `GATEWAY_TEST_CHANGE_PATH`.
-pub(super) fn await_change_if_asked(exchange: &Exchange<'_>, path: &str) {
+pub(super) fn await_change_if_requested(exchange: &Exchange<'_>, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_CHANGE_PATH").ok());
     if PATH.as_deref() == Some(path) {
@@ -41,7 +41,7 @@ pub(super) fn await_change_if_asked(exchange: &Exchange<'_>, path: &str) {
 }
 
 /// Simulates late ticks, so that requests are rejected, if the path is `GATEWAY_TEST_LATE_PATH`.
-pub(super) fn be_late_if_asked(shard: &Shard, path: &str) {
+pub(super) fn delay_if_requested(shard: &Shard, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_LATE_PATH").ok());
     if PATH.as_deref() == Some(path) {
@@ -50,14 +50,14 @@ pub(super) fn be_late_if_asked(shard: &Shard, path: &str) {
 }
 
 /// Panics if the request's path is `GATEWAY_TEST_PANIC_PATH`.
-pub(super) fn panic_if_asked(path: &str) {
+pub(super) fn panic_if_requested(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_PANIC_PATH").ok());
     assert!(PATH.as_deref() != Some(path), "a test asked for this panic");
 }
 
 /// Ends the whole shard if the request's path is `GATEWAY_TEST_DEATH_PATH`.
-pub(super) fn end_shard_if_asked(path: &str) {
+pub(super) fn end_shard_if_requested(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_DEATH_PATH").ok());
     if PATH.as_deref() == Some(path) {
@@ -68,7 +68,7 @@ pub(super) fn end_shard_if_asked(path: &str) {
 
 /// Advances deadlines by 31 seconds at once if the request's path is `GATEWAY_TEST_SKIP_PATH`:
 /// longer than both the silence before a PING and its timeout.
-pub(super) fn skip_time_if_asked(shard: &Shard, path: &str) {
+pub(super) fn skip_time_if_requested(shard: &Shard, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_SKIP_PATH").ok());
     if PATH.as_deref() == Some(path) {

@@ -60,7 +60,7 @@ pub(crate) struct RouterCompiler<S> {
     last: Router,
 }
 
-/// What has to be recompiled.
+/// The parts that have to be recompiled.
 #[derive(Debug, Default)]
 struct Dirty {
     levels: BTreeSet<usize>,

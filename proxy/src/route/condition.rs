@@ -38,7 +38,7 @@ pub(super) enum Condition {
 #[derive(Debug)]
 pub(super) enum ValueTest {
     Exact(Box<[u8]>),
-    /// What the pattern matches.
+    /// Values that match the regular expression.
     Regex(PatternId),
 }
 

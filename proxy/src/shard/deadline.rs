@@ -2,7 +2,7 @@
 //!
 //! Arming is one store into the shard's timer wheel. A pending operation is never dropped (its
 //! buffer would be lost): expiry shuts the channel down or cancels the read, the operation returns,
-//! and its owner asks [`Deadline::expired`] for the reason.
+//! and its owner gets the reason from [`Deadline::expired`].
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -106,7 +106,7 @@ impl Deadline {
         self.state.expired.take()
     }
 
-    /// The same, and it is told again.
+    /// The same, and the peer is checked again.
     pub(crate) fn has_expired(&self) -> bool {
         let expired = self.state.expired.take();
         self.state.expired.set(expired);

@@ -92,7 +92,7 @@ pub(crate) struct Shard {
     /// Connections that became idle, and buffers freed, since memory was last returned.
     freed: Cell<usize>,
     /// When abuse was last logged.
-    abuse_told: Cell<Option<Tick>>,
+    abuse_logged: Cell<Option<Tick>>,
 }
 
 impl Shard {
@@ -121,7 +121,7 @@ impl Shard {
             descriptors: options.descriptors as usize,
             room: Cell::new(options.descriptors as usize),
             freed: Cell::new(0),
-            abuse_told: Cell::new(None),
+            abuse_logged: Cell::new(None),
         }
     }
 
@@ -138,9 +138,9 @@ impl Shard {
             Peer::Server => (&self.counters.upstream_abuses, "endpoint"),
         };
         counter.count(abuse);
-        let told = self.abuse_told.get();
-        if told.is_none_or(|told| self.now() >= told.after(ABUSE_LOG_PAUSE)) {
-            self.abuse_told.set(Some(self.now()));
+        let logged = self.abuse_logged.get();
+        if logged.is_none_or(|logged| self.now() >= logged.after(ABUSE_LOG_PAUSE)) {
+            self.abuse_logged.set(Some(self.now()));
             tracing::warn!(
                 shard = self.id,
                 peer = whose,

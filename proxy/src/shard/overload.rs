@@ -113,7 +113,7 @@ impl Overload {
         by_room.map_or(strain, |step| step.pressure.max(strain))
     }
 
-    /// Why requests are rejected, if they are. A full client limit is no reason: rejecting requests
+    /// Why requests are rejected, if they are. A full client limit is not a reason: rejecting requests
     /// does not free connections.
     pub(crate) fn sheds(&self, now: Tick) -> Option<ShedCause> {
         if self.strain(now) < Pressure::Shed {

@@ -6,7 +6,7 @@
 //! socket, the bell: the driver checks all sockets and the clock before that one. On io_uring every
 //! operation waits like that, so that no yield is needed after one. A task without operations, as
 //! with splice(2), [waits a turn](Turns::wait_for_next_turn) on either driver; one with more work than
-//! fits into an iteration [comes back](Turns::wake_next_turn).
+//! fits into an iteration [waits for the next one](Turns::wake_next_turn).
 //!
 //! epoll's driver also forgets that a socket was drained: a read that comes too early fails, and is
 //! repeated when there is something. So a read of what cannot have arrived is
@@ -43,7 +43,7 @@ pub(crate) struct Turns {
 const TURN_COST: u32 = 4;
 /// After this many reads that were not postponed, some are, to find out whether it pays by now.
 const TRY_EVERY: u32 = 256;
-/// Budget for finding out: four iterations, 2 % of the calls of so many reads and their sends.
+/// Budget for measuring: four iterations, 2 % of the calls of as many reads and their sends.
 const TRY_COST: u32 = 4 * TURN_COST;
 /// Upper limit of the savings: a shard that is no longer busy notices within this many calls.
 const SPARED_AT_MOST: u32 = 256;

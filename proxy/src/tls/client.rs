@@ -44,7 +44,7 @@ impl fmt::Debug for UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// Builds it from the model. `certificate` is sent if a backend asks for one.
+    /// Builds it from the model. `certificate` is sent if a backend requests one.
     ///
     /// # Errors
     ///

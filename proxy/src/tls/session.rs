@@ -323,7 +323,7 @@ impl TlsSession {
     }
 }
 
-/// What a call of rustls came to.
+/// The result of a call to rustls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// There may be more to do.
@@ -397,7 +397,7 @@ impl Sinks<'_> {
         mut data: EncodeTlsData<'_, Data>,
     ) -> Result<Progress, SessionError> {
         let start = self.outgoing.len();
-        // It says how long it is when there is no room.
+        // Without space, it returns the length that it needs.
         if let Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) =
             data.encode(&mut [])
         {

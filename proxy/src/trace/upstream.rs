@@ -63,7 +63,7 @@ impl Tracer {
         (result, error): (PickResult, Option<String>),
         took: Duration,
     ) {
-        let said = match (result, error) {
+        let result_text = match (result, error) {
             (PickResult::Picked, _) => {
                 let names: Vec<&str> = named.iter().map(|endpoint| &*endpoint.name).collect();
                 format!("named {}", names.join(", "))
@@ -86,7 +86,7 @@ impl Tracer {
         let message = Message::Policy {
             kind: "endpointPicker".to_owned(),
             outcome,
-            detail: format!("{} {said} after {micros} µs", picker.cluster.name),
+            detail: format!("{} {result_text} after {micros} µs", picker.cluster.name),
         };
         self.emit(severity, message);
     }

@@ -91,7 +91,7 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Whether an endpoint is not ejected, or so many are that ejection is ignored.
+    /// Whether an endpoint is not ejected, or too many are ejected, so that ejection is ignored.
     fn in_service(&self, id: Interned) -> bool {
         self.states.in_service(id, self.now) || *self.panics.get_or_init(|| self.too_few_left())
     }

@@ -73,13 +73,13 @@ pub(crate) enum More {
     No,
 }
 
-/// A call under way: our side of it.
+/// Our side of a call in progress.
 pub(crate) struct Call<'a> {
     reached: EndpointConnection<'a>,
     client: Client<'a>,
 }
 
-/// The client that a call is made for: one that leaves ends it, once that is watched for.
+/// The client that a call is made for. If it disconnects, the call is cancelled.
 pub(crate) type Client<'a> = Option<&'a Deadline>;
 
 pub(crate) struct CallMessages {
@@ -98,7 +98,8 @@ enum State {
     Ended,
 }
 
-/// Asks once, and waits for the one answer, for `timeout` at most, or until the client leaves.
+/// A unary call: sends a message and waits for the response, until `timeout` or until the client
+/// disconnects.
 ///
 /// # Errors
 ///
@@ -212,7 +213,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     ///
-    /// [`CallError::TooLate`], or [`CallError::Broken`]: then [`CallMessages::next`] may tell why.
+    /// [`CallError::TooLate`], or [`CallError::Broken`]: then [`CallMessages::next`] may return the cause.
     pub(crate) async fn send(&self, message: &impl Message, more: More) -> Result<(), CallError> {
         let mut bytes = Vec::new();
         grpc_message::write(message, &mut bytes);

@@ -27,7 +27,7 @@ pub(crate) struct ConnectionLimit {
 /// One open connection of a service, or the right to open one.
 pub(crate) struct ConnectionSlot(Rc<ConnectionLimit>);
 
-/// What a waiting request receives.
+/// The outcome for a request that waited.
 pub(crate) enum Grant {
     /// A connection to its endpoint.
     Connection(Connection),

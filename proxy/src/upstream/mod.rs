@@ -2,7 +2,7 @@
 //!
 //! `balance`, `health`, `retry`, `attempts` and `session` compute on a shard's own state, with time and
 //! randomness passed in; `connect`, `pool`, `connection_limit` and `h2` hold the connections. A gRPC
-//! `call` or an HTTP `subrequest` is sent by the shard itself, to ask a server about a client's request.
+//! `call` or an HTTP `subrequest` is sent by the shard itself, such as to an authorization server.
 
 pub(crate) mod attempts;
 pub mod balance;

@@ -10,7 +10,7 @@ use crate::config::{Cluster, Endpoint, Protocol};
 use crate::failure::{Failure, FailureKind, Retry};
 use crate::limits::CALL_TRIES;
 
-/// A connection to an endpoint, with the booking that its health is judged by.
+/// A connection to an endpoint, with the booking that records its outcome.
 pub(super) struct EndpointConnection<'a> {
     upstreams: &'a Upstreams,
     cluster: &'a Cluster,

@@ -43,7 +43,7 @@ pub enum Replay {
 /// Why a request is not retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRetryReason {
-    /// A retry would not help, or the route does not ask for one.
+    /// A retry would not help, or the route does not allow one.
     NotAsked,
     /// The number of attempts is exhausted.
     Exhausted,
@@ -145,7 +145,7 @@ pub fn backoff(policy: Option<&Retry>, retry: u32, rng: &mut impl Rng) -> Durati
 pub(super) struct Load {
     requests: Cell<u32>,
     retries: Cell<u32>,
-    /// Those of the last while, where a constraint bounds their rate.
+    /// Recent retries, where a constraint bounds their rate.
     rate: RefCell<Option<Box<Rate>>>,
 }
 

@@ -39,9 +39,9 @@ impl PersistentSession {
     #[must_use]
     pub fn open(token: &[u8], key: &hmac::Key) -> Option<Self> {
         let bytes = decode_hex(token)?;
-        let (said, tag) = bytes.split_at_checked(SAID_BYTES)?;
-        hmac::verify(key, said, tag).ok()?;
-        let (version, rest) = said.split_first()?;
+        let (payload, tag) = bytes.split_at_checked(PAYLOAD_BYTES)?;
+        hmac::verify(key, payload, tag).ok()?;
+        let (version, rest) = payload.split_first()?;
         let (endpoint, times) = rest.split_first_chunk()?;
         let (began, used) = times.split_first_chunk()?;
         (*version == VERSION).then_some(Self {
@@ -53,18 +53,18 @@ impl PersistentSession {
 
     /// Appends its token to `out`: 114 hex digits, valid in any cookie or header.
     pub fn seal(&self, key: &hmac::Key, out: &mut Vec<u8>) {
-        let mut said = [0; SAID_BYTES];
+        let mut payload = [0; PAYLOAD_BYTES];
         let times = self
             .began
             .to_be_bytes()
             .into_iter()
             .chain(self.used.to_be_bytes());
         let all = [VERSION].into_iter().chain(self.endpoint.0).chain(times);
-        for (byte, value) in said.iter_mut().zip(all) {
+        for (byte, value) in payload.iter_mut().zip(all) {
             *byte = value;
         }
-        encode_hex(&said, out);
-        encode_hex(hmac::sign(key, &said).as_ref(), out);
+        encode_hex(&payload, out);
+        encode_hex(hmac::sign(key, &payload).as_ref(), out);
     }
 
     /// Whether neither its absolute nor its idle timeout has expired.
@@ -153,7 +153,7 @@ pub fn write_token(
 
 const VERSION: u8 = 1;
 /// Version, identity and two times.
-const SAID_BYTES: usize = 1 + EndpointIdentity::BYTES + 4 + 4;
+const PAYLOAD_BYTES: usize = 1 + EndpointIdentity::BYTES + 4 + 4;
 const TAG_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
 fn encode_hex(bytes: &[u8], out: &mut Vec<u8>) {
@@ -169,8 +169,8 @@ fn encode_hex(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn decode_hex(text: &[u8]) -> Option<[u8; SAID_BYTES + TAG_BYTES]> {
-    let mut bytes = [0; SAID_BYTES + TAG_BYTES];
+fn decode_hex(text: &[u8]) -> Option<[u8; PAYLOAD_BYTES + TAG_BYTES]> {
+    let mut bytes = [0; PAYLOAD_BYTES + TAG_BYTES];
     if text.len() != bytes.len() * 2 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! HTTP requests that a shard makes itself, to ask a server about a client's request, and their
+//! HTTP requests that a shard makes itself, such as to authorization servers, and their
 //! short responses.
 //!
 //! They use the connections of ordinary requests, with the same load balancing, pooling and health
@@ -131,7 +131,7 @@ impl PendingSubrequest<'_> {
         deadline.disarm();
         match answered {
             Ok((status, headers, keeps)) => {
-                // A server that ignores the body would take it for its next request, and the answer
+                // A server that ignores the body would parse it as its next request, and the answer
                 // to that would decide about another client.
                 if keeps && is_exact && !is_late && self.request.body.is_empty() {
                     reached.put_back();
@@ -148,7 +148,7 @@ impl PendingSubrequest<'_> {
                 } else {
                     failure
                 };
-                // Whoever leaves does not tell anything of the endpoint.
+                // A client that disconnects says nothing about the endpoint's health.
                 if !self.client.has_expired()
                     && let Some(outcome) = Outcome::failed(failure.kind)
                 {

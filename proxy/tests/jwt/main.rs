@@ -250,7 +250,7 @@ fn an_unknown_key_is_asked_for_once() {
     for id in ["new", "newer", "new"] {
         assert_eq!(asks(&mut cache, id), 1);
     }
-    assert!(source.take_asked());
+    assert!(source.take_requested());
     assert_eq!(asks(&mut cache, "new"), 2);
 }
 

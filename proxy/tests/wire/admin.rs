@@ -304,7 +304,7 @@ on_both_drivers! {
         assert_eq!(level("POST", "/logging?level=debug"), "current log level is debug\n");
         let mut bad = gateway.client();
         bad.sends("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").expects(400);
-        gateway.waits_for_log("refused a request's head");
+        gateway.waits_for_log("rejected a malformed request head");
         for bad in ["loud", "info%0aX", "info,%0dproxy=debug", "info%00"] {
             let answer = asks(&gateway, "admin", "POST", &format!("/logging?level={bad}"));
             assert_eq!(answer.status(), 400, "{answer}");

@@ -35,7 +35,7 @@ pub(super) struct Part {
 
 impl Batch {
     /// Builds the responses for changes. Each type in `announced` gets a response even without
-    /// changes: it tells the client that its state is complete.
+    /// changes: it signals to the client that its state is complete.
     pub(super) fn new(sequence: u64, changes: Vec<Entry>, announced: &[Kind]) -> Self {
         let mut changes = changes;
         changes.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));

@@ -2,7 +2,7 @@
 //! while one of its resources is rejected.
 //!
 //! An HTTPRoute is a resource for each rule and listener. Half of its new version would be a
-//! configuration that nobody wrote, so one rejected rule keeps the previous versions of the others.
+//! configuration that no user wrote, so one rejected rule keeps the previous versions of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -65,7 +65,7 @@ pub enum Answered {
     Refused(Vec<Refusal>),
 }
 
-/// What is known of one resource at one proxy.
+/// The state of one resource at one proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acknowledged<'a> {
     /// Its current version was not sent, or not acknowledged.
@@ -249,7 +249,7 @@ impl ProxySession {
         }
     }
 
-    /// What this proxy has rejected of the current configuration, and why.
+    /// The resources of the current configuration that this proxy has rejected, and why.
     #[must_use]
     pub fn refused(&self, views: &Views) -> Vec<Refusal> {
         let view = views.view(&self.gateway);

@@ -8,7 +8,7 @@ use super::view::View;
 use crate::model::{Kind, ObjectName, ResourceKey};
 use crate::small_map::SmallMap;
 
-/// What a controller publishes: a view for each Gateway.
+/// The configuration that a controller publishes: a view for each Gateway.
 #[derive(Debug, Default)]
 pub struct Views {
     resources: HashMap<ResourceKey, PublishedResource>,

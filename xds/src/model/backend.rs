@@ -102,7 +102,7 @@ pub struct Host {
 pub enum HostAddress {
     /// A literal IPv4 or IPv6 address.
     Ip(IpAddr),
-    /// A name, of which the first address is used; resolved again when its TTL expires.
+    /// A name; its first address is used, and it is resolved again when its TTL expires.
     Name(Hostname),
 }
 

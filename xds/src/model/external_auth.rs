@@ -9,34 +9,33 @@ use thiserror::Error;
 use super::Target;
 use super::matching::is_uri_path;
 
-/// Asks a server whether a request may pass. If the server cannot be asked, the request is
-/// rejected.
+/// An external authorization server. If it cannot be reached or fails, the request is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalAuth {
     /// The authorization server.
     pub target: Target,
-    /// How it is asked.
+    /// The protocol to the server.
     pub protocol: ExternalAuthProtocol,
     /// Maximum bytes of the request's body that are sent to the server; requests with a longer body
     /// are rejected. `None` sends no body.
     pub body_bytes: Option<NonZeroU32>,
 }
 
-/// How an authorization server is asked.
+/// The protocol to an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExternalAuthProtocol {
-    /// By a request like the one in question, which it answers with 200 to let that pass.
+    /// A copy of the request, which the server answers with status 200 to allow it.
     Http {
-        /// Put in front of the request's path.
+        /// Prefix of the request's path.
         path_prefix: AuthPathPrefix,
-        /// Header fields of the request that it is shown beside those that it is always shown.
+        /// Header fields of the request that are sent in addition to those that always are.
         request_headers: Vec<HeaderName>,
-        /// Header fields of its answer that the request gets; none means all.
+        /// Header fields of its response that are copied into the request; none means all.
         response_headers: Vec<HeaderName>,
     },
-    /// By a call of `envoy.service.auth.v3.Authorization/Check`.
+    /// A call of `envoy.service.auth.v3.Authorization/Check`.
     Grpc {
-        /// Header fields of the request that it is shown; none means all.
+        /// Header fields of the request that are sent; none means all.
         request_headers: Vec<HeaderName>,
     },
 }
@@ -45,7 +44,7 @@ pub enum ExternalAuthProtocol {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthPathPrefix(String);
 
-/// Why a text is no [`AuthPathPrefix`].
+/// A text that is not a valid [`AuthPathPrefix`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "`{0}` cannot be put in front of a path: start it with `/`, percent-encode what is not a \

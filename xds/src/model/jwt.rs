@@ -47,7 +47,7 @@ pub struct JwtProvider {
     pub name: String,
     /// The `iss` claim of its tokens.
     pub issuer: String,
-    /// Accepted `aud` claims, of which one has to match; empty accepts any.
+    /// Accepted `aud` claims, one of which has to match; empty accepts any.
     pub audiences: Vec<String>,
     /// Keys that sign its tokens.
     pub keys: JwtKeys,

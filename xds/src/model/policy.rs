@@ -76,7 +76,7 @@ pub struct PolicySpec {
     pub jwt: Option<JwtPolicy>,
     /// Rules on requests and claims.
     pub authorization: Option<AuthorizationPolicy>,
-    /// The client certificate of a Gateway for backends that ask for one (`spec.tls.backend`), or for
+    /// The client certificate of a Gateway for backends that request one (`spec.tls.backend`), or for
     /// one backend. Two Gateways share connections to a backend only if it is the same.
     pub client_certificate: Option<Certificate>,
 }

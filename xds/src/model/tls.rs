@@ -175,7 +175,7 @@ pub enum BackendTls {
 pub struct TlsClient {
     /// The SNI: one exact name.
     pub server_name: Hostname,
-    /// Subject alternative names, of which the certificate must have one; empty means
+    /// Subject alternative names, one of which the certificate must have; empty means
     /// `server_name`.
     pub identities: Vec<SubjectAltName>,
     /// CA certificates that are trusted.

@@ -24,7 +24,7 @@ pub(super) async fn config(args: &SourceArgs, timeout: Duration) -> Result<Confi
     Ok(config)
 }
 
-/// What `--kubeconfig`, `KUBECONFIG` or `~/.kube/config` contains, in this order. None where neither is
+/// The contents of `--kubeconfig`, `KUBECONFIG` or `~/.kube/config`, in this order. None where neither is
 /// given and the latter does not exist.
 ///
 /// # Errors

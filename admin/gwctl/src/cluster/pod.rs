@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::ResourceExt as _;
 
-/// What matters of a pod.
+/// The parts of a pod that matter here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PodState {
     pub(crate) name: String,
@@ -88,7 +88,7 @@ fn condition<'a>(
     ))
 }
 
-/// Those whose ports can be reached: ready ones first, by name.
+/// The pods whose ports can be reached: ready ones first, by name.
 pub(super) fn reachable<'a>(pods: &[&'a PodState]) -> Vec<&'a PodState> {
     let mut reachable = pods.to_vec();
     reachable.retain(|it| it.is_running);

@@ -1,4 +1,4 @@
-//! What an error of the cluster's API means to the user, and what to do next.
+//! Errors of the cluster's API, explained to the user with what to do next.
 
 use anyhow::{Error, anyhow};
 use kube::client::{AuthError, UpgradeConnectionError};
@@ -13,7 +13,7 @@ pub(super) fn explain(error: kube::Error, what: &str, address: &str) -> Error {
              another context with --context"
         ),
         kube::Error::Api(status) if status.code == 403 => anyhow!(
-            "you may not {what}: {}; ask whoever administers the cluster for this permission",
+            "you may not {what}: {}; ask an administrator of the cluster for this permission",
             status.message
         ),
         kube::Error::Api(status) if status.message.contains(NO_KIND) => anyhow!(
@@ -53,7 +53,7 @@ pub(super) fn explain_forward(error: &kube::Error, port: &PodPort) -> Error {
     };
     match code {
         403 => anyhow!(
-            "you may not forward ports of pods in namespace {namespace}; ask whoever administers the \
+            "you may not forward ports of pods in namespace {namespace}; ask an administrator of the \
              cluster for the verbs get and create on pods/portforward"
         ),
         404 => anyhow!("pod {pod} in namespace {namespace} is gone; try again"),

@@ -159,7 +159,7 @@ impl Admin {
     }
 }
 
-/// Asks the token endpoint for an access token.
+/// Requests an access token from the token endpoint.
 ///
 /// # Errors
 /// The provider refuses, or returns something else.

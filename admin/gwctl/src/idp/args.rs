@@ -122,7 +122,7 @@ pub(crate) enum IdpOutput {
     Json,
 }
 
-/// What a policy aims at.
+/// The target of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PolicyTarget {
     pub(crate) kind: Kind,

@@ -13,7 +13,7 @@ use super::users::USERS;
 use super::{profile, registration};
 use crate::output;
 
-/// Removes everything. The client goes last: it is the mark that the rest is found by.
+/// Removes everything. The client is removed last: the rest is found through it.
 ///
 /// # Errors
 /// The provider refuses.

@@ -18,9 +18,9 @@ use super::provider::{ADMIN, Bearer, Body, Call, REALM};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Client {
-    /// What the administration calls it.
+    /// Its id in the provider's admin API.
     pub(super) id: String,
-    /// What tokens call it.
+    /// Its client id, as in tokens.
     #[serde(rename = "clientId")]
     pub(super) name: String,
     #[serde(default)]
@@ -63,11 +63,11 @@ struct Mapper {
 
 /// The client that `setup` made.
 pub(super) struct CreatedClient {
-    /// What the administration calls it.
+    /// Its id in the provider's admin API.
     pub(super) id: String,
-    /// What tokens call it.
+    /// Its client id, as in tokens.
     pub(super) client_id: String,
-    /// Only before it was printed.
+    /// The secret, until it was printed.
     pub(super) secret: Option<Secret>,
 }
 

@@ -1,4 +1,4 @@
-//! What the provider's refusals mean, and what to do about them.
+//! Errors of the identity provider, explained to the user with what to do next.
 
 use anyhow::{Error, anyhow};
 use http::StatusCode;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::provider::{HttpResponse, ProviderUrl};
 use crate::output::shown;
 
-/// What a call was for; decides what a refusal means.
+/// The purpose of a call, which decides what a refusal means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// An administrator signs in.
@@ -17,7 +17,7 @@ pub(super) enum Purpose {
     /// A client is registered with an initial access token.
     Registration,
     Administration,
-    /// What everybody may read.
+    /// Reading public data.
     Discovery,
 }
 
@@ -28,10 +28,10 @@ pub(super) fn refused(
     url: &ProviderUrl,
     answer: &HttpResponse,
 ) -> Error {
-    let said = said(answer);
-    let advice = advice(purpose, answer.status, &said);
+    let message = provider_message(answer);
+    let advice = advice(purpose, answer.status, &message);
     anyhow!(
-        "cannot {what}: {url} responded with {}{said}{advice}",
+        "cannot {what}: {url} responded with {}{message}{advice}",
         answer.status
     )
 }
@@ -73,7 +73,7 @@ fn excerpt(answer: &HttpResponse) -> String {
 }
 
 /// The provider's error message, in any of its forms.
-fn said(answer: &HttpResponse) -> String {
+fn provider_message(answer: &HttpResponse) -> String {
     let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else {
         return match &answer.location {
             Some(location) => format!(" (to {})", admin_types::secret::url(&shown(location))),
@@ -82,16 +82,16 @@ fn said(answer: &HttpResponse) -> String {
         };
     };
     let fields = ["error", "error_description", "errorMessage", "field"];
-    let said = fields.map(|field| body.get(field).and_then(Value::as_str));
-    let said: Vec<&str> = said.into_iter().flatten().collect();
-    if said.is_empty() {
+    let message = fields.map(|field| body.get(field).and_then(Value::as_str));
+    let message: Vec<&str> = message.into_iter().flatten().collect();
+    if message.is_empty() {
         return String::new();
     }
-    format!(": {}", shown(&said.join(": ")))
+    format!(": {}", shown(&message.join(": ")))
 }
 
-fn advice(purpose: Purpose, status: StatusCode, said: &str) -> &'static str {
-    if said.contains("HTTPS required") {
+fn advice(purpose: Purpose, status: StatusCode, message: &str) -> &'static str {
+    if message.contains("HTTPS required") {
         return ". The realm's setting `Require SSL` refuses plain HTTP from this address: use an \
                 https URL, reach the provider through a port-forward to localhost, or set it to \
                 `none` for tests";
@@ -106,9 +106,9 @@ fn advice(purpose: Purpose, status: StatusCode, said: &str) -> &'static str {
              ends in `/auth` with some installations"
         }
         (_, 429) => ". The provider limits requests: wait, and run the command again",
-        (_, 500..=599) => ". The provider failed: its own log says why; run the command again",
-        (Purpose::SignIn | Purpose::UserToken, 400 | 401) => of_grants(purpose, said),
-        (Purpose::Registration, status) => of_registration(status, said),
+        (_, 500..=599) => ". The provider failed: see its log for the cause; run the command again",
+        (Purpose::SignIn | Purpose::UserToken, 400 | 401) => of_grants(purpose, message),
+        (Purpose::Registration, status) => of_registration(status, message),
         (Purpose::Administration, 401) => {
             ". A new token was refused too: the clocks may differ, or the administrator was signed out \
              or disabled meanwhile; check the account, and run the command again"
@@ -124,12 +124,12 @@ fn advice(purpose: Purpose, status: StatusCode, said: &str) -> &'static str {
 }
 
 /// Of the token endpoint, where another token never helps.
-fn of_grants(purpose: Purpose, said: &str) -> &'static str {
-    if said.contains("not fully set up") {
+fn of_grants(purpose: Purpose, message: &str) -> &'static str {
+    if message.contains("not fully set up") {
         return ". The account has to do something first, such as change its password or complete its \
                 profile: sign in with a browser, or have an administrator do it";
     }
-    match (purpose, said.contains("invalid_grant")) {
+    match (purpose, message.contains("invalid_grant")) {
         (Purpose::SignIn, true) => {
             ". The name or the password of the administrator is wrong: check --admin-user, and the \
              password in its file or in IDP_ADMIN_PASSWORD. An account that is not of the realm \
@@ -150,13 +150,13 @@ fn of_grants(purpose: Purpose, said: &str) -> &'static str {
     }
 }
 
-fn of_registration(status: u16, said: &str) -> &'static str {
+fn of_registration(status: u16, message: &str) -> &'static str {
     match status {
         401 => {
             ". Another administrator's token does not help: the initial access token was used, has \
              expired or was deleted meanwhile; run the command again for a new one"
         }
-        400 if said.contains("Identifier in use") => {
+        400 if message.contains("Identifier in use") => {
             ". A client of this id exists already: run the command again, which looks for it"
         }
         403 => {

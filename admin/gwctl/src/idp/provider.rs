@@ -108,7 +108,7 @@ pub(super) struct Call<'a> {
     pub(super) body: Body<'a>,
 }
 
-/// Who sends a call.
+/// The identity that a call is made with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bearer<'a> {
     /// As the API's documentation spells it.
@@ -121,7 +121,7 @@ pub(super) struct Bearer<'a> {
 pub(super) enum Body<'a> {
     Nothing,
     Json(&'a Value),
-    /// Fields, of which some are secret.
+    /// Form fields, some of which are secret.
     Form(&'a [(&'a str, &'a str)]),
 }
 

@@ -9,7 +9,7 @@ use super::changes::Changes;
 use super::client::{Client, update};
 use super::provider::ADMIN;
 
-/// Removes the policies that keep anybody from registering clients.
+/// Removes the policies that restrict client registration.
 ///
 /// # Errors
 /// The provider refuses.

@@ -20,7 +20,7 @@ use crate::args::SourceArgs;
 use crate::output;
 use crate::runtime::Blocking;
 
-/// What a gateway and its users need of a set-up.
+/// The results of a set-up that a gateway and its users need.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Setup {
@@ -109,7 +109,7 @@ async fn set_up(args: &SetupArgs, admin: &Admin, changes: &mut Changes) -> Resul
     Ok((setup, discovery.jwks_uri))
 }
 
-/// Asks the provider for its issuer and the place of its keys.
+/// Reads the issuer and the URL of its keys from the provider's discovery document.
 ///
 /// # Errors
 /// The provider refuses, or returns something else.

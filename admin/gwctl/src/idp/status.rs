@@ -33,7 +33,7 @@ struct Part {
     present: bool,
 }
 
-/// Policies that keep anybody from registering clients.
+/// Policies that restrict client registration.
 #[derive(Serialize)]
 struct RegistrationPolicies {
     present: usize,

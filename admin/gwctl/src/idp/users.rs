@@ -11,7 +11,7 @@ use super::provider::ADMIN;
 pub(super) struct TestUser {
     pub(super) name: &'static str,
     pub(super) group: &'static str,
-    /// Marks the user as created by `gwctl`: nobody else has addresses in this domain (RFC 2606).
+    /// Marks the user as created by `gwctl`: this domain is reserved, so no real address is in it (RFC 2606).
     email: &'static str,
     last_name: &'static str,
 }

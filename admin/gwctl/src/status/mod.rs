@@ -1,6 +1,6 @@
 //! `gwctl status`: whether Gateways work, and why not.
 //!
-//! `objects` reads what the controller has written, `proxy` asks the proxies, `report` judges both, and
+//! `objects` reads what the controller has written, `proxy` queries the proxies, `report` evaluates both, and
 //! `print` writes the result as text.
 
 mod objects;
@@ -78,7 +78,7 @@ struct ReferringObjects<'a> {
     listener_sets: Vec<DynamicObject>,
     routes: Vec<(&'static str, DynamicObject)>,
     policies: Vec<(&'static str, DynamicObject)>,
-    /// What could not be read.
+    /// Parts of the cluster that could not be read.
     unread: Vec<String>,
 }
 

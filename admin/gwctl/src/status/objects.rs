@@ -1,4 +1,4 @@
-//! The parts of the cluster's objects that tell whether they work.
+//! The parts of the cluster's objects that show whether they work.
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -42,7 +42,7 @@ impl Condition {
     }
 }
 
-/// Conditions that tell of trouble when they are true.
+/// Conditions that report a problem when they are true.
 const FALSE_IS_GOOD: [&str; 5] = [
     "CertificateExpired",
     "Conflicted",

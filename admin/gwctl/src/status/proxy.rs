@@ -1,4 +1,4 @@
-//! What the proxies of a Gateway say of themselves.
+//! The state of a Gateway's proxies, as they report it.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) struct Proxy {
     pub(super) silent: Option<String>,
 }
 
-/// What a proxy reports about itself.
+/// The state of a proxy, as it reports it.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SelfReport {
@@ -52,7 +52,7 @@ pub(super) struct SelfReport {
     pub(super) refused: Vec<String>,
 }
 
-/// Asks each of the pods that can be.
+/// Queries each pod that can be reached.
 pub(super) fn query(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {
     let mut proxies = Vec::new();
     for pod in pods {

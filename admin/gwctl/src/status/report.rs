@@ -16,7 +16,7 @@ pub(super) struct Findings {
     pub(super) routes: Vec<Object>,
     pub(super) policies: Vec<Object>,
     pub(super) proxies: Vec<Proxy>,
-    /// What could not be read.
+    /// Parts of the cluster that could not be read.
     pub(super) unread: Vec<String>,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Report {
     pub(super) proxies: Vec<Proxy>,
     pub(super) routes: Vec<RouteReport>,
     pub(super) policies: Vec<PolicyReport>,
-    /// What does not work, and why.
+    /// Problems, with their causes.
     pub(super) problems: Vec<String>,
-    /// What works, and should be known nevertheless.
+    /// Facts worth knowing that are not problems.
     pub(super) notes: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct PolicyReport {
 }
 
 impl Report {
-    /// Judges what was read.
+    /// Evaluates the findings.
     pub(super) fn new(findings: Findings) -> Self {
         let gateway = &findings.gateway;
         let mut report = Self {

@@ -33,7 +33,7 @@ unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, modules: *mut 
 }
 
 /// # Safety
-/// The headers are those of a module that is loaded at `base`, for as long as the process lives.
+/// The headers must be those of a module that stays loaded at `base` until the process ends.
 unsafe fn module(base: u64, headers: &[libc::Elf64_Phdr]) -> Option<Module<&'static [u8]>> {
     let loaded = headers
         .iter()

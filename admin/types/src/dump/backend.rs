@@ -82,7 +82,7 @@ pub enum Hosts {
     },
     /// The pods of an inference pool, which are its endpoints.
     Pool {
-        /// Who selects among them; None for load balancing.
+        /// The picker that selects among them; None for load balancing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         picker: Option<Picker>,
     },

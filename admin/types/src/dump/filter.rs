@@ -32,7 +32,7 @@ pub struct Filters {
     /// Cross-origin resource sharing (CORS), as the Fetch standard defines it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<Cors>,
-    /// Servers that are asked whether requests may pass.
+    /// External authorization servers, which are called in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub external_auth: Vec<ExternalAuth>,
 }
@@ -48,13 +48,13 @@ pub struct ExternalAuth {
     /// Prefix of the path of requests to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path_prefix: String,
-    /// Header fields of the request that it is shown.
+    /// Header fields of the request that are sent to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub request_headers: Vec<String>,
-    /// Header fields of its answer that the request gets.
+    /// Header fields of its response that are copied into the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub response_headers: Vec<String>,
-    /// Bytes of the request's body that it is shown.
+    /// Maximum bytes of the request's body that are sent to it; None sends no body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<NonZeroU32>,
 }

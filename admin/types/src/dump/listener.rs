@@ -52,7 +52,7 @@ pub struct Listener {
     /// TLS termination; None where it does not terminate TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ListenerTls>,
-    /// Authorization servers that are asked about each request before a rule is selected.
+    /// Authorization servers that are called for each request before a rule is selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub external_auth: Vec<ExternalAuth>,
 }

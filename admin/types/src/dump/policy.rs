@@ -137,7 +137,7 @@ pub struct PolicySpec {
     /// Rules on requests and claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<Authorization>,
-    /// Fingerprint of the Gateway's client certificate for backends that ask for one.
+    /// Fingerprint of the Gateway's client certificate for backends that request one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,
 }

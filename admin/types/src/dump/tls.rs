@@ -55,7 +55,7 @@ pub enum BackendTls {
     Verified {
         /// Name sent in the TLS handshake (SNI).
         server_name: String,
-        /// Names of which the certificate has to have one; empty for the SNI.
+        /// Names, one of which the certificate must have; empty for the SNI.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         identities: Vec<String>,
         /// Fingerprints of the CA certificates; empty for the system's trust store.

@@ -10,7 +10,7 @@ pub(super) fn holds_token(value: &str) -> bool {
     words(value).any(|word| is_token(word) || word.split('.').any(is_encoded_token))
 }
 
-/// What base64url, its padding and dots make up.
+/// The characters of base64url, its padding, and dots.
 fn words(value: &str) -> impl Iterator<Item = &str> {
     value.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.=".contains(c)))
 }

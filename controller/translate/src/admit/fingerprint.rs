@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-/// A 128-bit keyed hash of a text: nobody can construct a collision.
+/// A 128-bit keyed hash of a text, for which collisions cannot be constructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Fingerprint([u64; 2]);
 

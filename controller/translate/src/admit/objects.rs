@@ -37,7 +37,7 @@ pub(super) struct ObjectChanges {
     pub(super) lost: BTreeSet<Arc<str>>,
 }
 
-/// What was in force of an object.
+/// The version of an object that was in effect.
 struct PreviousVersion {
     location: Option<SourceLocation>,
     shadows: Vec<Object>,

@@ -1,4 +1,4 @@
-//! Our `Backend`: something that serves and is no Service.
+//! Our `Backend`: an upstream that is not a Service.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -71,7 +71,7 @@ pub struct BackendUnix {
     pub path: String,
 }
 
-/// What a backend speaks.
+/// The application protocol of a backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum BackendProtocol {

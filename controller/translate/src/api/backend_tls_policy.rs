@@ -27,11 +27,11 @@ pub struct BackendTlsPolicySpec {
     pub options: BTreeMap<String, String>,
 }
 
-/// How a backend's certificate is judged. The default is one that none fulfils.
+/// How a backend's certificate is validated. The default accepts none.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendTlsValidation {
-    /// Who vouches for it.
+    /// CA certificates that are trusted.
     #[serde(rename = "caCertificateRefs", default)]
     pub ca_certificate_refs: Vec<LocalObjectReference>,
     /// `System`, instead of references.
@@ -39,7 +39,7 @@ pub struct BackendTlsValidation {
     pub well_known_ca_certificates: Option<String>,
     /// The SNI, and the name in the certificate unless others are listed.
     pub hostname: String,
-    /// Names of which the certificate must have one.
+    /// Names, one of which the certificate must have.
     #[serde(default)]
     pub subject_alt_names: Vec<SubjectAltName>,
 }
@@ -56,7 +56,7 @@ pub struct SubjectAltName {
     pub uri: String,
 }
 
-/// What a name in a certificate is.
+/// The type of a subject alternative name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum SubjectAltNameType {
     Hostname,

@@ -75,7 +75,7 @@ pub struct ConfigMap {
     pub metadata: ObjectMeta,
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub data: BTreeMap<String, String>,
-    /// Its entries that are no text.
+    /// Entries that are not text.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub binary_data: BTreeMap<String, Base64>,
 }

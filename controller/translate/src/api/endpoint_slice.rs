@@ -12,7 +12,7 @@ pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 pub struct EndpointSlice {
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What its addresses are.
+    /// The type of its addresses.
     pub address_type: AddressType,
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub endpoints: Vec<Endpoint>,

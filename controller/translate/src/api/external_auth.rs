@@ -1,14 +1,14 @@
-//! Filters that ask a server whether a request may pass.
+//! Filters that call an external authorization server.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BackendObjectReference, FilterType, LocalObjectReference};
 
-/// Asks a server whether a request may pass.
+/// Calls an external authorization server (GEP-1494).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalAuthFilter {
-    /// How it is asked.
+    /// Protocol of the server.
     pub protocol: ExternalAuthProtocol,
     pub backend_ref: BackendObjectReference,
     /// Settings for `protocol: GRPC` only.
@@ -16,18 +16,18 @@ pub struct ExternalAuthFilter {
     pub grpc: Option<GrpcAuthConfig>,
     #[serde(default)]
     pub http: Option<HttpAuthConfig>,
-    /// Whether it is shown the request's body.
+    /// Whether the request's body is sent to it.
     #[serde(default)]
     pub forward_body: Option<ForwardBody>,
 }
 
-/// How an authorization server is asked.
+/// The protocol of an authorization server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum ExternalAuthProtocol {
-    /// By a request like the one in question.
+    /// A copy of the request.
     #[serde(rename = "HTTP")]
     Http,
-    /// By a call of Envoy's `ext_authz`.
+    /// A call of Envoy's `ext_authz`.
     #[serde(rename = "GRPC")]
     Grpc,
     /// One of a later version of the API.
@@ -35,7 +35,7 @@ pub enum ExternalAuthProtocol {
     Unknown,
 }
 
-/// More about servers of gRPC.
+/// Settings for gRPC servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcAuthConfig {
@@ -68,7 +68,7 @@ pub struct ForwardBody {
     pub max_size: u32,
 }
 
-/// What a listener does with requests before their route is chosen.
+/// Filters for requests before a route is selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ListenerFilters {
     #[serde(default)]

@@ -27,7 +27,7 @@ pub struct HttpRouteFilter {
     pub url_rewrite: Option<RewriteFilter>,
     #[serde(default)]
     pub cors: Option<CorsFilter>,
-    /// Asks a server whether a request may pass.
+    /// Calls an external authorization server.
     #[serde(default)]
     pub external_auth: Option<ExternalAuthFilter>,
     /// A filter of another kind.
@@ -47,7 +47,7 @@ pub enum FilterType {
     URLRewrite,
     #[serde(rename = "CORS")]
     Cors,
-    /// Asks another service whether the request may pass.
+    /// Calls an external authorization server.
     ExternalAuth,
     /// A filter of another kind.
     ExtensionRef,

@@ -14,17 +14,17 @@ pub struct Gateway {
     pub spec: GatewaySpec,
 }
 
-/// What a Gateway is to be.
+/// The desired state of a Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySpec {
     pub gateway_class_name: String,
     #[serde(default)]
     pub listeners: Vec<Listener>,
-    /// Addresses asked for; none means any.
+    /// Requested addresses; none means any.
     #[serde(default)]
     pub addresses: Vec<GatewayAddress>,
-    /// What its workload carries.
+    /// Labels, annotations and parameters of its workload.
     #[serde(default)]
     pub infrastructure: Option<GatewayInfrastructure>,
     /// Which ListenerSets may attach.
@@ -84,7 +84,7 @@ pub struct Listener {
     /// Which routes may attach.
     #[serde(default)]
     pub allowed_routes: AllowedRoutes,
-    /// What happens to requests before their route is chosen.
+    /// Filters for requests before a route is selected.
     #[serde(default)]
     pub filters: Option<ListenerFilters>,
 }
@@ -150,7 +150,7 @@ pub struct RouteNamespaces {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FromNamespaces {
     All,
-    /// Those that a selector selects.
+    /// Namespaces that a selector selects.
     Selector,
     #[default]
     Same,
@@ -191,7 +191,7 @@ fn ip_address() -> String {
     "IPAddress".to_owned()
 }
 
-/// What a Gateway's workload carries.
+/// Labels, annotations and parameters of a Gateway's workload.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayInfrastructure {

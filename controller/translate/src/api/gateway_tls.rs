@@ -15,7 +15,7 @@ pub struct GatewayTls {
     pub frontend: Option<FrontendTls>,
 }
 
-/// What the Gateway shows to backends.
+/// The client certificate that the Gateway presents to backends.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayBackendTls {
@@ -24,18 +24,18 @@ pub struct GatewayBackendTls {
     pub client_certificate_ref: Option<SecretObjectReference>,
 }
 
-/// What clients show to the listeners of HTTPS.
+/// Validation of client certificates by HTTPS listeners.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FrontendTls {
-    /// At ports that have nothing of their own.
+    /// Settings of ports without their own.
     pub default: FrontendTlsConfig,
     /// Settings of single ports, which replace the default.
     #[serde(default)]
     pub per_port: Vec<FrontendTlsPort>,
 }
 
-/// What clients show at one port.
+/// Validation of client certificates at one port.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct FrontendTlsPort {
     pub port: NonZeroU16,
@@ -44,19 +44,19 @@ pub struct FrontendTlsPort {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct FrontendTlsConfig {
-    /// A certificate; without it they show none.
+    /// How certificates are validated; absent means that clients are not asked for one.
     #[serde(default)]
     pub validation: Option<FrontendValidation>,
 }
 
-/// How a client's certificate is judged.
+/// How a client's certificate is validated.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FrontendValidation {
-    /// Who vouches for it.
+    /// CA certificates that are trusted.
     #[serde(rename = "caCertificateRefs", default)]
     pub ca_certificate_refs: Vec<ObjectReference>,
-    /// Whether it may be missing or wrong.
+    /// Whether a missing or invalid certificate is accepted.
     #[serde(default)]
     pub mode: FrontendValidationMode,
 }

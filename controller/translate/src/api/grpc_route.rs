@@ -14,7 +14,7 @@ pub struct GrpcRoute {
     pub spec: GrpcRouteSpec,
 }
 
-/// What a GRPCRoute is to do.
+/// The desired state of a GRPCRoute.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcRouteSpec {
@@ -38,7 +38,7 @@ pub struct GrpcRouteSpec {
 pub struct GrpcRouteRule {
     #[serde(default)]
     pub name: Option<String>,
-    /// Matches, of which one has to apply; an empty list matches every call.
+    /// Matches, one of which has to apply; an empty list matches every call.
     #[serde(default)]
     pub matches: Vec<GrpcRouteMatch>,
     #[serde(default)]

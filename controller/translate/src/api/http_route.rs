@@ -11,7 +11,7 @@ pub struct HttpRoute {
     pub spec: HttpRouteSpec,
 }
 
-/// What an HTTPRoute is to do.
+/// The desired state of an HTTPRoute.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRouteSpec {
@@ -37,7 +37,7 @@ fn default_rules() -> Vec<HttpRouteRule> {
 pub struct HttpRouteRule {
     #[serde(default)]
     pub name: Option<String>,
-    /// Matches, of which one has to apply.
+    /// Matches, one of which has to apply.
     #[serde(default = "default_matches")]
     pub matches: Vec<HttpRouteMatch>,
     #[serde(default)]
@@ -178,10 +178,10 @@ pub struct SessionPersistence {
     /// Name of the cookie or header; chosen by the gateway if omitted. In Gateway API until v1.6.
     #[serde(default)]
     pub session_name: Option<String>,
-    /// A session ends so long after it began.
+    /// Maximum lifetime of a session.
     #[serde(default)]
     pub absolute_timeout: Option<String>,
-    /// A session ends so long after its last request. Gateway API had it up to v1.5.
+    /// Lifetime of a session after its last request. Removed from Gateway API after v1.5.
     #[serde(default)]
     pub idle_timeout: Option<String>,
     /// Where the token lives.

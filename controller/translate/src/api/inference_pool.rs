@@ -15,7 +15,7 @@ pub struct InferencePool {
     pub spec: InferencePoolSpec,
 }
 
-/// What an InferencePool is.
+/// The desired state of an InferencePool.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InferencePoolSpec {
@@ -26,7 +26,7 @@ pub struct InferencePoolSpec {
     /// Application protocol of every port.
     #[serde(default)]
     pub app_protocol: PoolProtocol,
-    /// Who chooses among them.
+    /// The service that selects among its endpoints.
     #[serde(default)]
     pub endpoint_picker_ref: Option<EndpointPickerReference>,
 }
@@ -43,7 +43,7 @@ pub struct PoolPort {
     pub number: NonZeroU16,
 }
 
-/// What the ports of a pool speak.
+/// The application protocol of a pool's ports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PoolProtocol {
     /// HTTP/1.1 in plain text.

@@ -1,4 +1,4 @@
-//! `TrafficPolicy.spec.jwt`: who may come in by which token.
+//! `TrafficPolicy.spec.jwt`: token authentication.
 
 use serde::{Deserialize, Serialize};
 

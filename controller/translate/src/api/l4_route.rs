@@ -11,7 +11,7 @@ pub struct TlsRoute {
     pub spec: TlsRouteSpec,
 }
 
-/// What a TLSRoute is to do.
+/// The desired state of a TLSRoute.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TlsRouteSpec {
@@ -42,7 +42,7 @@ pub struct UdpRoute {
     pub spec: L4RouteSpec,
 }
 
-/// What a TCPRoute or a UDPRoute is to do.
+/// The desired state of a TCPRoute or UDPRoute.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct L4RouteSpec {

@@ -13,7 +13,7 @@ pub struct ListenerSet {
     pub spec: ListenerSetSpec,
 }
 
-/// What a ListenerSet is to be.
+/// The desired state of a ListenerSet.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerSetSpec {

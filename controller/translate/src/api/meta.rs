@@ -1,4 +1,4 @@
-//! What every Kubernetes object has.
+//! Metadata of Kubernetes objects.
 
 use std::collections::BTreeMap;
 

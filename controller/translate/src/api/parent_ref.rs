@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GATEWAY_GROUP;
 
-/// What a route attaches to; its status echoes it.
+/// The parent that a route attaches to, which its status repeats.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentReference {

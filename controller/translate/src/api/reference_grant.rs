@@ -28,7 +28,7 @@ pub struct ReferenceGrantFrom {
     pub namespace: String,
 }
 
-/// What may be referred to.
+/// The kinds and names that may be referred to.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ReferenceGrantTo {
     pub group: String,

@@ -1,4 +1,4 @@
-//! What the kinds have in common.
+//! The trait of all kinds of objects.
 
 use super::ObjectMeta;
 

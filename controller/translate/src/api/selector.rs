@@ -23,14 +23,14 @@ pub struct LabelSelector {
 #[serde(rename_all = "camelCase")]
 pub struct SelectorRequirement {
     pub key: String,
-    /// How its value is judged.
+    /// How its value is compared.
     pub operator: SelectorOperator,
     /// The values of `In` and `NotIn`.
     #[serde(default, deserialize_with = "super::null_as_default")]
     pub values: Vec<String>,
 }
 
-/// How a label is judged.
+/// How a label is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum SelectorOperator {
     /// It has one of the values.

@@ -15,7 +15,7 @@ pub struct Service {
     pub spec: ServiceSpec,
 }
 
-/// What a Service is, as far as it is read. Its endpoints come from slices, so that selector and
+/// The desired state of a Service, as far as it is used. Its endpoints come from slices, so that selector and
 /// target ports mean nothing here.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -41,15 +41,15 @@ pub struct TrafficPolicySpec {
     /// How paths are normalised.
     #[serde(default)]
     pub path_options: Option<PathOptionsSpec>,
-    /// How many retries are borne.
+    /// The limit of concurrent retries.
     #[serde(default)]
     pub retry_budget: Option<RetryBudgetSpec>,
-    /// When an endpoint is put aside.
+    /// When an endpoint is ejected.
     #[serde(default)]
     pub ejection: Option<EjectionSpec>,
 }
 
-/// What a policy aims at; its status echoes it.
+/// The target of a policy, which its status repeats.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyTargetReference {
@@ -63,7 +63,7 @@ pub struct PolicyTargetReference {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct AccessLogSpec {
-    /// Off altogether. The field is not called `off`: kubectl reads that as `false`.
+    /// Turns the log off. The field is not called `off`: kubectl reads that as `false`.
     #[serde(default, rename = "disabled")]
     pub off: bool,
     #[serde(default)]
@@ -213,7 +213,7 @@ pub enum EscapedSlashAction {
     Reject,
 }
 
-/// How many retries are borne.
+/// The limit of concurrent retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct RetryBudgetSpec {
     /// Retries in flight, in percent of the requests in flight.
@@ -232,7 +232,7 @@ fn ten() -> u32 {
     10
 }
 
-/// When an endpoint is put aside.
+/// When an endpoint is ejected.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EjectionSpec {
@@ -245,7 +245,7 @@ pub struct EjectionSpec {
     /// For how long at most.
     #[serde(default = "five_minutes")]
     pub max: String,
-    /// Most endpoints put aside at once, in percent.
+    /// Most endpoints ejected at once, in percent.
     #[serde(default = "fifty")]
     pub max_percent: u32,
 }

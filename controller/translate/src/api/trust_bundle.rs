@@ -12,7 +12,7 @@ pub struct ClusterTrustBundle {
     pub spec: ClusterTrustBundleSpec,
 }
 
-/// What a bundle holds.
+/// The contents of a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterTrustBundleSpec {

@@ -16,7 +16,7 @@ pub struct XBackend {
     pub spec: XBackendSpec,
 }
 
-/// What an XBackend is.
+/// The desired state of an XBackend.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct XBackendSpec {
@@ -38,7 +38,7 @@ pub struct XBackendSpec {
     pub tls: Option<XBackendTls>,
 }
 
-/// What an XBackend leads to.
+/// The kind of upstream of an XBackend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum XBackendType {
     /// A host outside of the cluster.
@@ -61,7 +61,7 @@ pub struct ExternalHostname {
     pub hostname: String,
 }
 
-/// What an XBackend speaks.
+/// The application protocol of an XBackend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum XBackendProtocol {
     #[serde(rename = "TCP")]
@@ -96,7 +96,7 @@ pub enum XBackendProtocol {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct XBackendTls {
-    /// Who proves who they are.
+    /// Which sides present a certificate.
     pub mode: XBackendTlsMode,
     #[serde(default)]
     pub client_certificate_ref: Option<SecretObjectReference>,
@@ -105,10 +105,10 @@ pub struct XBackendTls {
     pub validation: Option<BackendTlsValidation>,
 }
 
-/// Who proves who they are in TLS.
+/// Which sides present a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum XBackendTlsMode {
-    /// There is no TLS.
+    /// Plain text.
     None,
     ServerOnly,
     ClientAndServer,

@@ -1,4 +1,4 @@
-//! Hosts that objects of a cluster name by themselves. Whoever may create these objects shall not reach
+//! Hosts that objects of a cluster contain. Users who may create these objects must not reach
 //! the proxy's own ports through them, its admin server above all, nor the metadata server of its node.
 //! On a machine, objects and ports belong to the same person.
 
@@ -47,7 +47,7 @@ pub(super) fn check_url_host(reader: &Reader<'_>, host: &str) -> Result<(), Stri
     }
     match Hostname::parse_exact(&host.to_ascii_lowercase()) {
         Ok(name) => check_name(reader, &name),
-        // What is no name leads nowhere.
+        // An invalid name resolves to nothing.
         Err(_) => Ok(()),
     }
 }

@@ -84,7 +84,7 @@ fn add(
             Ok(())
         }
         FilterType::ExternalAuth => {
-            // Even if it is valid: what else is wrong with the rule must not take it away.
+            // Even if it is valid: another problem of the rule must not remove it.
             notes.fails_closed = true;
             let asks = present(spec.external_auth.as_ref())
                 .and_then(|it| external_auth::lower(scope.reader, scope.from, it));

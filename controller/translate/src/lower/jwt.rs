@@ -156,7 +156,7 @@ fn path(text: &str) -> Result<String, Problem> {
     Err(invalid("path", message))
 }
 
-/// Whoever can change keys in transit can forge tokens, so plain text is allowed only inside the
+/// An attacker who can change keys in transit can forge tokens, so plain text is allowed only inside the
 /// cluster or the machine.
 fn url(reader: &Reader<'_>, text: &str) -> Result<String, Problem> {
     let uri: Option<Uri> = text.parse().ok();

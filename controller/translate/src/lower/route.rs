@@ -34,13 +34,13 @@ pub(crate) struct RouteParent {
     pub(crate) attached: Result<Box<[Attachment]>, Problem>,
 }
 
-/// What became of a rule, apart from the rule itself.
+/// The result of lowering a rule, apart from the rule itself.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RuleOutcome {
     pub(crate) name: Option<Arc<str>>,
     /// Whether there still is a rule.
     pub(crate) is_kept: bool,
-    /// What in it cannot be carried out. If it is kept, it fails closed.
+    /// Its problems. If it is kept nevertheless, it fails closed.
     pub(crate) problems: Vec<Problem>,
     /// References that lead nowhere; their share is refused.
     pub(crate) refs: Vec<Problem>,

@@ -110,7 +110,7 @@ fn workloads<'a>(
 }
 
 fn workload(slice: &ObjectName, endpoint: &Endpoint) -> Option<Workload> {
-    // Addresses of one endpoint are interchangeable; Kubernetes asks for the first to be used.
+    // Addresses of one endpoint are interchangeable; Kubernetes specifies that the first is used.
     let text = endpoint.addresses.first()?;
     let address: IpAddr = text.parse().ok()?;
     Some(Workload {

@@ -39,7 +39,7 @@ facts! {
     Object(&'static str, ObjectName);
     /// Whether an object of this kind and name exists.
     Exists(&'static str, ObjectName);
-    /// What grants allow from one kind and namespace to another.
+    /// The references that grants allow from one kind and namespace to another.
     ReferenceDirection(Arc<ReferenceDirection>);
     /// The labels of a namespace.
     Labels(Arc<str>);
@@ -75,7 +75,7 @@ facts! {
     GatewayProperties(ObjectName);
     /// The resolved listeners of an object, before conflicts.
     Listeners(Owner);
-    /// What an object offers to routes.
+    /// The listeners that an object offers to routes.
     ListenerOffers(Owner);
     /// The standing of an object's listeners among those of the Gateway.
     Standings(Owner);
@@ -83,7 +83,7 @@ facts! {
     Gateway(ObjectName);
     /// The owner of a socket of the machine.
     Socket(Transport, NonZeroU16);
-    /// What a Gateway carries.
+    /// The listeners and routes that a Gateway carries.
     Carried(ObjectName);
     /// Whether a listener is carried, and by which Gateway.
     CarriedListener(ListenerKey);

@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What was asked for, and when the first of the answers expires.
+    /// The facts that were read, and when the first of them expires.
     pub(crate) fn into_reads(self) -> (Vec<Fact>, Option<Timestamp>) {
         (self.asked.into_inner(), self.expires.get())
     }

@@ -149,7 +149,7 @@ impl ObjectIndex {
         matches!(fact, Fact::Object(api::Secret::KIND, _))
     }
 
-    /// Lets go of that.
+    /// Drops the parsed certificate of a Secret.
     pub(crate) fn forget(&mut self, fact: &Fact) {
         if let Fact::Object(api::Secret::KIND, name) = fact {
             self.certificates.get_mut().remove(name);

@@ -68,7 +68,7 @@ impl Ports {
         }
     }
 
-    /// Those of a port with a protocol of another family.
+    /// Listeners of a port with a protocol of another family.
     fn strangers(&self, port: NonZeroU16, family: Family) -> impl Iterator<Item = usize> {
         let sharers = self.0.get(&(family.transport(), port));
         let sharers = sharers.filter(|it| it.families.iter().any(|other| *other != family));
@@ -77,7 +77,7 @@ impl Ports {
             .map(|(index, _)| *index)
     }
 
-    /// Those of a port that cannot be distinguished.
+    /// Listeners of a port that cannot be distinguished.
     fn twins(
         &self,
         port: NonZeroU16,

@@ -1,4 +1,4 @@
-//! Filters that ask a server whether a request may pass.
+//! References of filters to external authorization servers.
 
 use std::num::NonZeroU32;
 

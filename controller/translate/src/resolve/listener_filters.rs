@@ -1,4 +1,4 @@
-//! What a listener does with requests before their route is chosen (GEP-5224).
+//! Filters that a listener applies to requests before a route is selected (GEP-5224).
 
 use xds::model::{AuthPathPrefix, ExternalAuth, ExternalAuthProtocol, InvalidBackend, Target};
 

@@ -1,4 +1,4 @@
-//! What an object with listeners offers to routes. It excludes certificates, addresses and
+//! The listeners that an object offers to routes. Excludes certificates, addresses and
 //! conflicts, so that routes are not evaluated again when those change.
 
 use std::num::NonZeroU16;

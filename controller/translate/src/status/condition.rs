@@ -1,4 +1,4 @@
-//! Conditions: their types, their reasons, and how they are judged.
+//! Conditions: their types, their reasons, and whether they report a problem.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ pub struct Condition {
     pub reason: Reason,
     /// Why, and what to do.
     pub message: Cow<'static, str>,
-    /// Which version of the object was judged.
+    /// The generation of the object that the condition applies to.
     pub observed_generation: i64,
     /// The field to blame, if one is; no part of the Kubernetes form.
     #[serde(skip)]
@@ -101,7 +101,7 @@ impl ConditionType {
 /// Status of a condition, as in Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum ConditionStatus {
-    /// What the condition claims is so.
+    /// The condition is true.
     True,
     /// The condition does not hold.
     False,
@@ -179,7 +179,7 @@ impl Conditions {
         self
     }
 
-    /// That a listener overlaps with another: to know, but no trouble, for a request that goes
+    /// That a listener overlaps with another: worth knowing but not a problem, for a request that goes
     /// astray is answered with 421.
     pub(crate) fn overlapping(self, other: &str) -> Self {
         let message = format!(

@@ -55,10 +55,10 @@ pub struct Statuses {
     /// Statuses of `Backend` objects.
     #[serde(serialize_with = "by_text")]
     pub backends: BTreeMap<ObjectName, BackendStatus>,
-    /// Of XBackends, which tell of Gateways as policies do.
+    /// Statuses of XBackends, which list Gateways as policies do.
     #[serde(serialize_with = "by_text", skip_serializing_if = "BTreeMap::is_empty")]
     pub x_backends: BTreeMap<ObjectName, PolicyStatus>,
-    /// Of our traffic policies.
+    /// Statuses of `TrafficPolicy` objects.
     #[serde(serialize_with = "by_text")]
     pub traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
     /// Statuses of `XBackendTrafficPolicy` objects.

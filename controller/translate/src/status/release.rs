@@ -31,7 +31,7 @@ pub struct Release {
 /// The installed release and channel of Gateway API.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// The release of the definitions, if they tell.
+    /// The release of the definitions, if they contain it.
     pub release: Option<Release>,
     /// Whether the API server has ClusterTrustBundle objects.
     pub trust_bundles: bool,

@@ -17,7 +17,7 @@ pub struct RouteStatus {
     pub parents: Vec<RouteParentStatus>,
 }
 
-/// What a parent makes of a route.
+/// The status of a route at a parent.
 #[derive(Debug, Clone, PartialEq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteParentStatus {
@@ -30,7 +30,7 @@ pub struct RouteParentStatus {
 }
 
 impl RouteStatus {
-    /// Of a route, with what each of its parents leaves it in the end.
+    /// The status of a route, with an entry for each parent.
     pub(crate) fn of<T>(
         route: &ResolvedRoute,
         outcomes: &[Result<T, Problem>],

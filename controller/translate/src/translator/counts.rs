@@ -16,7 +16,7 @@ pub(crate) struct Counts {
     pub(crate) routes: Count<ListenerKey, ()>,
     /// ListenerSets attached to each Gateway.
     pub(crate) sets: Count<ObjectName, ()>,
-    /// What sends something to each upstream, by Gateway.
+    /// References to each upstream, by Gateway.
     pub(crate) users: Count<Upstream, ObjectName>,
     /// The targeted objects of each namespace: those of this controller that carry requests.
     pub(crate) ours: Count<Arc<str>, PolicyTarget>,

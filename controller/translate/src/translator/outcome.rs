@@ -1,4 +1,4 @@
-//! What a batch has changed so far.
+//! The changes of a batch so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 

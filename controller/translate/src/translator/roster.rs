@@ -120,7 +120,7 @@ impl Roster {
         Some((id, slot.unit.clone()))
     }
 
-    /// What a unit read when it ran last.
+    /// The facts that a unit read when it last ran.
     pub(super) fn reads(&mut self, id: UnitId) -> &mut Box<[FactId]> {
         let slot = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);
         &mut slot.expect("a unit that runs is there").reads

@@ -1,4 +1,4 @@
-//! What units have in common, and the list of them.
+//! The trait of all units, and the list of them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,7 +25,7 @@ use crate::upstream::Upstream;
 
 /// A part of the translation that is computed as a whole, whenever a fact that it read has changed.
 pub(crate) trait Unit: Clone + Eq + Hash + Into<AnyUnit> {
-    /// What others see of it.
+    /// The output, which other units read.
     type Output: PartialEq;
 
     /// Computes the output; `None` if it has none.
@@ -60,7 +60,7 @@ impl<'a> Deref for UnitReader<'a> {
     }
 }
 
-/// What the new output of a unit changes.
+/// The changes that a unit's new output causes.
 pub(crate) struct Changes<'a> {
     pub(crate) objects: &'a mut ObjectIndex,
     pub(crate) contests: &'a mut Contests,
@@ -124,7 +124,7 @@ pub(crate) struct State {
     pub(crate) outcome: Outcome,
 }
 
-/// What a run of a unit leads to.
+/// The effects of a run of a unit.
 pub(super) struct UnitRun {
     pub(super) reads: Vec<Fact>,
     pub(super) expires: Option<Timestamp>,
@@ -246,7 +246,7 @@ units! {
     BackendTlsUnit in backend_tls;
     /// A target of BackendTLSPolicy objects.
     BackendTlsTargetUnit in backend_tls_targets;
-    /// An XBackendTrafficPolicy by itself.
+    /// An XBackendTrafficPolicy, apart from its targets.
     BackendTrafficUnit in backend_traffic;
     /// A target of XBackendTrafficPolicy objects.
     BackendTrafficTargetUnit in backend_traffic_targets;
@@ -258,7 +258,7 @@ units! {
     GatewayUnit in gateways;
     /// A socket of a machine.
     SocketUnit in sockets;
-    /// What a Gateway carries.
+    /// The listeners and routes that a Gateway carries.
     CarriedUnit in carried;
     /// A resolved route: its rules and parents.
     RouteUnit in routes;
@@ -270,7 +270,7 @@ units! {
     PolicyUnit in policies;
     /// A target of traffic policies.
     TargetUnit in targets;
-    /// What the tokens of a `TrafficPolicy` are verified with.
+    /// The key sets that a `TrafficPolicy` verifies tokens with.
     TokensUnit in tokens;
     /// A Service that something is sent to.
     ServiceUnit in services;

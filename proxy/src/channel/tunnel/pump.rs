@@ -44,9 +44,9 @@ enum TransferMode {
 }
 
 enum SpliceResult {
-    /// The sender may have ended: a plain read will tell.
+    /// The sender may have ended, which a plain read detects.
     AtEnd,
-    /// No more bytes are available, after so many.
+    /// No more bytes are available, after this many.
     Dry(usize),
     /// No pipe is free.
     NoPipe,

@@ -130,11 +130,11 @@ impl ClusterCompiler<'_> {
         let (name, settings, protection) = self.protection(source, place);
         let gateways = self.users.of(place.index);
         let gateways = gateways.map(|gateway| policies.of_gateway(gateway));
-        let said = GatewayLayers(std::iter::once(own).chain(gateways).collect());
+        let layers = GatewayLayers(std::iter::once(own).chain(gateways).collect());
         let limits = Limits::default();
-        let connections = said.field(|spec| spec.limits.upstream_connections);
-        let pending = said.field(|spec| spec.limits.upstream_pending);
-        let ejection = said.field(|spec| spec.ejection).unwrap_or(EJECTION);
+        let connections = layers.field(|spec| spec.limits.upstream_connections);
+        let pending = layers.field(|spec| spec.limits.upstream_pending);
+        let ejection = layers.field(|spec| spec.ejection).unwrap_or(EJECTION);
         let (id, set, endpoints) =
             self.endpoints(&name, settings, ejection, self.standings(source));
         let connections = connections.unwrap_or(limits.upstream_connections);
@@ -149,7 +149,7 @@ impl ClusterCompiler<'_> {
             connections_per_shard: per_shard(connections, self.shards),
             proxy_protocol: source.proxy_protocol(),
             pending_per_shard: per_shard(pending.unwrap_or(limits.upstream_pending), self.shards),
-            retry_limit: self.retry_limit(&said),
+            retry_limit: self.retry_limit(&layers),
             picker: picker.map(Box::new),
             name,
         };
@@ -160,9 +160,9 @@ impl ClusterCompiler<'_> {
         })
     }
 
-    fn retry_limit(&self, said: &GatewayLayers<'_>) -> RetryLimit {
-        let Some(constraint) = said.field(|spec| spec.retry_constraint) else {
-            let budget = said.field(|spec| spec.retry_budget);
+    fn retry_limit(&self, layers: &GatewayLayers<'_>) -> RetryLimit {
+        let Some(constraint) = layers.field(|spec| spec.retry_constraint) else {
+            let budget = layers.field(|spec| spec.retry_budget);
             return RetryLimit::InFlight(budget.unwrap_or(RETRY_BUDGET));
         };
         let min_rate = RetryRate {
@@ -290,7 +290,7 @@ impl ClusterCompiler<'_> {
     }
 }
 
-/// HTTP version of requests, unless their rule asks for HTTP/2.
+/// HTTP version of requests, unless their rule requires HTTP/2.
 fn protocol(protocol: BackendProtocol) -> Protocol {
     match protocol {
         BackendProtocol::H2c | BackendProtocol::H2 => Protocol::Http2,

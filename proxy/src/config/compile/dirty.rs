@@ -1,4 +1,4 @@
-//! What has to be compiled again, by what changed.
+//! The parts that have to be compiled again after a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -17,7 +17,7 @@ pub(super) struct Index {
     routes: HashMap<ListenerKey, SmallMap<RouteKey>>,
     /// Routes by the key of a service or backend that they name.
     users: HashMap<Arc<str>, SmallMap<RouteKey>>,
-    /// Listeners by the key of a service or backend that they ask about requests.
+    /// Listeners by the key of the service or backend of their authorization servers.
     askers: HashMap<Arc<str>, SmallMap<ListenerKey>>,
     workloads: HashMap<ServiceKey, SmallMap<WorkloadKey>>,
 }
@@ -119,7 +119,7 @@ fn targets(route: &Route) -> impl Iterator<Item = Arc<str>> {
     route.rule.targets().filter_map(key)
 }
 
-/// The keys of the services and backends that a listener asks about requests.
+/// The keys of the services and backends of a listener's authorization servers.
 fn servers(listener: &Listener) -> impl Iterator<Item = Arc<str>> {
     let servers = listener.external_auth.iter();
     servers.filter_map(|auth| key(&auth.target))

@@ -102,7 +102,7 @@ impl Listeners {
         self.0.get(key)?.compiled.as_ref()
     }
 
-    /// Puts a rule in place of its earlier form, or takes it out. Returns the earlier one.
+    /// Replaces a rule, or removes it. Returns the previous one.
     pub(super) fn set(
         &mut self,
         listener: &ListenerKey,
@@ -116,7 +116,7 @@ impl Listeners {
         unit.set(key, rule)
     }
 
-    /// Has a listener ask other servers, or none. Returns those that it asked before.
+    /// Sets the authorization servers of a listener. Returns the previous ones.
     pub(super) fn set_servers(
         &mut self,
         listener: &ListenerKey,
@@ -205,7 +205,7 @@ impl ListenerCompiler<'_> {
 }
 
 impl Unit {
-    /// Puts a rule in place of its earlier form, or takes it out. Returns the earlier one.
+    /// Replaces a rule, or removes it. Returns the previous one.
     fn set(
         &mut self,
         key: &RouteKey,
@@ -255,7 +255,7 @@ impl Unit {
         before.map(|before| before.rule)
     }
 
-    /// What finds its rules.
+    /// The index that finds its rules.
     fn found_by(&mut self) -> (Arc<Router>, Arc<L4Routes>) {
         self.numbers.begin();
         let (router, l4) = &mut self.found_by;
@@ -285,7 +285,7 @@ fn l4_routes(rules: &BTreeMap<RouteKey, NumberedRule>) -> L4Routes {
     L4Routes::new(named)
 }
 
-/// What Gateway, ListenerSet and listener say of requests.
+/// Settings of Gateway, ListenerSet and listener for requests.
 pub(super) fn settings<'a>(
     listener: &model::Listener,
     policies: &'a Policies,

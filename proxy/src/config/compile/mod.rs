@@ -48,7 +48,7 @@ use crate::policy::jwt::FetchWaker;
 
 pub use self::jwt::RemoteKeys;
 
-/// What holds for every configuration of this process.
+/// Options that apply to every configuration of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileOptions {
     /// Shards, which limits are divided by.
@@ -58,7 +58,7 @@ pub struct CompileOptions {
 }
 
 impl CompileOptions {
-    /// Options for so many shards, whose default access log is text for every request.
+    /// Options for this many shards, whose default access log is text for every request.
     #[must_use]
     pub fn new(shards: NonZeroU32) -> Self {
         Self {
@@ -80,7 +80,7 @@ pub struct Compiler {
     options: Option<CompileOptions>,
     model: Model,
     index: Index,
-    /// What has to be compiled again.
+    /// The parts that have to be compiled again.
     dirty: Dirty,
     policies: Policies,
     targets: Targets,
@@ -120,7 +120,7 @@ impl Compiler {
         self.snapshot(resolved, options)
     }
 
-    /// The model as the changes so far left it.
+    /// The model with all changes so far.
     #[must_use]
     pub fn model(&self) -> &Model {
         &self.model
@@ -307,7 +307,7 @@ impl Compiler {
         }
     }
 
-    /// Has a listener ask other servers than before.
+    /// Replaces the authorization servers of a listener.
     fn set_servers(
         &mut self,
         listener: &ListenerKey,
@@ -467,7 +467,7 @@ impl Compiler {
     }
 
     /// Takes back the ids that no snapshot from version `oldest` on has. Call it when every shard
-    /// has let go of the older ones.
+    /// has released the older ones.
     pub fn release(&mut self, oldest: u64) {
         self.ids.release(oldest);
     }

@@ -83,7 +83,7 @@ pub(super) struct RuleCompiler<'c> {
     pub(super) targets: &'c Targets,
     pub(super) ids: &'c mut Ids,
     pub(super) gateway: &'c ObjectName,
-    /// What Gateway and listener say.
+    /// Settings of Gateway and listener.
     pub(super) settings: &'c RequestSettings<'c>,
     pub(super) jwt: &'c mut Authenticators,
     pub(super) authorization: &'c mut Authorizations,
@@ -148,7 +148,7 @@ impl<'c> RuleCompiler<'c> {
         }
     }
 
-    /// What Gateway, listener, route and rule say.
+    /// Settings of Gateway, listener, route and rule.
     pub(super) fn settings_of(&self, route: &Route) -> RequestSettings<'c> {
         let settings = self.settings.clone();
         match self.policies.of_route(route) {

@@ -15,7 +15,7 @@ use crate::config::ClusterIndex;
 pub(super) struct Targets {
     by_key: HashMap<Arc<str>, Vec<TargetCluster>>,
     pub(super) slots: Slots,
-    /// What the Gateways show to backends that are reached by TLS, all that differ.
+    /// The distinct client credentials of the Gateways, for backends that use TLS.
     shown: Vec<ClientCredential>,
     by_gateway: HashMap<ObjectName, usize>,
 }
@@ -33,7 +33,7 @@ pub(super) struct TargetCluster {
 /// Transport and number of a service's port.
 pub(super) type Port = (Transport, u16);
 
-/// What the connections to a cluster are made with, so that Gateways with different certificates
+/// The credentials of connections to a cluster, so that Gateways with different certificates
 /// share none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientCredential {
@@ -45,7 +45,7 @@ pub(super) struct ClientCredential {
 /// How the clusters of a service or backend changed.
 #[derive(Debug, Default)]
 pub(super) struct TargetChange {
-    /// Those that there are.
+    /// The existing ones.
     pub(super) places: Vec<TargetCluster>,
     /// Clusters that no longer exist.
     pub(super) gone: Vec<ClusterIndex>,
@@ -155,7 +155,7 @@ impl Targets {
     }
 }
 
-/// Which Gateways send requests to each cluster, as the rules tell.
+/// Which Gateways send requests to each cluster, according to the rules.
 #[derive(Debug, Default)]
 pub(super) struct ClusterUsers(HashMap<usize, SmallMap<ObjectName, u32>>);
 

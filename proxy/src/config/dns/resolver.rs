@@ -132,9 +132,9 @@ impl Resolver {
 }
 
 impl Reach {
-    /// What to look a name up by. A name that ends in `.svc` is that of a Service, without the domain of
-    /// the cluster, which only the search domains tell; who may refer to Services so, the controller
-    /// checks.
+    /// The query for a name. A name that ends in `.svc` is a Service's, without the domain of the
+    /// cluster, which only the search domains contain. The controller has checked who may refer to
+    /// Services like this.
     fn query(self, name: &Hostname) -> String {
         let name = name.as_str();
         let is_service = name.rsplit('.').next() == Some("svc");

@@ -21,11 +21,11 @@ use crate::config::Address;
 use crate::config::dns::Resolver;
 use crate::limits::{JWKS_BYTES, JWKS_TIMEOUT};
 
-/// What a fetch brought.
+/// The result of a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fetched {
     pub(super) body: Vec<u8>,
-    /// How long it is fresh, if the response says.
+    /// How long it is fresh, if the response contains that.
     pub(super) max_age: Option<Duration>,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum FetchError {
     /// The response is not HTTP, or too large.
     #[error("invalid response: {0}")]
     Answer(Box<dyn std::error::Error + Send + Sync>),
-    /// Includes redirects: whoever could inject one would choose the keys.
+    /// Includes redirects: an attacker who could inject one would choose the keys.
     #[error("the response has status {0} instead of 200; redirects are not followed")]
     Status(StatusCode),
     /// The whole response did not arrive within `JWKS_TIMEOUT`.

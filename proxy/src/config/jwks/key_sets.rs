@@ -37,7 +37,7 @@ struct Set {
     is_question: bool,
     /// No question of a shard is followed before.
     patient_until: Instant,
-    /// The keys in force, and the hash of their text: the same text is no change.
+    /// The keys in force, and the hash of their text, by which an unchanged text is recognised.
     keys: Option<(digest::Digest, Arc<KeySet>)>,
 }
 
@@ -76,7 +76,7 @@ impl KeySets {
         let mut due = Vec::new();
         for set in &mut self.sets {
             if set.due().is_some_and(|at| at <= now) {
-                set.is_question = set.remote.source.is_asked();
+                set.is_question = set.remote.source.is_requested();
                 set.remote.source.begin_fetch();
                 set.state = State::Asked;
                 due.push((set.id, set.remote.location.clone()));
@@ -125,8 +125,8 @@ impl Set {
         let State::Due(at) = self.state else {
             return None;
         };
-        let asked = self.failures == 0 && self.remote.source.is_asked();
-        Some(if asked {
+        let requested = self.failures == 0 && self.remote.source.is_requested();
+        Some(if requested {
             at.min(self.patient_until)
         } else {
             at
@@ -159,7 +159,7 @@ impl Set {
         self.state = State::Due(now + ttl.clamp(JWKS_TTL_MIN, JWKS_TTL_MAX));
         if is_new {
             // A shard that still misses a key requests another fetch.
-            self.remote.source.take_asked();
+            self.remote.source.take_requested();
         }
         if std::mem::take(&mut self.is_question) {
             self.patient_until = now + JWKS_REFRESH;

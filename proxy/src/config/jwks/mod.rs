@@ -2,7 +2,7 @@
 //! shard meets an unknown key.
 //!
 //! `key_sets` keeps the keys and schedules fetches; `origin` resolves their location, and `fetch`
-//! fetches; `bell` is how shards ask. [`Fetcher`] combines them.
+//! fetches; `bell` is how shards request a fetch. [`Fetcher`] combines them.
 
 mod bell;
 mod fetch;

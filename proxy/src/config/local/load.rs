@@ -108,8 +108,8 @@ impl Loader {
     }
 
     fn translate(&mut self, now: Timestamp) -> Loaded {
-        let asked = self.configuration.gateways().flat_map(addresses_of);
-        let addresses = origin::local_addresses(asked);
+        let requested = self.configuration.gateways().flat_map(addresses_of);
+        let addresses = origin::local_addresses(requested);
         let mut batch = std::mem::take(&mut self.pending);
         batch.extend([Event::MachineAddresses(addresses), Event::Synced]);
         let delta = self.translator.apply(batch, now);

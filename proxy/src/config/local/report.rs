@@ -10,7 +10,7 @@ use translate::status::{ProblemCondition, Status};
 /// The conditions that were logged and still hold.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    said: BTreeMap<ObjectRef, BTreeSet<String>>,
+    reported: BTreeMap<ObjectRef, BTreeSet<String>>,
     unhappy: usize,
 }
 
@@ -31,7 +31,7 @@ impl Report {
     /// Takes changed statuses, and logs conditions with a problem that are new.
     pub(super) fn statuses(&mut self, statuses: Statuses, configuration: &Configuration) {
         for (object, status) in statuses {
-            let before = self.said.remove(&object).unwrap_or_default();
+            let before = self.reported.remove(&object).unwrap_or_default();
             let unhappy = status.iter().flat_map(|status| status.unhappy(&object));
             let now: BTreeSet<String> = unhappy
                 .map(|unhappy| {
@@ -44,7 +44,7 @@ impl Report {
                 .collect();
             self.unhappy = (self.unhappy + now.len()).saturating_sub(before.len());
             if !now.is_empty() {
-                self.said.insert(object, now);
+                self.reported.insert(object, now);
             }
         }
     }

@@ -28,13 +28,13 @@ pub struct UpstreamRequest<'a> {
     pub host: &'a [u8],
     /// Framing of the body.
     pub framing: Framing,
-    /// Who responds to `Expect: 100-continue`.
+    /// Which side responds to `Expect: 100-continue`.
     pub expectation: Expectation,
     /// Further field lines, each terminated by CRLF.
     pub append: &'a [u8],
 }
 
-/// Who responds to `Expect: 100-continue`.
+/// Which side responds to `Expect: 100-continue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expectation {
     /// The origin: the field is forwarded.
@@ -78,7 +78,7 @@ impl UpstreamRequest<'_> {
 pub enum Persist {
     /// It is kept alive.
     Keep,
-    /// Closed after the response, which says so with `Connection: close`.
+    /// Closed after the response, which has `Connection: close`.
     Close,
 }
 

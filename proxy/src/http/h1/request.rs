@@ -90,22 +90,22 @@ fn validate(
         return Err(RequestError::Method);
     }
     let target = Target::parse(request.path.unwrap_or_default().as_bytes(), method)?;
-    let said = fields::collect(bytes, request.headers, &mut head.fields)?;
+    let decisive = fields::collect(bytes, request.headers, &mut head.fields)?;
     head.version = match request.version {
         Some(0) => Version::Http10,
         _ => Version::Http11,
     };
     head.method = span(bytes, method)?;
     head.target = span(bytes, target.origin_form)?;
-    head.framing = said.framing.of_request(head.version)?;
-    head.authority = host(bytes, &said, head.version)?;
+    head.framing = decisive.framing.of_request(head.version)?;
+    head.authority = host(bytes, &decisive, head.version)?;
     if let Some(authority) = target.authority {
         // RFC 9112 section 3.2.2: the absolute form takes precedence over Host.
         head.authority = span(bytes, authority)?;
     }
-    head.keep_alive = keeps_alive(&said, head.version);
-    head.expect_continue = expects_continue(bytes, &said, head)?;
-    head.upgrade = upgrade(bytes, &said, head);
+    head.keep_alive = keeps_alive(&decisive, head.version);
+    head.expect_continue = expects_continue(bytes, &decisive, head)?;
+    head.upgrade = upgrade(bytes, &decisive, head);
     Ok(())
 }
 
@@ -114,8 +114,8 @@ fn span(bytes: &[u8], part: &[u8]) -> Result<Span, HeadError> {
 }
 
 /// RFC 9112 section 3.2: exactly one valid Host, which only HTTP/1.0 may omit.
-fn host(bytes: &[u8], said: &DecisiveFields, version: Version) -> Result<Span, RequestError> {
-    match (said.host, version) {
+fn host(bytes: &[u8], decisive: &DecisiveFields, version: Version) -> Result<Span, RequestError> {
+    match (decisive.host, version) {
         (AtMostOnce::Once(host), _) if Authority::parse(host.of(bytes)).is_some() => Ok(host),
         (AtMostOnce::Nothing, Version::Http10) => Ok(Span::default()),
         _ => Err(RequestError::Host),
@@ -123,20 +123,20 @@ fn host(bytes: &[u8], said: &DecisiveFields, version: Version) -> Result<Span, R
 }
 
 /// RFC 9112 section 9.3.
-pub(super) fn keeps_alive(said: &DecisiveFields, version: Version) -> bool {
+pub(super) fn keeps_alive(decisive: &DecisiveFields, version: Version) -> bool {
     match version {
-        Version::Http11 | Version::Http2 => !said.connection.close,
-        Version::Http10 => said.connection.keep_alive && !said.connection.close,
+        Version::Http11 | Version::Http2 => !decisive.connection.close,
+        Version::Http10 => decisive.connection.keep_alive && !decisive.connection.close,
     }
 }
 
 /// RFC 9110 section 10.1.1: ignored on HTTP/1.0 and without a body.
 fn expects_continue(
     bytes: &[u8],
-    said: &DecisiveFields,
+    decisive: &DecisiveFields,
     head: &RequestHead,
 ) -> Result<bool, RequestError> {
-    match said.expect {
+    match decisive.expect {
         AtMostOnce::Nothing => Ok(false),
         _ if head.version == Version::Http10 => Ok(false),
         AtMostOnce::Once(value) if value.of(bytes).eq_ignore_ascii_case(b"100-continue") => {
@@ -150,13 +150,13 @@ fn expects_continue(
 /// and the request has no body that could be mistaken for the new protocol's first bytes. An
 /// upgrade to HTTP/2 is never forwarded: the origin would continue in a protocol that the proxy
 /// does not parse here.
-fn upgrade(bytes: &[u8], said: &DecisiveFields, head: &RequestHead) -> Option<Span> {
-    let AtMostOnce::Once(protocol) = said.upgrade else {
+fn upgrade(bytes: &[u8], decisive: &DecisiveFields, head: &RequestHead) -> Option<Span> {
+    let AtMostOnce::Once(protocol) = decisive.upgrade else {
         return None;
     };
-    let asked = said.connection.upgrade && head.version == Version::Http11;
+    let requested = decisive.connection.upgrade && head.version == Version::Http11;
     let bodiless = matches!(head.framing, Framing::Empty | Framing::Length(0));
-    (asked && bodiless && is_tunnelled(protocol.of(bytes))).then_some(protocol)
+    (requested && bodiless && is_tunnelled(protocol.of(bytes))).then_some(protocol)
 }
 
 /// A single `token` or `token/version`, other than HTTP/2 or TLS.

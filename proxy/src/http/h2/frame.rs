@@ -163,25 +163,25 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// Those of `found`; the remaining bytes are not processed.
-    pub fn take_in<E>(
+    /// Errors of `found`; the remaining bytes are not processed.
+    pub fn feed<E>(
         &mut self,
         bytes: &[u8],
         mut found: impl FnMut(PaddedFrame) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.take_in_whole(bytes, |part| match part {
+        self.feed_with_payload(bytes, |part| match part {
             Part::Frame(frame) => found(frame),
             Part::Payload(_) => Ok(()),
         })
     }
 
-    /// As [`Self::take_in`], and passes on the payload after each frame's header, in pieces,
+    /// As [`Self::feed`], and passes on the payload after each frame's header, in pieces,
     /// without the padding length.
     ///
     /// # Errors
     ///
-    /// Those of `found`; the remaining bytes are not processed.
-    pub fn take_in_whole<E>(
+    /// Errors of `found`; the remaining bytes are not processed.
+    pub fn feed_with_payload<E>(
         &mut self,
         mut bytes: &[u8],
         mut found: impl FnMut(Part<'_>) -> Result<(), E>,
@@ -258,7 +258,7 @@ mod tests {
 
     fn found(frames: &mut Frames, bytes: &[u8]) -> Vec<PaddedFrame> {
         let mut list = Vec::new();
-        let all: Result<(), ()> = frames.take_in(bytes, |found| {
+        let all: Result<(), ()> = frames.feed(bytes, |found| {
             list.push(found);
             Ok(())
         });
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn stops_where_it_is_told_to() {
         let mut seen = 0;
-        let stopped = Frames::after_preface().take_in(&connection(), |_| {
+        let stopped = Frames::after_preface().feed(&connection(), |_| {
             seen += 1;
             if seen == 2 { Err("enough") } else { Ok(()) }
         });

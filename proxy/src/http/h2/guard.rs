@@ -135,8 +135,8 @@ impl Guard {
             heads,
             ..
         } = self;
-        received.take_in_whole(bytes, |part| {
-            heads.take_in(part);
+        received.feed_with_payload(bytes, |part| {
+            heads.feed(part);
             match part {
                 Part::Frame(found) => counts.received(*peer, found, now),
                 Part::Payload(_) => Ok(()),
@@ -153,7 +153,7 @@ impl Guard {
         let Self {
             peer, sent, counts, ..
         } = self;
-        sent.take_in(bytes, |found| counts.sent(*peer, found.head))
+        sent.feed(bytes, |found| counts.sent(*peer, found.head))
     }
 
     /// Whether the path of a stream's head has a fragment, which the `h2` crate cuts off; true only

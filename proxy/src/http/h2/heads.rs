@@ -48,7 +48,7 @@ impl Heads {
     }
 
     /// Processes the next element of the connection.
-    pub(super) fn take_in(&mut self, part: Part<'_>) {
+    pub(super) fn feed(&mut self, part: Part<'_>) {
         match part {
             Part::Frame(found) => {
                 let head = found.head;
@@ -181,8 +181,8 @@ mod tests {
     fn heads(bytes: &[u8], piece: usize) -> Heads {
         let (mut heads, mut frames) = (Heads::of(Peer::Client), Frames::at_once());
         for bytes in bytes.chunks(piece) {
-            let all: Result<(), ()> = frames.take_in_whole(bytes, |part| {
-                heads.take_in(part);
+            let all: Result<(), ()> = frames.feed_with_payload(bytes, |part| {
+                heads.feed(part);
                 Ok(())
             });
             assert_eq!(all, Ok(()));

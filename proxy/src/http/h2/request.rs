@@ -32,7 +32,7 @@ pub struct Fragment;
 /// # Errors
 ///
 /// The request must be answered with [`RequestError::status`].
-pub fn take_in(
+pub fn convert(
     parts: &Parts,
     follows: BodyPresence,
     limits: &HeadLimits,
@@ -64,9 +64,9 @@ pub fn take_in(
         Some(protocol) => Some(lines.write(protocol.as_str().as_bytes())?),
         None => None,
     };
-    let said = lines.collect(&parts.headers)?;
-    head.authority = authority(parts, &said, &mut lines)?;
-    head.framing = match (said.framing.length(), follows) {
+    let decisive = lines.collect(&parts.headers)?;
+    head.authority = authority(parts, &decisive, &mut lines)?;
+    head.framing = match (decisive.framing.length(), follows) {
         _ if head.upgrade.is_some() => Framing::Empty,
         (Some(length), _) => Framing::Length(length),
         (None, BodyPresence::Nothing) => Framing::Empty,
@@ -111,14 +111,14 @@ fn target(parts: &Parts) -> Result<&[u8], RequestError> {
 /// required.
 fn authority(
     parts: &Parts,
-    said: &DecisiveFields,
+    decisive: &DecisiveFields,
     lines: &mut Lines<'_>,
 ) -> Result<Span, RequestError> {
     let authority = parts
         .uri
         .authority()
         .map(|authority| authority.as_str().as_bytes());
-    let span = match (authority, said.host, said.hosts) {
+    let span = match (authority, decisive.host, decisive.hosts) {
         (None, Some(host), 1) => host,
         (Some(authority), None, _) => lines.write(authority)?,
         (Some(authority), Some(host), 1)
@@ -185,7 +185,7 @@ impl<'a> Lines<'a> {
 
     /// Writes every field in HTTP/1 form, and evaluates the decisive ones.
     pub(super) fn collect(&mut self, map: &HeaderMap) -> Result<DecisiveFields, HeadError> {
-        let mut said = DecisiveFields::default();
+        let mut decisive = DecisiveFields::default();
         if map.len() > self.limits.fields.min(HeadLimits::MAX_FIELDS) {
             return Err(HeadError::TooManyFields);
         }
@@ -203,18 +203,18 @@ impl<'a> Lines<'a> {
             }
             let line = self.line(name, value, known)?;
             match known {
-                KnownHeader::ContentLength => said.framing.content_length(value)?,
+                KnownHeader::ContentLength => decisive.framing.content_length(value)?,
                 KnownHeader::Te if !value.eq_ignore_ascii_case(b"trailers") => {
                     return Err(HeadError::Field);
                 }
                 KnownHeader::Host => {
-                    said.host = Some(line.value);
-                    said.hosts = said.hosts.saturating_add(1);
+                    decisive.host = Some(line.value);
+                    decisive.hosts = decisive.hosts.saturating_add(1);
                 }
                 _ => {}
             }
         }
-        Ok(said)
+        Ok(decisive)
     }
 
     fn line(&mut self, name: &[u8], value: &[u8], known: KnownHeader) -> Result<Field, HeadError> {

@@ -12,7 +12,7 @@ use crate::http::head::{Framing, ResponseHead, Version};
 /// # Errors
 ///
 /// The response cannot be forwarded.
-pub fn take_in(
+pub fn convert(
     (status, fields): (StatusCode, &HeaderMap),
     follows: BodyPresence,
     request_kind: RequestKind,
@@ -39,8 +39,8 @@ pub fn take_in(
     } else {
         None
     };
-    let said = lines.collect(fields)?;
-    let length = said.framing.length();
+    let decisive = lines.collect(fields)?;
+    let length = decisive.framing.length();
     let is_bodiless =
         request_kind == RequestKind::Head || matches!(head.status, 100..=199 | 204 | 304);
     head.framing = match (length, follows) {

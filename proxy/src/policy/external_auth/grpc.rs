@@ -19,7 +19,7 @@ use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
 /// The gRPC method that is called.
 pub const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
 
-/// What the server is told about the connection that a request came on.
+/// The attributes of the client's connection that are sent to the server.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSource {
     /// Address of the client.

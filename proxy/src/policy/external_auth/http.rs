@@ -44,7 +44,7 @@ pub fn interpret(
             grants: grants(headers, listed),
             response: Vec::new(),
         }),
-        // A cache would take it for the client's own answer.
+        // A cache would mistake it for the response to the client.
         304 => Err(MissingVerdict("the authorization server answered 304")),
         300..=499 => Ok(Verdict::Denied(denial(status, headers, body))),
         // To a client it would read as success.

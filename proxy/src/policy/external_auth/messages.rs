@@ -14,7 +14,7 @@ pub struct CheckRequest {
     pub attributes: Option<AttributeContext>,
 }
 
-/// What is to be authorized: `envoy.service.auth.v3.AttributeContext`.
+/// The request to authorize: `envoy.service.auth.v3.AttributeContext`.
 #[derive(Clone, PartialEq, Message)]
 pub struct AttributeContext {
     /// The client, by its address.
@@ -111,7 +111,7 @@ pub struct DeniedResponse {
     pub body: String,
 }
 
-/// What a request gets that may pass.
+/// The edits for a request that is allowed.
 #[derive(Clone, PartialEq, Message)]
 pub struct OkResponse {
     /// Header fields to set on the request.

@@ -16,12 +16,12 @@ use super::mutation::{self, HeaderValueOption, Mutation, TooManyEdits};
 use crate::http::head::Field;
 use crate::http::hop_by_hop;
 
-/// The parts of a request that a server is told.
+/// The parts of a request that are sent to a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// Method, such as `GET`.
     pub method: &'a [u8],
-    /// Host and port as they came.
+    /// Host and port as received.
     pub authority: &'a [u8],
     /// Path and query in their normal form.
     pub target: &'a [u8],
@@ -49,7 +49,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// What a server said.
+/// The decision of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// The request may pass.

@@ -67,7 +67,7 @@ pub struct Verified {
     pub(super) subject: Option<Box<str>>,
     pub(super) forward: JwtForward,
     pub(super) lines: Box<[Line]>,
-    /// What rules of authorization read.
+    /// The claims that authorization rules read.
     pub(super) claims: Option<ClaimValues>,
 }
 
@@ -264,7 +264,7 @@ impl Authenticator {
     }
 }
 
-/// What a provider makes of a token.
+/// The result of checking a token against a provider.
 struct Accepted {
     keys: u64,
     expires: i64,
@@ -336,7 +336,7 @@ impl Principal<'_> {
         verified.claims.as_ref()
     }
 
-    /// Whether the backend does not get a field as it came: it held the token, or a client claimed
+    /// Whether a field is not forwarded as received: it held the token, or a client claimed
     /// for itself what only a token can.
     #[must_use]
     pub fn drops(&self, known: KnownHeader, name: &[u8]) -> bool {

@@ -26,15 +26,15 @@ impl From<Refusal> for TokenError {
     }
 }
 
-/// A key that an issuer was asked for.
+/// A key that was requested from an issuer.
 #[derive(Debug)]
 pub struct MissingKey {
     source: Arc<KeySource>,
-    /// What a shard remembers it by.
+    /// The hash under which a shard remembers it.
     hash: u64,
-    /// The keys that it was missed in.
+    /// Version of the key set that lacks it.
     version: u64,
-    /// The fetch that answers.
+    /// Number of the fetch to wait for.
     fetch: u64,
 }
 

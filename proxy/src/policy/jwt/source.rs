@@ -1,7 +1,7 @@
 //! The keys of an issuer as the shards read them: one pointer, which the configuration thread alone
 //! writes.
 //!
-//! It is no part of a snapshot: keys change without the configuration, and outlive its changes.
+//! It is not part of a snapshot: keys change independently of the configuration, and outlive it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct KeySource {
     /// No two of a process have the same.
     id: u64,
     current: ArcSwapOption<Current>,
-    asked: AtomicBool,
+    requested: AtomicBool,
     begun: AtomicU64,
     ended: AtomicU64,
     /// Whether the last one failed.
@@ -31,7 +31,7 @@ pub struct KeySource {
     wake: Option<FetchWaker>,
 }
 
-/// What became of a question for newer keys.
+/// The outcome of a request for newer keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// A fetch that began after the question brought what there is.
@@ -92,7 +92,7 @@ impl KeySource {
         Self {
             id: next_id(),
             current: ArcSwapOption::empty(),
-            asked: AtomicBool::new(false),
+            requested: AtomicBool::new(false),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
@@ -114,14 +114,14 @@ impl KeySource {
         self.id
     }
 
-    /// Withdraws all questions so far: they are answered.
-    pub fn take_asked(&self) -> bool {
-        self.asked.swap(false, Ordering::AcqRel)
+    /// Clears the requests so far, which are answered.
+    pub fn take_requested(&self) -> bool {
+        self.requested.swap(false, Ordering::AcqRel)
     }
 
-    /// Notes that a fetch begins, which is the answer to all questions so far.
+    /// Records that a fetch begins, which answers all requests so far.
     pub fn begin_fetch(&self) {
-        self.take_asked();
+        self.take_requested();
         self.begun.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -134,10 +134,10 @@ impl KeySource {
         self.ended.store(begun, Ordering::Release);
     }
 
-    /// Whether newer keys are asked for.
+    /// Whether newer keys are requested for.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Acquire)
+    pub fn is_requested(&self) -> bool {
+        self.requested.load(Ordering::Acquire)
     }
 
     /// The version of the keys in force at a time.
@@ -155,7 +155,8 @@ impl KeySource {
         }
         // Before the question: a fetch that begins between the two is new enough.
         let fetch = self.begun.load(Ordering::Acquire).saturating_add(1);
-        let first = !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::AcqRel);
+        let first =
+            !self.requested.load(Ordering::Relaxed) && !self.requested.swap(true, Ordering::AcqRel);
         if let (true, Some(wake)) = (first, &self.wake) {
             (wake.0)();
         }

@@ -121,7 +121,7 @@ impl Mutation {
         lines.extend_from_slice(&self.lines);
     }
 
-    /// As [`Self::edit`], where filters have their say after that: names that `filters` drop are not
+    /// As [`Self::edit`], before filters are applied: names that `filters` drop are not
     /// added.
     pub fn edit_before(&self, filters: Option<&HeaderEdits>, lines: &mut Vec<u8>) {
         match filters {

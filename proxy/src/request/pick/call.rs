@@ -33,12 +33,12 @@ use crate::upstream::picker::{
 pub(super) async fn call_picker<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
-    drawn: Destination<'a>,
+    destination: Destination<'a>,
     picker: &'a Picker,
 ) -> Result<PickOutcome<'a>, Failure> {
     let begun = Instant::now();
-    let over = &drawn.cluster.protection;
-    let head = exchange.make_head(drawn, over, Switch::Ignored)?;
+    let over = &destination.cluster.protection;
+    let head = exchange.make_head(destination, over, Switch::Ignored)?;
     // An authorization server may have read the body before.
     let came = exchange
         .server_decision
@@ -79,7 +79,7 @@ pub(super) async fn call_picker<'a>(
     exchange.shard.counters.picks.took.observe(took);
     let picked = answered.and_then(|(verdict, call)| {
         conclude(
-            drawn.cluster,
+            destination.cluster,
             verdict,
             call,
             (&exchange.shard.buffers, body.as_deref()),

@@ -12,13 +12,13 @@ impl<'a> Exchange<'a> {
     pub(super) async fn pick(
         &mut self,
         matched: &Matched<'a>,
-        drawn: Destination<'a>,
+        destination: Destination<'a>,
     ) -> Result<Option<ConnectionOutcome>, Failure> {
-        let Some(picker) = drawn.cluster.picker.as_deref() else {
+        let Some(picker) = destination.cluster.picker.as_deref() else {
             return Ok(None);
         };
         // Boxed: most requests have no picker, and should not reserve its state.
-        match Box::pin(call::call_picker(self, matched, drawn, picker)).await? {
+        match Box::pin(call::call_picker(self, matched, destination, picker)).await? {
             PickOutcome::Picked(picked) => {
                 self.picked = Some(Box::new(picked));
                 Ok(None)

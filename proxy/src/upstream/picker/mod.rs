@@ -4,13 +4,13 @@
 //! [`crate::request`] sends a picker the request's head and, as it arrives, its body. The picker
 //! names the pods to try in order, may change head and body, or responds itself (`verdict`, pure).
 //! The request is forwarded only after that, so its body is buffered, up to a limit. When a pod has
-//! responded, the picker is told which one, and may change the response's head (`response`). All
+//! responded, the picker learns which one, and may change the response's head (`response`). All
 //! this is one call ([`super::call`]) of this shard. The pool's failure mode decides on requests
 //! whose picker fails.
 
 mod messages;
 mod response;
-mod telling;
+mod response_message;
 mod verdict;
 
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use crate::policy::mutation::{self, Mutation, TooManyEdits};
 
 use self::messages::ImmediateResponse;
 pub(crate) use self::messages::{PROCESS, ProcessingRequest, ProcessingResponse};
-pub(crate) use self::telling::{request_body, request_head};
+pub(crate) use self::response_message::{request_body, request_head};
 pub(crate) use self::verdict::{TooLarge, Verdict};
 
 /// The result of asking a picker.

@@ -2,7 +2,7 @@
 
 use super::Pick;
 use super::messages::{ProcessingResponse, ResponseMessage};
-use super::telling::response_head;
+use super::response_message::response_head;
 use crate::config::Endpoint;
 use crate::http::head::ResponseHead;
 use crate::limits::PICKER_RESPONSE_PATIENCE;

@@ -7,7 +7,7 @@ use super::messages::{
 use crate::limits::PICKER_BODY_BYTES;
 use crate::policy::mutation::{Mutation, TooManyEdits};
 
-/// What a picker has decided about a request so far.
+/// The decision of a picker about a request, as far as it has been received.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(super) mutation: Mutation,
@@ -18,7 +18,7 @@ pub(crate) struct Verdict {
     has_headers: bool,
 }
 
-/// What a picker does with a request's body.
+/// The decision of a picker about a request's body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Body {
     #[default]

@@ -169,7 +169,7 @@ impl Admissible for Namespace {
     fn check(&self, _: &mut Check) {}
 }
 
-/// Whether its certificates are such is for those who refer to it to say.
+/// Its certificates are validated where it is referred to.
 impl Admissible for ClusterTrustBundle {
     const ALSO: &'static [&'static str] = &["v1beta1"];
     const NAMESPACED: bool = false;

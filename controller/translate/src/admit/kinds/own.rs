@@ -79,7 +79,7 @@ impl Admissible for TrafficPolicy {
         }
     }
 
-    /// What the CRD cannot express.
+    /// Rules that the CRD cannot express.
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
             if let Some(jwt) = &self.spec.jwt {

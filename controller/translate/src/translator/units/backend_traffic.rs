@@ -1,4 +1,4 @@
-//! An XBackendTrafficPolicy by itself.
+//! An XBackendTrafficPolicy, apart from its targets.
 
 use std::sync::Arc;
 

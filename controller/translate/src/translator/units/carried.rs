@@ -33,9 +33,9 @@ pub(crate) struct CarriedGateway {
     listeners: BTreeSet<ListenerKey>,
     /// The ListenerSets with a carried listener.
     sets: BTreeSet<ObjectName>,
-    /// What its listeners ask about requests.
+    /// The authorization servers of its listeners.
     users: BTreeSet<(Upstream, ObjectName)>,
-    /// Why listeners have no socket: of each object that has such, by the place of the listener.
+    /// Why listeners have no socket: by object, and by index of the listener in it.
     unusable: HashMap<Owner, BTreeMap<usize, Problem>>,
 }
 

@@ -14,7 +14,7 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 pub(crate) struct SocketUnit(pub(crate) Transport, pub(crate) NonZeroU16);
 
 impl Unit for SocketUnit {
-    /// Those without it, each with the owner.
+    /// Gateways without the socket, each with its owner.
     type Output = HashMap<GatewayPort, GatewayPort>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {

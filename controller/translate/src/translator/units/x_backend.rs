@@ -72,7 +72,7 @@ impl Unit for XBackendUnit {
     }
 }
 
-/// What is shown to an XBackend.
+/// The client certificate for an XBackend.
 fn client_certificate(name: &ObjectName, certificate: Certificate) -> Policy {
     let target = PolicyTarget::Backend(BackendKey::of_x_backend(name));
     Policy {

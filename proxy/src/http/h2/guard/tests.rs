@@ -24,7 +24,7 @@ fn begun() -> Guard {
     guard
 }
 
-/// How many of the same frame are borne.
+/// How many of the same frame are accepted.
 fn borne(guard: &mut Guard, bytes: &[u8]) -> (u64, Abuse) {
     let mut count = 0;
     loop {
@@ -32,7 +32,7 @@ fn borne(guard: &mut Guard, bytes: &[u8]) -> (u64, Abuse) {
             Ok(()) => count += 1,
             Err(abuse) => return (count, abuse),
         }
-        assert!(count < 100_000, "borne without end");
+        assert!(count < 100_000, "accepted without limit");
     }
 }
 
@@ -132,7 +132,7 @@ fn reset_some(cut_short: u32) -> u32 {
         if nth % 100 >= cut_short {
             assert_eq!(guard.sent(&frame(0, 1, stream, b"done")), Ok(()));
         }
-        // Whoever resets what was answered takes nothing from anybody.
+        // A reset after the response wastes no work.
         assert_eq!(guard.received(&frame(3, 0, stream, &[0; 4]), now), Ok(()));
     }
     4 * H2_RESET_SAMPLE

@@ -1,7 +1,7 @@
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request};
 
-use super::{BodyPresence, take_in};
+use super::{BodyPresence, convert};
 use crate::http::h1::{HeadError, HeadLimits, RequestError};
 use crate::http::head::{Framing, RequestHead, Version};
 use crate::http::known::KnownHeader;
@@ -30,7 +30,7 @@ fn get(fields: &[(&str, &str)]) -> Parts {
 
 fn taken(parts: &Parts, follows: BodyPresence) -> Result<(RequestHead, Vec<u8>), RequestError> {
     let (mut head, mut bytes) = (RequestHead::default(), Vec::new());
-    take_in(parts, follows, &LIMITS, &mut bytes, &mut head)?;
+    convert(parts, follows, &LIMITS, &mut bytes, &mut head)?;
     Ok((head, bytes))
 }
 

@@ -1,6 +1,6 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::take_in;
+use super::convert;
 use crate::http::h1::{HeadError, HeadLimits, RequestKind, ResponseError};
 use crate::http::h2::request::BodyPresence;
 use crate::http::head::{Framing, ResponseHead};
@@ -23,7 +23,7 @@ fn taken(
         fields.insert("content-length", HeaderValue::from_static(length));
     }
     let status = StatusCode::from_u16(status).expect("a status");
-    take_in(
+    convert(
         (status, &fields),
         follows,
         request_kind,
@@ -115,7 +115,7 @@ fn fields_are_bounded() {
         fields.append("x", HeaderValue::from_static("y"));
     }
     let (said, follows) = ((StatusCode::OK, &fields), BodyPresence::Nothing);
-    let refused = take_in(
+    let refused = convert(
         said,
         follows,
         RequestKind::Other,
