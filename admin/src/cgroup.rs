@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_of_files_is_no_part_of_the_working_set() {
+    fn inactive_file_pages_are_not_part_of_the_working_set() {
         let folder = tempfile::tempdir().expect("a folder");
         let group = MemoryCgroup::in_folder(folder.path());
         assert_eq!(group.read(), None);

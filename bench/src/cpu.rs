@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_ended_unseen_are_found_in_the_ticks() {
+    fn threads_that_ended_between_samples_are_counted_by_ticks() {
         let early = reading(&[(1, process(&[(1, 0)], 0, 0))]);
         let late = reading(&[(1, process(&[(1, 5 * tick())], 9, 0))]);
         assert_eq!(late.since(&early), 9 * tick());

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_and_judged() {
+    fn a_response_is_read_and_checked() {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join(METRICS)).expect("a socket");
         let done = AtomicBool::new(false);

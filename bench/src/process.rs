@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn last_words_are_told_when_it_ends() {
+    fn the_last_lines_are_reported_when_it_ends() {
         let folder = tempfile::tempdir().expect("folder");
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such port >&2; exit 3"]);

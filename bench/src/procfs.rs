@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_text_is_no_stat() {
+    fn truncated_text_is_not_a_stat() {
         assert_eq!(Stat::parse("812 (nginx) S 7 812"), None);
         assert_eq!(Stat::parse(""), None);
     }

@@ -219,12 +219,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_to_an_error() {
+    fn no_input_is_an_error() {
         assert!(Sum::default().measured().is_err());
     }
 
     #[test]
-    fn a_disturbed_slice_is_told() {
+    fn a_disturbed_slice_is_reported() {
         let mut sum = Sum::default();
         sum.add(slice(100, None));
         let noise = Some(Noise::default());

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_is_named_with_its_error() {
+    fn pending_conditions_are_named_with_their_error() {
         let kinds = Kinds::new(&[]);
         let readiness = Readiness::new(kinds.clone());
         let id = kinds.ids().next().expect("a kind");

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_retried_ends_as_a_connection_error_or_by_fault_of_the_upstream() {
+    fn retryable_failures_are_connection_errors_or_upstream_faults() {
         for kind in FailureKind::ALL {
             match kind.retry() {
                 Retry::Never => {}
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_to_a_client_that_left() {
+    fn nothing_is_sent_to_a_disconnected_client() {
         assert_eq!(
             FailureKind::ClientGone.connection_action(),
             ConnectionAction::Reset

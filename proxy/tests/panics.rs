@@ -32,7 +32,7 @@ impl Write for Output {
 
 /// One test: there is one hook in a process.
 #[test]
-fn a_panic_is_told_by_the_log_but_for_one_of_its_own_thread() {
+fn panics_are_logged_except_those_of_the_log_thread() {
     let (told_at_once, at_once) = channel();
     panic::set_hook(Box::new(move |panic| {
         let _ = told_at_once.send(panic.to_string());

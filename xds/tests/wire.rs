@@ -15,7 +15,7 @@ proptest! {
     }
 
     #[test]
-    fn a_version_tells_resources_apart(
+    fn versions_differ_for_different_resources(
         a in strategies::resource(),
         b in strategies::resource(),
     ) {
@@ -33,7 +33,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_decode_or_name_what_is_wrong(
+    fn corrupted_bytes_decode_or_report_the_problem(
         resource in strategies::resource(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<prop::sample::Index>(),
@@ -125,7 +125,7 @@ fn a_version_is_the_same_in_every_process() {
 }
 
 #[test]
-fn nothing_is_no_resource() {
+fn an_empty_message_is_not_a_resource() {
     for kind in Kind::ALL {
         let problems = decode::resource(kind, b"").expect_err("a key is required");
         assert_eq!(problems.0[0].to_string(), "key: is missing");

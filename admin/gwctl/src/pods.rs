@@ -52,7 +52,7 @@ mod tests {
     use crate::table::Table;
 
     #[test]
-    fn answers_of_several_pods_are_told_apart() {
+    fn responses_of_several_pods_are_labelled_by_pod() {
         let answers = [(Some("a".to_owned()), 1), (Some("b".to_owned()), 2)];
         let table = |number: &i32| {
             let mut table = Table::new(["N"]);

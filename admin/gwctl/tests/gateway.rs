@@ -143,7 +143,7 @@ fn a_trace_with_a_url_shows_only_its_own_request() {
 }
 
 #[test]
-fn a_trace_that_fails_says_why() {
+fn a_failed_trace_prints_the_cause() {
     let gateway = Gateway::start();
     let ports = Ports::free(1);
     let unused = ports[0];

@@ -193,7 +193,7 @@ fn a_flood_of_events_is_rejected() {
 }
 
 #[test]
-fn an_unexpected_response_asks_for_the_address_of_an_admin_server() {
+fn an_unexpected_response_suggests_checking_the_address() {
     let html = "HTTP/1.1 200 OK\r\n\r\n<html>";
     let no_event = format!("{EVENTS}data: <html>\n\n");
     let busy = "HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"busy\"}";
@@ -263,7 +263,7 @@ fn a_full_output_device_is_an_error_without_a_panic() {
 }
 
 #[test]
-fn exit_codes_tell_usage_errors_from_failures() {
+fn exit_codes_distinguish_usage_errors_from_failures() {
     let unused = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = unused.local_addr().expect("its address");
     drop(unused);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flame_graph_without_live_allocations_says_so() {
+    fn a_flame_graph_without_live_allocations_has_a_note() {
         let svg = write(&[stack(vec![here()], 0)], 1, Format::FlameGraph).expect("a graph");
         let svg = String::from_utf8(svg).expect("text");
         let why = "No samples: no sampled allocation is live";

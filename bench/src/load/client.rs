@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_whole_at_its_last_byte_however_it_is_cut() {
+    fn a_response_is_complete_at_its_last_byte_however_it_is_split() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc";
         for cut in 1..answer.len() {
             let mut reading = Reading::default();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closing_answer_says_so() {
+    fn a_closing_response_has_connection_close() {
         let answer = b"HTTP/1.1 200 OK\r\nConnection: Close\r\ncontent-length: 0\r\n\r\n";
         let fed = Reading::default()
             .feed(answer, &exchange(b""))

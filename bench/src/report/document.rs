@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_that_say_nothing_go() {
+    fn empty_columns_are_removed() {
         let mut table = Table::new(&["peer", "p99", "rss"], 1);
         table.push(Tone::Plain, vec!["a".into(), NOTHING.into(), "1".into()]);
         table.push(

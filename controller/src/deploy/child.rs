@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_gateways_is_refused() {
+    fn objects_of_other_owners_are_refused() {
         let Action::Refuse(text) = decide(Some(&seen(None, 1)), None) else {
             panic!("it was not refused")
         };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_is_told_from_a_person() {
+    fn an_autoscaler_is_distinguished_from_a_user() {
         for (manager, subresource, expected) in [
             ("kube-controller-manager", "scale", true),
             ("keda", "scale", true),

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_nothing_set() {
+    fn empty_parameters_set_nothing() {
         assert_eq!(parsed(&json!({})), Parameters::default());
     }
 }

@@ -116,7 +116,7 @@ fn eight_are_in_flight_and_fewer_when_throttled() {
 }
 
 #[test]
-fn an_api_server_that_is_away_is_asked_less_and_less() {
+fn an_unavailable_api_server_is_retried_with_backoff() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     queue.push(&route("a"), start);
     let mut now = start;
@@ -134,7 +134,7 @@ fn an_api_server_that_is_away_is_asked_less_and_less() {
 }
 
 #[test]
-fn what_is_gone_is_forgotten() {
+fn removed_objects_are_dropped_from_the_queue() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     for name in ["a", "b", "c"] {
         queue.push(&route(name), start);

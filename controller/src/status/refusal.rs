@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_is_told_once_and_a_flood_is_cut() {
+    fn each_rejection_is_reported_once_and_a_flood_is_limited() {
         let (mut reported, now) = (ReportedRejections::default(), Instant::now());
         let one = BTreeMap::from([(key(Kind::Service, "Service/a/b"), "bad port".to_owned())]);
         assert_eq!(reported.new_ones([], &one, now).len(), 1);

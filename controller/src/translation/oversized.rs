@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_too_large_says_so_until_it_is_smaller() {
+    fn an_oversized_object_is_reported_until_it_is_smaller() {
         let mut oversized = Oversized::default();
         let (small, large) = (encoded(1), encoded(MOST_BYTES / 8));
         assert!(oversized.admit(&small.key, Some(&small)));

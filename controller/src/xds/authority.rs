@@ -172,7 +172,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_made_signs() {
+    fn a_generated_authority_signs() {
         let authority = authority();
         let names = ["controller.gateway-system.svc".to_owned()];
         let config = authority.server(&names, SystemTime::now());
@@ -183,7 +183,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_authority_is_refused_with_the_reason() {
+    fn an_invalid_authority_is_rejected_with_the_reason() {
         let now = SystemTime::now();
         let one = Authority::generate(now).expect("an authority");
         let two = Authority::generate(now).expect("an authority");

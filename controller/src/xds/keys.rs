@@ -237,7 +237,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_token_of_the_cluster_says_whose_it_is() {
+    fn a_token_of_the_cluster_identifies_its_service_account() {
         let signer = Signer::new();
         let account = ObjectName::new("a", "web");
         let bearer = verdict(&signer.keys(), &signer.token(&account, "web-1"));
@@ -246,7 +246,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_another_has_signed_is_invalid() {
+    fn a_token_of_another_signer_is_invalid() {
         let (signer, other) = (Signer::new(), Signer::new());
         let account = ObjectName::new("a", "web");
         let token = other.token(&account, "web-1");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_connected_is_nothing_known() {
+    fn without_connected_proxies_nothing_is_reported() {
         assert_eq!(GatewayReport::of(&AckSummary::default()), None);
         assert_eq!(merged(AckSummary::default(), [].into_iter()), None);
         let other = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_replica_may_sign_with_stays_after_a_restart() {
+    fn authorities_of_other_replicas_stay_trusted_after_a_restart() {
         let (old, new) = (authority(), Arc::new(authority()));
         let mut rotation = Rotation::default();
         let now = Instant::now();

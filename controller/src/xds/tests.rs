@@ -128,7 +128,7 @@ async fn within<F: Future>(future: F) -> F::Output {
 }
 
 #[tokio::test]
-async fn a_proxy_is_served_over_tls_and_what_it_says_reaches_the_status_writer() {
+async fn a_proxy_is_served_over_tls_and_its_reports_reach_the_status_writer() {
     let running = Running::start("tls").await;
     running.trust().await;
     let key = running.publish("one.example");
@@ -166,7 +166,7 @@ async fn a_proxy_is_served_over_tls_and_what_it_says_reaches_the_status_writer()
 }
 
 #[tokio::test]
-async fn who_has_no_token_of_the_gateway_is_told_what_to_do() {
+async fn a_proxy_without_a_valid_token_gets_advice() {
     let running = Running::start("either").await;
     running.trust().await;
     let refusal = |result: Result<_, ConnectError>| match result {

@@ -51,7 +51,7 @@ async fn what_is_published_is_what_the_objects_lead_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_published_while_a_core_kind_may_not_be_read() {
+async fn nothing_is_published_while_a_core_kind_is_forbidden() {
     let cluster = cluster_with(&site());
     cluster.forbid("services");
     let reader = Reader::start(&cluster, "[]");
@@ -96,7 +96,7 @@ async fn a_kind_is_followed_from_when_its_definition_is_installed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn classes_tell_the_features_of_the_release_that_is_installed() {
+async fn classes_list_the_features_of_the_installed_release() {
     let cluster = cluster_with(&site());
     cluster.put(&definition("v1.6.3"));
     let reader = Reader::start(&cluster, "[]");
@@ -118,7 +118,7 @@ async fn an_unreadable_release_stops_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_went_during_a_gap_is_gone_after_the_next_list_and_not_before() {
+async fn objects_deleted_during_a_gap_are_removed_by_the_next_list() {
     let cluster = cluster_with(&site());
     for number in 0..9 {
         let name = format!("n{number}");
@@ -153,7 +153,7 @@ async fn a_connection_that_is_dead_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_goes_on_where_it_was() {
+async fn a_watch_resumes_where_it_ended() {
     let cluster = cluster_with(&site());
     let reader = Reader::start(&cluster, "[]");
     reader.expect(&cluster, Duration::from_secs(1)).await;
@@ -165,7 +165,7 @@ async fn a_watch_that_ends_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_object_keeps_its_last_valid_version_in_force() {
+async fn a_rejected_object_keeps_its_last_valid_version_in_effect() {
     let cluster = cluster_with(&site());
     let reader = Reader::start(&cluster, "[]");
     reader.expect(&cluster, Duration::from_secs(1)).await;

@@ -202,7 +202,7 @@ spec:
     }
 
     #[test]
-    fn good_files_are_told_object_by_object() {
+    fn valid_files_are_reported_by_object() {
         let (verdict, text) = checked(GOOD);
         assert_eq!(verdict, Verdict::Good, "{text}");
         assert!(
@@ -213,7 +213,7 @@ spec:
     }
 
     #[test]
-    fn what_does_not_resolve_is_marked_and_bad() {
+    fn unresolved_references_are_marked_and_fail_the_check() {
         let (verdict, text) = checked(&(GOOD.to_owned() + BAD));
         assert_eq!(verdict, Verdict::Bad, "{text}");
         let marked = "\n    ! ResolvedRefs=False (BackendNotFound)";
@@ -221,7 +221,7 @@ spec:
     }
 
     #[test]
-    fn what_is_refused_is_told_with_its_place() {
+    fn rejected_objects_are_reported_with_their_location() {
         let (verdict, text) = checked(&GOOD.replace("8080", "http"));
         assert_eq!(verdict, Verdict::Bad, "{text}");
         assert!(text.contains("a.yaml:6: Gateway default/web"), "{text}");
@@ -250,7 +250,7 @@ spec:
     }
 
     #[test]
-    fn nothing_is_not_good() {
+    fn files_without_objects_fail_the_check() {
         let mut out = Vec::new();
         let verdict = check(&[], UnknownFields::Refuse, |_| Options::machine(), &mut out);
         assert_eq!(verdict.expect("a vector takes all"), Verdict::Bad);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_rule_is_refused_with_the_reason() {
+    fn an_invalid_rule_is_rejected_with_the_reason() {
         let long = format!("claims.a == '{}'", "x".repeat(EXPRESSION_BYTES));
         for (text, part) in [
             ("", "is not CEL"),

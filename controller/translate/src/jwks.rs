@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_key() {
+    fn errors_do_not_contain_the_key() {
         let cases = [
             ("{", "is not valid JSON (line 1, column 1)"),
             ("", "is not valid JSON (line 1, column 0)"),

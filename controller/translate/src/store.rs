@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_can_be_taken_out_by_reference() {
+    fn inserted_objects_can_be_removed_by_reference() {
         let mut store = Store::default();
         let object = service("web");
         let reference = object.object_ref();

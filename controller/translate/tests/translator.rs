@@ -46,7 +46,7 @@ fn synced(text: &str) -> (Translator, Delta) {
 }
 
 #[test]
-fn nothing_comes_out_before_every_source_has_told_what_it_has() {
+fn nothing_is_published_before_every_source_is_synced() {
     let mut translator = Translator::new(Options::machine());
     let before = translator.apply(upserts(GATEWAY), Timestamp::UNIX_EPOCH);
     assert_eq!(before, Delta::default());
@@ -131,7 +131,7 @@ fn one_route_changes_one_resource_and_the_statuses_that_speak_of_it() {
 }
 
 #[test]
-fn another_generation_changes_the_status_alone() {
+fn a_new_generation_changes_only_the_status() {
     let (mut translator, _) = synced(&format!("{GATEWAY}---{ROUTE}"));
     let edited = ROUTE.replace("name: web}", "name: web, generation: 2}");
     let delta = translator.apply(upserts(&edited), Timestamp::UNIX_EPOCH);

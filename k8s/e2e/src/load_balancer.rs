@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_gets_the_address_that_it_asks_for_or_none() {
+    fn a_service_gets_its_requested_address_or_none() {
         let services = [
             service("a", Some("172.31.250.7"), None),
             service("b", Some("192.0.2.1"), None),

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_beyond_the_number_counted_do_no_harm() {
+    fn more_packages_than_counted_are_accepted() {
         assert_eq!(time_to_go(7, 5, Duration::from_mins(1)), "linking");
         assert_eq!(time_to_go(0, 5, Duration::ZERO), "less than a minute to go");
     }

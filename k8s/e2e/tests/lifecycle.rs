@@ -85,7 +85,7 @@ fn up_clears_what_a_crash_left() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_second_up_is_refused_and_harms_nothing() {
+fn a_second_up_is_refused_without_effect() {
     let cluster = Cluster::named("twice");
     cluster.succeeds(&["up"]);
     let said = cluster.fails(&["up"]);
@@ -120,7 +120,7 @@ fn clusters_of_two_names_run_side_by_side() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_full_disk_is_named_and_keeps_nothing_from_being_removed() {
+fn a_full_disk_is_reported_and_does_not_prevent_removal() {
     let disk = Disk::of_mebibytes(2_300);
     let cluster = Cluster {
         name: "t-full".to_owned(),
@@ -199,7 +199,7 @@ fn images_and_names_that_there_are_not_are_named() {
 
 #[test]
 #[ignore = "needs root"]
-fn without_root_or_namespaces_it_says_so() {
+fn missing_root_or_namespaces_are_reported() {
     let binary = env!("CARGO_BIN_EXE_e2e");
     // The binary may be where others cannot read.
     let folder = tempfile::tempdir().expect("a folder");
@@ -227,7 +227,7 @@ fn without_root_or_namespaces_it_says_so() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_the_kernel_lacks_is_named() {
+fn missing_kernel_features_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let filesystems = folder.path().join("filesystems");
     fs::write(&filesystems, "nodev\tproc\n\text4\n").expect("written");

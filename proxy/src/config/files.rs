@@ -33,7 +33,7 @@ pub struct Files {
     /// Files that were complete when last read, with a stamp unless they may have changed since;
     /// without those that were empty.
     whole: BTreeMap<PathBuf, Option<Stamp>>,
-    look_again: Option<Instant>,
+    next_scan: Option<Instant>,
 }
 
 impl Files {
@@ -55,7 +55,7 @@ impl Files {
     /// When to read again without an event: a file that is empty now may stay empty.
     #[must_use]
     pub fn next_scan(&self) -> Option<Instant> {
-        self.look_again
+        self.next_scan
     }
 
     /// Lists all files, and reads those that may have changed, except those in `written`. A file
@@ -66,7 +66,7 @@ impl Files {
             seen: BTreeSet::new(),
             whole: &mut self.whole,
             written,
-            look_again: None,
+            next_scan: None,
         };
         for path in &self.paths {
             match std::fs::metadata(path) {
@@ -80,7 +80,7 @@ impl Files {
                 Err(error) => found.unreadable(path, &error, &self.seen),
             }
         }
-        self.look_again = found.look_again;
+        self.next_scan = found.next_scan;
         let (seen, listed) = (found.seen, found.listed);
         self.whole.retain(|file, _| seen.contains(file));
         self.seen = seen;
@@ -93,7 +93,7 @@ struct DirectoryScan<'a> {
     seen: BTreeSet<PathBuf>,
     whole: &'a mut BTreeMap<PathBuf, Option<Stamp>>,
     written: &'a BTreeSet<PathBuf>,
-    look_again: Option<Instant>,
+    next_scan: Option<Instant>,
 }
 
 impl DirectoryScan<'_> {
@@ -142,8 +142,8 @@ impl DirectoryScan<'_> {
             && let Some(left) = age(file).and_then(|age| EMPTY_PATIENCE.checked_sub(age))
         {
             let again = Instant::now() + left;
-            let earliest = self.look_again.map_or(again, |other| other.min(again));
-            self.look_again = Some(earliest);
+            let earliest = self.next_scan.map_or(again, |other| other.min(again));
+            self.next_scan = Some(earliest);
             return Listed::Unchanged(name);
         }
         self.whole.remove(file);

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_freed_when_the_last_shard_lets_go_of_it() {
+    fn a_snapshot_is_freed_when_the_last_shard_releases_it() {
         let pointer = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
         let mut publisher = Publisher::new(Arc::clone(&pointer));
         let mut busy = Cache::new(Arc::clone(&pointer));

@@ -84,7 +84,7 @@ mod tests {
     };
 
     #[test]
-    fn tells_grpc_from_its_neighbours() {
+    fn recognises_grpc_content_types_only() {
         for (value, expected) in [
             ("application/grpc", true),
             ("Application/gRPC+proto", true),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn a_malformed_message_is_rejected() {
         let take = |bytes: &[u8]| {
             let mut assembler = Assembler::new(8);
             assembler.push(bytes);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_breaks_off_is_noticed() {
+    fn a_truncated_message_is_detected() {
         let mut assembler = Assembler::new(64);
         let bytes = messages(&["one"]);
         assembler.push(&bytes[..bytes.len() - 1]);

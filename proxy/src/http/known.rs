@@ -132,7 +132,7 @@ mod tests {
     use super::KnownHeader;
 
     #[test]
-    fn tells_every_name_in_any_case_and_no_other() {
+    fn recognises_every_known_name_in_any_case_and_no_other() {
         for (name, known) in [
             ("Host", KnownHeader::Host),
             ("hOST", KnownHeader::Host),

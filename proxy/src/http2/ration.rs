@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_later_in_a_turn_counts_for_it() {
+    fn later_reads_of_a_turn_count_towards_it() {
         let mut ration = Ration::default();
         ration.read(1_000, 4 * FEW);
         assert_eq!(ration.take(200, 7), Allowance::Now(200));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_is_over_limits_nobody() {
+    fn a_finished_burst_limits_no_other_connection() {
         let mut ration = Ration::default();
         ration.read(1_000, 4 * FEW);
         for turn in 0..4 {

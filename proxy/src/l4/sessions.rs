@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_never_answered_makes_room_the_quietest_first() {
+    fn unanswered_sessions_are_evicted_first_by_idle_time() {
         let mut sessions = full();
         sessions.answer(&'b', at(3));
         sessions.touch(&'a', at(4));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_answered_makes_room_after_a_while_alone() {
+    fn answered_sessions_are_evicted_only_after_a_while() {
         let mut sessions = full();
         for (second, name) in (3..).zip(['a', 'b', 'c']) {
             assert!(sessions.answer(&name, at(second)));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_quiet_for_too_long_ends() {
+    fn idle_sessions_expire() {
         let mut sessions = full();
         sessions.answer(&'a', at(30));
         assert_eq!(sessions.expire(at(61)), None);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn saying_nothing_changes_nothing() {
+    fn an_empty_policy_changes_no_limit() {
         let limits = Limits::default();
         assert_eq!(limits.with(&model::Limits::default()), limits);
     }
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn no_policy_allows_what_http_2_cannot_say() {
+    fn no_policy_exceeds_the_limits_of_http_2() {
         let huge = model::Limits {
             http2_streams: u32s(u32::MAX),
             http2_stream_window_bytes: u32s(u32::MAX),

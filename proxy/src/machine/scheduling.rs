@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_as_short_as_asked_for_where_the_kernel_knows_them() {
+    fn time_slices_are_shortened_where_the_kernel_supports_it() {
         shorten_turns(Duration::from_micros(300)).expect("anyone may ask");
         let told = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
         let turn = told.lines().find(|line| line.starts_with("se.slice"));

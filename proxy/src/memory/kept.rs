@@ -51,7 +51,7 @@ mod tests {
     use crate::memory::BufferPool;
 
     #[test]
-    fn what_is_kept_counts_until_it_is_dropped() {
+    fn kept_bytes_are_counted_until_they_are_dropped() {
         let pool = Rc::new(BufferPool::default());
         let mut kept = Kept::new(&pool);
         kept.append(&[1; 1000]);

@@ -69,7 +69,7 @@ mod tests {
     use super::Hash;
 
     #[test]
-    fn tells_short_parts_of_every_length_apart() {
+    fn distinguishes_short_parts_of_every_length() {
         let mut seen = HashSet::new();
         for length in 0..=24 {
             for byte in b'a'..=b'z' {

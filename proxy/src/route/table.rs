@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_one_hash_are_told_apart_by_the_caller() {
+    fn the_caller_distinguishes_keys_with_the_same_hash() {
         let hash = Hash::seeded(1);
         let table = Table::build(&[hash, hash, hash]);
         assert_eq!(table.find(hash, |number| number == 2), Some(2));

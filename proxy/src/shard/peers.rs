@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_counts() {
+    fn connections_in_transit_are_counted() {
         let peers = peers(&[2, 0]);
         assert!(
             peers.hand_over(1, ShardMessage::Drain).is_err(),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_takes_nothing_has_its_time_and_no_more() {
+    fn a_receiver_that_does_not_read_times_out() {
         assert_eq!(outlasts(|_| 7), u64::from(RECEIVER_LOOKS));
     }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_beyond_the_end() {
+    fn no_peer_is_waited_for_after_the_deadline() {
         let end = Tick::default().after(Duration::from_secs(1));
         let mut stall = Stall::new(PATIENCE, end);
         let left = stall

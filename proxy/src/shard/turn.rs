@@ -180,7 +180,7 @@ mod tests {
     use crate::machine::driver::WaitMode;
 
     #[test]
-    fn who_gives_way_lets_timers_and_other_tasks_run() {
+    fn a_yielding_task_lets_timers_and_other_tasks_run() {
         let mut runtime = RuntimeBuilder::<LegacyDriver>::new()
             .enable_timer()
             .build()

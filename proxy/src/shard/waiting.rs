@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_makes_room_once() {
+    fn a_connection_is_removed_only_once() {
         let (waiting, handles, places) = waiting(WAITING_BUFFERS + 4);
         // The first, one in the middle and the last.
         for at in [0, WAITING_BUFFERS / 2, WAITING_BUFFERS + 3] {

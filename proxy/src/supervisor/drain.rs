@@ -69,9 +69,9 @@ fn stop(shards: &Shards, events: &Receiver<Event>) {
         .collect();
     let until = Instant::now() + STOP_PATIENCE;
     while !threads.iter().all(JoinHandle::is_finished) {
-        let look_again = Instant::now() + DRAIN_LOOK;
-        let asked = events.recv_deadline(look_again.min(until));
-        if matches!(asked, Ok(Event::Stop(_))) || Instant::now() >= until {
+        let next_check = Instant::now() + DRAIN_LOOK;
+        let received = events.recv_deadline(next_check.min(until));
+        if matches!(received, Ok(Event::Stop(_))) || Instant::now() >= until {
             warn!("a shard did not stop in time; exiting without waiting for it");
             return;
         }
@@ -93,8 +93,8 @@ fn wait(
     done: impl Fn() -> bool,
 ) -> DrainWait {
     while !done() && Instant::now() < until {
-        let look_again = (Instant::now() + DRAIN_LOOK).min(until);
-        match events.recv_deadline(look_again) {
+        let next_check = (Instant::now() + DRAIN_LOOK).min(until);
+        match events.recv_deadline(next_check) {
             Ok(Event::Stop(_)) => return DrainWait::Interrupted,
             Ok(Event::Ended(id)) => shards.restart(id),
             Err(_) => memory.refresh(),

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_cannot_be_taken_for_several() {
+    fn an_element_cannot_be_parsed_as_several() {
         assert_eq!(pushed("URI", "spiffe://a/b"), "Hash=00;URI=spiffe://a/b");
         assert_eq!(
             pushed("Subject", "CN=a, O=b"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_be_taken_for_several() {
+    fn a_value_cannot_be_parsed_as_several() {
         let written = |value: &str| {
             let mut text = String::new();
             push_value(value, &mut text);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_backend_would_take_is_left_out() {
+    fn oversized_values_are_left_out() {
         let long = "a".repeat(CLIENT_CERTIFICATE_BYTES);
         assert_eq!(pushed("DNS", &long), "Hash=00");
     }

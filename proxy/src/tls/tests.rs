@@ -145,7 +145,7 @@ fn the_certificate_goes_by_the_name_then_by_order() {
 }
 
 #[test]
-fn the_certificate_goes_by_what_the_client_understands() {
+fn the_certificate_matches_the_algorithms_of_the_client() {
     let ca = authority("ca");
     let modern = ca.signs(&subject(&["a.test"]).ed25519());
     let common = ca.server(&["a.test"]);
@@ -165,7 +165,7 @@ fn the_certificate_goes_by_what_the_client_understands() {
 }
 
 #[test]
-fn both_versions_are_spoken_unless_the_listener_says_otherwise() {
+fn both_versions_are_supported_unless_the_listener_restricts_them() {
     let ca = authority("ca");
     let pair = ca.server(&["a.test"]);
     let mut server = listener(&[&pair], ClientAuth::None);
@@ -299,7 +299,7 @@ fn an_optional_certificate_may_be_missing_or_wrong_and_that_is_known() {
 }
 
 #[test]
-fn what_cannot_be_used_is_said() {
+fn unusable_configurations_are_explained() {
     let ca = authority("ca");
     let pair = ca.server(&["a.test"]);
     let mut mismatched = listener(&[&pair], ClientAuth::None);
@@ -384,7 +384,7 @@ fn reaches(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind,
 }
 
 #[test]
-fn a_backend_has_to_be_who_the_policy_says() {
+fn a_backend_has_to_have_a_name_of_the_policy() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
     let upstream = upstream(&ca, &[], None);
     assert!(reaches(&upstream, &backend(&ca.server(&["a.test"]), None)).is_ok());
@@ -442,7 +442,7 @@ fn any_of_the_identities_will_do_and_the_sni_alone_will_not() {
 }
 
 #[test]
-fn a_backend_that_asks_is_shown_our_certificate() {
+fn a_backend_that_requests_a_certificate_gets_ours() {
     let ca = authority("ca");
     let asking = backend(&ca.server(&["a.test"]), Some(&ca));
     let own = ca.client("gateway.test");

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_longest_is_next() {
+    fn the_longest_waiting_request_is_next() {
         let limit = Rc::new(ConnectionLimit::default());
         let taken = limit.enter(1).expect("it is empty");
         assert!(limit.enter(1).is_none());
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_passes_on_what_he_was_given() {
+    fn a_cancelled_waiter_passes_its_grant_on() {
         let limit = Rc::new(ConnectionLimit::default());
         let taken = limit.enter(1).expect("it is empty");
         let (first, gone, mut last) = (wait(&limit), wait(&limit), wait(&limit));

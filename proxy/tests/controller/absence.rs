@@ -77,7 +77,7 @@ on_both_drivers! {
 }
 
 #[test]
-fn a_kept_configuration_that_is_damaged_is_passed_over() {
+fn a_damaged_cached_configuration_is_ignored() {
     let origin = origin();
     let ports = Ports::free(1);
     let cache = TempDir::new().expect("a temporary folder");

@@ -18,7 +18,7 @@ use run::{Run, SHORT_HEAD_DEADLINE, Track, splits};
 use support::{Driver, on_both_drivers};
 
 on_both_drivers! {
-    fn every_case_is_judged_as_its_file_says(driver) {
+    fn every_case_has_its_expected_result(driver) {
         let (slow, quick): (Vec<Case>, Vec<Case>) = case::all().into_iter().partition(is_slow);
         assert!(quick.len() >= 170, "the corpus is not where it should be");
         expect_none(run_whole(driver, "", &quick));
@@ -26,7 +26,7 @@ on_both_drivers! {
         expect_none(run_whole(driver, &deadline, &slow));
     }
 
-    fn every_case_is_judged_the_same_when_split_at_every_byte(driver) {
+    fn every_case_has_the_same_result_when_split_at_every_byte(driver) {
         let cases: Vec<Case> = case::all().into_iter().filter(|case| !is_slow(case)).collect();
         let runs: Vec<Run<'_>> = cases
             .iter()

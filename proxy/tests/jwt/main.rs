@@ -80,7 +80,7 @@ fn table_policy(signers: &Signers) -> Authenticator {
 }
 
 #[test]
-fn every_token_is_judged_as_its_line_says() {
+fn every_token_has_its_expected_result() {
     let recipes = Recipe::all();
     assert!(recipes.len() >= 100, "the table is not where it should be");
     let signers = Signers::default();
@@ -157,7 +157,7 @@ fn without_an_id_four_keys_are_tried() {
 }
 
 #[test]
-fn a_fetched_secret_is_no_secret() {
+fn a_fetched_symmetric_key_is_not_used() {
     let secret = Signer::secret(64);
     let token = secret.signs("secret", &recipe::claims());
     let set = key_set(&[secret.jwk("secret")]);
@@ -220,7 +220,7 @@ fn what_a_token_is_cached_for_is_its_own_policy_keys_and_time() {
 }
 
 #[test]
-fn an_unknown_key_is_asked_for_once() {
+fn an_unknown_key_is_requested_once() {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     let signer = Signer::p256();

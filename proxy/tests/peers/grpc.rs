@@ -32,7 +32,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_failure_keeps_its_code_its_words_and_its_metadata(driver) {
+    fn a_failure_keeps_its_code_message_and_metadata(driver) {
         for mut scene in scenes(driver) {
             let status = scene.caller.unary("Fail", Request::new(Bytes::new())).expect_err("it fails");
             assert_eq!(status.code(), Code::FailedPrecondition);
@@ -126,7 +126,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_call_that_its_client_gives_up_is_given_up_by_the_server(driver) {
+    fn a_call_cancelled_by_its_client_is_cancelled_at_the_server(driver) {
         for mut scene in scenes(driver) {
             scene.caller.run(async |client| {
                 let request = Request::new(Bytes::from_static(b"wait"));

@@ -29,7 +29,7 @@ fn explain(request: &str, limit: usize) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn tells_in_the_order_of_the_walk_why_each_rule_lost() {
+fn explains_in_matching_order_why_each_rule_lost() {
     let rules = RULES.map(Rule::parse);
     let router = compile(&rules);
     let request = Request::parse("GET b.com/a/b?q=2 x-a:2");

@@ -73,13 +73,13 @@ on_both_drivers! {
         }
     }
 
-    fn disabled_says_nothing(driver) {
+    fn a_disabled_log_writes_nothing(driver) {
         for target in LEVELS {
             assert_eq!(lines(driver, target, "disabled: true", 200), [""; 0]);
         }
     }
 
-    fn a_sample_of_none_says_nothing(driver) {
+    fn a_sample_of_zero_writes_nothing(driver) {
         for target in LEVELS {
             assert_eq!(lines(driver, target, "sample: 0", 200), [""; 0]);
         }
@@ -176,7 +176,7 @@ on_both_drivers! {
         assert!(!said.contains("/quiet"), "{said}");
     }
 
-    fn what_no_route_serves_is_logged_by_its_listener(driver) {
+    fn a_request_without_a_route_is_logged_with_its_listener(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -187,7 +187,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("\"reason\":\"no_route\"");
     }
 
-    fn a_query_is_not_logged_where_no_route_says_what_is_in_it(driver) {
+    fn a_query_is_not_logged_without_a_route(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])

@@ -222,7 +222,7 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
 ];
 
 on_both_drivers! {
-    fn each_path_answers_or_says_how_it_is_asked(driver) {
+    fn each_path_responds_or_explains_its_usage(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         for (method, target, status, says) in ANSWERS {
@@ -368,7 +368,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn tasks_say_what_connections_are_at(driver) {
+    fn tasks_show_the_state_of_connections(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let mut client = gateway.client();
@@ -390,7 +390,7 @@ on_both_drivers! {
         assert!(tasks["admin"].as_array().is_some_and(|it| !it.is_empty()), "{tasks}");
     }
 
-    fn memory_is_told_from_within_and_by_the_kernel(driver) {
+    fn memory_is_reported_by_the_allocator_and_the_kernel(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let memory = json(&gateway, "/memory");

@@ -114,7 +114,7 @@ on_both_drivers! {
         assert!(bad["requests"] == 0 || bad["health"].as_f64().is_some_and(|it| it < 1.0), "{dump}");
     }
 
-    fn many_routes_come_in_pieces_and_a_reader_who_never_reads_holds_nobody_up(driver) {
+    fn a_large_dump_is_streamed_and_a_stuck_reader_blocks_no_other(driver) {
         let origin = origin();
         let builder = gateway(driver).backend("origin", &[origin.address()]);
         let gateway = with_rules(builder, 3000).inspected().start();
@@ -129,7 +129,7 @@ on_both_drivers! {
         gateway.client().gets("/rule/7").expects(200);
     }
 
-    fn gzip_is_for_those_who_ask(driver) {
+    fn gzip_is_used_if_accepted(driver) {
         let origin = origin();
         let builder = gateway(driver).backend("origin", &[origin.address()]);
         let gateway = with_rules(builder, 100).inspected().start();
@@ -139,7 +139,7 @@ on_both_drivers! {
         assert!(gzipped * 5 < text.len(), "{gzipped} of {}", text.len());
     }
 
-    fn each_long_text_is_gzipped_for_those_who_ask(driver) {
+    fn long_responses_are_gzipped_if_accepted(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         for (target, says) in [

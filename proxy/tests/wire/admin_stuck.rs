@@ -28,7 +28,7 @@ on_both_drivers! {
         assert!(tasks["shards"][0].get("stuck").is_none(), "{tasks}");
     }
 
-    fn what_a_stuck_shard_would_have_said_is_known_to_be_missing(driver) {
+    fn data_of_a_stuck_shard_is_marked_as_missing(driver) {
         let origin = origin();
         let gateway = gateway(driver).shards(2).routes_to(&origin)
             .environment("GATEWAY_TEST_STALL_PATH", "/stall")

@@ -63,7 +63,7 @@ pub(super) fn message<'a>(events: &'a [Value], kind: &str) -> &'a Value {
 }
 
 on_both_drivers! {
-    fn a_request_is_told_from_start_to_end(driver) {
+    fn a_request_is_traced_from_start_to_end(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -101,7 +101,7 @@ on_both_drivers! {
         assert_eq!(origin.only_request().value("x-request-id"), ids.into_iter().next().flatten());
     }
 
-    fn each_policy_that_holds_is_told_of_once(driver) {
+    fn each_effective_policy_is_traced_once(driver) {
         let origin = origin();
         let rewrite = "{type: URLRewrite, urlRewrite: {hostname: b.test}}";
         let gateway = gateway(driver)
@@ -133,7 +133,7 @@ on_both_drivers! {
         assert_eq!(told("/b", 500), ["accessLog applied", "limits applied", "rewrite skipped"]);
     }
 
-    fn what_cors_did_is_told(driver) {
+    fn the_outcome_of_cors_is_traced(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -162,7 +162,7 @@ on_both_drivers! {
         }
     }
 
-    fn tries_and_retries_are_told_with_scores(driver) {
+    fn attempts_and_retries_are_traced_with_scores(driver) {
         let (_held, refused) = refused();
         let origin = origin().replies_once(status(503));
         let gateway = gateway(driver)
@@ -183,7 +183,7 @@ on_both_drivers! {
         assert!(endpoints.iter().all(|it| it["score"].as_f64().is_some_and(|score| score > 0.0)));
     }
 
-    fn a_failure_is_told_with_its_reason(driver) {
+    fn a_failure_is_traced_with_its_reason(driver) {
         let gateway = gateway(driver).rule("{matches: [{path: {value: /a}}]}").inspected().start();
         let mut watcher = watches(&gateway, "");
         gateway.client().gets("/b").expects(404);
@@ -195,7 +195,7 @@ on_both_drivers! {
         assert_eq!(message(&events(&mut watcher), "requestFinished")["reason"], "no_valid_backend");
     }
 
-    fn a_head_that_is_refused_is_told_with_what_is_known_of_it(driver) {
+    fn a_rejected_head_is_traced_with_its_known_parts(driver) {
         let gateway = gateway(driver).rule("{}").inspected().start();
         let large = format!("GET /large HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(80 << 10));
         let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(20 << 10));
@@ -221,7 +221,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_head_of_http_2_that_is_refused_is_told(driver) {
+    fn a_rejected_http_2_head_is_traced(driver) {
         let gateway = gateway(driver).rule("{}").inspected().start();
         let mut watcher = watches(&gateway, "?match=TRACE%20a.test/");
         let mut peer = Peer::client(gateway.address());
@@ -233,7 +233,7 @@ on_both_drivers! {
         assert_eq!(message(&told, "requestFinished")["status"], 501);
     }
 
-    fn a_connection_without_a_head_is_no_request(driver) {
+    fn a_connection_without_a_head_is_not_traced(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let mut watcher = watches(&gateway, "");
@@ -297,7 +297,7 @@ on_both_drivers! {
         assert_eq!(events(&mut watcher).len(), 0);
     }
 
-    fn a_stream_that_nobody_reads_holds_no_request_up_and_its_losses_are_counted(driver) {
+    fn an_unread_trace_blocks_no_request_and_counts_lost_events(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let mut watcher = watches(&gateway, "");
@@ -322,7 +322,7 @@ on_both_drivers! {
         assert_eq!(told.len() as u64 + lost, (each * REQUESTS) as u64, "each is told or counted");
     }
 
-    fn a_token_is_told_of_and_never_shown(driver) {
+    fn token_verification_is_traced_without_the_token(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = gateway(driver).backend("origin", &[origin.address()])
             .rule("{name: rule, backendRefs: [{@origin}]}")

@@ -21,7 +21,7 @@ fn of_group(signer: &Signer, group: &str) -> Vec<String> {
 }
 
 on_both_drivers! {
-    fn a_claim_decides_who_is_let_through(driver) {
+    fn a_claim_decides_whether_a_request_is_allowed(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = gateway_to(&origin, driver)
             .policy(&policy("Strict", &signer, ""))
@@ -51,7 +51,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 2);
     }
 
-    fn requests_without_tokens_are_judged_by_what_they_say(driver) {
+    fn requests_without_tokens_are_evaluated_by_their_attributes(driver) {
         let origin = origin();
         let gateway = gateway_to(&origin, driver)
             .policy(
@@ -79,7 +79,7 @@ on_both_drivers! {
         assert_eq!(asks(&mut gateway.client(), "/", &[]).status(), 200);
     }
 
-    fn a_browser_that_asks_whether_it_may_ask_is_not_judged(driver) {
+    fn a_cors_preflight_is_not_authorized(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -110,7 +110,7 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn a_trace_tells_the_rule_that_decided_and_why_one_could_not(driver) {
+    fn a_trace_shows_the_deciding_rule_and_evaluation_errors(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = gateway_to(&origin, driver)
             .policy(&policy("Strict", &signer, ""))

@@ -18,7 +18,7 @@ const ROUTE: &str = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n
                      metadata: {name: wrong}\nspec:\n  parentRefs: [{name: gw}]\n";
 
 on_both_drivers! {
-    fn a_file_that_is_no_yaml_is_named_with_its_line(driver) {
+    fn invalid_yaml_is_reported_with_file_and_line(driver) {
         let failure = gateway(driver).fails_with("kind: Gateway\nmetadata: [unclosed\n");
         assert_ne!(failure.code, Some(0));
         assert!(failure.log.contains("gateway.yaml:"), "file and line:\n{}", failure.log);
@@ -36,7 +36,7 @@ on_both_drivers! {
         assert!(failure.log.contains("/dev/zero: cannot be read"), "{}", failure.log);
     }
 
-    fn an_unknown_kind_is_passed_over_with_a_line(driver) {
+    fn an_unknown_kind_is_ignored_with_a_log_line(driver) {
         let gateway = with(
             gateway(driver),
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {}",
@@ -107,7 +107,7 @@ on_both_drivers! {
         gateway.client().gets("/").reads();
     }
 
-    fn a_reference_to_nothing_is_named(driver) {
+    fn a_dangling_reference_is_reported(driver) {
         let rule = "  rules: [{matches: [{path: {value: /void}}], backendRefs: [{name: nobody, port: 80}]}]\n";
         let gateway = with(gateway(driver), &format!("{ROUTE}{rule}"));
         gateway.waits_for_log("nobody");

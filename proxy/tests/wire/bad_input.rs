@@ -106,7 +106,7 @@ on_both_drivers! {
         scene.counts("no_protocol", 1.0);
     }
 
-    fn a_version_that_nobody_speaks_any_more(driver) {
+    fn an_obsolete_version(driver) {
         let mut scene = for_example(driver);
         // TLS 1.1, where the message says it.
         let mut hello = OLD_HELLO.to_vec();
@@ -198,7 +198,7 @@ on_both_drivers! {
         scene.counts("timeout", 1.0);
     }
 
-    fn records_that_nobody_has_sealed(driver) {
+    fn records_that_are_not_sealed(driver) {
         let mut scene = Scene::new(driver);
         for (broken, protocol) in (1..).zip(["http/1.1", "h2"]) {
             // Of 32 bytes each: data, and a kind that there is not.

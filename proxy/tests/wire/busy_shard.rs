@@ -72,7 +72,7 @@ on_both_drivers! {
         all_get(&mut clients, "/", 200);
     }
 
-    fn clients_that_leave_take_nothing_along(driver) {
+    fn client_disconnects_do_not_affect_others(driver) {
         let sound = origin();
         let gateway = gateway(driver).routes_to(&sound).start();
         let mut neighbour = gateway.client();

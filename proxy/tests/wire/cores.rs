@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use crate::support::{Gateway, gateway, on_both_drivers, origin};
 
 on_both_drivers! {
-    fn what_serves_no_requests_keeps_off_the_core_of_a_bound_shard(driver) {
+    fn other_threads_stay_off_the_core_of_a_pinned_shard(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .routes_to(&origin)

@@ -21,7 +21,7 @@ fn gated(gate: &Gate) -> Reply {
 }
 
 on_both_drivers! {
-    fn sigterm_finishes_what_is_under_way(driver) {
+    fn sigterm_finishes_requests_in_flight(driver) {
         let gate = Gate::default();
         let origin = origin().replies(gated(&gate));
         let mut gateway = quick(gateway(driver), &origin).start();
@@ -38,7 +38,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn sighup_ends_nothing(driver) {
+    fn sighup_is_ignored(driver) {
         let origin = origin();
         let mut gateway = quick(gateway(driver), &origin).start();
         gateway.client().gets("/").expects(200);
@@ -120,7 +120,7 @@ on_both_drivers! {
         client.expects_end();
     }
 
-    fn the_deadline_resets_what_is_left(driver) {
+    fn the_deadline_resets_remaining_connections(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let mut gateway = gateway(driver).routes_to(&origin)
             .argument("--drain-accept=0s").argument("--drain-deadline=1s").start();

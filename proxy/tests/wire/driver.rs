@@ -18,7 +18,7 @@ fn io_uring_that_is_refused_makes_way_for_epoll() {
 }
 
 #[test]
-fn io_uring_that_is_demanded_and_refused_is_an_error_that_says_what_to_do() {
+fn required_but_unavailable_io_uring_is_an_error_with_advice() {
     let failure = gateway(Driver::IoUring)
         .forbidding(RingCall::Setup)
         .fails_with("");

@@ -40,7 +40,7 @@ impl Scene {
 }
 
 on_both_drivers! {
-    fn an_endpoint_that_fails_in_a_row_is_put_aside(driver) {
+    fn an_endpoint_with_consecutive_failures_is_ejected(driver) {
         for target in ["Gateway/gw", "Backend/both"] {
             let scene = Scene::with(driver, target, "consecutiveFailures: 2");
             let (mut client, request) = scene.session_at_a_broken_endpoint();
@@ -59,7 +59,7 @@ on_both_drivers! {
         client.sends(&request).expects(503);
     }
 
-    fn no_more_than_a_share_of_a_service_is_put_aside(driver) {
+    fn no_more_than_a_share_of_a_service_is_ejected(driver) {
         let scene = Scene::with(driver, "Gateway/gw", "consecutiveFailures: 1, maxPercent: 0");
         let (mut client, request) = scene.session_at_a_broken_endpoint();
         for _ in 0..5 {

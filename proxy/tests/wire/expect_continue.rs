@@ -6,7 +6,7 @@ const HEAD: &str =
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
 
 on_both_drivers! {
-    fn a_client_that_waits_is_told_to_go_on(driver) {
+    fn a_client_that_expects_100_gets_it(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -16,7 +16,7 @@ on_both_drivers! {
         assert_eq!(origin.only_request().text(), "body");
     }
 
-    fn an_origin_that_says_100_does_not_make_it_two(driver) {
+    fn an_origins_100_is_not_duplicated(driver) {
         let origin = origin().replies(
             Reply::at_once()
                 .sends("HTTP/1.1 100 Continue\r\n\r\n")
@@ -41,7 +41,7 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn nobody_is_told_to_send_a_body_that_no_route_wants(driver) {
+    fn no_100_is_sent_without_a_route(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])

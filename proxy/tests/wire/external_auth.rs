@@ -128,7 +128,7 @@ on_both_drivers! {
         assert!(log.contains(" status=302 "), "{log}");
     }
 
-    fn a_server_that_cannot_be_asked_or_cannot_tell_lets_nothing_pass(driver) {
+    fn a_failing_or_unreachable_server_denies_every_request(driver) {
         let app = origin();
         let (_socket, nobody) = refused();
         let broken = origin().replies(status(500));
@@ -146,7 +146,7 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 0);
     }
 
-    fn a_server_that_is_not_there_lets_nothing_pass(driver) {
+    fn a_missing_server_denies_every_request(driver) {
         let app = origin();
         let rule = "{filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, \
                     http: {}, backendRef: {name: gone, port: 80}}}], backendRefs: [{@app}]}";
@@ -213,7 +213,7 @@ on_both_drivers! {
         assert_eq!((auth.requests().len(), app.requests().len()), (0, 0));
     }
 
-    fn a_client_that_waits_to_send_its_body_is_told_to_go_on(driver) {
+    fn a_client_that_expects_100_gets_it_before_authorization(driver) {
         let (auth, app) = (origin().replies(allows("")), origin());
         let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
         let mut client = gateway.client();
@@ -223,7 +223,7 @@ on_both_drivers! {
         assert_eq!(only(&app).text(), "body");
     }
 
-    fn servers_are_asked_in_their_order_until_one_refuses(driver) {
+    fn servers_are_called_in_order_until_one_denies(driver) {
         let first = origin().replies(allows("X-Step: 1\r\n"));
         let second = origin().replies(allows("X-Step: 2\r\n"));
         let third = origin().replies(status(401));
@@ -249,7 +249,7 @@ on_both_drivers! {
         assert_eq!((second.requests().len(), app.requests().len()), (1, 1));
     }
 
-    fn a_listener_asks_before_it_routes_and_the_route_heeds_the_answer(driver) {
+    fn a_listeners_server_is_called_before_routing_and_its_fields_are_matched(driver) {
         let auth = origin().replies(allows("X-Role: admin\r\nHost: evil.test\r\n"));
         let (users, admins) = (origin().replies(ok("user")), origin().replies(ok("admin")));
         let gateway = gateway(driver)
@@ -269,7 +269,7 @@ on_both_drivers! {
         assert_eq!(users.requests().len(), 0);
     }
 
-    fn what_a_listener_refuses_meets_no_route(driver) {
+    fn a_request_denied_at_the_listener_reaches_no_route(driver) {
         let auth = origin().replies(status(401));
         let app = origin();
         let gateway = logging(driver)
@@ -285,7 +285,7 @@ on_both_drivers! {
         assert!(!log.contains(" route="), "{log}");
     }
 
-    fn a_server_of_grpc_is_asked_in_one_call_and_says_what_the_request_gets(driver) {
+    fn a_grpc_server_is_called_once_and_edits_the_request(driver) {
         let auth = authorizer(Some(allowing(&[("X-User", "me")])));
         let app = origin().replies(ok("app"));
         let gateway = calling(driver, auth.address(), &app, "allowedHeaders: [X-Seen, Cookie]").start();
@@ -321,7 +321,7 @@ on_both_drivers! {
         assert!(!app.requests()[0].has("set-cookie"), "they are no fields of the request");
     }
 
-    fn a_client_that_leaves_ends_the_question(driver) {
+    fn a_client_disconnect_cancels_the_authorization_call(driver) {
         let (auth, app) = (silent_authorizer(), origin());
         let gateway = calling(driver, auth.address(), &app, "").start();
         let mut client = gateway.client();
@@ -333,7 +333,7 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 0);
     }
 
-    fn a_client_that_leaves_ends_the_question_over_http(driver) {
+    fn a_client_disconnect_cancels_the_authorization_request(driver) {
         let (gate, app) = (Gate::default(), origin());
         let auth = origin().replies(Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\n\r\n"));
         let gateway = asking(driver, &auth, &app, "").start();
@@ -386,7 +386,7 @@ on_both_drivers! {
         assert_eq!(requests[2].value("x-user"), Some("me"));
     }
 
-    fn a_server_of_grpc_refuses_in_its_words_or_in_none(driver) {
+    fn a_grpc_server_denies_with_or_without_a_response(driver) {
         let (auth, app) = (authorizer(Some(denying(401, &[("WWW-Authenticate", "Basic")], "who?"))), origin());
         let gateway = calling(driver, auth.address(), &app, "").start();
         let mut client = gateway.client();
@@ -459,7 +459,7 @@ on_both_drivers! {
         assert_eq!(only(&app).values("x-user"), ["me"]);
     }
 
-    fn a_request_over_http_2_with_a_body_is_asked_about_and_goes_on(driver) {
+    fn an_http_2_request_with_a_body_is_authorized_and_forwarded(driver) {
         let (auth, app) = (origin().replies(allows("")), origin());
         let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
         let mut client = client(into_h2(gateway.address()));
@@ -502,7 +502,7 @@ on_both_drivers! {
         assert_eq!(refused.value("access-control-allow-origin"), Some("https://a.test"));
     }
 
-    fn a_server_that_thinks_for_too_long_lets_nothing_pass(driver) {
+    fn a_slow_server_denies_every_request(driver) {
         let (auth, app) = (origin().replies(raw("").stalls()), origin());
         let gateway = gateway(driver)
             .backend("auth", &[auth.address()])
@@ -513,7 +513,7 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 0);
     }
 
-    fn a_flood_of_interim_responses_lets_nothing_pass(driver) {
+    fn a_flood_of_interim_responses_denies_the_request(driver) {
         let flood = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(17);
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         let (auth, app) = (origin().replies(raw(flood + answer)), origin());
@@ -523,7 +523,7 @@ on_both_drivers! {
         assert!(app.requests().is_empty());
     }
 
-    fn an_answer_that_edits_more_fields_than_a_head_may_have_lets_nothing_pass(driver) {
+    fn too_many_edits_deny_the_request(driver) {
         let edits = vec![("x-more", "1"); 101];
         let (auth, app) = (authorizer(Some(allowing(&edits))), origin());
         let gateway = calling(driver, auth.address(), &app, "").start();

@@ -70,7 +70,7 @@ on_both_drivers! {
         Scene::with(driver, nobody).expects(503);
     }
 
-    fn the_rest_of_a_refused_body_is_no_request(driver) {
+    fn the_rest_of_a_rejected_body_is_not_a_request(driver) {
         let (_socket, nobody) = refused();
         let sound = origin();
         for head in ["Content-Length: 60", "Transfer-Encoding: chunked"] {
@@ -176,7 +176,7 @@ on_both_drivers! {
         Scene::with(driver, broken.address()).expects(504);
     }
 
-    fn a_response_cut_in_its_body_never_looks_whole(driver) {
+    fn a_truncated_response_never_looks_complete(driver) {
         let halves = [
             "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
@@ -192,7 +192,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_body_until_close_that_ends_by_a_reset_never_looks_whole(driver) {
+    fn a_reset_close_delimited_body_never_looks_complete(driver) {
         let broken = origin().replies(raw("HTTP/1.1 200 OK\r\n\r\nhalf").resets());
         let scene = Scene::with(driver, broken.address());
         scene.ask(Client::expects_broken_response);
@@ -210,7 +210,7 @@ on_both_drivers! {
         scene.expects(503);
     }
 
-    fn a_client_that_leaves_takes_its_upstream_request_along(driver) {
+    fn a_client_disconnect_cancels_the_upstream_request(driver) {
         let broken = origin().replies(Reply::at_once().stalls());
         let gateway = gateway(driver).routes_to(&broken).start();
         let mut client = gateway.client();

@@ -71,7 +71,7 @@ on_both_drivers! {
         client.gets("/old").expects(301);
     }
 
-    fn a_redirect_has_the_status_that_was_asked_for(driver) {
+    fn a_redirect_has_the_configured_status(driver) {
         for status in [301, 302, 303, 307, 308] {
             let rule = format!(
                 "{{filters: [{{type: RequestRedirect, requestRedirect: {{hostname: new.test, port: 80, statusCode: {status}}}}}]}}"
@@ -86,7 +86,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_redirect_keeps_the_port_it_was_asked_on(driver) {
+    fn a_redirect_keeps_the_port_of_the_request(driver) {
         let gateway = gateway(driver)
             .rule("{filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /there}}}]}")
             .start();
@@ -192,7 +192,7 @@ on_both_drivers! {
         assert!(!client.expects(200).has("access-control-allow-origin"));
     }
 
-    fn forwarding_headers_say_where_a_request_came_from(driver) {
+    fn forwarding_headers_contain_the_client_address(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         gateway.client().gets("/").expects(200);

@@ -9,7 +9,7 @@ use crate::support::{
 const FAR_MORE: usize = 256 << 20;
 
 on_both_drivers! {
-    fn a_response_begins_while_the_request_goes_on(driver) {
+    fn a_response_starts_while_the_request_is_still_being_sent(driver) {
         let origin = origin().replies(
             Reply::at_once()
                 .reads(5)
@@ -54,7 +54,7 @@ on_both_drivers! {
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow origin");
     }
 
-    fn a_neighbour_of_a_stuck_connection_is_served(driver) {
+    fn other_clients_are_served_beside_a_stuck_connection(driver) {
         let sent = ByteCounter::default();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
         let origin = origin().replies_to(

@@ -164,7 +164,7 @@ on_both_drivers! {
         flood(driver, &OWN_RESETS);
     }
 
-    fn what_ends_with_its_head_reaches_no_origin(driver) {
+    fn a_flood_of_bad_heads_reaches_no_origin(driver) {
         for flood in [&RAPID_RESET, &OWN_RESETS] {
             let (origin, gateway) = start(driver);
             let mut peer = Peer::client(gateway.address());
@@ -181,7 +181,7 @@ on_both_drivers! {
         flood(driver, &PINGS);
     }
 
-    fn a_ping_for_each_answer_is_no_flood(driver) {
+    fn a_ping_per_response_is_not_a_flood(driver) {
         let (_origin, gateway) = start(driver);
         let mut peer = Peer::client(gateway.address());
         for nth in 0..ANSWERS {
@@ -192,7 +192,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_ping_for_each_request_is_no_flood(driver) {
+    fn a_ping_per_request_is_not_a_flood(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut client = gateway.client();
         let ask = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\n\r\nx";
@@ -301,7 +301,7 @@ on_both_drivers! {
         assert_eq!(reset, (0..100).map(|nth| nth * 2 + 1).collect::<Vec<_>>());
     }
 
-    fn bodies_behind_a_socket_that_nobody_reads(driver) {
+    fn bodies_behind_an_unread_socket(driver) {
         let scene = pouring(driver);
         let mut peer = Peer::silent(scene.gateway.address());
         peer.sends(PREFACE)

@@ -31,7 +31,7 @@ on_both_drivers! {
         origin.waits_for_hangup();
     }
 
-    fn an_endpoint_that_is_asked_is_kept_while_it_answers(driver) {
+    fn an_endpoint_that_acknowledges_pings_is_kept(driver) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         let origin = gateway(driver).backend("origin", &[address]).speaks("origin", "H2C");

@@ -116,7 +116,7 @@ on_both_drivers! {
         assert_eq!(peer.next_of(DATA).flags & END_STREAM, END_STREAM);
     }
 
-    fn a_silent_websocket_ends_with_its_stream_alone(driver) {
+    fn an_idle_websocket_ends_only_its_stream(driver) {
         let origin = origin().replies(Reply::at_once().sends(SWITCH).echoes());
         let gateway = gateway(driver).routes_to(&origin).limits("streamIdleTimeout: 300ms").start();
         let mut peer = Peer::client(gateway.address());
@@ -138,7 +138,7 @@ on_both_drivers! {
         assert_eq!(server.next_of(RST_STREAM).stream, stream);
     }
 
-    fn a_drain_says_goodbye_to_both_sides(driver) {
+    fn a_drain_sends_close_frames_to_both_sides(driver) {
         let origin = origin().replies(Reply::at_once().sends(SWITCH).echoes());
         let mut gateway = gateway(driver)
             .routes_to(&origin)
@@ -157,7 +157,7 @@ on_both_drivers! {
         assert_leaves(&mut gateway, peer, begun);
     }
 
-    fn a_drain_says_goodbye_from_http_2_to_http_2(driver) {
+    fn a_drain_sends_close_frames_from_http_2_to_http_2(driver) {
         let (listener, mut gateway) = between(driver, "streamIdleTimeout: 1h");
         let (mut peer, mut server, stream) = opened(&gateway, &listener);
         let begun = Instant::now();

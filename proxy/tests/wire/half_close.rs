@@ -54,7 +54,7 @@ on_both_drivers! {
         assert!(origin.requests().iter().all(|request| !request.complete));
     }
 
-    fn a_client_that_leaves_a_silent_stream_takes_it_along(driver) {
+    fn a_client_disconnect_ends_an_idle_stream(driver) {
         let origin = origin().replies(Reply::at_once()
             .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n").stalls());
         let gateway = gateway(driver).routes_to(&origin).start();
@@ -64,7 +64,7 @@ on_both_drivers! {
         origin.waits_for_hangup();
     }
 
-    fn a_client_that_leaves_after_a_body_in_pieces_takes_its_request_along(driver) {
+    fn a_client_disconnect_after_a_split_body_cancels_the_request(driver) {
         let origin = origin().replies(Reply::at_once().reads_the_body().stalls());
         let gateway = gateway(driver).routes_to(&origin).limits("responseHeadTimeout: 1h").start();
         let mut client = gateway.client();

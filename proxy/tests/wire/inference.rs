@@ -66,7 +66,7 @@ fn scene(driver: Driver) -> (Gateway, [Origin; 2], Picker) {
 }
 
 on_both_drivers! {
-    fn a_request_goes_where_the_picker_says(driver) {
+    fn a_request_goes_to_the_picked_endpoint(driver) {
         let (gateway, pods, picker) = scene(driver);
         let mut client = gateway.client();
         for _ in 0..5 {
@@ -86,7 +86,7 @@ on_both_drivers! {
         assert!(asked.head_ends && asked.pieces == 0);
     }
 
-    fn the_picker_learns_who_answered_and_changes_the_head(driver) {
+    fn the_picker_gets_the_served_endpoint_and_edits_the_response_head(driver) {
         let (gateway, pods, picker) = scene(driver);
         pods[1].now_replies(chunked(&["one", "two"]));
         let answer = gateway.client().gets("/").expects(200);
@@ -98,7 +98,7 @@ on_both_drivers! {
         assert_eq!(asked.served, Some(("200".to_owned(), served)));
     }
 
-    fn a_body_is_told_and_sent_on_unchanged(driver) {
+    fn a_body_is_sent_to_the_picker_and_forwarded_unchanged(driver) {
         let (gateway, pods, picker) = scene(driver);
         let body = pattern(300_000);
         let mut client = gateway.client();
@@ -118,7 +118,7 @@ on_both_drivers! {
         assert!(asked[0].pieces > 1, "it is told as it comes");
     }
 
-    fn a_client_that_waits_is_told_to_send_its_body(driver) {
+    fn a_client_that_expects_100_gets_it_before_the_picker(driver) {
         let (gateway, pods, _picker) = scene(driver);
         let mut client = gateway.client();
         client.sends("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
@@ -164,7 +164,7 @@ on_both_drivers! {
         assert_eq!(picker.asked().len(), 1, "a picker is asked once");
     }
 
-    fn nobody_else_is_tried_behind_the_last_one(driver) {
+    fn no_other_endpoint_is_tried_after_the_last_picked_one(driver) {
         let pods = [origin().replies(status(503)), origin()];
         let members = [pods[0].address(), pods[1].address()];
         let picker = picker(PickerBehavior::Picks(vec![members[0]]));
@@ -214,7 +214,7 @@ on_both_drivers! {
         assert_eq!(pod.waits_for_complete(2)[0].body, b"a body");
     }
 
-    fn a_picker_in_plain_text_can_be_asked(driver) {
+    fn a_plain_text_picker_can_be_called(driver) {
         let pod = origin();
         let picker = plain_picker(PickerBehavior::Picks(vec![pod.address()]));
         let h2c = "appProtocol: kubernetes.io/h2c";
@@ -225,7 +225,7 @@ on_both_drivers! {
         assert_eq!(picker.asked()[0].body, b"a body");
     }
 
-    fn a_client_that_leaves_takes_its_question_back(driver) {
+    fn a_client_disconnect_cancels_the_call_to_the_picker(driver) {
         let (gateway, pods, picker) = scene(driver);
         picker.now_says(PickerBehavior::Nothing);
         let mut client = gateway.client();

@@ -72,7 +72,7 @@ on_both_drivers! {
         assert_eq!(keys.requests().len(), 2, "once each");
     }
 
-    fn a_token_of_a_new_key_waits_for_the_fetch_and_is_let_in(driver) {
+    fn a_token_of_a_new_key_waits_for_the_fetch_and_is_accepted(driver) {
         let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
         let keys = origin().replies(ok(key_set(&[old.jwk("old")])));
         let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
@@ -115,7 +115,7 @@ on_both_drivers! {
         });
     }
 
-    fn a_flood_of_made_up_keys_is_no_load_on_the_issuer_and_keeps_no_new_key_out(driver) {
+    fn made_up_key_ids_neither_load_the_issuer_nor_delay_new_keys(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let keys = origin().replies(ok(key_set(&[signer.jwk("key")])));
         let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
@@ -145,7 +145,7 @@ on_both_drivers! {
         assert!(fetches as u64 <= seconds + 2, "{fetches} in {seconds} s: one a second");
     }
 
-    fn a_key_that_is_known_to_be_none_is_not_asked_for_again(driver) {
+    fn a_key_known_to_be_missing_is_not_requested_again(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let keys = keys_of(&signer);
         let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
@@ -172,7 +172,7 @@ on_both_drivers! {
         assert_eq!(waiting.reads().status(), 200);
     }
 
-    fn a_new_key_of_an_issuer_that_is_down_is_not_said_to_be_wrong(driver) {
+    fn a_new_key_of_an_unavailable_issuer_gets_503(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let keys = keys_of(&signer);
         let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
@@ -220,7 +220,7 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 4);
     }
 
-    fn keys_for_encryption_are_no_keys_of_tokens(driver) {
+    fn encryption_keys_do_not_verify_tokens(driver) {
         let (app, signing, encrypting) = (origin(), Signer::rsa(), Signer::rsa());
         let mut other: serde_json::Value = encrypting.jwk("enc");
         other["use"] = "enc".into();
@@ -248,7 +248,7 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 1);
     }
 
-    fn a_slow_issuer_holds_nothing_up(driver) {
+    fn a_slow_issuer_delays_no_other_request(driver) {
         let (app, signer, gate) = (origin(), Signer::p256(), Gate::default());
         let keys = key_set(&[signer.jwk("key")]);
         let slow = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{keys}", keys.len());
@@ -259,7 +259,7 @@ on_both_drivers! {
         waits_for_status(&gateway, &signer, "key", 200);
     }
 
-    fn an_issuer_that_hangs_is_asked_again(driver) {
+    fn a_hanging_issuer_is_requested_again(driver) {
         let (app, signer, gate) = (origin(), Signer::p256(), Gate::default());
         let keys = keys_of(&signer);
         keys.next_replies([Reply::at_once().waits_for(&gate)]);
@@ -270,7 +270,7 @@ on_both_drivers! {
         assert_eq!(keys.requests().len(), 2);
     }
 
-    fn what_is_no_key_set_lets_nobody_in(driver) {
+    fn an_invalid_key_set_rejects_every_token(driver) {
         let (app, signer, elsewhere) = (origin(), Signer::p256(), origin());
         let set = key_set(&[signer.jwk("key")]);
         let huge = format!("{{\"x\":\"{}\",{}", "x".repeat(1024 * 1024), &set[1..]);
@@ -349,7 +349,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_reference_to_nothing_lets_nobody_in(driver) {
+    fn a_dangling_key_reference_rejects_every_token(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let nothing = "backendRef: {group: gateway-system.io, kind: Backend, name: none}, path: /keys";
         let gateway = gateway_to(&app, driver).policy(&policy(nothing)).start();

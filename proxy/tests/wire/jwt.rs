@@ -65,7 +65,7 @@ pub(crate) fn expect_asked_for_a_token(answer: &Message) {
 }
 
 on_both_drivers! {
-    fn strict_lets_in_who_has_a_good_token(driver) {
+    fn strict_accepts_only_valid_tokens(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = gateway_to(&origin, driver).policy(&policy("Strict", &signer, "")).start();
         let mut client = gateway.client();
@@ -123,7 +123,7 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn optional_lets_in_who_has_none_but_nobody_with_a_bad_one(driver) {
+    fn optional_accepts_requests_without_a_token_but_not_with_a_bad_one(driver) {
         let (origin, signer) = (origin(), Signer::ed25519());
         let more = ", claimsToHeaders: [{claim: sub, header: X-User}]";
         let gateway = gateway_to(&origin, driver).policy(&policy("Optional", &signer, more)).start();
@@ -135,7 +135,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 2);
     }
 
-    fn claims_reach_the_backend_and_what_a_client_claims_does_not(driver) {
+    fn claims_reach_the_backend_and_forged_headers_do_not(driver) {
         let (origin, signer) = (origin(), Signer::rsa());
         let more = ", claimsToHeaders: [{claim: sub, header: X-User}, {claim: realm.roles, header: X-Roles}, \
                     {claim: evil, header: X-Evil}, {claim: missing, header: X-Missing}]";
@@ -223,7 +223,7 @@ on_both_drivers! {
         }
     }
 
-    fn the_access_log_says_who_it_was_and_no_token(driver) {
+    fn the_access_log_has_the_subject_and_not_the_token(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = gateway_to(&origin, driver)
             .policy(&policy("Strict", &signer, ", from: {query: token}"))
@@ -240,7 +240,7 @@ on_both_drivers! {
         assert!(!log.contains(&token[..20]), "{log}");
     }
 
-    fn a_browser_that_asks_whether_it_may_ask_has_no_token(driver) {
+    fn a_cors_preflight_needs_no_token(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -262,7 +262,7 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn a_refused_request_leaves_its_connection_in_order(driver) {
+    fn a_rejected_request_keeps_its_connection_usable(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = gateway_to(&origin, driver).policy(&policy("Strict", &signer, "")).start();
         let mut client = gateway.client();

@@ -68,7 +68,7 @@ fn refuses_everyone(gateway: &Gateway, signer: &Signer, form: &str) {
 }
 
 on_both_drivers! {
-    fn a_policy_about_tokens_that_is_refused_lets_nobody_in(driver) {
+    fn a_rejected_jwt_policy_rejects_every_request(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         for (version, targets) in FORMS {
             let document = policy(version, targets, &signer);
@@ -91,7 +91,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), FORMS.len());
     }
 
-    fn what_may_be_a_policy_and_cannot_be_recognised_keeps_the_start_from_being_ready(driver) {
+    fn an_unreadable_possible_policy_prevents_readiness_at_start(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let targets = "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0}]";
         let good = policy("v1alpha1", targets, &signer);
@@ -137,7 +137,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn a_second_policy_of_a_name_lets_nobody_in_to_its_targets(driver) {
+    fn a_duplicate_policy_name_rejects_every_request_of_its_targets(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let target = |rule: &str| format!(
             "targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0, sectionName: {rule}}}]"

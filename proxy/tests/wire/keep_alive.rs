@@ -28,7 +28,7 @@ on_both_drivers! {
         assert!(!request.says_close(), "the client's close is not the origin's");
     }
 
-    fn http_1_0_closes_unless_asked_to_live_on(driver) {
+    fn http_1_0_closes_without_keep_alive(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -44,7 +44,7 @@ on_both_drivers! {
         assert!(origin.requests().iter().all(|request| request.version() == "HTTP/1.1"));
     }
 
-    fn an_origin_that_closes_costs_the_client_nothing(driver) {
+    fn an_origins_close_does_not_affect_the_client(driver) {
         let origin = origin().replies(
             raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").closes(),
         );
@@ -105,7 +105,7 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn a_connection_that_ends_without_a_word_is_not_used_again(driver) {
+    fn a_silently_closed_connection_is_not_reused(driver) {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         let origin = origin().replies(Reply::at_once().reads_the_body().sends(answer).closes());
         let gateway = gateway(driver).routes_to(&origin).start();

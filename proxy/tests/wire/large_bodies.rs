@@ -5,7 +5,7 @@ use crate::support::{Framing, gateway, ok, on_both_drivers, origin, pattern, sam
 const LARGE: usize = 10 << 20;
 
 on_both_drivers! {
-    fn a_large_request_arrives_whole(driver) {
+    fn a_large_request_arrives_complete(driver) {
         let body = pattern(LARGE);
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();

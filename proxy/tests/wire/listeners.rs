@@ -104,7 +104,7 @@ on_both_drivers! {
         client.expects_close();
     }
 
-    fn a_kept_connection_is_told_that_its_listener_is_gone(driver) {
+    fn a_persistent_connection_is_closed_when_its_listener_is_removed(driver) {
         let origin = origin();
         let (one, two) = with_and_without(driver, &origin);
         let gateway = two.start();
@@ -127,7 +127,7 @@ on_both_drivers! {
         gateway.client().gets("/").expects(200);
     }
 
-    fn a_route_of_a_listener_set_is_served_there_alone(driver) {
+    fn a_route_of_a_listener_set_is_served_only_there(driver) {
         let (own, added) = (origin(), origin());
         let port = Ports::free(1);
         let with = gateway(driver)

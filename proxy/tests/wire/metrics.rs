@@ -122,7 +122,7 @@ on_both_drivers! {
         assert_eq!(scrape(&gateway).len(), before);
     }
 
-    fn openmetrics_is_for_those_who_ask(driver) {
+    fn openmetrics_is_used_if_accepted(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let mut client = gateway.client_of("metrics");
@@ -136,7 +136,7 @@ on_both_drivers! {
         assert_eq!(asks(&gateway, "metrics", "GET", "/config_dump").status(), 404);
     }
 
-    fn a_port_that_is_taken_takes_no_other_listener_out_of_service(driver) {
+    fn a_port_in_use_does_not_affect_other_listeners(driver) {
         let origin = origin();
         let ports = Ports::free(2);
         let builder = gateway(driver).routes_to(&origin).listener("taken").inspected();
@@ -159,7 +159,7 @@ on_both_drivers! {
         assert_eq!(asks(&gateway, "readiness", "GET", "/metrics").status(), 404);
     }
 
-    fn tokens_are_counted_by_what_came_of_them(driver) {
+    fn token_verifications_are_counted_by_result(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = gateway(driver).backend("origin", &[origin.address()])
             .rule("{name: rule, backendRefs: [{@origin}]}")
@@ -216,7 +216,7 @@ on_both_drivers! {
         waits_for_sum(&gateway, "gateway_active_streams", &[], 0.0);
     }
 
-    fn a_problem_that_changes_nothing_else_is_counted(driver) {
+    fn a_problem_without_other_changes_is_counted(driver) {
         let origin = origin();
         let at = || gateway(driver).routes_to(&origin).inspected();
         let gateway = at().start();
@@ -227,7 +227,7 @@ on_both_drivers! {
         waits_for_sum(&gateway, "gateway_configuration_problems", &[], 1.0);
     }
 
-    fn what_is_in_force_is_told(driver) {
+    fn the_applied_configuration_is_reported(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).rule("{name: broken}").inspected().start();
         let metrics = scrape(&gateway);

@@ -66,7 +66,7 @@ on_both_drivers! {
         quick.waits_for_requests(45);
     }
 
-    fn a_mirror_s_connection_ends_where_its_answer_says_so(driver) {
+    fn a_mirrors_connection_close_is_obeyed(driver) {
         for answer in [
             raw("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"),
             Reply::at_once().sends("garbage\r\n\r\n"),
@@ -84,7 +84,7 @@ on_both_drivers! {
     }
 
     #[cfg(feature = "test-hooks")]
-    fn a_mirror_goes_where_its_request_s_own_configuration_says(driver) {
+    fn a_mirror_uses_the_configuration_of_its_request(driver) {
         // In the new configuration the place of `copy` is another backend's, or nobody's.
         for others in [&["another"][..], &[]] {
             let (main, copy, other) = (origin(), origin(), origin());

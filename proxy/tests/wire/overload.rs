@@ -123,7 +123,7 @@ on_both_drivers! {
         assert!(begun.elapsed() < PATIENCE, "after {:?}", begun.elapsed());
     }
 
-    fn who_finds_no_room_waits_and_is_served(driver) {
+    fn connections_over_the_limit_wait_and_are_served(driver) {
         let origin = origin();
         let gateway = small(driver, &origin).limits("keepAliveTimeout: 60s").start();
         let held: Vec<_> = (0..ROOM + 20).map(|_| gateway.client()).collect();
@@ -167,7 +167,7 @@ on_both_drivers! {
         first.expects(204);
     }
 
-    fn close_to_the_memory_limit_requests_are_refused_and_then_nobody_is_accepted(driver) {
+    fn close_to_the_memory_limit_requests_are_rejected_and_then_connections(driver) {
         const LIMIT: usize = 1 << 30;
         let (origin, cgroup) = (origin(), Cgroup::new(LIMIT));
         cgroup.uses(LIMIT / 2);

@@ -21,7 +21,7 @@ fn panics(gateway: &Gateway) {
 }
 
 on_both_drivers! {
-    fn neighbours_of_a_panic_finish(driver) {
+    fn requests_beside_a_panic_finish(driver) {
         let gate = Gate::default();
         let slow = Reply::at_once().waits_for(&gate)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
@@ -70,7 +70,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_panic_is_told_before_what_came_of_it(driver) {
+    fn a_panic_is_logged_before_its_consequences(driver) {
         for (asked, told) in [("0", false), ("1", true)] {
             let gateway = gateway(driver)
                 .environment("GATEWAY_TEST_PANIC_PATH", "/__panic")
@@ -84,12 +84,12 @@ on_both_drivers! {
             let (panic, came_of_it) = panic.split_once("ERROR proxy::panic: ").expect("another line of it");
             assert!(panic.contains("test_hooks.rs:"), "{log}");
             assert!(panic.contains(": a test asked for this panic thread=\"shard-0\""), "{log}");
-            assert_eq!(panic.contains("panic_if_asked"), told, "{log}");
+            assert_eq!(panic.contains("panic_if_requested"), told, "{log}");
             assert!(came_of_it.starts_with("a connection's task panicked"), "{log}");
         }
     }
 
-    fn a_panic_does_not_wait_for_whoever_reads_the_log(driver) {
+    fn a_panic_does_not_wait_for_a_blocked_log(driver) {
         let origin = origin();
         let mut gateway = gateway(driver)
             .routes_to(&origin)

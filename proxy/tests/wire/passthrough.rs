@@ -115,7 +115,7 @@ on_both_drivers! {
         assert_eq!(answered(&mut stream, A), "yes");
     }
 
-    fn what_matches_nothing_ends_without_an_alert(driver) {
+    fn an_unmatched_name_is_closed_without_an_alert(driver) {
         let peer = named("yes");
         let builder = passing(driver).backend("peer", &[peer.address()]);
         let gateway = route(builder, "tls", "other.example.com", "peer").start();
@@ -126,7 +126,7 @@ on_both_drivers! {
         assert_eq!(peer.taken(), 0);
     }
 
-    fn a_client_that_never_says_whom_it_wants_is_let_go(driver) {
+    fn a_client_without_a_client_hello_times_out(driver) {
         let peer = named("yes");
         let builder = passing(driver).backend("peer", &[peer.address()]);
         let gateway = route(builder, "tls", "a.example.com", "peer").start();
@@ -187,7 +187,7 @@ on_both_drivers! {
         assert_eq!(web.requests().len(), 1);
     }
 
-    fn tls_that_ends_here_begins_anew_to_a_backend(driver) {
+    fn terminated_tls_is_reencrypted_to_a_backend(driver) {
         let authority = authority("ours");
         let ended = authority.server(&["end.example.com"]);
         let origin = tls_origin(&authority.server(&["backend.test"]), ClientCertificates::Nobody);
@@ -206,7 +206,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_backend_that_is_somebody_else_gets_no_bytes(driver) {
+    fn a_backend_with_the_wrong_certificate_gets_no_bytes(driver) {
         let authority = authority("ours");
         let ended = authority.server(&["end.example.com"]);
         let origin = tls_origin(&authority.server(&["other.test"]), ClientCertificates::Nobody);

@@ -50,7 +50,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 500);
     }
 
-    fn a_pipelining_client_does_not_starve_its_neighbour(driver) {
+    fn a_pipelining_client_does_not_starve_others(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut greedy = gateway.client();

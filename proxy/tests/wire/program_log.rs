@@ -25,7 +25,7 @@ fn changes(gateway: &mut Gateway, mut builder: GatewayBuilder) {
 }
 
 on_both_drivers! {
-    fn a_log_that_nobody_takes_any_more_ends_nothing(driver) {
+    fn an_unread_log_blocks_nothing(driver) {
         let origin = origin();
         let builder = quick(driver).routes_to(&origin);
         let mut gateway = builder.clone().start();

@@ -91,7 +91,7 @@ impl Scene {
 }
 
 on_both_drivers! {
-    fn a_header_tells_whose_the_connection_is(driver) {
+    fn a_header_contains_the_client_address(driver) {
         for mode in ["in: Required", "in: Optional, trustedSources: [127.0.0.0/8]"] {
             let scene = Scene::with(driver, mode);
             assert_eq!(scene.source_of(V1), "203.0.113.7");
@@ -113,7 +113,7 @@ on_both_drivers! {
         }
     }
 
-    fn it_is_read_once_and_holds_for_the_whole_connection(driver) {
+    fn the_header_is_read_once_per_connection(driver) {
         let scene = Scene::with(driver, "in: Required");
         let mut client = scene.gateway.client();
         client.sends([V1, REQUEST, REQUEST].concat()).expects(200);
@@ -177,7 +177,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("untrusted_header");
     }
 
-    fn what_an_untrusted_source_carries_is_not_held_up(driver) {
+    fn bytes_of_an_untrusted_source_are_not_delayed(driver) {
         let greets = saying_peer("220 ready\r\n");
         let gateway = carrying(driver, &greets);
         gets(&mut connect(&gateway), b"220 ready\r\n");
@@ -192,7 +192,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_malformed_header_is_no_data(driver) {
+    fn a_malformed_header_is_not_forwarded_as_data(driver) {
         for mode in ["in: Required", "in: Optional"] {
             let scene = Scene::with(driver, mode);
             for header in [&b"PROXY TCP9 a b c d\r\n"[..], b"PROXY TCP4 1.1.1.1 2.2.2.2 1 99999\r\n"] {
@@ -209,7 +209,7 @@ on_both_drivers! {
         scene.closes_on(&V1[..9], "timeout while reading its PROXY protocol header");
     }
 
-    fn one_listener_may_ask_for_it_alone(driver) {
+    fn a_single_listener_may_require_it(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .listener("told")
@@ -227,7 +227,7 @@ on_both_drivers! {
         assert!(scene.origin.requests().is_empty());
     }
 
-    fn nothing_is_read_where_no_policy_asks_for_it(driver) {
+    fn no_header_is_read_without_a_policy(driver) {
         let scene = Scene::with(driver, "in: Disabled");
         assert_eq!(scene.source_of(b""), "127.0.0.1");
         scene.gateway.client().sends([V1, REQUEST].concat()).expects(400);

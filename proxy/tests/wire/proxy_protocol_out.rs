@@ -142,7 +142,7 @@ fn next(reports: &Receiver<Vec<u8>>, marks: impl Fn(&[u8]) -> bool) -> Vec<u8> {
 }
 
 on_both_drivers! {
-    fn a_backend_is_told_in_text(driver) {
+    fn a_backend_gets_a_version_1_header(driver) {
         let (peer, reports) = reporting();
         let gateway = gateway_to(driver, peer.address(), "V1").start();
         for listener in [0, 1] {
@@ -153,7 +153,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_backend_is_told_in_binary(driver) {
+    fn a_backend_gets_a_version_2_header(driver) {
         let (peer, reports) = reporting();
         let gateway = gateway_to(driver, peer.address(), "V2").start();
         for listener in [0, 1] {
@@ -168,7 +168,7 @@ on_both_drivers! {
         }
     }
 
-    fn what_a_client_was_told_of_is_passed_on(driver) {
+    fn the_address_of_a_clients_header_is_forwarded(driver) {
         let (peer, reports) = reporting();
         let gateway = gateway_to(driver, peer.address(), "V1")
             .policy("proxyProtocol: {in: Optional}")
@@ -182,7 +182,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_connection_serves_the_client_that_it_names_alone(driver) {
+    fn a_connection_serves_only_the_client_that_it_names(driver) {
         let (peer, reports) = reporting();
         let gateway = gateway_to(driver, peer.address(), "V1").start();
         let mut clients = [connect(&gateway, 0), connect(&gateway, 0)];
@@ -226,7 +226,7 @@ on_both_drivers! {
         second.expects(200);
     }
 
-    fn a_backend_of_http_2_is_told_for_each_client(driver) {
+    fn an_http_2_backend_gets_a_connection_per_client(driver) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         let gateway = gateway_speaking(driver, address, "proxyProtocol: V1, protocol: H2C").start();
@@ -244,7 +244,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_backend_of_tls_is_told_before_the_handshake(driver) {
+    fn a_tls_backend_gets_the_header_before_the_handshake(driver) {
         let ca = authority("ca");
         let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let (peer, reports) = telling(origin.address());

@@ -149,7 +149,7 @@ on_both_drivers! {
         kept.gets("/").expects(200);
     }
 
-    fn a_broken_file_changes_nothing_and_is_named(driver) {
+    fn an_invalid_file_changes_nothing_and_is_reported(driver) {
         let origin = origin();
         let good = gateway(driver).routes_to(&origin);
         let gateway = good.clone().start();

@@ -53,14 +53,14 @@ on_both_drivers! {
         assert_eq!(log.matches(" retries=0").count(), 2, "{log}");
     }
 
-    fn nothing_is_retried_unasked_once_an_origin_may_have_acted(driver) {
+    fn requests_that_reached_an_origin_are_not_retried_by_default(driver) {
         let origin = origin().replies(Reply::at_once().reads_the_body().resets());
         let gateway = gateway(driver).routes_to(&origin).start();
         gateway.client().posts("/", "once").expects(502);
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn resets_are_retried_where_retries_are_asked_for(driver) {
+    fn resets_are_retried_if_configured(driver) {
         let origin = origin().replies_once(Reply::at_once().reads_the_body().resets());
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -107,7 +107,7 @@ on_both_drivers! {
         gateway.client().gets("/").expects(503);
     }
 
-    fn a_body_is_sent_again_whole(driver) {
+    fn a_retried_body_is_sent_completely(driver) {
         let body = pattern(40_000);
         let origin = origin().replies_once(status(503)).replies_once(Reply::at_once().reads(100).resets());
         let gateway = gateway(driver)
@@ -228,7 +228,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 100);
     }
 
-    fn a_stale_pooled_connection_is_replaced_unseen(driver) {
+    fn a_stale_pooled_connection_is_replaced_transparently(driver) {
         let origin = origin().replies(ok("ok").closes());
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();

@@ -92,7 +92,7 @@ on_both_drivers! {
         assert_eq!(seen.len(), 3);
     }
 
-    fn a_forged_token_is_no_token(driver) {
+    fn a_forged_token_is_ignored(driver) {
         let origins = named_origins();
         let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).start();
         let mut client = gateway.client();

@@ -7,7 +7,7 @@
 use crate::support::{Driver, gateway, on_both_drivers, origin};
 
 on_both_drivers! {
-    fn a_dead_shard_loses_its_connections_alone(driver) {
+    fn a_dead_shard_loses_only_its_own_connections(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .routes_to(&origin)

@@ -23,7 +23,7 @@ fn is_prompt(neighbour: &mut Client) {
 }
 
 on_both_drivers! {
-    fn slow_heads_slow_nobody_down(driver) {
+    fn slow_heads_do_not_slow_down_others(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let before = gateway.resident_bytes();
@@ -40,7 +40,7 @@ on_both_drivers! {
         }
     }
 
-    fn slow_bodies_slow_nobody_down(driver) {
+    fn slow_bodies_do_not_slow_down_others(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut slow: Vec<Client> = (0..SLOW).map(|_| gateway.client()).collect();
@@ -54,7 +54,7 @@ on_both_drivers! {
         }
     }
 
-    fn slow_origins_slow_nobody_down(driver) {
+    fn slow_origins_do_not_slow_down_others(driver) {
         let origin = origin().replies_to("/slow", Reply::at_once().stalls());
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut slow: Vec<Client> = (0..SLOW).map(|_| gateway.client()).collect();
@@ -82,7 +82,7 @@ on_both_drivers! {
         }
     }
 
-    fn connections_that_come_and_go_leave_nothing_behind(driver) {
+    fn closed_connections_leave_no_memory_behind(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         gateway.client().gets("/").expects(200);

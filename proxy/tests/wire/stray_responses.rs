@@ -106,7 +106,7 @@ on_both_drivers! {
         nobody_gets_what_follows(&origin, &gateway);
     }
 
-    fn content_that_an_origin_takes_for_a_request_answers_nobody(driver) {
+    fn content_parsed_as_a_request_by_an_origin_answers_no_other_request(driver) {
         for method in ["GET", "DELETE"] {
             let origin = careless();
             let gateway = gateway(driver).routes_to(&origin).start();
@@ -120,7 +120,7 @@ on_both_drivers! {
         }
     }
 
-    fn content_that_a_mirror_takes_for_a_request_answers_nobody(driver) {
+    fn content_parsed_as_a_request_by_a_mirror_answers_no_other_request(driver) {
         let (main, copy) = (origin(), careless());
         let gateway = gateway(driver)
             .backend("main", &[main.address()])
@@ -139,7 +139,7 @@ on_both_drivers! {
         }
     }
 
-    fn content_that_an_authorization_server_takes_for_a_request_decides_about_nobody(driver) {
+    fn content_parsed_as_a_request_by_an_authorization_server_decides_nothing(driver) {
         let (app, auth) = (origin(), origin());
         let refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
         // It does not read bodies, and lets `/inner` pass.

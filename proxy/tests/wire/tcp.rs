@@ -114,7 +114,7 @@ on_both_drivers! {
         assert_eq!(heard.as_deref(), Some(&b"one more thing"[..]));
     }
 
-    fn urgent_data_is_passed_over(driver) {
+    fn urgent_data_is_ignored(driver) {
         let peer = tcp_peer(|mut stream| {
             let count = rest(&mut stream).len();
             let _ = write!(stream, "{count} bytes");
@@ -184,7 +184,7 @@ on_both_drivers! {
         assert!(!words.contains(&"non".to_owned()));
     }
 
-    fn an_endpoint_that_refuses_is_passed_over(driver) {
+    fn another_endpoint_is_tried_if_one_refuses(driver) {
         let (_socket, nobody) = refused();
         let peer = saying_peer("yes");
         let gateway = carrying(driver, &[nobody, peer.address()]).start();
@@ -217,7 +217,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("no_route");
     }
 
-    fn who_says_nothing_for_too_long_is_reset(driver) {
+    fn an_idle_connection_is_reset(driver) {
         let peer = saying_peer("220");
         let gateway = carrying(driver, &[peer.address()])
             .limits("streamIdleTimeout: 2s")
@@ -260,7 +260,7 @@ on_both_drivers! {
         }
     }
 
-    fn the_end_of_a_drain_resets_what_is_left(driver) {
+    fn the_end_of_a_drain_resets_remaining_connections(driver) {
         let peer = echo_peer();
         let mut gateway = carrying(driver, &[peer.address()])
             .argument("--drain-accept=0s")

@@ -23,7 +23,7 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn a_route_gives_up_on_a_stalled_backend(driver) {
+    fn a_request_times_out_on_a_stalled_backend(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -65,7 +65,7 @@ on_both_drivers! {
         assert_eq!(origin.only_request().text(), "forenoon");
     }
 
-    fn one_try_gives_up_after_the_backend_timeout(driver) {
+    fn an_attempt_times_out_after_the_backend_timeout(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -129,7 +129,7 @@ on_both_drivers! {
         gateway.client().gets("/").expects_broken_response();
     }
 
-    fn a_client_that_takes_nothing_is_let_go(driver) {
+    fn a_client_that_does_not_read_is_disconnected(driver) {
         let sent = crate::support::ByteCounter::default();
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
         let origin = origin().replies(Reply::at_once().sends(head).pours(1_000_000_000, &sent));

@@ -104,7 +104,7 @@ on_both_drivers! {
         assert!(matches!(stranger.is_refused(), Broken::Tls(_)));
     }
 
-    fn the_end_of_a_connection_is_told(driver) {
+    fn a_closed_connection_sends_close_notify(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.client();
         client.sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expects(200);
@@ -137,7 +137,7 @@ on_both_drivers! {
         client.gets("/").expects(200);
     }
 
-    fn the_first_response_of_a_broken_origin_cannot_be_taken_for_whole(driver) {
+    fn a_truncated_first_response_does_not_look_complete(driver) {
         let scene = Scene::new(driver);
         scene.origin.now_replies(Reply::at_once()
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").closes());
@@ -145,7 +145,7 @@ on_both_drivers! {
         client.gets("/").expects_broken_response();
     }
 
-    fn a_close_delimited_response_ends_with_a_word(driver) {
+    fn a_close_delimited_response_ends_with_close_notify(driver) {
         let scene = Scene::new(driver);
         scene.origin.now_replies(Reply::at_once().sends("HTTP/1.1 200 OK\r\n\r\nall").closes());
         let mut client = scene.client();
@@ -162,7 +162,7 @@ on_both_drivers! {
         assert!(scene.origin.requests().iter().all(|request| !request.complete));
     }
 
-    fn a_client_that_says_goodbye_takes_its_request_along(driver) {
+    fn a_clients_close_notify_cancels_its_request(driver) {
         let scene = Scene::with(driver, |gateway| gateway.limits("responseHeadTimeout: 1h"));
         scene.origin.now_replies(Reply::at_once().reads_the_body().stalls());
         let mut client = scene.client();
@@ -183,7 +183,7 @@ on_both_drivers! {
         scene.client().gets("/").expects(200);
     }
 
-    fn what_is_no_tls_is_closed_without_a_word(driver) {
+    fn bytes_that_are_not_tls_are_closed_without_an_alert(driver) {
         let scene = Scene::with(driver, |gateway| gateway.environment("RUST_LOG", "proxy=debug"));
         let mut client = crate::support::client(scene.gateway.https_address());
         client.gets("/").expects_end();
@@ -200,7 +200,7 @@ on_both_drivers! {
         scene.gateway.waits_for_log("the TLS handshake timed out");
     }
 
-    fn an_expired_certificate_is_shown_and_told_of(driver) {
+    fn an_expired_certificate_is_served_and_reported(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let expired = ca.signs(&subject(&["a.test"]).expired());
         let gateway = gateway(driver)
@@ -216,7 +216,7 @@ on_both_drivers! {
         metrics::waits_for_count(&gateway, name, "/web", 1_009_843_200.0);
     }
 
-    fn redirects_know_that_they_were_asked_for_by_tls(driver) {
+    fn redirects_of_tls_requests_use_https(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let gateway = gateway(driver)
             .https("web", None, &[&ca.server(&["a.test"])])

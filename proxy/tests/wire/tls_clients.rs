@@ -65,7 +65,7 @@ impl Scene {
 }
 
 on_both_drivers! {
-    fn a_valid_certificate_is_let_in_and_logged(driver) {
+    fn a_valid_client_certificate_is_accepted_and_logged(driver) {
         for field in [BY_DEFAULT, BY_PORT] {
             let scene = Scene::with(driver, field, "AllowValidOnly");
             let pair = scene.clients.client("client.test");
@@ -76,7 +76,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_backend_is_told_of_a_valid_certificate_and_of_nothing_else(driver) {
+    fn only_a_valid_client_certificate_is_forwarded(driver) {
         let scene = Scene::with(driver, BY_DEFAULT, "AllowInsecureFallback");
         let pair = scene.clients.signs(&subject(&["client.test"]).of_client().uri("spiffe://a/b"));
         let told = format!(
@@ -98,7 +98,7 @@ on_both_drivers! {
         }
     }
 
-    fn what_a_trusted_hop_says_of_a_certificate_passes_unless_we_know_better(driver) {
+    fn a_trusted_hops_certificate_header_passes_unless_we_verified_one(driver) {
         let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
         let gateway = builder(driver, &origin, &ca.server(&["a.test"]), &clients)
             .gateway_field(&BY_DEFAULT.replace("@mode", "AllowInsecureFallback"))

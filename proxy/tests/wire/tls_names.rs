@@ -80,7 +80,7 @@ on_both_drivers! {
         assert!(client.was_shown(&scene.pairs[3]));
     }
 
-    fn a_name_of_nobody_is_closed_without_an_alert(driver) {
+    fn an_unknown_name_is_closed_without_an_alert(driver) {
         let scene = Scene::new(driver, 3);
         for mut client in [
             scene.client("nobody.test"),
@@ -109,7 +109,7 @@ on_both_drivers! {
         client.sends("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").expects(200);
     }
 
-    fn a_host_of_nobody_is_not_found(driver) {
+    fn an_unknown_host_is_not_found(driver) {
         let scene = Scene::new(driver, 3);
         assert_eq!(scene.asks("a.test", "nobody.test").status(), 404);
         assert_eq!(scene.asks("b.wild.test", "c.wild.test").text(), "wild", "one listener has both");

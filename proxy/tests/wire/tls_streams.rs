@@ -51,7 +51,7 @@ const SWITCH: &str =
 const FAR_MORE: usize = 256 << 20;
 
 on_both_drivers! {
-    fn a_response_begins_while_the_request_goes_on(driver) {
+    fn a_response_starts_while_the_request_is_still_being_sent(driver) {
         let scene = Scene::new(driver);
         scene.origin.now_replies(Reply::at_once()
             .reads(5)
@@ -167,7 +167,7 @@ on_both_drivers! {
         scene.client().is_refused();
     }
 
-    fn a_drain_says_goodbye_to_idle_connections(driver) {
+    fn a_drain_sends_close_notify_to_idle_connections(driver) {
         let mut scene = Scene::with(driver, |builder| {
             builder.argument("--drain-accept=100ms").argument("--drain-deadline=5s")
         });

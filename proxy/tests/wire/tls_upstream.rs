@@ -121,7 +121,7 @@ on_both_drivers! {
         assert!(handshakes[1..].iter().all(|handshake| handshake.resumed));
     }
 
-    fn a_backend_that_is_somebody_else_gets_nothing(driver) {
+    fn a_backend_with_the_wrong_certificate_gets_no_request(driver) {
         let (ca, stranger) = (authority("ca"), authority("stranger"));
         for (pair, why, cause) in [
             (ca.server(&["b.test"]), "NotValidForName", "other_name"),
@@ -150,7 +150,7 @@ on_both_drivers! {
         }
     }
 
-    fn http_2_says_what_it_goes_over(driver) {
+    fn the_scheme_of_http_2_requests_is_that_of_the_connection(driver) {
         let ca = authority("ca");
         let (listener, gateway) = before_frames(driver);
         assert_eq!(method_and_scheme(&listener, &gateway), [INDEXED_GET, INDEXED_HTTP]);
@@ -161,7 +161,7 @@ on_both_drivers! {
         assert_eq!(method_and_scheme(&listener, &gateway), [INDEXED_GET, INDEXED_HTTPS]);
     }
 
-    fn a_copy_says_what_it_goes_over_itself(driver) {
+    fn the_scheme_of_a_mirrored_request_is_that_of_its_connection(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
@@ -267,7 +267,7 @@ on_both_drivers! {
         assert_eq!(shown, [Some(&*own.der()), Some(&*gateways.der())]);
     }
 
-    fn a_backend_that_asks_is_shown_the_gateways_certificate(driver) {
+    fn a_backend_that_requests_a_certificate_gets_the_gateways(driver) {
         let ca = authority("ca");
         let (pair, own) = (ca.server(&["a.test"]), ca.client("gateway.test"));
         let origin = tls_origin(&pair, ClientCertificates::For(&ca));
@@ -305,7 +305,7 @@ on_both_drivers! {
         assert!(plain.take().0.is_empty());
     }
 
-    fn a_policy_that_cannot_be_carried_out_lets_nothing_through(driver) {
+    fn an_unusable_policy_fails_every_request(driver) {
         let ca = authority("ca");
         let plain = origin();
         let nobody = BY_HOSTNAME.replace("name: ca", "name: nobody");
@@ -327,7 +327,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_handshake_that_never_ends_is_given_up(driver) {
+    fn an_unfinished_handshake_times_out(driver) {
         let ca = authority("ca");
         let silent = origin().on_accept(Reply::at_once().stalls());
         let gateway = builder(driver, &silent, &ca, BY_HOSTNAME)

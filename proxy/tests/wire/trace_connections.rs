@@ -57,7 +57,7 @@ fn outcomes(selection: &Value) -> Vec<(&str, &str)> {
 }
 
 on_both_drivers! {
-    fn a_connection_is_told_from_start_to_end(driver) {
+    fn a_connection_is_traced_from_start_to_end(driver) {
         let peer = echo_peer();
         let gateway = carrying(driver, "protocol: TCP", &[peer.address()])
             .rule_of("raw", "{backendRefs: [{@peer}]}").start();
@@ -80,7 +80,7 @@ on_both_drivers! {
         assert!(ids.len() == 1 && !ids.contains(&None), "one connection, one id: {events:?}");
     }
 
-    fn tries_of_a_connection_are_told(driver) {
+    fn connection_attempts_are_traced(driver) {
         let (_held, refused) = refused();
         let gateway = carrying(driver, "protocol: TCP", &[refused])
             .rule_of("raw", "{backendRefs: [{@peer}]}").start();
@@ -105,7 +105,7 @@ on_both_drivers! {
         assert_eq!(message(&events, "connectionFinished")["reason"], "no_valid_backend");
     }
 
-    fn a_server_name_is_told_with_the_rules_it_chose_from(driver) {
+    fn a_server_name_is_traced_with_its_candidate_rules(driver) {
         let peer = echo_peer();
         let builder = carrying(driver, "protocol: TLS, tls: {mode: Passthrough}", &[peer.address()]);
         let builder = named(named(builder, "own", "a.example.com"), "wild", "*.example.com");
@@ -128,7 +128,7 @@ on_both_drivers! {
         other.cuts();
     }
 
-    fn a_server_name_that_is_no_listeners_is_told(driver) {
+    fn an_unmatched_server_name_is_traced(driver) {
         let peer = echo_peer();
         let fields = "protocol: TLS, hostname: www.example.com, tls: {mode: Passthrough}";
         let builder = carrying(driver, fields, &[peer.address()]);
@@ -143,7 +143,7 @@ on_both_drivers! {
         assert_eq!(message(&told, "connectionFinished")["reason"], "no_listener");
     }
 
-    fn a_session_of_datagrams_is_told(driver) {
+    fn a_udp_session_is_traced(driver) {
         let peer = udp_peer(|datagram| vec![datagram.to_vec()]);
         let mut gateway = carrying(driver, "protocol: UDP", &[peer.address()])
             .rule_of("raw", "{backendRefs: [{@peer}]}")

@@ -116,7 +116,7 @@ on_both_drivers! {
         assert_eq!(answers, (0..100).collect::<Vec<u8>>());
     }
 
-    fn answers_come_from_the_address_that_was_asked(driver) {
+    fn responses_come_from_the_requested_address(driver) {
         let peer = udp_peer(echo);
         let gateway = carrying(driver, &[peer.address()]).start();
         let port = gateway.ports()[1];
@@ -185,7 +185,7 @@ on_both_drivers! {
         waits_for_count(&gateway, DROPPED, "reason=\"no_route\"", 100.0);
     }
 
-    fn a_flood_leaves_those_who_talk_alone(driver) {
+    fn a_flood_does_not_evict_active_sessions(driver) {
         let peer = udp_peer(|question| match question {
             b"flood" => Vec::new(),
             _ => vec![question.to_vec()],

@@ -40,7 +40,7 @@ on_both_drivers! {
         client.expects_close();
     }
 
-    fn what_the_origin_says_with_its_101_is_not_lost(driver) {
+    fn bytes_sent_with_the_101_are_not_lost(driver) {
         let origin = origin().replies(Reply::at_once().sends(format!("{SWITCH}first words")).echoes());
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -75,7 +75,7 @@ on_both_drivers! {
         client.gets("/next").expects(200);
     }
 
-    fn a_101_to_another_protocol_than_asked_is_garbage(driver) {
+    fn a_101_to_another_protocol_is_a_bad_gateway(driver) {
         let switch = SWITCH.replace("websocket", "h2c");
         let origin = origin().replies(raw(switch));
         let gateway = gateway(driver).routes_to(&origin).start();

@@ -158,7 +158,7 @@ on_both_drivers! {
         third.gets("/").expects(200);
     }
 
-    fn nobody_waits_longer_than_for_a_connect(driver) {
+    fn no_request_waits_longer_than_the_connect_timeout(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = gateway(driver)
             .routes_to(&origin)

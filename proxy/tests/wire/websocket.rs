@@ -61,7 +61,7 @@ fn reads_goodbye(client: &mut Client) -> CloseSender {
 }
 
 on_both_drivers! {
-    fn a_drain_says_goodbye_to_both_sides(driver) {
+    fn a_drain_sends_close_frames_to_both_sides(driver) {
         let mut scene = scene(driver);
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
         let message = b"\x81\x82\0\0\0\0hi";
@@ -75,7 +75,7 @@ on_both_drivers! {
         assert!(begun.elapsed() < Duration::from_secs(15), "took {:?}", begun.elapsed());
     }
 
-    fn a_websocket_at_rest_is_told_too(driver) {
+    fn an_idle_websocket_gets_a_close_frame_too(driver) {
         let mut scene = scene(driver);
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
         // Longer than a connection waits before it gives its buffer back.
@@ -103,7 +103,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn who_does_not_answer_the_goodbye_is_not_waited_for(driver) {
+    fn an_unanswered_close_frame_is_not_waited_for(driver) {
         let mut scene = scene(driver);
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
         let begun = Instant::now();

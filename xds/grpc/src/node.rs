@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_form_is_refused() {
+    fn other_forms_are_rejected() {
         let long = format!("a/b/{}", "x".repeat(NAME_BYTES + 1));
         for text in [
             "", "a", "a/b", "a/b/", "a//c", "/b/c", "a/b/c/d", "a/b/c\nd", &long,

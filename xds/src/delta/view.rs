@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_stands_still_costs_so_many_tombstones_at_most() {
+    fn a_stalled_connection_keeps_a_bounded_number_of_tombstones() {
         let mut view = View::default();
         add(&mut view, 0);
         view.advance(1);

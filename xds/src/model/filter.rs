@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin_is_refused() {
+    fn an_invalid_origin_is_rejected() {
         for text in [
             "",
             "example.com",

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_dns_name() {
+    fn rejects_invalid_dns_names() {
         for text in [
             "", "*", "*.", "A.com", "a..b", "-a.com", "a_b.com", "1.2.3.4", "a.com.", "a:80",
         ] {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_name_is_no_wildcard() {
+    fn an_exact_name_is_not_a_wildcard() {
         assert_eq!(Hostname::parse_exact("a.com"), Ok(host("a.com")));
         assert!(Hostname::parse_exact("*.a.com").is_err());
         assert!(Hostname::parse_exact("A.com").is_err());

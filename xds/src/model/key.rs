@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_form_is_refused() {
+    fn other_forms_are_rejected() {
         for key in [
             "",
             "tcp/80/a",

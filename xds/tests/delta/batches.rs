@@ -27,7 +27,7 @@ fn only_what_changed_is_sent() {
 }
 
 #[test]
-fn what_changes_while_a_batch_is_under_way_is_the_next_batch() {
+fn changes_during_a_batch_form_the_next_batch() {
     let (mut views, mut stream) = connected(&[("x", Some(1)), ("y", Some(1))]);
     views.publish(publication(&[("x", Some(2))]));
     let sent = stream.sent(&mut views);
@@ -81,7 +81,7 @@ fn connections_at_one_place_share_the_encoded_responses() {
 }
 
 #[test]
-fn large_batches_are_sent_in_parts_that_say_so() {
+fn large_batches_are_sent_in_numbered_parts() {
     let service = |number: u32| {
         Resource::from(Service {
             key: ServiceKey::new(&ObjectName::new("a", &number.to_string())),

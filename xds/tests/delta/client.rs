@@ -99,7 +99,7 @@ fn nothing_is_applied_before_the_last_part() {
 }
 
 #[test]
-fn a_batch_that_a_stream_left_unfinished_is_forgotten() {
+fn an_unfinished_batch_of_a_stream_is_dropped() {
     let mut client = Client::new("pod".to_owned());
     let half = response(Kind::Service, "7/1/2", &[service("x", 1)], &[]);
     assert!(client.receive(half).expect("it is a part").is_none());
@@ -235,7 +235,7 @@ fn a_refused_resource_that_is_removed_is_refused_no_more() {
 }
 
 #[test]
-fn what_could_not_be_carried_out_is_refused_and_told_again_to_the_next_stream() {
+fn failed_resources_are_rejected_again_on_the_next_stream() {
     let mut client = Client::new("pod".to_owned());
     let received = whole(
         &mut client,
@@ -330,7 +330,7 @@ fn the_digest_of_a_type_is_that_of_what_is_held() {
 }
 
 #[test]
-fn what_a_proxy_cannot_carry_out_is_refused() {
+fn a_resource_that_cannot_be_applied_is_rejected() {
     let check = |resource: &Resource| match resource.key() {
         "Service/a/x" => Err("there is no room".to_owned()),
         _ => Ok(()),

@@ -52,7 +52,7 @@ fn version(name: &str, content: u8) -> String {
 }
 
 #[test]
-fn nobody_is_answered_before_the_first_publication() {
+fn no_response_is_sent_before_the_first_publication() {
     let mut views = Views::default();
     let mut stream = Stream::subscribed(&mut views);
     assert_eq!(stream.poll(&mut views), Poll::Wait(None));
@@ -163,7 +163,7 @@ fn what_is_unsubscribed_from_is_not_sent_any_more() {
 }
 
 #[test]
-fn a_name_under_a_wildcard_is_told_again_when_it_is_unsubscribed_from() {
+fn a_name_under_a_wildcard_is_sent_again_when_unsubscribed() {
     let mut views = views(&[("x", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&["*", "x", "none"]));
@@ -190,7 +190,7 @@ fn a_reconnected_client_is_sent_differences_and_removals() {
 }
 
 #[test]
-fn versions_that_are_held_are_told_at_the_beginning_alone() {
+fn held_versions_are_reported_only_at_the_start() {
     let mut views = views(&[("x", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&[]));
@@ -200,7 +200,7 @@ fn versions_that_are_held_are_told_at_the_beginning_alone() {
 }
 
 #[test]
-fn a_client_that_holds_everything_is_told_that_it_does() {
+fn an_up_to_date_client_gets_an_empty_batch() {
     let mut views = views(&[("x", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(holding(&[("x", version("x", 1))]));

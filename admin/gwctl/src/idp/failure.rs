@@ -269,7 +269,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_refusal_says_what_came_back_and_what_to_do() {
+    fn each_error_contains_the_response_and_advice() {
         for (purpose, status, body, parts) in CASES {
             let url = "http://localhost:8080".parse().expect("a URL");
             let answer = answer(*status, body);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_json_is_explained_and_no_token_is_shown() {
+    fn a_response_that_is_not_json_is_explained_without_showing_tokens() {
         let url = "http://localhost:8080".parse().expect("a URL");
         let page = unreadable(
             "sign in",

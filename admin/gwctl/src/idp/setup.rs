@@ -192,7 +192,7 @@ mod tests {
     use super::path_of;
 
     #[test]
-    fn a_path_is_what_is_left_of_a_url() {
+    fn a_path_is_the_url_without_its_origin() {
         for (url, path) in [
             ("http://h:8080/realms/master/certs", "/realms/master/certs"),
             ("https://h/a?b", "/a?b"),

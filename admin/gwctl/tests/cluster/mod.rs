@@ -182,7 +182,7 @@ fn a_diff_with_manifests_leaves_out_what_a_cluster_adds() {
 }
 
 #[test]
-fn every_pod_of_a_gateway_can_be_asked() {
+fn every_pod_of_a_gateway_can_be_queried() {
     let cluster = Cluster::start();
     let levels = cluster.stdout("log edge --all-pods --level warn");
     assert_eq!(
@@ -253,7 +253,7 @@ const ERRORS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_be_found_is_explained() {
+fn a_missing_object_is_explained() {
     let cluster = Cluster::start();
     for name in ["one", "two"] {
         let gateway = gateway("shops", name);
@@ -379,7 +379,7 @@ fn names_of_the_cluster_are_completed() {
 }
 
 #[test]
-fn the_status_names_what_does_not_work() {
+fn the_status_lists_the_problems() {
     let cluster = Cluster::start();
     let good = |kind: &str| condition(kind, "True", kind, "");
     let mut edge = gateway("default", "edge");

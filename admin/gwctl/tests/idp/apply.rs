@@ -117,7 +117,7 @@ fn nothing_is_set_up_where_the_policy_has_no_target() {
 }
 
 #[test]
-fn a_cluster_that_refuses_is_explained_and_the_secret_is_told_all_the_same() {
+fn a_refusal_by_the_cluster_is_explained_and_the_secret_is_still_printed() {
     let (provider, cluster) = (provider(), cluster());
     cluster.forbid("/backends/identity-provider");
     let run = setup(&provider, &cluster, "--target gateway/edge -n shop --apply");

@@ -112,7 +112,7 @@ fn a_wrong_client_or_password_is_not_a_stale_token() {
 }
 
 #[test]
-fn output_that_is_no_token_is_explained() {
+fn output_that_is_not_a_token_is_explained() {
     for (kind, body, part) in [
         (
             "text/html",
@@ -137,7 +137,7 @@ fn output_that_is_no_token_is_explained() {
 }
 
 #[test]
-fn a_used_initial_access_token_is_not_mended_by_another_admin_token() {
+fn a_used_initial_access_token_is_not_retried_with_another_admin_token() {
     let server = Server::new(|request, _| match (request.method(), request.target()) {
         ("POST", "/admin/realms/master/clients-initial-access") => {
             json(200, r#"{"id":"the-id","token":"initial-t0ken"}"#)
@@ -171,7 +171,7 @@ fn a_used_initial_access_token_is_not_mended_by_another_admin_token() {
 }
 
 #[test]
-fn a_provider_that_is_away_and_a_password_that_is_missing_are_told() {
+fn an_unreachable_provider_and_a_missing_password_are_reported() {
     let run = idp("http://127.0.0.1:1", PASSWORD, "status");
     fails(&run, &["cannot connect", "is it running?"]);
     let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))

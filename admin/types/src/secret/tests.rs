@@ -107,7 +107,7 @@ fn a_token_in_a_subprotocol_is_masked() {
 }
 
 #[test]
-fn a_token_is_masked_whatever_stands_before_it_and_in_whatever_form() {
+fn a_token_is_masked_in_any_position_and_encoding() {
     let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln";
     for value in [
         format!("prefix.of.names.{token}"),

@@ -118,7 +118,7 @@ async fn a_gateway_gets_what_it_runs_on_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_somebody_edits_goes_back_and_one_that_is_deleted_comes_back() {
+async fn edited_objects_are_reverted_and_deleted_ones_recreated() {
     let scene = Scene::begin().await;
     let mut edited = scene.server.get(DEPLOYMENT).expect("a Deployment");
     edited["spec"]["template"]["spec"]["serviceAccountName"] = "other".into();
@@ -141,7 +141,7 @@ async fn an_object_that_somebody_edits_goes_back_and_one_that_is_deleted_comes_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_who_keeps_editing_causes_few_writes() {
+async fn continuous_edits_by_others_cause_few_writes() {
     let scene = Scene::begin().await;
     let before = scene.writes();
     for count in 0..600 {
@@ -155,7 +155,7 @@ async fn somebody_who_keeps_editing_causes_few_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_to_somebody_else_is_refused_and_never_forced() {
+async fn objects_of_other_owners_are_never_overwritten() {
     let foreign = json!({"spec": {"type": "ClusterIP"}});
     let scene = Scene::with(&[(SERVICE, foreign)]);
     scene.want("uid-1", Infrastructure::default());
@@ -182,7 +182,7 @@ async fn what_belongs_to_somebody_else_is_refused_and_never_forced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_to_a_gateway_that_was_here_before_is_waited_for() {
+async fn objects_of_a_deleted_gateway_are_waited_for() {
     let scene = Scene::begin().await;
     // Deleted and created again: its objects are still those of the first.
     scene.want("uid-2", Infrastructure::default());
@@ -241,7 +241,7 @@ async fn a_gateway_without_listeners_keeps_its_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn absence_deletes_nothing() {
+async fn an_incomplete_list_deletes_nothing() {
     let scene = Scene::begin().await;
     let before = scene.writes();
     scene.outputs.infrastructure.set(&edge(), None);

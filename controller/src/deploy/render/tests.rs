@@ -40,7 +40,7 @@ fn cases_come_out_as_expected() {
 }
 
 #[test]
-fn an_overlay_cannot_make_an_object_somebody_elses() {
+fn an_overlay_cannot_change_the_owner() {
     let overlay = "
 metadata: {name: other, namespace: other, labels: {app.kubernetes.io/managed-by: me}, ownerReferences: null}
 spec:

@@ -61,7 +61,7 @@ fn a_first_status_is_written_with_its_times() {
 }
 
 #[test]
-fn the_time_moves_with_the_status_alone() {
+fn the_transition_time_changes_only_with_the_status() {
     let earlier = "2026-01-01T00:00:00Z";
     let present = json!({"conditions": [since(accepted("True", 1), earlier)]});
     let wanted = whole(json!({"conditions": [accepted("True", 2)]}));
@@ -73,7 +73,7 @@ fn the_time_moves_with_the_status_alone() {
 }
 
 #[test]
-fn a_status_of_a_newer_generation_is_left_alone() {
+fn a_status_of_a_newer_generation_is_kept() {
     let present = json!({"conditions": [since(accepted("True", 3), LATER)]});
     let wanted = whole(json!({"conditions": [accepted("False", 2)]}));
     assert_eq!(compare(&present, &wanted, author()), Comparison::Newer);
@@ -111,7 +111,7 @@ fn listeners_keep_the_conditions_of_others_by_name() {
 }
 
 #[test]
-fn a_parent_that_is_no_longer_ours_is_removed_and_others_stay() {
+fn our_entry_is_removed_for_a_parent_that_is_not_ours_any_more() {
     let theirs = parent("example.com/other", "a", json!([accepted("True", 9)]));
     let present = json!({"parents": [
         parent(OURS, "gone", json!([accepted("True", 1)])), theirs,

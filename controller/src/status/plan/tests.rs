@@ -68,7 +68,7 @@ fn a_write_applies_to_the_version_that_was_compared() {
 }
 
 #[test]
-fn what_is_wanted_is_told_apart_from_what_stood_there() {
+fn a_desired_status_is_compared_with_the_current_one() {
     let foreign =
         json!({"parents": [{"parentRef": {"name": "x"}, "controllerName": "other.io/c"}]});
     let one = planned(&Value::Null, Some(&accepted()), None).expect("a write");
@@ -78,7 +78,7 @@ fn what_is_wanted_is_told_apart_from_what_stood_there() {
 }
 
 #[test]
-fn a_route_that_is_no_longer_ours_loses_our_entries_alone() {
+fn a_route_that_is_no_longer_ours_loses_only_our_entries() {
     let foreign = json!({"parentRef": {"name": "x"}, "controllerName": "other.io/c"});
     let ours = json!({"parentRef": {"name": "edge"}, "controllerName": "ours.io/controller"});
     let write = planned(&json!({"parents": [ours, foreign]}), None, None).expect("a write");
@@ -119,7 +119,7 @@ fn the_plurals_of_all_kinds_are_known() {
 }
 
 #[test]
-fn an_invalid_version_is_told_of_in_its_own_generation() {
+fn an_invalid_version_is_reported_with_its_generation() {
     let object = ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", "shop"));
     let observed = Observed {
         generation: 2,

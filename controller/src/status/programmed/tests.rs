@@ -100,7 +100,7 @@ fn a_gateway_becomes_programmed_step_by_step() {
 }
 
 #[test]
-fn a_disconnect_a_restart_and_a_new_leader_take_nothing_back() {
+fn programmed_survives_a_disconnect_a_restart_and_a_new_leader() {
     let as_written = "True Programmed: requests are served by 2 of 3 proxies";
     for deployment in [Deployment::Unknown, Deployment::Done] {
         for connected in [0, 1] {
@@ -111,7 +111,7 @@ fn a_disconnect_a_restart_and_a_new_leader_take_nothing_back() {
 }
 
 #[test]
-fn a_changed_object_is_acknowledged_anew() {
+fn a_changed_object_has_to_be_acknowledged_again() {
     let said = judged(5, &Deployment::Done, acks(0, 3), &written());
     assert_eq!(said, "False Pending: 0 of 3 proxies have this version");
     let said = judged(5, &Deployment::Done, acks(3, 3), &written());
@@ -134,7 +134,7 @@ fn a_refusal_by_one_proxy_counts_more_than_the_rest() {
 }
 
 #[test]
-fn what_cannot_be_deployed_says_so_unless_it_serves() {
+fn a_failed_deployment_is_reported_unless_the_gateway_serves() {
     let refused = Deployment::Refused("Service edge belongs to somebody else".to_owned());
     let said = judged(4, &refused, acks(0, 0), &Value::Null);
     assert_eq!(said, "False Invalid: Service edge belongs to somebody else");
@@ -143,7 +143,7 @@ fn what_cannot_be_deployed_says_so_unless_it_serves() {
 }
 
 #[test]
-fn what_the_translator_denies_stays_denied() {
+fn programmed_false_of_the_translator_is_kept() {
     let mut status = gateway(4);
     if let Status::Gateway(status) = &mut status {
         let condition = &mut status.conditions[0];
@@ -199,7 +199,7 @@ fn a_gateway_works_as_long_as_one_of_its_listeners_does() {
 }
 
 #[test]
-fn a_refused_deployment_is_told_in_the_place_of_the_address_that_is_missing_for_it() {
+fn a_refused_deployment_is_reported_instead_of_the_missing_address() {
     let mut status = gateway(1);
     if let Status::Gateway(status) = &mut status {
         let condition = &mut status.conditions[0];

@@ -195,7 +195,7 @@ async fn only_the_leader_writes_and_compares_everything_when_it_becomes_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_taken_back_before_the_first_translation() {
+async fn no_status_is_removed_before_the_first_translation() {
     let scene = Scene::now();
     scene.outputs.translated.send_replace(false);
     let scene = {
@@ -216,7 +216,7 @@ async fn nothing_is_taken_back_before_the_first_translation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_writer_that_races_loses_nothing_and_neither_do_we() {
+async fn concurrent_status_writers_lose_no_updates() {
     let scene = Scene::begin(Duration::from_millis(30));
     scene.server.set_latency(Duration::from_millis(5));
     scene.route("a");
@@ -276,7 +276,7 @@ async fn two_thousand_routes_are_written_eight_at_a_time_and_once_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn throttling_shrinks_what_is_in_flight_and_loses_nothing() {
+async fn throttling_reduces_concurrent_writes_without_losing_any() {
     let scene = Scene::now();
     scene.server.fail([Fault::Refused(429, 2); 3]);
     for count in 0..50 {
@@ -310,7 +310,7 @@ async fn a_write_that_was_applied_without_an_answer_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_fails_is_asked_again_and_one_that_refuses_is_not() {
+async fn failed_writes_are_retried_and_rejected_ones_are_not() {
     let scene = Scene::now();
     scene
         .server

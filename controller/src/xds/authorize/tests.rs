@@ -65,7 +65,7 @@ async fn a_token_of_another_service_account_is_denied() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_token_for_us_is_not_asked_for() {
+async fn tokens_for_other_audiences_are_not_reviewed() {
     let cluster = Cluster::new();
     let authorizer = authorizer(&cluster);
     let mut claims = claims(&web(), "web-1");
@@ -83,7 +83,7 @@ async fn what_cannot_be_a_token_for_us_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn while_the_api_server_is_away_the_keys_that_it_had_tell() {
+async fn cached_keys_verify_tokens_while_the_api_server_is_unavailable() {
     let cluster = Cluster::new();
     let authorizer = authorizer(&cluster);
     let token = cluster.signer.token(&web(), "web-1");
@@ -115,7 +115,7 @@ async fn while_the_api_server_is_away_the_keys_that_it_had_tell() {
 }
 
 #[tokio::test]
-async fn before_the_cluster_was_read_nobody_is_told_to_go_away() {
+async fn no_proxy_is_rejected_before_the_cluster_was_read() {
     let cluster = Cluster::new();
     let mut authorizer = authorizer(&cluster);
     authorizer.outputs = Arc::default();

@@ -114,7 +114,7 @@ async fn the_certificate_is_replaced_before_it_expires_also_without_the_api_serv
 }
 
 #[tokio::test]
-async fn a_secret_that_is_no_authority_changes_nothing() {
+async fn an_invalid_authority_secret_is_ignored() {
     let cluster = Cluster::new();
     let (_replica, mut certificates) = leader(&cluster);
     certificates.step().await;

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn each_release_is_told_its_own_names() {
+    fn each_release_has_its_own_feature_names() {
         let of = |version, name| names(version, Channel::Experimental).contains(&name);
         let v1_6_2 = Version::new(1, 6, 2);
         for (name, expected) in [
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_standard_channel_lacks_is_not_told_there() {
+    fn experimental_features_are_not_listed_in_the_standard_channel() {
         let of = |version, name| names(version, Channel::Standard).contains(&name);
         assert!(
             !of(V1_6_3, "HTTPRouteRetry"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn bundles_of_trust_are_told_where_the_api_server_has_them() {
+    fn trust_bundles_are_listed_if_the_api_server_serves_them() {
         let told = |trust_bundles| {
             let release = Some(NEWEST);
             let mut names = of(Installed {

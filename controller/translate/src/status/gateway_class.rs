@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untested_release_is_served_and_said_to_be_untested() {
+    fn an_untested_release_is_accepted_and_reported_as_untested() {
         let status = status(Some("v1.99.0"));
         let [accepted, supported] = [0, 1].map(|at| status["conditions"][at].clone());
         assert_eq!(

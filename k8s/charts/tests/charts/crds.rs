@@ -40,7 +40,7 @@ fn the_chart_installs_exactly_these_definitions() {
 }
 
 #[test]
-fn definitions_and_their_objects_outlive_the_release_unless_told_otherwise() {
+fn definitions_and_their_objects_outlive_the_release_by_default() {
     let Some(helm) = Helm::find() else { return };
     let policy = "/metadata/annotations/helm.sh~1resource-policy";
     let kept = helm.objects("gateway-crds", "{}").expect("it renders");

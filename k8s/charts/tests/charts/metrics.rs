@@ -173,7 +173,7 @@ fn metrics_of_the_controller_are_found_with_their_kinds() {
 }
 
 #[test]
-fn alerts_say_what_happened_and_what_to_do() {
+fn alerts_describe_the_problem_and_the_remedy() {
     let alerts = read(&path("gateway/dashboards/alerts.yaml"));
     let alerts: Value = serde_saphyr::from_str(&alerts).expect("YAML");
     for rule in alerts["groups"][0]["rules"].as_array().expect("rules") {

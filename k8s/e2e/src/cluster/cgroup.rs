@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_controllers_is_told_from_both() {
+    fn missing_cgroup_controllers_are_detected() {
         let without = "31 30 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
                        32 31 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
         assert!(Hierarchies::parse(without).is_none());

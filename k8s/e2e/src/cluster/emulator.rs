@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_of_packets_that_are_lost_is_the_one_asked_for() {
+    fn the_configured_share_of_packets_is_lost() {
         let random = RandomState::new();
         let lost = |loss| {
             (0..10_000_u64)

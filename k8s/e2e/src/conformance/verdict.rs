@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_test_are_told_with_it_alone() {
+    fn subtests_are_reported_with_their_test() {
         let (verdict, told) = verdict(&[
             r#"{"Action":"run","Test":"TestConformance/A"}"#,
             r#"{"Action":"output","Test":"TestConformance/A/part","Output":"wrong status\n"}"#,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_tests_are_told_by_reason() {
+    fn skipped_tests_are_grouped_by_reason() {
         let (verdict, _) = verdict(&[
             r#"{"Action":"output","Test":"TestConformance/A","Output":"    x.go:1: Skipping A: suite does not support Mesh\n"}"#,
             r#"{"Action":"skip","Test":"TestConformance/A","Elapsed":0}"#,

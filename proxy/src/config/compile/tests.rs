@@ -144,7 +144,7 @@ fn the_listener_of_a_host_is_the_most_specific_one() {
 }
 
 #[test]
-fn what_does_not_resolve_keeps_its_share() {
+fn unresolved_backends_keep_their_share() {
     let mut model = model();
     model.insert(service("web", &[80]).into());
     let gone = Target::Invalid {
@@ -312,7 +312,7 @@ fn ids_stay_over_changes_and_are_not_reused_before_they_are_released() {
 }
 
 #[test]
-fn an_address_keeps_its_id_whoever_has_it_and_never_gets_another_s() {
+fn an_address_keeps_its_bind_id_across_gateways() {
     let bind = |gateway: &model::ObjectName, port| model::Bind {
         key: model::BindKey::new(Transport::Tcp, port, gateway),
         address: std::net::Ipv4Addr::UNSPECIFIED.into(),
@@ -339,7 +339,7 @@ fn an_address_keeps_its_id_whoever_has_it_and_never_gets_another_s() {
 }
 
 #[test]
-fn what_hangs_on_nothing_is_left_out() {
+fn resources_without_a_parent_are_left_out() {
     let mut lost = route("lost", 0, "/", Vec::new());
     lost.listener = listener("none", None).key;
     let mut model = model();

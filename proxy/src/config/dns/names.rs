@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_asked_for_again_when_its_time_is_over() {
+    fn a_name_is_looked_up_again_when_its_ttl_expires() {
         let begin = Instant::now();
         for (ttl, refresh, expected) in [
             (30, None, 30),

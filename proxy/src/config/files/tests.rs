@@ -76,7 +76,7 @@ fn a_folder_means_the_configuration_files_in_it_by_name() {
 }
 
 #[test]
-fn a_file_that_is_written_or_was_just_emptied_says_what_it_said() {
+fn a_file_being_written_or_just_emptied_keeps_its_previous_content() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().canonicalize().expect("it is there");
     let (old, new) = (path.join("old.yaml"), path.join("new.yaml"));
@@ -102,7 +102,7 @@ fn a_file_that_is_written_or_was_just_emptied_says_what_it_said() {
 }
 
 #[test]
-fn what_was_named_and_is_gone_is_unreadable_with_all_that_was_in_it() {
+fn a_removed_directory_is_unreadable_with_all_its_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("config");
     fs::create_dir(&path).expect("a folder");

@@ -160,7 +160,7 @@ fn files_are_served_and_followed() {
 }
 
 #[test]
-fn what_is_bad_is_left_out_and_what_was_good_stays() {
+fn invalid_objects_are_ignored_and_previous_versions_stay() {
     let files = [
         ("gateway.yaml", gateway(80)),
         ("app.yaml", fixed("127.0.0.1")),
@@ -197,7 +197,7 @@ fn names_are_resolved_before_they_are_needed_and_followed() {
 }
 
 #[test]
-fn a_change_does_not_wait_for_a_name_that_nobody_answers_for() {
+fn a_change_does_not_wait_for_an_unresponsive_dns_name() {
     let files = [
         ("gateway.yaml", gateway(80)),
         ("app.yaml", fixed("127.0.0.1")),
@@ -220,7 +220,7 @@ fn a_change_does_not_wait_for_a_name_that_nobody_answers_for() {
 }
 
 #[test]
-fn a_file_that_is_rewritten_slowly_is_taken_when_it_is_whole() {
+fn a_slowly_rewritten_file_is_read_when_it_is_complete() {
     let files = [
         ("gateway.yaml", gateway(80)),
         ("app.yaml", fixed("127.0.0.1")),
@@ -252,7 +252,7 @@ fn a_file_that_is_rewritten_slowly_is_taken_when_it_is_whole() {
 }
 
 #[test]
-fn a_start_without_files_says_so() {
+fn a_start_without_files_is_an_error() {
     for files in [&[][..], &[("notes.txt", String::new())]] {
         let local = Local::start(files);
         let error = local.handle.as_ref().expect_err("there is nothing to read");
@@ -263,7 +263,7 @@ fn a_start_without_files_says_so() {
 }
 
 #[test]
-fn a_start_without_listeners_says_why() {
+fn a_start_without_listeners_is_explained() {
     let refused = |requests: &[BindRequest]| {
         let refused = |request: &BindRequest| (request.id, ErrorKind::PermissionDenied.into());
         requests.iter().map(refused).collect()
@@ -278,7 +278,7 @@ fn a_start_without_listeners_says_why() {
 }
 
 #[test]
-fn a_bind_that_failed_is_asked_for_again() {
+fn a_failed_bind_is_retried() {
     let tries = std::sync::atomic::AtomicU32::new(0);
     let first_is_refused = move |requests: &[BindRequest]| {
         let first = tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;

@@ -72,10 +72,10 @@ impl Worker {
 
     pub(super) async fn run(&mut self) -> Infallible {
         loop {
-            let look_again = self.loader.next_scan();
+            let next_scan = self.loader.next_scan();
             tokio::select! {
                 () = self.watch.changed() => self.reload().await,
-                () = sleep_until(look_again) => self.reload().await,
+                () = sleep_until(next_scan) => self.reload().await,
                 event = self.applier.event() => {
                     let locate = |bind: &_| self.loader.origin(bind);
                     self.applier.handle(event, &locate).await;

@@ -147,7 +147,7 @@ async fn a_link_to_a_file_elsewhere() {
 }
 
 #[tokio::test]
-async fn reading_and_what_editors_leave_behind_mean_nothing() {
+async fn reads_and_temporary_files_of_editors_are_ignored() {
     let mut scene = Scene::watching("config", in_a_folder);
     for name in [".a.yaml.swp", "4913", "a.yaml~", "notes.txt"] {
         write(&scene.path("config").join(name), "");
@@ -176,7 +176,7 @@ async fn reading_and_what_editors_leave_behind_mean_nothing() {
 }
 
 #[tokio::test]
-async fn changes_that_come_together_are_told_once() {
+async fn simultaneous_changes_are_reported_once() {
     let mut scene = Scene::watching("config", in_a_folder);
     for number in 0..50 {
         write(&scene.path(&format!("config/{number}.yaml")), "1");
@@ -198,7 +198,7 @@ async fn changes_that_come_together_are_told_once() {
 }
 
 #[tokio::test]
-async fn a_new_file_is_not_told_before_it_is_written() {
+async fn a_new_file_is_not_reported_before_it_is_written() {
     use std::io::Write as _;
 
     let mut scene = Scene::watching("config", in_a_folder);
@@ -213,7 +213,7 @@ async fn a_new_file_is_not_told_before_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_file_is_not_told_while_it_is_half_written() {
+async fn a_file_is_not_reported_while_it_is_being_written() {
     use std::io::Write as _;
 
     let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_with_the_versions_of_the_wire() {
+    fn a_saved_configuration_is_read_back_with_its_versions() {
         let folder = TempDir::new().expect("a temporary folder");
         let kept = kept(&folder);
         assert!(kept.read().expect("there is none").is_none());
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interrupted_process_left_is_no_obstacle() {
+    fn a_leftover_temporary_file_is_overwritten() {
         let folder = TempDir::new().expect("a temporary folder");
         let kept = kept(&folder);
         kept.write(&model(1)).expect("our own folder");

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_without_a_body_have_none_whatever_they_say() {
+    fn responses_without_a_body_ignore_framing_headers() {
         let mut fields = FramingFields::default();
         assert_eq!(fields.content_length(b"5"), Ok(()));
         for (status, request_kind, expected) in [

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_said() {
+    fn an_invalid_block_is_reported() {
         for block in [
             &b"\x80"[..],
             b"\xff",

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_where_it_is_told_to() {
+    fn stops_at_an_error_of_the_callback() {
         let mut seen = 0;
         let stopped = Frames::after_preface().feed(&connection(), |_| {
             seen += 1;

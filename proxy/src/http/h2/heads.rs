@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn unreadable_heads_are_rejected() {
         let mut bytes = frame(1, 0x4, 1, b"\xbe");
         bytes.extend(frame(1, 0x4, 3, b"\x84"));
         let mut heads = heads(&bytes, usize::MAX);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_stands_for_nothing() {
+    fn invalid_codes_decode_to_nothing() {
         // Invalid: a whole byte of padding, padding with a zero bit, and the end-of-string code.
         for bytes in [&b"\xff"[..], b"\x00\x00", b"\xff\xff\xff\xff"] {
             assert_eq!(decoded(bytes), None, "{bytes:x?}");

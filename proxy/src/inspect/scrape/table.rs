@@ -137,7 +137,7 @@ mod tests {
     use crate::observe::counters::BOUNDS_MICROS;
 
     #[test]
-    fn bounds_say_what_is_counted() {
+    fn bucket_bounds_match_the_counts() {
         for (text, micros) in BOUNDS.iter().zip(BOUNDS_MICROS) {
             let seconds: f64 = text.parse().expect("a number");
             let micros = f64::from(u32::try_from(micros).expect("a minute at most"));

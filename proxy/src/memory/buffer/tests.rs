@@ -39,7 +39,7 @@ fn a_buffer_without_memory_takes_it_with_its_bytes_and_gives_it_back() {
 }
 
 #[test]
-fn a_pool_counts_what_it_has_lent_until_that_is_back_or_freed() {
+fn a_pool_counts_its_buffers_in_use() {
     let pool = Rc::new(BufferPool::default());
     let (large, small) = (pool.take(), pool.take_small());
     let headrooms = 2 * BUFFER_HEADROOM_BYTES;
@@ -59,7 +59,7 @@ fn a_head_goes_in_front_of_the_body_it_came_with() {
 }
 
 #[test]
-fn what_does_not_fit_changes_nothing() {
+fn bytes_that_do_not_fit_leave_the_buffer_unchanged() {
     let mut buffer = Buffer::with_room();
     assert!(buffer.append(b"x"));
     assert!(!buffer.prepend(&[b'y'; BUFFER_HEADROOM_BYTES + 1]));

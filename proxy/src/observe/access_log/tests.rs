@@ -114,7 +114,7 @@ fn a_json_line_is_an_object() {
 }
 
 #[test]
-fn what_a_peer_sent_is_escaped() {
+fn bytes_of_peers_are_escaped() {
     for (path, text, json) in [
         (&b"a\"b\\c"[..], r#"path="a\"b\\c""#, r#""path":"a\"b\\c""#),
         (

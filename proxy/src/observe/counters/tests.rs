@@ -60,7 +60,7 @@ fn a_gauge_does_not_go_below_zero() {
 }
 
 #[test]
-fn a_block_is_found_by_its_owner_alone() {
+fn only_the_owner_finds_a_block() {
     let blocks = Blocks::<RouteCounters>::default();
     assert!(blocks.read(id(5, 0)).is_none());
     blocks.of(id(5, 0)).bytes_in.add(7);
@@ -125,7 +125,7 @@ fn reset_reaches_every_field() {
 }
 
 #[test]
-fn tokens_are_counted_by_what_became_of_them() {
+fn tokens_are_counted_by_result() {
     let results = TokenResults::default();
     for result in [
         Ok(Proof::Cached),

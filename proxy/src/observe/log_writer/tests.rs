@@ -115,7 +115,7 @@ fn a_stuck_writer_costs_lines_never_time() {
 }
 
 #[test]
-fn a_reader_that_went_away_costs_its_lines_alone() {
+fn a_closed_output_loses_only_its_lines() {
     let mut bed = bed();
     for answer in [Ok(()), Err(io::ErrorKind::BrokenPipe.into()), Ok(())] {
         append(&mut bed.shard, 2);

@@ -96,7 +96,7 @@ fn lines_arrive_in_order_and_the_end_waits_for_them() {
 }
 
 #[test]
-fn an_output_that_is_stuck_makes_nobody_wait_and_holds_no_more_than_its_bound() {
+fn a_blocked_output_blocks_no_caller_and_its_queue_is_bounded() {
     let bed = bed();
     log(&bed, b"first\n");
     assert_eq!(writes(&bed), "first\n");
@@ -107,7 +107,7 @@ fn an_output_that_is_stuck_makes_nobody_wait_and_holds_no_more_than_its_bound() 
 }
 
 #[test]
-fn each_write_of_a_flood_that_lasts_says_how_many_lines_it_lacks() {
+fn each_write_during_a_flood_reports_the_dropped_lines() {
     let bed = bed();
     log(&bed, b"first\n");
     assert_eq!(writes(&bed), "first\n");

@@ -36,7 +36,7 @@ fn evaluate(policy: &Authorization, claims: Option<&Value>) -> Result<(), Forbid
 }
 
 #[test]
-fn who_is_denied_is_refused_and_who_is_allowed_by_nobody() {
+fn requests_are_rejected_if_denied_or_not_allowed_by_any_rule() {
     use Forbidden::{Denied, NotAllowed, NotEvaluated};
 
     let claims = json!({"group": "users", "level": 3, "roles": ["a", "b"], "nested": {"x": true}});
@@ -98,7 +98,7 @@ fn requests_without_a_token_have_no_claims() {
 }
 
 #[test]
-fn requests_are_judged_by_what_they_say_of_themselves() {
+fn rules_evaluate_the_attributes_of_requests() {
     for (allow, expected) in [
         ("request.method == 'GET' && request.host == 'a.test'", true),
         ("request.path.startsWith('/a/')", true),
@@ -126,7 +126,7 @@ fn a_policy_that_cannot_be_compiled_refuses_every_request() {
 }
 
 #[test]
-fn the_rule_that_decided_is_told_and_so_is_what_went_wrong() {
+fn the_deciding_rule_and_evaluation_errors_are_reported() {
     let policy = Authorization::compile(&AuthorizationPolicy {
         deny: Vec::new(),
         allow: vec![

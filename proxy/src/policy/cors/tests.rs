@@ -113,7 +113,7 @@ fn preflight_from_another_origin_is_allowed_nothing() {
 }
 
 #[test]
-fn wildcards_are_answered_with_what_was_asked() {
+fn wildcards_echo_the_requested_values() {
     for credentials in [false, true] {
         let lines = preflight_lines(
             &anything(credentials),
@@ -142,7 +142,7 @@ fn wildcards_are_answered_with_what_was_asked() {
 }
 
 #[test]
-fn what_is_no_token_is_not_echoed() {
+fn invalid_tokens_are_not_echoed() {
     let lines = preflight_lines(
         &anything(true),
         &[
@@ -219,7 +219,7 @@ fn origins_match_exactly_or_by_whole_host() {
 }
 
 #[test]
-fn garbage_is_no_origin() {
+fn garbage_is_not_an_origin() {
     let long = "a".repeat(60_000);
     for garbage in [
         "",
@@ -280,7 +280,7 @@ fn with_credentials_every_name_is_exposed_by_name() {
 }
 
 #[test]
-fn empty_lists_say_nothing() {
+fn empty_lists_add_no_header() {
     let mut cors = conformance();
     cors.allow_methods = Allow::Listed(Vec::new());
     cors.allow_headers = names(&[]);

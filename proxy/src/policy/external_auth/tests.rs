@@ -59,7 +59,7 @@ fn told(grants: &Mutation) -> String {
 }
 
 #[test]
-fn a_server_of_http_is_shown_what_is_listed_and_who_asks() {
+fn an_http_server_gets_the_listed_fields_and_the_client_address() {
     let head = head();
     let (mut target, mut lines) = (Vec::new(), Vec::new());
     let grants = Mutation::default();
@@ -78,7 +78,7 @@ fn a_server_of_http_is_shown_what_is_listed_and_who_asks() {
 }
 
 #[test]
-fn two_hundred_alone_lets_a_request_pass() {
+fn only_status_200_allows_a_request() {
     for status in 200..=599 {
         let code = StatusCode::from_u16(status).expect("a status");
         let verdict = plain::interpret(code, &HeaderMap::new(), Some(Vec::new()), &[]);
@@ -92,7 +92,7 @@ fn two_hundred_alone_lets_a_request_pass() {
 }
 
 #[test]
-fn fields_that_are_listed_come_from_the_server_or_from_nobody() {
+fn listed_fields_come_from_the_server_only() {
     let headers = answer(&[("x-role", "admin"), ("x-other", "1"), ("host", "evil.test")]);
     let listed = [name("x-user"), name("x-role"), name("host")];
     let verdict = plain::interpret(StatusCode::OK, &headers, Some(Vec::new()), &listed);
@@ -104,7 +104,7 @@ fn fields_that_are_listed_come_from_the_server_or_from_nobody() {
 }
 
 #[test]
-fn without_a_list_all_fields_come_but_those_that_tell_of_the_answer() {
+fn without_a_list_all_fields_but_content_fields_are_copied() {
     let headers = answer(&[
         ("x-user", "me"),
         ("x-user", "you"),
@@ -260,7 +260,7 @@ fn a_call_that_ends_well_replaces_fields_or_adds_to_them() {
 }
 
 #[test]
-fn what_we_cannot_do_is_no_leave() {
+fn unsupported_edits_do_not_allow_the_request() {
     let removes_parameter = CheckResponse {
         ok_response: Some(OkResponse {
             query_parameters_to_remove: vec!["admin".to_owned()],

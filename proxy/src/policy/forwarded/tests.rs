@@ -60,7 +60,7 @@ fn kept(header_trust: HeaderTrust, request: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn what_a_client_says_is_replaced() {
+fn headers_of_an_untrusted_client_are_replaced() {
     assert!(kept(HeaderTrust::Untrusted, &SPOOFED).is_empty());
     assert_eq!(
         lines(HeaderTrust::Untrusted, &SPOOFED, None),
@@ -70,7 +70,7 @@ fn what_a_client_says_is_replaced() {
 }
 
 #[test]
-fn what_a_trusted_hop_says_is_continued() {
+fn headers_of_a_trusted_hop_are_extended() {
     assert_eq!(
         kept(HeaderTrust::Trusted, &SPOOFED),
         [
@@ -101,7 +101,7 @@ fn what_a_trusted_hop_says_is_continued() {
 }
 
 #[test]
-fn lookalikes_are_dropped_and_neighbours_kept() {
+fn lookalike_names_are_dropped_and_similar_ones_kept() {
     let request = [
         ("X-Forwarded-Prefix", "/admin"),
         ("X-Forward", "kept"),
@@ -119,7 +119,7 @@ fn lookalikes_are_dropped_and_neighbours_kept() {
 }
 
 #[test]
-fn a_filter_has_the_last_word() {
+fn filters_apply_last() {
     let https = HeaderValue::from_static("https");
     let edit = HeaderEdit {
         set: vec![("x-forwarded-proto".parse().expect("a name"), https)],

@@ -53,7 +53,7 @@ fn add_appends_set_replaces_remove_takes_out_in_any_case() {
 }
 
 #[test]
-fn the_backend_has_the_last_word() {
+fn backend_filters_apply_last() {
     let rule = edit(&[("a", "rule")], &[("b", "rule"), ("c", "rule")], &[]);
     let backend = edit(&[("b", "backend")], &[("a", "backend")], &["c"]);
     let edits = HeaderEdits::compose(&[Some(&rule), None, Some(&backend)]);
@@ -71,7 +71,7 @@ fn no_edits_are_empty() {
 }
 
 #[test]
-fn framing_connection_and_host_are_passed_over() {
+fn framing_connection_and_host_cannot_be_edited() {
     for name in [
         "Host",
         "Content-Length",
@@ -101,7 +101,7 @@ fn framing_connection_and_host_are_passed_over() {
 }
 
 #[test]
-fn names_of_63_bytes_and_more_are_told_apart() {
+fn names_of_63_bytes_and_more_are_distinguished() {
     let long = "a".repeat(100);
     let edits = HeaderEdits::compose(&[Some(&edit(&[], &[], &[&long]))]);
     assert!(edits.drops(long.to_ascii_uppercase().as_bytes()));
@@ -155,7 +155,7 @@ fn one_by_one(lines: &mut Vec<(String, String)>, edit: &HeaderEdit) {
 }
 
 #[test]
-fn what_a_backend_may_take_for_a_name_goes_with_it() {
+fn names_that_backends_may_confuse_are_removed_too() {
     let edits = edit(&[("x-tenant", "ours")], &[], &["x_gone"]);
     let edits = HeaderEdits::compose(&[Some(&edits)]);
     for (name, dropped) in [

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_appended_or_left_alone_where_the_picker_says_so() {
+    fn a_field_is_appended_or_kept_according_to_its_action() {
         let appended = taken(vec![set("there", "b", Some(true), 0)], &[]);
         assert!(!appended.drops(b"there"));
         assert_eq!(appended.lines(), b"there: b\r\n");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_server_sets_comes_in_the_place_of_what_an_earlier_one_did() {
+    fn a_later_server_overrides_an_earlier_one() {
         let mut first = taken(
             vec![set("step", "1", None, 0), set("first", "a", None, 0)],
             &[],
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_told_from_its_like_by_nobody() {
+    fn lookalike_names_are_treated_as_one() {
         let mutation = taken(vec![set("x-user", "me", None, 0)], &[]);
         assert!(mutation.drops(b"X_User"));
     }

@@ -100,7 +100,7 @@ fn slashes_are_merged_and_escaped_ones_refused_where_wanted() {
 }
 
 #[test]
-fn refuses_what_two_readers_could_read_in_two_ways() {
+fn rejects_ambiguous_paths() {
     for (target, expected) in [
         ("", PathError::Form),
         ("a", PathError::Form),

@@ -209,7 +209,7 @@ fn what_we_send_is_what_we_read() {
 }
 
 #[test]
-fn headers_are_read_from_whom_the_policy_believes() {
+fn headers_are_read_from_trusted_sources_only() {
     use Expectation::{Forbidden, Nothing, Optional, Refused, Required};
     let inside: IpAddr = "10.0.0.1".parse().expect("an address");
     let outside: IpAddr = "203.0.113.7".parse().expect("an address");
@@ -239,7 +239,7 @@ fn headers_are_read_from_whom_the_policy_believes() {
 }
 
 #[test]
-fn a_header_is_told_by_its_first_bytes_however_they_come() {
+fn a_header_is_recognised_by_its_first_bytes_however_they_are_split() {
     for (bytes, version) in [(v1::START, Version::V1), (v2::SIGNATURE, Version::V2)] {
         for at in 0..bytes.len() {
             let (first, rest) = bytes.split_at(at);

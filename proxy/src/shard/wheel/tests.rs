@@ -29,7 +29,7 @@ fn an_entry_fires_once_at_its_tick() {
 }
 
 #[test]
-fn putting_off_leaves_the_entry_in_its_slot() {
+fn postponing_keeps_the_entry_in_its_slot() {
     let mut wheel = Wheel::new(Tick(0));
     let handle = wheel.insert(1);
     wheel.arm(handle, Tick(10));
@@ -95,7 +95,7 @@ fn no_deadline_is_early() {
 }
 
 #[test]
-fn a_stale_handle_reaches_nobody() {
+fn a_stale_handle_refers_to_no_entry() {
     let mut wheel = Wheel::new(Tick(0));
     let old = wheel.insert(1);
     assert_eq!(wheel.remove(old), Some(1));

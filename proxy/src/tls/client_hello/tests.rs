@@ -198,7 +198,7 @@ fn refuses_names_that_are_none() {
 }
 
 #[test]
-fn what_is_no_tls_is_told_at_once() {
+fn bytes_that_are_not_tls_are_detected_at_once() {
     let others: [&[u8]; 6] = [
         captured!("not-tls-http"),
         b"\0",

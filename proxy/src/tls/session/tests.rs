@@ -107,7 +107,7 @@ fn a_whole_buffer_is_sealed_in_few_pieces_and_opened_again() {
 }
 
 #[test]
-fn what_its_reader_has_no_room_for_waits() {
+fn plaintext_without_space_stays_queued() {
     let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
     let records = [
         client.seals(&[b'x'; 3000]),
@@ -177,7 +177,7 @@ fn a_mangled_record_ends_the_session_with_an_alert() {
 }
 
 #[test]
-fn the_alert_tells_the_peer_what_was_wrong() {
+fn the_alert_describes_the_error() {
     let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
     let mut records = client.seals(b"a question");
     *records.last_mut().expect("a record") ^= 1;

@@ -140,7 +140,7 @@ fn equals_get_their_weights_idle_and_busy() {
 }
 
 #[test]
-fn a_slow_endpoint_sinks_but_is_asked_now_and_then() {
+fn a_slow_endpoint_gets_fewer_requests_but_some() {
     let mut bed = Fixture::new(set_of(&[1, 1, 1]));
     let shares = bed.shares(5_000, 1, |index| Some(if index == 0 { SLOW } else { GOOD }));
     assert!(shares[0] < 0.03 && shares[0] > 0.002, "{shares:?}");
@@ -157,7 +157,7 @@ fn an_endpoint_that_never_answers_sinks_at_once() {
 }
 
 #[test]
-fn a_failing_endpoint_is_left_alone_until_its_time_is_over() {
+fn a_failing_endpoint_is_ejected_until_its_time_is_over() {
     let mut bed = Fixture::new(set_of(&[1, 1, 1]));
     bed.fail(1);
     let shares = bed.shares(1_000, 1, |_| Some(GOOD));
@@ -168,7 +168,7 @@ fn a_failing_endpoint_is_left_alone_until_its_time_is_over() {
 }
 
 #[test]
-fn with_less_than_half_left_all_are_used() {
+fn ejection_is_ignored_when_less_than_half_remain() {
     let all = Ejection {
         max_percent: 100,
         ..EJECTION

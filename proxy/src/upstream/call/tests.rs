@@ -290,7 +290,7 @@ fn a_question_gets_its_answer_and_calls_share_a_connection() {
 }
 
 #[test]
-fn a_server_whose_certificate_nobody_vouches_for_can_be_asked_in_tls() {
+fn a_server_with_an_unverified_certificate_can_be_called() {
     on_both_drivers(|upstreams| async move {
         let pair = authority("nobody").server(&["elsewhere.test"]);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -356,7 +356,7 @@ fn messages_stream_both_ways_at_once() {
 }
 
 #[test]
-fn what_a_call_came_to_is_told() {
+fn the_result_of_a_call_is_reported() {
     on_both_drivers(|upstreams| async move {
         let server = server(None);
         let cluster = cluster(&[server.address], Protection::Plain);
@@ -409,7 +409,7 @@ fn a_call_that_takes_too_long_is_canceled() {
 }
 
 #[test]
-fn another_endpoint_is_asked_where_nobody_listens() {
+fn another_endpoint_is_used_if_a_connection_is_refused() {
     on_both_drivers(|upstreams| async move {
         let server = server(None);
         let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -148,7 +148,7 @@ fn at_most_half_of_a_service_is_ejected() {
 }
 
 #[test]
-fn a_reused_index_starts_afresh() {
+fn a_reused_index_starts_with_fresh_health() {
     let bed = Fixture::new(2);
     bed.fail(0, 9);
     let next = Interned {
@@ -161,7 +161,7 @@ fn a_reused_index_starts_afresh() {
 }
 
 #[test]
-fn only_what_the_endpoint_did_counts_against_it() {
+fn only_failures_of_the_endpoint_count_against_it() {
     for kind in FailureKind::ALL {
         let judged = Outcome::failed(*kind).is_some();
         let innocent = matches!(kind, FailureKind::NoEndpoint | FailureKind::RequestTimeout);

@@ -30,7 +30,7 @@ fn decide(policy: Option<&Retry>, ending: AttemptOutcome, retries: u32) -> Optio
 }
 
 #[test]
-fn the_route_says_which_statuses_and_how_often() {
+fn the_route_sets_statuses_and_attempts() {
     let policy = policy(2, &[500, 503], None);
     for (status, retries, expected) in [
         (500, 0, None),
@@ -70,7 +70,7 @@ fn under_a_policy_broken_connections_are_always_retried() {
 }
 
 #[test]
-fn without_a_policy_only_what_no_endpoint_saw_is_tried_again_once() {
+fn without_a_policy_only_unsent_requests_are_retried_once() {
     let refused = AttemptOutcome::Failed(FailureKind::ConnectFailed);
     assert_eq!(decide(None, refused, 0), None);
     assert_eq!(decide(None, refused, 1), Some(NoRetryReason::Exhausted));

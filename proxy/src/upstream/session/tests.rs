@@ -46,7 +46,7 @@ fn a_token_brings_the_session_back() {
 }
 
 #[test]
-fn a_token_changed_anywhere_or_of_another_key_is_no_token() {
+fn a_changed_token_or_one_of_another_key_is_invalid() {
     let token = token(session());
     assert_eq!(PersistentSession::open(&token, &key(b"other")), None);
     for at in 0..token.len() {
@@ -70,7 +70,7 @@ fn a_token_changed_anywhere_or_of_another_key_is_no_token() {
 }
 
 #[test]
-fn identities_tell_backends_and_addresses_apart() {
+fn identities_distinguish_backends_and_addresses() {
     let identity = EndpointIdentity::new("Service/a/b", "10.0.0.1:80");
     assert_ne!(
         identity,

@@ -30,7 +30,7 @@ on_every_pair! {
         client.gets("/").expects(200);
     }
 
-    fn a_client_that_waits_is_told_to_go_on(pair) {
+    fn a_client_that_expects_100_gets_it(pair) {
         let origin = origin();
         let gateway = pair.gateway_to(&origin).start();
         let mut client = pair.client(&gateway);

@@ -18,7 +18,7 @@ on_every_pair! {
         }
     }
 
-    fn a_body_until_close_that_ends_by_a_reset_never_looks_whole(pair) {
+    fn a_reset_close_delimited_body_never_looks_complete(pair) {
         let origin = origin().replies(raw("HTTP/1.1 200 OK\r\n\r\nhalf").resets());
         let gateway = pair.gateway_to(&origin).start();
         let mut client = pair.client(&gateway);
@@ -44,7 +44,7 @@ on_every_pair! {
         origin.waits_for_hangup();
     }
 
-    fn a_client_that_leaves_takes_its_upstream_request_along(pair) {
+    fn a_client_disconnect_cancels_the_upstream_request(pair) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = pair.gateway_to(&origin).start();
         let mut client = pair.client(&gateway);

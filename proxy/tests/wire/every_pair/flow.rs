@@ -68,7 +68,7 @@ on_every_pair_and_mix! {
         assert_eq!(client.reads_bytes(13), b"3\r\ndef\r\n0\r\n\r\n");
     }
 
-    fn a_response_that_breaks_off_is_not_taken_for_whole(pair) {
+    fn a_truncated_response_does_not_look_complete(pair) {
         let origin = origin().replies(
             raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort").resets(),
         );

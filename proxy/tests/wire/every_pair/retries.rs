@@ -63,7 +63,7 @@ on_every_pair! {
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn nothing_is_retried_unasked_once_an_origin_may_have_acted(pair) {
+    fn requests_that_reached_an_origin_are_not_retried_by_default(pair) {
         let origin = origin().replies(Reply::at_once().reads_the_body().resets());
         let gateway = pair.gateway_to(&origin).start();
         pair.client(&gateway).posts("/", "once").expects(502);

@@ -74,7 +74,7 @@ on_every_pair! {
         assert!(origin.requests().iter().all(|request| !request.complete));
     }
 
-    fn a_client_that_takes_nothing_is_let_go(pair) {
+    fn a_client_that_does_not_read_is_disconnected(pair) {
         let sent = ByteCounter::default();
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
         let origin = origin().replies(Reply::at_once().sends(head).pours(1_000_000_000, &sent));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_so_many_strangers() {
+    fn unauthenticated_connections_per_address_are_limited() {
         let admission = admission(10, 1);
         let (one, two) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
         let (_connection, slot) = admission.admit(one).expect("the first");

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_publication_wakes_all_and_later_ones_whom_they_concern() {
+    async fn later_publications_wake_only_affected_streams() {
         let published = Published::default();
         let (one, other) = (ObjectName::new("a", "one"), ObjectName::new("a", "other"));
         let (mut of_one, mut of_other) = (published.follow(&one), published.follow(&other));

@@ -74,7 +74,7 @@ async fn a_proxy_that_does_not_read_is_disconnected() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_answers_nothing_is_disconnected() {
+async fn an_unresponsive_proxy_is_disconnected() {
     let controller = Controller::limited(Limits {
         unresponsive: SOON,
         ..Limits::default()
@@ -104,7 +104,7 @@ async fn a_stream_without_a_request_ends() {
 }
 
 #[tokio::test]
-async fn a_flood_of_nacks_ends_its_stream_alone() {
+async fn a_flood_of_nacks_ends_only_its_stream() {
     let controller = Controller::limited(Limits {
         requests: 100,
         ..Limits::default()
@@ -162,7 +162,7 @@ async fn a_nack_that_names_a_resource_many_times_is_one_refusal() {
 }
 
 #[tokio::test]
-async fn a_flood_of_subscriptions_ends_its_stream_alone() {
+async fn a_flood_of_subscriptions_ends_only_its_stream() {
     let controller = Controller::limited(Limits {
         kept_bytes: 100_000,
         ..Limits::default()
@@ -241,7 +241,7 @@ async fn a_connection_makes_so_many_calls() {
 }
 
 #[tokio::test]
-async fn an_authorization_that_takes_too_long_is_given_up() {
+async fn a_slow_authorization_times_out() {
     let controller = Controller::limited(Limits {
         authorization: SOON,
         ..Limits::default()

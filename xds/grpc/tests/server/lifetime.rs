@@ -34,7 +34,7 @@ async fn a_connection_of_age_ends_and_the_next_receives_nothing_it_has() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_lets_streams_finish_what_is_under_way() {
+async fn a_closing_server_lets_streams_finish_their_batch() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);
     let mut busy = controller.proxy("busy").await;

@@ -48,7 +48,7 @@ async fn nothing_is_served_before_the_first_publication_and_then_everyone_is_wok
 }
 
 #[tokio::test]
-async fn a_proxy_that_reconnects_receives_changes_and_removals_alone() {
+async fn a_reconnecting_proxy_receives_only_changes_and_removals() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1)), ("y", Some(1)), ("z", Some(1))]);
     let mut proxy = controller.proxy("p").await;
@@ -77,7 +77,7 @@ async fn another_replica_sends_nothing_that_a_proxy_has() {
 }
 
 #[tokio::test]
-async fn what_changes_while_a_batch_is_under_way_comes_as_one_batch_later() {
+async fn changes_during_a_batch_are_sent_as_one_later_batch() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);
     let mut proxy = controller.proxy("p").await;
@@ -183,7 +183,7 @@ fn refusal(name: &str, text: &str) -> Status {
 }
 
 #[tokio::test]
-async fn an_unknown_type_is_ignored_and_the_stream_goes_on() {
+async fn an_unknown_type_is_ignored_and_the_stream_continues() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);
     let mut proxy = controller.stream("a/web", "a/web/p").await;
@@ -198,7 +198,7 @@ async fn an_unknown_type_is_ignored_and_the_stream_goes_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_for_one_type_and_one_name_is_answered() {
+async fn a_subscription_to_one_name_is_answered() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1)), ("y", Some(1))]);
     let mut proxy = controller.stream("a/web", "a/web/p").await;
@@ -236,7 +236,7 @@ async fn a_proxy_counts_once_and_by_its_latest_stream() {
 }
 
 #[tokio::test]
-async fn what_another_gateway_changes_wakes_nobody() {
+async fn changes_of_another_gateway_wake_no_stream() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);
     let mut proxy = controller.proxy("p").await;

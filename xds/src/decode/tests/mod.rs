@@ -53,7 +53,7 @@ fn the_good_messages_that_the_bad_ones_are_made_of_decode() {
 }
 
 #[test]
-fn bytes_that_are_no_message() {
+fn undecodable_bytes_are_a_problem() {
     let problems = resource(Kind::Bind, b"\xff")
         .expect_err("no message")
         .to_string();

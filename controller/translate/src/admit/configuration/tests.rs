@@ -58,7 +58,7 @@ fn unchanged_files_change_nothing() {
 }
 
 #[test]
-fn a_document_that_only_moved_changes_nothing_but_its_place() {
+fn a_moved_document_changes_only_its_line() {
     let mut configuration = Configuration::default();
     load(&mut configuration, &[("a.yaml", &service("a", 80))]);
     assert_eq!(
@@ -298,7 +298,7 @@ spec:
 }
 
 #[test]
-fn a_refused_rule_about_tokens_lets_nobody_in() {
+fn a_rejected_jwt_policy_denies_every_request() {
     let mut configuration = Configuration::default();
     let refused = policy("{providers: [{name: a}]}");
     let reload = load(&mut configuration, &[("a.yaml", &refused)]);
@@ -382,7 +382,7 @@ proptest! {
     /// Whatever came before: what is admitted now is in force, nothing else is without a finding
     /// that says why, and the events lead to just that.
     #[test]
-    fn a_history_leads_to_what_the_last_files_say(history in histories()) {
+    fn a_history_of_changes_yields_the_last_files(history in histories()) {
         let mut configuration = Configuration::default();
         let mut store = Store::default();
         for files in &history {
@@ -417,7 +417,7 @@ proptest! {
 }
 
 #[test]
-fn a_changed_document_is_parsed_alone() {
+fn only_the_changed_document_is_parsed() {
     let mut configuration = Configuration::default();
     let other = service("c", 82);
     let file = |port| service("a", port) + &service("b", 81);

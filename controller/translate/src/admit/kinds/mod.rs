@@ -198,7 +198,7 @@ mod tests {
     use super::guarded;
 
     #[test]
-    fn what_lies_within_a_guarded_field_or_is_a_slip_of_it_is_guarded() {
+    fn fields_below_or_similar_to_a_guarded_field_are_guarded() {
         for (unknown, is_guarded) in [
             ("spec.tls.frontend.default.validation.crl", true),
             ("spec.tls.frontend.new", true),

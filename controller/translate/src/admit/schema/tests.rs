@@ -102,7 +102,7 @@ fn rules_see_escaped_names_durations_and_integers() {
 }
 
 #[test]
-fn a_definition_that_asks_for_more_does_not_load() {
+fn a_definition_with_unsupported_rules_does_not_load() {
     for more in [
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
         json!({"type": "string", "pattern": "["}),

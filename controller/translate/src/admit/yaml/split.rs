@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_no_document() {
+    fn empty_parts_are_not_documents() {
         assert!(parts("").is_empty());
         assert!(parts("# only a comment\n\n").is_empty());
         assert_eq!(parts("---\n---\n"), [(0, "---"), (1, "---")]);

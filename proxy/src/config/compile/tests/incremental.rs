@@ -332,7 +332,7 @@ proptest! {
 }
 
 #[test]
-fn what_did_not_change_is_shared() {
+fn unchanged_parts_are_shared() {
     let mut model = super::model();
     model.insert(listener("narrow", Some("*.b.test")).into());
     model.insert(service("web", &[80]).into());

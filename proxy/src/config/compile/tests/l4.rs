@@ -153,7 +153,7 @@ fn ports_of_tcp_and_udp_are_two_clusters() {
 }
 
 #[test]
-fn a_backend_says_whether_it_is_told_of_clients() {
+fn a_backend_has_its_proxy_protocol_version() {
     use xds::model::{Host, HostAddress, Hosts, ProxyProtocolVersion};
     let mut model = with(ListenerProtocol::Tcp);
     let host = Host {
@@ -178,7 +178,7 @@ fn a_backend_says_whether_it_is_told_of_clients() {
 }
 
 #[test]
-fn what_does_not_resolve_is_said_of_each_backend() {
+fn unresolved_references_are_kept_for_each_backend() {
     let mut model = with(ListenerProtocol::Tcp);
     let mut route = l4("tcp", 0, &[], RouteRule::Tcp);
     if let RouteRule::Tcp(rule) = &mut route.rule {

@@ -307,7 +307,7 @@ fn fetched(url: &str) -> JwtKeys {
 }
 
 #[test]
-fn the_nearest_policy_of_tokens_has_all_the_say() {
+fn the_most_specific_jwt_policy_applies_alone() {
     let mut model = model();
     model.insert(route("shop", 0, "/", vec![(target("web", 80), 1)]).into());
     model.insert(route("else", 0, "/else", Vec::new()).into());

@@ -13,7 +13,7 @@ fn name(text: &str) -> Hostname {
 }
 
 #[tokio::test]
-async fn a_name_comes_to_all_its_addresses_for_as_long_as_its_record_says() {
+async fn a_name_resolves_to_all_addresses_with_the_ttl_of_its_record() {
     let server = Server::start();
     server.set_answer("known.test", 30, &["10.0.0.2", "10.0.0.1"]);
     let answer = server.resolver().lookup(&name("known.test")).await;
@@ -29,7 +29,7 @@ async fn a_name_comes_to_all_its_addresses_for_as_long_as_its_record_says() {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_knows_is_an_error() {
+async fn an_unknown_name_is_an_error() {
     let server = Server::start();
     let error = server.resolver().lookup(&name("unknown.test")).await;
     assert!(error.is_err(), "{error:?}");

@@ -49,7 +49,7 @@ fn answer(head: &str, body: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_key_set_is_asked_for_as_json_and_taken_in_any_framing() {
+fn a_key_set_is_requested_as_json_and_read_in_any_framing() {
     for (head, body) in [
         (
             "200 OK\r\nContent-Length: 11\r\nCache-Control: max-age=90",
@@ -79,7 +79,7 @@ fn a_key_set_is_asked_for_as_json_and_taken_in_any_framing() {
 }
 
 #[test]
-fn what_is_no_key_set_is_not_taken() {
+fn an_invalid_key_set_is_rejected() {
     let huge = format!("200 OK\r\nContent-Length: {}", JWKS_BYTES + 1);
     let endless = "x".repeat(JWKS_BYTES + 1);
     for (bytes, why) in [
@@ -117,7 +117,7 @@ fn what_is_no_key_set_is_not_taken() {
 }
 
 #[test]
-fn nobody_there_is_said_with_the_address() {
+fn a_refused_connection_is_reported_with_the_address() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
@@ -128,7 +128,7 @@ fn nobody_there_is_said_with_the_address() {
 }
 
 #[test]
-fn an_answer_says_for_how_long_it_is_good() {
+fn cache_control_sets_the_lifetime_of_a_response() {
     for (values, expected) in [
         (&[][..], None),
         (&["max-age=600"], Some(600)),

@@ -125,7 +125,7 @@ fn a_failure_keeps_the_keys_for_a_day_and_waits_longer_each_time() {
 }
 
 #[test]
-fn what_is_no_key_set_is_a_failure_too() {
+fn an_invalid_key_set_counts_as_a_failure() {
     let mut one = Fixture::asked(None);
     one.take(0, fetched("<html>", None));
     assert!(one.sets.settled());
@@ -203,7 +203,7 @@ fn a_question_is_answered_by_a_fetch_that_begins_after_it() {
 }
 
 #[test]
-fn who_would_wait_for_an_issuer_that_is_down_is_told_at_once() {
+fn requests_do_not_wait_for_an_issuer_that_is_down() {
     let mut one = Fixture::asked(None);
     one.take(0, changed(0));
     let source = Arc::clone(&one.remote.source);
@@ -229,7 +229,7 @@ fn a_failure_has_its_own_times() {
 }
 
 #[test]
-fn sets_that_are_gone_are_forgotten_and_others_go_on() {
+fn removed_key_sets_are_dropped_and_others_continue() {
     let begin = Instant::now();
     let (first, second) = (remote("first", None), remote("second", None));
     let mut sets = KeySets::default();

@@ -10,7 +10,7 @@ fn of_url(url: &str) -> Result<Origin, String> {
 }
 
 #[test]
-fn a_url_says_where_to_connect_and_what_to_ask_for() {
+fn a_url_yields_the_address_and_the_path() {
     for (url, address, host, path) in [
         ("http://a.test/keys", "a.test:80", "a.test", "/keys"),
         ("http://a.test", "a.test:80", "a.test", "/"),
@@ -44,7 +44,7 @@ fn a_url_says_where_to_connect_and_what_to_ask_for() {
 }
 
 #[test]
-fn a_url_that_leads_nowhere_says_why() {
+fn an_unusable_url_is_explained() {
     for (url, why) in [
         ("", "cannot be read"),
         ("/keys", "has another scheme"),
@@ -60,7 +60,7 @@ fn a_url_that_leads_nowhere_says_why() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_says_so() {
+fn a_missing_backend_is_explained() {
     let missing = Target::Backend(BackendKey::new(&ObjectName::new("a", "b")));
     for (target, why) in [
         (missing, "there is no Backend/a/b"),

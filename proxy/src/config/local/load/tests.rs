@@ -97,7 +97,7 @@ fn one_changed_route_costs_the_same_among_few_and_many() {
 }
 
 #[test]
-fn a_file_that_was_touched_alone_costs_nothing() {
+fn a_touched_but_unchanged_file_is_not_translated() {
     let mut scene = Scene::new(3, 4);
     scene.write_routes(2, 4, None);
     assert_eq!(scene.load(), 0);

@@ -51,7 +51,7 @@ fn decode_all_ways(framing: Framing, bytes: &[u8]) -> Result<Body, BodyError> {
 }
 
 #[test]
-fn bodies_end_where_their_framing_says() {
+fn bodies_end_according_to_their_framing() {
     for (framing, bytes, payload, rest) in [
         (Framing::Empty, "next", "", 4),
         (Framing::Length(0), "next", "", 4),

@@ -59,7 +59,7 @@ fn fields_of_the_connection_end_here() {
 }
 
 #[test]
-fn te_trailers_and_upgrade_are_said_anew() {
+fn te_trailers_and_upgrade_are_regenerated() {
     let text = "GET / HTTP/1.1\r\nHost: h\r\nTE: deflate, trailers\r\nConnection: TE, Upgrade\r\n\
                 Upgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n";
     let expected = "GET /t HTTP/1.1\r\nHost: up\r\nSec-WebSocket-Key: k\r\nTE: trailers\r\n\
@@ -155,7 +155,7 @@ fn responses_are_framed_for_the_client() {
 }
 
 #[test]
-fn responses_without_a_body_keep_the_length_they_tell() {
+fn responses_without_a_body_keep_their_content_length() {
     let keep = |line: &str, request_kind| {
         let text = format!("HTTP/1.1 {line}\r\nContent-Length: 5\r\n\r\n");
         back(&text, request_kind, Version::Http11, Persist::Keep)
@@ -173,7 +173,7 @@ fn responses_without_a_body_keep_the_length_they_tell() {
 }
 
 #[test]
-fn interim_responses_say_nothing_of_the_connection() {
+fn interim_responses_have_no_connection_header() {
     let text = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n";
     assert_eq!(
         back(text, RequestKind::Other, Version::Http11, Persist::Close),

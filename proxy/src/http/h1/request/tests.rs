@@ -70,7 +70,7 @@ fn refusal(text: &str) -> (u16, &'static str) {
 }
 
 #[test]
-fn reads_what_a_request_says() {
+fn reads_all_parts_of_a_request() {
     let text = "POST /a?b=c HTTP/1.1\r\nHost: a.example:8080\r\nX-Y:  z \t\r\nContent-Length: 5\r\n\
                 Expect: 100-Continue\r\nEmpty:\r\n\r\n";
     let head = accepts(text);
@@ -278,7 +278,7 @@ fn framing_of_requests() {
 }
 
 #[test]
-fn connection_persists_as_each_version_says() {
+fn persistence_depends_on_the_version() {
     for (version, connection, expected) in [
         ("1.1", "", true),
         ("1.1", "Connection: close\r\n", false),

@@ -109,7 +109,7 @@ fn status_lines() {
 }
 
 #[test]
-fn refuses_what_no_origin_may_send() {
+fn rejects_forbidden_responses() {
     for (text, reason) in [
         ("\r\nHTTP/1.1 200 OK\r\n\r\n", "malformed_line"),
         ("HTTP/2.0 200 OK\r\n\r\n", "version"),
@@ -147,7 +147,7 @@ fn refuses_what_no_origin_may_send() {
 }
 
 #[test]
-fn switches_only_where_asked_and_told_what_to() {
+fn switches_only_to_the_requested_protocol() {
     let text = "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
     let head = accepts(text, RequestKind::Upgrade);
     let protocol = head.upgrade.map(|span| span.of(text.as_bytes()));

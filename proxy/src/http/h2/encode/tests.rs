@@ -59,7 +59,7 @@ fn a_request_leaves_its_connection_behind() {
 }
 
 #[test]
-fn what_no_uri_may_hold_is_escaped() {
+fn characters_not_allowed_in_uris_are_escaped() {
     let made = sent(
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         Switch::Ignored,
@@ -119,7 +119,7 @@ fn a_response_keeps_its_length_and_loses_its_connection() {
 }
 
 #[test]
-fn an_answer_has_a_body_unless_it_was_not_asked_for() {
+fn a_response_has_a_body_unless_the_method_is_head() {
     let mut outgoing = LocalResponse {
         status: StatusCode::NOT_FOUND,
         request_kind: RequestKind::Other,

@@ -96,7 +96,7 @@ fn frames_that_cost_nothing_are_bounded() {
 }
 
 #[test]
-fn a_second_later_rates_begin_anew() {
+fn rates_start_over_after_a_second() {
     let mut guard = begun();
     let ping = frame(6, 0, 0, &[0; 8]);
     for second in 0..20 {
@@ -166,7 +166,7 @@ fn a_head_is_within_until_its_last_frame() {
 }
 
 #[test]
-fn a_server_may_refuse_what_it_likes() {
+fn streams_refused_by_a_server_do_not_count() {
     let mut guard = Guard::against(Peer::Server);
     assert!(!guard.has_settings());
     assert_eq!(guard.received(&frame(4, 0, 0, b""), START), Ok(()));

@@ -39,7 +39,7 @@ fn refused(parts: &Parts) -> RequestError {
 }
 
 #[test]
-fn a_head_becomes_what_http_1_would_have_sent() {
+fn a_head_is_converted_to_its_http_1_form() {
     let (head, bytes) = taken(
         &get(&[("accept", "*/*"), ("te", "trailers")]),
         BodyPresence::Nothing,
@@ -86,7 +86,7 @@ fn crumbs_count_one_by_one() {
 }
 
 #[test]
-fn the_body_is_as_long_as_it_says_or_as_it_is() {
+fn a_request_body_has_its_declared_or_actual_length() {
     let framing = |fields: &[(&str, &str)], follows| {
         taken(&get(fields), follows).expect("well-formed").0.framing
     };
@@ -103,7 +103,7 @@ fn the_body_is_as_long_as_it_says_or_as_it_is() {
 }
 
 #[test]
-fn a_tunnel_is_asked_for_as_http_1_does() {
+fn extended_connect_is_converted_to_an_upgrade() {
     let mut connect = parts(Method::CONNECT, "http://a.test/chat", &[]);
     assert_eq!(refused(&connect), RequestError::Method);
     connect
@@ -123,7 +123,7 @@ fn a_tunnel_is_asked_for_as_http_1_does() {
 }
 
 #[test]
-fn what_two_parsers_could_read_in_two_ways_is_refused() {
+fn ambiguous_heads_are_rejected() {
     let field: RequestError = HeadError::Field.into();
     for (parts, error) in [
         (get(&[("connection", "close")]), field),

@@ -35,7 +35,7 @@ fn taken(
 }
 
 #[test]
-fn a_body_is_as_long_as_it_says_or_as_it_is() {
+fn a_response_body_has_its_declared_or_actual_length() {
     use BodyPresence::{Body, Nothing};
     for (status, length, follows, request_kind, framing, told) in [
         (
@@ -91,7 +91,7 @@ fn a_body_is_as_long_as_it_says_or_as_it_is() {
 }
 
 #[test]
-fn a_tunnel_that_stands_is_a_switch() {
+fn a_successful_connect_is_a_protocol_switch() {
     let head = taken(200, None, BodyPresence::Body, RequestKind::Upgrade).expect("a tunnel");
     assert_eq!((head.status, head.framing), (101, Framing::Empty));
     assert!(head.upgrade.is_some() && !head.is_interim());
@@ -100,7 +100,7 @@ fn a_tunnel_that_stands_is_a_switch() {
 }
 
 #[test]
-fn http_2_has_no_switch_of_its_own() {
+fn status_101_is_rejected_in_http_2() {
     for request_kind in [RequestKind::Other, RequestKind::Upgrade] {
         let refused = taken(101, None, BodyPresence::Body, request_kind);
         assert_eq!(refused.err(), Some(ResponseError::Upgrade));

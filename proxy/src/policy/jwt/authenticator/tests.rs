@@ -91,7 +91,7 @@ fn reason(result: Result<Principal<'_>, TokenError>) -> Option<Refusal> {
 }
 
 #[test]
-fn optional_lets_in_who_has_no_token_and_nobody_with_a_bad_one() {
+fn optional_allows_requests_without_a_token_but_not_with_a_bad_one() {
     let optional = compile(JwtMode::Optional, provider());
     let good = format!("Bearer {}", alice());
     for (value, expected) in [
@@ -121,7 +121,7 @@ fn optional_lets_in_who_has_no_token_and_nobody_with_a_bad_one() {
 }
 
 #[test]
-fn claims_become_headers_and_what_a_client_claims_for_itself_goes() {
+fn claims_become_headers_and_forged_ones_are_removed() {
     let policy = compile(JwtMode::Optional, provider());
     let bearer = format!("Bearer {}", alice());
     let head = fields(&[("Authorization", bearer.as_str()), ("X-User", "root")]);
@@ -218,7 +218,7 @@ fn one_token_at_one_place() {
 }
 
 #[test]
-fn a_provider_takes_its_tokens_where_it_says_so_alone() {
+fn a_provider_reads_tokens_only_from_its_locations() {
     let keys = json!({"keys": [{"kty": "oct", "k": base64(SECRET)}]}).to_string();
     let keys = || {
         let keys = KeySet::parse(keys.as_bytes(), Provenance::Configured).expect("a key set");

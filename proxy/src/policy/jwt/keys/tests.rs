@@ -13,7 +13,7 @@ fn rsa(n: &str) -> Value {
 }
 
 #[test]
-fn what_is_no_key_set_is_told_from_one_without_keys() {
+fn an_invalid_key_set_is_distinguished_from_an_empty_one() {
     for text in [
         "",
         "{",
@@ -49,7 +49,7 @@ fn a_key_set_is_bounded() {
 }
 
 #[test]
-fn a_key_that_cannot_be_used_takes_no_other_with_it() {
+fn an_unusable_key_does_not_affect_others() {
     // 256 bytes that begin with a one.
     let modulus = format!("gAAA{}", "AAAA".repeat(84) + "AA");
     let set = parse(&json!({"keys": [
@@ -87,7 +87,7 @@ fn lengths_that_issuers_get_wrong_are_put_right() {
 }
 
 #[test]
-fn keys_are_no_part_of_any_text() {
+fn keys_are_not_part_of_debug_output() {
     let set = json!({"keys": [{"kty": "oct", "kid": "s", "k": "A".repeat(43)}]});
     let set = KeySet::parse(set.to_string().as_bytes(), Provenance::Configured);
     let text = format!("{:?}", set.expect("a key set"));

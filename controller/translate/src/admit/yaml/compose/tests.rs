@@ -140,7 +140,7 @@ fn json_is_yaml() {
 }
 
 #[test]
-fn nothing_is_no_document() {
+fn an_empty_stream_has_no_document() {
     assert!(compose("---\n# a comment\n").is_ok_and(|document| document.is_none()));
     assert!(compose("---\nnull\n").is_ok_and(|document| document.is_none()));
 }
