@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use kube::api::DeleteParams;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
@@ -101,9 +101,15 @@ async fn cold_start(context: &Context<'_>, sets: &Sets, prober: Prober) -> Resul
         pods.delete(name, &DeleteParams::default().grace_period(0))
             .await?;
     }
+    let before = uids(&before);
+    // It would still deliver the change.
+    cluster
+        .until("the controller to end", PATIENCE, async || {
+            Ok(processes(&before).is_empty().then_some(()))
+        })
+        .await?;
     cluster.patch(&sets.route(0, 0, 1)).await?;
     let asking = prober.ask(Sets::host(0), "/0/state-1".to_owned());
-    let before = uids(&before);
     let started = cluster
         .until("the controller to start", PATIENCE, async || {
             let mut pods = uids(&peer.controllers(cluster).await?);
@@ -113,7 +119,8 @@ async fn cold_start(context: &Context<'_>, sets: &Sets, prober: Prober) -> Resul
         .await?;
     let (_, outcome) = asking.end().await?;
     peer.ready(cluster).await?;
-    let took = outcome.served.saturating_duration_since(started);
+    let took = outcome.served.checked_duration_since(started);
+    let took = took.context("the change served before a controller was there")?;
     Ok(took.as_secs_f64())
 }
 
