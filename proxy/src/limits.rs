@@ -257,12 +257,10 @@ pub const MAX_H2_CONNECTION_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 pub const H2_STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// Bytes of the largest window in HTTP/2 (RFC 9113 section 6.9.1): 2 GiB less one.
 pub const MAX_H2_WINDOW_BYTES: u32 = (1 << 31) - 1;
-/// Bytes of the window of a connection to an endpoint: the maximum. Clients share it, so the
-/// windows of its streams bound the buffers: with 1 MiB, 16 responses that one client did not read
-/// blocked all others.
+/// Bytes of the window of a connection to an endpoint: the maximum. Clients share it: with 1 MiB, 16
+/// responses that one client did not read blocked all others.
 pub const H2_UPSTREAM_CONNECTION_WINDOW_BYTES: u32 = MAX_H2_WINDOW_BYTES;
-/// Streams of a connection to an endpoint, whatever it allows: 32 767, whose windows fit into the
-/// connection's.
+/// Most streams of a connection to an endpoint: 32 767, whose windows fit into the connection's.
 pub const H2_UPSTREAM_STREAMS: u32 = H2_UPSTREAM_CONNECTION_WINDOW_BYTES / H2_STREAM_WINDOW_BYTES;
 /// Bytes of one stream queued for the socket, and of one send: 64 KiB.
 pub const H2_SEND_BYTES: usize = 64 * KIB;
@@ -296,8 +294,7 @@ pub const H2_FREE_FRAMES_EACH: u64 = 10;
 pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
 /// Timeout for the response to that PING: 15 s.
 pub const H2_PING_PATIENCE: Duration = Duration::from_secs(15);
-/// Timeout for an endpoint's HTTP/2 preface, for the rest of a head, and for writes: 10 s. Requests
-/// have their own timeouts, usually shorter.
+/// Timeout for an endpoint's HTTP/2 preface, the rest of a head, and writes: 10 s.
 pub const H2_UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
 
 // Upstreams.

@@ -77,7 +77,7 @@ fn check(
 fn run(args: &RunArgs) -> Result<ExitCode> {
     let cpus = Cpus::of_this_process();
     // Before any other thread is started: threads inherit the affinity.
-    keep_off_shards(args, &cpus)?;
+    avoid_shard_cores(args, &cpus)?;
     let (log_control, log) = start_log(args.log_format)?;
     let code = match serve(args, cpus, log_control) {
         Ok(()) => ExitCode::SUCCESS,
@@ -323,7 +323,7 @@ fn cores(args: &RunArgs, cpus: &Cpus) -> Option<Vec<usize>> {
 
 /// Moves this thread, and all threads it starts, off the cores that shards are pinned to, if there
 /// are others. Each shard then moves to its own core.
-fn keep_off_shards(args: &RunArgs, cpus: &Cpus) -> Result<()> {
+fn avoid_shard_cores(args: &RunArgs, cpus: &Cpus) -> Result<()> {
     let Some(taken) = cores(args, cpus) else {
         return Ok(());
     };

@@ -179,7 +179,7 @@ impl Driver<'_, '_> {
     /// connection has ended.
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.link.begin_turn();
-        self.take_leave_in_time();
+        self.send_goaway_when_due();
         let last = self.requests.saturating_add(REQUESTS_PER_POLL.into());
         let over = loop {
             if self.requests == last {
@@ -244,7 +244,7 @@ impl Driver<'_, '_> {
 
     /// Sends GOAWAY when the connection has reached its request limit or age, or the shard is
     /// drained.
-    fn take_leave_in_time(&mut self) {
+    fn send_goaway_when_due(&mut self) {
         let is_due = self.ending == CloseState::None
             && (self.shard.draining.get()
                 || self.requests >= self.limits.requests_per_connection.get()

@@ -81,7 +81,7 @@ pub(crate) enum NextStep {
     Close,
     /// Close it, but keep reading for a while so that the response arrives.
     Linger,
-    /// Reset it, so that a truncated response is not taken for a complete one.
+    /// Reset it, so that a truncated response does not look complete.
     Reset,
     /// Continue with HTTP/2, which the client has begun.
     SpeakH2,
@@ -125,11 +125,11 @@ impl<'a> Exchange<'a> {
     /// Whether the client's connection may be kept alive after this request.
     pub(crate) fn persistence(&self) -> Persist {
         let limits = &self.bind.limits;
-        let goes_on = self.received.head.keep_alive
+        let persists = self.received.head.keep_alive
             && !self.shard.ends_connections(self.client.bind)
             && self.client.requests < limits.requests_per_connection.get()
             && !self.client.is_old(self.shard.now());
-        if goes_on {
+        if persists {
             Persist::Keep
         } else {
             Persist::Close

@@ -104,7 +104,7 @@ impl<'a> Exchange<'a> {
                 .map_or(self.received.authority(), str::as_bytes),
             framing: self.framing(),
             // The gateway itself sends 100 Continue: many origins never do, and the client would
-            // wait in vain.
+            // wait until it times out.
             expectation: Expectation::Ours,
             append: &self.work.request_lines,
         }

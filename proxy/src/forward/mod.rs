@@ -44,25 +44,25 @@ async fn with_retries<'a>(
     destination: Destination<'a>,
     upload: &mut Upload,
 ) -> Result<ConnectionOutcome, Failure> {
-    let mut tries = RequestAttempts::begin(exchange, matched.rule, destination.cluster);
+    let mut attempts = RequestAttempts::begin(exchange, matched.rule, destination.cluster);
     loop {
-        let ended = match attempt::attempt(exchange, matched, destination, upload, &mut tries).await
-        {
-            Ok(after) => return Ok(after),
-            Err(ended) => ended,
-        };
+        let ended =
+            match attempt::attempt(exchange, matched, destination, upload, &mut attempts).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(ended) => ended,
+            };
         match ended {
             AttemptEnd::Final(failure) => return Err(failure),
             AttemptEnd::Stale => continue,
             AttemptEnd::Retry => {}
             AttemptEnd::Failed(failure) => {
-                let booked = tries.book(failure.kind, upload.replay());
+                let booked = attempts.book(failure.kind, upload.replay());
                 if let Some(trace) = &exchange.record.trace {
                     trace.retry(failure.to_string(), booked.err());
                 }
                 booked.map_err(|refused| refused.failure().map_or(failure, Failure::from))?;
             }
         }
-        tries.back_off(exchange).await?;
+        attempts.back_off(exchange).await?;
     }
 }

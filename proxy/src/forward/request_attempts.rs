@@ -46,7 +46,7 @@ impl<'a> RequestAttempts<'a> {
     /// The request is not retried; contains the reason.
     pub(crate) fn book_status(&mut self, status: u16, replay: Replay) -> Result<(), NoRetryReason> {
         if !self.retries_statuses {
-            return Err(NoRetryReason::NotAsked);
+            return Err(NoRetryReason::NotConfigured);
         }
         self.try_other(AttemptOutcome::Answered(status), replay)
     }

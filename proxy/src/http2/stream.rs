@@ -444,7 +444,7 @@ impl Body {
             let _ = self.stream.flow_control().release_capacity(lent);
         }
         loop {
-            self.hand_out(buffer);
+            self.deliver(buffer);
             if self.done || !self.left.is_empty() {
                 break;
             }
@@ -466,7 +466,7 @@ impl Body {
     }
 
     /// Moves received bytes to the reader's buffer, as far as they fit.
-    fn hand_out(&mut self, buffer: &mut Buffer) {
+    fn deliver(&mut self, buffer: &mut Buffer) {
         if buffer.room() < self.left.len() {
             buffer.grow();
         }

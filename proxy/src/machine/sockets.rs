@@ -56,7 +56,7 @@ impl Listening {
     /// # Errors
     ///
     /// No descriptor is left, or the kernel does not let it listen again.
-    pub(crate) fn lend(&self, shard: u16) -> io::Result<OwnedFd> {
+    pub(crate) fn duplicate(&self, shard: u16) -> io::Result<OwnedFd> {
         let socket = self.sockets.get(usize::from(shard));
         let socket = socket.ok_or(io::ErrorKind::NotFound)?.try_clone()?;
         if self.transport == Transport::Udp {

@@ -22,7 +22,7 @@ impl<'a> Exchange<'a> {
         let Some(answers) = matched.rule.answers.as_deref() else {
             return Ok(None);
         };
-        self.answer_itself(answers.cors.as_ref(), answers.redirect.as_ref(), matched)
+        self.answer_by_filters(answers.cors.as_ref(), answers.redirect.as_ref(), matched)
             .await
     }
 
@@ -35,11 +35,11 @@ impl<'a> Exchange<'a> {
         let Some(policy) = destination.backend.policy.as_deref() else {
             return Ok(None);
         };
-        self.answer_itself(policy.cors.as_ref(), policy.redirect.as_ref(), matched)
+        self.answer_by_filters(policy.cors.as_ref(), policy.redirect.as_ref(), matched)
             .await
     }
 
-    async fn answer_itself(
+    async fn answer_by_filters(
         &mut self,
         cors: Option<&Cors>,
         redirect: Option<&Redirect>,
@@ -73,9 +73,9 @@ impl<'a> Exchange<'a> {
         self.answer(redirect.status(), b"").await.map(Some)
     }
 
-    fn trace_policy(&self, kind: &'static str, did: PolicyEffect) {
+    fn trace_policy(&self, kind: &'static str, effect: PolicyEffect) {
         if let Some(trace) = &self.record.trace {
-            trace.policy(kind, did);
+            trace.policy(kind, effect);
         }
     }
 
@@ -85,8 +85,7 @@ impl<'a> Exchange<'a> {
         status: StatusCode,
         body: &[u8],
     ) -> Result<ConnectionOutcome, Failure> {
-        let whole = self.has_whole_request();
-        let persist = if whole {
+        let persist = if self.has_received_body() {
             self.persistence()
         } else {
             Persist::Close
@@ -142,7 +141,7 @@ impl<'a> Exchange<'a> {
 
     /// Removes the request body from the buffer; returns whether it was complete. The connection
     /// closes rather than wait for the rest.
-    fn has_whole_request(&mut self) -> bool {
+    fn has_received_body(&mut self) -> bool {
         let decoder = &mut self.work.request_body;
         if !decoder.is_done()
             && let Ok(decoded) = decoder.decode(self.buffer.filled_mut())

@@ -40,7 +40,7 @@ impl<'a> Exchange<'a> {
             trace.token(proof);
         }
         if let Err(refusal) = proof {
-            // The client is not told the reason; this log line is the place to find it.
+            // The client does not learn the reason: it is only logged.
             tracing::debug!(
                 route = &*matched.rule.name,
                 why = refusal.reason(),
@@ -78,9 +78,9 @@ impl<'a> Exchange<'a> {
         carrier: Carrier<'_>,
         mut missing: MissingKey,
     ) -> Result<Principal<'a>, Refusal> {
-        let _place = self.proxy.key_waits.enter().ok_or(Refusal::NoKeys)?;
+        let _slot = self.proxy.key_waits.enter().ok_or(Refusal::NoKeys)?;
         let until = Instant::now() + JWKS_WAIT;
-        let mut look = JWKS_LOOK;
+        let mut pause = JWKS_LOOK;
         loop {
             match missing.reply(unix_time()) {
                 Reply::Changed => {}
@@ -89,8 +89,8 @@ impl<'a> Exchange<'a> {
                     cache.record_unknown(&missing, unix_time());
                 }
                 Reply::Pending if Instant::now() < until => {
-                    monoio::time::sleep(look).await;
-                    look = look.saturating_mul(2).min(JWKS_LOOK_MAX);
+                    monoio::time::sleep(pause).await;
+                    pause = pause.saturating_mul(2).min(JWKS_LOOK_MAX);
                     continue;
                 }
                 Reply::Pending | Reply::Failed => return Err(Refusal::NoKeys),

@@ -17,14 +17,14 @@ pub(super) struct Body<'r> {
     relay: Relay<'r>,
     /// One for all reads: a cancellation between two of them ends the next one.
     handle: CancelHandle,
-    /// Whether the part that arrived with the head was taken.
-    begun: bool,
+    /// Whether the part that arrived with the head was processed.
+    has_begun: bool,
     started: Option<Instant>,
-    /// Bytes that it may have.
+    /// Maximum length in bytes.
     most: u64,
-    /// Whether all of it has come before, and none was looked at.
-    has_come: bool,
-    /// All that has come.
+    /// Whether the whole body was read before, and was not returned yet.
+    was_buffered: bool,
+    /// The bytes received so far.
     pub(super) all: Kept,
     pub(super) done: bool,
 }
@@ -46,7 +46,7 @@ impl<'r> Body<'r> {
         Self {
             relay: Relay {
                 from,
-                // Nothing is sent on yet.
+                // Nothing is forwarded yet.
                 to: from,
                 outward: OutgoingFraming::Plain,
                 limit: None,
@@ -55,19 +55,19 @@ impl<'r> Body<'r> {
                 pipes: None,
             },
             handle: reading.cancel_handle(),
-            begun: false,
+            has_begun: false,
             started: (limits.body_min_rate > 0).then(Instant::now),
             most: most.min(allowed),
-            has_come: false,
+            was_buffered: false,
             all: Kept::new(&shard.buffers),
             done: false,
         }
     }
 
-    /// One that has come already.
+    /// A body that was read before.
     pub(super) fn received(self, all: Kept) -> Self {
         Self {
-            has_come: true,
+            was_buffered: true,
             all,
             ..self
         }
@@ -78,7 +78,7 @@ impl<'r> Body<'r> {
         &mut self,
         exchange: &mut Exchange<'_>,
     ) -> Result<Range<usize>, Failure> {
-        if std::mem::take(&mut self.has_come) {
+        if std::mem::take(&mut self.was_buffered) {
             self.done = true;
             return Ok(0..self.all.len());
         }
@@ -86,7 +86,7 @@ impl<'r> Body<'r> {
         let buffer = &mut *exchange.buffer;
         let start = self.all.len();
         while !self.done && self.all.len() == start {
-            let piece = if std::mem::replace(&mut self.begun, true) {
+            let piece = if std::mem::replace(&mut self.has_begun, true) {
                 let handle = Some(self.handle.clone());
                 let pace = (self.started, start as u64);
                 self.relay.next_piece(buffer, decoder, handle, pace).await

@@ -27,9 +27,9 @@ impl Exchange<'_> {
         outcome: Result<ConnectionOutcome, Failure>,
         target: Option<Target<'_>>,
     ) -> ConnectionOutcome {
-        let (after, failure) = match outcome {
-            Ok(after) => (after, None),
-            Err(failure) => (self.refuse(failure).await, Some(failure)),
+        let (outcome, failure) = match outcome {
+            Ok(outcome) => (outcome, None),
+            Err(failure) => (self.respond_to_failure(failure).await, Some(failure)),
         };
         let duration = self.record.started.elapsed();
         self.count(failure, duration);
@@ -37,11 +37,11 @@ impl Exchange<'_> {
         if let Some(trace) = &self.record.trace {
             trace.request_finished(self.record.finished(failure), failure);
         }
-        after
+        outcome
     }
 
     /// Responds to a failure, if a response is still possible.
-    async fn refuse(&mut self, failure: Failure) -> ConnectionOutcome {
+    async fn respond_to_failure(&mut self, failure: Failure) -> ConnectionOutcome {
         let kind = failure.kind;
         if self.record.answered || kind.connection_action() == ConnectionAction::Reset {
             self.record.status = if self.record.answered {
@@ -85,7 +85,7 @@ impl Exchange<'_> {
             (status, kind.text().as_bytes())
         };
         ended(match kind.connection_action() {
-            // What follows is not to be believed, so it is not looked at.
+            // The bytes that follow cannot be trusted, so they are not read.
             ConnectionAction::Close => self.send_answer(status, text, Persist::Close).await,
             ConnectionAction::Keep | ConnectionAction::Reset => self.answer(status, text).await,
         })
@@ -141,12 +141,12 @@ impl Exchange<'_> {
         let wanted = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
         let wanted = self.shard.with_rng(wanted);
         if let Some(trace) = &record.trace {
-            let did = if wanted {
-                PolicyEffect::Applied("it has a line of the request")
+            let effect = if wanted {
+                PolicyEffect::Applied("the request is logged")
             } else {
-                PolicyEffect::Skipped("its filter or sample leaves the request out")
+                PolicyEffect::Skipped("excluded by its filter or sample")
             };
-            trace.policy("accessLog", did);
+            trace.policy("accessLog", effect);
         }
         if !wanted {
             return;

@@ -126,18 +126,18 @@ impl<'a> Exchange<'a> {
         match &rule.sessions {
             Sessions::None => None,
             Sessions::OfRule(policy) => {
-                let session = self.carried(policy)?;
+                let session = self.session_in_token(policy)?;
                 backends.find_map(|backend| self.pin(backend, session))
             }
             Sessions::OfBackends => backends.find_map(|backend| {
-                let session = self.carried(backend.session.as_deref()?)?;
+                let session = self.session_in_token(backend.session.as_deref()?)?;
                 self.pin(backend, session)
             }),
         }
     }
 
     /// The session in the request's token.
-    fn carried(&self, policy: &SessionPersistence) -> Option<PersistentSession> {
+    fn session_in_token(&self, policy: &SessionPersistence) -> Option<PersistentSession> {
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
         let name: &[u8] = match &policy.token {
             SessionToken::Cookie { .. } => b"cookie",

@@ -58,7 +58,7 @@ impl Acceptors {
         sockets: Arc<Listening>,
     ) -> io::Result<()> {
         let shard = &downstream.proxy.shard;
-        let socket = sockets.lend(shard.id)?;
+        let socket = sockets.duplicate(shard.id)?;
         let fd = socket.as_raw_fd();
         let listener = std::net::TcpListener::from(socket);
         listener.set_nonblocking(shard.waits == WaitMode::ForReadiness)?;

@@ -57,7 +57,7 @@ pub(crate) fn run(
     heap::counts::count_as_shard(options.shard.id);
     started(report);
     let shard = Rc::new(Shard::new(options.shard, waits, Rc::clone(&turns)));
-    let _hangs_up = CloseClientsOnPanic(Rc::downgrade(&shard));
+    let _close_on_panic = CloseClientsOnPanic(Rc::downgrade(&shard));
     let server = Rc::new(Server::new(shard, options.session_key));
     driver.block_on(async move {
         monoio::spawn(turns.run(ringing));

@@ -59,7 +59,11 @@ impl End {
 }
 
 /// Completes a handshake, with messages in pieces of this size.
-pub(super) fn meet(client: &mut End, server: &mut End, cut: usize) -> Result<(), SessionError> {
+pub(super) fn handshake(
+    client: &mut End,
+    server: &mut End,
+    cut: usize,
+) -> Result<(), SessionError> {
     client
         .session
         .process(&mut Buffer::default(), &mut client.plain)?;

@@ -182,7 +182,7 @@ impl TlsSession {
             return Err(SessionError::NotOpen);
         }
         let before = plain.len();
-        self.spilled.give(plain);
+        self.spilled.drain_into(plain);
         self.stopped = !self.spilled.is_empty();
         while !self.stopped {
             let records = incoming.filled_mut();

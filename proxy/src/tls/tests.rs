@@ -18,7 +18,7 @@ use xds::model::{
 
 use super::UpstreamTlsFailure;
 use super::pki::{Authority, Credential, authority, itself, subject};
-use super::sample::{End, meet};
+use super::sample::{End, handshake};
 use super::session::{SessionError, TlsSession};
 use super::{
     CertificateTrust, ClientCertificate, ServerTls, TrustDomain, UpstreamTls, roots, tickets,
@@ -94,7 +94,7 @@ impl Client {
         let config = Arc::new(self.config.clone());
         let mut client = End::new(TlsSession::client(config, name)?);
         let mut server = End::new(TlsSession::server(Arc::clone(&server.config))?);
-        meet(&mut client, &mut server, 16 * 1024)?;
+        handshake(&mut client, &mut server, 16 * 1024)?;
         Ok((client, server))
     }
 
@@ -375,7 +375,7 @@ fn reaches(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind,
             .expect("sound settings"),
     );
     let mut server = End::new(TlsSession::server(Arc::clone(&backend.config))?);
-    meet(&mut client, &mut server, 16 * 1024)?;
+    handshake(&mut client, &mut server, 16 * 1024)?;
     Ok(client
         .session
         .agreed()

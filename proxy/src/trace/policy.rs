@@ -78,7 +78,7 @@ impl Tracer {
             Ok(Proof::Verified) => (Severity::Success, true, "by a token that was verified"),
             Err(refusal) => (Severity::Error, false, refusal.reason()),
         };
-        self.take_untold(JWT);
+        self.take_unreported(JWT);
         let message = Message::AuthorizationResult {
             by: "jwt".to_owned(),
             allowed,
@@ -105,7 +105,7 @@ impl Tracer {
         } else {
             Severity::Error
         };
-        self.take_untold(AUTHORIZATION);
+        self.take_unreported(AUTHORIZATION);
         let message = Message::AuthorizationResult {
             by: AUTHORIZATION.to_owned(),
             allowed,
@@ -131,7 +131,7 @@ impl Tracer {
             }
             Err(MissingVerdict(why)) => (Severity::Error, format!("no decision: {why}")),
         };
-        self.take_untold(EXTERNAL_AUTH);
+        self.take_unreported(EXTERNAL_AUTH);
         let message = Message::AuthorizationResult {
             by: format!("{EXTERNAL_AUTH} {server}"),
             allowed: severity == Severity::Success,
@@ -143,7 +143,7 @@ impl Tracer {
     /// The effect of a policy or filter, or why it had none; reported once for each.
     #[cold]
     pub(crate) fn policy(&self, kind: &'static str, did: PolicyEffect) {
-        if !self.take_untold(kind) {
+        if !self.take_unreported(kind) {
             return;
         }
         let (outcome, detail) = match did {
@@ -202,7 +202,7 @@ impl Tracer {
     }
 
     /// Whether it applies and was not reported yet.
-    fn take_untold(&self, kind: &str) -> bool {
+    fn take_unreported(&self, kind: &str) -> bool {
         let mut untold = self.untold.borrow_mut();
         let at = untold.iter().position(|it| *it == kind);
         at.map(|at| untold.remove(at)).is_some()

@@ -93,7 +93,7 @@ pub(crate) struct CallMessages {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The request was sent; nothing has arrived.
-    Asked,
+    Sent,
     Open,
     Ended,
 }
@@ -132,7 +132,7 @@ pub(crate) async fn unary<A: Message + Default>(
             // The endpoint closed the idle connection before it saw the call.
             Err(CallError::Broken)
                 if used
-                    && answers.state == State::Asked
+                    && answers.state == State::Sent
                     && !call.is_abandoned()
                     && !std::mem::replace(&mut tried_again, true) => {}
             answer => return answer,
@@ -178,7 +178,7 @@ impl<'a> Call<'a> {
             buffer: pool.take_small(),
             pool,
             assembler: Assembler::new(CALL_MESSAGE_BYTES),
-            state: State::Asked,
+            state: State::Sent,
         };
         Ok((Self { reached, client }, answers))
     }
@@ -279,7 +279,7 @@ impl CallMessages {
         &mut self,
         call: &Call<'_>,
     ) -> Result<Option<M>, CallError> {
-        if self.state == State::Asked {
+        if self.state == State::Sent {
             self.state = if call.take_head().await? {
                 State::Open
             } else {

@@ -44,7 +44,7 @@ pub enum Replay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRetryReason {
     /// A retry would not help, or the route does not allow one.
-    NotAsked,
+    NotConfigured,
     /// The number of attempts is exhausted.
     Exhausted,
     /// The body was not kept.
@@ -60,7 +60,7 @@ impl NoRetryReason {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::NotAsked => "not_asked",
+            Self::NotConfigured => "not_asked",
             Self::Exhausted => "exhausted",
             Self::BodyGone => "body_gone",
             Self::OverBudget => "over_budget",
@@ -90,7 +90,7 @@ pub fn may_retry(
 ) -> Result<RetryInFlight, NoRetryReason> {
     let most = most_retries(policy, ending);
     if most == 0 {
-        return Err(NoRetryReason::NotAsked);
+        return Err(NoRetryReason::NotConfigured);
     }
     if retries >= most {
         return Err(NoRetryReason::Exhausted);

@@ -1,14 +1,10 @@
-//! Authorization servers decide whether a request may pass, and see and say no more than they should.
+//! Authorization servers over HTTP, and for listeners: which requests pass, and what each side sees.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
-use super::metrics::count;
 use crate::support::{
-    Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, PATIENCE, Reply, allowing,
-    allowing_and_telling, authorizer, client, denying, early_authorizer, gateway, into_h2, ok,
-    on_both_drivers, origin, out_of_h2, pattern, raw, refused, same_bytes, silent_authorizer,
-    status,
+    Client, Driver, Gate, GatewayBuilder, Message, Origin, Reply, client, gateway, into_h2, ok,
+    on_both_drivers, origin, out_of_h2, pattern, raw, refused, same_bytes, status,
 };
 
 /// A gateway that logs requests as text.
@@ -17,7 +13,7 @@ fn logging(driver: Driver) -> GatewayBuilder {
 }
 
 /// A gateway with a rule that asks `auth`, and then goes to `app`.
-fn asking(driver: Driver, auth: &Origin, app: &Origin, filter: &str) -> GatewayBuilder {
+pub(super) fn asking(driver: Driver, auth: &Origin, app: &Origin, filter: &str) -> GatewayBuilder {
     logging(driver)
         .backend("auth", &[auth.address()])
         .backend("app", &[app.address()])
@@ -39,14 +35,13 @@ fn http(fields: &str) -> String {
     )
 }
 
-/// A gateway with a rule that asks `auth` over gRPC, and then goes to `app`.
-fn calling(driver: Driver, auth: SocketAddr, app: &Origin, fields: &str) -> GatewayBuilder {
-    let filter = format!("protocol: GRPC, grpc: {{{fields}}}, forwardBody: {{maxSize: 100}}");
-    asking_over_h2(driver, auth, app, &filter)
-}
-
 /// A gateway with a rule that asks `auth` over HTTP/2, with these fields of the filter.
-fn asking_over_h2(driver: Driver, auth: SocketAddr, app: &Origin, fields: &str) -> GatewayBuilder {
+pub(super) fn asking_over_h2(
+    driver: Driver,
+    auth: SocketAddr,
+    app: &Origin,
+    fields: &str,
+) -> GatewayBuilder {
     let filter =
         format!("{{type: ExternalAuth, externalAuth: {{backendRef: {{@auth}}, {fields}}}}}");
     logging(driver)
@@ -56,7 +51,7 @@ fn asking_over_h2(driver: Driver, auth: SocketAddr, app: &Origin, fields: &str) 
         .rule(&format!("{{filters: [{filter}], backendRefs: [{{@app}}]}}"))
 }
 
-fn ask(client: &mut Client, method: &str, fields: &str, body: &str) {
+pub(super) fn ask(client: &mut Client, method: &str, fields: &str, body: &str) {
     let length = if body.is_empty() {
         String::new()
     } else {
@@ -67,21 +62,7 @@ fn ask(client: &mut Client, method: &str, fields: &str, body: &str) {
     ));
 }
 
-/// Waits until so many bytes of buffers are in use; shards tell it from time to time.
-#[track_caller]
-fn waits_for_buffers(gateway: &Gateway, is_enough: impl Fn(f64) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let bytes = count(gateway, "gateway_shard_buffer_bytes", "");
-        if is_enough(bytes) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{bytes} bytes are in use");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-}
-
-fn allows(fields: &str) -> Reply {
+pub(super) fn allows(fields: &str) -> Reply {
     raw(format!(
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/x\r\n{fields}\r\nok"
     ))
@@ -163,23 +144,6 @@ on_both_drivers! {
         client.expects(200);
         let got = only(&app);
         assert!(!got.has("x-user") && !got.has("x_user") && !got.has("x-other"));
-    }
-
-    fn a_server_passes_on_no_field_that_a_backend_takes_for_a_reserved_one(driver) {
-        let app = origin();
-        let fields = "X_Forwarded_For: 10.9.9.9\r\nTransfer_Encoding: chunked\r\nX_User: me\r\n";
-        let http = origin().replies(allows(fields));
-        asking(driver, &http, &app, "").start().client().gets("/").expects(200);
-        let fields = [("X_Forwarded_For", "10.9.9.9"), ("content_length", "9"), ("X_User", "me")];
-        let grpc = authorizer(Some(allowing(&fields)));
-        calling(driver, grpc.address(), &app, "").start().client().gets("/").expects(200);
-        for got in app.requests() {
-            for name in ["x_forwarded_for", "transfer_encoding", "content_length"] {
-                assert!(!got.has(name), "{name} in {got}");
-            }
-            assert_eq!(got.value("x_user"), Some("me"));
-        }
-        assert_eq!(app.requests().len(), 2);
     }
 
     fn a_body_is_shown_to_the_server_and_still_comes_to_the_backend(driver) {
@@ -285,54 +249,6 @@ on_both_drivers! {
         assert!(!log.contains(" route="), "{log}");
     }
 
-    fn a_grpc_server_is_called_once_and_edits_the_request(driver) {
-        let auth = authorizer(Some(allowing(&[("X-User", "me")])));
-        let app = origin().replies(ok("app"));
-        let gateway = calling(driver, auth.address(), &app, "allowedHeaders: [X-Seen, Cookie]").start();
-        let mut client = gateway.client();
-        for _ in 0..2 {
-            ask(&mut client, "POST", "X-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
-            assert_eq!(client.expects(200).text(), "app");
-        }
-        let asked = auth.asked().remove(0);
-        assert_eq!((&*asked.method, &*asked.path, &*asked.host), ("POST", "/a/b?c=d", "shop.test"));
-        assert_eq!((&*asked.scheme, &*asked.protocol, asked.size), ("http", "HTTP/1.1", 4));
-        assert_eq!(asked.headers.into_iter().collect::<Vec<_>>(), [("x-seen".to_owned(), "1".to_owned())]);
-        assert_eq!(asked.raw_body, b"body");
-        for got in app.requests() {
-            assert_eq!(got.values("x-user"), ["me"]);
-            assert_eq!(got.text(), "body");
-        }
-    }
-
-    fn a_server_of_grpc_sets_fields_of_the_response(driver) {
-        let answer = allowing_and_telling(&[("Set-Cookie", "seat=1"), ("X-By", "auth"), ("Content-Length", "1")]);
-        let auth = authorizer(Some(answer));
-        let app = origin().replies(raw("HTTP/1.1 200 OK\r\nX-By: app\r\nX-Own: 1\r\nContent-Length: 3\r\n\r\napp"));
-        let gateway = calling(driver, auth.address(), &app, "").start();
-        for address in [gateway.address(), into_h2(gateway.address())] {
-            let mut client = client(address);
-            ask(&mut client, "GET", "", "");
-            let response = client.expects(200);
-            assert_eq!(response.values("set-cookie"), ["seat=1"]);
-            assert_eq!(response.values("x-by"), ["auth"]);
-            assert_eq!((response.value("x-own"), response.text().as_str()), (Some("1"), "app"));
-        }
-        assert!(!app.requests()[0].has("set-cookie"), "they are no fields of the request");
-    }
-
-    fn a_client_disconnect_cancels_the_authorization_call(driver) {
-        let (auth, app) = (silent_authorizer(), origin());
-        let gateway = calling(driver, auth.address(), &app, "").start();
-        let mut client = gateway.client();
-        ask(&mut client, "GET", "", "");
-        auth.waits_for_question();
-        drop(client);
-        auth.waits_for_reset();
-        gateway.waits_for_access_log("reason=client_gone");
-        assert_eq!(app.requests().len(), 0);
-    }
-
     fn a_client_disconnect_cancels_the_authorization_request(driver) {
         let (gate, app) = (Gate::default(), origin());
         let auth = origin().replies(Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\n\r\n"));
@@ -345,28 +261,6 @@ on_both_drivers! {
         let log = gateway.waits_for_access_log("reason=client_gone");
         assert!(log.contains(" status=499 "), "{log}");
         assert_eq!(app.requests().len(), 0);
-    }
-
-    fn a_body_that_was_shown_counts_as_memory_until_it_is_sent_on(driver) {
-        let (auth, gate) = (authorizer(Some(allowing(&[]))), Gate::default());
-        let app = origin().replies(Reply::at_once().reads_the_body().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
-        let gateway = gateway(driver)
-            .backend("auth", &[auth.address()])
-            .speaks("auth", "H2C")
-            .backend("app", &[app.address()])
-            .rule(
-                "{filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {@auth}, grpc: {}, \
-                 forwardBody: {maxSize: 1048576}}}], backendRefs: [{@app}]}",
-            )
-            .inspected()
-            .start();
-        let mut client = gateway.client();
-        client.posts("/", pattern(1 << 20));
-        app.waits_for_complete(1);
-        waits_for_buffers(&gateway, |bytes| bytes >= f64::from(1 << 20));
-        gate.open();
-        client.expects(200);
-        waits_for_buffers(&gateway, |bytes| bytes < f64::from(1 << 20));
     }
 
     fn an_answer_before_the_body_was_read_counts_and_its_connection_is_not_used_again(driver) {
@@ -386,33 +280,6 @@ on_both_drivers! {
         assert_eq!(requests[2].value("x-user"), Some("me"));
     }
 
-    fn a_grpc_server_denies_with_or_without_a_response(driver) {
-        let (auth, app) = (authorizer(Some(denying(401, &[("WWW-Authenticate", "Basic")], "who?"))), origin());
-        let gateway = calling(driver, auth.address(), &app, "").start();
-        let mut client = gateway.client();
-        let answer = client.gets("/").expects(401);
-        assert_eq!(answer.value("www-authenticate"), Some("Basic"));
-        assert_eq!(answer.text(), "who?");
-        auth.now_answers(None);
-        client.gets("/").expects(403);
-        gateway.waits_for_access_log("reason=external_auth_failed");
-        assert_eq!((auth.asked().len(), app.requests().len()), (2, 0));
-    }
-
-    fn a_denial_counts_that_comes_before_the_body_was_read(driver) {
-        let (auth, app) = (early_authorizer(denying(401, &[("X-Why", "early")], "who?")), origin());
-        let filter = "protocol: GRPC, grpc: {}, forwardBody: {maxSize: 1048576}";
-        let gateway = asking_over_h2(driver, auth.address(), &app, filter).start();
-        let mut client = gateway.client();
-        for _ in 0..2 {
-            let answer = client.posts("/", pattern(1 << 20)).expects(401);
-            assert_eq!((answer.value("x-why"), answer.text().as_str()), (Some("early"), "who?"));
-        }
-        auth.waits_for_reset();
-        gateway.waits_for_access_log("reason=external_auth_denied");
-        assert!(app.requests().is_empty());
-    }
-
     fn a_denial_over_http_counts_that_comes_before_the_body_was_read(driver) {
         let (gate, app) = (Gate::default(), origin());
         let early = "HTTP/1.1 401 Unauthorized\r\nX-Why: early\r\nContent-Length: 4\r\n\r\nwho?";
@@ -430,16 +297,6 @@ on_both_drivers! {
         }
         gate.open();
         assert!(app.requests().is_empty());
-    }
-
-    fn a_call_of_grpc_that_is_refused_fails_in_its_own_terms(driver) {
-        let (auth, app) = (authorizer(Some(denying(401, &[], "who?"))), origin());
-        let gateway = calling(driver, auth.address(), &app, "").start();
-        let mut client = client(into_h2(gateway.address()));
-        client.sends("POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\r\n");
-        let answer = client.expects(200);
-        assert_eq!(answer.value("grpc-status"), Some("16"));
-        assert_eq!(app.requests().len(), 0);
     }
 
     fn a_server_of_http_may_speak_http_2(driver) {
@@ -521,17 +378,6 @@ on_both_drivers! {
         gateway.client().gets("/").expects(403);
         gateway.waits_for_access_log("reason=external_auth_failed");
         assert!(app.requests().is_empty());
-    }
-
-    fn too_many_edits_deny_the_request(driver) {
-        let edits = vec![("x-more", "1"); 101];
-        let (auth, app) = (authorizer(Some(allowing(&edits))), origin());
-        let gateway = calling(driver, auth.address(), &app, "").start();
-        gateway.client().gets("/").expects(403);
-        gateway.waits_for_access_log("reason=external_auth_failed");
-        assert!(app.requests().is_empty());
-        auth.now_answers(Some(allowing(&edits[..100])));
-        gateway.client().gets("/").expects(200);
     }
 
     fn answers_are_counted_and_traced(driver) {

@@ -30,6 +30,7 @@ mod ejection;
 mod every_pair;
 mod expect_continue;
 mod external_auth;
+mod external_auth_grpc;
 mod failures;
 mod filters;
 mod full_duplex;

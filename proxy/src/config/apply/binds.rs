@@ -100,8 +100,8 @@ impl Binds {
         failed.collect()
     }
 
-    /// Why none is listened on.
-    pub(super) fn why_none(&self) -> String {
+    /// Why no bind could be opened.
+    pub(super) fn failure_summary(&self) -> String {
         match self.failed.iter().next() {
             Some((_, text)) => format!("{text} (more in the messages above)"),
             None => "the files have no Gateway with a listener that can be served; if there is \

@@ -161,9 +161,9 @@ impl Applier {
         self.binds.up()
     }
 
-    /// Why none is listened on.
-    pub(super) fn why_none(&self) -> String {
-        self.binds.why_none()
+    /// Why no bind could be opened.
+    pub(super) fn failure_summary(&self) -> String {
+        self.binds.failure_summary()
     }
 
     /// Compiles the changes, fetches new JWKS, publishes the snapshot, and only then opens and

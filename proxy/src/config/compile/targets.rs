@@ -45,7 +45,7 @@ pub(super) struct ClientCredential {
 /// How the clusters of a service or backend changed.
 #[derive(Debug, Default)]
 pub(super) struct TargetChange {
-    /// The existing ones.
+    /// The clusters that exist already.
     pub(super) places: Vec<TargetCluster>,
     /// Clusters that no longer exist.
     pub(super) gone: Vec<ClusterIndex>,

@@ -65,7 +65,7 @@ impl Worker {
         };
         self.apply(changes, begun, DNS_FIRST_WAIT).await;
         if self.applier.up() == 0 {
-            return Err(StartError::NoListener(self.applier.why_none()));
+            return Err(StartError::NoListener(self.applier.failure_summary()));
         }
         Ok(())
     }

@@ -76,14 +76,14 @@ impl UdpListeners {
         }
         let listener = Rc::new(UdpListener {
             bind,
-            socket: Datagrams::bound(sockets.lend(shard.id)?)?,
+            socket: Datagrams::bound(sockets.duplicate(shard.id)?)?,
             sessions: RefCell::new(Sessions::new(bounds(shard, None))),
             stopped: Draining::default(),
             memory: Rc::clone(&self.memory),
             _sockets: sockets,
         });
         self.list.borrow_mut().push(Rc::clone(&listener));
-        let taking = Rc::clone(&listener).take_datagrams(Rc::clone(proxy));
+        let taking = Rc::clone(&listener).receive_datagrams(Rc::clone(proxy));
         monoio::spawn(fenced(shard, Purpose::Accept(bind), taking));
         let sweeping = listener.end_quiet_sessions(Rc::clone(shard));
         monoio::spawn(fenced(shard, Purpose::Accept(bind), sweeping));
@@ -111,7 +111,7 @@ impl UdpListeners {
 }
 
 impl UdpListener {
-    async fn take_datagrams(self: Rc<Self>, proxy: Rc<Proxy>) {
+    async fn receive_datagrams(self: Rc<Self>, proxy: Rc<Proxy>) {
         while !self.stopped.get() {
             let waited = either(self.socket.readable(), self.stopped.wait()).await;
             if waited.is_err() {
@@ -119,7 +119,7 @@ impl UdpListener {
             }
             let mut taken = 0;
             while taken < DATAGRAMS_PER_POLL && !self.stopped.get() {
-                if !self.take_one(&proxy) {
+                if !self.receive_datagram(&proxy) {
                     break;
                 }
                 taken += 1;
@@ -132,7 +132,7 @@ impl UdpListener {
     }
 
     /// Receives a datagram, if there is one, and forwards it.
-    fn take_one(self: &Rc<Self>, proxy: &Rc<Proxy>) -> bool {
+    fn receive_datagram(self: &Rc<Self>, proxy: &Rc<Proxy>) -> bool {
         let mut memory = self.memory.borrow_mut();
         let received = match self.socket.receive(&mut memory) {
             Ok(received) => received,

@@ -36,7 +36,7 @@ impl SpilledPlaintext {
     }
 
     /// Appends to `plain` what fits; frees the memory once empty.
-    pub(super) fn give(&mut self, plain: &mut Buffer) {
+    pub(super) fn drain_into(&mut self, plain: &mut Buffer) {
         let now = self.get(..self.len().min(plain.room())).unwrap_or_default();
         let (count, appended) = (now.len(), plain.append(now));
         debug_assert!(appended, "no more than its room was taken");

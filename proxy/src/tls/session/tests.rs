@@ -12,7 +12,7 @@ use rustls::{
 use super::{SessionError, TlsSession};
 use crate::limits::BUFFER_BYTES;
 use crate::memory::Buffer;
-use crate::tls::sample::{End, meet};
+use crate::tls::sample::{End, handshake};
 
 fn configs(version: &'static SupportedProtocolVersion) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
     let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate");
@@ -47,7 +47,7 @@ fn strangers(version: &'static SupportedProtocolVersion) -> (End, End) {
 /// Both ends after a handshake whose bytes came in pieces of this size.
 fn acquainted(version: &'static SupportedProtocolVersion, cut: usize) -> (End, End) {
     let (mut client, mut server) = strangers(version);
-    meet(&mut client, &mut server, cut).expect("a sound handshake");
+    handshake(&mut client, &mut server, cut).expect("a sound handshake");
     for end in [&client, &server] {
         assert!(!end.session.agreed().is_handshaking());
     }

@@ -183,7 +183,7 @@ pub(crate) fn conclude<'a>(
         verdict::Body::Replaced { bytes, .. } => {
             (Some(&bytes[..]), Some(Framing::Length(bytes.len() as u64)))
         }
-        verdict::Body::Unsaid | verdict::Body::Kept => (body, None),
+        verdict::Body::Undecided | verdict::Body::Unchanged => (body, None),
     };
     Ok(PickOutcome::Picked(Pick {
         endpoints,

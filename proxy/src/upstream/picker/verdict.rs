@@ -22,9 +22,9 @@ pub(crate) struct Verdict {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Body {
     #[default]
-    Unsaid,
+    Undecided,
     /// The request's own body is forwarded.
-    Kept,
+    Unchanged,
     /// It is replaced by these bytes.
     Replaced { bytes: Vec<u8>, ended: bool },
 }
@@ -61,16 +61,16 @@ impl Verdict {
                 let common = phase.response.unwrap_or_default();
                 let is_said = common.body_mutation.is_some();
                 self.take_common(common, has)?;
-                if !is_said && self.body == Body::Kept {
+                if !is_said && self.body == Body::Unchanged {
                     // For earlier parts of the body: the verdict on the last part is still to come.
-                    self.body = Body::Unsaid;
+                    self.body = Body::Undecided;
                 }
                 Ok(())
             }
             Some(ResponseMessage::RequestBody(phase)) => {
                 self.take_common(phase.response.unwrap_or_default(), has)?;
-                if self.body == Body::Unsaid {
-                    self.body = Body::Kept;
+                if self.body == Body::Undecided {
+                    self.body = Body::Unchanged;
                 }
                 Ok(())
             }
@@ -101,7 +101,7 @@ impl Verdict {
         };
         let mut all = match std::mem::take(&mut self.body) {
             Body::Replaced { bytes, .. } => bytes,
-            Body::Unsaid | Body::Kept => Vec::new(),
+            Body::Undecided | Body::Unchanged => Vec::new(),
         };
         if all.len() + piece.len() > PICKER_BODY_BYTES {
             return Err(TooLarge::Body);
@@ -114,8 +114,8 @@ impl Verdict {
     /// Whether the response is complete; `has_body` tells whether the request has a body.
     pub(crate) fn is_complete(&self, has_body: bool) -> bool {
         let body = match &self.body {
-            Body::Unsaid => !has_body,
-            Body::Kept => true,
+            Body::Undecided => !has_body,
+            Body::Unchanged => true,
             Body::Replaced { ended, .. } => *ended,
         };
         self.immediate.is_some() || (self.has_headers && body)
@@ -242,7 +242,7 @@ mod tests {
         assert!(!deferred.is_complete(true), "the last piece is to come");
         let whole = verdict(vec![body(None), headers("a:1"), body(None)]);
         assert!(whole.is_complete(true));
-        assert_eq!(whole.body, Body::Kept);
+        assert_eq!(whole.body, Body::Unchanged);
     }
 
     #[test]

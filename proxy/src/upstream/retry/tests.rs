@@ -36,15 +36,15 @@ fn the_route_sets_statuses_and_attempts() {
         (500, 0, None),
         (503, 1, None),
         (500, 2, Some(NoRetryReason::Exhausted)),
-        (502, 0, Some(NoRetryReason::NotAsked)),
-        (200, 0, Some(NoRetryReason::NotAsked)),
+        (502, 0, Some(NoRetryReason::NotConfigured)),
+        (200, 0, Some(NoRetryReason::NotConfigured)),
     ] {
         let decided = decide(Some(&policy), AttemptOutcome::Answered(status), retries);
         assert_eq!(decided, expected, "{status} after {retries}");
     }
     assert_eq!(
         decide(None, AttemptOutcome::Answered(503), 0),
-        Some(NoRetryReason::NotAsked)
+        Some(NoRetryReason::NotConfigured)
     );
 }
 
@@ -65,7 +65,7 @@ fn under_a_policy_broken_connections_are_always_retried() {
     let garbage = AttemptOutcome::Failed(FailureKind::UpstreamGarbage);
     assert_eq!(
         decide(Some(&policy), garbage, 0),
-        Some(NoRetryReason::NotAsked)
+        Some(NoRetryReason::NotConfigured)
     );
 }
 
@@ -75,11 +75,11 @@ fn without_a_policy_only_unsent_requests_are_retried_once() {
     assert_eq!(decide(None, refused, 0), None);
     assert_eq!(decide(None, refused, 1), Some(NoRetryReason::Exhausted));
     let reset = AttemptOutcome::Failed(FailureKind::UpstreamReset);
-    assert_eq!(decide(None, reset, 0), Some(NoRetryReason::NotAsked));
+    assert_eq!(decide(None, reset, 0), Some(NoRetryReason::NotConfigured));
     let none = policy(0, &[503], None);
     assert_eq!(
         decide(Some(&none), refused, 0),
-        Some(NoRetryReason::NotAsked)
+        Some(NoRetryReason::NotConfigured)
     );
 }
 

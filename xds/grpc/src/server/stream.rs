@@ -79,7 +79,7 @@ impl Stream {
     }
 
     pub(super) async fn run(mut self, identity: ProxyIdentity) {
-        let ending = match self.take_seat(&identity).await {
+        let ending = match self.register_stream(&identity).await {
             Ok((mut registration, first)) => {
                 let ending = self.serve(&mut registration, first).await;
                 registration.leave(ending.reason());
@@ -97,7 +97,7 @@ impl Stream {
     }
 
     /// Reads the first request, which identifies the proxy.
-    async fn take_seat(
+    async fn register_stream(
         &mut self,
         identity: &ProxyIdentity,
     ) -> Result<(StreamRegistration, DeltaDiscoveryRequest), StreamEnd> {

@@ -32,7 +32,7 @@ struct Listener {
 
 impl Listener {
     /// Takes a delta in; nothing in it may say what was known.
-    fn hear(&mut self, delta: Delta) {
+    fn apply_delta(&mut self, delta: Delta) {
         for (key, resource) in &delta.resources {
             let known = self.model.resource(key.kind, &key.key);
             assert_ne!(&known, resource, "{key} is told again");
@@ -155,7 +155,7 @@ fn from_scratch(translator: &Translator) -> Listener {
     batch.reverse();
     batch.push(Event::Synced);
     let mut listener = Listener::default();
-    listener.hear(fresh.apply(batch, objects.now));
+    listener.apply_delta(fresh.apply(batch, objects.now));
     listener
 }
 
@@ -166,7 +166,7 @@ fn follow(translator: &mut Translator, listener: &mut Listener, history: &Histor
     for (steps, time) in history {
         now = now.max(TIMES[*time].parse().expect("a time"));
         let batch = steps.iter().map(event).collect();
-        listener.hear(translator.apply(batch, now));
+        listener.apply_delta(translator.apply(batch, now));
         if *listener != from_scratch(translator) {
             return false;
         }
@@ -185,7 +185,7 @@ proptest! {
         prop_assert!(is_right, "{:#?}\n{:#?}", listener, from_scratch(&translator));
 
         let everything = universe().iter().map(|thing| Event::Delete(thing.reference.clone()));
-        listener.hear(translator.apply(everything.collect(), Timestamp::MIN));
+        listener.apply_delta(translator.apply(everything.collect(), Timestamp::MIN));
         prop_assert_eq!(listener, Listener::default());
         prop_assert!(translator.is_bare(), "{translator:#?}");
     }
