@@ -80,7 +80,7 @@ mod tests {
     fn labels(pairs: &[(&str, &str)]) -> Labels {
         let pairs = pairs.iter();
         pairs
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .map(|(key, value)| ((*key).into(), (*value).into()))
             .collect()
     }
 

@@ -127,7 +127,7 @@ fn route(number: usize, listeners: usize) -> Route {
     Route {
         key: RouteKey::new("HTTPRoute", &object, 0, &listener),
         listener,
-        hostnames: vec![hostname.expect("a host name")],
+        hostnames: [hostname.expect("a host name")].into(),
         order: Order {
             created: 0,
             object: object.to_string(),

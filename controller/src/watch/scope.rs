@@ -64,7 +64,7 @@ impl Selection {
             return;
         };
         let metadata = &namespace.metadata;
-        let name: Arc<str> = metadata.name.as_str().into();
+        let name = Arc::clone(&metadata.name.name);
         let is_changed = if self.selectors.select(&metadata.labels) {
             self.selected.insert(name)
         } else {

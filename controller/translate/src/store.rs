@@ -86,9 +86,9 @@ macro_rules! store {
             /// The identity of the object.
             #[must_use]
             pub fn object_ref(&self) -> ObjectRef {
-                let name = self.metadata().object_name();
+                let name = &self.metadata().name;
                 match self {
-                    $(Self::$type(_) => ObjectRef::of::<api::$type>(&name),)*
+                    $(Self::$type(_) => ObjectRef::of::<api::$type>(name),)*
                 }
             }
         }
@@ -115,7 +115,7 @@ macro_rules! store {
         impl Store {
             /// Adds an object, replacing one of the same kind and name.
             pub fn insert(&mut self, object: Object) {
-                let name = object.metadata().object_name();
+                let name = object.metadata().name.clone();
                 match object {
                     $(Object::$type(object) => { self.$map.insert(name, object); })*
                 }
@@ -207,13 +207,14 @@ impl FromIterator<Object> for Store {
 
 #[cfg(test)]
 mod tests {
+    use xds::model::ObjectName;
+
     use super::{Object, Store};
     use crate::api::Service;
 
     fn service(name: &str) -> Object {
         let mut service = Service::default();
-        name.clone_into(&mut service.metadata.name);
-        service.metadata.namespace = "default".to_owned();
+        service.metadata.name = ObjectName::new("default", name);
         service.into()
     }
 

@@ -157,7 +157,7 @@ pub struct Rule {
     /// Whether the route set `0s`: then the default timeout for backends does not apply either.
     pub waits_forever: bool,
     /// Retries beyond those that are always safe; `None` without a policy.
-    pub retry: Option<model::Retry>,
+    pub retry: Option<Box<model::Retry>>,
     /// How clients are kept at their endpoint (GEP-1619), by the rule or by its backends.
     pub sessions: Sessions,
     /// Format and filter of its access log.
@@ -212,7 +212,7 @@ pub enum Sessions {
     /// The rule has no session persistence.
     None,
     /// A session has an endpoint of any backend.
-    OfRule(model::SessionPersistence),
+    OfRule(Box<model::SessionPersistence>),
     /// A session has an endpoint of one of the backends that have session persistence.
     OfBackends,
 }

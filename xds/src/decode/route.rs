@@ -22,7 +22,7 @@ pub(super) fn route(at: &FieldPath<'_>, message: proto::Route) -> Option<Route> 
     Some(Route {
         key: key?,
         listener: listener?,
-        hostnames: hostnames?,
+        hostnames: hostnames?.into(),
         order: order?,
         rule: rule?,
     })
@@ -99,8 +99,8 @@ fn http_rule(at: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule> {
             request: request?.unwrap_or_default(),
             backend_request: backend_request?.unwrap_or_default(),
         },
-        retry: retry?,
-        session: session?,
+        retry: retry?.map(Box::new),
+        session: session?.map(Box::new),
     })
 }
 

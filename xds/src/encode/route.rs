@@ -48,8 +48,8 @@ impl From<&HttpRule> for proto::HttpRule {
             backends: list(&rule.backends),
             request_timeout: timeout(rule.timeouts.request),
             backend_request_timeout: timeout(rule.timeouts.backend_request),
-            retry: rule.retry.as_ref().map(Into::into),
-            session: rule.session.as_ref().map(Into::into),
+            retry: rule.retry.as_deref().map(Into::into),
+            session: rule.session.as_deref().map(Into::into),
             protocol: protocol.into(),
         }
     }

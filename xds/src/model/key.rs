@@ -2,27 +2,44 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use thiserror::Error;
 
 /// Namespace and name of a Kubernetes object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectName {
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName(Arc<NameParts>);
+
+/// Namespace and name of an object. They are read through an [`ObjectName`], which is one pointer: an
+/// object's name is in many maps, and with thousands of objects each word of it counts.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameParts {
     /// Never empty, without `/`.
     pub namespace: Arc<str>,
     /// Never empty, without `/`.
     pub name: Arc<str>,
 }
 
+impl Deref for ObjectName {
+    type Target = NameParts;
+
+    fn deref(&self) -> &NameParts {
+        &self.0
+    }
+}
+
 impl ObjectName {
     /// A name from trusted parts.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self {
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        Self::of_shared(namespace.into(), name.into())
+    }
+
+    /// A name from trusted parts that are shared with others.
+    #[must_use]
+    pub fn of_shared(namespace: Arc<str>, name: Arc<str>) -> Self {
+        Self(Arc::new(NameParts { namespace, name }))
     }
 
     /// A name from parts received over the wire.
@@ -52,6 +69,14 @@ pub struct InvalidObjectName {
     pub namespace: String,
     /// The name that was given.
     pub name: String,
+}
+
+impl fmt::Debug for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = f.debug_struct("ObjectName");
+        parts.field("namespace", &self.namespace);
+        parts.field("name", &self.name).finish()
+    }
 }
 
 impl fmt::Display for ObjectName {

@@ -47,8 +47,8 @@ pub use jwt::{
     ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
 };
 pub use key::{
-    BackendKey, BindKey, InvalidKey, InvalidObjectName, ListenerKey, ObjectName, PolicyKey,
-    RouteKey, ServiceKey, WorkloadKey,
+    BackendKey, BindKey, InvalidKey, InvalidObjectName, ListenerKey, NameParts, ObjectName,
+    PolicyKey, RouteKey, ServiceKey, WorkloadKey,
 };
 pub use listener::{Listener, ListenerProtocol};
 pub use matching::{

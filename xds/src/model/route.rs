@@ -1,6 +1,7 @@
 //! A rule of a route object, attached to one listener.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -18,7 +19,7 @@ pub struct Route {
     /// The listener it is attached to.
     pub listener: ListenerKey,
     /// Hosts that match both the route and the listener; empty means every host of the listener.
-    pub hostnames: Vec<Hostname>,
+    pub hostnames: Arc<[Hostname]>,
     /// Precedence among equally specific rules.
     pub order: Order,
     /// Matches, filters and backends.
@@ -128,9 +129,9 @@ pub struct HttpRule {
     /// Of the request and of each attempt.
     pub timeouts: Timeouts,
     /// `None` means no retries beyond refused streams.
-    pub retry: Option<Retry>,
+    pub retry: Option<Box<Retry>>,
     /// Of all its backends; `None` means no session persistence, or that of each backend.
-    pub session: Option<SessionPersistence>,
+    pub session: Option<Box<SessionPersistence>>,
 }
 
 impl HttpRule {

@@ -26,7 +26,7 @@ prop_compose! {
         Route {
             key: RouteKey::new("HTTPRoute", &object, number, &listener),
             listener,
-            hostnames,
+            hostnames: hostnames.into(),
             order: Order { created, object: object.to_string(), rule: number },
             rule,
         }
@@ -65,6 +65,7 @@ prop_compose! {
         session in option::of(session()),
     ) -> HttpRule {
         let timeouts = Timeouts { request, backend_request };
+        let (retry, session) = (retry.map(Box::new), session.map(Box::new));
         HttpRule { name, protocol, matches, filters, backends, timeouts, retry, session }
     }
 }

@@ -75,8 +75,8 @@ impl From<&model::Route> for Route {
             matches: rule.matches.iter().map(Into::into).collect(),
             filters: (&rule.filters).into(),
             timeouts: (&rule.timeouts).into(),
-            retry: rule.retry.as_ref().map(Into::into),
-            session: rule.session.as_ref().map(Into::into),
+            retry: rule.retry.as_deref().map(Into::into),
+            session: rule.session.as_deref().map(Into::into),
             ..plain(protocol, backends)
         }
     }

@@ -1,6 +1,8 @@
 //! One parsed document of a file: a pure function of its text, so that unchanged text is never
 //! parsed again.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::finding::{Finding, Reason, Remark, Severity};
@@ -12,20 +14,29 @@ use crate::api::{Resource as _, Secret};
 use crate::store::{Object, ObjectRef};
 
 /// The result of a document's text. Lines count from its first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Document {
-    pub(super) items: Vec<Item>,
+    pub(super) items: Box<[Item]>,
     /// Without a file, and with lines of the document.
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Box<[Finding]>,
     /// Kind and line of each object of an unsupported kind.
-    pub(super) passed_over: Vec<(String, u32)>,
+    pub(super) passed_over: Box<[(String, u32)]>,
     /// Whether it may contain unidentifiable objects.
     pub(super) opaque: bool,
 }
 
+/// A document while it is read.
+#[derive(Default)]
+struct Draft {
+    items: Vec<Item>,
+    findings: Vec<Finding>,
+    passed_over: Vec<(String, u32)>,
+    opaque: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) reference: ObjectRef,
+    pub(super) reference: Arc<ObjectRef>,
     /// `None` if it is invalid.
     pub(super) object: Option<Object>,
     /// Takes effect if it is invalid and has no previous version.
@@ -47,21 +58,27 @@ impl Document {
     }
 
     pub(super) fn read(text: &str, unknown_fields: UnknownFields) -> Self {
-        let mut document = Self::default();
+        let mut draft = Draft::default();
         match compose(text) {
             Ok(None) => {}
-            Ok(Some(composed)) => document.take(composed, unknown_fields),
+            Ok(Some(composed)) => draft.take(composed, unknown_fields),
             Err(note) => {
-                document.opaque = true;
-                document
-                    .findings
-                    .push(remark_on_yaml(note, Severity::Error, Reason::NotYaml));
+                draft.opaque = true;
+                let finding = remark_on_yaml(note, Severity::Error, Reason::NotYaml);
+                draft.findings.push(finding);
             }
         }
-        document.items.shrink_to_fit();
-        document
+        // Most documents have one item and nothing else, and there are many.
+        Self {
+            items: draft.items.into(),
+            findings: draft.findings.into(),
+            passed_over: draft.passed_over.into(),
+            opaque: draft.opaque,
+        }
     }
+}
 
+impl Draft {
     fn take(&mut self, composed: Composed, unknown_fields: UnknownFields) {
         let Composed {
             value,
@@ -77,7 +94,7 @@ impl Document {
             }
             let mut finding = remark_on_yaml(note, Severity::Warning, Reason::AmbiguousYaml);
             if let [only] = self.items.as_slice() {
-                finding.object = Some(only.reference.clone());
+                finding.object = Some((*only.reference).clone());
             }
             self.findings.push(finding);
         }
@@ -119,8 +136,10 @@ impl Document {
                 remarks,
             } => {
                 self.remark(Some(&reference), spans, remarks);
+                // The name in the object, which is kept anyway.
+                let reference = object.as_ref().map_or(reference, Object::object_ref);
                 self.items.push(Item {
-                    reference,
+                    reference: Arc::new(reference),
                     object,
                     stand_in,
                     lines: Lines::of(spans),

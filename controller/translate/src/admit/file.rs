@@ -95,7 +95,7 @@ impl File {
     pub(super) fn locations_not_in<'a>(
         &'a self,
         other: Option<&'a Self>,
-    ) -> impl Iterator<Item = (ObjectRef, SourceLocation)> + 'a {
+    ) -> impl Iterator<Item = (Arc<ObjectRef>, SourceLocation)> + 'a {
         let theirs = other.map_or(&[][..], |file| &file.documents);
         let documents = self.documents.iter().enumerate();
         let documents = documents.filter(move |(index, document)| {
@@ -103,14 +103,14 @@ impl File {
             other.is_none_or(|other| !is_same(document, other))
         });
         documents.flat_map(move |(_, (lines_before, document))| {
-            (document.items.iter().enumerate()).map(move |(index, item)| {
+            (document.items.iter().zip(0..)).map(move |(item, index)| {
                 let location = SourceLocation {
                     file: Arc::clone(&self.name),
                     lines_before: *lines_before,
                     index,
                     document: Arc::clone(document),
                 };
-                (item.reference.clone(), location)
+                (Arc::clone(&item.reference), location)
             })
         })
     }
@@ -164,14 +164,14 @@ fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, IgnoredO
 pub(super) struct SourceLocation {
     pub(super) file: Arc<str>,
     lines_before: u32,
-    index: usize,
+    index: u32,
     document: Arc<Document>,
 }
 
 impl SourceLocation {
     /// The object in its document.
     fn item(&self) -> Option<&Item> {
-        self.document.items.get(self.index)
+        self.document.items.get(self.index as usize)
     }
 
     /// The object, if admitted.

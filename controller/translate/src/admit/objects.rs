@@ -12,7 +12,7 @@ use crate::translator::Event;
 /// The objects of all files.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    by_name: BTreeMap<ObjectRef, ObjectVersions>,
+    by_name: BTreeMap<Arc<ObjectRef>, ObjectVersions>,
     /// Objects that are defined in several locations.
     pub(super) contested: BTreeSet<ObjectRef>,
     /// Objects whose previous version is in effect.
@@ -81,7 +81,7 @@ impl Objects {
 
     /// All objects, by kind and name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectRef, &ObjectVersions)> {
-        self.by_name.iter()
+        (self.by_name.iter()).map(|(reference, versions)| (&**reference, versions))
     }
 
     /// The objects of the kind of `first`, from that name on.
@@ -90,20 +90,21 @@ impl Objects {
         first: ObjectRef,
     ) -> impl Iterator<Item = (&ObjectRef, &ObjectVersions)> {
         let (group, kind) = (first.group.clone(), first.kind.clone());
-        let objects = self.by_name.range(first..);
+        let objects = self.by_name.range::<ObjectRef, _>(first..);
+        let objects = objects.map(|(reference, versions)| (&**reference, versions));
         objects.take_while(move |(it, _)| it.group == group && it.kind == kind)
     }
 
     /// Applies changes of files. Objects in other files are not visited, except for the few that
     /// depend on several files.
     pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> ObjectChanges {
-        let mut touched: BTreeMap<ObjectRef, PreviousVersion> = BTreeMap::new();
+        let mut touched: BTreeMap<Arc<ObjectRef>, PreviousVersion> = BTreeMap::new();
         for change in changes {
             let old = change.old.as_ref();
             let new = change.new.as_ref().and_then(|name| files.file(name));
             for (reference, location) in old.into_iter().flat_map(|old| old.locations_not_in(new)) {
                 self.touch(&reference, &mut touched);
-                if let Some(versions) = self.by_name.get_mut(&reference) {
+                if let Some(versions) = self.by_name.get_mut(&*reference) {
                     versions.locations.retain(|it| !it.is(&location));
                 }
             }
@@ -118,7 +119,7 @@ impl Objects {
             }
         }
         for reference in self.contested.iter().chain(&self.kept) {
-            self.touch(reference, &mut touched);
+            self.touch(&Arc::new(reference.clone()), &mut touched);
         }
         let mut settled = ObjectChanges::default();
         for (reference, before) in touched {
@@ -128,7 +129,11 @@ impl Objects {
     }
 
     /// Notes what was in force of an object before it is changed.
-    fn touch(&self, reference: &ObjectRef, touched: &mut BTreeMap<ObjectRef, PreviousVersion>) {
+    fn touch(
+        &self,
+        reference: &Arc<ObjectRef>,
+        touched: &mut BTreeMap<Arc<ObjectRef>, PreviousVersion>,
+    ) {
         if !touched.contains_key(reference) {
             let versions = self.get(reference);
             let before = PreviousVersion {
@@ -138,7 +143,7 @@ impl Objects {
                     .flat_map(ObjectVersions::shadows)
                     .collect(),
             };
-            touched.insert(reference.clone(), before);
+            touched.insert(Arc::clone(reference), before);
         }
     }
 
@@ -146,7 +151,7 @@ impl Objects {
     /// rejected, or if the object may be in a file that cannot be read.
     fn settle(
         &mut self,
-        reference: &ObjectRef,
+        reference: &Arc<ObjectRef>,
         PreviousVersion {
             location: before,
             shadows,
@@ -154,7 +159,7 @@ impl Objects {
         files: &FileSet,
         settled: &mut ObjectChanges,
     ) {
-        let versions = self.by_name.entry(reference.clone()).or_default();
+        let versions = self.by_name.entry(Arc::clone(reference)).or_default();
         let locations = &mut versions.locations;
         locations.sort_by_key(|location| (files.rank(&location.file), location.order()));
         let stays = |before: &&SourceLocation| match locations.first() {

@@ -107,7 +107,7 @@ fn refuses(stand_in: &Object) -> String {
     };
     let closed = closed(stand_in);
     if targets.is_empty() || targets.iter().any(|target| target.name.is_empty()) {
-        let namespace = &stand_in.metadata().namespace;
+        let namespace = &stand_in.metadata().name.namespace;
         format!(
             "is invalid, has no previous version, and its targets are unknown: until it is \
              admitted, they may be anything in namespace `{namespace}` that has no such policy of \

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use super::HttpRouteFilter;
+use super::{HttpRouteFilter, Text};
 
 /// A reference to a backend, from any object.
 #[derive(Debug, Clone, Copy)]
@@ -26,13 +26,13 @@ macro_rules! references {
         pub struct $type {
             /// Group; core by default.
             #[serde(default)]
-            pub group: String,
+            pub group: Text,
             #[serde(default = "service")]
-            pub kind: String,
+            pub kind: Text,
             /// Namespace; the referrer's by default.
             #[serde(default)]
-            pub namespace: Option<String>,
-            pub name: String,
+            pub namespace: Option<Text>,
+            pub name: Text,
             /// Port; must be there for a Service.
             #[serde(default)]
             pub port: Option<NonZeroU16>,
@@ -75,8 +75,8 @@ references! {
     }
 }
 
-fn service() -> String {
-    "Service".to_owned()
+fn service() -> Text {
+    "Service".into()
 }
 
 fn one() -> u32 {

@@ -1,5 +1,7 @@
 //! GRPCRoute.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -19,8 +21,12 @@ pub struct GrpcRoute {
 #[serde(rename_all = "camelCase")]
 pub struct GrpcRouteSpec {
     /// Gateways, listeners or Services that it attaches to.
-    #[serde(default)]
-    pub parent_refs: Vec<ParentReference>,
+    #[serde(
+        default,
+        deserialize_with = "super::parent_ref::read",
+        serialize_with = "super::parent_ref::write"
+    )]
+    pub parent_refs: Vec<Arc<ParentReference>>,
     /// The default Gateways that it attaches to, beside those that it names.
     #[serde(default)]
     pub use_default_gateways: DefaultScope,
@@ -46,7 +52,7 @@ pub struct GrpcRouteRule {
     #[serde(default)]
     pub backend_refs: Vec<HttpBackendRef>,
     #[serde(default)]
-    pub session_persistence: Option<SessionPersistence>,
+    pub session_persistence: Option<Box<SessionPersistence>>,
 }
 
 /// A match: all of its parts must hold.

@@ -1,5 +1,7 @@
 //! HTTPRoute.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{DefaultScope, HttpBackendRef, HttpRouteFilter, ObjectMeta, ParentReference};
@@ -16,8 +18,12 @@ pub struct HttpRoute {
 #[serde(rename_all = "camelCase")]
 pub struct HttpRouteSpec {
     /// Gateways, listeners or Services that it attaches to.
-    #[serde(default)]
-    pub parent_refs: Vec<ParentReference>,
+    #[serde(
+        default,
+        deserialize_with = "super::parent_ref::read",
+        serialize_with = "super::parent_ref::write"
+    )]
+    pub parent_refs: Vec<Arc<ParentReference>>,
     /// The default Gateways that it attaches to, beside those that it names.
     #[serde(default)]
     pub use_default_gateways: DefaultScope,
@@ -45,11 +51,11 @@ pub struct HttpRouteRule {
     #[serde(default)]
     pub backend_refs: Vec<HttpBackendRef>,
     #[serde(default)]
-    pub timeouts: Option<HttpRouteTimeouts>,
+    pub timeouts: Option<Box<HttpRouteTimeouts>>,
     #[serde(default)]
-    pub retry: Option<HttpRouteRetry>,
+    pub retry: Option<Box<HttpRouteRetry>>,
     #[serde(default)]
-    pub session_persistence: Option<SessionPersistence>,
+    pub session_persistence: Option<Box<SessionPersistence>>,
 }
 
 impl Default for HttpRouteRule {

@@ -1,5 +1,7 @@
 //! TLSRoute, TCPRoute and UDPRoute: routes of connections and datagrams.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{BackendRef, DefaultScope, ObjectMeta, ParentReference};
@@ -16,8 +18,12 @@ pub struct TlsRoute {
 #[serde(rename_all = "camelCase")]
 pub struct TlsRouteSpec {
     /// Gateways or listeners that it attaches to.
-    #[serde(default)]
-    pub parent_refs: Vec<ParentReference>,
+    #[serde(
+        default,
+        deserialize_with = "super::parent_ref::read",
+        serialize_with = "super::parent_ref::write"
+    )]
+    pub parent_refs: Vec<Arc<ParentReference>>,
     /// The default Gateways that it attaches to, beside those that it names.
     #[serde(default)]
     pub use_default_gateways: DefaultScope,
@@ -47,8 +53,12 @@ pub struct UdpRoute {
 #[serde(rename_all = "camelCase")]
 pub struct L4RouteSpec {
     /// Gateways or listeners that it attaches to.
-    #[serde(default)]
-    pub parent_refs: Vec<ParentReference>,
+    #[serde(
+        default,
+        deserialize_with = "super::parent_ref::read",
+        serialize_with = "super::parent_ref::write"
+    )]
+    pub parent_refs: Vec<Arc<ParentReference>>,
     /// The default Gateways that it attaches to, beside those that it names.
     #[serde(default)]
     pub use_default_gateways: DefaultScope,

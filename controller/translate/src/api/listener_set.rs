@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xds::model::ObjectName;
 
-use super::{GATEWAY_GROUP, Gateway, Listener, ObjectMeta, Resource as _};
+use super::{GATEWAY_GROUP, Gateway, Listener, ObjectMeta, Resource as _, Text};
 
 /// More listeners for a Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -28,7 +28,7 @@ impl ListenerSet {
     pub fn gateway(&self) -> Option<ObjectName> {
         let parent = &self.spec.parent_ref;
         let is_gateway = (&*parent.group, &*parent.kind) == (GATEWAY_GROUP, Gateway::KIND);
-        let own = &*self.metadata.namespace;
+        let own = &*self.metadata.name.namespace;
         let namespace = parent.namespace.as_deref().unwrap_or(own);
         is_gateway.then(|| ObjectName::new(namespace, &parent.name))
     }
@@ -38,19 +38,19 @@ impl ListenerSet {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ParentGatewayReference {
     #[serde(default = "gateway_group")]
-    pub group: String,
+    pub group: Text,
     #[serde(default = "gateway")]
-    pub kind: String,
+    pub kind: Text,
     /// Namespace; the ListenerSet's by default.
     #[serde(default)]
-    pub namespace: Option<String>,
-    pub name: String,
+    pub namespace: Option<Text>,
+    pub name: Text,
 }
 
-fn gateway_group() -> String {
-    GATEWAY_GROUP.to_owned()
+fn gateway_group() -> Text {
+    GATEWAY_GROUP.into()
 }
 
-fn gateway() -> String {
-    "Gateway".to_owned()
+fn gateway() -> Text {
+    "Gateway".into()
 }

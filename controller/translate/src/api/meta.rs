@@ -1,52 +1,108 @@
 //! Metadata of Kubernetes objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use xds::model::ObjectName;
 use xds::small_map::SmallMap;
 
+use super::Text;
+
 /// The metadata of an object, as far as it is read. `resourceVersion` is not: every write of a status
 /// changes it, and two objects that differ in nothing else are equal.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(from = "WrittenMeta", into = "WrittenMeta")]
 pub struct ObjectMeta {
-    #[serde(default)]
-    pub name: String,
-    /// Its namespace; empty for kinds without one.
-    #[serde(default)]
-    pub namespace: String,
-    #[serde(default, deserialize_with = "read", serialize_with = "write")]
+    /// Its name, and its namespace, which is empty for kinds without one.
+    pub name: ObjectName,
     pub labels: Labels,
-    #[serde(default)]
-    pub annotations: Annotations,
     /// UID, which distinguishes it from earlier and later objects of the same name; empty for an
     /// object from a file.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub uid: String,
+    pub uid: Box<str>,
     /// When it was created; unknown for an object from a file.
-    #[serde(default)]
     pub creation_timestamp: Option<Timestamp>,
     /// Since when it is being deleted: it is there until its finalizers are gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deletion_timestamp: Option<Timestamp>,
+    pub deletion_timestamp: Option<Box<Timestamp>>,
     /// Counts the changes of its spec; 0 for an object from a file.
-    #[serde(default)]
     pub generation: i64,
+}
+
+/// Metadata as it is written.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenMeta {
+    #[serde(default)]
+    name: Text,
+    #[serde(default)]
+    namespace: Text,
+    #[serde(default, deserialize_with = "read", serialize_with = "write")]
+    labels: Labels,
+    #[serde(default)]
+    annotations: Annotations,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    uid: Box<str>,
+    #[serde(default)]
+    creation_timestamp: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deletion_timestamp: Option<Box<Timestamp>>,
+    #[serde(default)]
+    generation: i64,
+}
+
+impl From<WrittenMeta> for ObjectMeta {
+    fn from(written: WrittenMeta) -> Self {
+        Self {
+            name: ObjectName::of_shared(written.namespace.to_shared(), written.name.to_shared()),
+            labels: written.labels,
+            uid: written.uid,
+            creation_timestamp: written.creation_timestamp,
+            deletion_timestamp: written.deletion_timestamp,
+            generation: written.generation,
+        }
+    }
+}
+
+impl From<ObjectMeta> for WrittenMeta {
+    fn from(metadata: ObjectMeta) -> Self {
+        Self {
+            name: (&*metadata.name.name).into(),
+            namespace: (&*metadata.name.namespace).into(),
+            labels: metadata.labels,
+            annotations: Annotations,
+            uid: metadata.uid,
+            creation_timestamp: metadata.creation_timestamp,
+            deletion_timestamp: metadata.deletion_timestamp,
+            generation: metadata.generation,
+        }
+    }
+}
+
+impl Default for ObjectMeta {
+    fn default() -> Self {
+        Self {
+            name: ObjectName::of_shared(Arc::default(), Arc::default()),
+            labels: Labels::default(),
+            uid: Box::default(),
+            creation_timestamp: None,
+            deletion_timestamp: None,
+            generation: 0,
+        }
+    }
 }
 
 /// The labels of an object, in little memory: most objects have none, and EndpointSlices, of which
 /// there are many, need one.
-pub type Labels = SmallMap<String, String>;
+pub type Labels = SmallMap<Text, Text>;
 
 /// The annotations of an object. They can be large and mean nothing here, so they are checked and not
 /// kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Annotations;
+#[derive(Default)]
+struct Annotations;
 
 fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
-    let labels = Option::<BTreeMap<String, String>>::deserialize(deserializer)?;
+    let labels = Option::<BTreeMap<Text, Text>>::deserialize(deserializer)?;
     Ok(labels.into_iter().flatten().collect())
 }
 
@@ -67,11 +123,6 @@ impl Serialize for Annotations {
 }
 
 impl ObjectMeta {
-    #[must_use]
-    pub fn object_name(&self) -> ObjectName {
-        ObjectName::new(&self.namespace, &self.name)
-    }
-
     /// Creation time in seconds since 1970; 0 if unknown, which ranks as equal age.
     #[must_use]
     pub fn created(&self) -> i64 {

@@ -27,6 +27,7 @@ mod reference_grant;
 mod resource;
 mod selector;
 mod service;
+mod text;
 mod traffic_policy;
 mod trust_bundle;
 mod x_backend;
@@ -81,7 +82,7 @@ pub use jwt::{
 };
 pub use l4_route::{L4RouteRule, L4RouteSpec, TcpRoute, TlsRoute, TlsRouteSpec, UdpRoute};
 pub use listener_set::{ListenerSet, ListenerSetSpec, ParentGatewayReference};
-pub use meta::{Annotations, Labels, ObjectMeta};
+pub use meta::{Labels, ObjectMeta};
 pub use parent_ref::{DefaultScope, ParentReference};
 pub use pod::{Pod, PodCondition, PodStatus};
 pub use reference_grant::{
@@ -90,6 +91,7 @@ pub use reference_grant::{
 pub use resource::Resource;
 pub use selector::{LabelSelector, SelectorOperator, SelectorRequirement};
 pub use service::{Service, ServicePort, ServiceSpec, TransportProtocol};
+pub use text::Text;
 pub use traffic_policy::{
     AccessLogFilterSpec, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction,
     LimitsSpec, PathOptionsSpec, PolicyTargetReference, ProxyProtocolIn, ProxyProtocolSpec,

@@ -1,25 +1,26 @@
 //! References from a route to its parents.
 
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::GATEWAY_GROUP;
+use super::{GATEWAY_GROUP, Text};
 
 /// The parent that a route attaches to, which its status repeats.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentReference {
     #[serde(default = "gateway_group")]
-    pub group: String,
+    pub group: Text,
     #[serde(default = "gateway")]
-    pub kind: String,
+    pub kind: Text,
     /// Namespace; the route's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    pub name: String,
+    pub namespace: Option<Text>,
+    pub name: Text,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub section_name: Option<String>,
+    pub section_name: Option<Text>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<NonZeroU16>,
 }
@@ -32,10 +33,25 @@ pub enum DefaultScope {
     None,
 }
 
-fn gateway_group() -> String {
-    GATEWAY_GROUP.to_owned()
+/// Reads the parents of a route, which its translation and its status share.
+pub(super) fn read<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Arc<ParentReference>>, D::Error> {
+    let parents = Vec::<ParentReference>::deserialize(deserializer)?;
+    Ok(parents.into_iter().map(Arc::new).collect())
 }
 
-fn gateway() -> String {
-    "Gateway".to_owned()
+pub(super) fn write<S: Serializer>(
+    parents: &[Arc<ParentReference>],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(parents.iter().map(|parent| &**parent))
+}
+
+fn gateway_group() -> Text {
+    GATEWAY_GROUP.into()
+}
+
+fn gateway() -> Text {
+    "Gateway".into()
 }

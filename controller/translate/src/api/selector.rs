@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Labels;
+use super::{Labels, Text};
 
 /// Selects objects by their labels; an empty selector selects every object.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
@@ -47,17 +47,18 @@ impl LabelSelector {
     pub fn selects(&self, labels: &Labels) -> bool {
         self.match_labels
             .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
+            .all(|(key, value)| labels.get(&**key).is_some_and(|it| **it == **value))
             && self
                 .match_expressions
                 .iter()
-                .all(|requirement| requirement.holds(labels.get(&requirement.key)))
+                .all(|requirement| requirement.holds(labels.get(&*requirement.key)))
     }
 }
 
 impl SelectorRequirement {
-    fn holds(&self, label: Option<&String>) -> bool {
-        let listed = || label.is_some_and(|value| self.values.contains(value));
+    fn holds(&self, label: Option<&Text>) -> bool {
+        let is = |label: &Text| self.values.iter().any(|value| **value == **label);
+        let listed = || label.is_some_and(is);
         match self.operator {
             SelectorOperator::In => listed(),
             SelectorOperator::NotIn => !listed(),

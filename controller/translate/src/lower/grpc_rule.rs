@@ -20,7 +20,7 @@ pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredR
     let matches = matches::all(&spec.matches, &mut notes, a_match);
     let filters = filters::lower(&scope, &spec.filters, "filters", &mut notes);
     let mut backends = rule_backends::lower(&scope, &spec.backend_refs, &mut notes);
-    let session = spec.session_persistence.as_ref();
+    let session = spec.session_persistence.as_deref();
     let session =
         session.and_then(|it| notes.keep(session::lower(it, context.route, context.index)));
     if spec.session_persistence.is_none() {
@@ -35,7 +35,7 @@ pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredR
         // Calls have their own deadlines.
         timeouts: Timeouts::default(),
         retry: None,
-        session,
+        session: session.map(Box::new),
     });
     notes.lowered(spec.name.as_deref(), context.index, rule)
 }

@@ -30,9 +30,9 @@ fn carry_out(
     };
     let filters = filters::lower(&scope, &spec.filters, "filters", notes);
     let mut backends = rule_backends::lower(&scope, &spec.backend_refs, notes);
-    let timeouts = spec.timeouts.as_ref().map(|it| timeouts(it, notes));
-    let retry = spec.retry.as_ref().map(|it| retry(it, notes));
-    let session = spec.session_persistence.as_ref();
+    let timeouts = spec.timeouts.as_deref().map(|it| timeouts(it, notes));
+    let retry = spec.retry.as_deref().map(|it| retry(it, notes));
+    let session = spec.session_persistence.as_deref();
     let session =
         session.and_then(|it| notes.keep(session::lower(it, context.route, context.index)));
     if spec.session_persistence.is_none() {
@@ -45,8 +45,8 @@ fn carry_out(
         filters,
         backends,
         timeouts: timeouts.unwrap_or_default(),
-        retry,
-        session,
+        retry: retry.map(Box::new),
+        session: session.map(Box::new),
     })
 }
 

@@ -89,7 +89,7 @@ fn is_selected(pod: &Pod, wanted: &BTreeMap<String, String>) -> bool {
     let labels = &pod.metadata.labels;
     wanted
         .iter()
-        .all(|(key, value)| labels.get(key) == Some(value))
+        .all(|(key, value)| labels.get(&**key).is_some_and(|it| **it == **value))
 }
 
 /// Whether its address may belong to another pod by now.

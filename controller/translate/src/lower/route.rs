@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xds::model::{Hostname, ListenerKey, ObjectName, Order, Route, RouteKey};
 
 use super::rule::LoweredRule;
-use crate::api::ParentReference;
+use crate::api::{ParentReference, Text};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::resolve::parent::Attachment;
@@ -28,10 +28,10 @@ pub(crate) struct ResolvedRoute {
 #[derive(Debug, PartialEq)]
 pub(crate) struct RouteParent {
     /// The field that makes it one.
-    pub(crate) field: Box<str>,
-    pub(crate) reference: ParentReference,
+    pub(crate) field: Text,
+    pub(crate) reference: Arc<ParentReference>,
     /// The listeners that it attaches to, or why there are none.
-    pub(crate) attached: Result<Box<[Attachment]>, Problem>,
+    pub(crate) attached: Result<Box<[Attachment]>, Box<Problem>>,
 }
 
 /// The result of lowering a rule, apart from the rule itself.
@@ -105,7 +105,7 @@ impl ResolvedRoute {
                 routes.push(Arc::new(Route {
                     key: RouteKey::new(kind, name, number, listener),
                     listener: listener.clone(),
-                    hostnames: attachment.hostnames.to_vec(),
+                    hostnames: Arc::clone(&attachment.hostnames),
                     order: Order {
                         created: self.created,
                         object: object.clone(),

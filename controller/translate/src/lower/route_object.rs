@@ -1,5 +1,7 @@
 //! The interface of all kinds of routes.
 
+use std::sync::Arc;
+
 use super::rule::{LoweredRule, RuleContext};
 use super::{grpc_rule, http_rule, l4_rule};
 use crate::api::{
@@ -17,7 +19,7 @@ pub(crate) trait RouteObject: StoredKind {
     /// The traffic of its rules.
     const CARRIES: TrafficKind;
 
-    fn parent_refs(&self) -> &[ParentReference];
+    fn parent_refs(&self) -> &[Arc<ParentReference>];
 
     /// Whether it attaches to default Gateways too.
     fn default_scope(&self) -> DefaultScope;
@@ -38,7 +40,7 @@ macro_rules! routes {
 
             const CARRIES: TrafficKind = TrafficKind::$carries;
 
-            fn parent_refs(&self) -> &[ParentReference] {
+            fn parent_refs(&self) -> &[Arc<ParentReference>] {
                 &self.spec.parent_refs
             }
 

@@ -1,7 +1,9 @@
 //! Lowers session persistence.
 
 use http::HeaderName;
-use xds::model::{CookiePath, ObjectName, SessionLifetime, SessionPersistence, SessionToken};
+use xds::model::{
+    CookiePath, NameParts, ObjectName, SessionLifetime, SessionPersistence, SessionToken,
+};
 
 use super::header_edit;
 use super::rule::duration;
@@ -92,7 +94,7 @@ fn header(
 fn session_name(spec: &api::SessionPersistence, route: &ObjectName, rule: usize) -> String {
     let given = spec.session_name.clone().filter(|name| !name.is_empty());
     given.unwrap_or_else(|| {
-        let ObjectName { namespace, name } = route;
+        let NameParts { namespace, name } = &**route;
         format!("gateway-session.{namespace}.{name}.{rule}")
     })
 }

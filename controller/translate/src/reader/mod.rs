@@ -110,9 +110,9 @@ impl<'a> Reader<'a> {
         self.depend_on(Fact::Labels(Arc::clone(&name.name)));
         let known = Namespace::all(&self.objects.store).get(&name);
         let mut labels = known.map_or_else(Cow::default, |it| Cow::Borrowed(&it.metadata.labels));
-        if labels.get(NAME_LABEL).map(String::as_str) != Some(namespace) {
+        if labels.get(NAME_LABEL).map(|it| &**it) != Some(namespace) {
             let labels = labels.to_mut();
-            labels.insert(NAME_LABEL.to_owned(), namespace.to_owned());
+            labels.insert(NAME_LABEL.into(), namespace.into());
         }
         labels
     }
@@ -131,9 +131,9 @@ impl<'a> Reader<'a> {
     ) -> impl Iterator<Item = &'a Pod> {
         let labels = labels.iter().map(|(key, value)| {
             Arc::new(PodLabel {
-                namespace: namespace.to_owned(),
-                key: key.clone(),
-                value: value.clone(),
+                namespace: namespace.into(),
+                key: key.as_str().into(),
+                value: value.as_str().into(),
             })
         });
         // A Pod with all labels has this one too, so the other labels need no index.

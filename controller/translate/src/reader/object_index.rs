@@ -11,7 +11,7 @@ use xds::model::{Backend, BackendTls, Certificate, ObjectName, SessionPersistenc
 use super::fact::Fact;
 use super::grants::Grants;
 use super::index::Index;
-use crate::api::{self, Resource as _, SERVICE_NAME_LABEL};
+use crate::api::{self, Resource as _, SERVICE_NAME_LABEL, Text};
 use crate::options::{Environment, Options};
 use crate::problem::Problem;
 use crate::store::{Object, ObjectRef, Store};
@@ -20,9 +20,9 @@ use crate::upstream::Upstream;
 /// A label that a Pod of a namespace has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PodLabel {
-    pub(crate) namespace: String,
-    pub(crate) key: String,
-    pub(crate) value: String,
+    pub(crate) namespace: Text,
+    pub(crate) key: Text,
+    pub(crate) value: Text,
 }
 
 /// Objects, indexes over them, and what references lead to.
@@ -190,7 +190,8 @@ fn service_of(object: Option<&Object>) -> Option<ObjectName> {
     };
     let metadata = &slice.metadata;
     let service = metadata.labels.get(SERVICE_NAME_LABEL)?;
-    Some(ObjectName::new(&metadata.namespace, service))
+    let namespace = Arc::clone(&metadata.name.namespace);
+    Some(ObjectName::of_shared(namespace, service.to_shared()))
 }
 
 fn labels_of(object: Option<&Object>) -> BTreeSet<Arc<PodLabel>> {
@@ -198,8 +199,8 @@ fn labels_of(object: Option<&Object>) -> BTreeSet<Arc<PodLabel>> {
         return BTreeSet::new();
     };
     let labels = pod.metadata.labels.iter();
-    let label = |(key, value): (&String, &String)| PodLabel {
-        namespace: pod.metadata.namespace.clone(),
+    let label = |(key, value): (&Text, &Text)| PodLabel {
+        namespace: (&*pod.metadata.name.namespace).into(),
         key: key.clone(),
         value: value.clone(),
     };

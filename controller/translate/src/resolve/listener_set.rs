@@ -28,11 +28,11 @@ pub(crate) fn check_allowed(
 /// On one machine there is no other controller to report it.
 pub(crate) fn orphan(object: &api::ListenerSet) -> Problem {
     let parent = &object.spec.parent_ref;
-    let own = &object.metadata.namespace;
+    let own = &*object.metadata.name.namespace;
     let message = format!(
         "{} {}/{} is not served here: refer to a Gateway that is",
         parent.kind,
-        parent.namespace.as_ref().unwrap_or(own),
+        parent.namespace.as_deref().unwrap_or(own),
         parent.name
     );
     Problem::new(Reason::ParentNotAccepted, "spec.parentRef", message)

@@ -88,7 +88,7 @@ pub(crate) fn attach(
 
 fn is_meant(reference: &ParentReference, offer: &ListenerOffer) -> bool {
     let section = reference.section_name.as_ref();
-    section.is_none_or(|section| *section == offer.name)
+    section.is_none_or(|section| **section == *offer.name)
         && reference.port.is_none_or(|port| port == offer.port)
 }
 

@@ -39,7 +39,7 @@ impl RouteStatus {
         let verdict = Verdict::on(route);
         let parents = route.parents.iter().zip(outcomes);
         let parents = parents.map(|(parent, outcome)| RouteParentStatus {
-            parent_ref: parent.reference.clone(),
+            parent_ref: (*parent.reference).clone(),
             controller_name: controller_name.to_owned(),
             conditions: conditions(route, outcome.as_ref().err(), &verdict),
         });
@@ -59,10 +59,10 @@ impl RouteStatus {
     ) -> Self {
         let parents = gateways.iter().map(|gateway| RouteParentStatus {
             parent_ref: ParentReference {
-                group: Gateway::GROUP.to_owned(),
-                kind: Gateway::KIND.to_owned(),
-                namespace: Some(gateway.namespace.to_string()),
-                name: gateway.name.to_string(),
+                group: Gateway::GROUP.into(),
+                kind: Gateway::KIND.into(),
+                namespace: Some((&*gateway.namespace).into()),
+                name: (&*gateway.name).into(),
                 section_name: None,
                 port: None,
             },

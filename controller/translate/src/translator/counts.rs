@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use xds::model::{ListenerKey, ObjectName, PolicyTarget};
+use xds::model::{ListenerKey, ObjectName};
 use xds::small_map::SmallMap;
 
 use crate::upstream::Upstream;
@@ -18,8 +18,8 @@ pub(crate) struct Counts {
     pub(crate) sets: Count<ObjectName, ()>,
     /// References to each upstream, by Gateway.
     pub(crate) users: Count<Upstream, ObjectName>,
-    /// The targeted objects of each namespace: those of this controller that carry requests.
-    pub(crate) ours: Count<Arc<str>, PolicyTarget>,
+    /// The objects of this controller that carry requests, by namespace: kind and name.
+    pub(crate) ours: Count<Arc<str>, (&'static str, ObjectName)>,
 }
 
 /// A multiset of values for each key. Values with count 0 are not kept.

@@ -4,10 +4,8 @@
 //! hash, under keys of this process. Two facts of one hash would have each other's readers run in
 //! vain, and nothing more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
-
-use xds::small_map::SmallMap;
 
 use super::roster::UnitId;
 use crate::reader::{Fact, ObjectIndex};
@@ -20,7 +18,8 @@ pub(super) struct FactId(u64);
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     keys: RandomState,
-    readers: HashMap<FactId, SmallMap<UnitId>>,
+    /// One set of all pairs: a map of sets takes twice the memory.
+    readers: BTreeSet<(FactId, UnitId)>,
     /// Facts without readers, for which something has to be dropped.
     kept: HashMap<FactId, Fact>,
     /// A kind of fact that is not recorded, so that tests can show that they would notice.
@@ -54,8 +53,12 @@ impl Edges {
 
     /// The readers of a fact.
     pub(super) fn readers(&self, fact: &Fact) -> impl Iterator<Item = UnitId> + '_ {
-        let readers = self.readers.get(&self.id(fact));
-        readers.into_iter().flat_map(SmallMap::keys).copied()
+        self.readers_of(self.id(fact))
+    }
+
+    fn readers_of(&self, id: FactId) -> impl Iterator<Item = UnitId> + '_ {
+        let readers = self.readers.range((id, UnitId::MIN)..=(id, UnitId::MAX));
+        readers.map(|(_, unit)| *unit)
     }
 
     #[cfg(test)]
@@ -69,7 +72,7 @@ impl Edges {
 
     fn read(&mut self, unit: UnitId, fact: Fact) -> FactId {
         let id = self.id(&fact);
-        self.readers.entry(id).or_default().insert(unit, ());
+        self.readers.insert((id, unit));
         if ObjectIndex::keeps_for_readers(&fact) {
             self.kept.insert(id, fact);
         }
@@ -78,12 +81,10 @@ impl Edges {
 
     /// Returns the fact if this was its last reader, and something was kept for it.
     fn leave(&mut self, unit: UnitId, id: FactId) -> Option<Fact> {
-        let readers = self.readers.get_mut(&id)?;
-        readers.remove(&unit);
-        if !readers.is_empty() {
+        self.readers.remove(&(id, unit));
+        if self.readers_of(id).next().is_some() {
             return None;
         }
-        self.readers.remove(&id);
         self.kept.remove(&id)
     }
 }

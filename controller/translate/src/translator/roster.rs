@@ -1,6 +1,6 @@
 //! The units there are: what each reads, which are to run, and when the output of one expires.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 
 use hashbrown::HashTable;
@@ -10,8 +10,13 @@ use super::edges::FactId;
 use super::unit::{AnyUnit, STRATA};
 
 /// A unit by its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct UnitId(u32);
+
+impl UnitId {
+    pub(super) const MIN: Self = Self(0);
+    pub(super) const MAX: Self = Self(u32::MAX);
+}
 
 #[derive(Debug)]
 pub(super) struct Roster {
@@ -22,7 +27,9 @@ pub(super) struct Roster {
     free: Vec<UnitId>,
     /// Units to compute again, by stratum.
     dirty: [Vec<UnitId>; STRATA],
+    /// Of the few units whose output expires, by time and by unit.
     expiries: BTreeSet<(Timestamp, UnitId)>,
+    expires: HashMap<UnitId, Timestamp>,
 }
 
 #[derive(Debug)]
@@ -30,7 +37,6 @@ struct Slot {
     unit: AnyUnit,
     reads: Box<[FactId]>,
     is_dirty: bool,
-    expires: Option<Timestamp>,
     /// The last batch in which it ran.
     ran: u64,
 }
@@ -44,6 +50,7 @@ impl Default for Roster {
             free: Vec::new(),
             dirty: [const { Vec::new() }; STRATA],
             expiries: BTreeSet::new(),
+            expires: HashMap::new(),
         }
     }
 }
@@ -61,7 +68,6 @@ impl Roster {
             unit,
             reads: Box::default(),
             is_dirty: false,
-            expires: None,
             ran: 0,
         });
         let id = if let Some(id) = self.free.pop() {
@@ -128,13 +134,11 @@ impl Roster {
 
     /// When a unit's output expires.
     pub(super) fn set_expiry(&mut self, id: UnitId, at: Option<Timestamp>) {
-        let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) else {
-            return;
+        let before = match at {
+            Some(at) => self.expires.insert(id, at),
+            None => self.expires.remove(&id),
         };
-        if slot.expires == at {
-            return;
-        }
-        if let Some(before) = std::mem::replace(&mut slot.expires, at) {
+        if let Some(before) = before {
             self.expiries.remove(&(before, id));
         }
         self.expiries.extend(at.map(|at| (at, id)));

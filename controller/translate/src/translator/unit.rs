@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use xds::model::{ObjectName, PolicyTarget};
+use xds::model::ObjectName;
 
 use super::contest::Contests;
 use super::counts::Counts;
@@ -103,11 +103,12 @@ impl Changes<'_> {
     /// Whether an object of this controller carries requests, before and after.
     pub(crate) fn ours(
         &mut self,
-        namespace: &Arc<str>,
-        target: &PolicyTarget,
+        kind: &'static str,
+        name: &ObjectName,
         (before, after): (bool, bool),
     ) {
-        let entry = |there: bool| there.then(|| (Arc::clone(namespace), target.clone()));
+        let entry =
+            |there: bool| there.then(|| (Arc::clone(&name.namespace), (kind, name.clone())));
         let (before, after) = (entry(before).into_iter(), entry(after).into_iter());
         let changed = self.counts.ours.replace(before, after).into_keys();
         self.facts.extend(changed.map(Fact::OursIn));

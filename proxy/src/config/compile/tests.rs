@@ -190,16 +190,16 @@ fn timeouts_session_and_retry_arrive_at_the_rule() {
     let mut model = model();
     let mut shop = route("shop", 0, "/", Vec::new());
     http_rule(&mut shop).timeouts.request = Timeout::After(Duration::from_secs(9));
-    http_rule(&mut shop).session = Some(model::SessionPersistence {
+    http_rule(&mut shop).session = Some(Box::new(model::SessionPersistence {
         token: model::SessionToken::Header(http::HeaderName::from_static("x-session")),
         absolute_timeout: None,
         idle_timeout: None,
-    });
-    http_rule(&mut shop).retry = Some(model::Retry {
+    }));
+    http_rule(&mut shop).retry = Some(Box::new(model::Retry {
         attempts: 2,
         codes: Vec::new(),
         backoff: None,
-    });
+    }));
     let mut forever = route("forever", 0, "/forever", Vec::new());
     http_rule(&mut forever).timeouts.request = Timeout::Never;
     let wanted = http_rule(&mut shop).clone();

@@ -90,7 +90,7 @@ fn route(listener: &ListenerKey, service: &ServiceKey) -> Route {
     Route {
         key: RouteKey::new("HTTPRoute", &object, 0, listener),
         listener: listener.clone(),
-        hostnames: Vec::new(),
+        hostnames: Arc::default(),
         order: Order {
             created: 0,
             object: object.to_string(),

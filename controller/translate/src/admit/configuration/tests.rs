@@ -25,7 +25,7 @@ fn ports(configuration: &Configuration) -> Vec<(String, u16)> {
     let services = store.services.values();
     let port = |service: &Service| service.spec.ports.first().map_or(0, |port| port.port.get());
     services
-        .map(|service| (service.metadata().name.clone(), port(service)))
+        .map(|service| (service.metadata().name.name.to_string(), port(service)))
         .collect()
 }
 
@@ -341,10 +341,10 @@ fn a_second_policy_of_a_name_closes_its_targets_until_it_goes() {
     let [Event::Upsert(shadow)] = &*reload.events else {
         panic!("{:?}", reload.events)
     };
-    assert_eq!(shadow.metadata().name, "tokens#2");
+    assert_eq!(&*shadow.metadata().name.name, "tokens#2");
     let in_force = configuration
         .in_force()
-        .map(|it| it.metadata().name.clone());
+        .map(|it| it.metadata().name.name.to_string());
     assert_eq!(in_force.collect::<Vec<_>>(), ["tokens", "tokens#2"]);
     assert!(!load(&mut configuration, &files).changed());
     let gone = Event::Delete(shadow.object_ref());

@@ -181,7 +181,7 @@ impl Admissible for ClusterTrustBundle {
 
     fn check(&self, check: &mut Check) {
         let signer = self.spec.signer_name.replace('/', ":");
-        let name = &self.metadata.name;
+        let name = &self.metadata.name.name;
         let is_prefixed = name
             .strip_prefix(&signer)
             .is_some_and(|rest| rest.starts_with(':'));

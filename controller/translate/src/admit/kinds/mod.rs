@@ -138,11 +138,11 @@ pub(super) fn shadow(object: &Object, number: usize) -> Option<Object> {
     fn named<T: Admissible>(
         object: &T,
         number: usize,
-        name: fn(&mut T) -> &mut String,
+        name: fn(&mut T) -> &mut ObjectName,
     ) -> Option<Object> {
         let mut shadow = object.shadow()?;
         let name = name(&mut shadow);
-        *name = format!("{name}#{number}");
+        *name = ObjectName::new(&name.namespace, &format!("{}#{number}", name.name));
         Some(shadow.into())
     }
     match object {

@@ -12,8 +12,7 @@ use crate::api::{ObjectMeta, PolicyTargetReference};
 pub(super) fn presumed_metadata(name: &ObjectName, written: &Value) -> ObjectMeta {
     let metadata = written.get("metadata").cloned().unwrap_or_default();
     serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
-        name: name.name.to_string(),
-        namespace: name.namespace.to_string(),
+        name: name.clone(),
         ..ObjectMeta::default()
     })
 }

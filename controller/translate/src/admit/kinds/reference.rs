@@ -1,5 +1,7 @@
 //! References from one object to another.
 
+use std::sync::Arc;
+
 use crate::admit::check::Check;
 use crate::admit::finding::Reason;
 use crate::admit::syntax;
@@ -9,7 +11,7 @@ use crate::api::{
 };
 
 /// The parents of a route.
-pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
+pub(super) fn parents(check: &mut Check, parents: &[Arc<ParentReference>]) {
     check.at_most("parentRefs", parents.len(), MAX_PARENTS);
     check.each("parentRefs", parents, |check, parent| {
         group_and_kind(check, &parent.group, &parent.kind);
@@ -42,7 +44,7 @@ pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
             namespace,
             name,
             ..
-        } = parent;
+        } = &**parent;
         let section = (&parent.section_name, parent.port);
         (!is_whole(parent)).then_some((group, kind, namespace, name, section))
     });

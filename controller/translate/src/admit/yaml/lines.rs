@@ -40,8 +40,7 @@ fn write(spans: &Spans, bytes: &mut Vec<u8>) {
         SpanContent::Fields(fields) => {
             write_number(fields.len() * 2 + 1, bytes);
             for (key, value) in fields {
-                write_number(key.len(), bytes);
-                bytes.extend_from_slice(key.as_bytes());
+                write_key(key, bytes);
                 write(value, bytes);
             }
         }
@@ -51,6 +50,16 @@ fn write(spans: &Spans, bytes: &mut Vec<u8>) {
                 write(item, bytes);
             }
         }
+    }
+}
+
+/// A well-known key is its position in the list, and an odd number tells the two apart.
+fn write_key(key: &str, bytes: &mut Vec<u8>) {
+    if let Some(position) = KNOWN_KEYS.iter().position(|known| *known == key) {
+        write_number(position * 2 + 1, bytes);
+    } else {
+        write_number(key.len() * 2, bytes);
+        bytes.extend_from_slice(key.as_bytes());
     }
 }
 
@@ -83,7 +92,11 @@ impl<'a> Remainder<'a> {
     }
 
     fn key(&mut self) -> &'a [u8] {
-        let length = self.number().min(self.0.len());
+        let number = self.number();
+        if number % 2 == 1 {
+            return KNOWN_KEYS.get(number / 2).map_or(b"", |key| key.as_bytes());
+        }
+        let length = (number / 2).min(self.0.len());
         let (key, rest) = self.0.split_at(length);
         self.0 = rest;
         key
@@ -120,6 +133,45 @@ impl<'a> Remainder<'a> {
     }
 }
 
+/// The keys of most objects, so that these need no text for them.
+const KNOWN_KEYS: [&str; 35] = [
+    "apiVersion",
+    "kind",
+    "metadata",
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "spec",
+    "parentRefs",
+    "sectionName",
+    "hostnames",
+    "rules",
+    "matches",
+    "path",
+    "type",
+    "value",
+    "method",
+    "headers",
+    "filters",
+    "backendRefs",
+    "group",
+    "port",
+    "weight",
+    "timeouts",
+    "clusterIP",
+    "ports",
+    "protocol",
+    "targetPort",
+    "addressType",
+    "endpoints",
+    "addresses",
+    "conditions",
+    "ready",
+    "nodeName",
+    "kubernetes.io/service-name",
+];
+
 #[cfg(test)]
 mod tests {
     use super::Lines;
@@ -130,7 +182,7 @@ mod tests {
     fn every_field_is_on_the_line_of_its_span() {
         let padding = "\n".repeat(300);
         let text = format!(
-            "a: 1\nb:\n  - x\n  - {{c: 2,\n     d: []}}\n  -\n    - {{}}\n    - e\n{padding}f:\n  {}: 3\n",
+            "a: 1\nb:\n  - x\n  - {{c: 2,\n     d: []}}\n  -\n    - {{}}\n    - e\n{padding}f:\n  {}: 3\nspec:\n  name: x\n",
             "g".repeat(200)
         );
         let composed = compose(&text).expect("it is YAML").expect("a value");
@@ -152,6 +204,9 @@ mod tests {
             "b[3]",
             "f",
             &long,
+            "spec",
+            "spec.name",
+            "spec.path",
             "h",
         ] {
             let path = FieldPath::parse(path);

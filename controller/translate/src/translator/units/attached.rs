@@ -1,6 +1,6 @@
 //! A route at its listeners: which ones accept it, which ones carry it, and its status.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use xds::model::{ListenerKey, ObjectName};
@@ -58,19 +58,19 @@ impl Unit for AttachedUnit {
                 && reader.carries_listener(&candidate.gateway, &candidate.listener)
         });
         let (mut resources, mut users) = (Vec::new(), BTreeSet::new());
-        let mut gateways = BTreeSet::new();
+        let mut gateways: BTreeMap<ObjectName, Gateways> = BTreeMap::new();
         for candidate in candidates.filter(|candidate| !candidate.rules.is_empty()) {
             let gateway = &candidate.gateway;
-            gateways.insert(gateway.clone());
-            let only: Gateways = [gateway.clone()].into();
+            let only = gateways.entry(gateway.clone());
+            let only = only.or_insert_with(|| [gateway.clone()].into());
             for rule in &candidate.rules {
-                resources.push((Arc::clone(rule).into(), Arc::clone(&only)));
+                resources.push((Arc::clone(rule).into(), Arc::clone(only)));
                 let targets = rule.rule.targets().filter_map(Upstream::of);
                 users.extend(targets.map(|target| (target, gateway.clone())));
             }
         }
         let carried = (!gateways.is_empty()).then(|| CarriedRoute {
-            gateways: gateways.into_iter().collect(),
+            gateways: all_of(gateways),
             rules: rule_names(route),
         });
         let counted = left.iter().filter(|_| !route.is_refused());
@@ -132,7 +132,7 @@ impl AttachedUnit {
         route: &ResolvedRoute,
         parent: &'a RouteParent,
     ) -> Result<Vec<&'a ListenerKey>, Problem> {
-        let attachments = parent.attached.as_ref().map_err(Clone::clone)?;
+        let attachments = parent.attached.as_ref().map_err(|it| (**it).clone())?;
         let mut left = Vec::with_capacity(attachments.len());
         let mut lost = None;
         let RouteName { kind, name } = &self.0;
@@ -151,6 +151,14 @@ impl AttachedUnit {
             Some(problem) if left.is_empty() => Err(problem),
             _ => Ok(left),
         }
+    }
+}
+
+/// All Gateways; of a single one, the list that exists.
+fn all_of(gateways: BTreeMap<ObjectName, Gateways>) -> Gateways {
+    match gateways.first_key_value() {
+        Some((_, only)) if gateways.len() == 1 => Arc::clone(only),
+        _ => gateways.into_keys().collect(),
     }
 }
 

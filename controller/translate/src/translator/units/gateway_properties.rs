@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use xds::model::{ObjectName, PolicyTarget};
+use xds::model::ObjectName;
 
-use crate::api;
+use crate::api::{self, Resource as _};
 use crate::reader::Fact;
 use crate::resolve::gateway::{GatewayProperties, ListenerSetTerms};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
@@ -43,8 +43,7 @@ impl Unit for GatewayPropertiesUnit {
             changes.objects.set_default_gateway(name, is_default(new));
             changes.fact(Fact::DefaultGateways());
         }
-        let target = PolicyTarget::Gateway(name.clone());
-        changes.ours(&name.namespace, &target, (old.is_some(), new.is_some()));
+        changes.ours(api::Gateway::KIND, name, (old.is_some(), new.is_some()));
     }
 
     fn is_alive(&self, state: &State) -> bool {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use xds::model::{ObjectName, PolicyTarget};
+use xds::model::ObjectName;
 
-use crate::api;
+use crate::api::{self, Resource as _};
 use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
@@ -58,8 +58,8 @@ impl Unit for ListenersUnit {
             changes.fact(Fact::ListenerOffers(self.0.clone()));
         }
         if let Owner::ListenerSet(name) = &self.0 {
-            let target = PolicyTarget::ListenerSet(name.clone());
-            changes.ours(&name.namespace, &target, (old.is_some(), new.is_some()));
+            let there = (old.is_some(), new.is_some());
+            changes.ours(api::ListenerSet::KIND, name, there);
         }
     }
 

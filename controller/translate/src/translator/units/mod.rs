@@ -60,7 +60,7 @@ use crate::store::Object;
 
 /// The units of an object.
 pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
-    let name = object.metadata().object_name();
+    let name = object.metadata().name.clone();
     let route = |kind| {
         let route = RouteName {
             kind,

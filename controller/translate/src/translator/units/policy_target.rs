@@ -102,25 +102,35 @@ pub(super) fn denied(
 pub(super) fn all_in(reader: &UnitReader<'_>, namespace: &str) -> Vec<PolicyTarget> {
     let namespace: Arc<str> = namespace.into();
     reader.depend_on(Fact::OursIn(Arc::clone(&namespace)));
-    reader.counts.ours.at(&namespace).cloned().collect()
+    let ours = reader.counts.ours.at(&namespace);
+    let mut targets: Vec<PolicyTarget> = ours.map(|(kind, name)| target(kind, name)).collect();
+    targets.sort();
+    targets
+}
+
+/// An object as a whole.
+fn target(kind: &str, name: &ObjectName) -> PolicyTarget {
+    match kind {
+        Gateway::KIND => PolicyTarget::Gateway(name.clone()),
+        ListenerSet::KIND => PolicyTarget::ListenerSet(name.clone()),
+        _ => PolicyTarget::Route {
+            kind: kind.to_owned(),
+            object: name.clone(),
+        },
+    }
 }
 
 /// The object as a target, if it belongs to this controller and carries requests.
 fn whole(reader: &UnitReader<'_>, kind: &'static str, name: &ObjectName) -> Option<PolicyTarget> {
-    match kind {
-        Gateway::KIND => {
-            let offers = reader.offers(&Owner::Gateway(name.clone()));
-            offers.map(|_| PolicyTarget::Gateway(name.clone()))
-        }
+    let is_ours = match kind {
+        Gateway::KIND => reader.offers(&Owner::Gateway(name.clone())).is_some(),
         ListenerSet::KIND => {
-            let offers = reader.offers(&Owner::ListenerSet(name.clone()));
-            offers.map(|_| PolicyTarget::ListenerSet(name.clone()))
+            let set = Owner::ListenerSet(name.clone());
+            reader.offers(&set).is_some()
         }
-        _ => reader.rule_names(kind, name).map(|_| PolicyTarget::Route {
-            kind: kind.to_owned(),
-            object: name.clone(),
-        }),
-    }
+        _ => reader.rule_names(kind, name).is_some(),
+    };
+    is_ours.then(|| target(kind, name))
 }
 
 fn listeners<T: StoredKind>(

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use xds::model::{Hostname, ListenerKey, ObjectName, PolicyTarget};
+use xds::model::{Hostname, ListenerKey, ObjectName};
 
 use super::RivalsUnit;
 use crate::api::{
@@ -69,11 +69,7 @@ impl Unit for RouteUnit {
         for listener in listeners {
             changes.run(RivalsUnit(listener));
         }
-        let target = PolicyTarget::Route {
-            kind: (*kind).to_owned(),
-            object: name.clone(),
-        };
-        changes.ours(&name.namespace, &target, (old.is_some(), new.is_some()));
+        changes.ours(kind, name, (old.is_some(), new.is_some()));
     }
 
     fn is_alive(&self, state: &State) -> bool {
@@ -129,10 +125,10 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
             let attached = attach(reader, &attaching, &reference)?;
             Some(RouteParent {
                 attached: attached.map_err(|problem| match &*problem.field {
-                    "" => problem.under(&field),
-                    _ => problem,
+                    "" => Box::new(problem.under(&field)),
+                    _ => Box::new(problem),
                 }),
-                field: field.into(),
+                field: field.as_str().into(),
                 reference,
             })
         })
@@ -177,9 +173,9 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
 fn references<T: RouteObject>(
     reader: &UnitReader<'_>,
     object: &T,
-) -> impl Iterator<Item = (String, ParentReference)> {
+) -> impl Iterator<Item = (String, Arc<ParentReference>)> {
     let named = object.parent_refs();
-    let namespace = &*object.metadata().namespace;
+    let namespace = &*object.metadata().name.namespace;
     let defaults = match object.default_scope() {
         DefaultScope::All => Some(reader.default_gateways()),
         DefaultScope::None => None,
@@ -195,17 +191,17 @@ fn references<T: RouteObject>(
     let defaults = defaults.filter(move |gateway| !is_named(gateway));
     let defaults = defaults.map(|gateway| {
         let reference = ParentReference {
-            group: api::Gateway::GROUP.to_owned(),
-            kind: api::Gateway::KIND.to_owned(),
-            namespace: Some(gateway.namespace.to_string()),
-            name: gateway.name.to_string(),
+            group: api::Gateway::GROUP.into(),
+            kind: api::Gateway::KIND.into(),
+            namespace: Some((&*gateway.namespace).into()),
+            name: (&*gateway.name).into(),
             section_name: None,
             port: None,
         };
-        ("spec.useDefaultGateways".to_owned(), reference)
+        ("spec.useDefaultGateways".to_owned(), Arc::new(reference))
     });
     let named = named.iter().enumerate();
-    let named = named.map(|(index, it)| (format!("spec.parentRefs[{index}]"), it.clone()));
+    let named = named.map(|(index, it)| (format!("spec.parentRefs[{index}]"), Arc::clone(it)));
     named.chain(defaults)
 }
 

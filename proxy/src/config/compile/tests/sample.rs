@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use xds::model::{
     Backend, BackendKey, BackendProtocol, Bind, BindKey, FilterSet, Filters, Health, Hostname,
@@ -67,7 +68,7 @@ pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, 
     Route {
         key: RouteKey::new("HTTPRoute", &host(name), rule, &listener),
         listener,
-        hostnames: Vec::new(),
+        hostnames: Arc::default(),
         order: Order {
             created: 0,
             object: host(name).to_string(),
