@@ -263,6 +263,27 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 0);
     }
 
+    fn a_request_keeps_its_rule_while_the_server_decides(driver) {
+        for (status, expected) in [("200 OK", 200), ("401 Unauthorized", 401)] {
+            let (gate, old, new) = (Gate::default(), origin().replies(ok("old")), origin().replies(ok("new")));
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            let auth = origin().replies(Reply::at_once().waits_for(&gate).sends(answer));
+            let gateway = asking(driver, &auth, &old, "").start();
+            let mut client = gateway.client();
+            client.gets("/");
+            auth.waits_for_requests(1);
+            // The server and the backend leave the configuration.
+            let later = logging(driver).backend("app", &[new.address()]).rule("{backendRefs: [{@app}]}");
+            gateway.reconfigure(&later);
+            gateway.waits_for_applied(2);
+            assert_eq!(gateway.client().gets("/").expects(200).text(), "new");
+            gate.open();
+            let answer = client.expects(expected);
+            assert_eq!(old.requests().len(), usize::from(expected == 200), "{answer}");
+            assert_eq!(client.gets("/").expects(200).text(), "new");
+        }
+    }
+
     fn an_answer_before_the_body_was_read_counts_and_its_connection_is_not_used_again(driver) {
         let early = "HTTP/1.1 200 OK\r\nX-User: me\r\nContent-Length: 0\r\n\r\n";
         let auth = origin().replies(Reply::at_once().sends(early).resets());
