@@ -1,7 +1,7 @@
 //! The `gateway` binary: from the command line to running shards and the exit code.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,8 +45,10 @@ static ALLOCATOR: SamplingAllocator<mimalloc::MiMalloc> =
     SamplingAllocator::new(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
+    // First of all: what is allocated before would stay in huge pages.
+    let small_pages = memory::without_huge_pages();
     let result = match Cli::parse().command {
-        Command::Run(args) => run(&args),
+        Command::Run(args) => run(&args, small_pages),
         Command::Check {
             config,
             unknown_fields,
@@ -67,18 +69,21 @@ fn check(
     unknown_fields: UnknownFields,
     port_offset: u16,
 ) -> Result<ExitCode> {
-    let out = &mut std::io::stdout().lock();
+    let out = &mut io::stdout().lock();
     match check::check(config, unknown_fields, port_offset, out)? {
         Verdict::Good => Ok(ExitCode::SUCCESS),
         Verdict::Bad => Ok(ExitCode::FAILURE),
     }
 }
 
-fn run(args: &RunArgs) -> Result<ExitCode> {
+fn run(args: &RunArgs, small_pages: io::Result<()>) -> Result<ExitCode> {
     let cpus = Cpus::of_this_process();
     // Before any other thread is started: threads inherit the affinity.
     avoid_shard_cores(args, &cpus)?;
     let (log_control, log) = start_log(args.log_format)?;
+    if let Err(error) = small_pages {
+        warn!(%error, "cannot turn off huge pages; idle connections may use more memory");
+    }
     let code = match serve(args, cpus, log_control) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -93,14 +98,16 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
 
 fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     let started = Instant::now();
-    prepare_memory(args.heap_sampling);
+    if args.heap_sampling == HeapSampling::Off {
+        heap::set_sampling(Sampling::Off);
+    }
     // Before anything is served: from here on signals shut down gracefully.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot handle signals")?;
     let plan = plan(args, &cpus)?;
     let servers = servers::bind(args)?;
     let published = Arc::new(ArcSwap::default());
     let log = LogQueue::new();
-    let writer = LogWriter::spawn(Arc::clone(&log), std::io::stdout())?;
+    let writer = LogWriter::spawn(Arc::clone(&log), io::stdout())?;
     let (shards, events, sender) = Shards::start(plan.clone(), Arc::clone(&published), log)
         .context("cannot start the shards")?;
     let mut compile = CompileOptions::new(plan.shards);
@@ -123,6 +130,7 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     } else {
         info!(shards = plan.shards, "started, but not ready yet");
     }
+    memory::unmap_code();
 
     let on_signal = signals.handle();
     let watcher = watch(signals, sender)?;
@@ -236,7 +244,7 @@ fn quit(events: &Sender<Event>) -> impl Fn() + Send + Sync + 'static {
 }
 
 /// Forwards signals until their handle is closed.
-fn watch(mut signals: Signals, events: Sender<Event>) -> std::io::Result<JoinHandle<()>> {
+fn watch(mut signals: Signals, events: Sender<Event>) -> io::Result<JoinHandle<()>> {
     let run = move || {
         for signal in &mut signals {
             // Other servers reload on it; by default it would end the process and all requests.
@@ -259,15 +267,6 @@ fn watch(mut signals: Signals, events: Sender<Event>) -> std::io::Result<JoinHan
         .spawn(run)
 }
 
-fn prepare_memory(sampling: HeapSampling) {
-    if sampling == HeapSampling::Off {
-        heap::set_sampling(Sampling::Off);
-    }
-    if let Err(error) = memory::without_huge_pages() {
-        warn!(%error, "cannot turn off huge pages; idle connections may use more memory");
-    }
-}
-
 fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
     let said = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
     let filter = EnvFilter::builder()
@@ -282,11 +281,11 @@ fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
     };
     let current = filter.to_string();
     let log = Arc::new(ProgramLog::new(format));
-    let writer = ProgramLogWriter::spawn(Arc::clone(&log), std::io::stderr())?;
+    let writer = ProgramLogWriter::spawn(Arc::clone(&log), io::stderr())?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(log)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(io::stderr().is_terminal());
     let control = match format {
         LogFormat::Text => {
             let builder = builder.with_filter_reloading();

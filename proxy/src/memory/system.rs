@@ -41,6 +41,28 @@ pub(crate) fn discard(memory: &mut [MaybeUninit<u8>]) {
     }
 }
 
+/// Unmaps the code of the program, which is read from the page cache again as it runs. The kernel maps
+/// the 64 KiB around each page that is used, so starting, or loading a large configuration, leaves
+/// two thirds of the program mapped, 14 MiB, of which serving requests needs little. Each 64 KiB
+/// costs one minor page fault when it is used next.
+pub fn unmap_code() {
+    let start = &raw const __executable_start;
+    let skipped = start.align_offset(PAGE);
+    let length = (&raw const etext).addr() - start.addr() - skipped;
+    // SAFETY: from the start of the program to the end of its code, pages are never written, so they
+    // are read from the file again. On an error they stay mapped.
+    unsafe {
+        let first = start.add(skipped).cast_mut().cast();
+        libc::madvise(first, length / PAGE * PAGE, libc::MADV_DONTNEED);
+    }
+}
+
+// Addresses that the linker defines.
+unsafe extern "C" {
+    static __executable_start: u8;
+    static etext: u8;
+}
+
 /// Lets the allocator return the memory freed by this thread.
 pub(crate) fn trim() {
     // SAFETY: it only affects the allocator's own free memory, on any thread.
@@ -106,7 +128,24 @@ const PAGE: usize = 4096;
 mod tests {
     use std::mem::MaybeUninit;
 
-    use super::{PAGE, discard};
+    use super::{PAGE, discard, unmap_code};
+
+    /// Kilobytes of code that are mapped.
+    fn mapped_code() -> u64 {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel tells");
+        let mut mappings = maps.lines().skip_while(|line| !line.contains(" r-xp "));
+        let rss = mappings.find_map(|line| line.strip_prefix("Rss:"));
+        let kilobytes = rss.and_then(|rss| rss.trim().strip_suffix(" kB"));
+        kilobytes.expect("a size").parse().expect("a number")
+    }
+
+    #[test]
+    fn unmapped_code_runs_again() {
+        let before = mapped_code();
+        unmap_code();
+        let after = mapped_code();
+        assert!(after < before, "{before} kB before, {after} kB after");
+    }
 
     #[test]
     fn only_whole_pages_are_discarded() {

@@ -129,6 +129,7 @@ impl Applier {
             // Reading and translating took memory that is free now, and the next such load may be
             // days away.
             memory::trim();
+            memory::unmap_code();
         }
     }
 
