@@ -159,7 +159,7 @@ pub enum XdsMode {
     /// TLS alone
     #[default]
     Tls,
-    /// Both on one port; the first byte of a connection tells which
+    /// Both on one port, distinguished by the first byte of a connection
     Either,
 }
 

@@ -45,7 +45,7 @@ use self::source::Source;
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Ends the process where a shell asks what to complete.
+    // Ends the process if a shell requests completions.
     CompleteEnv::with_factory(Cli::command).complete();
     let cli = Cli::from_process_args();
     match run(cli) {

@@ -69,7 +69,7 @@ impl Source {
         self.read(path.context("no dump to compare with; give one with --file")?)
     }
 
-    /// Whether the command line names a source, or what to look for in the cluster.
+    /// Whether the command line names a source, or selects something in the cluster.
     pub(crate) fn is_specified(&self, resource: Option<&Resource>) -> bool {
         !self.is_cluster() || resource.is_some() || self.args.names_cluster()
     }
@@ -137,7 +137,7 @@ impl Source {
     /// Clients of one admin server, or of every reachable pod of the resource.
     ///
     /// # Errors
-    /// There is none, or every pod is asked for outside of a cluster.
+    /// There is none, or `--all-pods` is used outside of a cluster.
     pub(crate) fn clients(
         &self,
         resource: Option<&Resource>,

@@ -123,7 +123,7 @@ fn evaluate(
         condition.message = format!("requests are served by {}", of_all(*accepted)).into();
         return;
     }
-    // First, since what could not be deployed never worked.
+    // First, since a Gateway that could not be deployed never worked.
     if let Deployment::Refused(why) = deployment {
         set(
             condition,

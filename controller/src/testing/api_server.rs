@@ -24,12 +24,12 @@ use super::path::ApiPath;
 #[derive(Clone, Default)]
 pub(crate) struct ApiServer(Arc<Mutex<State>>);
 
-/// What goes wrong with a request that writes.
+/// A fault of a request that writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     /// It is answered with this status code; 429 asks for so many seconds of patience.
     Refused(u16, u32),
-    /// It is carried out, and the answer never comes.
+    /// It is carried out, and no response is sent.
     AppliedWithoutAnswer,
 }
 
@@ -104,7 +104,7 @@ impl ApiServer {
             .collect()
     }
 
-    /// Every change of a collection, from its beginning, as a watch tells it.
+    /// Every change of a collection, from its beginning, as a watch sends it.
     pub(crate) fn changes(&self, collection: &str) -> mpsc::UnboundedReceiver<Bytes> {
         self.state().follow(ApiPath::parse(collection), 0)
     }
@@ -209,7 +209,7 @@ impl State {
         (200, self.store(&path.object(), present))
     }
 
-    /// Of two managers, the second has to use force; fields are not told apart.
+    /// Of two managers, the second has to use force; fields are not distinguished.
     fn apply(
         &mut self,
         path: &ApiPath,

@@ -52,7 +52,7 @@ pub(crate) enum Command {
         #[arg(required = true)]
         images: Vec<String>,
     },
-    /// Print what a component has logged.
+    /// Print the log of a component.
     Logs(LogsArgs),
     /// Stop a component until `start`.
     Stop(StopArgs),

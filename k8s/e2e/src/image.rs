@@ -185,7 +185,7 @@ fn build_from(
     })
 }
 
-/// What an image of ours is called.
+/// Name of an image of ours.
 pub(crate) fn reference(program: &str, tag: &str) -> String {
     format!("localhost/{program}:{tag}")
 }

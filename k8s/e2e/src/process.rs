@@ -1,4 +1,4 @@
-//! Runs other programs; errors say what failed and why.
+//! Runs other programs; errors contain the command and the cause.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};

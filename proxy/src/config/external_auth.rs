@@ -1,4 +1,4 @@
-//! Servers that are asked whether requests may pass.
+//! External authorization servers.
 
 use xds::model::{self, ExternalAuthProtocol, InvalidBackend};
 

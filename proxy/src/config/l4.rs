@@ -110,7 +110,7 @@ pub struct L4Rule {
 /// A backend's share of a rule.
 #[derive(Debug)]
 pub struct L4Backend {
-    /// Where its share goes; connections of an invalid reference are closed.
+    /// The cluster of its share; connections of an invalid reference are closed.
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
     /// The name in an invalid reference, for logs.
     pub unresolved: Option<Box<str>>,

@@ -118,7 +118,7 @@ pub struct Listener {
     pub l4: Arc<L4Routes>,
     /// How its connections begin.
     pub accepts: Accepts,
-    /// Authorization servers that are asked before a rule is selected.
+    /// Authorization servers that are called before a rule is selected.
     pub external_auth: Arc<[ExternalAuth]>,
     /// Which rule serves a request.
     pub router: Arc<Router>,
@@ -166,7 +166,7 @@ pub struct Rule {
     pub jwt: Option<Arc<Authenticator>>,
     /// Authorization rules; `None` allows all requests.
     pub authorization: Option<Arc<Authorization>>,
-    /// Authorization servers that are asked about each request.
+    /// Authorization servers that are called for each request.
     pub external_auth: Vec<ExternalAuth>,
     /// Redirects and CORS, which need no backend.
     pub answers: Option<Box<RuleResponses>>,
@@ -220,7 +220,7 @@ pub enum Sessions {
 /// A backend's share of a rule.
 #[derive(Debug)]
 pub struct RuleBackend {
-    /// Where its share goes; an invalid reference answers it with 500.
+    /// The cluster of its share; an invalid reference responds with 500.
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
     /// The invalid reference, for errors.
     pub unresolved: Option<Box<str>>,
@@ -228,13 +228,13 @@ pub struct RuleBackend {
     pub policy: Option<Box<BackendPolicy>>,
     /// Where the policy's mirrors go, by their position.
     pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
-    /// Authorization servers that are asked about requests for this backend.
+    /// Authorization servers that are called for requests to this backend.
     pub external_auth: Vec<ExternalAuth>,
     /// Session persistence of the backend, if the rule has none.
     pub session: Option<Box<model::SessionPersistence>>,
-    /// Time to connect: a policy of the backend goes before the rule's limits.
+    /// Timeout for connecting: a policy of the backend overrides the rule's limits.
     pub connect_timeout: Option<Duration>,
-    /// Time to the response head, likewise.
+    /// Timeout for the response head, likewise.
     pub response_head_timeout: Option<Duration>,
 }
 

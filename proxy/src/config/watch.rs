@@ -186,7 +186,7 @@ struct Burst {
 enum FileEvent {
     /// It is being written.
     Written(PathBuf),
-    /// Its writer is done, or it came, went, or is another one.
+    /// It was written completely, created, removed or replaced.
     Whole(PathBuf),
     /// Events were lost, so anything may have changed.
     Anything,
@@ -226,7 +226,7 @@ impl Interest {
         self.listed.insert(folder);
     }
 
-    /// Goes the way that the kernel goes to a path, and notes each link on it, and the end.
+    /// Resolves a path as the kernel does, and records each symbolic link on it, and its end.
     fn walk(&mut self, path: &Path) -> PathBuf {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut rest = path;

@@ -22,7 +22,7 @@ pub(crate) struct Scratch {
     pub(crate) received: Received,
     /// Host and target in normal form, if they differ.
     pub(crate) normal: NormalForm,
-    /// Memory for building what is sent.
+    /// Memory for building the bytes to send.
     pub(crate) work: RequestBuffers,
 }
 
@@ -172,7 +172,7 @@ impl NormalForm {
     }
 }
 
-/// Buffers for building what is sent.
+/// Buffers for building the bytes to send.
 #[derive(Default)]
 pub(crate) struct RequestBuffers {
     pub(crate) request_body: BodyDecoder,

@@ -4,7 +4,7 @@ use crate::memory::Kept;
 use crate::policy::external_auth::Denial;
 use crate::policy::mutation::{HeaderMutation, Mutation};
 
-/// The combined decision of the servers that were asked.
+/// The combined decision of the servers that were called.
 #[derive(Debug, Default)]
 pub(crate) struct ServerDecision {
     /// Changes to the request's head.

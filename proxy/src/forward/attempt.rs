@@ -279,7 +279,7 @@ async fn half_duplex(
         pipes: None,
     };
     let sent = match connection.stream.as_h2() {
-        // What follows belongs to the tunnel.
+        // The following bytes belong to the tunnel.
         Some(stream) if stream.tunnels() => Box::pin(stream.send(b"", None))
             .await
             .map_err(|_| RelayError::ReceiverGone),

@@ -86,7 +86,7 @@ pub(super) async fn run(
 struct UploadResult {
     done: Cell<bool>,
     failure: Cell<Option<Failure>>,
-    /// Whether all that was sent is kept for a retry.
+    /// Whether everything sent so far is kept for a retry.
     replay: Cell<Replay>,
     /// Whether the response head has arrived.
     answered: Cell<bool>,

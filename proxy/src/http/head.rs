@@ -146,7 +146,7 @@ impl<'a> IntoIterator for &'a Fields {
 /// Protocol version of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0: no persistence unless asked for, no chunked coding.
+    /// HTTP/1.0: no persistence unless requested, no chunked coding.
     Http10,
     /// HTTP/1.1 (RFC 9112): persistent by default.
     #[default]

@@ -73,7 +73,7 @@ pub fn is_reserved_with_underscores(name: &[u8]) -> bool {
     }
 }
 
-/// What a backend that reads underscores as dashes takes a name for.
+/// The name as read by a backend that reads underscores as dashes.
 #[must_use]
 pub fn known_with_underscores(name: &[u8]) -> KnownHeader {
     KnownHeader::of(fold(name, &mut [0; LONGEST_NAME]))

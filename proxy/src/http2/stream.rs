@@ -112,7 +112,7 @@ impl Stream {
         &self.signals
     }
 
-    /// How the server can be asked for an upgrade.
+    /// Whether and how an upgrade can be requested from the server.
     pub(crate) fn switch(&self) -> Switch {
         match &*self.sending.borrow() {
             Sending::Request(connection, _)

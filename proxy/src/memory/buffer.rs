@@ -5,7 +5,7 @@
 //!
 //! Connections wait in small buffers, which grow if more arrives than fits: few large ones are in
 //! use, and the processor's cache keeps them. HTTP/2 streams wait without any memory. The pool
-//! counts what it has lent.
+//! counts the buffers in use.
 
 #![expect(unsafe_code, reason = "buffers are lent to the kernel")]
 

@@ -113,7 +113,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Whether the rule answers the request itself as a CORS preflight: those never carry a token,
+    /// Whether the rule responds to the request as a CORS preflight: those never carry a token,
     /// and never reach a backend (Fetch standard, section 4.8).
     pub(super) fn is_preflight(&self, matched: &Matched<'a>) -> bool {
         let received = self.received;

@@ -1,4 +1,4 @@
-//! External authorization: servers decide whether a request may pass. If a server cannot be asked,
+//! External authorization: servers decide whether a request may pass. If a server cannot be reached,
 //! the request is rejected.
 
 use std::time::{Duration, Instant};

@@ -139,12 +139,12 @@ impl Authorizer {
         *self.shared.says.lock().expect("no holder panics") = AuthorizerBehavior::of(answer);
     }
 
-    /// The requests that it was asked about.
+    /// The requests that it was called for.
     pub(crate) fn asked(&self) -> Vec<HttpRequest> {
         self.shared.asked.lock().expect("no holder panics").clone()
     }
 
-    /// Waits until it is asked.
+    /// Waits until it is called.
     #[track_caller]
     pub(crate) fn waits_for_question(&self) {
         self.waits(&self.shared.asked, Vec::is_empty, "nobody asked");

@@ -207,7 +207,7 @@ fn write_fields(fields: &HeaderMap, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Passes a body on as it comes, until it ends or nobody takes it any more.
+/// Forwards a body as it arrives, until it ends or the receiver is gone.
 async fn pass_body(
     heard: &mut MessageReader,
     stream: &mut SendStream<Bytes>,

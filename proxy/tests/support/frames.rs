@@ -269,7 +269,7 @@ impl Peer {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
-    /// From now on, silence for so long is no failure but an end, which [`Peer::was_silent`] tells.
+    /// From now on, silence of this length is not a failure but an end, which [`Peer::was_silent`] reports.
     pub(crate) fn bears_silence_of(&mut self, time: Duration) -> &mut Self {
         self.stream
             .set_read_timeout(Some(time))

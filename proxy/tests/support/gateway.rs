@@ -167,7 +167,7 @@ impl Gateway {
         self.log.text()
     }
 
-    /// What whoever reads its log does from the next line on.
+    /// What the reader of its log does from the next line on.
     pub(crate) fn log_reader(&self, reader: Reader) {
         self.log.reader(reader);
     }

@@ -20,7 +20,7 @@ struct LogContents {
     is_all: bool,
 }
 
-/// What whoever reads the log does after the next line.
+/// What the reader of the log does after the next line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Reader {
     #[default]

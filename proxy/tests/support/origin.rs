@@ -14,7 +14,7 @@ use super::reply::{Step, unscripted};
 use super::tls::{Handshake, server_config};
 use super::{Broken, ClientCertificates, Framing, Message, PATIENCE, Reply, Wire};
 
-/// An origin that answers everything with 200 `ok` until told otherwise.
+/// An origin that responds to everything with 200 `ok` by default.
 pub(crate) fn origin() -> Origin {
     Origin::start(None)
 }
@@ -50,7 +50,7 @@ pub(crate) fn refused() -> (Socket, SocketAddr) {
 pub(crate) struct Origin {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// The thread that has the listening socket, until it is told to stop.
+    /// The thread that owns the listening socket, until it is stopped.
     accepting: Mutex<Option<JoinHandle<()>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Large bodies that can be told apart byte by byte.
+//! Large bodies that differ at every byte.
 
 /// `length` bytes without a short period, the same every time: a lost, doubled or moved block shows.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {

@@ -1,5 +1,5 @@
 //! An endpoint picker of the Inference Extension: `ext_proc` over HTTP/2, in TLS that nobody vouches
-//! for or in plain text. What it says is scripted, and what it was told is recorded.
+//! for or in plain text. Its responses are scripted, and its requests are recorded.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ pub(crate) enum PickerBehavior {
     Nothing,
 }
 
-/// What a picker was told of one request.
+/// What a picker received about one request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PickerRequest {
     /// Names and values of the head.
@@ -76,7 +76,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A picker that shows a certificate nobody vouches for.
+/// A picker with a self-signed certificate.
 pub(crate) fn picker(says: PickerBehavior) -> Picker {
     let pair = authority("nobody").server(&["elsewhere.test"]);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -129,17 +129,17 @@ impl Picker {
         *self.shared.says.lock().expect("no holder panics") = says;
     }
 
-    /// What it was told so far, in the order of heads.
+    /// What it received so far, in the order of heads.
     pub(crate) fn asked(&self) -> Vec<PickerRequest> {
         self.shared.log().clone()
     }
 
-    /// Forgets what it was told.
+    /// Clears what it received.
     pub(crate) fn forgets(&self) {
         self.shared.log().clear();
     }
 
-    /// Waits until it is asked.
+    /// Waits until it is called.
     #[track_caller]
     pub(crate) fn waits_for_question(&self) {
         let is_idle = |asked: &mut Vec<PickerRequest>| asked.is_empty();
@@ -149,7 +149,7 @@ impl Picker {
         assert!(!timeout.timed_out(), "nobody asked the picker");
     }
 
-    /// What it was told of the only request, once it has learnt of the response.
+    /// What it received about the only request, once it has received the response.
     #[track_caller]
     pub(crate) fn learns_of_response(&self) -> PickerRequest {
         let has = |asked: &mut Vec<PickerRequest>| !asked.iter().any(|it| it.served.is_some());

@@ -1,4 +1,4 @@
-//! Ports for processes that are told theirs.
+//! Ports for processes whose ports are configured.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::{Deref, Range};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use socket2::{Domain, Socket, Type};
 
-/// Ports that nobody else is given while this lives, in this process or in another test's.
+/// Ports that no other test of this or another process is given while this lives.
 ///
 /// They lie below those that the kernel gives to clients: with one of those, a client that waits for
 /// the listener would sooner or later be given the very port it connects to, and meet itself (TCP
@@ -49,7 +49,7 @@ fn candidate() -> u16 {
     RANGE.start + start.wrapping_add(next) % PORTS
 }
 
-/// Takes a port, if nobody has it.
+/// Reserves a port, if it is free.
 fn hold(port: u16) -> Option<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));

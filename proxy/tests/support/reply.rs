@@ -49,7 +49,7 @@ pub(crate) fn ok(body: impl AsRef<[u8]>) -> Reply {
     raw(bytes)
 }
 
-/// What an origin answers when nobody said otherwise: `ok`, and no body to HEAD.
+/// The default response of an origin: `ok`, and no body to HEAD.
 pub(super) fn unscripted(method: &str) -> Reply {
     match method {
         "HEAD" => raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),

@@ -67,7 +67,7 @@ impl Tls {
         self
     }
 
-    /// It shows this certificate where it is asked for one.
+    /// It presents this certificate if the server requests one.
     pub(crate) fn shows(mut self, believes: &Authority, pair: &Credential) -> Self {
         self.config = config(believes, self.versions, Some(pair));
         self
@@ -110,7 +110,7 @@ pub(crate) enum ClientCertificates<'a> {
 /// What an origin learnt in a TLS handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Handshake {
-    /// The name that the gateway asked for.
+    /// The server name that the gateway sent.
     pub(crate) sni: Option<String>,
     /// Whether it took up an earlier session.
     pub(crate) resumed: bool,

@@ -56,7 +56,7 @@ impl Signer {
         Self::Secret(secret)
     }
 
-    /// The algorithm it signs with unless told.
+    /// The algorithm that it signs with by default.
     pub(crate) fn algorithm(&self) -> &'static str {
         match self {
             Self::Rsa(_) => "RS256",

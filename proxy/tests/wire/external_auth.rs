@@ -12,7 +12,7 @@ fn logging(driver: Driver) -> GatewayBuilder {
     gateway(driver).policy("accessLog: {format: text}")
 }
 
-/// A gateway with a rule that asks `auth`, and then goes to `app`.
+/// A gateway with a rule that calls `auth`, and then forwards to `app`.
 pub(super) fn asking(driver: Driver, auth: &Origin, app: &Origin, filter: &str) -> GatewayBuilder {
     logging(driver)
         .backend("auth", &[auth.address()])
@@ -23,7 +23,7 @@ pub(super) fn asking(driver: Driver, auth: &Origin, app: &Origin, filter: &str) 
         ))
 }
 
-/// An `ExternalAuth` filter that asks `auth` over HTTP, with further fields.
+/// An `ExternalAuth` filter that calls `auth` over HTTP, with further fields.
 fn http(fields: &str) -> String {
     let http = if fields.contains("http:") {
         ""
@@ -35,7 +35,7 @@ fn http(fields: &str) -> String {
     )
 }
 
-/// A gateway with a rule that asks `auth` over HTTP/2, with these fields of the filter.
+/// A gateway with a rule that calls `auth` over HTTP/2, with these fields of the filter.
 pub(super) fn asking_over_h2(
     driver: Driver,
     auth: SocketAddr,

@@ -11,13 +11,13 @@ use crate::support::{
     pattern, raw, silent_authorizer,
 };
 
-/// A gateway with a rule that asks `auth` over gRPC, and then goes to `app`.
+/// A gateway with a rule that calls `auth` over gRPC, and then forwards to `app`.
 fn calling(driver: Driver, auth: SocketAddr, app: &Origin, fields: &str) -> GatewayBuilder {
     let filter = format!("protocol: GRPC, grpc: {{{fields}}}, forwardBody: {{maxSize: 100}}");
     asking_over_h2(driver, auth, app, &filter)
 }
 
-/// Waits until so many bytes of buffers are in use; shards tell it from time to time.
+/// Waits until this many bytes of buffers are in use, which shards report periodically.
 #[track_caller]
 fn waits_for_buffers(gateway: &Gateway, is_enough: impl Fn(f64) -> bool) {
     let deadline = Instant::now() + PATIENCE;

@@ -25,11 +25,11 @@ pub(crate) enum IdpCommand {
     Token(TokenArgs),
     /// Show what is set up
     Status(StatusArgs),
-    /// Remove all that `setup` created, and put back what it took away
+    /// Remove everything that `setup` created, and restore what it removed
     Cleanup(CleanupArgs),
 }
 
-/// Where the provider is, and who administers it.
+/// URL and administrator of the provider.
 #[derive(Debug, Args)]
 pub(crate) struct ProviderArgs {
     /// Base URL of the Keycloak, such as `http://localhost:8080`

@@ -1,4 +1,4 @@
-//! `gwctl idp cleanup`: removes what `setup` made, found by its marks, and puts back what it took away.
+//! `gwctl idp cleanup`: removes what `setup` created, found by its marks, and restores what it removed.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -50,7 +50,7 @@ struct Registered {
     secret: String,
 }
 
-/// A protocol mapper: who puts a claim into tokens.
+/// A protocol mapper, which adds a claim to tokens.
 #[derive(Deserialize)]
 struct Mapper {
     id: String,
@@ -185,7 +185,7 @@ pub(super) async fn update(admin: &Admin, id: &str, attributes: &[(&str, &str)])
     admin.update("configure the client", &path(id), &body).await
 }
 
-/// Registers a client, which is called as the initial access token that it takes.
+/// Registers a client, named after the initial access token that it uses.
 async fn register(admin: &Admin, changes: &mut Changes) -> Result<CreatedClient> {
     let what = "get an initial access token";
     let path = format!("{ADMIN}/clients-initial-access");

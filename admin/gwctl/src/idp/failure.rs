@@ -12,7 +12,7 @@ use crate::output::shown;
 pub(super) enum Purpose {
     /// An administrator signs in.
     SignIn,
-    /// A user's token is asked for.
+    /// Requesting a user's token.
     UserToken,
     /// A client is registered with an initial access token.
     Registration,
@@ -258,7 +258,7 @@ mod tests {
             r#"{"error":"Realm does not exist"}"#,
             ["does not exist", "/auth"],
         ),
-        (Purpose::Administration, 500, "", ["500", "its own log"]),
+        (Purpose::Administration, 500, "", ["500", "see its log"]),
         (Purpose::SignIn, 302, "", ["elsewhere", "not followed"]),
         (
             Purpose::SignIn,

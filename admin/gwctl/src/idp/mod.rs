@@ -1,7 +1,7 @@
 //! `gwctl idp`: sets up a Keycloak for tests of token validation, over its HTTP API.
 //!
 //! Nothing is kept on this machine: what was set up is found again by its marks at the provider.
-//! `provider` sends calls and `failure` explains what came back; `admin` is the session of an
+//! `provider` sends calls and `failure` explains errors; `admin` is the session of an
 //! administrator. A set-up consists of a `client`, `profile` and `users`; `registration` takes
 //! policies away for tests, `manifest` is what a gateway needs of it all, and `apply` writes that into a
 //! cluster.

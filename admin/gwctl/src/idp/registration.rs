@@ -49,7 +49,7 @@ pub(super) async fn open(admin: &Admin, id: &str, changes: &mut Changes) -> Resu
     Ok(())
 }
 
-/// Puts back what was removed.
+/// Restores the removed policies.
 ///
 /// # Errors
 /// The provider refuses.

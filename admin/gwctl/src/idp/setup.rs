@@ -41,7 +41,7 @@ pub(super) struct Discovery {
     pub(super) jwks_uri: String,
 }
 
-/// Sets up what is missing, and prints what there is.
+/// Creates what is missing, and prints the result.
 ///
 /// # Errors
 /// The provider or the cluster refuses, or there is no password for a user that is missing.
@@ -83,7 +83,7 @@ async fn set_up(args: &SetupArgs, admin: &Admin, changes: &mut Changes) -> Resul
     profile::ensure(admin, changes).await?;
     let mut known: Option<Secret> = None;
     for user in &USERS {
-        // One for all, which is asked for once.
+        // One for all users, which is prompted for once.
         let read = || {
             if known.is_none() {
                 let file = args.user_password_file.as_deref();

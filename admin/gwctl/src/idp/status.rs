@@ -40,7 +40,7 @@ struct RegistrationPolicies {
     removed: usize,
 }
 
-/// Prints what there is; fails where something is missing.
+/// Prints the state of the set-up; fails if something is missing.
 ///
 /// # Errors
 /// The provider refuses.

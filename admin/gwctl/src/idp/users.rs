@@ -32,7 +32,7 @@ pub(super) const USERS: [TestUser; 2] = [
 ];
 
 impl TestUser {
-    /// Has the user as it should be. A password is asked for where it is new.
+    /// Creates or corrects the user. Prompts for a password if the user is new.
     ///
     /// # Errors
     /// The provider refuses, there is no password, or the name is taken.

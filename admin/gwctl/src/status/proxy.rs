@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::cluster::PodState;
 use crate::source::{Source, decode};
 
-/// A proxy, or what should become one.
+/// A proxy, or a pod that is to become one.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Proxy {
@@ -22,7 +22,7 @@ pub(super) struct Proxy {
     /// None if it is not running or not reachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) own: Option<SelfReport>,
-    /// Why it cannot be asked.
+    /// Why it cannot be queried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) silent: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! The status of a Gateway and of what belongs to it: pure, from the cluster's objects and what the
-//! proxies say.
+//! The status of a Gateway and its parts, computed from the cluster's objects and the reports of its
+//! proxies.
 
 use serde::Serialize;
 

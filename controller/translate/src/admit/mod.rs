@@ -1,4 +1,4 @@
-//! Does for files what an API server does for objects: turns documents into typed objects with
+//! The counterpart of an API server for files: turns documents into typed objects with
 //! defaults, and reports problems with file, line and field.
 //!
 //! The steps of a text: `yaml` (value and places) → `object` (kind and name) → `schema` (our kinds,

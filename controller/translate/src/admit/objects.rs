@@ -128,7 +128,7 @@ impl Objects {
         settled
     }
 
-    /// Notes what was in force of an object before it is changed.
+    /// Records the version of an object that was in effect before it is changed.
     fn touch(
         &self,
         reference: &Arc<ObjectRef>,

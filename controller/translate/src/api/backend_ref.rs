@@ -1,4 +1,4 @@
-//! References from a route or a policy to what serves it.
+//! References from a route or policy to a backend.
 
 use std::num::NonZeroU16;
 

@@ -44,7 +44,7 @@ pub struct FrontendTlsPort {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct FrontendTlsConfig {
-    /// How certificates are validated; absent means that clients are not asked for one.
+    /// How certificates are validated; absent means that none are requested.
     #[serde(default)]
     pub validation: Option<FrontendValidation>,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ObjectMeta;
 
-/// An InferencePool: pods that serve models, and who chooses among them.
+/// An InferencePool: pods that serve models, and the picker that selects among them.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct InferencePool {
     #[serde(default)]

@@ -2,7 +2,7 @@
 //!
 //! A type holds what a user writes, without `apiVersion`, `kind` and `status`. Defaults of the API
 //! are serde defaults, so that an object is complete once it is parsed; everything else that an
-//! API server would refuse is refused by `admit`, before an object comes here.
+//! API server would reject is rejected by `admit` first.
 
 mod authorization;
 mod backend;
@@ -118,7 +118,7 @@ pub const OWN_GROUP: &str = "gateway-system.io";
 
 /// The kind of classes of Gateways.
 pub const CLASS_KIND: &str = "GatewayClass";
-/// The kind of what a Gateway is deployed with.
+/// The kind of the parameters that a Gateway is deployed with.
 pub const PARAMETERS_KIND: &str = "GatewayParameters";
 
 /// Reads a `null` as the default: Go writes empty lists and maps so.

@@ -25,7 +25,7 @@ pub struct ParentReference {
     pub port: Option<NonZeroU16>,
 }
 
-/// Whether a Gateway takes routes that do not name it, and whether a route is one of these (GEP-3793).
+/// Whether a Gateway accepts routes that do not name it, and whether a route is one of these (GEP-3793).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum DefaultScope {
     All,

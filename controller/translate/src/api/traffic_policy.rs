@@ -1,4 +1,4 @@
-//! Our `TrafficPolicy`: what Gateway API has no field for.
+//! Our `TrafficPolicy`: settings that Gateway API has no field for.
 
 use std::num::{NonZeroU32, NonZeroU64};
 

@@ -123,7 +123,7 @@ fn put<T>(
     Err(Problem::new(Reason::IncompatibleFilters, "type", message))
 }
 
-/// Such a filter may be what keeps requests out, so its rule is carried, but answers with 500.
+/// Such a filter may restrict access, so its rule is carried, but responds with 500.
 fn unsupported(kind: FilterType) -> Problem {
     let message = format!(
         "filters of type {kind:?} are not supported: remove it; until then the rule responds with \

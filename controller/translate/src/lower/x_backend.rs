@@ -25,7 +25,7 @@ pub(crate) struct LoweredXBackend {
     pub(crate) certificate: Option<Certificate>,
     /// Why it is refused.
     pub(crate) refusals: Vec<Problem>,
-    /// Of the certificates that are shown to it, and of those who vouch for it.
+    /// Expired certificates: those presented to it, and the CA certificates that are trusted.
     pub(crate) expiries: Expiries,
 }
 

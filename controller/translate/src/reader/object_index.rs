@@ -25,11 +25,11 @@ pub(crate) struct PodLabel {
     pub(crate) value: Text,
 }
 
-/// Objects, indexes over them, and what references lead to.
+/// Objects, indexes over them, and resolved references.
 #[derive(Debug)]
 pub(crate) struct ObjectIndex {
     pub(crate) options: Options,
-    /// Never goes back, so that nothing that has expired becomes good again.
+    /// Never decreases, so that expired certificates do not become valid again.
     pub(crate) now: Timestamp,
     pub(crate) store: Store,
     pub(super) grants: Grants,

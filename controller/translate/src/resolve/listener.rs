@@ -33,7 +33,7 @@ pub(crate) struct Listener {
     pub(crate) protocol: Option<Protocol>,
     /// The protocol in the model; `None` if invalid.
     pub(crate) carried: Option<ListenerProtocol>,
-    /// Authorization servers that are asked about each request, in order.
+    /// Authorization servers that are called for each request, in order.
     pub(crate) external_auth: Vec<ExternalAuth>,
     /// The port of the socket: the listener's, or that and the offset.
     pub(crate) socket_port: NonZeroU16,
@@ -139,7 +139,7 @@ impl Listener {
         self.is_claimed(conflicts) && self.filter_refusals.is_empty()
     }
 
-    /// Whether it takes the requests of its port and host name, if only to refuse them.
+    /// Whether it receives the requests of its port and host name, if only to reject them.
     pub(crate) fn is_claimed(&self, conflicts: &ListenerConflicts) -> bool {
         self.refusals.is_empty() && conflicts.conflict.is_none()
     }

@@ -110,7 +110,7 @@ fn unknown_extension(reference: &LocalObjectReference, at: &str) -> Problem {
     Problem::new(Reason::InvalidListenerFilterRef, field, message)
 }
 
-/// A server that cannot be asked.
+/// A server that cannot be reached.
 fn rejecting_server(reference: String) -> ExternalAuth {
     ExternalAuth {
         target: Target::Invalid {

@@ -63,7 +63,7 @@ impl Feature {
     }
 }
 
-/// It is of use where the API server has such objects (Kubernetes 1.37).
+/// Useful only if the API server serves such objects (Kubernetes 1.37).
 const TRUST_BUNDLE: &str = "ClusterTrustBundle";
 const OLDEST: Version = Version::new(0, 0, 0);
 const V1_6_3: Version = Version::new(1, 6, 3);

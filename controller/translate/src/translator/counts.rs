@@ -1,4 +1,4 @@
-//! Sums over units, kept by what each unit added before and adds now.
+//! Sums over units, updated by the difference between each unit's old and new contribution.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;

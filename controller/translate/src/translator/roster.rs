@@ -1,4 +1,4 @@
-//! The units there are: what each reads, which are to run, and when the output of one expires.
+//! The existing units: the facts that each reads, the ones to run, and when outputs expire.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};

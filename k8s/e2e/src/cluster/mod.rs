@@ -1,4 +1,4 @@
-//! A cluster: its name, its files, and what can be done with it.
+//! A cluster: its name, files and operations.
 //!
 //! `up` makes namespaces and cgroups and starts a supervisor in each place, which runs components.
 //! Everything of a cluster is found by its name alone: files in its folder, processes in its cgroup,
@@ -55,7 +55,7 @@ impl Cluster {
         })
     }
 
-    /// What its network namespace and its cgroup are called.
+    /// Name of its network namespace and cgroup.
     fn mark(&self) -> String {
         format!("e2e-{}", self.name)
     }
@@ -88,7 +88,7 @@ impl Cluster {
         self.folder.join(place.to_string())
     }
 
-    /// What the API server notes of the requests of some users.
+    /// The API server's audit log of some users' requests.
     pub(crate) fn audit_log(&self) -> PathBuf {
         self.folder_of(NetworkNamespace::Node(0)).join("audit.log")
     }

@@ -20,7 +20,7 @@ pub(crate) enum Driver {
     Epoll,
 }
 
-/// What is installed in a cluster.
+/// The release that is installed in a cluster.
 pub(super) struct Installation<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) suite: Suite,

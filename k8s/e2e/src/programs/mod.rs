@@ -23,7 +23,7 @@ pub(crate) const KUBERNETES_VERSION: &str = "v1.37.1";
 /// The flags that all programs are built with: the same result in every folder.
 const GO_FLAGS: &str = "-trimpath -buildvcs=false";
 
-/// What a suite's test binary is called.
+/// Name of a suite's test binary.
 pub(crate) const SUITE: &str = "conformance.test";
 
 /// Builds the missing programs of a cluster, and returns the folders of all.

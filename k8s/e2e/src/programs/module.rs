@@ -25,7 +25,7 @@ const NONE: Module = Module {
     copied: &[],
 };
 
-/// What each cluster needs.
+/// The programs of every cluster.
 pub(super) const CLUSTER: [Module; 7] = [
     Module {
         name: "authorizer",

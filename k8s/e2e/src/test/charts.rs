@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::scope::Scope;
 use crate::home;
 
-/// What the chart makes in a namespace.
+/// The objects that the chart creates in a namespace.
 const KINDS: [&str; 8] = [
     "deployment",
     "service",

@@ -2,7 +2,7 @@
 //!
 //! The content is opaque, except that a WebSocket is closed properly on drain. An idle direction
 //! holds no buffer. A failed connection is passed on as a reset, so that a truncated stream is not
-//! taken for a complete one; an orderly end is passed on as such.
+//! mistaken for a complete one; an orderly end is passed on as such.
 
 mod pump;
 pub(crate) mod websocket;

@@ -39,7 +39,7 @@ pub(super) struct ClusterCompiler<'c> {
     pub(super) tls: &'c mut TlsCompiler,
 }
 
-/// A cluster, and what its ids were acquired by.
+/// A cluster, and the keys that its ids were acquired with.
 #[derive(Debug)]
 pub(super) struct CompiledCluster {
     pub(super) cluster: Arc<Cluster>,

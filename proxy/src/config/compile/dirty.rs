@@ -20,14 +20,14 @@ pub(super) struct Dirty {
     /// By the listener that each is, or was, of.
     pub(super) routes: BTreeMap<ListenerKey, BTreeSet<RouteKey>>,
     pub(super) targets: BTreeSet<Arc<str>>,
-    /// Whether what a Gateway shows to backends may be something else.
+    /// Whether the client certificate of a Gateway may have changed.
     pub(super) certificates: bool,
     /// Gateways with another policy.
     pub(super) gateways: BTreeSet<ObjectName>,
 }
 
 impl Dirty {
-    /// Notes what hangs on a resource in a model that has it, or had it until now.
+    /// Marks the dependents of a resource in a model that has it, or had it until now.
     pub(super) fn mark(&mut self, resource: &Resource, model: &Model, index: &Index) {
         match resource {
             Resource::Bind(bind) => {

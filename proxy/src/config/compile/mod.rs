@@ -108,7 +108,7 @@ struct PlacedCluster {
 }
 
 impl Compiler {
-    /// Compiles a whole model, by what differs from the one before.
+    /// Compiles a whole model, by its differences from the previous one.
     pub fn compile(
         &mut self,
         model: &Model,

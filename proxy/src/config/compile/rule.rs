@@ -17,7 +17,7 @@ use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, UseOfClaims};
 
-/// A compiled rule, and what it references.
+/// A compiled rule, and its references.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) rule: AnyRule,

@@ -1,4 +1,5 @@
-//! Everything that requests can be sent to, by what routes call it, and who sends them.
+//! The clusters of services and backends, by the keys that routes refer to, and the Gateways that use
+//! them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use crate::config::in_force::InForce;
 use crate::config::watch::Watch;
 use crate::limits::{DNS_CHANGE_WAIT, DNS_FIRST_WAIT};
 
-/// The files, and what applies them.
+/// The files, with the parts that apply them.
 pub(super) struct Worker {
     watch: Watch,
     loader: Loader,

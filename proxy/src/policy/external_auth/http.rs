@@ -10,13 +10,13 @@ use crate::http::grammar::is_alike;
 use crate::http::h1::encode::field;
 use crate::policy::mutation::Mutation;
 
-/// Appends what the server is asked for: the request's target below a prefix.
+/// Appends the target of the request to the server: the request's target below a prefix.
 pub fn write_target(prefix: &AuthPathPrefix, subject: &Subject<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(prefix.as_str().as_bytes());
     out.extend_from_slice(subject.target);
 }
 
-/// Appends the fields of the request that the server is shown: those that are listed, and
+/// Appends the fields of the request that are sent to the server: those that are listed, and
 /// Authorization.
 pub fn write_lines(listed: &[HeaderName], subject: &Subject<'_>, out: &mut Vec<u8>) {
     for (name, value) in subject.lines() {

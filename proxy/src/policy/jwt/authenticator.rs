@@ -1,4 +1,4 @@
-//! A policy of tokens, compiled: from a request's fields to who sent it.
+//! A compiled JWT policy: authenticates the sender of a request by its header fields.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -71,7 +71,7 @@ pub struct Verified {
     pub(super) claims: Option<ClaimValues>,
 }
 
-/// A field line that a claim came to.
+/// A header line made from a claim.
 #[derive(Debug)]
 pub(super) struct Line {
     name: HeaderName,
@@ -337,7 +337,7 @@ impl Principal<'_> {
     }
 
     /// Whether a field is not forwarded as received: it held the token, or a client claimed
-    /// for itself what only a token can.
+    /// a value that only a token may provide.
     #[must_use]
     pub fn drops(&self, known: KnownHeader, name: &[u8]) -> bool {
         self.claims_header(name)

@@ -88,13 +88,13 @@ impl UnknownKeys {
                     fetch,
                 }),
             },
-            // It may be a good one that cannot be asked for now.
+            // It may be a valid key that cannot be requested now.
             None if source.is_failing() => Refusal::NoKeys.into(),
             None => Refusal::Key.into(),
         }
     }
 
-    /// Remembers that there is no such key.
+    /// Records that there is no such key.
     pub(super) fn record(&mut self, key: &MissingKey, now: i64) {
         self.slots.resize_with(JWKS_UNKNOWN_KEYS, Unknown::default);
         let location = self.location(key.hash);

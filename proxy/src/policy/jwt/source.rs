@@ -34,7 +34,7 @@ pub struct KeySource {
 /// The outcome of a request for newer keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
-    /// A fetch that began after the question brought what there is.
+    /// A fetch that began after the request has returned the current keys.
     Fetched,
     /// The keys could not be fetched.
     Failed,
@@ -195,7 +195,7 @@ fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Keys that are in force while a token is looked at.
+/// The keys in effect while a token is verified.
 pub(super) struct InForce(Guard<Option<Arc<Current>>>);
 
 impl InForce {

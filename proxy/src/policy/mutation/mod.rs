@@ -93,7 +93,7 @@ impl Mutation {
         }
     }
 
-    /// Takes what another server changes after this one.
+    /// Adds the changes of a later server.
     pub fn extend(&mut self, later: &Self) {
         for name in &later.dropped {
             self.forget(name);
@@ -113,7 +113,7 @@ impl Mutation {
         self.dropped.iter().any(|it| is_alike(it, name))
     }
 
-    /// Takes lines that go out of `lines`, and adds those that are set.
+    /// Removes dropped lines from `lines`, and adds those that are set.
     pub fn edit(&self, lines: &mut Vec<u8>) {
         if pairs(lines).any(|(name, _)| self.drops(name)) {
             *lines = without(lines, |name| self.drops(name));

@@ -1,4 +1,4 @@
-//! The exchange with an endpoint picker about one request: head and body are sent, a verdict comes
+//! The call to an endpoint picker for one request: head and body are sent, a verdict comes
 //! back.
 
 use std::future::{Future, poll_fn};

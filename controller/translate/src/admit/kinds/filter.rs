@@ -83,7 +83,7 @@ fn filter(check: &mut Check, filter: &HttpRouteFilter, types: &[&str]) {
     details(check, filter);
 }
 
-/// A field must be set exactly if the filter's type, or another discriminator, asks for it.
+/// A field must be set exactly if the filter's type, or another discriminator, requires it.
 fn goes_with(
     check: &mut Check,
     chooser: &str,

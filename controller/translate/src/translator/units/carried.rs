@@ -164,7 +164,7 @@ impl CarriedUnit {
         Some(sockets::problem(holder, &self.0, listener))
     }
 
-    /// Has listeners that are not carried refuse what is sent to them, on binds that other listeners
+    /// Lets listeners that are not carried reject their requests, on binds that other listeners
     /// have.
     fn keep_host_names(
         &self,

@@ -12,7 +12,7 @@ use crate::test::manifests::{gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
 
-/// What the authorizer lets pass, and as whom.
+/// The requests that the authorizer allows, and the user that it adds.
 const GOOD: (&str, &str) = ("x-token", "good");
 const USER: &str = "alice";
 
@@ -29,7 +29,7 @@ pub(in crate::test) async fn a_server_decides_by_ext_authz(scope: &Scope) -> Res
     Ok(())
 }
 
-/// Has a rule ask the authorizer, then takes that away. Returns the response to a request that passed.
+/// Adds the authorizer to a rule, then removes it. Returns the response to a request that passed.
 async fn decides(scope: &Scope, filter: Value) -> Result<HttpResponse> {
     let site = EdgeGateway::open(scope).await?;
     let open = route("HTTPRoute", 80, "echo");
@@ -54,7 +54,7 @@ async fn decides(scope: &Scope, filter: Value) -> Result<HttpResponse> {
     Ok(passed)
 }
 
-/// A listener asks before the route is chosen, which here matches what the server adds.
+/// A listener's authorizer is called before a route is selected, which here matches an added field.
 pub(in crate::test) async fn a_listener_asks_before_routes_match(scope: &Scope) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     scope.apply(&authorizer()).await?;
@@ -82,7 +82,7 @@ pub(in crate::test) async fn a_listener_asks_before_routes_match(scope: &Scope) 
     Ok(())
 }
 
-/// A filter that asks Service `authorizer`.
+/// A filter that calls Service `authorizer`.
 fn asks(protocol: &str, port: u16) -> Value {
     let field = protocol.to_lowercase();
     json!({
