@@ -32,7 +32,7 @@ use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
     bad_input, external_auth, features, idp, inference, kinds, life, live_traffic, long,
-    permissions, tenancy,
+    permissions, tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -116,6 +116,7 @@ const TESTS: &[Test] = tests! {
     Controller kinds::grants_and_labels_open_namespaces,
     Controller kinds::classes_and_parameters_come_and_go,
     Controller features::a_session_stays_with_its_pod,
+    Controller features::a_policy_of_a_service_keeps_sessions,
     Controller features::regular_expressions_match_whole_values,
     Controller features::retries_stay_within_their_budget,
     Controller features::retries_stay_within_their_rate,
@@ -125,6 +126,7 @@ const TESTS: &[Test] = tests! {
     Controller external_auth::a_server_decides_over_http,
     Controller external_auth::a_server_decides_by_ext_authz,
     Controller external_auth::a_listener_asks_before_routes_match,
+    Controller x_backends::pods_are_selected_by_label_and_port,
     Picker inference::a_picker_chooses_the_pod,
     Controller live_traffic::the_controller_is_killed,
     Controller live_traffic::another_replica_becomes_the_leader,

@@ -35,15 +35,12 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
         let mut sticky = route("HTTPRoute", 80, "echo");
         sticky["spec"]["rules"][0]["sessionPersistence"] = persistence;
         scope.apply(&[sticky]).await?;
-        let (session, pod) = begin_session(&site, answered, None).await?;
+        let begun = begin_session(&site, answered, None).await?;
         // Without a session, requests reach others.
-        begin_session(&site, answered, Some(&pod)).await?;
-        for _ in 0..REQUESTS {
-            let answer = get_with_header(&site, (asks, &session)).await?;
-            let reached = pod_of(&answer).unwrap_or_default();
-            ensure!(reached == pod, "a session of {pod} reached {reached}");
-        }
+        begin_session(&site, answered, Some(&begun.1)).await?;
+        stays_with_its_pod(&site, asks, &begun).await?;
 
+        let (session, pod) = begun;
         scope.kubectl(&["delete", "pod", &pod], "").await?;
         let answer = scope
             .until("a session to go on elsewhere", async || {
@@ -60,9 +57,53 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
     Ok(())
 }
 
+/// A policy of a Service keeps sessions of rules that have none, as long as it is there.
+pub(in crate::test) async fn a_policy_of_a_service_keeps_sessions(scope: &Scope) -> Result<()> {
+    let site = EdgeGateway::open_with(scope, gateway(&[listener(80, "HTTP")]), 3).await?;
+    let policy = json!({
+        "apiVersion": "gateway.networking.x-k8s.io/v1alpha1", "kind": "XBackendTrafficPolicy",
+        "metadata": {"name": "seats"},
+        "spec": {
+            "targetRefs": [{"group": "", "kind": "Service", "name": "echo"}],
+            "sessionPersistence": {"type": "Cookie", "cookie": {"name": "seat"}},
+        },
+    });
+    scope.apply(&[policy]).await?;
+    let accepted = says("Accepted", "True", "Accepted");
+    scope
+        .condition("XBackendTrafficPolicy", "seats", accepted)
+        .await?;
+    let begun = begin_session(&site, "set-cookie", None).await?;
+    begin_session(&site, "set-cookie", Some(&begun.1)).await?;
+    stays_with_its_pod(&site, "cookie", &begun).await?;
+    scope.delete("XBackendTrafficPolicy", "seats").await?;
+    scope
+        .until("requests to begin no session", async || {
+            let answer = send_get(site.address, HOST, "/").await.ok();
+            let is_free =
+                |it: &HttpResponse| pod_of(it).is_some() && it.header("set-cookie").is_empty();
+            Ok(answer.filter(is_free).map(drop))
+        })
+        .await
+}
+
+/// Sends requests of a session, and checks that each reaches its pod.
+pub(super) async fn stays_with_its_pod(
+    site: &EdgeGateway<'_>,
+    asks: &str,
+    (session, pod): &(String, String),
+) -> Result<()> {
+    for _ in 0..REQUESTS {
+        let answer = get_with_header(site, (asks, session)).await?;
+        let reached = pod_of(&answer).unwrap_or_default();
+        ensure!(reached == *pod, "a session of {pod} reached {reached}");
+    }
+    Ok(())
+}
+
 /// Waits until a request without a session begins one, at another pod than this. Returns what a client
 /// shows of it, and its pod.
-async fn begin_session(
+pub(super) async fn begin_session(
     site: &EdgeGateway<'_>,
     answered: &str,
     not: Option<&str>,

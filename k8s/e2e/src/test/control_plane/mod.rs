@@ -2,9 +2,10 @@
 //!
 //! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays. The tests
 //! are grouped by subject: `life` and `kinds` (what becomes of each kind of object that changes or goes),
-//! `features` and `external_auth` (what users use and no conformance suite tests), `live_traffic` (what
-//! clients notice of failures and changes), `tenancy` (proxies that are not what they say), `permissions` (of
-//! the controller), `bad_input`, `idp` (users of an identity provider); `long` are those that take minutes.
+//! `features`, `external_auth` and `x_backends` (what users use and no conformance suite tests),
+//! `live_traffic` (what clients notice of failures and changes), `tenancy` (proxies that are not what they
+//! say), `permissions` (of the controller), `bad_input`, `idp` (users of an identity provider); `long` are
+//! those that take minutes.
 
 pub(super) mod bad_input;
 mod edge_gateway;
@@ -19,6 +20,7 @@ pub(super) mod long;
 pub(super) mod permissions;
 mod proxy;
 pub(super) mod tenancy;
+pub(super) mod x_backends;
 
 use std::fs;
 use std::path::PathBuf;
