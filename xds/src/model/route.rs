@@ -28,10 +28,6 @@ pub struct Route {
 
 /// A rule, by kind of route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all rules are of HTTP, and a box would cost each of them an allocation"
-)]
 pub enum RouteRule {
     /// Of an HTTPRoute or GRPCRoute: on HTTP and HTTPS listeners.
     Http(HttpRule),
