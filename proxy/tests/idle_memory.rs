@@ -63,13 +63,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// shard to look for memory to give back.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// Resident bytes, once they stand still.
+/// Bytes of memory, once they stand still.
 fn settled(gateway: &Gateway) -> u64 {
     let begun = Instant::now();
-    let mut last = (gateway.resident_bytes(), Instant::now());
+    let mut last = (gateway.anonymous_bytes(), Instant::now());
     while last.1.elapsed() < SETTLED && begun.elapsed() < PATIENCE {
         std::thread::park_timeout(Duration::from_millis(50));
-        let now = gateway.resident_bytes();
+        let now = gateway.anonymous_bytes();
         if now != last.0 {
             last = (now, Instant::now());
         }
@@ -124,10 +124,10 @@ fn measure_burst(gateway: &Gateway, asks: bool) -> u64 {
     let (took, ended) = (begun.elapsed(), Instant::now());
     let mut most = 0;
     while ended.elapsed() < SOON {
-        most = most.max(gateway.resident_bytes());
+        most = most.max(gateway.anonymous_bytes());
         std::thread::park_timeout(Duration::from_millis(20));
     }
-    let after = gateway.resident_bytes();
+    let after = gateway.anonymous_bytes();
     let each = after.saturating_sub(before) / BURST as u64;
     eprintln!(
         "{each} bytes for each of {BURST} connections that came within {took:?} \

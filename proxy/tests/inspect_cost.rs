@@ -105,7 +105,7 @@ fn reads(gateway: &Gateway, (server, path): (&str, &str), rest: Option<Duration>
             return (total, most);
         }
         total += count;
-        most = most.max(gateway.resident_bytes());
+        most = most.max(gateway.anonymous_bytes());
         if let Some(rest) = rest {
             std::thread::park_timeout(rest);
         }
@@ -153,16 +153,16 @@ on_both_drivers! {
         let gateway = start(driver, &origin, DUMPED);
         // What loading has needed is given back by and by, and first answers need some for good.
         reads(&gateway, ("admin", "/config_dump"), None);
-        let before = gateway.resident_bytes();
+        let before = gateway.anonymous_bytes();
         for (who, rest) in [("a fast reader", None), ("a slow reader", Some(REST))] {
             let begun = Instant::now();
             let (bytes, most) = reads(&gateway, ("admin", "/config_dump"), rest);
             let grown = most.saturating_sub(before);
             eprintln!(
-                "{driver:?}: {DUMPED} routes, {:.1} MiB to {who} in {:.1?}: {:.1} MiB resident, \
+                "{driver:?}: {DUMPED} routes, {:.1} MiB to {who} in {:.1?}: {:.1} MiB of memory, \
                  {:.1} more meanwhile, {:.1} after",
                 mebibytes(bytes as u64), begun.elapsed(), mebibytes(before), mebibytes(grown),
-                mebibytes(gateway.resident_bytes().saturating_sub(before))
+                mebibytes(gateway.anonymous_bytes().saturating_sub(before))
             );
             assert!(grown < DUMP_BAR, "{grown} bytes more");
         }

@@ -97,10 +97,13 @@ impl Gateway {
         self.child.id()
     }
 
-    pub(crate) fn resident_bytes(&self) -> u64 {
+    /// Its memory, without pages of the program, which are mapped as they are used.
+    pub(crate) fn anonymous_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
         let status = status.expect("our own child");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
         kib.and_then(|kib| kib.parse::<u64>().ok())
             .expect("the kernel's format")

@@ -33,24 +33,24 @@ on_both_drivers! {
             Reply::at_once().reads_the_body().sends(head).pours(FAR_MORE, &sent),
         );
         let gateway = gateway(driver).routes_to(&origin).start();
-        let before = gateway.resident_bytes();
+        let before = gateway.anonymous_bytes();
         let mut client = gateway.client();
         client.gets("/").reads_head();
         let in_flight = sent.settled(MOMENT);
         assert!(in_flight < MOST_IN_FLIGHT, "{in_flight} bytes were taken for a client that reads none");
-        let grown = gateway.resident_bytes().saturating_sub(before);
+        let grown = gateway.anonymous_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow reader");
     }
 
     fn a_slow_origin_bounds_what_is_read_from_the_client(driver) {
         let origin = origin().replies(Reply::at_once().waits_for(&crate::support::Gate::default()));
         let gateway = gateway(driver).routes_to(&origin).start();
-        let before = gateway.resident_bytes();
+        let before = gateway.anonymous_bytes();
         let mut client = gateway.client();
         client.sends(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {FAR_MORE}\r\n\r\n"));
         let sent = client.sends_until_full(FAR_MORE) as u64;
         assert!(sent < MOST_IN_FLIGHT, "{sent} bytes were taken for an origin that reads none");
-        let grown = gateway.resident_bytes().saturating_sub(before);
+        let grown = gateway.anonymous_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow origin");
     }
 

@@ -337,7 +337,7 @@ on_both_drivers! {
         head.push(0x40);
         head.extend(&block(&[("x", &"y".repeat(4_000))])[1..]);
         head.resize(head.len() + 8_000, 0xbe);
-        let before = gateway.resident_bytes();
+        let before = gateway.anonymous_bytes();
         peer.sends(frame(HEADERS, END_STREAM | END_HEADERS, 1, &head));
         loop {
             match peer.next() {
@@ -349,7 +349,7 @@ on_both_drivers! {
                 None => break,
             }
         }
-        assert!(gateway.resident_bytes() < before + BOUND);
+        assert!(gateway.anonymous_bytes() < before + BOUND);
         assert!(origin.requests().is_empty());
         assert_served(&gateway);
     }
@@ -381,13 +381,13 @@ fn overrun(driver: Driver, flood: &Flood) -> Gateway {
     let (_origin, gateway) = start(driver);
     let mut neighbour = gateway.client();
     neighbour.gets("/").expects(200);
-    let before = gateway.resident_bytes();
+    let before = gateway.anonymous_bytes();
     let mut peer = Peer::client(gateway.address());
     peer.sends(flood.bytes());
     neighbour.gets("/").expects(200);
     assert_eq!(peer.expects_goaway(), ENHANCE_YOUR_CALM);
     assert!(
-        gateway.resident_bytes() < before + BOUND,
+        gateway.anonymous_bytes() < before + BOUND,
         "memory of a flood is kept"
     );
     neighbour.gets("/").expects(200);
@@ -439,7 +439,7 @@ impl PouringOrigin {
     fn withstands(&self, peer: &mut Peer) {
         let mut neighbour = self.gateway.client();
         neighbour.gets("/quiet").expects(200);
-        let before = self.gateway.resident_bytes();
+        let before = self.gateway.anonymous_bytes();
         peer.sends(
             (0..100)
                 .flat_map(|nth| get(nth * 2 + 1))
@@ -447,7 +447,7 @@ impl PouringOrigin {
         );
         self.origin.waits_for_requests(100);
         self.poured.settled(MOMENT);
-        let held = self.gateway.resident_bytes().saturating_sub(before);
+        let held = self.gateway.anonymous_bytes().saturating_sub(before);
         assert!(
             held < 100 * HELD_EACH,
             "{held} bytes for bodies that nobody reads"

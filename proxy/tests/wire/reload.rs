@@ -80,7 +80,7 @@ on_both_drivers! {
                 gateway.rewrite(&texts[(number + 1) % 2]);
                 gateway.waits_for_applied(number + 2);
             }
-            gateway.resident_bytes()
+            gateway.anonymous_bytes()
         };
         std::thread::scope(|scope| {
             let _ends = StopOnDrop(&stop);

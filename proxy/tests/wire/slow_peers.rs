@@ -26,13 +26,13 @@ on_both_drivers! {
     fn slow_heads_do_not_slow_down_others(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
-        let before = gateway.resident_bytes();
+        let before = gateway.anonymous_bytes();
         let mut slow: Vec<Client> = (0..SLOW).map(|_| gateway.client()).collect();
         for client in &mut slow {
             client.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
         }
         is_prompt(&mut gateway.client());
-        let each = gateway.resident_bytes().saturating_sub(before) / SLOW as u64;
+        let each = gateway.anonymous_bytes().saturating_sub(before) / SLOW as u64;
         // Two pages, working memory and a future, and what the first requests of all left behind.
         assert!(each < 48 * 1024, "{each} bytes for one unfinished head");
         for client in &mut slow {
@@ -69,12 +69,12 @@ on_both_drivers! {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         gateway.client().gets("/").expects(200);
-        let before = gateway.resident_bytes();
+        let before = gateway.anonymous_bytes();
         let mut idle: Vec<Client> = (0..SLOW).map(|_| gateway.client()).collect();
         for client in &mut idle {
             client.gets("/").expects(200);
         }
-        let each = gateway.resident_bytes().saturating_sub(before) / SLOW as u64;
+        let each = gateway.anonymous_bytes().saturating_sub(before) / SLOW as u64;
         // A connection that was busy a moment ago may hold its two buffers for a second more.
         assert!(each < 2 * 68 * 1024, "{each} bytes for one idle connection");
         for client in &mut idle {

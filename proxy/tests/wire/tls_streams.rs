@@ -109,12 +109,12 @@ on_both_drivers! {
         let sent = ByteCounter::default();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
         scene.origin.now_replies(Reply::at_once().reads_the_body().sends(head).pours(FAR_MORE, &sent));
-        let before = scene.gateway.resident_bytes();
+        let before = scene.gateway.anonymous_bytes();
         let mut client = scene.client();
         client.gets("/").reads_head();
         let in_flight = sent.settled(MOMENT);
         assert!(in_flight < MOST_IN_FLIGHT, "{in_flight} bytes were taken for a client that reads none");
-        let grown = scene.gateway.resident_bytes().saturating_sub(before);
+        let grown = scene.gateway.anonymous_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow reader");
     }
 

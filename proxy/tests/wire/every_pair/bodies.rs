@@ -47,12 +47,12 @@ on_every_pair! {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
         let origin = origin().replies_to("/", Reply::at_once().sends(head).pours(FAR_MORE, &sent));
         let gateway = pair.gateway_to(&origin).start();
-        let before = gateway.resident_bytes();
+        let before = gateway.anonymous_bytes();
         let mut client = pair.client(&gateway);
         client.gets("/").reads_head();
         let sent = sent.settled(Duration::from_millis(50));
         assert!(sent < FAR_MORE as u64, "all was read for a client that reads none");
-        let grown = gateway.resident_bytes().saturating_sub(before);
+        let grown = gateway.anonymous_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow client");
         pair.client(&gateway).gets("/neighbour").expects(200);
     }
@@ -60,14 +60,14 @@ on_every_pair! {
     fn a_slow_origin_bounds_what_is_read_from_the_client(pair) {
         let origin = origin().replies_to("/", Reply::at_once().waits_for(&Gate::default()));
         let gateway = pair.gateway_to(&origin).start();
-        let before = gateway.resident_bytes();
+        let before = gateway.anonymous_bytes();
         let mut client = pair.client(&gateway);
         client.sends(format!(
             "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {FAR_MORE}\r\n\r\n"
         ));
         let sent = client.sends_until_full(FAR_MORE);
         assert!(sent < FAR_MORE, "all was taken for an origin that reads none");
-        let grown = gateway.resident_bytes().saturating_sub(before);
+        let grown = gateway.anonymous_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow origin");
         pair.client(&gateway).gets("/neighbour").expects(200);
     }
