@@ -39,7 +39,7 @@ enum CopyHead {
 }
 
 impl<'a> Exchange<'a> {
-    /// Starts the mirrors destination for this request.
+    /// Starts the mirrors of the chosen destination.
     pub(super) fn mirror(&mut self, matched: &Matched<'a>, destination: Destination<'a>) {
         let Some(policy) = destination.backend.policy.as_deref() else {
             return;

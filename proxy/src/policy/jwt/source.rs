@@ -134,7 +134,7 @@ impl KeySource {
         self.ended.store(begun, Ordering::Release);
     }
 
-    /// Whether newer keys are requested for.
+    /// Whether newer keys have been requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.requested.load(Ordering::Acquire)
