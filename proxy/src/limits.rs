@@ -109,6 +109,12 @@ pub const RING_ENTRIES: u32 = 1024;
 pub const RING_MIN_COMPLETIONS: u32 = 2 * RING_ENTRIES;
 /// Completions that a ring holds at most: 65 536; the kernel refuses more.
 pub const RING_MAX_COMPLETIONS: u32 = 65_536;
+/// Share of the limit of locked memory (`RLIMIT_MEMLOCK`) for the completions of one ring: a 128th, so
+/// that 30 proxies with two shards fit into the usual 8 MiB of a node.
+pub const RING_SHARE_OF_LOCKED_MEMORY: u64 = 128;
+/// Operations in one submission of a ring that has to be smaller for want of locked memory: 256, which
+/// takes 28 KiB.
+pub const RING_LEAST_ENTRIES: u32 = 256;
 /// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
 /// stay below 2 KiB.
 pub const PROXY_HEADER_BYTES: usize = 4 * KIB;

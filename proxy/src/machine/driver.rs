@@ -9,8 +9,13 @@ use std::io;
 
 use monoio::time::TimeDriver;
 use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::limits::{RING_ENTRIES, RING_MAX_COMPLETIONS, RING_MIN_COMPLETIONS};
+use crate::limits::{
+    RING_ENTRIES, RING_LEAST_ENTRIES, RING_MAX_COMPLETIONS, RING_MIN_COMPLETIONS,
+    RING_SHARE_OF_LOCKED_MEMORY,
+};
 
 /// The I/O driver that `--driver` asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -157,26 +162,58 @@ fn ring(flags: RingFlags, connections: u32) -> io::Result<Runtime<TimeDriver<IoU
     // With a seccomp profile that allows only some of the calls, a ring can be created but not
     // used, and waiting on it would hang forever.
     io_uring::IoUring::new(1)?.submit()?;
-    // A connection can have two operations in flight; clamped, since more than the kernel's maximum
-    // is EINVAL and would look like a refusal.
-    let completions = connections
-        .saturating_mul(2)
-        .clamp(RING_MIN_COMPLETIONS, RING_MAX_COMPLETIONS);
-    let made = ring_of(flags, completions);
-    // Since Linux 6.14, rings count as locked memory, of which all proxies on a node share a few MiB by
-    // default. The kernel keeps completions that find no room, so that a small ring costs only bursts.
-    // Kernels before 5.19, which have no COOP_TASKRUN, refuse submissions meanwhile.
-    match made {
+    let size = RingSize {
+        submissions: RING_ENTRIES,
+        completions: completions(connections, lockable_memory()),
+    };
+    // The kernel keeps completions that find no room, so that a small ring costs only bursts. Kernels
+    // before 5.19, which have no COOP_TASKRUN, refuse submissions meanwhile.
+    match ring_of(flags, size) {
         Err(error) if error.kind() == io::ErrorKind::OutOfMemory && flags.coop_taskrun => {
-            ring_of(flags, RING_MIN_COMPLETIONS)
+            ring_of(flags, SMALLEST_RING)
         }
         made => made,
     }
 }
 
-fn ring_of(flags: RingFlags, completions: u32) -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
+/// Completions of a ring for this many connections, each of which can have two operations in flight.
+/// Clamped, since more than the kernel's maximum is EINVAL and would look like a refusal.
+///
+/// Since Linux 6.14, rings count as locked memory, whose limit is 8 MiB by default for all proxies on a
+/// node together: a ring takes only a share of it.
+fn completions(connections: u32, lockable: Option<u64>) -> u32 {
+    let share = lockable.map(|bytes| bytes / RING_SHARE_OF_LOCKED_MEMORY / COMPLETION_BYTES);
+    let share = share.and_then(|share| u32::try_from(share).ok());
+    connections
+        .saturating_mul(2)
+        .min(share.unwrap_or(u32::MAX))
+        .clamp(RING_MIN_COMPLETIONS, RING_MAX_COMPLETIONS)
+}
+
+/// The limit of locked memory in bytes; `None` without one.
+fn lockable_memory() -> Option<u64> {
+    let is_exempt =
+        capabilities(None).is_ok_and(|own| own.effective.contains(CapabilitySet::IPC_LOCK));
+    getrlimit(Resource::Memlock).current.filter(|_| !is_exempt)
+}
+
+#[derive(Clone, Copy)]
+struct RingSize {
+    submissions: u32,
+    completions: u32,
+}
+
+const SMALLEST_RING: RingSize = RingSize {
+    submissions: RING_LEAST_ENTRIES,
+    completions: 2 * RING_LEAST_ENTRIES,
+};
+
+/// Size of `struct io_uring_cqe`.
+const COMPLETION_BYTES: u64 = 16;
+
+fn ring_of(flags: RingFlags, size: RingSize) -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
     let mut ring = io_uring::IoUring::builder();
-    ring.setup_cqsize(completions).setup_clamp();
+    ring.setup_cqsize(size.completions).setup_clamp();
     if flags.coop_taskrun {
         ring.setup_coop_taskrun().setup_submit_all();
     }
@@ -184,7 +221,7 @@ fn ring_of(flags: RingFlags, completions: u32) -> io::Result<Runtime<TimeDriver<
         ring.setup_single_issuer();
     }
     RuntimeBuilder::<IoUringDriver>::new()
-        .with_entries(RING_ENTRIES)
+        .with_entries(size.submissions)
         .uring_builder(ring)
         .enable_timer()
         .build()
@@ -200,27 +237,57 @@ mod tests {
 
     use super::*;
 
-    /// Which a ring does that was made small because locked memory was short.
     #[test]
     fn completions_beyond_a_ring_are_kept() {
-        let Ok((driver, _)) = Driver::build(DriverChoice::IoUring, 0) else {
-            eprintln!("io_uring is not available here");
-            return;
-        };
-        driver.block_on(async {
-            let (ours, mut theirs) = Blocking::pair().expect("a pair of sockets");
-            let ours = Rc::new(UnixStream::from_std(ours).expect("a stream"));
-            let wait = || {
-                let ours = Rc::clone(&ours);
-                monoio::spawn(async move { ours.readable(false).await })
+        for size in [
+            SMALLEST_RING,
+            RingSize {
+                submissions: RING_ENTRIES,
+                completions: RING_MIN_COMPLETIONS,
+            },
+        ] {
+            let Ok(runtime) = ring_of(RING_FLAGS[0], size) else {
+                eprintln!("io_uring is not available here");
+                return;
             };
-            let waiting: Vec<_> = (0..3 * RING_MIN_COMPLETIONS).map(|_| wait()).collect();
-            // Tasks run in the order of their start: all others wait by now.
-            monoio::spawn(async {}).await;
-            theirs.write_all(b"!").expect("room for a byte");
-            for task in waiting {
-                task.await.expect("readable");
-            }
-        });
+            Driver::IoUring(runtime).block_on(wait_for_one_byte(3 * size.completions));
+        }
+    }
+
+    /// With this many tasks at once.
+    async fn wait_for_one_byte(tasks: u32) {
+        let (ours, mut theirs) = Blocking::pair().expect("a pair of sockets");
+        let ours = Rc::new(UnixStream::from_std(ours).expect("a stream"));
+        let wait = || {
+            let ours = Rc::clone(&ours);
+            monoio::spawn(async move { ours.readable(false).await })
+        };
+        let waiting: Vec<_> = (0..tasks).map(|_| wait()).collect();
+        // Tasks run in the order of their start: all others wait by now.
+        monoio::spawn(async {}).await;
+        theirs.write_all(b"!").expect("room for a byte");
+        for task in waiting {
+            task.await.expect("readable");
+        }
+    }
+
+    #[test]
+    fn rings_leave_locked_memory_to_other_proxies() {
+        let by_default = Some(8 << 20);
+        for (connections, lockable, expected) in [
+            (10, None, RING_MIN_COMPLETIONS),
+            (10_000, None, 20_000),
+            (u32::MAX, None, RING_MAX_COMPLETIONS),
+            (10_000, by_default, 4096),
+            (10, by_default, RING_MIN_COMPLETIONS),
+            (10_000, Some(64 << 10), RING_MIN_COMPLETIONS),
+            (10_000, Some(u64::MAX), 20_000),
+        ] {
+            assert_eq!(
+                completions(connections, lockable),
+                expected,
+                "{connections} connections, {lockable:?} bytes"
+            );
+        }
     }
 }
