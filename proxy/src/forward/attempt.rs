@@ -182,7 +182,7 @@ impl<'a> Attempt<'a> {
         &self,
         wanted: ConnectionRequirements,
         trace: Option<&Tracer>,
-    ) -> Result<Connection, Failure> {
+    ) -> Result<Box<Connection>, Failure> {
         let timeout = self.limited(self.destination.backend.connect_timeout);
         let wanted = (self.protocol(), wanted);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
@@ -216,7 +216,7 @@ impl<'a> Attempt<'a> {
     /// Exchanges over one connection, which returns to the pool if it ends in a clean state.
     async fn over(
         &self,
-        connection: Connection,
+        connection: Box<Connection>,
         exchange: &mut Exchange<'a>,
         upload: &mut Upload,
         tries: &mut RequestAttempts<'_>,

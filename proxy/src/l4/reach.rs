@@ -15,7 +15,7 @@ use crate::upstream::retry::{AttemptOutcome, Replay};
 
 /// A connection to an endpoint, with its registration at the endpoint.
 pub(super) struct BookedConnection {
-    pub(super) connection: Connection,
+    pub(super) connection: Box<Connection>,
     pub(super) booking: Booking,
 }
 

@@ -3,11 +3,14 @@
 
 #![expect(
     unsafe_code,
-    reason = "recv(2), connect(2), getsockopt(2), poll(2), shutdown(2)"
+    reason = "connect(2), getsockopt(2), poll(2), shutdown(2)"
 )]
 
-use std::io;
-use std::os::fd::RawFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
 /// The state of an idle socket, determined without reading from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,26 +26,16 @@ pub enum Liveness {
 /// [`Stream::liveness`](super::Stream::liveness) of a descriptor.
 #[must_use]
 pub(crate) fn liveness(fd: RawFd) -> Liveness {
-    let mut bytes = [0_u8; GOODBYE_BYTES + 1];
-    // SAFETY: the pointer and length name `bytes`; nothing is read from a descriptor that is closed.
-    let read = unsafe {
-        libc::recv(
-            fd,
-            bytes.as_mut_ptr().cast(),
-            bytes.len(),
-            libc::MSG_PEEK | libc::MSG_DONTWAIT,
-        )
-    };
-    match usize::try_from(read) {
-        Ok(0) => Liveness::Gone,
-        Ok(count) if is_goodbye(bytes.get(..count).unwrap_or_default()) && has_ended(fd) => {
-            Liveness::Gone
-        }
+    let mut bytes = [MaybeUninit::uninit(); GOODBYE_BYTES + 1];
+    // SAFETY: it is borrowed for this call alone; a closed descriptor is an error.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    // Not by libc, for which it is a point of thread cancellation: two atomic operations.
+    match recv(socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, 0)) => Liveness::Gone,
+        Ok(((bytes, _), _)) if is_goodbye(bytes) && has_ended(fd) => Liveness::Gone,
         Ok(_) => Liveness::Readable,
-        Err(_) => match io::Error::last_os_error().kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Liveness::Quiet,
-            _ => Liveness::Gone,
-        },
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Liveness::Quiet,
+        Err(_) => Liveness::Gone,
     }
 }
 

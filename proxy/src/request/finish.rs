@@ -23,7 +23,7 @@ use crate::trace::PolicyEffect;
 impl Exchange<'_> {
     /// Ends the request, whatever its outcome.
     pub(super) async fn finish(
-        mut self,
+        &mut self,
         outcome: Result<ConnectionOutcome, Failure>,
         target: Option<Target<'_>>,
     ) -> ConnectionOutcome {

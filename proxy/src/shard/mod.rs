@@ -211,9 +211,7 @@ impl Shard {
     /// Whether connections of a bind close after their next response: on drain, because the bind
     /// was removed, or under overload.
     pub(crate) fn ends_connections(&self, bind: u32) -> bool {
-        self.draining.get()
-            || self.pressure() >= Pressure::CloseSoon
-            || self.config.load().bind(bind).is_none()
+        self.draining.get() || self.pressure() >= Pressure::CloseSoon || !self.config.has_bind(bind)
     }
 
     /// The keep-alive timeout, given the configured one.
@@ -309,5 +307,10 @@ impl ConfigCell {
             *current = Rc::new(Arc::clone(latest));
         }
         Rc::clone(&current)
+    }
+
+    /// Whether the current configuration has a bind, without holding the configuration.
+    fn has_bind(&self, bind: u32) -> bool {
+        self.published.borrow_mut().load().bind(bind).is_some()
     }
 }

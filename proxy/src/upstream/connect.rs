@@ -32,7 +32,7 @@ pub(crate) async fn open(
     endpoint: &Endpoint,
     (protocol, wanted): (Protocol, ConnectionRequirements),
     timeout: Option<Duration>,
-) -> Result<Connection, Failure> {
+) -> Result<Box<Connection>, Failure> {
     match protocol {
         Protocol::Http1 => {
             let wanted = ConnectionRequirements {
@@ -80,7 +80,7 @@ pub(crate) async fn connect(
     endpoint: &Endpoint,
     wanted: ConnectionRequirements,
     timeout: Option<Duration>,
-) -> Result<Connection, Failure> {
+) -> Result<Box<Connection>, Failure> {
     if matches!(cluster.protection, Protection::Unusable) {
         return Err(FailureKind::UpstreamTlsUnset.into());
     }

@@ -30,7 +30,7 @@ pub(crate) struct ConnectionSlot(Rc<ConnectionLimit>);
 /// The outcome for a request that waited.
 pub(crate) enum Grant {
     /// A connection to its endpoint.
-    Connection(Connection),
+    Connection(Box<Connection>),
     /// The right to open one.
     Slot(ConnectionSlot),
 }
@@ -114,7 +114,7 @@ impl ConnectionSlot {
 
     /// Passes a free connection to the longest-waiting request. If that needs another endpoint, the
     /// connection is closed and it receives the slot.
-    pub(super) fn hand_over(endpoint: Interned, connection: Connection) {
+    pub(super) fn hand_over(endpoint: Interned, connection: Box<Connection>) {
         let Permit::Own(Self(limit)) = &connection.place else {
             return;
         };

@@ -135,7 +135,7 @@ pub(super) async fn open(
     endpoint: &Endpoint,
     client: Option<Box<Endpoints>>,
     timeout: Option<Duration>,
-) -> Result<Connection, Failure> {
+) -> Result<Box<Connection>, Failure> {
     let until = timeout.map(|timeout| Instant::now() + timeout);
     let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     let (session, (send, usage)) = loop {
@@ -229,7 +229,7 @@ impl Drop for Dialing<'_> {
 async fn drive(
     shard: Rc<Shard>,
     session: Rc<H2Connection>,
-    connection: Connection,
+    connection: Box<Connection>,
     endpoint: Arc<str>,
 ) {
     let _closes = Dialing(&session);

@@ -22,7 +22,8 @@ use crate::shard::wheel::Tick;
 
 use super::connection_limit::{ConnectionLimit, ConnectionSlot};
 
-/// A connection to an endpoint, or a stream of one.
+/// A connection to an endpoint, or a stream of one. Boxed, since a request moves it several times:
+/// out of the pool, into its exchange, and back.
 pub(crate) struct Connection {
     pub(crate) stream: Channel,
     pub(crate) deadline: Deadline,
@@ -44,27 +45,32 @@ pub(super) enum Permit {
 }
 
 impl Connection {
-    pub(crate) fn new(shard: &Rc<Shard>, stream: Stream, counted: ConnectionSlot) -> Self {
-        Self {
+    pub(crate) fn new(shard: &Rc<Shard>, stream: Stream, counted: ConnectionSlot) -> Box<Self> {
+        Box::new(Self {
             deadline: Deadline::new(shard, stream.fd()),
             stream: stream.into(),
             used: false,
             proxied: None,
             idle_since: Tick::default(),
             place: Permit::Own(counted),
-        }
+        })
     }
 
     /// A stream of a shared connection; `used` if there were others before.
-    pub(super) fn shared(shard: &Rc<Shard>, stream: Channel, in_use: InUse, used: bool) -> Self {
-        Self {
+    pub(super) fn shared(
+        shard: &Rc<Shard>,
+        stream: Channel,
+        in_use: InUse,
+        used: bool,
+    ) -> Box<Self> {
+        Box::new(Self {
             deadline: Deadline::new(shard, stream.cutoff()),
             stream,
             used,
             proxied: None,
             idle_since: Tick::default(),
             place: Permit::Shared { _stream: in_use },
-        }
+        })
     }
 
     /// Whether it can be reused: the endpoint has neither closed it nor sent anything. Unrequested
@@ -86,7 +92,8 @@ impl Connection {
 /// The idle connections of a shard, by endpoint.
 #[derive(Default)]
 pub(crate) struct Pool {
-    idle: RefCell<Table<Vec<Connection>>>,
+    #[expect(clippy::vec_box, reason = "taken out and put back by every request")]
+    idle: RefCell<Table<Vec<Box<Connection>>>>,
     rooms: RefCell<Table<Rc<ConnectionLimit>>>,
 }
 
@@ -97,10 +104,10 @@ impl Pool {
         &self,
         endpoint: Interned,
         client: Option<&Endpoints>,
-    ) -> Option<Connection> {
+    ) -> Option<Box<Connection>> {
         let mut idle = self.idle.borrow_mut();
         let connections = idle.find_mut(endpoint)?;
-        let is_for = |connection: &Connection| connection.proxied.as_deref() == client;
+        let is_for = |connection: &Box<Connection>| connection.proxied.as_deref() == client;
         while let Some(at) = connections.iter().rposition(is_for) {
             let connection = connections.remove(at);
             if connection.is_reusable() {
@@ -111,7 +118,7 @@ impl Pool {
     }
 
     /// Returns a connection after a clean exchange.
-    pub(crate) fn put(&self, endpoint: Interned, mut connection: Connection, shard: &Shard) {
+    pub(crate) fn put(&self, endpoint: Interned, mut connection: Box<Connection>, shard: &Shard) {
         let Permit::Own(counted) = &connection.place else {
             // The shared connection stays where it is.
             return;
@@ -159,7 +166,7 @@ impl Pool {
                 return true;
             }
         }
-        let is_of = |connection: &Connection| match &connection.place {
+        let is_of = |connection: &Box<Connection>| match &connection.place {
             Permit::Own(counted) => std::ptr::eq(counted.limit(), limit),
             Permit::Shared { .. } => false,
         };

@@ -18,7 +18,7 @@ pub(super) struct EndpointConnection<'a> {
     booking: Booking,
     /// When the attempt to connect began.
     pub(super) begun: Instant,
-    pub(super) connection: Connection,
+    pub(super) connection: Box<Connection>,
 }
 
 /// Connects to an endpoint of the cluster, and to another one if that fails, until `until`.
@@ -74,7 +74,7 @@ async fn connect(
     endpoint: &Endpoint,
     protocol: Protocol,
     timeout: Duration,
-) -> Result<Connection, Failure> {
+) -> Result<Box<Connection>, Failure> {
     let pooled = match protocol {
         Protocol::Http1 => upstreams.pool.take(endpoint.id, None),
         Protocol::Http2 => None,
