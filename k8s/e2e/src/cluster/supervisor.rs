@@ -11,7 +11,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, kill_process, setrlimit, wait,
+};
 use signal_hook::consts::SIGCHLD;
 
 use super::Cluster;
@@ -96,8 +98,19 @@ fn prepare_node(cluster: &Cluster, place: NetworkNamespace) -> Result<()> {
     }
     let empty = own.join("resolv.conf").display().to_string();
     mount(&["--bind", &empty, "/etc/resolv.conf"])?;
+    lift_limit_of_locked_memory();
     // A few pods' log followers use up the default of 128.
     set("/proc/sys/fs/inotify/max_user_instances", "8192")
+}
+
+/// As for the container runtimes of many distributions: the proxies on a node share it for the rings of
+/// io_uring. Without `CAP_SYS_RESOURCE` the machine's limit applies.
+fn lift_limit_of_locked_memory() {
+    let unlimited = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    let _ = setrlimit(Resource::Memlock, unlimited);
 }
 
 fn forward_packets() -> Result<()> {
