@@ -107,8 +107,11 @@ impl Pool {
     ) -> Option<Box<Connection>> {
         let mut idle = self.idle.borrow_mut();
         let connections = idle.find_mut(endpoint)?;
-        let is_for = |connection: &Box<Connection>| connection.proxied.as_deref() == client;
-        while let Some(at) = connections.iter().rposition(is_for) {
+        let is_for = |connection: &Connection| connection.proxied.as_deref() == client;
+        while let Some(at) = connections
+            .iter()
+            .rposition(|connection| is_for(connection))
+        {
             let connection = connections.remove(at);
             if connection.is_reusable() {
                 return Some(connection);
@@ -166,12 +169,12 @@ impl Pool {
                 return true;
             }
         }
-        let is_of = |connection: &Box<Connection>| match &connection.place {
+        let is_of = |connection: &Connection| match &connection.place {
             Permit::Own(counted) => std::ptr::eq(counted.limit(), limit),
             Permit::Shared { .. } => false,
         };
         for connections in idle.entries_mut() {
-            if let Some(at) = connections.iter().position(is_of) {
+            if let Some(at) = connections.iter().position(|connection| is_of(connection)) {
                 connections.remove(at);
                 return true;
             }
