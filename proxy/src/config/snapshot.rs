@@ -167,13 +167,13 @@ pub struct Rule {
     /// Authorization rules; `None` allows all requests.
     pub authorization: Option<Arc<Authorization>>,
     /// Authorization servers that are called for each request.
-    pub external_auth: Vec<ExternalAuth>,
+    pub external_auth: Box<[ExternalAuth]>,
     /// Redirects and CORS, which need no backend.
     pub answers: Option<Box<RuleResponses>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
     /// Where its requests go.
-    pub backends: Vec<RuleBackend>,
+    pub backends: Box<[RuleBackend]>,
 }
 
 impl Rule {
@@ -227,9 +227,9 @@ pub struct RuleBackend {
     /// Edits of requests and responses, including the rule's filters.
     pub policy: Option<Box<BackendPolicy>>,
     /// Where the policy's mirrors go, by their position.
-    pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
+    pub mirrors: Box<[Result<ClusterIndex, model::InvalidBackend>]>,
     /// Authorization servers that are called for requests to this backend.
-    pub external_auth: Vec<ExternalAuth>,
+    pub external_auth: Box<[ExternalAuth]>,
     /// Session persistence of the backend, if the rule has none.
     pub session: Option<Box<model::SessionPersistence>>,
     /// Timeout for connecting: a policy of the backend overrides the rule's limits.
@@ -270,12 +270,12 @@ pub struct Cluster {
 }
 
 /// The limit of retries to a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RetryLimit {
     /// Their number in flight.
     InFlight(model::RetryBudget),
     /// Their rate; the least one is a shard's share.
-    Rate(model::RetryConstraint),
+    Rate(Arc<model::RetryConstraint>),
 }
 
 /// An endpoint picker of the Inference Extension.

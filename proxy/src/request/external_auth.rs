@@ -56,7 +56,7 @@ impl<'a> Exchange<'a> {
         &mut self,
         matched: &Matched<'a>,
     ) -> Result<(), Failure> {
-        let servers = matched.rule.external_auth.as_slice();
+        let servers = &*matched.rule.external_auth;
         if servers.is_empty() {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl<'a> Exchange<'a> {
         matched: &Matched<'a>,
         destination: Destination<'a>,
     ) -> Result<(), Failure> {
-        let servers = destination.backend.external_auth.as_slice();
+        let servers = &*destination.backend.external_auth;
         if servers.is_empty() {
             return Ok(());
         }

@@ -112,7 +112,7 @@ impl<'a> Exchange<'a> {
         let destination = if let Some(pinned) = self.pinned {
             pinned.destination
         } else {
-            let backends = (&rule.draw, rule.backends.as_slice());
+            let backends = (&rule.draw, &*rule.backends);
             let (backend, cluster) = draw(self.shard, self.snapshot, backends, trace)?;
             Destination { backend, cluster }
         };

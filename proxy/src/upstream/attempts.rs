@@ -33,7 +33,7 @@ impl<'a> Attempts<'a> {
         let service = states.service(cluster.id);
         Self {
             policy,
-            limit: cluster.retry_limit,
+            limit: cluster.retry_limit.clone(),
             retries: 0,
             retry: None,
             _request: RequestInFlight::book(&service, &cluster.retry_limit),
@@ -54,7 +54,7 @@ impl<'a> Attempts<'a> {
         // The previous one has ended, whatever happens to this one.
         self.retry = None;
         let (retries, service) = (self.retries, &self.service);
-        let booked = may_retry(self.policy, ending, retries, replay, service, self.limit)?;
+        let booked = may_retry(self.policy, ending, retries, replay, service, &self.limit)?;
         self.retry = Some(booked);
         self.retries += 1;
         Ok(())

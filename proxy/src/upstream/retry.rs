@@ -86,7 +86,7 @@ pub fn may_retry(
     retries: u32,
     replay: Replay,
     service: &Rc<ServiceState>,
-    limit: RetryLimit,
+    limit: &RetryLimit,
 ) -> Result<RetryInFlight, NoRetryReason> {
     let most = most_retries(policy, ending);
     if most == 0 {
@@ -100,12 +100,12 @@ pub fn may_retry(
     }
     match limit {
         RetryLimit::InFlight(budget) => {
-            RetryInFlight::within(service, budget).ok_or(NoRetryReason::OverBudget)
+            RetryInFlight::within(service, *budget).ok_or(NoRetryReason::OverBudget)
         }
         RetryLimit::Rate(constraint) => {
             let allowed = service
                 .load
-                .with_rate(&constraint, |rate, now| rate.retry(&constraint, now));
+                .with_rate(constraint, |rate, now| rate.retry(constraint, now));
             let booked = allowed.then(|| RetryInFlight::book(service));
             booked.ok_or(NoRetryReason::OverRate)
         }

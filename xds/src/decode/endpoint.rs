@@ -95,7 +95,7 @@ fn service_port(at: &FieldPath<'_>, message: proto::ServicePort) -> Option<Servi
         transport: transport?,
         name: message.name,
         protocol: protocol?,
-        tls: tls?,
+        tls: tls?.map(Box::new),
     })
 }
 

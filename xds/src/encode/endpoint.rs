@@ -69,7 +69,7 @@ impl From<&ServicePort> for proto::ServicePort {
             name: port.name.clone(),
             protocol: backend_protocol(port.protocol),
             transport: transport(port.transport),
-            tls: port.tls.as_ref().map(Into::into),
+            tls: port.tls.as_deref().map(Into::into),
         }
     }
 }

@@ -27,8 +27,9 @@ pub struct ServicePort {
     pub name: String,
     /// Application protocol (`appProtocol`, GEP-1911).
     pub protocol: BackendProtocol,
-    /// TLS settings; always set with [`BackendProtocol::Https`] and [`BackendProtocol::H2`].
-    pub tls: Option<BackendTls>,
+    /// TLS settings; always set with [`BackendProtocol::Https`] and [`BackendProtocol::H2`]. Boxed: few
+    /// ports have any.
+    pub tls: Option<Box<BackendTls>>,
 }
 
 /// One address that serves services.

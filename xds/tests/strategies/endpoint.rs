@@ -72,7 +72,7 @@ prop_compose! {
         name in "[a-z]{0,8}",
         (protocol, tls) in protocol_and_tls(),
     ) -> ServicePort {
-        ServicePort { port, transport, name, protocol, tls }
+        ServicePort { port, transport, name, protocol, tls: tls.map(Box::new) }
     }
 }
 

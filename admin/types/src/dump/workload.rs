@@ -56,7 +56,7 @@ impl From<&model::ServicePort> for ServicePort {
             name: port.name.clone(),
             transport: port.transport.as_str().to_owned(),
             protocol: protocol(port.protocol).to_owned(),
-            tls: port.tls.as_ref().map(Into::into),
+            tls: port.tls.as_deref().map(Into::into),
         }
     }
 }

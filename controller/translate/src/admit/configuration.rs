@@ -16,8 +16,8 @@ use crate::store::{Object, ObjectRef};
 use crate::translator::Event;
 use xds::model::ObjectName;
 
-/// The configuration of one machine across reloads. A reload costs what changed: a document with
-/// known text is not parsed again, and no text is kept.
+/// The configuration of one machine across reloads. A reload costs what changed: a document that
+/// its file had before is not parsed again, and no text is kept.
 ///
 /// The previous version of an invalid object stays in effect (without one, a JWT policy rejects all
 /// requests, and nothing is sent to the targets of a TLS policy), and so does every object missing

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::finding::{Finding, Reason, Remark, Severity};
+use super::fingerprint::Fingerprint;
 use super::object::{self, Outcome};
 use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
@@ -16,22 +17,29 @@ use crate::store::{Object, ObjectRef};
 /// The result of a document's text. Lines count from its first.
 #[derive(Debug)]
 pub(super) struct Document {
+    /// Of its text.
+    pub(super) fingerprint: Fingerprint,
     pub(super) items: Box<[Item]>,
+    /// Boxed: there are many documents, and most have objects and nothing else.
+    exceptions: Option<Box<Exceptions>>,
+}
+
+/// Everything in a document that is not an object, or not a valid one.
+#[derive(Debug, Default)]
+struct Exceptions {
     /// Without a file, and with lines of the document.
-    pub(super) findings: Box<[Finding]>,
+    findings: Vec<Finding>,
     /// Kind and line of each object of an unsupported kind.
-    pub(super) passed_over: Box<[(String, u32)]>,
+    passed_over: Vec<(String, u32)>,
     /// Whether it may contain unidentifiable objects.
-    pub(super) opaque: bool,
+    opaque: bool,
 }
 
 /// A document while it is read.
 #[derive(Default)]
 struct Draft {
     items: Vec<Item>,
-    findings: Vec<Finding>,
-    passed_over: Vec<(String, u32)>,
-    opaque: bool,
+    exceptions: Exceptions,
 }
 
 #[derive(Debug)]
@@ -39,8 +47,8 @@ pub(super) struct Item {
     pub(super) reference: Arc<ObjectRef>,
     /// `None` if it is invalid.
     pub(super) object: Option<Object>,
-    /// Takes effect if it is invalid and has no previous version.
-    pub(super) stand_in: Option<Object>,
+    /// Takes effect if it is invalid and has no previous version. Boxed: few objects have one.
+    pub(super) stand_in: Option<Box<Object>>,
     lines: Lines,
 }
 
@@ -54,27 +62,54 @@ impl Item {
 impl Document {
     /// Whether it contains no objects.
     pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.passed_over.is_empty() && !self.opaque
+        self.items.is_empty() && self.passed_over().is_empty() && !self.is_opaque()
     }
 
-    pub(super) fn read(text: &str, unknown_fields: UnknownFields) -> Self {
+    /// Findings without a file, and with lines of the document.
+    pub(super) fn findings(&self) -> &[Finding] {
+        let exceptions = self.exceptions.as_ref();
+        exceptions.map_or(&[], |exceptions| &exceptions.findings)
+    }
+
+    /// Kind and line of each object of an unsupported kind.
+    pub(super) fn passed_over(&self) -> &[(String, u32)] {
+        let exceptions = self.exceptions.as_ref();
+        exceptions.map_or(&[], |exceptions| &exceptions.passed_over)
+    }
+
+    /// Whether it may contain unidentifiable objects.
+    pub(super) fn is_opaque(&self) -> bool {
+        let exceptions = self.exceptions.as_ref();
+        exceptions.is_some_and(|exceptions| exceptions.opaque)
+    }
+
+    pub(super) fn read(
+        text: &str,
+        fingerprint: Fingerprint,
+        unknown_fields: UnknownFields,
+    ) -> Self {
         let mut draft = Draft::default();
         match compose(text) {
             Ok(None) => {}
             Ok(Some(composed)) => draft.take(composed, unknown_fields),
             Err(note) => {
-                draft.opaque = true;
+                draft.exceptions.opaque = true;
                 let finding = remark_on_yaml(note, Severity::Error, Reason::NotYaml);
-                draft.findings.push(finding);
+                draft.exceptions.findings.push(finding);
             }
         }
-        // Most documents have one item and nothing else, and there are many.
+        let Draft { items, exceptions } = draft;
         Self {
-            items: draft.items.into(),
-            findings: draft.findings.into(),
-            passed_over: draft.passed_over.into(),
-            opaque: draft.opaque,
+            fingerprint,
+            items: items.into(),
+            exceptions: (!exceptions.is_empty()).then(|| Box::new(exceptions)),
         }
+    }
+}
+
+impl Exceptions {
+    fn is_empty(&self) -> bool {
+        self.findings.is_empty() && self.passed_over.is_empty() && !self.opaque
     }
 }
 
@@ -96,7 +131,7 @@ impl Draft {
             if let [only] = self.items.as_slice() {
                 finding.object = Some((*only.reference).clone());
             }
-            self.findings.push(finding);
+            self.exceptions.findings.push(finding);
         }
     }
 
@@ -124,9 +159,11 @@ impl Draft {
 
     fn object(&mut self, value: Value, spans: &Spans, unknown_fields: UnknownFields) {
         match object::read(value, unknown_fields) {
-            Outcome::PassedOver { kind } => self.passed_over.push((kind, spans.at.line)),
+            Outcome::PassedOver { kind } => {
+                self.exceptions.passed_over.push((kind, spans.at.line));
+            }
             Outcome::Unidentified { remarks } => {
-                self.opaque = true;
+                self.exceptions.opaque = true;
                 self.remark(None, spans, remarks);
             }
             Outcome::Read {
@@ -141,7 +178,7 @@ impl Draft {
                 self.items.push(Item {
                     reference: Arc::new(reference),
                     object,
-                    stand_in,
+                    stand_in: stand_in.map(Box::new),
                     lines: Lines::of(spans),
                 });
             }
@@ -150,7 +187,7 @@ impl Draft {
 
     fn remark(&mut self, object: Option<&ObjectRef>, spans: &Spans, remarks: Vec<Remark>) {
         for remark in remarks {
-            self.findings.push(Finding {
+            self.exceptions.findings.push(Finding {
                 severity: remark.severity,
                 file: String::new(),
                 line: spans.nearest(&remark.path).line,

@@ -1,23 +1,23 @@
-//! Documents by the fingerprint of their text. The same text is parsed once, wherever it occurs,
-//! and the text is not kept.
+//! Reads documents, whose text is not kept. Those that the previous version of their file had are not
+//! parsed again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use super::document::Document;
 use super::fingerprint::{Fingerprint, FingerprintKeys};
 use super::unknown_fields::UnknownFields;
 
-/// The documents in use.
+/// Reads documents, and counts those that it parses.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     unknown_fields: UnknownFields,
     keys: FingerprintKeys,
-    held: HashMap<Fingerprint, Weak<Document>>,
-    /// Number of entries at which unused ones are dropped.
-    sweep_at: usize,
     parsed: usize,
 }
+
+/// Documents by the fingerprint of their text.
+pub(super) type KnownDocuments = HashMap<Fingerprint, Arc<Document>>;
 
 impl Documents {
     pub(super) fn new(unknown_fields: UnknownFields) -> Self {
@@ -32,31 +32,18 @@ impl Documents {
         self.keys.of(text)
     }
 
-    /// The document of a text, parsed unless it is in use.
-    pub(super) fn read(&mut self, text: &str) -> Arc<Document> {
+    /// The document of a text, parsed unless it is known.
+    pub(super) fn read(&mut self, text: &str, known: &mut KnownDocuments) -> Arc<Document> {
         let fingerprint = self.keys.of(text);
-        if let Some(document) = self.held.get(&fingerprint).and_then(Weak::upgrade) {
-            return document;
-        }
-        let document = Arc::new(Document::read(text, self.unknown_fields));
-        self.parsed += 1;
-        self.sweep();
-        self.held.insert(fingerprint, Arc::downgrade(&document));
-        document
+        let document = known.entry(fingerprint).or_insert_with(|| {
+            self.parsed += 1;
+            Arc::new(Document::read(text, fingerprint, self.unknown_fields))
+        });
+        Arc::clone(document)
     }
 
     /// Number of documents parsed since the last call.
     pub(super) fn take_parsed(&mut self) -> usize {
         std::mem::take(&mut self.parsed)
     }
-
-    fn sweep(&mut self) {
-        if self.held.len() >= self.sweep_at {
-            self.held.retain(|_, document| document.strong_count() > 0);
-            self.sweep_at = self.held.len() + self.held.len() / 8 + LEAST_SWEPT;
-        }
-    }
 }
-
-/// Least number of parsed documents between two sweeps.
-const LEAST_SWEPT: usize = 64;

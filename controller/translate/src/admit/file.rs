@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::document::{Document, Item};
-use super::documents::Documents;
+use super::documents::{Documents, KnownDocuments};
 use super::finding::{Finding, Reason, Severity};
 use super::fingerprint::Fingerprint;
 use super::path::FieldPath;
@@ -51,15 +51,21 @@ impl Content {
 }
 
 impl File {
-    /// Reads a file; documents in use are not parsed again.
-    pub(super) fn read(source: &Source, rank: usize, documents: &mut Documents) -> Self {
+    /// Reads a file; documents of its previous version are not parsed again.
+    pub(super) fn read(
+        source: &Source,
+        rank: usize,
+        previous: Option<&Self>,
+        documents: &mut Documents,
+    ) -> Self {
+        let mut known = previous.map_or_else(KnownDocuments::new, Self::known_documents);
         let chunks = split(source.text().unwrap_or_default());
         let parts = chunks.into_iter();
-        let parts = parts.map(|chunk| (chunk.lines_before, documents.read(chunk.text)));
+        let parts = parts.map(|chunk| (chunk.lines_before, documents.read(chunk.text, &mut known)));
         let parts: Box<[_]> = parts.collect();
         let content = Content::of(source, documents);
         let is_opaque = matches!(content, Content::Unreadable(_))
-            || parts.iter().any(|(_, document)| document.opaque);
+            || parts.iter().any(|(_, document)| document.is_opaque());
         Self {
             name: source.name.as_str().into(),
             rank,
@@ -68,6 +74,12 @@ impl File {
             documents: parts,
             is_opaque,
         }
+    }
+
+    fn known_documents(&self) -> KnownDocuments {
+        let documents = self.documents.iter();
+        let documents = documents.map(|(_, it)| (it.fingerprint, Arc::clone(it)));
+        documents.collect()
     }
 
     /// The same file at another position.
@@ -130,7 +142,7 @@ impl File {
         }
         let documents = self.documents.iter();
         let findings = documents.flat_map(|(lines_before, document)| {
-            document.findings.iter().map(move |finding| Finding {
+            document.findings().iter().map(move |finding| Finding {
                 file: self.name.to_string(),
                 line: lines_before + finding.line,
                 ..finding.clone()
@@ -148,7 +160,7 @@ fn is_same((lines, document): &(u32, Arc<Document>), other: &(u32, Arc<Document>
 fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, IgnoredObjects> {
     let mut kinds: BTreeMap<String, IgnoredObjects> = BTreeMap::new();
     for (lines_before, document) in documents {
-        for (kind, line) in &document.passed_over {
+        for (kind, line) in document.passed_over() {
             let first = || IgnoredObjects {
                 line: lines_before + line,
                 count: 0,
@@ -182,7 +194,7 @@ impl SourceLocation {
     /// The effective object: the object, or its stand-in.
     pub(super) fn in_force(&self) -> Option<&Object> {
         let item = self.item()?;
-        item.object.as_ref().or(item.stand_in.as_ref())
+        item.object.as_ref().or(item.stand_in.as_deref())
     }
 
     /// Line of a field in the file.

@@ -64,7 +64,7 @@ impl FileSet {
                     old.at(rank)
                 }
                 (old, Listed::Read(source)) => {
-                    let file = File::read(&source, rank, &mut self.documents);
+                    let file = File::read(&source, rank, old.as_ref(), &mut self.documents);
                     let new = Some(Arc::clone(&file.name));
                     changes.push(FileChange { old, new });
                     file

@@ -2,9 +2,9 @@
 //! defaults, and reports problems with file, line and field.
 //!
 //! The steps of a text: `yaml` (value and places) → `object` (kind and name) → `schema` (our kinds,
-//! from their CRDs) → `typed` (serde) → `kinds` (validation beyond types). `documents` keeps parsed
-//! texts, `file` and `file_set` the places of objects, `objects` decides which version of each
-//! object takes effect, and `configuration` tracks all of it across reloads.
+//! from their CRDs) → `typed` (serde) → `kinds` (validation beyond types). `documents` parses
+//! changed texts, `file` and `file_set` keep the places of objects, `objects` decides which version of
+//! each object takes effect, and `configuration` tracks all of it across reloads.
 //!
 //! Objects from a cluster enter at `object`: see [`admit_value`].
 

@@ -1,5 +1,6 @@
 //! References from a route to its parents.
 
+use std::cell::RefCell;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -38,7 +39,23 @@ pub(super) fn read<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Arc<ParentReference>>, D::Error> {
     let parents = Vec::<ParentReference>::deserialize(deserializer)?;
-    Ok(parents.into_iter().map(Arc::new).collect())
+    // An iterator over the vector would collect into its memory, of a size for whole references.
+    let mut shared = Vec::with_capacity(parents.len());
+    shared.extend(parents.into_iter().map(share));
+    Ok(shared)
+}
+
+/// Consecutive routes mostly have the same parent, which is kept once.
+fn share(parent: ParentReference) -> Arc<ParentReference> {
+    LAST.with_borrow_mut(|last| match last {
+        Some(last) if **last == parent => Arc::clone(last),
+        _ => Arc::clone(last.insert(Arc::new(parent))),
+    })
+}
+
+thread_local! {
+    /// The parent that was read last.
+    static LAST: RefCell<Option<Arc<ParentReference>>> = const { RefCell::new(None) };
 }
 
 pub(super) fn write<S: Serializer>(

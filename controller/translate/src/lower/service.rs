@@ -48,7 +48,7 @@ fn service(reader: &Reader<'_>, key: ServiceKey, object: &api::Service) -> Servi
                 Transport::Tcp => protocol(port, tls),
                 Transport::Udp => BackendProtocol::Tcp,
             },
-            tls: tls.cloned(),
+            tls: tls.cloned().map(Box::new),
         })
     });
     // There are many Services, and most have one port and address.

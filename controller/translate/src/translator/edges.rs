@@ -10,9 +10,10 @@ use std::hash::{BuildHasher as _, RandomState};
 use super::roster::UnitId;
 use crate::reader::{Fact, ObjectIndex};
 
-/// The hash of a fact.
+/// The hash of a fact. As bytes: a pair with a unit takes twelve, where a number of 64 bits would be
+/// aligned to sixteen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct FactId(u64);
+pub(super) struct FactId([u8; 8]);
 
 /// Facts and their readers. A fact without readers has no id.
 #[derive(Debug, Default)]
@@ -67,7 +68,7 @@ impl Edges {
     }
 
     fn id(&self, fact: &Fact) -> FactId {
-        FactId(self.keys.hash_one(fact))
+        FactId(self.keys.hash_one(fact).to_ne_bytes())
     }
 
     fn read(&mut self, unit: UnitId, fact: Fact) -> FactId {

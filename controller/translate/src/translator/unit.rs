@@ -1,6 +1,7 @@
 //! The trait of all units, and the list of them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -24,9 +25,9 @@ use crate::store::ObjectRef;
 use crate::upstream::Upstream;
 
 /// A part of the translation that is computed as a whole, whenever a fact that it read has changed.
-pub(crate) trait Unit: Clone + Eq + Hash + Into<AnyUnit> {
+pub(crate) trait Unit: Clone + fmt::Debug + Eq + Hash + Into<AnyUnit> {
     /// The output, which other units read.
-    type Output: PartialEq;
+    type Output: fmt::Debug + PartialEq;
 
     /// Computes the output; `None` if it has none.
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output>;
@@ -171,7 +172,7 @@ impl State {
             match new {
                 Some(new) => table.insert(unit.clone(), new),
                 None => table.remove(unit),
-            };
+            }
         }
         let Changes { facts, units, .. } = changes;
         UnitRun {
@@ -184,7 +185,34 @@ impl State {
     }
 }
 
-type Table<U> = HashMap<U, <U as Unit>::Output>;
+/// Outputs by unit. They are boxed: more than half of the entries of a table can be free.
+#[derive(Debug)]
+pub(crate) struct Table<U: Unit>(HashMap<U, Box<U::Output>>);
+
+impl<U: Unit> Default for Table<U> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<U: Unit> Table<U> {
+    pub(super) fn get(&self, unit: &U) -> Option<&U::Output> {
+        self.0.get(unit).map(|output| &**output)
+    }
+
+    fn insert(&mut self, unit: U, output: U::Output) {
+        self.0.insert(unit, Box::new(output));
+    }
+
+    fn remove(&mut self, unit: &U) {
+        self.0.remove(unit);
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 macro_rules! units {
     ($($(#[$doc:meta])* $unit:ident in $table:ident;)*) => {

@@ -95,7 +95,7 @@ impl<'a> Source<'a> {
 
     fn tls(self) -> Option<&'a BackendTls> {
         match self {
-            Self::Port(_, port) => port.tls.as_ref(),
+            Self::Port(_, port) => port.tls.as_deref(),
             Self::Backend(backend) => backend.tls.as_ref(),
         }
     }
@@ -169,10 +169,10 @@ impl ClusterCompiler<'_> {
             count: per_shard(constraint.min_rate.count, self.shards),
             ..constraint.min_rate
         };
-        RetryLimit::Rate(RetryConstraint {
+        RetryLimit::Rate(Arc::new(RetryConstraint {
             min_rate,
             ..constraint
-        })
+        }))
     }
 
     /// The endpoint picker of the pool of this name.

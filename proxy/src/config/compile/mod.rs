@@ -87,7 +87,7 @@ pub struct Compiler {
     users: ClusterUsers,
     listeners: Listeners,
     binds: HashMap<BindKey, CompiledBind>,
-    clusters: HashMap<usize, PlacedCluster>,
+    clusters: HashMap<usize, Box<PlacedCluster>>,
     table: Chunked<Cluster>,
     /// Sums over all clusters.
     connections: u64,
@@ -199,10 +199,12 @@ impl Compiler {
             for place in replaced.places {
                 let index = place.index.0;
                 clusters.insert(index);
-                self.clusters.entry(index).or_insert_with(|| PlacedCluster {
-                    key: Arc::clone(&key),
-                    place,
-                    compiled: None,
+                self.clusters.entry(index).or_insert_with(|| {
+                    Box::new(PlacedCluster {
+                        key: Arc::clone(&key),
+                        place,
+                        compiled: None,
+                    })
                 });
             }
         }

@@ -23,7 +23,7 @@ pub(super) struct CompiledRule {
     pub(super) rule: AnyRule,
     gateway: ObjectName,
     /// Clusters of its backends; one that is named twice is counted twice.
-    clusters: Vec<ClusterIndex>,
+    clusters: Box<[ClusterIndex]>,
     jwt: Option<Arc<Authenticator>>,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum AnyRule {
 impl CompiledRule {
     /// Counts the references of the rule. Returns clusters that its Gateway did not use before.
     pub(super) fn count_references(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
-        let mut clusters = self.clusters.clone();
+        let mut clusters = self.clusters.to_vec();
         clusters.retain(|cluster| users.add(*cluster, &self.gateway));
         clusters
     }
@@ -54,7 +54,7 @@ impl CompiledRule {
         if let Some(authenticator) = &self.jwt {
             jwt.remove_reference(authenticator);
         }
-        let mut clusters = self.clusters;
+        let mut clusters = self.clusters.into_vec();
         clusters.retain(|cluster| users.remove(*cluster, &self.gateway));
         clusters
     }
@@ -107,7 +107,7 @@ impl<'c> RuleCompiler<'c> {
         CompiledRule {
             rule,
             gateway: self.gateway.clone(),
-            clusters: std::mem::take(&mut self.clusters),
+            clusters: std::mem::take(&mut self.clusters).into(),
             jwt,
         }
     }
@@ -181,7 +181,7 @@ impl<'c> RuleCompiler<'c> {
         }
     }
 
-    fn external_auth(&mut self, servers: &[model::ExternalAuth]) -> Vec<ExternalAuth> {
+    fn external_auth(&mut self, servers: &[model::ExternalAuth]) -> Box<[ExternalAuth]> {
         let servers = servers.iter();
         let servers =
             servers.map(|it| ExternalAuth::compile(it, self.cluster(&it.target, Transport::Tcp)));

@@ -88,7 +88,7 @@ impl Targets {
         };
         if let Some(service) = model.services.get(&**key) {
             for port in &service.ports {
-                want(Some((port.transport, port.port.get())), port.tls.as_ref());
+                want(Some((port.transport, port.port.get())), port.tls.as_deref());
             }
         }
         if let Some(backend) = model.backends.get(&**key) {

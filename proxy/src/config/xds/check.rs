@@ -23,7 +23,7 @@ pub(super) fn check(resource: &Resource) -> Result<(), String> {
         }),
         Resource::Service(service) => {
             let ports = service.ports.iter();
-            let mut ports = ports.map(|port| client(port.tls.as_ref()));
+            let mut ports = ports.map(|port| client(port.tls.as_deref()));
             ports.find(Result::is_err).unwrap_or(Ok(()))
         }
         _ => Ok(()),

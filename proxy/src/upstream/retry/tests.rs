@@ -1,5 +1,6 @@
 use std::num::NonZeroU32;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -26,7 +27,7 @@ fn policy(attempts: u32, codes: &[u16], backoff: Option<Duration>) -> Retry {
 
 fn decide(policy: Option<&Retry>, ending: AttemptOutcome, retries: u32) -> Option<NoRetryReason> {
     let service = Rc::new(ServiceState::default());
-    may_retry(policy, ending, retries, Replay::Possible, &service, BUDGET).err()
+    may_retry(policy, ending, retries, Replay::Possible, &service, &BUDGET).err()
 }
 
 #[test]
@@ -87,7 +88,7 @@ fn without_a_policy_only_unsent_requests_are_retried_once() {
 fn a_body_that_is_gone_is_not_sent_again() {
     let service = Rc::new(ServiceState::default());
     let refused = AttemptOutcome::Failed(FailureKind::ConnectFailed);
-    let gone = may_retry(None, refused, 0, Replay::Impossible, &service, BUDGET);
+    let gone = may_retry(None, refused, 0, Replay::Impossible, &service, &BUDGET);
     assert_eq!(gone.err(), Some(NoRetryReason::BodyGone));
 }
 
@@ -97,7 +98,14 @@ fn retries_in_flight_stay_within_the_budget() {
     let policy = policy(1, &[503], None);
     let retry = || {
         let ending = AttemptOutcome::Answered(503);
-        may_retry(Some(&policy), ending, 0, Replay::Possible, &service, BUDGET)
+        may_retry(
+            Some(&policy),
+            ending,
+            0,
+            Replay::Possible,
+            &service,
+            &BUDGET,
+        )
     };
     let mut retries: Vec<_> = (0..10).map(|_| retry().expect("the floor")).collect();
     assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
@@ -119,29 +127,29 @@ fn a_constraint_bounds_the_rate_of_retries_whatever_is_in_flight() {
     let service = Rc::new(ServiceState::default());
     let policy = policy(1, &[503], None);
     let constraint = |interval| {
-        RetryLimit::Rate(RetryConstraint {
+        RetryLimit::Rate(Arc::new(RetryConstraint {
             percent: 50,
             interval,
             min_rate: RetryRate {
                 count: NonZeroU32::MIN,
                 interval: Duration::from_hours(1),
             },
-        })
+        }))
     };
     let limit = constraint(Duration::from_hours(1));
-    let retry = |limit| {
+    let retry = |limit: &RetryLimit| {
         let ending = AttemptOutcome::Answered(503);
         may_retry(Some(&policy), ending, 0, Replay::Possible, &service, limit).err()
     };
     for _ in 0..4 {
         drop(RequestInFlight::book(&service, &limit));
     }
-    let ends: Vec<_> = (0..6).map(|_| retry(limit)).collect();
+    let ends: Vec<_> = (0..6).map(|_| retry(&limit)).collect();
     assert_eq!(ends[..4], [None; 4], "half of eight attempts");
     assert_eq!(ends[4..], [Some(NoRetryReason::OverRate); 2]);
     let other = constraint(Duration::from_mins(30));
-    assert_eq!(retry(other), None, "another interval is counted anew");
-    assert_eq!(retry(other), Some(NoRetryReason::OverRate));
+    assert_eq!(retry(&other), None, "another interval is counted anew");
+    assert_eq!(retry(&other), Some(NoRetryReason::OverRate));
 }
 
 #[test]

@@ -87,7 +87,7 @@ const RESOURCES: [fn(u8) -> Resource; 21] = [
     |variant| service("web", [&[80][..], &[80, 81], &[81]][usize::from(variant)]).into(),
     |variant| {
         let mut service = service("copy", &[80]);
-        service.ports[0].tls = (variant > 0).then_some(BackendTls::Invalid);
+        service.ports[0].tls = (variant > 0).then(|| Box::new(BackendTls::Invalid));
         service.into()
     },
     |variant| workload("a", "10.0.0.1", health(variant), "web", 80, 8080).into(),

@@ -211,8 +211,13 @@ fn a_retry_constraint_takes_the_place_of_a_budget_and_shards_share_its_least_rat
         ..PolicySpec::default()
     };
     model.insert(policy("b", own, constrained).into());
-    let limit = cluster(&compile(&model), "Service/app/web:80").retry_limit;
-    assert_eq!(limit, RetryLimit::Rate(constraint(3)), "of four shards");
+    let snapshot = compile(&model);
+    let limit = &cluster(&snapshot, "Service/app/web:80").retry_limit;
+    assert_eq!(
+        *limit,
+        RetryLimit::Rate(Arc::new(constraint(3))),
+        "of four shards"
+    );
 }
 
 #[test]
