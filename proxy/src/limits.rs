@@ -464,6 +464,9 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Changed resources in one update from which on the allocator returns memory afterwards: 256, so
 /// that memory used by a large load does not stay with the process.
 pub const TRIM_AFTER_CHANGES: usize = 256;
+/// How long after the last smaller update that happens: 3 s, so that it delays no change of a series,
+/// and memory that changes used does not stay with the process.
+pub const TRIM_WHEN_QUIET: Duration = Duration::from_secs(3);
 /// Quiet time after a file change before it is read: 2 ms, to read files of one change together.
 pub const CHANGE_QUIET: Duration = Duration::from_millis(2);
 /// Longest wait for that quiet time, and for a writer to close its file: 100 ms.

@@ -22,7 +22,7 @@ use super::dns::{Answer, LookupError, Names, Resolver};
 use super::in_force::InForce;
 use super::jwks::Fetcher;
 use super::publish::Publisher;
-use crate::limits::{SNAPSHOT_SWEEP, TRIM_AFTER_CHANGES};
+use crate::limits::{SNAPSHOT_SWEEP, TRIM_AFTER_CHANGES, TRIM_WHEN_QUIET};
 use crate::memory;
 
 /// A bind for the supervisor to listen on.
@@ -81,6 +81,8 @@ pub(super) struct Applier {
     pending: Vec<Change>,
     problems: usize,
     swept: Instant,
+    /// When to return memory, unless another change comes before.
+    trim_at: Option<Instant>,
 }
 
 impl Applier {
@@ -106,6 +108,7 @@ impl Applier {
             pending: Vec::new(),
             problems: 0,
             swept: Instant::now(),
+            trim_at: None,
         }
     }
 
@@ -121,16 +124,15 @@ impl Applier {
             problems,
             begun,
         } = update;
-        let are_many = changes.len() >= TRIM_AFTER_CHANGES;
+        // After a large change at once: the next such load may be days away.
+        let quiet = match changes.len() {
+            TRIM_AFTER_CHANGES.. => Duration::ZERO,
+            _ => TRIM_WHEN_QUIET,
+        };
         self.pending.extend(changes);
         self.problems = problems;
         self.activate(begun, locate).await;
-        if are_many {
-            // Reading and translating took memory that is free now, and the next such load may be
-            // days away.
-            memory::trim();
-            memory::unmap_code();
-        }
+        self.trim_at = Some(Instant::now() + quiet);
     }
 
     /// Waits for the next event. Cancel safe.
@@ -270,6 +272,7 @@ impl Applier {
             self.names.next_due(),
             self.keys.next_due(),
             self.binds.retry_at(),
+            self.trim_at,
             sweep,
         ];
         times.into_iter().flatten().min()
@@ -284,6 +287,12 @@ impl Applier {
         }
         if self.publisher.waits() && self.swept + SNAPSHOT_SWEEP <= now {
             self.sweep();
+        }
+        if self.trim_at.is_some_and(|at| at <= now) {
+            // Reading, translating and compiling used memory and code that nothing else needs.
+            self.trim_at = None;
+            memory::trim();
+            memory::unmap_code();
         }
     }
 }
