@@ -12,11 +12,13 @@ use xds::model;
 mod controller;
 mod overload;
 mod policy;
+mod ring;
 mod router;
 
 pub use controller::*;
 pub use overload::*;
 pub use policy::{Limits, per_shard, resolve};
+pub use ring::*;
 pub use router::*;
 
 const KIB: usize = 1024;
@@ -103,18 +105,6 @@ pub const MIRROR_ANSWER_BYTES: usize = 1024 * KIB;
 pub const OWN_DESCRIPTORS: u64 = 128;
 /// Descriptors of a shard per bind: 2, its socket and the supervisor's.
 pub const BIND_DESCRIPTORS: usize = 2;
-/// Operations that a ring takes in one submission: 1024, more than one iteration starts.
-pub const RING_ENTRIES: u32 = 1024;
-/// Completions that a ring holds at least: 2048, two turns of the loop.
-pub const RING_MIN_COMPLETIONS: u32 = 2 * RING_ENTRIES;
-/// Completions that a ring holds at most: 65 536; the kernel refuses more.
-pub const RING_MAX_COMPLETIONS: u32 = 65_536;
-/// Share of the limit of locked memory (`RLIMIT_MEMLOCK`) for the completions of one ring: a 128th, so
-/// that 30 proxies with two shards fit into the usual 8 MiB of a node.
-pub const RING_SHARE_OF_LOCKED_MEMORY: u64 = 128;
-/// Operations in one submission of a ring that has to be smaller for want of locked memory: 256, which
-/// takes 28 KiB.
-pub const RING_LEAST_ENTRIES: u32 = 256;
 /// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
 /// stay below 2 KiB.
 pub const PROXY_HEADER_BYTES: usize = 4 * KIB;
@@ -461,11 +451,11 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 
 // Configuration.
 
-/// Changed resources in one update from which on the allocator returns memory afterwards: 256, so
-/// that memory used by a large load does not stay with the process.
+/// Changed resources in one update from which on memory, and the mapped code of the program, are
+/// returned right after it: 256, so that what a large load used does not stay with the process.
 pub const TRIM_AFTER_CHANGES: usize = 256;
-/// How long after the last smaller update that happens: 3 s, so that it delays no change of a series,
-/// and memory that changes used does not stay with the process.
+/// How long after the last smaller update free memory is returned: 3 s, so that no change of a series
+/// waits for it.
 pub const TRIM_WHEN_QUIET: Duration = Duration::from_secs(3);
 /// Quiet time after a file change before it is read: 2 ms, to read files of one change together.
 pub const CHANGE_QUIET: Duration = Duration::from_millis(2);
