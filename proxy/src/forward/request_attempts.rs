@@ -24,7 +24,7 @@ pub(crate) struct RequestAttempts<'a> {
 
 impl<'a> RequestAttempts<'a> {
     /// Registers the request with its service's retry budget.
-    pub(crate) fn begin(exchange: &Exchange<'_>, rule: &'a Rule, cluster: &Cluster) -> Self {
+    pub(crate) fn begin(exchange: &Exchange<'_>, rule: &'a Rule, cluster: &'a Cluster) -> Self {
         let (states, policy) = (&exchange.proxy.upstreams.endpoints, rule.retry.as_deref());
         Self {
             booked: upstream::Attempts::begin(states, cluster, policy),

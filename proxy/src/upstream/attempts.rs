@@ -15,7 +15,7 @@ use crate::config::{Cluster, RetryLimit};
 /// Counts attempts, and decides on retries.
 pub(crate) struct Attempts<'a> {
     policy: Option<&'a Retry>,
-    limit: RetryLimit,
+    limit: &'a RetryLimit,
     service: Rc<ServiceState>,
     retries: u32,
     retry: Option<RetryInFlight>,
@@ -27,13 +27,13 @@ impl<'a> Attempts<'a> {
     /// received it.
     pub(crate) fn begin(
         states: &EndpointStates,
-        cluster: &Cluster,
+        cluster: &'a Cluster,
         policy: Option<&'a Retry>,
     ) -> Self {
         let service = states.service(cluster.id);
         Self {
             policy,
-            limit: cluster.retry_limit.clone(),
+            limit: &cluster.retry_limit,
             retries: 0,
             retry: None,
             _request: RequestInFlight::book(&service, &cluster.retry_limit),
@@ -54,7 +54,7 @@ impl<'a> Attempts<'a> {
         // The previous one has ended, whatever happens to this one.
         self.retry = None;
         let (retries, service) = (self.retries, &self.service);
-        let booked = may_retry(self.policy, ending, retries, replay, service, &self.limit)?;
+        let booked = may_retry(self.policy, ending, retries, replay, service, self.limit)?;
         self.retry = Some(booked);
         self.retries += 1;
         Ok(())
