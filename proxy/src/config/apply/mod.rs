@@ -81,7 +81,7 @@ pub(super) struct Applier {
     pending: Vec<Change>,
     problems: usize,
     swept: Instant,
-    /// When to return memory, unless another change comes before.
+    /// When to return free memory; each small change postpones it.
     trim_at: Option<Instant>,
 }
 
@@ -124,15 +124,18 @@ impl Applier {
             problems,
             begun,
         } = update;
-        // After a large change at once: the next such load may be days away.
-        let quiet = match changes.len() {
-            TRIM_AFTER_CHANGES.. => Duration::ZERO,
-            _ => TRIM_WHEN_QUIET,
-        };
+        let is_large = changes.len() >= TRIM_AFTER_CHANGES;
         self.pending.extend(changes);
         self.problems = problems;
         self.activate(begun, locate).await;
-        self.trim_at = Some(Instant::now() + quiet);
+        if is_large {
+            // The next such load may be days away.
+            self.trim_at = None;
+            memory::trim();
+            memory::unmap_code();
+        } else {
+            self.trim_at = Some(Instant::now() + TRIM_WHEN_QUIET);
+        }
     }
 
     /// Waits for the next event. Cancel safe.
@@ -289,10 +292,9 @@ impl Applier {
             self.sweep();
         }
         if self.trim_at.is_some_and(|at| at <= now) {
-            // Reading, translating and compiling used memory and code that nothing else needs.
+            // The code stays mapped: small changes are frequent, and shards would take page faults again.
             self.trim_at = None;
             memory::trim();
-            memory::unmap_code();
         }
     }
 }
