@@ -121,49 +121,7 @@ fn resident() -> u64 {
         .expect("a number")
 }
 
-const GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: web}
-spec:
-  gatewayClassName: gateway
-  listeners: [{name: http, port: 80, protocol: HTTP}]
-";
+const GATEWAY: &str = include_str!("../tests/data/gateway.yaml");
 
-const ROUTE: &str = "---
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata:
-  name: route-NAME
-spec:
-  parentRefs:
-  - name: web
-  hostnames: [host-NAME.example.com]
-  rules:
-  - matches:
-    - path:
-        type: PathPrefix
-        value: PATH
-    backendRefs:
-    - name: service-NAME
-      port: 80
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: service-NAME
-spec:
-  ports:
-  - port: 80
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: service-NAME
-  labels:
-    kubernetes.io/service-name: service-NAME
-addressType: IPv4
-ports:
-- port: 8080
-endpoints:
-- addresses: [127.0.0.1]
-";
+/// A route with its Service and EndpointSlice; NAME and PATH are replaced.
+const ROUTE: &str = include_str!("../tests/data/route.yaml");

@@ -95,7 +95,8 @@ fn sources() -> Vec<Source> {
         let mut text = String::new();
         for number in 0..ROUTES {
             let route = ROUTE.replace("NAME", &format!("{file}-{number}"));
-            text.write_str(&route).expect("a string takes everything");
+            text.write_str(&route.replace("PATH", "/api"))
+                .expect("a string takes everything");
         }
         Source::new(format!("routes-{file}.yaml"), text)
     });
@@ -103,49 +104,7 @@ fn sources() -> Vec<Source> {
     std::iter::once(gateway).chain(files).collect()
 }
 
-const GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: web}
-spec:
-  gatewayClassName: gateway
-  listeners: [{name: http, port: 80, protocol: HTTP}]
-";
+const GATEWAY: &str = include_str!("data/gateway.yaml");
 
-const ROUTE: &str = "---
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata:
-  name: route-NAME
-spec:
-  parentRefs:
-  - name: web
-  hostnames: [host-NAME.example.com]
-  rules:
-  - matches:
-    - path:
-        type: PathPrefix
-        value: /api
-    backendRefs:
-    - name: service-NAME
-      port: 80
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: service-NAME
-spec:
-  ports:
-  - port: 80
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: service-NAME
-  labels:
-    kubernetes.io/service-name: service-NAME
-addressType: IPv4
-ports:
-- port: 8080
-endpoints:
-- addresses: [127.0.0.1]
-";
+/// A route with its Service and EndpointSlice; NAME and PATH are replaced.
+const ROUTE: &str = include_str!("data/route.yaml");

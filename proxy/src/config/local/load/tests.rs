@@ -145,13 +145,7 @@ fn a_bind_is_located_in_the_files() {
     assert_eq!(origin::local_addresses([].into_iter()), BTreeSet::new());
 }
 
-const GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: web}
-spec:
-  gatewayClassName: gateway
-  listeners: [{name: http, port: 80, protocol: HTTP}]
-";
+const GATEWAY: &str = include_str!("../../../../tests/data/gateway.yaml");
 
 const ROUTE: &str = "---
 apiVersion: gateway.networking.k8s.io/v1
