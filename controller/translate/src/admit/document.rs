@@ -17,7 +17,7 @@ use crate::store::{Object, ObjectRef};
 /// The result of a document's text. Lines count from its first.
 #[derive(Debug)]
 pub(super) struct Document {
-    /// Of its text.
+    /// The fingerprint of its text, by which the next version of the file finds it.
     pub(super) fingerprint: Fingerprint,
     pub(super) items: Box<[Item]>,
     /// Boxed: there are many documents, and most have objects and nothing else.

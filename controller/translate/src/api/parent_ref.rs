@@ -39,7 +39,8 @@ pub(super) fn read<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Arc<ParentReference>>, D::Error> {
     let parents = Vec::<ParentReference>::deserialize(deserializer)?;
-    // An iterator over the vector would collect into its memory, of a size for whole references.
+    // Collecting from `into_iter` would reuse the allocation of the vector, which is sized for whole
+    // references.
     let mut shared = Vec::with_capacity(parents.len());
     shared.extend(parents.into_iter().map(share));
     Ok(shared)

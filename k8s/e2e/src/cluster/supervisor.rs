@@ -103,8 +103,8 @@ fn prepare_node(cluster: &Cluster, place: NetworkNamespace) -> Result<()> {
     set("/proc/sys/fs/inotify/max_user_instances", "8192")
 }
 
-/// As for the container runtimes of many distributions: the proxies on a node share it for the rings of
-/// io_uring. Without `CAP_SYS_RESOURCE` the machine's limit applies.
+/// Lifts the limit, as many distributions do for container runtimes: all proxies on a node share it for
+/// the rings of io_uring. Without `CAP_SYS_RESOURCE` the machine's limit stays.
 fn lift_limit_of_locked_memory() {
     let unlimited = Rlimit {
         current: None,
