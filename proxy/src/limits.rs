@@ -10,12 +10,14 @@ use std::time::Duration;
 use xds::model;
 
 mod controller;
+mod files;
 mod overload;
 mod policy;
 mod ring;
 mod router;
 
 pub use controller::*;
+pub use files::*;
 pub use overload::*;
 pub use policy::{Limits, per_shard, resolve};
 pub use ring::*;
@@ -457,25 +459,8 @@ pub const TRIM_AFTER_CHANGES: usize = 256;
 /// How long after the last smaller update free memory is returned: 3 s, so that no change of a series
 /// waits for it.
 pub const TRIM_WHEN_QUIET: Duration = Duration::from_secs(3);
-/// Quiet time after a file change before it is read: 2 ms, to read files of one change together.
-pub const CHANGE_QUIET: Duration = Duration::from_millis(2);
-/// Longest wait for that quiet time, and for a writer to close its file: 100 ms.
-pub const CHANGE_QUIET_MAX: Duration = Duration::from_millis(100);
-/// Time after the last write for which a file that was not closed counts as incomplete: 5 s. Until
-/// then its previous content applies.
-pub const WRITE_PATIENCE: Duration = Duration::from_secs(5);
-/// Time for which the previous content of a suddenly empty file applies: 1 s. Some editors truncate
-/// a file before writing it.
-pub const EMPTY_PATIENCE: Duration = Duration::from_secs(1);
-/// Symbolic links followed to reach a file: 40, as in Linux.
-pub const MOST_LINKS: u32 = 40;
 /// Least bytes of a secret that seals session tokens: 32, the output size of HMAC-SHA256.
 pub const SESSION_KEY_BYTES: usize = 32;
-/// A file that changed less than this before it was read is read again at every check: 2 s, the
-/// timestamp resolution of some file systems.
-pub const STAMP_GRAIN: Duration = Duration::from_secs(2);
-/// Interval of checking files that the kernel does not watch: 2 s.
-pub const FILE_POLL: Duration = Duration::from_secs(2);
 /// Longest interval of checking for expired certificates: 1 h, since clocks are set and machines
 /// sleep.
 pub const CLOCK_LOOK: Duration = HOUR;

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use translate::admit::{Listed, Source};
 
-use crate::limits::{CONFIGURATION_FILE_BYTES, EMPTY_PATIENCE, STAMP_GRAIN};
+use crate::limits::{CONFIGURATION_FILE_BYTES, EMPTY_PATIENCE, STAMP_GRAIN, STAMP_GRAIN_SECONDS};
 
 /// The files and folders that the user named.
 #[derive(Debug, Clone, Default)]
@@ -198,12 +198,20 @@ impl Stamp {
     /// The stamp of a file that was just opened. `None` if it is so young that another write may
     /// leave the same stamp.
     fn of_opened(metadata: &Metadata) -> Option<Self> {
-        let stamp = Self::of(metadata);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        let (seconds, nanoseconds) = stamp.changed.max(stamp.modified);
+        Self::of(metadata).if_lasting(SystemTime::now())
+    }
+
+    /// It, if no write after `now` can leave the same.
+    fn if_lasting(self, now: SystemTime) -> Option<Self> {
+        let now = now.duration_since(UNIX_EPOCH).ok()?;
+        let (seconds, nanoseconds) = self.changed.max(self.modified);
         let changed = u64::try_from(seconds).ok()?;
         let changed = Duration::new(changed, u32::try_from(nanoseconds).ok()?);
-        (now.checked_sub(changed)? > STAMP_GRAIN).then_some(stamp)
+        let grain = match nanoseconds {
+            0 => STAMP_GRAIN_SECONDS,
+            _ => STAMP_GRAIN,
+        };
+        (now.checked_sub(changed)? > grain).then_some(self)
     }
 }
 
@@ -253,9 +261,11 @@ fn why(error: &io::Error) -> String {
 fn list(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
+        let entry = entry?;
+        let path = entry.path();
         // Follows links: the files of a mounted ConfigMap are links.
-        if is_configuration(&path) && !path.is_dir() {
+        let is_file = || entry.file_type().is_ok_and(|kind| kind.is_file()) || !path.is_dir();
+        if is_configuration(&path) && is_file() {
             files.insert(path);
         }
     }

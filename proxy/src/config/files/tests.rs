@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use translate::admit::{Listed, Source};
 
-use super::Files;
+use super::{Files, Stamp};
 use crate::limits::EMPTY_PATIENCE;
 
 /// Looks at files, and knows what each says as a configuration does.
@@ -116,4 +116,27 @@ fn a_removed_directory_is_unreadable_with_all_its_files() {
         let expected = [path.clone(), path.join("a.yaml")];
         assert_eq!(names, expected.map(|path| path.display().to_string()));
     }
+}
+
+#[test]
+fn a_stamp_lasts_once_the_clock_of_the_file_system_has_moved_on() {
+    let changed_at = |seconds, nanoseconds| Stamp {
+        device: 1,
+        inode: 1,
+        size: 1,
+        modified: (seconds, 0),
+        changed: (seconds, nanoseconds),
+    };
+    let lasts = |stamp: Stamp, now| {
+        let now = UNIX_EPOCH + Duration::from_millis(now);
+        stamp.if_lasting(now).is_some()
+    };
+    let precise = changed_at(100, 1_000_000);
+    assert!(!lasts(precise, 100_050));
+    assert!(lasts(precise, 100_200));
+    let whole_seconds = changed_at(100, 0);
+    assert!(!lasts(whole_seconds, 100_200));
+    assert!(!lasts(whole_seconds, 102_000));
+    assert!(lasts(whole_seconds, 102_001));
+    assert!(!lasts(precise, 99_000), "a clock that was set back");
 }
