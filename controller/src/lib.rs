@@ -22,6 +22,7 @@ pub mod gateway_class;
 pub mod health;
 pub mod leadership;
 pub mod log;
+pub mod memory;
 pub mod metrics;
 pub mod outputs;
 pub mod queue;

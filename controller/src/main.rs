@@ -19,7 +19,7 @@ use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
 use controller::watch::{Extension, Kinds, Readiness, Supervisor};
-use controller::{gateway_class, health, log, xds};
+use controller::{gateway_class, health, log, memory, xds};
 use http::StatusCode;
 use jiff::Timestamp;
 use kube::{Client, Config};
@@ -96,6 +96,7 @@ async fn serve(args: RunArgs) -> Result<()> {
     let listener = server::listen(address).await;
     let listener = listener.with_context(|| format!("cannot listen on --xds-address {address}"))?;
     tasks.spawn(xds::run(context.clone(), listener));
+    spawn_until_stopped(&context, &mut tasks, memory::return_freed());
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

@@ -69,7 +69,7 @@ pub(crate) fn trim() {
     unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
-/// Statistics of jemalloc, or `None` with another allocator.
+/// Statistics of the allocator.
 #[must_use]
 pub fn report() -> Allocator {
     let [
