@@ -1,10 +1,12 @@
-//! How many instructions the parts of the request path that do no I/O take, held against a budget.
+//! How many instructions the parts of the request path that do no I/O take, and a change of one route
+//! among many, held against a budget.
 //!
 //! `cargo bench --bench instructions` runs each subject under valgrind's callgrind twice, with one
 //! batch of calls and with many, so that what a single call takes remains as the difference. Counts do
 //! not depend on how busy the machine is. More than the budget is an error that names the function,
 //! and so is less, or what was won could be lost again unseen. `-- --write` writes the budget anew.
 
+mod configuration;
 mod subjects;
 
 use std::collections::BTreeMap;
@@ -14,9 +16,6 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail, ensure};
 
 use self::subjects::{SUBJECTS, Subject};
-
-/// Calls in a batch: enough that what is done once does not show.
-const CALLS: u64 = 1_000;
 
 /// Batches in the difference: the preparation of a subject with thousands of hosts varies with the keys
 /// of its hash tables, by up to 20 000 instructions.
@@ -37,7 +36,7 @@ fn main() -> Result<ExitCode> {
     if let [flag, name, batches] = arguments.as_slice()
         && flag == "--subject"
     {
-        subject(name)?.call(CALLS * batches.parse::<u64>()?);
+        subject(name)?.run_batches(batches.parse()?);
         return Ok(ExitCode::SUCCESS);
     }
     let write = arguments.iter().any(|argument| argument == "--write");
@@ -63,7 +62,7 @@ fn measure_all() -> Result<BTreeMap<String, u64>> {
             let profile = folder.path().join(subject.name);
             let one = count(subject, 1, &profile)?;
             let more = count(subject, 1 + BATCHES_COUNTED, &profile)?;
-            let calls = BATCHES_COUNTED * CALLS;
+            let calls = BATCHES_COUNTED * subject.calls;
             Ok((subject.name.to_owned(), (more - one) / calls))
         })
         .collect()
@@ -119,9 +118,10 @@ fn compare(measured: &BTreeMap<String, u64>) -> Result<ExitCode> {
         eprintln!("{name:28} {instructions:7} instructions, budget {budget:7} {verdict}");
     }
     for name in &over {
-        let calls = BATCHES_PROFILED * CALLS;
+        let subject = subject(name)?;
+        let calls = BATCHES_PROFILED * subject.calls;
         eprintln!("\n{name}, instructions of {calls} calls by function:");
-        eprintln!("{}", costliest(subject(name)?)?);
+        eprintln!("{}", costliest(subject)?);
     }
     Ok(if over.is_empty() && !below {
         ExitCode::SUCCESS

@@ -1,4 +1,5 @@
-//! What is counted: parsing, routing, rewriting and encoding of what browsers and origins send.
+//! What is counted: parsing, routing, rewriting and encoding of what browsers and origins send, and
+//! changes of the configuration.
 
 use std::hint::black_box;
 
@@ -20,86 +21,132 @@ use proxy::policy::rewrite::Rewrite;
 use proxy::route::{Entry, RegexCache, RequestView, Router};
 use xds::model::{EscapedSlash, Hostname, HttpMatch, Order, PathEdit, PathMatch, PathOptions};
 
+use crate::configuration::{compile_changes, translate_changes};
+
 /// Something that is called over and over.
 pub(crate) struct Subject {
     /// Its name, of the function that it is about.
     pub(crate) name: &'static str,
+    /// Calls in a batch.
+    pub(crate) calls: u64,
     run: fn(u64),
 }
 
 impl Subject {
-    /// Calls it so often.
-    pub(crate) fn call(&self, times: u64) {
-        (self.run)(times);
+    /// Runs so many batches of calls.
+    pub(crate) fn run_batches(&self, batches: u64) {
+        (self.run)(batches * self.calls);
     }
 }
 
 pub(crate) const SUBJECTS: &[Subject] = &[
     Subject {
         name: "parse_request",
+        calls: CALLS,
         run: |times| parse_requests(times, REQUEST),
     },
     Subject {
         name: "parse_request_of_a_browser",
+        calls: CALLS,
         run: |times| parse_requests(times, BROWSER),
     },
     Subject {
         name: "parse_response",
+        calls: CALLS,
         run: parse_responses,
     },
     Subject {
         name: "decode_chunked",
+        calls: CALLS,
         run: decode_chunked,
     },
     Subject {
         name: "normalise_target",
+        calls: CALLS,
         run: |times| normalise(times, b"/api/v1/items/42?q=1"),
     },
     Subject {
         name: "normalise_target_escaped",
+        calls: CALLS,
         run: |times| normalise(times, b"/%61pi/./v1/../x"),
     },
     Subject {
         name: "select_of_1_rule",
+        calls: CALLS,
         run: |times| select(times, 1, by_host),
     },
     Subject {
         name: "select_of_5000_hosts",
+        calls: CALLS,
         run: |times| select(times, 5_000, by_host),
     },
     Subject {
         name: "select_of_1_prefix",
+        calls: CALLS,
         run: |times| select(times, 1, by_prefix),
     },
     Subject {
         name: "select_of_5000_prefixes",
+        calls: CALLS,
         run: |times| select(times, 5_000, by_prefix),
     },
     Subject {
         name: "rewrite_target",
+        calls: CALLS,
         run: rewrite,
     },
     Subject {
         name: "request_id",
+        calls: CALLS,
         run: request_ids,
     },
     Subject {
         name: "encode_request",
+        calls: CALLS,
         run: encode_requests,
     },
     Subject {
         name: "encode_response",
+        calls: CALLS,
         run: encode_responses,
     },
     Subject {
         name: "convert_http_2",
+        calls: CALLS,
         run: convert_http_2,
     },
     Subject {
         name: "encode_request_http_2",
+        calls: CALLS,
         run: encode_http_2,
     },
+    Subject {
+        name: "translate_1_of_500_routes",
+        calls: CHANGES,
+        run: |times| translate_changes(times, 500),
+    },
+    Subject {
+        name: "translate_1_of_5000_routes",
+        calls: CHANGES,
+        run: |times| translate_changes(times, 5_000),
+    },
+    Subject {
+        name: "compile_1_of_500_routes",
+        calls: CHANGES,
+        run: |times| compile_changes(times, 500),
+    },
+    Subject {
+        name: "compile_1_of_5000_routes",
+        calls: CHANGES,
+        run: |times| compile_changes(times, 5_000),
+    },
 ];
+
+/// Calls in a batch: enough that what is done once does not show.
+const CALLS: u64 = 1_000;
+/// Enough that the preparation, which varies by millions of instructions with the keys of hash tables, does
+/// not show either.
+const CHANGES: u64 = 200;
 
 const REQUEST: &[u8] = b"GET /api/v1/items/42 HTTP/1.1\r\nHost: shop.example.com\r\n\r\n";
 

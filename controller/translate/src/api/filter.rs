@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackendObjectReference, ExternalAuthFilter};
 
-/// A filter: its type, and the field of that type.
+/// A filter: its type, and the field of that type. Fields are boxed, since all but one are unset.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRouteFilter {
@@ -14,25 +14,25 @@ pub struct HttpRouteFilter {
     #[serde(rename = "type")]
     pub kind: FilterType,
     #[serde(default)]
-    pub request_header_modifier: Option<HeaderFilter>,
+    pub request_header_modifier: Option<Box<HeaderFilter>>,
     #[serde(default)]
-    pub response_header_modifier: Option<HeaderFilter>,
+    pub response_header_modifier: Option<Box<HeaderFilter>>,
     #[serde(default)]
-    pub request_mirror: Option<MirrorFilter>,
+    pub request_mirror: Option<Box<MirrorFilter>>,
     /// Answers with a redirect.
     #[serde(default)]
-    pub request_redirect: Option<RedirectFilter>,
+    pub request_redirect: Option<Box<RedirectFilter>>,
     /// Rewrites host and path.
     #[serde(default)]
-    pub url_rewrite: Option<RewriteFilter>,
+    pub url_rewrite: Option<Box<RewriteFilter>>,
     #[serde(default)]
-    pub cors: Option<CorsFilter>,
+    pub cors: Option<Box<CorsFilter>>,
     /// Calls an external authorization server.
     #[serde(default)]
-    pub external_auth: Option<ExternalAuthFilter>,
+    pub external_auth: Option<Box<ExternalAuthFilter>>,
     /// A filter of another kind.
     #[serde(default)]
-    pub extension_ref: Option<LocalObjectReference>,
+    pub extension_ref: Option<Box<LocalObjectReference>>,
 }
 
 /// The types of filters.

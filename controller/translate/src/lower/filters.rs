@@ -53,11 +53,11 @@ fn add(
 ) -> Result<(), Problem> {
     match spec.kind {
         FilterType::RequestHeaderModifier => {
-            let edit = header_edit::lower(present(spec.request_header_modifier.as_ref())?);
+            let edit = header_edit::lower(present(spec.request_header_modifier.as_deref())?);
             put(&mut filters.request_headers, edit, "requestHeaderModifier")
         }
         FilterType::ResponseHeaderModifier => {
-            let edit = header_edit::lower(present(spec.response_header_modifier.as_ref())?);
+            let edit = header_edit::lower(present(spec.response_header_modifier.as_deref())?);
             put(
                 &mut filters.response_headers,
                 edit,
@@ -65,20 +65,20 @@ fn add(
             )
         }
         FilterType::RequestRedirect => {
-            let redirect = present(spec.request_redirect.as_ref())?;
+            let redirect = present(spec.request_redirect.as_deref())?;
             let redirect = rewrite::redirect(redirect, scope.matches);
             put(&mut filters.redirect, redirect, "requestRedirect")
         }
         FilterType::URLRewrite => {
-            let rewrite = rewrite::rewrite(present(spec.url_rewrite.as_ref())?, scope.matches);
+            let rewrite = rewrite::rewrite(present(spec.url_rewrite.as_deref())?, scope.matches);
             put(&mut filters.rewrite, rewrite, "urlRewrite")
         }
         FilterType::Cors => {
-            let cors = cors::lower(present(spec.cors.as_ref())?);
+            let cors = cors::lower(present(spec.cors.as_deref())?);
             put(&mut filters.cors, cors, "cors")
         }
         FilterType::RequestMirror => {
-            let mirror = mirror(scope, present(spec.request_mirror.as_ref())?, notes);
+            let mirror = mirror(scope, present(spec.request_mirror.as_deref())?, notes);
             let mirror = mirror.map_err(|problem| problem.under("requestMirror"))?;
             filters.mirrors.extend(mirror);
             Ok(())
@@ -86,7 +86,7 @@ fn add(
         FilterType::ExternalAuth => {
             // Even if it is valid: another problem of the rule must not remove it.
             notes.fails_closed = true;
-            let asks = present(spec.external_auth.as_ref())
+            let asks = present(spec.external_auth.as_deref())
                 .and_then(|it| external_auth::lower(scope.reader, scope.from, it));
             let (auth, problem) = asks.map_err(|problem| problem.under("externalAuth"))?;
             filters.external_auth.push(auth);
