@@ -45,6 +45,7 @@ mod h2_websocket;
 mod h2_windows;
 mod half_close;
 mod inference;
+mod invalid_rules;
 mod jwks;
 mod jwt;
 mod jwt_pairs;

@@ -84,8 +84,6 @@ fn add(
             Ok(())
         }
         FilterType::ExternalAuth => {
-            // Even if it is valid: another problem of the rule must not remove it.
-            notes.fails_closed = true;
             let asks = present(spec.external_auth.as_deref())
                 .and_then(|it| external_auth::lower(scope.reader, scope.from, it));
             let (auth, problem) = asks.map_err(|problem| problem.under("externalAuth"))?;
@@ -94,10 +92,7 @@ fn add(
             notes.refs.extend(problem);
             Ok(())
         }
-        FilterType::ExtensionRef | FilterType::Unknown => {
-            notes.fails_closed = true;
-            Err(unsupported(spec.kind))
-        }
+        FilterType::ExtensionRef | FilterType::Unknown => Err(unsupported(spec.kind)),
     }
 }
 
@@ -123,12 +118,8 @@ fn put<T>(
     Err(Problem::new(Reason::IncompatibleFilters, "type", message))
 }
 
-/// Such a filter may restrict access, so its rule is carried, but responds with 500.
 fn unsupported(kind: FilterType) -> Problem {
-    let message = format!(
-        "filters of type {kind:?} are not supported: remove it; until then the rule responds with \
-         500, so that nothing passes unchecked"
-    );
+    let message = format!("filters of type {kind:?} are not supported: remove it");
     Problem::new(Reason::UnsupportedValue, "type", message)
 }
 

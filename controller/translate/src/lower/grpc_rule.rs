@@ -1,7 +1,7 @@
 //! Lowers a rule of a GRPCRoute: a call is a POST to `/service/method`.
 
 use http::Method;
-use xds::model::{HttpMatch, HttpRule, PathMatch, RequestProtocol, Timeouts};
+use xds::model::{HttpMatch, HttpRule, PathMatch, Pattern, RequestProtocol, Timeouts};
 
 use super::matches::{self, pattern, unknown_type, unsupported};
 use super::rule::{LoweredRule, RuleContext, RuleNotes};
@@ -26,7 +26,7 @@ pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredR
     if spec.session_persistence.is_none() {
         rule_backends::add_sessions(&scope, &spec.backend_refs, &mut backends);
     }
-    let rule = matches.map(|matches| HttpRule {
+    let rule = HttpRule {
         name: spec.name.clone(),
         protocol: RequestProtocol::Grpc,
         matches,
@@ -36,58 +36,72 @@ pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredR
         timeouts: Timeouts::default(),
         retry: None,
         session: session.map(Box::new),
-    });
-    notes.lowered(spec.name.as_deref(), context.index, rule)
+    };
+    notes.lowered(context.index, rule)
 }
 
-fn a_match(spec: &GrpcRouteMatch) -> Result<HttpMatch, Problem> {
-    let path = spec.method.as_ref().map(path).transpose();
-    let path = path.map_err(|problem| problem.under("method"))?.flatten();
-    Ok(HttpMatch {
+fn a_match(spec: &GrpcRouteMatch, problems: &mut Vec<Problem>) -> HttpMatch {
+    let mut refuse = |problem: Problem| problems.push(problem.under("method"));
+    let path = spec.method.as_ref().and_then(|it| path(it, &mut refuse));
+    HttpMatch {
         // Every call is a POST. Requiring it ranks a method of any service before a match for every
         // call: both are patterns, and Gateway API counts the letters of the method.
         method: path.is_some().then_some(Method::POST),
-        path: path.map_or_else(every_call, Ok)?,
-        headers: matches::headers(&spec.headers)?,
+        path: path.unwrap_or_else(every_call),
+        headers: matches::headers(&spec.headers, problems),
         query: Vec::new(),
-    })
+    }
 }
 
 /// A pattern, since a prefix would be tried before the patterns of methods.
-fn every_call() -> Result<PathMatch, Problem> {
-    pattern("/.*", "method").map(PathMatch::Regex)
+fn every_call() -> PathMatch {
+    let every = Pattern::parse("/.*").expect("a constant that compiles");
+    PathMatch::Regex(every)
 }
 
-/// The path of the calls that match; `None` if the match names neither service nor method.
-fn path(spec: &GrpcMethodMatch) -> Result<Option<PathMatch>, Problem> {
+/// The path of the calls that match; `None` if the match names neither service nor method. An invalid
+/// part is widened to any service or method.
+fn path(spec: &GrpcMethodMatch, refuse: &mut impl FnMut(Problem)) -> Option<PathMatch> {
     let given = |text: &'_ Option<String>| text.clone().filter(|text| !text.is_empty());
     let (service, method) = (given(&spec.service), given(&spec.method));
     if service.is_none() && method.is_none() {
-        return Ok(None);
+        return None;
     }
-    match spec.kind {
-        ValueMatchType::Exact => exact(service.as_deref(), method.as_deref()).map(Some),
+    let mut valid = |part: Option<String>, field, check: fn(&str, &str) -> Result<(), Problem>| {
+        part.filter(|text| check(text, field).map_err(&mut *refuse).is_ok())
+    };
+    let path = match spec.kind {
+        ValueMatchType::Exact => {
+            let service = valid(service, "service", check_name);
+            let method = valid(method, "method", check_name);
+            exact(service.as_deref(), method.as_deref())
+        }
         ValueMatchType::RegularExpression => {
             // Each is checked alone first, so that neither reaches beyond its part.
-            for (text, field) in [(&service, "service"), (&method, "method")] {
-                text.as_deref()
-                    .map(|text| pattern(text, field))
-                    .transpose()?;
-            }
-            either(service.as_deref(), method.as_deref()).map(Some)
+            let check = |text: &str, field: &str| pattern(text, field).map(drop);
+            let service = valid(service, "service", check);
+            let method = valid(method, "method", check);
+            either(service.as_deref(), method.as_deref())
         }
         ValueMatchType::Unknown => Err(unknown_type("type")),
+    };
+    let path = path.unwrap_or_else(|problem| {
+        refuse(problem);
+        every_call()
+    });
+    Some(path)
+}
+
+fn check_name(text: &str, field: &str) -> Result<(), Problem> {
+    let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    if text.chars().all(name) {
+        return Ok(());
     }
+    let message = "this is not a gRPC name: use letters, digits, `_` and `.`";
+    Err(unsupported(field, message))
 }
 
 fn exact(service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Problem> {
-    for (text, field) in [(service, "service"), (method, "method")] {
-        let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        if text.is_some_and(|text| !text.chars().all(name)) {
-            let message = "this is not a gRPC name: use letters, digits, `_` and `.`";
-            return Err(unsupported(field, message));
-        }
-    }
     let invalid = |error| unsupported("service", error);
     match (service, method) {
         (Some(service), Some(method)) => {

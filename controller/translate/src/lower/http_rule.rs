@@ -13,15 +13,10 @@ use crate::reason::Reason;
 pub(crate) fn lower(context: &RuleContext<'_>, spec: &HttpRouteRule) -> LoweredRule {
     let mut notes = RuleNotes::default();
     let rule = carry_out(context, spec, &mut notes);
-    notes.lowered(spec.name.as_deref(), context.index, rule)
+    notes.lowered(context.index, rule)
 }
 
-/// `None` only if the matches themselves are invalid.
-fn carry_out(
-    context: &RuleContext<'_>,
-    spec: &HttpRouteRule,
-    notes: &mut RuleNotes,
-) -> Option<HttpRule> {
+fn carry_out(context: &RuleContext<'_>, spec: &HttpRouteRule, notes: &mut RuleNotes) -> HttpRule {
     let matches = matches::lower(&spec.matches, notes);
     let scope = filters::Scope {
         reader: context.reader,
@@ -38,16 +33,16 @@ fn carry_out(
     if spec.session_persistence.is_none() {
         rule_backends::add_sessions(&scope, &spec.backend_refs, &mut backends);
     }
-    Some(HttpRule {
+    HttpRule {
         name: spec.name.clone(),
         protocol: RequestProtocol::Http,
-        matches: matches?,
+        matches,
         filters,
         backends,
         timeouts: timeouts.unwrap_or_default(),
         retry: retry.map(Box::new),
         session: session.map(Box::new),
-    })
+    }
 }
 
 fn timeouts(spec: &HttpRouteTimeouts, notes: &mut RuleNotes) -> Timeouts {

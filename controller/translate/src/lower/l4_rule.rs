@@ -43,7 +43,7 @@ fn lower(
     };
     LoweredRule {
         name: spec.name.as_deref().map(Arc::from),
-        rule: Some(kind(rule)),
+        rule: kind(rule),
         problems: Vec::new(),
         refs: of_rule(context.index, refs),
     }

@@ -38,9 +38,7 @@ pub(crate) struct RouteParent {
 #[derive(Debug, PartialEq)]
 pub(crate) struct RuleOutcome {
     pub(crate) name: Option<Arc<str>>,
-    /// Whether there still is a rule.
-    pub(crate) is_kept: bool,
-    /// Its problems. If it is kept nevertheless, it fails closed.
+    /// Its problems. With any, it answers with 500.
     pub(crate) problems: Vec<Problem>,
     /// References that lead nowhere; their share is refused.
     pub(crate) refs: Vec<Problem>,
@@ -68,8 +66,8 @@ impl ResolvedRoute {
         attached.flatten()
     }
 
-    /// Takes its rules in: one resource for each rule and listener. A rule that fails closed is
-    /// carried even where the route is refused for it.
+    /// Takes its rules in: one resource for each rule and listener. An invalid rule is carried even
+    /// where the route is refused for it.
     pub(crate) fn take_rules(
         &mut self,
         kind: &str,
@@ -89,17 +87,16 @@ impl ResolvedRoute {
         }
         let outcomes = rules.iter_mut().map(|lowered| RuleOutcome {
             name: lowered.name.take(),
-            is_kept: lowered.rule.is_some(),
             problems: std::mem::take(&mut lowered.problems),
             refs: std::mem::take(&mut lowered.refs),
         });
         self.rules = outcomes.collect();
         let object = name.to_string();
         for (index, lowered) in rules.into_iter().enumerate() {
-            let (Some(rule), Ok(number)) = (lowered.rule, u16::try_from(index)) else {
+            let Ok(number) = u16::try_from(index) else {
                 continue;
             };
-            let copies = std::iter::repeat_n(rule, candidates.len());
+            let copies = std::iter::repeat_n(lowered.rule, candidates.len());
             for ((attachment, routes), rule) in candidates.iter_mut().zip(copies) {
                 let listener = &attachment.listener;
                 routes.push(Arc::new(Route {

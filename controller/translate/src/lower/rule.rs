@@ -21,9 +21,8 @@ pub(crate) struct RuleContext<'p> {
 pub(crate) struct LoweredRule {
     /// Its name, for policies that target it.
     pub(crate) name: Option<Arc<str>>,
-    /// The rule; `None` if it is dropped.
-    pub(crate) rule: Option<RouteRule>,
-    /// Invalid parts. If the rule is kept, it fails closed.
+    pub(crate) rule: RouteRule,
+    /// Invalid parts. With any, the rule answers with 500.
     pub(crate) problems: Vec<Problem>,
     /// Unresolved references; requests to their share are rejected.
     pub(crate) refs: Vec<Problem>,
@@ -34,8 +33,6 @@ pub(crate) struct LoweredRule {
 pub(crate) struct RuleNotes {
     pub(crate) problems: Vec<Problem>,
     pub(crate) refs: Vec<Problem>,
-    /// Whether a filter might have rejected requests: another rule must not serve them instead.
-    pub(crate) fails_closed: bool,
 }
 
 impl RuleNotes {
@@ -45,20 +42,16 @@ impl RuleNotes {
     }
 
     /// Completes the findings about rule number `index`.
-    pub(crate) fn lowered(
-        self,
-        name: Option<&str>,
-        index: usize,
-        rule: Option<HttpRule>,
-    ) -> LoweredRule {
-        let rule = match (self.problems.is_empty(), rule) {
-            (true, rule) => rule,
-            (false, Some(rule)) if self.fails_closed => Some(answer_500(rule)),
-            (false, _) => None,
+    pub(crate) fn lowered(self, index: usize, rule: HttpRule) -> LoweredRule {
+        let name = rule.name.as_deref().map(Arc::from);
+        let rule = if self.problems.is_empty() {
+            rule
+        } else {
+            answer_500(rule)
         };
         LoweredRule {
-            name: name.map(Arc::from),
-            rule: rule.map(RouteRule::Http),
+            name,
+            rule: RouteRule::Http(rule),
             problems: of_rule(index, self.problems),
             refs: of_rule(index, self.refs),
         }
@@ -71,7 +64,8 @@ pub(crate) fn of_rule(index: usize, problems: Vec<Problem>) -> Vec<Problem> {
     problems.into_iter().map(at).collect()
 }
 
-/// The same matches without backends.
+/// The same matches without backends: left out, the rule would leave its requests to others, which may
+/// check less, or send them elsewhere.
 fn answer_500(rule: HttpRule) -> HttpRule {
     HttpRule {
         filters: Filters::default(),

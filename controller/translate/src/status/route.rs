@@ -97,7 +97,7 @@ fn pool_conditions(pool: &InferencePool, refs: &[Problem]) -> Vec<Condition> {
 struct Verdict {
     /// Why the route is refused.
     refusals: Vec<Problem>,
-    /// Which of its rules are dropped, if others are left.
+    /// Which of its rules are invalid, if others are valid.
     dropped: Option<Problem>,
     /// References that lead nowhere.
     refs: Vec<Problem>,
@@ -121,7 +121,8 @@ impl Verdict {
     }
 }
 
-/// Gateway API prescribes the beginning of the message.
+/// Gateway API prescribes the beginning of the message. A dropped rule serves nothing, but still takes
+/// its requests.
 fn dropped(route: &ResolvedRoute) -> Option<Problem> {
     let rules = route.rules.iter().enumerate();
     let dropped: Vec<_> = rules
@@ -129,7 +130,7 @@ fn dropped(route: &ResolvedRoute) -> Option<Problem> {
         .collect();
     let texts = dropped.iter().map(|(index, rule)| {
         let problems = problem::join(rule.problems.iter());
-        format!("Dropped Rule {index}: {problems}")
+        format!("Dropped Rule {index}, whose requests get status 500: {problems}")
     });
     let first = dropped.first()?.1.problems.first()?;
     Some(Problem {

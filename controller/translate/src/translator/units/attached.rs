@@ -163,8 +163,8 @@ fn all_of(gateways: BTreeMap<ObjectName, Gateways>) -> Gateways {
 }
 
 fn rule_names(route: &ResolvedRoute) -> BTreeSet<Arc<str>> {
-    let kept = route.rules.iter().filter(|rule| rule.is_kept);
-    kept.filter_map(|rule| rule.name.clone()).collect()
+    let names = route.rules.iter().filter_map(|rule| rule.name.clone());
+    names.collect()
 }
 
 impl<'a> UnitReader<'a> {

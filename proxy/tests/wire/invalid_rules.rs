@@ -1,0 +1,70 @@
+//! A rule that cannot be carried out takes its requests with it: no other rule, which may check less,
+//! serves them.
+
+use crate::support::{Client, Driver, Gateway, Origin, gateway, ok, on_both_drivers, origin};
+
+/// A gateway with these rules, and a last one that lets every request pass.
+fn beside_an_open_rule(driver: Driver, open: &Origin, rules: &[&str]) -> Gateway {
+    let builder = gateway(driver).backend("app", &[open.address()]);
+    let builder = rules
+        .iter()
+        .fold(builder, |builder, rule| builder.rule(rule));
+    builder.rule("{backendRefs: [{@app}]}").start()
+}
+
+fn get(client: &mut Client, target: &str, fields: &str, status: u16) {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n");
+    client.sends(request).expects(status);
+}
+
+on_both_drivers! {
+    fn a_rule_with_an_invalid_header_match_answers_what_has_the_header(driver) {
+        let origin = origin().replies(ok("open"));
+        let rule = "{matches: [{path: {value: /secret}, headers: [\
+                    {name: tenant, type: RegularExpression, value: \"(?=a)\"}]}], backendRefs: [{@app}]}";
+        let gateway = beside_an_open_rule(driver, &origin, &[rule]);
+        let mut client = gateway.client();
+        get(&mut client, "/secret/1", "Tenant: a\r\n", 500);
+        get(&mut client, "/secret", "Tenant:\r\n", 500);
+        assert!(origin.requests().is_empty(), "the open rule would serve them");
+        get(&mut client, "/secret", "", 200);
+        get(&mut client, "/other", "Tenant: a\r\n", 200);
+        gateway.waits_for_log("Dropped Rule 0, whose requests get status 500");
+    }
+
+    fn a_rule_with_an_invalid_parameter_match_answers_what_has_the_parameter(driver) {
+        let origin = origin().replies(ok("open"));
+        let rule = "{matches: [{queryParams: [{name: key, type: RegularExpression, value: \"[\"}]}], \
+                    backendRefs: [{@app}]}";
+        let gateway = beside_an_open_rule(driver, &origin, &[rule]);
+        let mut client = gateway.client();
+        get(&mut client, "/?key=1", "", 500);
+        get(&mut client, "/a?b=c&key", "", 500);
+        get(&mut client, "/a?b=c", "", 200);
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn a_rule_with_an_invalid_path_answers_what_begins_like_it(driver) {
+        let origin = origin().replies(ok("open"));
+        let invalid = "{matches: [{path: {type: RegularExpression, value: \"/admin/(?!public).*\"}}], \
+                       backendRefs: [{@app}]}";
+        let open = "{matches: [{path: {type: RegularExpression, value: \"/.*\"}}], backendRefs: [{@app}]}";
+        let builder = gateway(driver).backend("app", &[origin.address()]);
+        let gateway = builder.rule(invalid).rule(open).start();
+        let mut client = gateway.client();
+        get(&mut client, "/admin/users", "", 500);
+        assert!(origin.requests().is_empty(), "the open rule would serve it");
+        get(&mut client, "/users", "", 200);
+    }
+
+    fn a_rule_with_an_invalid_filter_answers_what_it_matches(driver) {
+        let origin = origin().replies(ok("open"));
+        let rule = "{matches: [{path: {value: /secret}}], backendRefs: [{@app}], filters: [{type: \
+                    RequestHeaderModifier, requestHeaderModifier: {remove: [connection]}}]}";
+        let gateway = beside_an_open_rule(driver, &origin, &[rule]);
+        let mut client = gateway.client();
+        get(&mut client, "/secret", "", 500);
+        assert!(origin.requests().is_empty(), "the open rule would serve it");
+        get(&mut client, "/other", "", 200);
+    }
+}
