@@ -3,11 +3,13 @@
 
 use crate::support::pki::authority;
 use crate::support::{
-    ByteCounter, ClientCertificates, Gate, Gateway, Origin, Reply, gateway, ok, on_both_drivers,
-    origin, pattern, same_bytes, tls_origin,
+    ByteCounter, ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, gateway,
+    ok, on_both_drivers, origin, pattern, same_bytes, tls_origin,
 };
 
 const STRAY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
+
+const DENIAL: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
 
 const ROUNDS: usize = 100;
 
@@ -53,6 +55,16 @@ fn nobody_gets_what_follows(origin: &Origin, gateway: &Gateway) {
     same_bytes(&first.reads_body_of(head).body, &body);
     assert_eq!(second.expects(200).text(), "own");
     assert_eq!(origin.connections(), 2);
+}
+
+/// A rule that asks an authorization server over HTTP before it forwards.
+fn asking(driver: Driver, auth: &Origin, app: &Origin) -> GatewayBuilder {
+    let filter =
+        "{type: ExternalAuth, externalAuth: {protocol: HTTP, http: {}, backendRef: {@auth}}}";
+    gateway(driver)
+        .backend("app", &[app.address()])
+        .backend("auth", &[auth.address()])
+        .rule(&format!("{{filters: [{filter}], backendRefs: [{{@app}}]}}"))
 }
 
 /// A request whose content is another request.
@@ -139,11 +151,68 @@ on_both_drivers! {
         }
     }
 
+    fn a_late_second_response_of_an_authorization_server_decides_nothing(driver) {
+        let (app, auth) = (origin(), origin());
+        let gates: Vec<Gate> = (0..ROUNDS).map(|_| Gate::default()).collect();
+        let strays = ByteCounter::default();
+        auth.next_replies(gates.iter().map(|gate| {
+            let denies = Reply::at_once().sends(DENIAL).waits_for(gate);
+            denies.sends(STRAY).arrives(&strays).stalls()
+        }));
+        let gateway = asking(driver, &auth, &app).start();
+        let mut clients = [gateway.client(), gateway.client()];
+        for (round, gate) in gates.iter().enumerate() {
+            clients[round % 2].gets("/").expects(401);
+            gate.open();
+            strays.waits_for(round as u64 + 1);
+        }
+        assert_eq!(auth.connections(), ROUNDS);
+        assert!(app.requests().is_empty());
+    }
+
+    fn a_second_response_of_an_authorization_server_is_not_handed_over(driver) {
+        let (app, auth) = (origin(), origin());
+        let gate = Gate::default();
+        let twice = Reply::at_once().waits_for(&gate).sends([DENIAL, STRAY].concat()).stalls();
+        auth.next_replies([twice]);
+        auth.now_replies(Reply::at_once().sends(DENIAL));
+        let gateway = asking(driver, &auth, &app).limits("upstreamConnections: 1").start();
+        let (mut first, mut second) = (gateway.client(), gateway.client());
+        first.gets("/");
+        auth.waits_for_requests(1);
+        second.gets("/").expects_silence();
+        gate.open();
+        first.expects(401);
+        second.expects(401);
+        assert_eq!(auth.connections(), 2);
+        assert!(app.requests().is_empty());
+    }
+
+    fn content_of_a_denial_that_has_none_decides_nothing(driver) {
+        for (method, denial) in [
+            ("HEAD", "HTTP/1.1 401 Unauthorized\r\nContent-Length: 43\r\n\r\n"),
+            ("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 43\r\n\r\n"),
+            ("GET", "HTTP/1.1 204 No Content\r\nX-Denied: 1\r\n\r\n"),
+        ] {
+            let (app, auth) = (origin(), origin());
+            auth.now_replies(Reply::at_once().sends([denial, STRAY].concat()));
+            let gateway = asking(driver, &auth, &app).start();
+            let (mut first, mut second) = (gateway.client(), gateway.client());
+            for _ in 0..ROUNDS / 4 {
+                for client in [&mut first, &mut second] {
+                    client.sends(format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+                    let status = client.reads_reply_to(method).status();
+                    assert_ne!(status, 200, "{method} {denial}");
+                }
+            }
+            assert!(app.requests().is_empty(), "{method} {denial}");
+        }
+    }
+
     fn content_parsed_as_a_request_by_an_authorization_server_decides_nothing(driver) {
         let (app, auth) = (origin(), origin());
-        let refused = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
         // It does not read bodies, and lets `/inner` pass.
-        auth.now_replies(Reply::at_once().sends(refused));
+        auth.now_replies(Reply::at_once().sends(DENIAL));
         let auth = auth.replies_to("/inner", Reply::at_once().sends(answer("")));
         let filter = "{type: ExternalAuth, externalAuth: {protocol: HTTP, http: {}, backendRef: {@auth}, \
                       forwardBody: {maxSize: 1000}}}";
