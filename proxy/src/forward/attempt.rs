@@ -234,7 +234,7 @@ impl<'a> Attempt<'a> {
             tries,
             interims: 0,
         };
-        let responded = if upload.whole {
+        let responded = if upload.whole && !upload.may_wait_for_room(&connection.stream) {
             half_duplex(&mut download, exchange, upload).await
         } else {
             duplex::run(&mut download, exchange, upload).await

@@ -1,5 +1,5 @@
-//! A request whose body is still being received, and its response, which may begin before the body
-//! ends.
+//! A request whose body is still being received, or waits for room at its endpoint, and its response,
+//! which may begin before the body ends.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -44,13 +44,14 @@ pub(super) async fn run(
     if upload.is_waited_for() {
         exchange.send_continue().await.map_err(AttemptEnd::Final)?;
     }
+    // Then the client's connection can be kept, whatever the endpoint takes of the body. Its own is of
+    // HTTP/2, whose streams are not used again.
+    let is_received = upload.whole;
     let (mut request, mut response) = exchange.sides(attempt);
     let uploaded = UploadResult::begin(upload.replay());
     let result = {
         let sending = async {
-            let sent = upload
-                .send_as_it_comes(&relay, &mut request, &uploaded.replay)
-                .await;
+            let sent = upload.send(&relay, &mut request, &uploaded.replay).await;
             uploaded.record_end(sent, attempt, connection, &client.deadline);
         };
         let receiving = async {
@@ -66,7 +67,7 @@ pub(super) async fn run(
             }
             let length = head?;
             download.report_result(&mut response, uploaded.replay.get())?;
-            let done = || uploaded.done.get();
+            let done = || is_received || uploaded.done.get();
             download
                 .respond(length, &mut response, shard, done)
                 .await
@@ -107,6 +108,12 @@ impl UploadResult {
         match (result, self.failure.take()) {
             // With a complete response, the request's result is irrelevant.
             (Ok(responded), _) => Ok(responded),
+            // The endpoint took nothing; another one may.
+            (Err(AttemptEnd::Failed(_)), Some(failure))
+                if failure.kind == FailureKind::UpstreamTimeout =>
+            {
+                Err(AttemptEnd::Failed(failure))
+            }
             (Err(_), Some(failure)) => Err(AttemptEnd::Final(failure)),
             // It is not the endpoint's fault that the client was slow.
             (Err(AttemptEnd::Failed(failure)), None)

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::channel::Channel;
 use crate::channel::relay::{OutgoingFraming, Relay, RelayError, Segment, Tap, Transferred};
 use crate::config::Rule;
 use crate::exchange::Exchange;
@@ -114,11 +115,31 @@ impl Upload {
         !std::mem::replace(&mut self.goes_on, true)
     }
 
+    /// Whether a complete body may have to wait until the endpoint gives room for it, which one that
+    /// responds early may never do. A socket takes as much as a buffer holds.
+    pub(crate) fn may_wait_for_room(&self, endpoint: &Channel) -> bool {
+        matches!(endpoint, Channel::H2(_)) && !self.first.payload.is_empty()
+    }
+
     /// Whether the request can be sent again.
     pub(crate) fn replay(&self) -> Replay {
         match self.kept {
             ReplayCopy::Lost => Replay::Impossible,
             ReplayCopy::Unasked | ReplayCopy::All(_) => Replay::Possible,
+        }
+    }
+
+    /// Sends head and body: a complete body at once, any other while it is received.
+    pub(crate) async fn send(
+        &mut self,
+        relay: &Relay<'_>,
+        request: &mut RequestSide<'_>,
+        replay: &Cell<Replay>,
+    ) -> Result<(), RelayError> {
+        if self.whole {
+            self.send_whole(relay, request).await
+        } else {
+            self.send_as_it_comes(relay, request, replay).await
         }
     }
 
@@ -158,7 +179,7 @@ impl Upload {
     }
 
     /// Sends head and body while the body is received.
-    pub(crate) async fn send_as_it_comes(
+    async fn send_as_it_comes(
         &mut self,
         relay: &Relay<'_>,
         request: &mut RequestSide<'_>,

@@ -2,14 +2,17 @@
 //! stream limit.
 
 use crate::support::frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, SETTINGS, before_frames, block,
-    frame, get, post, request,
+    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    before_frames, block, frame, get, post, request,
 };
 use crate::support::{Reply, gateway, on_both_drivers, origin};
 
 const NO_ERROR: u32 = 0;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
+
+/// Payload of a SETTINGS frame: `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
+const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
 on_both_drivers! {
     fn a_response_with_request_pseudo_fields_is_malformed(driver) {
@@ -53,6 +56,46 @@ on_both_drivers! {
         while data.flags & END_STREAM == 0 {
             data = peer.next_of(DATA);
         }
+    }
+
+    fn an_early_response_arrives_although_the_whole_body_waits_for_room(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut client = gateway.client();
+        client.gets("/");
+        let mut server = Peer::server_saying(&listener, &TAKES_NOTHING);
+        let first = server.next_of(HEADERS).stream;
+        server.sends(answer(first, 0x89));
+        client.expects(204);
+        client.sends("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nwhole");
+        let second = server.next_of(HEADERS).stream;
+        server.sends(answer(second, 0x8d));
+        client.expects(404);
+        // It frees the stream at the server, and the client's connection is whole.
+        assert_eq!(server.next_of(RST_STREAM).stream, second);
+        client.gets("/");
+        let third = server.next_of(HEADERS).stream;
+        server.sends(answer(third, 0x89));
+        client.expects(204);
+    }
+
+    fn a_whole_body_that_waits_for_room_is_sent_when_there_is_some(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut client = gateway.client();
+        client.gets("/");
+        let mut server = Peer::server_saying(&listener, &TAKES_NOTHING);
+        let first = server.next_of(HEADERS).stream;
+        server.sends(answer(first, 0x89));
+        client.expects(204);
+        client.sends("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nwhole");
+        let second = server.next_of(HEADERS).stream;
+        let mut payload = Vec::new();
+        for _ in 0..5 {
+            server.sends(frame(WINDOW_UPDATE, 0, second, &1_u32.to_be_bytes()));
+            payload.extend(server.next_of(DATA).payload);
+        }
+        assert_eq!(payload, b"whole");
+        server.sends(answer(second, 0x89));
+        client.expects(204);
     }
 
     fn a_short_response_ended_by_a_no_error_reset_is_reset(driver) {
