@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::{HostPort, PolicyTarget};
 use super::provider::ProviderUrl;
-use super::setup::Setup;
+use super::setup::{Setup, path_of};
 use crate::cluster::Kind;
 
 /// An object for a cluster, or for a gateway's files.
@@ -21,7 +21,7 @@ pub(super) struct Manifest {
 
 /// Where a gateway fetches the provider's keys.
 pub(super) enum KeysFrom {
-    /// At the provider's own URL of them, with the system's trust.
+    /// At a URL, with the system's trust.
     Url(String),
     /// At a `Backend`, over plain HTTP.
     Backend(HostPort),
@@ -32,6 +32,10 @@ impl KeysFrom {
     /// uses.
     pub(super) fn of(chosen: Option<&HostPort>, url: &ProviderUrl, jwks_uri: &str) -> Self {
         match chosen {
+            // A Backend would need a ReferenceGrant in the namespace of the Service.
+            Some(HostPort { host, port }) if is_service(host) => {
+                Self::Url(format!("http://{host}:{port}{}", path_of(jwks_uri)))
+            }
             Some(chosen) => Self::Backend(chosen.clone()),
             // A Backend would have to be given the system's trust.
             None if url.is_secure() => Self::Url(jwks_uri.to_owned()),
@@ -78,6 +82,12 @@ pub(super) fn of(
     });
     let policy = object(Kind::TRAFFIC_POLICY, &metadata, &spec);
     backend.into_iter().chain([policy]).collect()
+}
+
+/// Whether it is the name of a Service, from whose URL keys may be fetched over plain HTTP.
+fn is_service(host: &str) -> bool {
+    let local = host.strip_suffix(".cluster.local").unwrap_or(host);
+    local.strip_suffix(".svc").is_some()
 }
 
 fn backend(HostPort { host, port }: &HostPort) -> Value {

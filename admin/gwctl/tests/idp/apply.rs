@@ -54,7 +54,7 @@ fn applied(cluster: &ApiServer, plural: &str) -> Value {
 fn a_policy_is_applied_beside_its_target_and_not_again() {
     let (provider, cluster) = (provider(), cluster());
     let line = "--target gateway/edge -n shop --apply \
-                --keys-from keycloak.idp.svc.cluster.local:8080";
+                --keys-from keycloak.example.com:8080";
     let run = setup(&provider, &cluster, line);
     assert_eq!(run.code, Some(0), "{run:?}");
     for kind in ["Backend", "TrafficPolicy"] {
@@ -76,12 +76,27 @@ fn a_policy_is_applied_beside_its_target_and_not_again() {
         remote["path"],
         "/realms/master/protocol/openid-connect/certs"
     );
-    let dns = json!({"name": "keycloak.idp.svc.cluster.local", "port": 8080});
+    let dns = json!({"name": "keycloak.example.com", "port": 8080});
     assert_eq!(applied(&cluster, "backends")["spec"]["dns"], dns);
 
     let again = setup(&provider, &cluster, line);
     assert_eq!(again.code, Some(0), "{again:?}");
     assert!(!again.err.contains("applied"), "{again:?}");
+}
+
+#[test]
+fn keys_of_a_service_are_fetched_from_its_url() {
+    let (provider, cluster) = (provider(), cluster());
+    let line = "--target gateway/edge -n shop --apply \
+                --keys-from keycloak.idp.svc.cluster.local:8080";
+    let run = setup(&provider, &cluster, line);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(!run.err.contains("applied Backend"), "{run:?}");
+    let spec = &applied(&cluster, "trafficpolicies")["spec"];
+    assert_eq!(
+        spec["jwt"]["providers"][0]["jwks"]["remote"],
+        json!({"url": "http://keycloak.idp.svc.cluster.local:8080/realms/master/protocol/openid-connect/certs"})
+    );
 }
 
 #[test]
