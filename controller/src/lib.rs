@@ -15,6 +15,7 @@
 
 pub mod args;
 pub mod change_tracker;
+pub mod cluster_domain;
 pub mod context;
 pub mod deploy;
 pub mod election;

@@ -8,6 +8,7 @@ use admin::{Address, Handles, LogControl};
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use controller::args::{Cli, Command, RunArgs};
+use controller::cluster_domain::cluster_domain;
 use controller::context::Context;
 use controller::deploy::{Deployer, Settings};
 use controller::election::Candidate;
@@ -141,7 +142,7 @@ async fn start_readers(context: &Context, tasks: &mut JoinSet<()>) -> Result<()>
     let options = Options {
         classes: [].into(),
         controller_name: args.controller_name.clone(),
-        ..Options::cluster()
+        ..Options::cluster_of(&cluster_domain())
     };
     let outputs = Arc::clone(outputs);
     let translation = Translation::new(options, kinds, outputs, metrics, Timestamp::now);

@@ -34,7 +34,9 @@ use jiff::Timestamp;
 use xds::model::{Model, ObjectName};
 
 pub use infrastructure::Infrastructure;
-pub use options::{AssignedAddresses, CONTROLLER_NAME, DEFAULT_CLASS, Environment, Options};
+pub use options::{
+    AssignedAddresses, CLUSTER_DOMAIN, CONTROLLER_NAME, DEFAULT_CLASS, Environment, Options,
+};
 pub use status::Statuses;
 pub use store::{Object, ObjectRef, Store};
 pub use translator::{Batch, Delta, Event, Translator, ViewChange};

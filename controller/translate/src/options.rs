@@ -36,6 +36,8 @@ pub enum Environment {
     },
     /// A cluster. Each Gateway has its own addresses, and there are other controllers.
     Cluster {
+        /// Domain of the names of its Services.
+        domain: String,
         /// Addresses assigned to each Gateway so far.
         assigned: BTreeMap<ObjectName, AssignedAddresses>,
         /// Names of the `GatewayParameters` that exist.
@@ -90,11 +92,18 @@ impl Options {
         }
     }
 
-    /// A cluster without assigned addresses.
+    /// A cluster with the usual domain, without assigned addresses.
     #[must_use]
     pub fn cluster() -> Self {
+        Self::cluster_of(CLUSTER_DOMAIN)
+    }
+
+    /// A cluster with this domain, without assigned addresses.
+    #[must_use]
+    pub fn cluster_of(domain: &str) -> Self {
         Self {
             environment: Environment::Cluster {
+                domain: domain.to_owned(),
                 assigned: BTreeMap::new(),
                 parameters: BTreeSet::new(),
                 has_trust_bundles: false,
@@ -110,6 +119,8 @@ pub(crate) static NO_ADDRESSES: AssignedAddresses = AssignedAddresses {
     cluster: Vec::new(),
 };
 
+/// The domain of most clusters, and the default of kubelet.
+pub const CLUSTER_DOMAIN: &str = "cluster.local";
 /// The GatewayClass that always belongs to this controller.
 pub const DEFAULT_CLASS: &str = "gateway";
 /// The `controllerName` of our classes.

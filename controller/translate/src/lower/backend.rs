@@ -63,7 +63,7 @@ fn lower_noting(
     });
     Ok(Backend {
         key: BackendKey::new(name),
-        hosts: hosts(reader, spec).map_err(at)?,
+        hosts: hosts(reader, &name.namespace, spec).map_err(at)?,
         protocol,
         tls: tls.transpose().map_err(at)?,
         proxy_protocol: spec.proxy_protocol.map(|version| match version {
@@ -107,9 +107,11 @@ fn protocol(spec: &BackendSpec) -> Result<BackendProtocol, Problem> {
     }
 }
 
-fn hosts(reader: &Reader<'_>, spec: &BackendSpec) -> Result<Hosts, Problem> {
+fn hosts(reader: &Reader<'_>, namespace: &str, spec: &BackendSpec) -> Result<Hosts, Problem> {
     match (&*spec.addresses, &spec.dns, &spec.unix) {
-        ([], Some(dns), None) => self::dns(reader, dns).map_err(|problem| problem.under("dns")),
+        ([], Some(dns), None) => {
+            self::dns(reader, namespace, dns).map_err(|problem| problem.under("dns"))
+        }
         ([], None, Some(unix)) => {
             external_host::check_socket(reader).map_err(|error| invalid("unix", error))?;
             let path = PathBuf::from(&unix.path);
@@ -125,7 +127,8 @@ fn hosts(reader: &Reader<'_>, spec: &BackendSpec) -> Result<Hosts, Problem> {
         }
         ([_, ..], None, None) => {
             let hosts = spec.addresses.iter().enumerate().map(|(index, spec)| {
-                host(reader, spec).map_err(|it| it.under(format_args!("addresses[{index}]")))
+                host(reader, namespace, spec)
+                    .map_err(|it| it.under(format_args!("addresses[{index}]")))
             });
             Ok(Hosts::Static(hosts.collect::<Result<_, _>>()?))
         }
@@ -136,11 +139,11 @@ fn hosts(reader: &Reader<'_>, spec: &BackendSpec) -> Result<Hosts, Problem> {
     }
 }
 
-fn dns(reader: &Reader<'_>, spec: &BackendDns) -> Result<Hosts, Problem> {
+fn dns(reader: &Reader<'_>, namespace: &str, spec: &BackendDns) -> Result<Hosts, Problem> {
     let refresh = spec.refresh.as_deref();
     let refresh = refresh.map(|text| duration(text, "refresh")).transpose()?;
     Ok(Hosts::Dns {
-        name: exact_name(reader, &spec.name, "name")?,
+        name: exact_name(reader, namespace, &spec.name, "name")?,
         port: spec.port,
         refresh: refresh
             .map(|refresh| refresh.0)
@@ -148,14 +151,14 @@ fn dns(reader: &Reader<'_>, spec: &BackendDns) -> Result<Hosts, Problem> {
     })
 }
 
-fn host(reader: &Reader<'_>, spec: &BackendHost) -> Result<Host, Problem> {
+fn host(reader: &Reader<'_>, namespace: &str, spec: &BackendHost) -> Result<Host, Problem> {
     let port: NonZeroU16 = spec.port;
     let address = match spec.host.parse() {
         Ok(ip) => {
             external_host::check_address(reader, ip).map_err(|error| invalid("host", error))?;
             HostAddress::Ip(ip)
         }
-        Err(_) => HostAddress::Name(exact_name(reader, &spec.host, "host")?),
+        Err(_) => HostAddress::Name(exact_name(reader, namespace, &spec.host, "host")?),
     };
     Ok(Host {
         address,
@@ -164,7 +167,12 @@ fn host(reader: &Reader<'_>, spec: &BackendHost) -> Result<Host, Problem> {
     })
 }
 
-fn exact_name(reader: &Reader<'_>, text: &str, field: &str) -> Result<Hostname, Problem> {
+fn exact_name(
+    reader: &Reader<'_>,
+    namespace: &str,
+    text: &str,
+    field: &str,
+) -> Result<Hostname, Problem> {
     let name = Hostname::parse(text).map_err(|error| invalid(field, error))?;
     if name.wildcard_suffix().is_some() {
         return Err(invalid(
@@ -173,6 +181,7 @@ fn exact_name(reader: &Reader<'_>, text: &str, field: &str) -> Result<Hostname, 
         ));
     }
     external_host::check_name(reader, &name).map_err(|error| invalid(field, error))?;
+    external_host::check_service(reader, namespace, &name).map_err(|it| it.under(field))?;
     Ok(name)
 }
 

@@ -6,7 +6,10 @@ use std::net::IpAddr;
 
 use xds::model::{Hostname, is_local_address};
 
-use crate::reader::Reader;
+use crate::api::{self, Resource as _};
+use crate::problem::Problem;
+use crate::reader::{Reader, Referent};
+use crate::reason::Reason;
 
 /// Refuses an address that the proxy reaches on its own machine or link.
 pub(super) fn check_address(reader: &Reader<'_>, address: IpAddr) -> Result<(), String> {
@@ -52,13 +55,63 @@ pub(super) fn check_url_host(reader: &Reader<'_>, host: &str) -> Result<(), Stri
     }
 }
 
-/// Refuses a name of a Service or pod, which may be of any namespace.
-pub(super) fn check_outside(name: &Hostname) -> Result<(), String> {
-    if !is_in(name, "cluster.local") && !is_in(name, "svc") {
+/// Refuses every name of the cluster, which may be that of a Service or pod of any namespace.
+pub(super) fn check_outside(reader: &Reader<'_>, name: &Hostname) -> Result<(), String> {
+    if name_in_cluster(reader, name).is_none() {
         return Ok(());
     }
     let message = "a name of the cluster may lead to any Service: refer to that itself";
     Err(message.to_owned())
+}
+
+/// Refuses a Service of another namespace to a Backend of `namespace`, unless a ReferenceGrant permits it,
+/// as it must for a route that refers to the Service. The cluster's other names, such as those of pods,
+/// are refused altogether.
+pub(super) fn check_service(
+    reader: &Reader<'_>,
+    namespace: &str,
+    name: &Hostname,
+) -> Result<(), Problem> {
+    let Some(inside) = name_in_cluster(reader, name) else {
+        return Ok(());
+    };
+    let mut labels = inside.rsplit('.');
+    let (Some("svc"), Some(other), Some(service)) = (labels.next(), labels.next(), labels.next())
+    else {
+        let message = format!(
+            "`{name}` is a name of the cluster, but not of a Service: use \
+             SERVICE.NAMESPACE.svc.{}",
+            reader.cluster_domain().unwrap_or_default()
+        );
+        return Err(Problem::new(Reason::Invalid, "", message));
+    };
+    let to = Referent {
+        group: api::Service::GROUP,
+        kind: api::Service::KIND,
+        namespace: other,
+        name: service,
+    };
+    if reader.permits((api::Backend::GROUP, api::Backend::KIND), namespace, to) {
+        return Ok(());
+    }
+    let message = format!(
+        "Service {other}/{service} is in another namespace: add a ReferenceGrant there from Backend in \
+         `{namespace}`"
+    );
+    Err(Problem::new(Reason::RefNotPermitted, "", message))
+}
+
+/// A name of the cluster, without its domain. Names that end in `svc` are completed by the search domains
+/// of pods. On a machine there are none.
+fn name_in_cluster<'n>(reader: &Reader<'_>, name: &'n Hostname) -> Option<&'n str> {
+    let domain = reader.cluster_domain()?;
+    if is_in(name, "svc") {
+        return Some(name.as_str());
+    }
+    let start = name.as_str().strip_suffix(domain);
+    start
+        .filter(|_| is_in(name, domain))
+        .map(|start| start.trim_end_matches('.'))
 }
 
 /// Whether a name is a domain, or in it.

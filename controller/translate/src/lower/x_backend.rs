@@ -103,7 +103,7 @@ fn hosts(reader: &Reader<'_>, name: &ObjectName, spec: &XBackendSpec) -> Result<
         (XBackendType::ExternalHostname, Some(host), None) => {
             let at = |text: &dyn std::fmt::Display| invalid("externalHostname.hostname", text);
             let name = Hostname::parse_exact(&host.hostname).map_err(|error| at(&error))?;
-            external_host::check_outside(&name).map_err(|error| at(&error))?;
+            external_host::check_outside(reader, &name).map_err(|error| at(&error))?;
             external_host::check_name(reader, &name).map_err(|error| at(&error))?;
             Ok(Hosts::Dns {
                 name,

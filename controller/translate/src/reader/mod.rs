@@ -168,6 +168,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The domain of the cluster's names; `None` on a machine. It does not change.
+    pub(crate) fn cluster_domain(&self) -> Option<&'a str> {
+        match &self.objects.options.environment {
+            Environment::Cluster { domain, .. } => Some(domain),
+            Environment::Machine { .. } => None,
+        }
+    }
+
     /// The addresses that were assigned to a Gateway of a cluster.
     pub(crate) fn assigned(&self, gateway: &ObjectName) -> &'a AssignedAddresses {
         self.depend_on(Fact::AssignedAddresses(gateway.clone()));

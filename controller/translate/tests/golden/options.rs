@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
-use translate::{Environment, Options};
+use translate::{CLUSTER_DOMAIN, Environment, Options};
 use xds::model::ObjectName;
 
-/// Reads `cluster`, `no-trust-bundles`, `now TIME`, `port-offset N`, `machine-address IP`,
+/// Reads `cluster`, `domain NAME`, `no-trust-bundles`, `now TIME`, `port-offset N`, `machine-address IP`,
 /// `assigned NS/GATEWAY TYPE ADDRESS`,
 /// `assigned-cluster-ip NS/GATEWAY ADDRESS` and `parameters NS/NAME`.
 pub(crate) fn of(text: &str) -> Options {
@@ -16,10 +16,14 @@ pub(crate) fn of(text: &str) -> Options {
         match (&*words, &mut options.environment) {
             (["cluster"], place) => {
                 *place = Environment::Cluster {
+                    domain: CLUSTER_DOMAIN.to_owned(),
                     assigned: BTreeMap::new(),
                     parameters: BTreeSet::new(),
                     has_trust_bundles: true,
                 }
+            }
+            (["domain", name], Environment::Cluster { domain, .. }) => {
+                (*name).clone_into(domain);
             }
             (
                 ["no-trust-bundles"],
