@@ -73,7 +73,7 @@ impl Tls {
         self
     }
 
-    pub(super) fn connection(&self) -> ClientConnection {
+    pub(crate) fn connection(&self) -> ClientConnection {
         let name = ServerName::try_from(self.name.clone()).expect("a name");
         ClientConnection::new(Arc::new(self.config.clone()), name).expect("a sound configuration")
     }

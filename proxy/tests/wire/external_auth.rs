@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
+use crate::support::pki::{Authority, authority};
 use crate::support::{
-    Client, Driver, Gate, GatewayBuilder, Message, Origin, Reply, client, gateway, into_h2, ok,
-    on_both_drivers, origin, out_of_h2, pattern, raw, refused, same_bytes, status,
+    Client, ClientCertificates, Driver, Gate, GatewayBuilder, Message, Origin, Reply, client,
+    gateway, into_h2, ok, on_both_drivers, origin, out_of_h2, pattern, raw, refused, same_bytes,
+    status, tls_origin,
 };
 
 /// A gateway that logs requests as text.
@@ -281,6 +283,49 @@ on_both_drivers! {
             let answer = client.expects(expected);
             assert_eq!(old.requests().len(), usize::from(expected == 200), "{answer}");
             assert_eq!(client.gets("/").expects(200).text(), "new");
+        }
+    }
+
+    fn a_server_that_is_not_trusted_any_more_lets_nobody_pass(driver) {
+        let (old, new) = (authority("ca"), authority("ca"));
+        let (auth, app) = (tls_origin(&old.server(&["a.test"]), ClientCertificates::Nobody), origin());
+        let trusting = |ca: &Authority| {
+            let validation = "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
+            asking(driver, &auth, &app, "").authority("ca", ca).backend_tls("auth", validation)
+        };
+        let gateway = trusting(&old).start();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        gateway.reconfigure(&trusting(&new));
+        gateway.waits_for_applied(2);
+        for _ in 0..3 {
+            client.gets("/").expects(403);
+            gateway.client().gets("/").expects(403);
+        }
+        assert_eq!((auth.requests().len(), app.requests().len()), (1, 1));
+    }
+
+    fn a_denial_is_framed_by_the_gateway_alone(driver) {
+        for (method, denial, text) in [
+            ("HEAD", "Content-Length: 43\r\n\r\n", ""),
+            ("GET", "Transfer-Encoding: chunked\r\nTrailer: a\r\n\r\n2\r\nno\r\n0\r\na: b\r\n\r\n", "no"),
+            ("GET", "Connection: x-a\r\nX-A: 1\r\nKeep-Alive: timeout=1\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nno", "no"),
+        ] {
+            let denial = format!("HTTP/1.1 401 Unauthorized\r\nX-Why: because\r\n{denial}");
+            let (auth, app) = (origin().replies(Reply::at_once().sends(denial)), origin());
+            let gateway = asking(driver, &auth, &app, "").start();
+            let mut client = gateway.client();
+            for _ in 0..3 {
+                client.sends(format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+                let answer = client.reads_reply_to(method);
+                assert_eq!((answer.status(), &*answer.text()), (401, text), "{answer}");
+                assert_eq!(answer.value("x-why"), Some("because"), "{answer}");
+                assert!(answer.values("content-length").len() < 2, "{answer}");
+                for name in ["transfer-encoding", "trailer", "keep-alive", "upgrade"] {
+                    assert!(!answer.has(name), "{name}: {answer}");
+                }
+            }
+            assert!(app.requests().is_empty());
         }
     }
 

@@ -98,6 +98,48 @@ on_both_drivers! {
         client.expects(204);
     }
 
+    fn frames_of_a_cancelled_stream_reach_nobody(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut server: Option<Peer> = None;
+        for nth in 0..LATE_FRAMES {
+            let mut gone = gateway.client();
+            gone.gets("/");
+            let server = server.get_or_insert_with(|| Peer::server(&listener));
+            let cancelled = server.next_of(HEADERS).stream;
+            let mut neighbour = gateway.client();
+            neighbour.gets("/");
+            let stream = server.next_of(HEADERS).stream;
+            drop(gone);
+            assert_eq!(server.next_of(RST_STREAM).stream, cancelled);
+            server.sends(&late_frames(cancelled)[nth]).sends(answer(stream, 0x89));
+            neighbour.expects(204);
+        }
+    }
+
+    fn a_malformed_end_of_a_response_breaks_no_other_stream(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut server: Option<Peer> = None;
+        let early_hints = block(&[(":status", "103")]);
+        let trailers = block(&[("a", "b")]);
+        for after_the_head in [&early_hints, &trailers] {
+            let mut odd = gateway.client();
+            odd.gets("/");
+            let server = server.get_or_insert_with(|| Peer::server(&listener));
+            let malformed = server.next_of(HEADERS).stream;
+            let mut neighbour = gateway.client();
+            neighbour.gets("/");
+            let stream = server.next_of(HEADERS).stream;
+            server.sends([
+                frame(HEADERS, END_HEADERS, malformed, &[0x88]),
+                frame(HEADERS, END_HEADERS, malformed, after_the_head),
+                frame(DATA, END_STREAM, malformed, b"odd"),
+                answer(stream, 0x89),
+            ].concat());
+            neighbour.expects(204);
+            odd.expects_broken_response();
+        }
+    }
+
     fn a_short_response_ended_by_a_no_error_reset_is_reset(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut peer = Peer::client(gateway.address());
@@ -230,6 +272,20 @@ on_both_drivers! {
 fn answer(stream: u32, status: u8) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &[status])
 }
+
+/// What a server may have sent before it learns that a stream was cancelled.
+fn late_frames(stream: u32) -> [Vec<u8>; LATE_FRAMES] {
+    let (head, early_hints) = ([0x88], block(&[(":status", "103")]));
+    let headers = |block: &[u8]| frame(HEADERS, END_HEADERS, stream, block);
+    [
+        answer(stream, 0x88),
+        [headers(&head), frame(DATA, END_STREAM, stream, b"late")].concat(),
+        [headers(&early_hints), answer(stream, 0x88)].concat(),
+        frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()),
+    ]
+}
+
+const LATE_FRAMES: usize = 4;
 
 fn grpc_call(stream: u32) -> Vec<u8> {
     let mut fields = request("POST");

@@ -172,6 +172,26 @@ on_both_drivers! {
         assert_eq!(waiting.reads().status(), 200);
     }
 
+    fn a_request_that_waits_for_a_key_ends_when_its_policy_is_replaced(driver) {
+        let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
+        let gate = Gate::default();
+        let keys = origin().replies(ok(key_set(&[old.jwk("old")])));
+        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
+        assert_eq!(status_of(&gateway, &old, "old"), 200);
+        keys.now_replies(Reply::at_once().waits_for(&gate).stalls());
+        let token = bearer(&new.signs("new", &claims()));
+        let mut waiting = gateway.client();
+        waiting.sends(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n\r\n", token[0]));
+        keys.waits_for_requests(2);
+        let elsewhere = policy_of("https://other.test", &format!("url: 'http://{}/keys'", keys.address()));
+        gateway.reconfigure(&gateway_to(&app, driver).policy(&elsewhere));
+        gateway.waits_for_applied(2);
+        let status = waiting.reads().status();
+        assert!([401, 503].contains(&status), "{status}");
+        assert_eq!(status_of(&gateway, &old, "old"), 401, "of an issuer that is not trusted any more");
+        assert_eq!(app.requests().len(), 1);
+    }
+
     fn a_new_key_of_an_unavailable_issuer_gets_503(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let keys = keys_of(&signer);

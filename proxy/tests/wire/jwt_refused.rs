@@ -3,7 +3,8 @@
 use super::admin::waits_for_readiness;
 use super::jwt::{bearer, claims};
 use crate::support::{
-    Gateway, GatewayBuilder, Origin, Signer, gateway, key_set, on_both_drivers, origin,
+    Client, Gate, Gateway, GatewayBuilder, Origin, Reply, Signer, client, gateway, key_set,
+    on_both_drivers, origin,
 };
 
 /// A `TrafficPolicy` of this version and these target fields, whose one provider has a key of the
@@ -89,6 +90,44 @@ on_both_drivers! {
             refuses_everyone(&gateway, &signer, targets);
         }
         assert_eq!(origin.requests().len(), FORMS.len());
+    }
+
+    fn a_policy_that_is_refused_meanwhile_breaks_no_stream_and_lets_nobody_in(driver) {
+        let (gate, signer) = (Gate::default(), Signer::p256());
+        let long = Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nfour");
+        let origin = origin().replies_to("/long", long.waits_for(&gate).sends("more"));
+        let base = gateway_to(&origin, driver)
+            .listener("open")
+            .rule_of("open", "{backendRefs: [{@origin}]}");
+        let good = super::jwt::policy("Strict", &signer, "");
+        let gateway = base.clone().policy_of("HTTPRoute/route-0", &good).start();
+        let token = bearer(&signer.signs("key", &claims()));
+        let mut stream = gateway.client();
+        stream.sends(format!("GET /long HTTP/1.1\r\nHost: a.test\r\n{}\r\n\r\n", token[0]));
+        let head = stream.reads_head();
+        let mut idle = gateway.client();
+        assert_eq!(super::jwt::asks(&mut idle, "/", &token).status(), 200);
+        // Its keys are at a backend that does not exist.
+        let keys = "remote: {path: /, backendRef: {group: gateway-system.io, kind: Backend, name: gone}}";
+        let refused = format!(
+            "jwt: {{providers: [{{name: idp, issuer: 'https://issuer.test', audiences: [api], jwks: {{{keys}}}}}]}}"
+        );
+        gateway.reconfigure(&base.policy_of("HTTPRoute/route-0", &refused));
+        gateway.waits_for_applied(2);
+        let served = origin.requests().len();
+        let nobody_passes = |client: &mut Client| {
+            for lines in [&token[..], &[]] {
+                let status = super::jwt::asks(client, "/", lines).status();
+                assert!([401, 503].contains(&status), "{status}");
+            }
+        };
+        nobody_passes(&mut idle);
+        nobody_passes(&mut gateway.client());
+        assert_eq!(origin.requests().len(), served);
+        client(gateway.address_of(1)).gets("/").expects(200);
+        gate.open();
+        assert_eq!(stream.reads_body_of(head).text(), "fourmore");
+        nobody_passes(&mut stream);
     }
 
     fn an_unreadable_possible_policy_prevents_readiness_at_start(driver) {

@@ -104,6 +104,36 @@ on_both_drivers! {
         client.expects_close();
     }
 
+    fn requests_that_wait_for_a_connection_outlive_their_listener_and_route(driver) {
+        let gate = Gate::default();
+        let slow = Reply::at_once().waits_for(&gate)
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
+        let origin = origin().replies(slow);
+        let limited = |builder: GatewayBuilder| {
+            builder.shards(1).limits("upstreamConnections: 1, connectTimeout: 30s")
+        };
+        let (_, two) = with_and_without(driver, &origin);
+        let two = limited(two);
+        let gateway = two.clone().start();
+        let mut clients: Vec<Client> = (0..4).map(|_| client(gateway.address_of(1))).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(1);
+        clients[3].expects_silence();
+        // Backend, routes and listener leave the configuration, and come back.
+        gateway.reconfigure(&limited(self::gateway(driver)));
+        gateway.waits_until_refused_on(gateway.address_of(1));
+        gateway.reconfigure(&two);
+        gateway.waits_until_listening_on(gateway.address_of(1));
+        let mut later = client(gateway.address_of(1));
+        later.gets("/");
+        gate.open();
+        for client in clients.iter_mut().chain([&mut later]) {
+            assert_eq!(client.expects(200).text(), "late");
+        }
+    }
+
     fn a_persistent_connection_is_closed_when_its_listener_is_removed(driver) {
         let origin = origin();
         let (one, two) = with_and_without(driver, &origin);

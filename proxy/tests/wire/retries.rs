@@ -84,6 +84,29 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 20);
     }
 
+    fn a_request_is_tried_again_at_its_endpoints_after_they_left_the_configuration(driver) {
+        let (first, other) = (origin(), origin().replies(ok("other")));
+        let at = |address| {
+            gateway(driver)
+                .backend("app", &[address])
+                .rule("{retry: {attempts: 1, codes: [503], backoff: 2s}, backendRefs: [{@app}]}")
+        };
+        for later in [at(other.address()), gateway(driver).routes_to(&other)] {
+            first.next_replies([status(503), ok("first")]);
+            let gateway = at(first.address()).start();
+            let seen = first.requests().len();
+            let mut client = gateway.client();
+            client.gets("/");
+            first.waits_for_requests(seen + 1);
+            gateway.reconfigure(&later);
+            gateway.waits_for_applied(2);
+            for _ in 0..5 {
+                assert_eq!(gateway.client().gets("/").expects(200).text(), "other");
+            }
+            assert_eq!(client.expects(200).text(), "first");
+        }
+    }
+
     fn a_retry_goes_to_another_endpoint_first(driver) {
         let bad = origin().replies(status(503));
         let good = origin();

@@ -13,6 +13,38 @@ const DENIAL: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
 
 const ROUNDS: usize = 100;
 
+/// Responses that end with their heads, or say where they end.
+const RESPONSES: [(&str, &str); 7] = [
+    ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 43\r\n\r\n"),
+    (
+        "HEAD",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ),
+    (
+        "GET",
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 43\r\n\r\n",
+    ),
+    ("GET", "HTTP/1.1 204 No Content\r\n\r\n"),
+    (
+        "GET",
+        "HTTP/1.1 204 No Content\r\nContent-Length: 43\r\n\r\n",
+    ),
+    (
+        "GET",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    ),
+    ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+];
+
+/// What an origin sends after them.
+const LEFTOVERS: [&str; 5] = [
+    STRAY,
+    "HTTP/1.1 103 Early Hints\r\nLink: </stray>\r\n\r\n",
+    "HTTP/1.1 100 Continue\r\n\r\n",
+    "0\r\n\r\n",
+    "\r\n",
+];
+
 fn answer(text: &str) -> String {
     let length = text.len();
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}")
@@ -116,6 +148,34 @@ on_both_drivers! {
             .limits("upstreamConnections: 1")
             .start();
         nobody_gets_what_follows(&origin, &gateway);
+    }
+
+    fn what_follows_the_end_of_a_response_reaches_no_other(driver) {
+        for (method, head) in RESPONSES {
+            let (origin, strays) = (origin(), ByteCounter::default());
+            let gates: Vec<Gate> = LEFTOVERS.iter().map(|_| Gate::default()).collect();
+            // Each comes once with its response, and once later.
+            origin.next_replies(LEFTOVERS.iter().zip(&gates).flat_map(|(stray, gate)| {
+                let at_once = Reply::at_once().sends([head, stray].concat());
+                let later = Reply::at_once().sends(head).waits_for(gate).sends(stray);
+                [at_once.stalls(), later.arrives(&strays).stalls()]
+            }));
+            let gateway = gateway(driver).routes_to(&origin).start();
+            let mut clients = [gateway.client(), gateway.client()];
+            for round in 0..2 * LEFTOVERS.len() {
+                // Both see both forms.
+                let client = &mut clients[round / 2 % 2];
+                client.sends(format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+                let answer = client.reads_reply_to(method);
+                assert!(head.contains(&format!(" {} ", answer.status())), "{head:?}: {answer}");
+                assert!(!answer.text().contains("stray") && !answer.has("link"), "{head:?}: {answer}");
+                if round % 2 == 1 {
+                    gates[round / 2].open();
+                    strays.waits_for(round as u64 / 2 + 1);
+                }
+            }
+            assert_eq!(origin.connections(), 2 * LEFTOVERS.len(), "{head:?}");
+        }
     }
 
     fn content_parsed_as_a_request_by_an_origin_answers_no_other_request(driver) {

@@ -1,6 +1,8 @@
 //! TLS across changes of the configuration: certificates rotate without a dropped connection, and
 //! tickets stay good where what a client proved still counts.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::pki::{Authority, Credential, authority};
@@ -77,6 +79,34 @@ on_both_drivers! {
         waits_until_shown(&gateway, &tls(&ca, "a.test").forgetful(), &after);
         client.gets("/").expects(200);
         assert!(client.was_shown(&before));
+    }
+
+    fn a_handshake_under_way_outlives_its_certificate_and_listener(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let (before, after) = (ca.server(&["a.test"]), ca.server(&["a.test"]));
+        let without = gateway(driver).shards(2).routes_to(&origin);
+        for between in [None, Some(without)] {
+            let gateway = builder(driver, &origin, &before).start();
+            let mut session = tls(&ca, "a.test").connection();
+            let mut hello = Vec::new();
+            session.write_tls(&mut hello).expect("room for it");
+            let (first, rest) = hello.split_at(hello.len() / 2);
+            let mut stream = TcpStream::connect(gateway.https_address()).expect("it listens");
+            stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+            stream.write_all(first).expect("it reads");
+            let changes = between.into_iter().chain([builder(driver, &origin, &after)]);
+            for (number, change) in changes.enumerate() {
+                gateway.reconfigure(&change);
+                gateway.waits_for_applied(number + 2);
+            }
+            stream.write_all(rest).expect("it reads");
+            let mut stream = rustls::Stream::new(&mut session, &mut stream);
+            let request = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+            stream.write_all(request.as_bytes()).expect("a handshake");
+            let mut status = [0; 12];
+            stream.read_exact(&mut status).expect("a response");
+            assert_eq!(&status, b"HTTP/1.1 200");
+        }
     }
 
     fn no_stream_fails_over_two_hundred_rotations(driver) {

@@ -327,6 +327,34 @@ on_both_drivers! {
         }
     }
 
+    fn connections_and_sessions_from_before_a_stricter_policy_are_not_used_after_it(driver) {
+        let (ca, other) = (authority("ca"), authority("ca"));
+        let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
+        let good = builder(driver, &origin, &ca, BY_HOSTNAME);
+        let gateway = good.clone().start();
+        let mut kept = gateway.client();
+        let mut version = 1;
+        for stricter in [
+            builder(driver, &origin, &other, BY_HOSTNAME),
+            builder(driver, &origin, &ca, &BY_HOSTNAME.replace("a.test", "b.test")),
+            builder(driver, &origin, &ca, &BY_HOSTNAME.replace("name: ca", "name: nobody")),
+        ] {
+            kept.gets("/").expects(200);
+            gateway.client().gets("/").expects(200);
+            let served = origin.requests().len();
+            gateway.reconfigure(&stricter);
+            gateway.waits_for_applied(version + 1);
+            for client in [&mut kept, &mut gateway.client()] {
+                client.gets("/").expects(503);
+                client.gets("/").expects(503);
+            }
+            assert_eq!(origin.requests().len(), served);
+            gateway.reconfigure(&good);
+            version += 2;
+            gateway.waits_for_applied(version);
+        }
+    }
+
     fn an_unfinished_handshake_times_out(driver) {
         let ca = authority("ca");
         let silent = origin().on_accept(Reply::at_once().stalls());
