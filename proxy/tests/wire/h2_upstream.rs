@@ -1,6 +1,8 @@
 //! HTTP/2 to origins, frame by frame: retries of refused streams, resets, and connections at the
 //! stream limit.
 
+use std::net::TcpListener;
+
 use crate::support::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE,
     before_frames, block, frame, get, post, request,
@@ -75,6 +77,41 @@ on_both_drivers! {
         client.gets("/");
         let third = server.next_of(HEADERS).stream;
         server.sends(answer(third, 0x89));
+        client.expects(204);
+    }
+
+    fn a_whole_body_that_waited_for_room_is_sent_again_at_a_retry(driver) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let gateway = gateway(driver)
+            .backend("origin", &[listener.local_addr().expect("bound")])
+            .speaks("origin", "H2C")
+            .rule("{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        let mut client = gateway.client();
+        client.gets("/");
+        let mut server = Peer::server_saying(&listener, &TAKES_NOTHING);
+        let first = server.next_of(HEADERS).stream;
+        server.sends(answer(first, 0x89));
+        client.expects(204);
+        client.sends("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nwhole");
+        let unavailable = block(&[(":status", "503")]);
+        for taken in [0, 2] {
+            let stream = server.next_of(HEADERS).stream;
+            if taken > 0 {
+                server.sends(frame(WINDOW_UPDATE, 0, stream, &u32::to_be_bytes(taken)));
+                assert_eq!(server.next_of(DATA).payload, b"wh");
+            }
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &unavailable));
+        }
+        let last = server.next_of(HEADERS).stream;
+        server.sends(frame(WINDOW_UPDATE, 0, last, &100_u32.to_be_bytes()));
+        assert_eq!(server.next_of(DATA).payload, b"whole");
+        server.sends(answer(last, 0x89));
+        client.expects(204);
+        // Nothing is left over in the client's connection.
+        client.gets("/");
+        let next = server.next_of(HEADERS).stream;
+        server.sends(answer(next, 0x89));
         client.expects(204);
     }
 
