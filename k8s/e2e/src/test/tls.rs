@@ -1,11 +1,12 @@
 //! Certificates of tests, and a TLS client.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Error, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedKey, IsCa, Issuer, KeyPair,
-    generate_simple_self_signed,
+    BasicConstraints, CertificateParams, CertifiedKey, DnType, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, generate_simple_self_signed,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -24,6 +25,17 @@ pub(super) fn certificate(name: &str) -> Result<(Value, CertificateDer<'static>)
         "stringData": {"tls.crt": cert.pem(), "tls.key": signing_key.serialize_pem()},
     });
     Ok((secret, cert.der().clone()))
+}
+
+/// The certificate and key of an authority for the xDS server.
+pub(super) fn xds_authority(name: &str, life: Duration) -> Result<(String, String)> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params.not_after = (SystemTime::now() + life).into();
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
 /// Who signs the certificates of clients.

@@ -5,8 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use hyper::StatusCode;
 use kube::api::PostParams;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::ControlPlane;
@@ -18,12 +17,16 @@ use super::live_traffic::{
 use super::proxy::{AUDIENCE, ControllerTunnel, pods, token};
 use crate::test::manifests::route;
 use crate::test::scope::Scope;
+use crate::test::tls::xds_authority;
 
 /// Longest outage of the control plane.
 const OUTAGE: Duration = Duration::from_mins(2);
 
 /// Until the next certificate authority signs: it is published ten minutes before.
 const ROTATION: Duration = Duration::from_mins(13);
+
+/// Life of an authority that a user brings: that of a generated one, so that it does not count as old.
+const LIFE: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// Routes without a backend.
 const BROKEN: usize = 10_000;
@@ -45,15 +48,10 @@ pub(in crate::test) async fn routes_change_a_thousand_times(scope: &Scope) -> Re
 
 pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
-    let secrets = ControlPlane::of(scope).scope.objects("Secret")?;
     undisturbed(&site, async || {
-        let (certificate, key) = authority()?;
-        let mut secret = secrets.get("controller-xds-ca").await?;
-        secret.data["data"] = Value::Null;
-        secret.data["stringData"] = json!({"tls.crt": certificate, "tls.key": key});
-        secrets
-            .replace("controller-xds-ca", &PostParams::default(), &secret)
-            .await?;
+        let (certificate, key) = xds_authority("of the user", LIFE)?;
+        let control_plane = ControlPlane::of(scope);
+        control_plane.set_authority(&certificate, &key).await?;
         let door = ControllerTunnel::trusting(scope, &certificate).await?;
         let began = Instant::now();
         loop {
@@ -77,18 +75,6 @@ pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope
         follows_changes(&site, "/after").await
     })
     .await
-}
-
-/// A certificate authority and its key, as a user would bring them.
-fn authority() -> Result<(String, String)> {
-    let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new(Vec::new())?;
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "of the user");
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
 pub(in crate::test) async fn ten_thousand_broken_routes_disturb_nobody(

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -36,6 +36,9 @@ use super::scope::Scope;
 use crate::{definitions, home};
 
 pub(super) const NAMESPACE: &str = "gateway-system";
+
+/// The Secret of the xDS server's certificate authority.
+const AUTHORITY: &str = "controller-xds-ca";
 
 /// Modules and their folders of CRDs, which are installed.
 const FOREIGN_CRDS: [(&str, &str); 2] = [
@@ -132,6 +135,29 @@ impl ControlPlane {
                 Ok((self.pods().await?.len() == replicas).then_some(()))
             })
             .await
+    }
+
+    /// Replaces its pods by new ones, and waits until the former ones are gone.
+    async fn restart(&self) -> Result<()> {
+        let replicas = self.pods().await?.len();
+        let words = ["rollout", "restart", "deployment/controller"];
+        self.scope.kubectl(&words, "").await?;
+        self.scale(replicas).await
+    }
+
+    /// Puts another certificate authority of the xDS server into its Secret, which is returned.
+    async fn set_authority(&self, certificate: &str, key: &str) -> Result<DynamicObject> {
+        let mut secret = self.authority().await?;
+        secret.data["data"] = Value::Null;
+        secret.data["stringData"] = json!({"tls.crt": certificate, "tls.key": key});
+        let secrets = self.scope.objects("Secret")?;
+        let params = PostParams::default();
+        Ok(secrets.replace(AUTHORITY, &params, &secret).await?)
+    }
+
+    /// The Secret of the certificate authority.
+    async fn authority(&self) -> Result<DynamicObject> {
+        Ok(self.scope.objects("Secret")?.get(AUTHORITY).await?)
     }
 
     /// Sets or removes environment variables, and waits for the rollout.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -15,24 +16,25 @@ use super::{ControlPlane, NAMESPACE};
 use crate::test::manifests::{EchoProtocol, gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
+use crate::test::tls::xds_authority;
 
 const ACCOUNT: &str = "system:serviceaccount:gateway-system:controller";
 
 /// Names the pod of a token in the audit log.
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 
-/// Used too seldom for this test.
-const RARE: [&str; 2] = [
-    // When it is the first one in a cluster.
-    "create gateway.networking.k8s.io/gatewayclasses",
-    // When the certificate authority is replaced, before it expires.
-    "update /secrets",
-];
+/// The class that the controller creates.
+const CLASS: &str = "gateway";
+
+/// Life of an authority that the controller replaces.
+const A_DAY: Duration = Duration::from_hours(24);
 
 /// Permissions as `VERB GROUP/RESOURCE`, or `VERB PATH`.
 type Permissions = BTreeSet<String>;
 
 pub(in crate::test) async fn each_is_used_and_none_is_missing(scope: &Scope) -> Result<()> {
+    create_the_class_again(scope).await?;
+    replace_an_old_authority(scope).await?;
     let site = open_everything(scope).await?;
     for text in ["first", "second"] {
         refuse_a_listener(&site, text).await?;
@@ -55,15 +57,35 @@ pub(in crate::test) async fn each_is_used_and_none_is_missing(scope: &Scope) -> 
         ensure!(forbidden.is_empty(), "it is forbidden to {forbidden:?}");
         let of_cluster = of_cluster.difference(&elsewhere);
         let all = of_cluster.chain(of_namespace.difference(&own));
-        unused = all
-            .filter(|it| !RARE.contains(&it.as_str()))
-            .cloned()
-            .collect();
+        unused = all.cloned().collect();
         Ok(unused.is_empty().then_some(()))
     });
     let found = found.await;
     scope.delete("GatewayClass", &class_of(scope)).await?;
     found.with_context(|| format!("it may, but did not: {unused:?}"))
+}
+
+/// Deletes the controller's class and has a new replica create it, as the first one in a cluster does.
+async fn create_the_class_again(scope: &Scope) -> Result<()> {
+    scope.delete("GatewayClass", CLASS).await?;
+    ControlPlane::of(scope).restart().await?;
+    let created = async || scope.object("GatewayClass", CLASS).await;
+    let created = scope.until("the controller to create its class", created);
+    created.await.map(drop)
+}
+
+/// Makes the controller's certificate authority one that expires soon, which the controller replaces.
+async fn replace_an_old_authority(scope: &Scope) -> Result<()> {
+    let control_plane = ControlPlane::of(scope);
+    let (certificate, key) = xds_authority("expires soon", A_DAY)?;
+    let old = control_plane.set_authority(&certificate, &key).await?;
+    let old = &old.data["data"]["tls.crt"];
+    let replaced = async || {
+        let now = control_plane.authority().await?;
+        Ok((now.data["data"]["tls.crt"] != *old).then_some(()))
+    };
+    let what = "the controller to replace an authority that expires soon";
+    scope.until(what, replaced).await
 }
 
 /// The name of a class that the test makes.
