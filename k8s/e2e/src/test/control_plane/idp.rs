@@ -42,7 +42,10 @@ pub(in crate::test) async fn users_of_keycloak_are_told_apart_by_their_group(
         protect_admins(scope).await?;
         groups_decide(&site, &keycloak).await?;
         let gone = keycloak.idp("cleanup", &[]).await?;
-        ensure!(gone.contains("nothing of gwctl is left"), "{gone}");
+        ensure!(
+            gone.contains("created at the provider is removed"),
+            "{gone}"
+        );
         Ok(())
     };
     let shown: Result<()> = shown.await;
