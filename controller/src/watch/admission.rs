@@ -25,6 +25,7 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
     // For other kinds, translation reads the status if needed.
     let status = match kind.reading {
         Reading::Object => None,
+        _ if admit::reads_status(kind.group, kind.kind) => raw.fields.get("status").cloned(),
         _ => raw.fields.remove("status"),
     };
     if kind.reading == Reading::Class {

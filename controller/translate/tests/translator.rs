@@ -1,11 +1,12 @@
 //! A translator tells what a batch of events changed, and nothing else.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use translate::admit::{Source, admit};
 use translate::status::{ConditionStatus, Status};
-use translate::{Delta, Event, Object, Options, Translator};
+use translate::{Delta, Environment, Event, Object, Options, Translator};
 use xds::model::{Kind, Model, ObjectName};
 
 fn objects(text: &str) -> Vec<Object> {
@@ -54,6 +55,45 @@ fn nothing_is_published_before_every_source_is_synced() {
     let bind = "+ Bind `tcp/8080/default/gw`";
     let listener = "+ Listener `Gateway/default/gw/http`";
     assert_eq!(changed(&after), [bind, listener]);
+}
+
+/// `status.ancestors` has no room for the newest Gateways.
+#[test]
+fn gateways_that_a_policy_cannot_list_go_without_it() {
+    let mut translator = Translator::new(Options {
+        environment: Environment::Cluster {
+            assigned: BTreeMap::new(),
+            parameters: BTreeSet::new(),
+            has_trust_bundles: true,
+        },
+        ..Options::machine()
+    });
+    let mut batch = upserts(include_str!("golden/policy-ancestors.yaml"));
+    batch.push(Event::Synced);
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    let needs = |gateway: &str, resource: &str| {
+        let view = &delta.views[&ObjectName::new("default", gateway)];
+        view.joined
+            .iter()
+            .any(|it| it.to_string().contains(resource))
+    };
+    let (service, policy) = (
+        "Service/default/sealed",
+        "XBackendTrafficPolicy/default/plain",
+    );
+    for (gateway, is_sealed, is_constrained) in [
+        ("gw-00", true, true),
+        ("gw-01", false, false),
+        ("gw-15", true, true),
+        ("gw-16", false, true),
+    ] {
+        assert_eq!(needs(gateway, service), is_sealed, "{gateway}");
+        assert_eq!(needs(gateway, policy), is_constrained, "{gateway}");
+        assert!(
+            needs(gateway, "Service `Service/default/plain`"),
+            "{gateway}"
+        );
+    }
 }
 
 #[test]

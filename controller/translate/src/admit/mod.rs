@@ -37,7 +37,7 @@ pub use finding::{Finding, Reason, Severity};
 pub use path::FieldPath;
 pub use source::Source;
 pub use unknown_fields::UnknownFields;
-pub use value::{AdmittedValue, KindInfo, admit_value, kinds};
+pub use value::{AdmittedValue, KindInfo, admit_value, kinds, reads_status};
 
 use crate::store::Object;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LocalObjectReference, ObjectMeta, PolicyTargetReference};
+use super::{LocalObjectReference, ObjectMeta, PolicyEntries, PolicyTargetReference};
 
 /// TLS towards Services and Backends.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -12,6 +12,9 @@ pub struct BackendTlsPolicy {
     #[serde(default)]
     pub metadata: ObjectMeta,
     pub spec: BackendTlsPolicySpec,
+    /// The entries of all controllers.
+    #[serde(default)]
+    pub status: PolicyEntries,
 }
 
 /// Targets, and how their certificates are validated.

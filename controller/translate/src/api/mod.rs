@@ -23,6 +23,7 @@ mod listener_set;
 mod meta;
 mod parent_ref;
 mod pod;
+mod policy_entries;
 mod reference_grant;
 mod resource;
 mod selector;
@@ -85,6 +86,7 @@ pub use listener_set::{ListenerSet, ListenerSetSpec, ParentGatewayReference};
 pub use meta::{Labels, ObjectMeta};
 pub use parent_ref::{DefaultScope, ParentReference};
 pub use pod::{Pod, PodCondition, PodStatus};
+pub use policy_entries::{PolicyEntries, PolicyEntry};
 pub use reference_grant::{
     ReferenceGrant, ReferenceGrantFrom, ReferenceGrantSpec, ReferenceGrantTo,
 };

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ObjectMeta, PolicyTargetReference, SessionPersistence};
+use super::{ObjectMeta, PolicyEntries, PolicyTargetReference, SessionPersistence};
 
 /// Limits of retries, and session persistence, of the upstreams in `targetRefs` (GEP-3388).
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -13,6 +13,9 @@ pub struct XBackendTrafficPolicy {
     pub metadata: ObjectMeta,
     /// Its settings and targets.
     pub spec: XBackendTrafficPolicySpec,
+    /// The entries of all controllers.
+    #[serde(default)]
+    pub status: PolicyEntries,
 }
 
 /// The settings and targets of a policy.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use xds::model::ObjectName;
 
-use super::policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
+use super::policy::{AncestorReference, LeftOut, PolicyAncestorStatus, PolicyStatus};
 use super::{Condition, ConditionType as Type, Conditions, Reason};
 use crate::api::BackendTlsPolicy;
 use crate::problem::Problem;
@@ -19,7 +19,7 @@ pub(crate) fn status(
     (name, object): (&ObjectName, &BackendTlsPolicy),
     policy: &ResolvedBackendTls,
     refusals: &[Problem],
-    gateways: &BTreeSet<ObjectName>,
+    (gateways, left_out): (&BTreeSet<ObjectName>, &LeftOut),
 ) -> Option<PolicyStatus> {
     let generation = object.metadata.generation;
     let entry = |ancestor_ref, conditions| PolicyAncestorStatus {
@@ -29,7 +29,7 @@ pub(crate) fn status(
     };
     let used = gateways.iter().map(|gateway| {
         let ancestor = AncestorReference::gateway(gateway);
-        entry(ancestor, conditions(generation, policy, refusals))
+        entry(ancestor, conditions(generation, policy, refusals, left_out))
     });
     let ancestors: Vec<_> = used.collect();
     if !ancestors.is_empty() {
@@ -43,7 +43,8 @@ pub(crate) fn status(
     }
     let target = object.spec.target_refs.first()?;
     let target = AncestorReference::target(&name.namespace, target);
-    let ancestors = vec![entry(target, conditions(generation, policy, &problems))];
+    let conditions = conditions(generation, policy, &problems, left_out);
+    let ancestors = vec![entry(target, conditions)];
     Some(PolicyStatus { ancestors })
 }
 
@@ -51,10 +52,20 @@ fn conditions(
     generation: i64,
     policy: &ResolvedBackendTls,
     refusals: &[Problem],
+    left_out: &LeftOut,
 ) -> Vec<Condition> {
     let conditions = Conditions::of(generation);
     let conditions = match refusals {
-        [] => conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid"),
+        [] if left_out.is_empty() => {
+            conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid")
+        }
+        [] => {
+            let message = format!(
+                "the policy is valid, but a status holds 16 ancestors: these further Gateways \
+                 cannot send requests to its targets: {left_out}"
+            );
+            conditions.happy_about(Type::Accepted, Reason::Accepted, message)
+        }
         refusals => conditions.unhappy(Type::Accepted, refusals),
     };
     let conditions = match &*policy.refs {

@@ -6,7 +6,7 @@ use std::slice;
 
 use xds::model::ObjectName;
 
-use super::policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
+use super::policy::{AncestorReference, LeftOut, PolicyAncestorStatus, PolicyStatus};
 use super::{Condition, ConditionType as Type, Conditions, Reason};
 use crate::api::{PolicyTargetReference, XBackendTrafficPolicy};
 use crate::problem::Problem;
@@ -19,13 +19,13 @@ pub(crate) fn status(
     (name, object): (&ObjectName, &XBackendTrafficPolicy),
     missing: &[(usize, Problem)],
     refusals: &[Problem],
-    gateways: &BTreeSet<ObjectName>,
+    (gateways, left_out): (&BTreeSet<ObjectName>, &LeftOut),
 ) -> Option<PolicyStatus> {
     let generation = object.metadata.generation;
     let entry = |ancestor_ref, problems: &[Problem]| PolicyAncestorStatus {
         ancestor_ref,
         controller_name: reader.options().controller_name.clone(),
-        conditions: conditions(generation, problems),
+        conditions: conditions(generation, problems, left_out),
     };
     let target =
         |target: &PolicyTargetReference| AncestorReference::target(&name.namespace, target);
@@ -42,10 +42,19 @@ pub(crate) fn status(
     (!ancestors.is_empty()).then_some(PolicyStatus { ancestors })
 }
 
-fn conditions(generation: i64, problems: &[Problem]) -> Vec<Condition> {
+fn conditions(generation: i64, problems: &[Problem], left_out: &LeftOut) -> Vec<Condition> {
     let conditions = Conditions::of(generation);
     let conditions = match problems {
-        [] => conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid"),
+        [] if left_out.is_empty() => {
+            conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid")
+        }
+        [] => {
+            let message = format!(
+                "the policy is valid, but a status holds 16 ancestors: it does not apply to \
+                 requests of these further Gateways: {left_out}"
+            );
+            conditions.happy_about(Type::Accepted, Reason::Accepted, message)
+        }
         problems => conditions.unhappy(Type::Accepted, problems),
     };
     conditions.done()

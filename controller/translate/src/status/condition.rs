@@ -134,6 +134,11 @@ impl Conditions {
         self.with(kind, kind.happy(), reason, Cow::Borrowed(text), None)
     }
 
+    /// As [`Self::happy`], with a message of its own.
+    pub(crate) fn happy_about(self, kind: ConditionType, reason: Reason, text: String) -> Self {
+        self.with(kind, kind.happy(), reason, Cow::Owned(text), None)
+    }
+
     /// The opposite, for the first problem's reason, naming all of them.
     pub(crate) fn unhappy(self, kind: ConditionType, problems: &[Problem]) -> Self {
         let Some(first) = problems.first() else {

@@ -1,5 +1,6 @@
 //! The status of a policy.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::slice;
 
@@ -80,6 +81,32 @@ impl fmt::Display for AncestorReference {
         }
     }
 }
+
+/// The Gateways that a policy's status has no room for.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOut(pub(crate) BTreeSet<ObjectName>);
+
+impl LeftOut {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, gateway) in self.0.iter().take(NAMED).enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{gateway}")?;
+        }
+        match self.0.len().saturating_sub(NAMED) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// Number of Gateways named in a message.
+const NAMED: usize = 4;
 
 /// The result of a policy at one target.
 pub(crate) struct TargetOutcome<'a> {

@@ -11,11 +11,13 @@ use crate::admit::check::Check;
 use crate::admit::syntax;
 use crate::api::{
     Backend, BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, ObjectMeta,
-    PolicyTargetReference, Resource, Service, SubjectAltName, SubjectAltNameType,
+    PolicyEntries, PolicyTargetReference, Resource, Service, SubjectAltName, SubjectAltNameType,
 };
 
 impl Admissible for BackendTlsPolicy {
     const ALSO: &'static [&'static str] = &["v1alpha3"];
+    const READS_STATUS: bool = true;
+    const UNREAD: &'static [&'static str] = &["status"];
     const UNSUPPORTED: &'static [&'static str] = &["spec.options"];
 
     /// While it is invalid, nothing is sent to its targets: without it, they would receive plain
@@ -66,6 +68,7 @@ fn unfulfillable(
             validation: BackendTlsValidation::default(),
             options: BTreeMap::new(),
         },
+        status: PolicyEntries::default(),
     }
 }
 

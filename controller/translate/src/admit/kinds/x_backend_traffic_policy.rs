@@ -9,6 +9,9 @@ use crate::api::{PolicyTargetReference, RetryConstraint, XBackendTrafficPolicy};
 use crate::lower::retry_constraint;
 
 impl Admissible for XBackendTrafficPolicy {
+    const READS_STATUS: bool = true;
+    const UNREAD: &'static [&'static str] = &["status"];
+
     fn check(&self, check: &mut Check) {
         let spec = &self.spec;
         check.field("spec", |check| {

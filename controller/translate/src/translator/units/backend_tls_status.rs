@@ -1,7 +1,5 @@
 //! The status of a BackendTLSPolicy: one entry for each Gateway that sends to a target of it.
 
-use std::collections::BTreeSet;
-
 use xds::model::ObjectName;
 
 use crate::api::BackendTlsPolicy;
@@ -21,14 +19,15 @@ impl Unit for BackendTlsStatusUnit {
         let object = reader.object::<BackendTlsPolicy>(&self.0)?;
         let policy = reader.backend_tls_policy(&self.0)?;
         let mut refusals = policy.refusals.clone();
-        let mut gateways: BTreeSet<ObjectName> = BTreeSet::new();
         for target in &policy.targets {
             let winner = reader.backend_tls_winner(&target.upstream, target.section.as_ref());
             let winner = winner.filter(|winner| **winner != self.0);
             refusals.extend(winner.map(|winner| conflicted(winner, &target.field)));
-            gateways.extend(reader.users(&target.upstream).iter().cloned());
         }
-        backend_tls::status(reader, (&self.0, object), policy, &refusals, &gateways)
+        let targets = policy.targets.iter().map(|target| &target.upstream);
+        let ancestors = reader.ancestors(targets, &object.status);
+        let users = (&ancestors.listed, &ancestors.left_out);
+        backend_tls::status(reader, (&self.0, object), policy, &refusals, users)
     }
 
     fn publish(

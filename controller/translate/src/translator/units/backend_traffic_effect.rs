@@ -1,9 +1,8 @@
 //! An XBackendTrafficPolicy at its targets: the carried settings, and its status.
 
-use std::collections::BTreeSet;
-
 use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec};
 
+use super::ancestors::without;
 use crate::api::{Resource as _, XBackendTrafficPolicy};
 use crate::resolve::backend_traffic::{conflicted, policy_target};
 use crate::resolve::policy::target_key;
@@ -30,10 +29,11 @@ impl Unit for BackendTrafficEffectUnit {
         let object = reader.object::<XBackendTrafficPolicy>(&self.0)?;
         let policy = reader.backend_traffic_policy(&self.0)?;
         let mut refusals = policy.refusals.clone();
-        let (mut gateways, mut resources) = (BTreeSet::new(), Vec::new());
+        let mut resources = Vec::new();
+        let targets = policy.targets.iter().map(|target| &target.upstream);
+        let ancestors = reader.ancestors(targets, &object.status);
         for target in &policy.targets {
-            let users = reader.users(&target.upstream);
-            gateways.extend(users.iter().cloned());
+            let users = without(&ancestors.left_out, reader.users(&target.upstream));
             match reader.backend_traffic_winner(&target.upstream) {
                 Some(winner) if *winner == self.0 => {}
                 // A rejected policy competes for no target.
@@ -60,7 +60,13 @@ impl Unit for BackendTrafficEffectUnit {
         let missing = &policy.missing;
         Some(BackendTrafficEffect {
             emitted: Emitted::new(resources),
-            status: backend_traffic::status(reader, name_and_object, missing, &refusals, &gateways),
+            status: backend_traffic::status(
+                reader,
+                name_and_object,
+                missing,
+                &refusals,
+                (&ancestors.listed, &ancestors.left_out),
+            ),
         })
     }
 

@@ -27,7 +27,9 @@ impl Unit for BackendUseUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<UsedBackend> {
         let object = reader.object::<api::Backend>(&self.0)?;
         let backend = reader.lowered_backend(&self.0)?;
-        let users = reader.users(&Upstream::Backend(BackendKey::new(&self.0)));
+        let upstream = Upstream::Backend(BackendKey::new(&self.0));
+        let users = reader.users(&upstream);
+        let users = reader.tls_users(&upstream, [None].into_iter(), users);
         let used = (*backend.lowered)
             .as_ref()
             .ok()

@@ -1,5 +1,6 @@
 //! The kinds of units, a file each: what each reads, its output, and what other units see of it.
 
+mod ancestors;
 mod attached;
 mod backend;
 mod backend_tls;

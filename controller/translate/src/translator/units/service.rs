@@ -26,6 +26,11 @@ impl Unit for ServiceUnit {
         let object = reader.object::<api::Service>(&self.0)?;
         let (service, workloads) = service::lower(reader, &self.0, object);
         let workloads = workloads.into_iter().map(Resource::from);
+        let upstream = Upstream::Service(ServiceKey::new(&self.0));
+        let ports = object.spec.ports.iter();
+        let sections = ports.map(|port| Some(&*port.name).filter(|name| !name.is_empty()));
+        let sections = sections.chain([None]).map(|name| name.map(Arc::from));
+        let users = reader.tls_users(&upstream, sections, users);
         let resources = workloads.chain([service.into()]);
         let resources = resources.map(|resource| (resource, Arc::clone(&users)));
         Some(Emitted::new(resources.collect()))

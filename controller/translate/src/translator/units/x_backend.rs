@@ -30,7 +30,8 @@ impl Unit for XBackendUnit {
     type Output = UsedXBackend;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<UsedXBackend> {
-        let users = reader.users(&Upstream::Backend(BackendKey::of_x_backend(&self.0)));
+        let upstream = Upstream::Backend(BackendKey::of_x_backend(&self.0));
+        let users = reader.users(&upstream);
         if users.is_empty() {
             return None;
         }
@@ -39,6 +40,7 @@ impl Unit for XBackendUnit {
         let controller = &reader.options().controller_name;
         let generation = object.metadata.generation;
         let status = PolicyStatus::of_x_backend(generation, &lowered, &users, controller);
+        let users = reader.tls_users(&upstream, [None].into_iter(), users);
         let mut resources = Vec::new();
         if let Some(certificate) = lowered.certificate {
             let policy = client_certificate(&self.0, certificate);

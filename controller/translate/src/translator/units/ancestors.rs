@@ -1,0 +1,85 @@
+//! The Gateways that a policy applies to. Gateway API's `PolicyStatus` lists at most 16 ancestors, of
+//! all controllers, and for further ones a policy must be considered unimplementable.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use xds::model::ObjectName;
+
+use crate::api::{BackendTlsPolicy, Gateway, PolicyEntries};
+use crate::status::LeftOut;
+use crate::translator::emitted::Gateways;
+use crate::translator::unit::UnitReader;
+use crate::upstream::Upstream;
+
+/// The Gateways that send requests to a target of a policy.
+pub(super) struct Ancestors {
+    /// Those that its status has room for.
+    pub(super) listed: BTreeSet<ObjectName>,
+    pub(super) left_out: LeftOut,
+}
+
+impl UnitReader<'_> {
+    /// The Gateways that send requests to one of these targets of a policy. The oldest ones are
+    /// listed, so that a new Gateway takes the policy from no other.
+    pub(super) fn ancestors<'u>(
+        &self,
+        targets: impl Iterator<Item = &'u Upstream>,
+        status: &PolicyEntries,
+    ) -> Ancestors {
+        let mut listed = BTreeSet::new();
+        for target in targets {
+            listed.extend(self.users(target).iter().cloned());
+        }
+        let room = if self.is_machine() {
+            usize::MAX
+        } else {
+            status.room_for(&self.options().controller_name)
+        };
+        let mut left_out = BTreeSet::new();
+        if listed.len() > room {
+            let age =
+                |name: &ObjectName| self.object::<Gateway>(name).map(|it| it.metadata.created());
+            let mut by_age: Vec<_> = listed.into_iter().map(|name| (age(&name), name)).collect();
+            by_age.sort();
+            let newest = by_age.split_off(room);
+            left_out = newest.into_iter().map(|(_, name)| name).collect();
+            listed = by_age.into_iter().map(|(_, name)| name).collect();
+        }
+        Ancestors {
+            listed,
+            left_out: LeftOut(left_out),
+        }
+    }
+
+    /// The users of an upstream that may send requests to it: none that a BackendTLSPolicy of it
+    /// leaves out, which would otherwise send them without the policy's TLS.
+    pub(super) fn tls_users(
+        &self,
+        upstream: &Upstream,
+        sections: impl Iterator<Item = Option<Arc<str>>>,
+        users: Gateways,
+    ) -> Gateways {
+        let policies = sections.filter_map(|it| self.backend_tls_winner(upstream, it.as_ref()));
+        let policies: BTreeSet<&ObjectName> = policies.collect();
+        policies.into_iter().fold(users, |users, name| {
+            let object = self.object::<BackendTlsPolicy>(name);
+            let (Some(object), Some(policy)) = (object, self.backend_tls_policy(name)) else {
+                return users;
+            };
+            let targets = policy.targets.iter().map(|target| &target.upstream);
+            without(&self.ancestors(targets, &object.status).left_out, users)
+        })
+    }
+}
+
+/// The Gateways that are not left out.
+pub(super) fn without(left_out: &LeftOut, gateways: Gateways) -> Gateways {
+    if gateways.iter().all(|gateway| !left_out.0.contains(gateway)) {
+        return gateways;
+    }
+    let kept = gateways
+        .iter()
+        .filter(|gateway| !left_out.0.contains(*gateway));
+    kept.cloned().collect()
+}
