@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use translate::admit::{Source, admit};
 use translate::status::{ConditionStatus, Status};
-use translate::{Delta, Environment, Event, Object, Options, Translator};
+use translate::{CLUSTER_DOMAIN, Delta, Environment, Event, Object, Options, Translator};
 use xds::model::{Kind, Model, ObjectName};
 
 fn objects(text: &str) -> Vec<Object> {
@@ -62,6 +62,7 @@ fn nothing_is_published_before_every_source_is_synced() {
 fn gateways_that_a_policy_cannot_list_go_without_it() {
     let mut translator = Translator::new(Options {
         environment: Environment::Cluster {
+            domain: CLUSTER_DOMAIN.to_owned(),
             assigned: BTreeMap::new(),
             parameters: BTreeSet::new(),
             has_trust_bundles: true,
