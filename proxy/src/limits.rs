@@ -319,11 +319,21 @@ pub const CALL_MESSAGE_BYTES: usize = 4096 * KIB;
 /// Bytes of a request body kept for an endpoint picker: 10 MiB, the limit of the Inference
 /// Extension's pickers; a body is forwarded once it is complete.
 pub const PICKER_BODY_BYTES: usize = 10 * 1024 * KIB;
-/// Timeout for an endpoint picker's response: 10 s, since pickers hold requests back while their
+/// Timeout for an endpoint picker's answer that is due: 10 s, since pickers hold requests back while their
 /// pods are busy.
 pub const PICKER_PATIENCE: Duration = Duration::from_secs(10);
-/// Time that a response waits for an endpoint picker's changes to its head: 1 s.
-pub const PICKER_RESPONSE_PATIENCE: Duration = Duration::from_secs(1);
+/// Time that trailers wait for a picker's answer if it has returned all of the body unaltered: 1 s.
+/// Some pickers never answer to trailers.
+pub const PICKER_TRAILERS_PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of a response body that an endpoint picker has received and not returned: 256 KiB. They are
+/// kept, so that the response can go on if the picker fails; of a picker that holds back more,
+/// nothing is kept.
+pub const PICKER_WINDOW_BYTES: usize = 256 * KIB;
+/// Messages of a response body without an answer, to a picker that answers each: 1024.
+pub const PICKER_WINDOW_MESSAGES: usize = 1024;
+/// Time that a picker with a full window has for its first answer: 100 ms. Without one, it is taken
+/// for a picker that holds the body back, which answers only after the end.
+pub const PICKER_FIRST_ANSWER: Duration = Duration::from_millis(100);
 /// Endpoints tried for such a call: 3.
 pub const CALL_TRIES: usize = 3;
 /// Timeout of a request to an external authorization server: 5 s. The client waits meanwhile.

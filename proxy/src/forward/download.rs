@@ -278,21 +278,6 @@ impl Download<'_, '_> {
         }
     }
 
-    /// Adds the edits of authorization servers to those of the endpoint picker.
-    fn take_granted(&self, length: usize, side: &mut ResponseSide<'_, '_>) {
-        let Some(granted) = side.granted else {
-            return;
-        };
-        let head = self.buffer.filled().get(..length).unwrap_or_default();
-        let fields = &side.response.fields;
-        let taken = side
-            .changed
-            .take(granted, |name| fields.has_name(name, head));
-        if let Err(error) = taken {
-            tracing::debug!(%error, "edits of the response head by an authorization server are ignored");
-        }
-    }
-
     /// Sends the response whose head has `length` bytes. `uploaded` tells whether the request was
     /// sent completely: otherwise the connection cannot be reused.
     pub(super) async fn respond(
@@ -313,14 +298,14 @@ impl Download<'_, '_> {
         {
             side.persist = Persist::Close;
         }
-        if let Some(picked) = &mut side.picked {
-            let head = self.buffer.filled().get(..length).unwrap_or_default();
-            let report = picked.report_response(side.response, head, self.attempt.endpoint);
+        if side.picked.is_some()
             // Boxed: few requests have a picker.
-            side.changed = Box::pin(report).await;
+            && let Some(end) = Box::pin(self.through_picker(length, side, shard, &uploaded)).await?
+        {
+            return Ok(end);
         }
-        self.take_granted(length, side);
-        self.encode_head(length, side);
+        let head = self.buffer.filled().get(..length).unwrap_or_default();
+        self.attempt.encode_head(head, side);
         self.buffer.consume(length);
         side.decoder
             .reset(self.connection.stream.body_framing(framing));
@@ -356,20 +341,21 @@ impl Download<'_, '_> {
             )
             .await;
         side.record.bytes_out = moved.payload;
-        side.record_end(&relayed, &self.connection.stream);
+        side.record_end(relayed.is_ok(), &self.connection.stream);
         relayed.map_err(RelayError::of_download)?;
         if switched {
             return Ok(ResponseEnd::Switched);
         }
-        let reusable = side.response.keep_alive && framing != Framing::UntilClose && uploaded();
-        let after = side.after(uploaded());
-        let reusable = reusable && !shard.draining.get();
-        Ok(ResponseEnd::Whole { reusable, after })
+        let is_uploaded = uploaded();
+        Ok(side.end(framing, is_uploaded, is_uploaded, shard))
     }
+}
 
-    fn encode_head(&self, length: usize, side: &mut ResponseSide<'_, '_>) {
-        let bytes = self.buffer.filled().get(..length).unwrap_or_default();
-        let (edits, cors) = (self.attempt.response_edits(), self.attempt.cors());
+impl Attempt<'_> {
+    /// Encodes the head of the response, which was parsed from these bytes, for the client.
+    pub(super) fn encode_head(&self, bytes: &[u8], side: &mut ResponseSide<'_, '_>) {
+        side.take_granted(bytes);
+        let (edits, cors) = (self.response_edits(), self.cors());
         let status = side.response.fields.value(KnownHeader::GrpcStatus, bytes);
         side.record.grpc_status = status.and_then(grpc::parse_status);
         if let Some(cors) = cors {
@@ -408,6 +394,36 @@ impl Download<'_, '_> {
 }
 
 impl ResponseSide<'_, '_> {
+    /// Adds the edits of authorization servers to those of the endpoint picker.
+    fn take_granted(&mut self, head: &[u8]) {
+        let Some(granted) = self.granted else {
+            return;
+        };
+        let fields = &self.response.fields;
+        let taken = self
+            .changed
+            .take(granted, |name| fields.has_name(name, head));
+        if let Err(error) = taken {
+            tracing::debug!(%error, "edits of the response head by an authorization server are ignored");
+        }
+    }
+
+    /// The end of a response that was sent completely. `is_read` tells whether the endpoint has
+    /// been read to the end, too.
+    pub(super) fn end(
+        &self,
+        framing: Framing,
+        uploaded: bool,
+        is_read: bool,
+        shard: &Shard,
+    ) -> ResponseEnd {
+        let reusable = self.response.keep_alive && framing != Framing::UntilClose && is_read;
+        ResponseEnd::Whole {
+            reusable: reusable && !shard.draining.get(),
+            after: self.after(uploaded),
+        }
+    }
+
     /// What happens to the client's connection after the response.
     fn after(&self, uploaded: bool) -> ConnectionOutcome {
         match self.persist {
@@ -429,8 +445,8 @@ impl ResponseSide<'_, '_> {
     }
 
     /// Records how a body ended. After that of a gRPC call come the trailers with its status.
-    fn record_end(&mut self, relayed: &Result<(), RelayError>, upstream: &Channel) {
-        if relayed.is_err() {
+    pub(super) fn record_end(&mut self, is_whole: bool, upstream: &Channel) {
+        if !is_whole {
             self.client.stream.forward_reset(upstream);
         } else if self.record.is_grpc
             && let Some(status) = grpc::status_of_trailers(self.decoder.trailers())

@@ -6,7 +6,9 @@ mod choose;
 mod download;
 mod duplex;
 mod request_attempts;
+mod returned_response;
 mod sides;
+mod through_picker;
 mod tunnel;
 mod upload;
 

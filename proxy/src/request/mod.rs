@@ -119,5 +119,10 @@ async fn serve<'a>(
         return Ok(outcome);
     }
     exchange.mirror(&matched, destination);
-    forward::forward(exchange, &matched, destination).await
+    let outcome = forward::forward(exchange, &matched, destination).await;
+    if outcome.is_err() && exchange.picked.is_some() {
+        // Boxed: few requests have a picker, and few pickers respond that late.
+        return Box::pin(exchange.answer_late(outcome)).await;
+    }
+    outcome
 }

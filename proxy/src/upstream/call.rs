@@ -26,6 +26,7 @@ use crate::http::grpc_message::{self, Assembler, MessageError};
 use crate::http2::stream::{Head, Reads, Stream};
 use crate::limits::{CALL_MESSAGE_BYTES, WHEEL_TICK};
 use crate::memory::{Buffer, BufferPool};
+use crate::shard::cutoff::Cutoff;
 use crate::shard::deadline::{Deadline, Expiry};
 
 /// Why a call failed.
@@ -191,10 +192,20 @@ impl<'a> Call<'a> {
     pub(crate) fn watch_client(&self) {
         let Some(client) = self.client else { return };
         let watch = Expiry::Watch {
-            other: self.reached.connection.stream.cutoff(),
+            other: self.cutoff(),
             again: WHEEL_TICK,
         };
         client.arm(Some(WHEEL_TICK), watch);
+    }
+
+    /// Cancels the call from another task.
+    pub(crate) fn cutoff(&self) -> Cutoff {
+        self.reached.connection.stream.cutoff()
+    }
+
+    /// Ends the call: whatever waits for it fails.
+    pub(crate) fn cancel(&self) {
+        self.reached.connection.stream.disconnect();
     }
 
     fn is_abandoned(&self) -> bool {

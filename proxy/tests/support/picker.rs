@@ -18,12 +18,13 @@ use super::pki::authority;
 
 #[expect(dead_code, reason = "the tests look at a part of it")]
 #[path = "../../src/upstream/picker/messages.rs"]
-mod messages;
+pub(super) mod messages;
+use super::reviewer::{CallEnd, ResponseBehavior, Reviewer, immediate, response, spurious};
 use messages::{
-    BodyMutation, CommonResponse, HttpBody, ImmediateResponse, MutatedBody, PhaseResponse,
+    BodyMutation, CommonResponse, HeaderMap, HttpBody, Metadata, MutatedBody, PhaseResponse,
     ProcessingRequest, ProcessingResponse, RequestMessage, ResponseMessage, ValueKind,
 };
-use mutation::{HeaderMutation, HeaderValueOption, HttpStatus};
+use mutation::{HeaderMutation, HeaderValueOption};
 
 /// What a picker does with requests.
 #[derive(Debug, Clone)]
@@ -54,6 +55,18 @@ pub(crate) struct PickerRequest {
     pub(crate) ended: bool,
     /// The status of the response, and the endpoint that gave it.
     pub(crate) served: Option<(String, String)>,
+    pub(crate) response: PickerResponse,
+}
+
+/// What a picker received of a response's body.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PickerResponse {
+    /// Whether the head was all.
+    pub(crate) head_ends: bool,
+    pub(crate) body: Vec<u8>,
+    /// Whether a piece was the last one.
+    pub(crate) ended: bool,
+    pub(crate) trailers: Vec<(String, String)>,
 }
 
 impl PickerRequest {
@@ -72,6 +85,7 @@ pub(crate) struct Picker {
 
 struct Shared {
     says: Mutex<PickerBehavior>,
+    reviews: Mutex<ResponseBehavior>,
     asked: Mutex<Vec<PickerRequest>>,
     changed: Condvar,
 }
@@ -99,6 +113,7 @@ impl Picker {
     fn start(says: PickerBehavior, tls: Option<Arc<ServerConfig>>) -> Self {
         let shared = Arc::new(Shared {
             says: Mutex::new(says),
+            reviews: Mutex::new(ResponseBehavior::Returns),
             asked: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -127,6 +142,11 @@ impl Picker {
     /// From now on says this.
     pub(crate) fn now_says(&self, says: PickerBehavior) {
         *self.shared.says.lock().expect("no holder panics") = says;
+    }
+
+    /// From now on does this with responses.
+    pub(crate) fn now_reviews(&self, reviews: ResponseBehavior) {
+        *self.shared.reviews.lock().expect("no holder panics") = reviews;
     }
 
     /// What it received so far, in the order of heads.
@@ -188,24 +208,48 @@ async fn answer(
         log.len() - 1
     };
     let says = shared.says.lock().expect("no holder panics").clone();
+    let reviews = shared.reviews.lock().expect("no holder panics").clone();
+    let mode = reviews.mode();
+    let mut reviewer = Reviewer::new(reviews);
+    let mut served = String::new();
     let mut sending = calls::begin(&mut respond)?;
     let mut body = request.into_body();
     let mut bytes = Vec::new();
     while let Some(data) = body.data().await {
         let data = data?;
-        body.flow_control().release_capacity(data.len())?;
         bytes.extend_from_slice(&data);
         while let Some(message) = calls::take(&mut bytes) {
-            let answers = react(&says, message, &shared, number);
-            for answer in answers {
+            let (answers, end) = match note(message, &shared, number, &mut served) {
+                Noted::OfRequest(has_body, is_last) => (react(&says, has_body, is_last), None),
+                Noted::OfResponse(message) => reviewer.react(message, &served),
+            };
+            for mut answer in answers {
+                answer.mode_override = answer.mode_override.or(mode);
                 send(&mut sending, &answer).await?;
             }
             if let PickerBehavior::Fails(status) = says {
                 return calls::end(&mut sending, status);
             }
+            if let Some(end) = end {
+                return stop(sending, end).await;
+            }
         }
+        // What it has not handled takes from the window.
+        body.flow_control().release_capacity(data.len())?;
     }
     calls::end(&mut sending, "0")
+}
+
+async fn stop(mut sending: SendStream<Bytes>, end: CallEnd) -> Result<(), h2::Error> {
+    match end {
+        CallEnd::Status(status) => calls::end(&mut sending, status),
+        CallEnd::Reset => {
+            sending.send_reset(h2::Reason::INTERNAL_ERROR);
+            Ok(())
+        }
+        CallEnd::Garbage => sending.send_data(Bytes::from_static(b"\x07garbage"), false),
+        CallEnd::Spurious => send(&mut sending, &spurious()).await,
+    }
 }
 
 async fn send(
@@ -224,31 +268,30 @@ async fn send(
     Ok(())
 }
 
-/// Takes note of a message, and says what there is to say to it.
-fn react(
-    says: &PickerBehavior,
+/// A message that was taken note of.
+enum Noted {
+    /// Whether the request has a body, and whether this is the last of its messages.
+    OfRequest(bool, bool),
+    OfResponse(RequestMessage),
+}
+
+/// Takes note of a message.
+fn note(
     message: ProcessingRequest,
     shared: &Shared,
     number: usize,
-) -> Vec<ProcessingResponse> {
-    let metadata = message.metadata_context;
-    match message.request.expect("a oneof is set") {
+    served_by: &mut String,
+) -> Noted {
+    let message_of = message.request.expect("a oneof is set");
+    match &message_of {
         RequestMessage::RequestHeaders(head) => {
             let ends = head.end_of_stream;
-            let fields = head.headers.expect("a head").headers;
-            let fields = fields
-                .iter()
-                .map(|field| (field.key.clone(), text(field.bytes())));
-            let fields = fields.collect();
+            let fields = fields(head.headers.as_ref());
             shared.note(number, |asked| {
                 asked.head = fields;
                 (asked.head_ends, asked.ended) = (ends, ends);
             });
-            match says {
-                PickerBehavior::Answers(code, body) => vec![immediate(*code, body)],
-                _ if ends => verdict(says, false),
-                _ => Vec::new(),
-            }
+            return Noted::OfRequest(!ends, ends);
         }
         RequestMessage::RequestBody(piece) => {
             shared.note(number, |asked| {
@@ -256,33 +299,54 @@ fn react(
                 asked.pieces += 1;
                 asked.ended = piece.end_of_stream;
             });
-            if piece.end_of_stream {
-                verdict(says, true)
-            } else {
-                Vec::new()
-            }
+            return Noted::OfRequest(true, piece.end_of_stream);
         }
         RequestMessage::ResponseHeaders(head) => {
-            let fields = head.headers.expect("a head").headers;
-            let status = fields.iter().find(|field| field.key == ":status");
-            let status = status.map(|field| text(field.bytes())).unwrap_or_default();
-            let mut namespaces = metadata.expect("metadata").filter_metadata;
-            let fields = namespaces.remove("envoy.lb").expect("of envoy.lb").fields;
-            let served = &fields["x-gateway-destination-endpoint-served"].kind;
-            let Some(ValueKind::String(served)) = served else {
-                panic!("no text: {served:?}");
-            };
+            let fields = fields(head.headers.as_ref());
+            let status = fields.iter().find(|(name, _)| name == ":status");
+            let status = status.map(|(_, value)| value.clone()).unwrap_or_default();
+            *served_by = served(message.metadata_context);
             shared.note(number, |asked| {
-                asked.served = Some((status, served.clone()));
+                asked.served = Some((status, served_by.clone()));
+                asked.response.head_ends = head.end_of_stream;
             });
-            // As the pickers of the conformance suite do: everything is set again.
-            let mut fields: Vec<_> = ["x-served-by"].map(|name| set(name, served)).into();
-            fields.push(set(":status", "200"));
-            fields.push(set("content-type", "text/picked"));
-            let edits = phase(Some(fields), None);
-            vec![response(ResponseMessage::ResponseHeaders(edits))]
         }
-        RequestMessage::ResponseBody(_) => panic!("nobody asked for bodies of responses"),
+        RequestMessage::ResponseBody(piece) => shared.note(number, |asked| {
+            assert!(!asked.response.ended, "nothing follows the last piece");
+            asked.response.body.extend_from_slice(&piece.body);
+            asked.response.ended = piece.end_of_stream;
+        }),
+        RequestMessage::ResponseTrailers(trailers) => {
+            let trailers = fields(trailers.trailers.as_ref());
+            shared.note(number, |asked| asked.response.trailers = trailers);
+        }
+    }
+    Noted::OfResponse(message_of)
+}
+
+fn fields(map: Option<&HeaderMap>) -> Vec<(String, String)> {
+    let fields = map.expect("fields").headers.iter();
+    fields
+        .map(|field| (field.key.clone(), text(field.bytes())))
+        .collect()
+}
+
+/// The endpoint that served a request.
+fn served(metadata: Option<Metadata>) -> String {
+    let mut namespaces = metadata.expect("metadata").filter_metadata;
+    let fields = namespaces.remove("envoy.lb").expect("of envoy.lb").fields;
+    match &fields["x-gateway-destination-endpoint-served"].kind {
+        Some(ValueKind::String(served)) => served.clone(),
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+/// What there is to say to a message about a request.
+fn react(says: &PickerBehavior, has_body: bool, is_last: bool) -> Vec<ProcessingResponse> {
+    match says {
+        PickerBehavior::Answers(code, body) => vec![immediate(*code, body)],
+        _ if is_last => verdict(says, has_body),
+        _ => Vec::new(),
     }
 }
 
@@ -327,27 +391,12 @@ fn verdict(says: &PickerBehavior, has_body: bool) -> Vec<ProcessingResponse> {
     }
 }
 
-fn immediate(code: u32, body: &str) -> ProcessingResponse {
-    let code = i32::try_from(code).expect("a status");
-    response(ResponseMessage::ImmediateResponse(ImmediateResponse {
-        status: Some(HttpStatus { code }),
-        headers: Some(mutation(vec![set("content-type", "application/json")])),
-        body: body.as_bytes().to_vec(),
-    }))
-}
-
-fn response(message: ResponseMessage) -> ProcessingResponse {
-    ProcessingResponse {
-        response: Some(message),
-        dynamic_metadata: None,
-    }
-}
-
 fn phase(set: Option<Vec<HeaderValueOption>>, body: Option<MutatedBody>) -> PhaseResponse {
     PhaseResponse {
         response: Some(CommonResponse {
             header_mutation: set.map(mutation),
             body_mutation: body.map(|it| BodyMutation { mutation: Some(it) }),
+            ..CommonResponse::default()
         }),
     }
 }

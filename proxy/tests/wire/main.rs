@@ -62,6 +62,7 @@ mod panic_fence;
 mod passthrough;
 mod path_options;
 mod picker_cost;
+mod picker_responses;
 mod pipelining;
 mod program_log;
 mod proxy_protocol;

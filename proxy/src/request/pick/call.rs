@@ -79,7 +79,7 @@ pub(super) async fn call_picker<'a>(
     exchange.shard.counters.picks.took.observe(took);
     let picked = answered.and_then(|(verdict, call)| {
         conclude(
-            destination.cluster,
+            (destination.cluster, picker.failure_mode),
             verdict,
             call,
             (&exchange.shard.buffers, body.as_deref()),

@@ -27,6 +27,19 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Sends what the picker responds instead of the endpoint, after the request was forwarded
+    /// with this outcome.
+    pub(super) async fn answer_late(
+        &mut self,
+        outcome: Result<ConnectionOutcome, Failure>,
+    ) -> Result<ConnectionOutcome, Failure> {
+        let late = self.picked.as_mut().and_then(|picked| picked.take_late());
+        match (outcome, late) {
+            (Err(_), Some(late)) => self.answer_for_picker(late).await,
+            (outcome, _) => outcome,
+        }
+    }
+
     async fn answer_for_picker(
         &mut self,
         immediate: Immediate,

@@ -13,7 +13,7 @@ pub(crate) const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/P
 /// A message to a picker: `envoy.service.ext_proc.v3.ProcessingRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingRequest {
-    #[prost(oneof = "RequestMessage", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "RequestMessage", tags = "2, 3, 4, 5, 7")]
     pub(crate) request: Option<RequestMessage>,
     #[prost(message, optional, tag = "8")]
     pub(crate) metadata_context: Option<Metadata>,
@@ -31,6 +31,8 @@ pub(crate) enum RequestMessage {
     RequestBody(HttpBody),
     #[prost(message, tag = "5")]
     ResponseBody(HttpBody),
+    #[prost(message, tag = "7")]
+    ResponseTrailers(HttpTrailers),
 }
 
 /// How bodies will be sent; in the first message.
@@ -71,6 +73,12 @@ pub(crate) struct HeaderMap {
     pub(crate) headers: Vec<HeaderValue>,
 }
 
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HttpTrailers {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) trailers: Option<HeaderMap>,
+}
+
 /// Metadata by namespace: the name of the filter that it is for.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Metadata {
@@ -102,10 +110,29 @@ pub(crate) enum ValueKind {
 /// A message from a picker: `envoy.service.ext_proc.v3.ProcessingResponse`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ProcessingResponse {
-    #[prost(oneof = "ResponseMessage", tags = "1, 2, 3, 4, 7")]
+    #[prost(oneof = "ResponseMessage", tags = "1, 2, 3, 4, 6, 7")]
     pub(crate) response: Option<ResponseMessage>,
     #[prost(message, optional, tag = "8")]
     pub(crate) dynamic_metadata: Option<Struct>,
+    #[prost(message, optional, tag = "9")]
+    pub(crate) mode_override: Option<ProcessingMode>,
+}
+
+/// What a picker wants to receive from now on, instead of everything:
+/// `envoy.extensions.filters.http.ext_proc.v3.ProcessingMode`.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(crate) struct ProcessingMode {
+    #[prost(enumeration = "HeaderSendMode", tag = "2")]
+    pub(crate) response_header_mode: i32,
+    #[prost(enumeration = "BodySendMode", tag = "4")]
+    pub(crate) response_body_mode: i32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum HeaderSendMode {
+    Default = 0,
+    Skip = 2,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -118,6 +145,8 @@ pub(crate) enum ResponseMessage {
     RequestBody(PhaseResponse),
     #[prost(message, tag = "4")]
     ResponseBody(PhaseResponse),
+    #[prost(message, tag = "6")]
+    ResponseTrailers(TrailersResponse),
     #[prost(message, tag = "7")]
     ImmediateResponse(ImmediateResponse),
 }
@@ -130,11 +159,27 @@ pub(crate) struct PhaseResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(crate) struct TrailersResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header_mutation: Option<HeaderMutation>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct CommonResponse {
+    #[prost(enumeration = "ResponseStatus", tag = "1")]
+    pub(crate) status: i32,
     #[prost(message, optional, tag = "2")]
     pub(crate) header_mutation: Option<HeaderMutation>,
     #[prost(message, optional, tag = "3")]
     pub(crate) body_mutation: Option<BodyMutation>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum ResponseStatus {
+    Continue = 0,
+    /// The answer to a head replaces the whole message.
+    ContinueAndReplace = 1,
 }
 
 #[derive(Clone, PartialEq, Message)]

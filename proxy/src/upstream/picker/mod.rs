@@ -4,11 +4,13 @@
 //! [`crate::request`] sends a picker the request's head and, as it arrives, its body. The picker
 //! names the pods to try in order, may change head and body, or responds itself (`verdict`, pure).
 //! The request is forwarded only after that, so its body is buffered, up to a limit. When a pod has
-//! responded, the picker learns which one, and may change the response's head (`response`). All
-//! this is one call ([`super::call`]) of this shard. The pool's failure mode decides on requests
-//! whose picker fails.
+//! responded, the picker learns which one, and may change the response: its head, its body as it
+//! arrives, and its trailers (`passage`, pure, and `response`). All this is one call
+//! ([`super::call`]) of this shard. The pool's failure mode decides on requests and responses whose
+//! picker fails.
 
 mod messages;
+mod passage;
 mod response;
 mod response_message;
 mod verdict;
@@ -16,6 +18,7 @@ mod verdict;
 use std::rc::Rc;
 
 use http::StatusCode;
+use xds::model::PickerFailureMode;
 
 use super::call::{Call, CallError, CallMessages};
 use crate::config::{Cluster, Endpoint};
@@ -25,6 +28,9 @@ use crate::policy::mutation::{self, Mutation, TooManyEdits};
 
 use self::messages::ImmediateResponse;
 pub(crate) use self::messages::{PROCESS, ProcessingRequest, ProcessingResponse};
+use self::passage::Interest;
+pub(crate) use self::passage::{BodySource, Step};
+pub(crate) use self::response::Review;
 pub(crate) use self::response_message::{request_body, request_head};
 pub(crate) use self::verdict::{TooLarge, Verdict};
 
@@ -60,8 +66,13 @@ pub(crate) struct Pick<'a> {
     framing: Option<Framing>,
     /// Changes to the request's head.
     mutation: Mutation,
-    /// The call, which stays open to report the response.
+    /// The call, which stays open for the response.
     call: Option<(Call<'a>, CallMessages)>,
+    /// The parts of the response that the picker wants.
+    interest: Interest,
+    failure_mode: PickerFailureMode,
+    /// What the picker responds instead of the endpoint.
+    late: Option<Immediate>,
 }
 
 /// Why a picker's answer cannot be used.
@@ -84,6 +95,9 @@ pub(crate) enum PickError {
     /// None of the named endpoints is in the pool.
     #[error("it named endpoints that the pool does not have")]
     Unknown,
+    /// The picker's message does not fit what it was sent.
+    #[error("its message does not fit what it was sent")]
+    Unordered,
 }
 
 impl PickError {
@@ -94,7 +108,7 @@ impl PickError {
             Self::Call(CallError::Status(_)) => "picker failed",
             Self::Call(CallError::TooLate) => "picker timed out",
             Self::Call(CallError::Broken) | Self::Ended => "picker disconnected",
-            Self::Call(CallError::NoGrpc(_) | CallError::Message(_)) => {
+            Self::Call(CallError::NoGrpc(_) | CallError::Message(_)) | Self::Unordered => {
                 "picker's response malformed"
             }
             Self::BodyTooLarge => "picker's body too large",
@@ -115,7 +129,20 @@ impl<'a> Pick<'a> {
             framing: None,
             mutation: Mutation::default(),
             call: None,
+            interest: Interest::Nothing,
+            failure_mode: PickerFailureMode::FailOpen,
+            late: None,
         }
+    }
+
+    /// Keeps what the picker responds instead of the endpoint.
+    pub(crate) fn put_late(&mut self, response: &ImmediateResponse) {
+        self.late = Some(immediate(response));
+    }
+
+    /// What the picker responds instead of the endpoint.
+    pub(crate) fn take_late(&mut self) -> Option<Immediate> {
+        self.late.take()
     }
 
     /// The endpoint of the next attempt; `None` if load balancing chooses.
@@ -163,7 +190,7 @@ fn find<'a>(cluster: &'a Cluster, address: &str) -> Option<&'a Endpoint> {
 
 /// Applies a picker's verdict to a request for this pool.
 pub(crate) fn conclude<'a>(
-    pool: &'a Cluster,
+    (pool, failure_mode): (&'a Cluster, PickerFailureMode),
     verdict: Verdict,
     call: (Call<'a>, CallMessages),
     (buffers, body): (&Rc<BufferPool>, Option<&[u8]>),
@@ -190,8 +217,11 @@ pub(crate) fn conclude<'a>(
         next: 0,
         body: bytes.map(|bytes| buffers.holding(bytes)),
         framing,
+        interest: verdict.interest,
         mutation: verdict.mutation,
         call: Some(call),
+        failure_mode,
+        late: None,
     }))
 }
 

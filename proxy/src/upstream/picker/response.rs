@@ -1,61 +1,223 @@
-//! Reports a response to the picker: its head, and the endpoint that served it.
+//! Carries a response to the picker and back, over the call that asked about its request.
+//!
+//! [`Review::send_piece`] and [`Review::next`] wait at the same time, in one task. A picker that does
+//! not read, or whose answer is due, has [`PICKER_PATIENCE`]; while the client is slow, or the
+//! endpoint has not sent everything, it may take longer.
 
-use super::Pick;
-use super::messages::{ProcessingResponse, ResponseMessage};
-use super::response_message::response_head;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use xds::model::PickerFailureMode;
+
+use super::messages::ProcessingResponse;
+use super::passage::{Interest, Passage, Step};
+use super::response_message::{response_body, response_head, response_trailers};
+use super::{Pick, PickError};
 use crate::config::Endpoint;
 use crate::http::head::ResponseHead;
-use crate::limits::PICKER_RESPONSE_PATIENCE;
-use crate::policy::mutation::Mutation;
-use crate::upstream::call::{CallError, More};
+use crate::limits::{PICKER_FIRST_ANSWER, PICKER_PATIENCE, PICKER_TRAILERS_PATIENCE};
+use crate::shard::cutoff::Cutoff;
+use crate::upstream::call::{Call, CallError, CallMessages, More};
 
-impl Pick<'_> {
-    /// Reports the response to the picker, and returns the picker's changes to its head. If the
-    /// picker does not answer in time, the response is sent unchanged: the client should not wait
-    /// for it.
-    pub(crate) async fn report_response(
-        &mut self,
+/// The call to a picker, while a response passes through it.
+pub(crate) struct Review<'a> {
+    call: Call<'a>,
+    interest: Interest,
+    pub(crate) failure_mode: PickerFailureMode,
+    /// Deadline of the request.
+    until: Option<Instant>,
+    /// Deadline of the picker's answer to the head.
+    head_until: Instant,
+    pub(crate) passage: RefCell<Passage>,
+    /// Whether a message of the picker is awaited.
+    awaits: Cell<bool>,
+    /// Whether a message to the picker is being sent.
+    sends: Cell<bool>,
+    /// Whether nothing more is sent to the picker.
+    is_stopped: Cell<bool>,
+    /// Waits until the picker has answered.
+    waker: Cell<Option<Waker>>,
+}
+
+impl<'a> Pick<'a> {
+    /// The call, for the response, if the picker wants any of it.
+    pub(crate) fn review(&mut self, until: Option<Instant>) -> Option<(Review<'a>, CallMessages)> {
+        let (call, answers) = self.call.take()?;
+        let interest = self.interest;
+        let review = Review {
+            call,
+            interest,
+            failure_mode: self.failure_mode,
+            until,
+            head_until: Instant::now() + PICKER_PATIENCE,
+            passage: RefCell::new(Passage::new(interest)),
+            awaits: Cell::new(false),
+            sends: Cell::new(false),
+            is_stopped: Cell::new(false),
+            waker: Cell::new(None),
+        };
+        (interest != Interest::Nothing).then_some((review, answers))
+    }
+}
+
+impl Review<'_> {
+    pub(crate) fn wants_body(&self) -> bool {
+        self.interest == Interest::HeadAndBody
+    }
+
+    pub(crate) fn picker(&self) -> &Endpoint {
+        self.call.endpoint()
+    }
+
+    /// Cancels the call, such as when the client leaves.
+    pub(crate) fn cutoff(&self) -> Cutoff {
+        self.call.cutoff()
+    }
+
+    /// Whether the request's deadline has passed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Sends the head of the response. If that fails, so does [`Self::next`].
+    pub(crate) async fn send_head(
+        &self,
         head: &ResponseHead,
         bytes: &[u8],
         served: &Endpoint,
-    ) -> Mutation {
-        let mut mutation = Mutation::default();
-        let Some((call, mut answers)) = self.call.take() else {
-            return mutation;
-        };
-        call.wait_at_most(Some(PICKER_RESPONSE_PATIENCE));
-        let told = async {
-            call.send(&response_head(head, bytes, served), More::No)
-                .await?;
-            loop {
-                let answer = answers.next::<ProcessingResponse>(&call).await?;
-                match answer.ok_or(CallError::Broken)?.response {
-                    Some(ResponseMessage::ResponseHeaders(phase)) => {
-                        return Ok(phase.response.and_then(|it| it.header_mutation));
-                    }
-                    // Too late to replace the response: the pod has responded.
-                    Some(ResponseMessage::ImmediateResponse(_)) => return Ok(None),
-                    // Still about the request.
-                    _ => {}
-                }
-            }
-        };
-        match told.await {
-            Ok(Some(edits)) => {
-                if let Err(error) = mutation.take(&edits, |name| head.fields.has_name(name, bytes))
-                {
-                    let endpoint = &call.endpoint().name;
-                    tracing::debug!(%endpoint, %error, "ignored an endpoint picker's edits of the response head");
-                    return Mutation::default();
-                }
-            }
-            Ok(None) => {}
-            Err(error) => {
-                let endpoint = &call.endpoint().name;
-                let error: CallError = error;
-                tracing::debug!(%endpoint, %error, "an endpoint picker failed during the response");
-            }
+        end_of_stream: bool,
+    ) {
+        let message = response_head(head, bytes, served, end_of_stream);
+        self.awaits.set(true);
+        self.arm();
+        // The call stays open: a picker may take its end for that of the request.
+        let _ = self.call.send(&message, More::Follow).await;
+    }
+
+    /// Sends a piece of the body; `trailers`, if any, follow the last one. Returns whether the picker
+    /// listens.
+    pub(crate) async fn send_piece(&self, piece: &[u8], is_last: bool, trailers: &[u8]) -> bool {
+        let ends = is_last && trailers.is_empty();
+        let is_message = !piece.is_empty() || ends;
+        if is_message {
+            self.wait_for_room().await;
+            self.passage.borrow_mut().note_sent(piece, ends);
         }
-        mutation
+        if is_last {
+            self.passage.borrow_mut().note_end(trailers);
+        }
+        if self.is_stopped.get() {
+            return false;
+        }
+        self.sends.set(true);
+        self.arm();
+        let sent = async {
+            if is_message {
+                let message = response_body(piece, ends);
+                self.call.send(&message, More::Follow).await?;
+            }
+            if is_last && !ends {
+                let message = response_trailers(trailers);
+                self.call.send(&message, More::Follow).await?;
+            }
+            Ok::<(), CallError>(())
+        };
+        let listens = sent.await.is_ok();
+        self.sends.set(false);
+        self.arm();
+        listens
+    }
+
+    /// Waits while the picker has more without an answer than it may. A picker that has not answered
+    /// at all seems to hold the body back, and is sent the rest.
+    async fn wait_for_room(&self) {
+        if !self.passage.borrow().is_full() {
+            return;
+        }
+        // Boxed: the runtime's timer is large, and few bodies are that long.
+        let mut timer = Box::pin(monoio::time::sleep(PICKER_FIRST_ANSWER));
+        let mut room = pin!(poll_fn(|context| self.poll_room(context)));
+        poll_fn(|context| {
+            let is_unanswered = self.passage.borrow().is_unanswered();
+            if is_unanswered && timer.as_mut().poll(context).is_ready() {
+                self.passage.borrow_mut().expect_stream();
+                return Poll::Ready(());
+            }
+            room.as_mut().poll(context)
+        })
+        .await;
+    }
+
+    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.is_stopped.get() || !self.passage.borrow().is_full() {
+            return Poll::Ready(());
+        }
+        self.waker.set(Some(context.waker().clone()));
+        Poll::Pending
+    }
+
+    /// Waits for the picker's next message; `None` when it has ended the call successfully.
+    ///
+    /// # Errors
+    ///
+    /// The call failed, or the message does not fit the response.
+    pub(crate) async fn next(&self, answers: &mut CallMessages) -> Result<Option<Step>, PickError> {
+        self.awaits.set(true);
+        self.arm();
+        let message = answers.next::<ProcessingResponse>(&self.call).await;
+        self.awaits.set(false);
+        self.arm();
+        let message = match message {
+            Err(CallError::TooLate)
+                if self.passage.borrow().awaits_trailers_alone() && !self.is_over() =>
+            {
+                return Ok(None);
+            }
+            message => message?,
+        };
+        let Some(message) = message else {
+            return Ok(None);
+        };
+        let step = self.passage.borrow_mut().take(message)?;
+        self.wake();
+        Ok(Some(step))
+    }
+
+    /// Sends nothing more to the picker: what is being sent fails.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.set(true);
+        self.call.cancel();
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Sets the timeout. While nothing is awaited from the picker, as the client is slow, it may not
+    /// be able to go on.
+    fn arm(&self) {
+        let now = Instant::now();
+        let left = |until: Instant| until.saturating_duration_since(now);
+        let passage = self.passage.borrow();
+        let patience = if !self.awaits.get() {
+            None
+        } else if passage.awaits_head() {
+            Some(left(self.head_until))
+        } else if passage.awaits_trailers_alone() {
+            Some(PICKER_TRAILERS_PATIENCE)
+        } else {
+            (self.sends.get() || passage.awaits_end()).then_some(PICKER_PATIENCE)
+        };
+        self.call
+            .wait_at_most(match (patience, self.until.map(left)) {
+                (Some(patience), Some(left)) => Some(patience.min(left)),
+                (patience, left) => patience.or(left),
+            });
     }
 }

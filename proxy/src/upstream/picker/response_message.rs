@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use http::Request;
 
 use super::messages::{
-    BodySendMode, HeaderMap, HttpBody, HttpHeaders, Metadata, ProcessingRequest,
+    BodySendMode, HeaderMap, HttpBody, HttpHeaders, HttpTrailers, Metadata, ProcessingRequest,
     ProtocolConfiguration, RequestMessage, Struct, Value, ValueKind,
 };
 use super::verdict::NAMESPACE;
 use crate::config::Endpoint;
-use crate::http::head::{Framing, ResponseHead};
+use crate::http::h2::trailers::pairs;
+use crate::http::head::ResponseHead;
 use crate::policy::mutation::HeaderValue;
 
 /// The head of the request, as a pod would receive it.
@@ -36,7 +37,7 @@ pub(crate) fn request_head(head: &Request<()>, has_body: bool) -> ProcessingRequ
         metadata_context: None,
         protocol_config: Some(ProtocolConfiguration {
             request_body_mode: BodySendMode::FullDuplexStreamed.into(),
-            response_body_mode: BodySendMode::None.into(),
+            response_body_mode: BodySendMode::FullDuplexStreamed.into(),
         }),
     }
 }
@@ -57,6 +58,7 @@ pub(super) fn response_head(
     head: &ResponseHead,
     bytes: &[u8],
     served: &Endpoint,
+    end_of_stream: bool,
 ) -> ProcessingRequest {
     let status = itoa::Buffer::new().format(head.status).to_owned();
     let mut headers = vec![header(":status", status.as_bytes())];
@@ -73,12 +75,40 @@ pub(super) fn response_head(
     ProcessingRequest {
         request: Some(RequestMessage::ResponseHeaders(HttpHeaders {
             headers: Some(HeaderMap { headers }),
-            end_of_stream: matches!(head.framing, Framing::Empty | Framing::Length(0)),
+            end_of_stream,
         })),
         metadata_context: Some(Metadata {
             filter_metadata: HashMap::from([(NAMESPACE.to_owned(), metadata)]),
         }),
         protocol_config: None,
+    }
+}
+
+/// A part of the response's body.
+pub(super) fn response_body(piece: &[u8], end_of_stream: bool) -> ProcessingRequest {
+    ProcessingRequest {
+        request: Some(RequestMessage::ResponseBody(HttpBody {
+            body: piece.to_vec(),
+            end_of_stream,
+        })),
+        ..ProcessingRequest::default()
+    }
+}
+
+/// The trailers of the response, which end it: lines, each terminated by CRLF.
+pub(super) fn response_trailers(lines: &[u8]) -> ProcessingRequest {
+    let trailers = pairs(lines).map(|(name, value)| {
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        header(&name, value)
+    });
+    let trailers = HeaderMap {
+        headers: trailers.collect(),
+    };
+    ProcessingRequest {
+        request: Some(RequestMessage::ResponseTrailers(HttpTrailers {
+            trailers: Some(trailers),
+        })),
+        ..ProcessingRequest::default()
     }
 }
 

@@ -4,6 +4,7 @@ use super::messages::{
     CommonResponse, ImmediateResponse, MutatedBody, ProcessingResponse, ResponseMessage, Struct,
     ValueKind,
 };
+use super::passage::Interest;
 use crate::limits::PICKER_BODY_BYTES;
 use crate::policy::mutation::{Mutation, TooManyEdits};
 
@@ -16,6 +17,8 @@ pub(crate) struct Verdict {
     /// Endpoints named in the metadata.
     named: Option<String>,
     has_headers: bool,
+    /// The parts of the response that the picker wants.
+    pub(super) interest: Interest,
 }
 
 /// The decision of a picker about a request's body.
@@ -58,6 +61,7 @@ impl Verdict {
         match message.response {
             Some(ResponseMessage::RequestHeaders(phase)) => {
                 self.has_headers = true;
+                self.interest = self.interest.narrowed(message.mode_override);
                 let common = phase.response.unwrap_or_default();
                 let is_said = common.body_mutation.is_some();
                 self.take_common(common, has)?;
@@ -78,9 +82,12 @@ impl Verdict {
                 self.immediate = Some(response);
                 Ok(())
             }
-            Some(ResponseMessage::ResponseHeaders(_) | ResponseMessage::ResponseBody(_)) | None => {
-                Ok(())
-            }
+            Some(
+                ResponseMessage::ResponseHeaders(_)
+                | ResponseMessage::ResponseBody(_)
+                | ResponseMessage::ResponseTrailers(_),
+            )
+            | None => Ok(()),
         }
     }
 
@@ -180,22 +187,22 @@ mod tests {
         };
         let common = CommonResponse {
             header_mutation: Some(mutation),
-            body_mutation: None,
+            ..CommonResponse::default()
         };
         ProcessingResponse {
             response: Some(ResponseMessage::RequestHeaders(phase(common))),
-            dynamic_metadata: None,
+            ..ProcessingResponse::default()
         }
     }
 
     fn body(mutation: Option<MutatedBody>) -> ProcessingResponse {
         let common = CommonResponse {
-            header_mutation: None,
             body_mutation: mutation.map(|it| BodyMutation { mutation: Some(it) }),
+            ..CommonResponse::default()
         };
         ProcessingResponse {
             response: Some(ResponseMessage::RequestBody(phase(common))),
-            dynamic_metadata: None,
+            ..ProcessingResponse::default()
         }
     }
 
@@ -223,6 +230,7 @@ mod tests {
                 CommonResponse::default(),
             ))),
             dynamic_metadata: Some(metadata),
+            ..ProcessingResponse::default()
         }]);
         assert_eq!(by_metadata.endpoints(), ["10.0.0.3:80"]);
         assert!(verdict(Vec::new()).endpoints().is_empty());

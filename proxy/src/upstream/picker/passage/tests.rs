@@ -1,0 +1,226 @@
+use super::super::PickError;
+use super::super::messages::{
+    BodyMutation, BodySendMode, CommonResponse, HeaderSendMode, HttpBody, ImmediateResponse,
+    MutatedBody, PhaseResponse, ProcessingMode, ProcessingResponse, ResponseMessage,
+    TrailersResponse,
+};
+use super::{BodySource, Interest, Passage, Step};
+use crate::limits::{PICKER_WINDOW_BYTES, PICKER_WINDOW_MESSAGES};
+
+fn message(response: ResponseMessage) -> ProcessingResponse {
+    ProcessingResponse {
+        response: Some(response),
+        ..ProcessingResponse::default()
+    }
+}
+
+fn head() -> ProcessingResponse {
+    message(ResponseMessage::ResponseHeaders(PhaseResponse::default()))
+}
+
+fn body(mutation: Option<MutatedBody>) -> ProcessingResponse {
+    message(ResponseMessage::ResponseBody(PhaseResponse {
+        response: Some(CommonResponse {
+            body_mutation: mutation.map(|it| BodyMutation { mutation: Some(it) }),
+            ..CommonResponse::default()
+        }),
+    }))
+}
+
+fn streamed(text: &str, end_of_stream: bool) -> ProcessingResponse {
+    let body = text.as_bytes().to_vec();
+    self::body(Some(MutatedBody::Streamed(HttpBody {
+        body,
+        end_of_stream,
+    })))
+}
+
+fn step(text: &str, is_last: bool) -> Step {
+    let bytes = text.as_bytes().to_vec();
+    Step::Body { bytes, is_last }
+}
+
+/// A passage whose head was answered, and whose body so far was sent in these pieces.
+fn begun(pieces: &[&str]) -> Passage {
+    let mut passage = Passage::new(Interest::HeadAndBody);
+    let taken = passage.take(head());
+    assert_eq!(taken, Ok(Step::Head(None, BodySource::Picker)));
+    for piece in pieces {
+        passage.note_sent(piece.as_bytes(), false);
+    }
+    passage
+}
+
+#[test]
+fn a_streamed_body_that_is_not_altered_can_be_continued() {
+    let mut passage = begun(&["one", "two"]);
+    assert_eq!(passage.take(streamed("on", false)), Ok(step("on", false)));
+    assert_eq!(passage.rest(), Some(&b"etwo"[..]));
+    assert_eq!(
+        passage.take(streamed("etwo", false)),
+        Ok(step("etwo", false))
+    );
+    assert_eq!(passage.rest(), Some(&b""[..]));
+    passage.note_sent(b"three", true);
+    assert_eq!(
+        passage.take(streamed("three", true)),
+        Ok(step("three", true))
+    );
+    assert!(!passage.awaits_end());
+    let more = passage.take(streamed("more", true));
+    assert_eq!(more, Err(PickError::Unordered), "it has ended");
+}
+
+#[test]
+fn a_body_that_is_altered_cannot_be_continued() {
+    for returned in ["One", "one more than was sent"] {
+        let mut passage = begun(&["one"]);
+        assert_eq!(
+            passage.take(streamed(returned, false)),
+            Ok(step(returned, false))
+        );
+        assert_eq!(passage.rest(), None, "{returned}");
+        passage.note_sent(b"two", false);
+        assert_eq!(passage.rest(), None, "{returned}");
+    }
+}
+
+#[test]
+fn a_picker_may_answer_each_message() {
+    let mut passage = begun(&["one", "two", "three"]);
+    passage.note_sent(b"four", true);
+    assert_eq!(passage.take(body(None)), Ok(step("one", false)));
+    let whole = MutatedBody::Whole(b"2".to_vec());
+    assert_eq!(passage.rest(), Some(&b"twothreefour"[..]));
+    assert_eq!(passage.take(body(Some(whole))), Ok(step("2", false)));
+    assert_eq!(passage.rest(), None, "it is altered");
+    let cleared = passage.take(body(Some(MutatedBody::Clear(true))));
+    assert_eq!(cleared, Ok(step("", false)));
+    assert_eq!(passage.take(body(None)), Ok(step("four", true)));
+    assert_eq!(passage.take(body(None)), Err(PickError::Unordered));
+}
+
+#[test]
+fn an_answer_to_nothing_is_out_of_order() {
+    assert_eq!(begun(&[]).take(body(None)), Err(PickError::Unordered));
+    assert_eq!(begun(&[]).take(head()), Err(PickError::Unordered));
+    let mut early = Passage::new(Interest::HeadAndBody);
+    early.note_sent(b"one", false);
+    assert_eq!(
+        early.take(streamed("one", false)),
+        Err(PickError::Unordered)
+    );
+    let trailers = || {
+        message(ResponseMessage::ResponseTrailers(
+            TrailersResponse::default(),
+        ))
+    };
+    assert_eq!(begun(&["one"]).take(trailers()), Err(PickError::Unordered));
+    let mut replaced = CommonResponse {
+        status: 1,
+        ..CommonResponse::default()
+    };
+    replaced.body_mutation = Some(BodyMutation {
+        mutation: Some(MutatedBody::Whole(b"new".to_vec())),
+    });
+    let replaced = message(ResponseMessage::ResponseHeaders(PhaseResponse {
+        response: Some(replaced),
+    }));
+    let taken = Passage::new(Interest::HeadAndBody).take(replaced);
+    assert_eq!(taken, Err(PickError::Unordered));
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let piece = vec![b'x'; PICKER_WINDOW_BYTES / 2];
+    let mut passage = begun(&[]);
+    passage.note_sent(&piece, false);
+    assert!(!passage.is_full());
+    passage.note_sent(&piece, false);
+    assert!(passage.is_full() && passage.is_unanswered());
+    passage.expect_stream();
+    assert!(!passage.is_full());
+    assert!(passage.rest().is_some(), "it fits");
+    passage.note_sent(b"more", false);
+    assert_eq!(passage.rest(), None);
+    assert!(passage.kept.is_empty() && passage.unanswered.is_empty());
+    let mut passage = begun(&[]);
+    for _ in 0..PICKER_WINDOW_MESSAGES {
+        assert!(!passage.is_full());
+        passage.note_sent(b"x", false);
+    }
+    assert!(passage.is_full());
+    assert_eq!(passage.take(body(None)), Ok(step("x", false)));
+    assert!(!passage.is_full() && !passage.is_unanswered());
+}
+
+#[test]
+fn bytes_that_were_returned_are_not_kept() {
+    let mut passage = begun(&[]);
+    let piece = "x".repeat(1000);
+    for _ in 0..10 * PICKER_WINDOW_BYTES / piece.len() {
+        passage.note_sent(piece.as_bytes(), false);
+        passage.note_sent(b"next", false);
+        assert_eq!(
+            passage.take(streamed(&piece, false)),
+            Ok(step(&piece, false))
+        );
+        assert_eq!(
+            passage.take(streamed("next", false)),
+            Ok(step("next", false))
+        );
+    }
+    assert_eq!(passage.rest(), Some(&b""[..]));
+    assert!(passage.kept.is_empty());
+}
+
+#[test]
+fn trailers_end_a_body() {
+    let mut passage = begun(&["one"]);
+    assert!(!passage.awaits_end());
+    passage.note_end(b"grpc-status: 0\r\n");
+    assert!(passage.awaits_end() && !passage.awaits_trailers_alone());
+    assert_eq!(passage.take(streamed("one", false)), Ok(step("one", false)));
+    assert!(passage.awaits_trailers_alone());
+    let trailers = message(ResponseMessage::ResponseTrailers(
+        TrailersResponse::default(),
+    ));
+    assert_eq!(passage.take(trailers), Ok(Step::Trailers(None)));
+    assert_eq!(passage.trailers(), b"grpc-status: 0\r\n");
+    assert!(!passage.awaits_end());
+}
+
+#[test]
+fn a_picker_may_decline_the_body_and_respond_itself() {
+    let mode = |header: HeaderSendMode, body: BodySendMode| {
+        Some(ProcessingMode {
+            response_header_mode: header.into(),
+            response_body_mode: body.into(),
+        })
+    };
+    let everything = Interest::HeadAndBody;
+    let streamed = BodySendMode::FullDuplexStreamed;
+    assert_eq!(everything.narrowed(None), everything);
+    let same = everything.narrowed(mode(HeaderSendMode::Default, streamed));
+    assert_eq!(same, everything);
+    let head_alone = everything.narrowed(mode(HeaderSendMode::Default, BodySendMode::None));
+    assert_eq!(head_alone, Interest::Head);
+    assert_eq!(
+        head_alone.narrowed(mode(HeaderSendMode::Default, streamed)),
+        head_alone
+    );
+    let nothing = everything.narrowed(mode(HeaderSendMode::Skip, streamed));
+    assert_eq!(nothing, Interest::Nothing);
+    let mut passage = Passage::new(everything);
+    let declined = ProcessingResponse {
+        mode_override: mode(HeaderSendMode::Default, BodySendMode::None),
+        ..head()
+    };
+    let taken = passage.take(declined);
+    assert_eq!(taken, Ok(Step::Head(None, BodySource::Endpoint)));
+    let immediate = ImmediateResponse::default();
+    let taken = passage.take(message(ResponseMessage::ImmediateResponse(
+        immediate.clone(),
+    )));
+    assert_eq!(taken, Ok(Step::Immediate(immediate)));
+}

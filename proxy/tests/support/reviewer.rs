@@ -1,0 +1,228 @@
+//! What an endpoint picker does with a response: it returns it, changed or not, in one of the ways
+//! that pickers have, or fails.
+
+use super::Gate;
+use super::calls::{mutation, set};
+use super::picker::messages::{
+    BodyMutation, BodySendMode, CommonResponse, HeaderSendMode, HttpBody, ImmediateResponse,
+    MutatedBody, PhaseResponse, ProcessingMode, ProcessingResponse, RequestMessage,
+    ResponseMessage, TrailersResponse,
+};
+use mutation::{HeaderMutation, HttpStatus};
+
+/// What a picker does with responses.
+#[derive(Debug, Clone)]
+pub(crate) enum ResponseBehavior {
+    /// Returns each piece as it is.
+    Returns,
+    /// Answers each piece with nothing, and trailers not at all, as `lwepp` v1.6.0 does.
+    Acknowledges,
+    /// Returns each piece in capitals.
+    Shouts,
+    /// Returns the body after its end, as pickers do that look for usage in it.
+    Holds,
+    /// The same, and the head too.
+    HoldsAll,
+    /// Returns one piece instead of the body, before that has ended.
+    Shortens(&'static str),
+    /// Wants the head alone, and says so when it gets it.
+    Declines,
+    /// Wants nothing, and says so in its answer about the request.
+    DeclinesAll,
+    /// Takes pieces only once the test allows it.
+    Waits(Gate),
+    /// Says nothing.
+    Ignores,
+    /// Answers so many messages, with pieces in capitals or not, then ends like this.
+    Stops {
+        after: usize,
+        shouting: bool,
+        end: CallEnd,
+    },
+    /// Responds itself, in place of an answer to the message of this number: the head is 0.
+    Responds(usize, u32, &'static str),
+}
+
+/// How a picker ends a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CallEnd {
+    Status(&'static str),
+    Reset,
+    /// Sends what is no message.
+    Garbage,
+    /// Sends a message that fits nothing.
+    Spurious,
+}
+
+impl ResponseBehavior {
+    /// What it says about responses when it answers about the request.
+    pub(super) fn mode(&self) -> Option<ProcessingMode> {
+        matches!(self, Self::DeclinesAll).then(|| ProcessingMode {
+            response_header_mode: HeaderSendMode::Skip.into(),
+            response_body_mode: BodySendMode::None.into(),
+        })
+    }
+}
+
+/// The state of a response at a picker.
+pub(super) struct Reviewer {
+    behavior: ResponseBehavior,
+    /// Messages of the response so far.
+    messages: usize,
+    held: Vec<ProcessingResponse>,
+}
+
+/// What follows from a message.
+pub(super) type Reaction = (Vec<ProcessingResponse>, Option<CallEnd>);
+
+impl Reviewer {
+    pub(super) fn new(behavior: ResponseBehavior) -> Self {
+        Self {
+            behavior,
+            messages: 0,
+            held: Vec::new(),
+        }
+    }
+
+    /// Reacts to a part of the response, served by this endpoint.
+    pub(super) fn react(&mut self, message: RequestMessage, served: &str) -> Reaction {
+        let number = self.messages;
+        self.messages += 1;
+        match &self.behavior {
+            ResponseBehavior::Ignores => return (Vec::new(), None),
+            ResponseBehavior::Responds(at, code, body) if number == *at => {
+                return (vec![immediate(*code, body)], None);
+            }
+            ResponseBehavior::Stops { after, end, .. } if number >= *after => {
+                return (Vec::new(), Some(*end));
+            }
+            ResponseBehavior::Waits(gate) if number > 0 => {
+                gate.pass();
+            }
+            _ => {}
+        }
+        let (answers, is_end) = self.answers(message, served);
+        match self.behavior {
+            ResponseBehavior::Holds | ResponseBehavior::HoldsAll => {
+                let at_once =
+                    matches!(self.behavior, ResponseBehavior::Holds) && number == 0 || is_end;
+                self.held.extend(answers);
+                let held = if at_once {
+                    std::mem::take(&mut self.held)
+                } else {
+                    Vec::new()
+                };
+                (held, None)
+            }
+            _ => (answers, None),
+        }
+    }
+
+    /// The answers to a message, and whether it was the last one.
+    fn answers(&self, message: RequestMessage, served: &str) -> (Vec<ProcessingResponse>, bool) {
+        match message {
+            RequestMessage::ResponseHeaders(head) => (vec![self.head(served)], head.end_of_stream),
+            RequestMessage::ResponseBody(piece) => {
+                let is_last = piece.end_of_stream;
+                let answers = match &self.behavior {
+                    ResponseBehavior::Acknowledges => vec![body(None)],
+                    ResponseBehavior::Shortens(text) => vec![streamed(text.as_bytes(), true)],
+                    ResponseBehavior::Shouts | ResponseBehavior::Stops { shouting: true, .. } => {
+                        vec![streamed(&piece.body.to_ascii_uppercase(), is_last)]
+                    }
+                    _ => vec![streamed(&piece.body, is_last)],
+                };
+                (answers, is_last)
+            }
+            RequestMessage::ResponseTrailers(_)
+                if matches!(self.behavior, ResponseBehavior::Acknowledges) =>
+            {
+                (Vec::new(), true)
+            }
+            RequestMessage::ResponseTrailers(_) => {
+                let edits = HeaderMutation {
+                    set_headers: vec![set("x-reviewed", "yes"), set("content-length", "1")],
+                    remove_headers: vec!["x-secret".to_owned()],
+                };
+                let trailers = TrailersResponse {
+                    header_mutation: Some(edits),
+                };
+                let answer = response(ResponseMessage::ResponseTrailers(trailers));
+                (vec![answer], true)
+            }
+            RequestMessage::RequestHeaders(_) | RequestMessage::RequestBody(_) => {
+                panic!("not about a response")
+            }
+        }
+    }
+
+    /// As the pickers of the conformance suite answer: everything is set again.
+    fn head(&self, served: &str) -> ProcessingResponse {
+        let fields = vec![
+            set("x-served-by", served),
+            set(":status", "200"),
+            set("content-type", "text/picked"),
+            set("content-length", "1"),
+        ];
+        let common = CommonResponse {
+            header_mutation: Some(HeaderMutation {
+                set_headers: fields,
+                remove_headers: Vec::new(),
+            }),
+            ..CommonResponse::default()
+        };
+        let head = response(ResponseMessage::ResponseHeaders(PhaseResponse {
+            response: Some(common),
+        }));
+        let declined = ProcessingMode {
+            response_header_mode: HeaderSendMode::Default.into(),
+            response_body_mode: BodySendMode::None.into(),
+        };
+        ProcessingResponse {
+            mode_override: matches!(self.behavior, ResponseBehavior::Declines).then_some(declined),
+            ..head
+        }
+    }
+}
+
+/// A message about a body that was never sent.
+pub(super) fn spurious() -> ProcessingResponse {
+    response(ResponseMessage::ResponseTrailers(
+        TrailersResponse::default(),
+    ))
+}
+
+pub(super) fn immediate(code: u32, body: &str) -> ProcessingResponse {
+    let code = i32::try_from(code).expect("a status");
+    response(ResponseMessage::ImmediateResponse(ImmediateResponse {
+        status: Some(HttpStatus { code }),
+        headers: Some(HeaderMutation {
+            set_headers: vec![set("content-type", "application/json")],
+            remove_headers: Vec::new(),
+        }),
+        body: body.as_bytes().to_vec(),
+    }))
+}
+
+pub(super) fn response(message: ResponseMessage) -> ProcessingResponse {
+    ProcessingResponse {
+        response: Some(message),
+        ..ProcessingResponse::default()
+    }
+}
+
+fn streamed(bytes: &[u8], end_of_stream: bool) -> ProcessingResponse {
+    body(Some(MutatedBody::Streamed(HttpBody {
+        body: bytes.to_vec(),
+        end_of_stream,
+    })))
+}
+
+fn body(mutation: Option<MutatedBody>) -> ProcessingResponse {
+    response(ResponseMessage::ResponseBody(PhaseResponse {
+        response: Some(CommonResponse {
+            body_mutation: mutation.map(|it| BodyMutation { mutation: Some(it) }),
+            ..CommonResponse::default()
+        }),
+    }))
+}

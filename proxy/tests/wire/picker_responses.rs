@@ -1,0 +1,381 @@
+//! Responses pass through endpoint pickers: head, body and trailers, as they arrive; and what becomes
+//! of a response whose picker fails.
+
+use std::net::SocketAddr;
+
+use super::inference::{ROUTE, pool_of, pool_with};
+use crate::support::{
+    ByteCounter, CallEnd, Client, Driver, Gate, Gateway, MOMENT, MOST_IN_FLIGHT, Origin, Picker,
+    PickerBehavior, Reply, ResponseBehavior, chunked, client, into_h2, ok, on_both_drivers, origin,
+    out_of_h2, pattern, picker, raw, same_bytes,
+};
+
+/// What translates between HTTP/1 and what is spoken at an address, if anything.
+type Bridge = fn(SocketAddr) -> SocketAddr;
+
+/// A pod whose picker does this with responses, over HTTP/1.
+fn scene(driver: Driver, reviews: ResponseBehavior, mode: &str) -> (Gateway, Origin, Picker) {
+    scene_of(driver, reviews, mode, |address| address, "http")
+}
+
+fn scene_of(
+    driver: Driver,
+    reviews: ResponseBehavior,
+    mode: &str,
+    before: Bridge,
+    protocol: &str,
+) -> (Gateway, Origin, Picker) {
+    let pod = origin();
+    let member = before(pod.address());
+    let picker = picker(PickerBehavior::Picks(vec![member]));
+    picker.now_reviews(reviews);
+    let (members, port) = (&[member][..], "appProtocol: http2");
+    let gateway = pool_of(driver, (members, protocol), picker.address(), mode, port)
+        .rule(ROUTE)
+        .start();
+    (gateway, pod, picker)
+}
+
+/// The first part of a response.
+fn begins(first: &str) -> Reply {
+    Reply::at_once()
+        .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .sends(chunk(first))
+}
+
+/// A response in two parts, the second one after the gate.
+fn in_parts(first: &str, gate: &Gate, second: &str) -> Reply {
+    begins(first)
+        .waits_for(gate)
+        .sends(chunk(second) + "0\r\n\r\n")
+}
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+fn stops(after: usize, shouting: bool, end: CallEnd) -> ResponseBehavior {
+    ResponseBehavior::Stops {
+        after,
+        shouting,
+        end,
+    }
+}
+
+/// The ways in which a picker fails.
+const FAILURES: [CallEnd; 4] = [
+    CallEnd::Status("13"),
+    CallEnd::Reset,
+    CallEnd::Garbage,
+    CallEnd::Spurious,
+];
+
+/// The head and the first chunk of a response, and what comes after that.
+fn reads_begun(client: &mut Client, first: &str) {
+    client.reads_head();
+    let read = client.reads_bytes(chunk(first).len());
+    assert_eq!(String::from_utf8_lossy(&read), chunk(first));
+}
+
+on_both_drivers! {
+    fn the_client_receives_the_body_that_the_picker_returns(driver) {
+        let (gateway, pod, picker) = scene(driver, ResponseBehavior::Shouts, "FailClose");
+        pod.next_replies([chunked(&["one ", "two"]), ok("a length"), chunked(&[])]);
+        let mut client = gateway.client();
+        let answer = client.gets("/").expects(200);
+        assert_eq!(answer.text(), "ONE TWO");
+        let served = pod.address().to_string();
+        assert_eq!(answer.value("x-served-by"), Some(&*served));
+        let answer = client.gets("/").expects(200);
+        assert_eq!((answer.text(), answer.value("content-length")), ("A LENGTH".to_owned(), None));
+        assert_eq!(client.gets("/").expects(200).text(), "");
+        assert_eq!(pod.connections(), 1, "connections are as good as before");
+        let asked = picker.asked();
+        let seen: Vec<_> = asked.iter().map(|it| String::from_utf8_lossy(&it.response.body)).collect();
+        assert_eq!(seen, ["one two", "a length", ""]);
+        assert!(asked.iter().all(|it| it.response.ended && !it.response.head_ends));
+    }
+
+    fn a_long_body_passes_whatever_the_picker_does_with_it(driver) {
+        let body = pattern(3 << 20);
+        for reviews in [ResponseBehavior::Returns, ResponseBehavior::Acknowledges, ResponseBehavior::Holds] {
+            let (gateway, pod, picker) = scene(driver, reviews.clone(), "FailClose");
+            pod.now_replies(ok(&body));
+            let mut client = gateway.client();
+            for _ in 0..2 {
+                same_bytes(&client.gets("/").expects(200).body, &body);
+            }
+            same_bytes(&picker.asked()[0].response.body, &body);
+            assert_eq!(pod.connections(), 1, "{reviews:?}");
+        }
+    }
+
+    fn a_picker_may_hold_back_its_answer_to_the_head(driver) {
+        let (gateway, pod, _picker) = scene(driver, ResponseBehavior::HoldsAll, "FailClose");
+        pod.now_replies(chunked(&["one", "two"]));
+        let answer = gateway.client().gets("/").expects(200);
+        assert_eq!(answer.text(), "onetwo");
+        assert!(answer.has("x-served-by"));
+    }
+
+    fn a_picker_may_end_the_body_early(driver) {
+        let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Shortens("short"), "FailClose");
+        pod.now_replies(begins("long").stalls());
+        let mut client = gateway.client();
+        assert_eq!(client.gets("/").expects(200).text(), "short");
+        pod.waits_for_hangup();
+        pod.now_replies(ok("long"));
+        assert_eq!(client.gets("/").expects(200).text(), "short");
+    }
+
+    fn trailers_do_not_need_an_answer(driver) {
+        let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Acknowledges, "FailClose");
+        pod.now_replies(raw(GRPC));
+        let answer = gateway.client().gets("/").expects(200);
+        assert_eq!(answer.text(), "answer");
+        assert!(answer.trailers.contains(&("grpc-status".to_owned(), "5".to_owned())));
+    }
+
+    fn events_are_not_delayed(driver) {
+        for reviews in [ResponseBehavior::Returns, ResponseBehavior::Acknowledges] {
+            let (gateway, pod, _picker) = scene(driver, reviews, "FailClose");
+            let gate = Gate::default();
+            pod.now_replies(in_parts("data: 1\n\n", &gate, "data: 2\n\n"));
+            let mut client = gateway.client();
+            reads_begun(client.gets("/"), "data: 1\n\n");
+            gate.open();
+            assert_eq!(client.reads_bytes(19), b"9\r\ndata: 2\n\n\r\n0\r\n\r\n");
+        }
+    }
+
+    fn a_slow_client_bounds_what_is_read_from_the_pod(driver) {
+        let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Returns, "FailClose");
+        bounded(&gateway, &pod);
+    }
+
+    fn a_slow_picker_bounds_what_is_read_from_the_pod(driver) {
+        let gate = Gate::default();
+        let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Waits(gate.clone()), "FailClose");
+        bounded(&gateway, &pod);
+        gate.open();
+    }
+
+    fn a_picker_that_fails_before_it_alters_anything_opens_the_response(driver) {
+        for end in FAILURES {
+            let (gateway, pod, _picker) = scene(driver, stops(2, false, end), "FailOpen");
+            let gate = Gate::default();
+            pod.now_replies(in_parts("one", &gate, "two"));
+            let mut client = gateway.client();
+            reads_begun(client.gets("/"), "one");
+            gate.open();
+            assert_eq!(client.reads_bytes(13), b"3\r\ntwo\r\n0\r\n\r\n", "{end:?}");
+        }
+    }
+
+    fn a_picker_that_fails_during_a_body_cuts_it_short(driver) {
+        for (mode, shouting) in [("FailClose", false), ("FailClose", true), ("FailOpen", true)] {
+            for end in FAILURES {
+                let (gateway, pod, _picker) = scene(driver, stops(2, shouting, end), mode);
+                let gate = Gate::default();
+                pod.now_replies(in_parts("one", &gate, "two"));
+                let mut client = gateway.client();
+                let first = if shouting { "ONE" } else { "one" };
+                reads_begun(client.gets("/"), first);
+                gate.open();
+                client.expects_end();
+                gateway.waits_for_access_log("reason=picker_failed");
+            }
+        }
+    }
+
+    fn a_picker_that_ends_in_order_lets_the_response_go_on(driver) {
+        for mode in ["FailClose", "FailOpen"] {
+            for after in [0, 1, 2] {
+                let (gateway, pod, _picker) = scene(driver, stops(after, false, CallEnd::Status("0")), mode);
+                let body = pattern(300_000);
+                let (first, second) = body.split_at(100);
+                let gate = Gate::default();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                pod.now_replies(Reply::at_once().sends(head).sends(first).waits_for(&gate).sends(second));
+                let mut client = gateway.client();
+                client.gets("/");
+                gate.open();
+                same_bytes(&client.expects(200).body, &body);
+            }
+        }
+    }
+
+    fn a_picker_that_fails_at_the_head_opens_or_closes_the_response(driver) {
+        for end in FAILURES {
+            for (mode, code) in [("FailOpen", 200), ("FailClose", 503)] {
+                let (gateway, pod, _picker) = scene(driver, stops(0, false, end), mode);
+                let mut client = gateway.client();
+                for (method, reply) in [("GET", ok("whole")), ("HEAD", raw("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"))] {
+                    pod.now_replies(reply);
+                    client.sends(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
+                    let answer = client.reads_reply_to(method);
+                    assert_eq!(answer.status(), code, "{end:?}");
+                    if code == 200 {
+                        assert_eq!(answer.value("content-length"), Some("5"), "it is the pod's");
+                    }
+                }
+            }
+        }
+    }
+
+    fn a_picker_may_decline_the_body_or_everything(driver) {
+        let (gateway, pod, picker) = scene(driver, ResponseBehavior::Declines, "FailClose");
+        let body = pattern(100_000);
+        pod.now_replies(ok(&body));
+        let mut client = gateway.client();
+        let answer = client.gets("/").expects(200);
+        same_bytes(&answer.body, &body);
+        assert_eq!(answer.value("content-length"), Some("100000"));
+        assert!(answer.has("x-served-by"));
+        picker.now_reviews(ResponseBehavior::DeclinesAll);
+        let answer = client.gets("/").expects(200);
+        same_bytes(&answer.body, &body);
+        assert!(!answer.has("x-served-by"));
+        assert_eq!(picker.asked()[1].served, None);
+        assert_eq!(pod.connections(), 1);
+    }
+
+    fn a_picker_may_respond_in_place_of_the_pod(driver) {
+        let responds = |at| ResponseBehavior::Responds(at, 429, "{\"error\": \"evicted\"}");
+        let (gateway, pod, picker) = scene(driver, responds(0), "FailOpen");
+        for reply in [ok("whole"), ok(""), ok(pattern(1 << 20))] {
+            pod.now_replies(reply);
+            let answer = gateway.client().gets("/").expects(429);
+            assert_eq!(answer.text(), "{\"error\": \"evicted\"}");
+            assert_eq!(answer.value("content-type"), Some("application/json"));
+        }
+        picker.now_reviews(responds(1));
+        pod.now_replies(begins("one").stalls());
+        let mut client = gateway.client();
+        client.gets("/").expects_broken_response();
+    }
+
+    fn a_client_that_leaves_ends_both_calls(driver) {
+        for reviews in [ResponseBehavior::Returns, ResponseBehavior::Holds] {
+            let (gateway, pod, picker) = scene(driver, reviews, "FailClose");
+            pod.now_replies(begins("one").stalls());
+            let mut client = gateway.client();
+            client.gets("/").reads_head();
+            picker.learns_of_response();
+            client.resets();
+            pod.waits_for_hangup();
+            gateway.waits_for_access_log("reason=client_gone");
+        }
+    }
+
+    fn a_pod_that_breaks_off_cuts_the_response_short(driver) {
+        let (gateway, pod, picker) = scene(driver, ResponseBehavior::Returns, "FailOpen");
+        for ends in [Reply::closes, Reply::resets] {
+            let gate = Gate::default();
+            pod.now_replies(ends(begins("one").waits_for(&gate)));
+            let mut client = gateway.client();
+            reads_begun(client.gets("/"), "one");
+            gate.open();
+            client.expects_end();
+            gateway.waits_for_access_log("reason=response_broken");
+        }
+        pod.now_replies(raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n"));
+        gateway.client().gets("/").expects(502);
+        picker.now_reviews(ResponseBehavior::HoldsAll);
+        pod.now_replies(begins("one").closes());
+        gateway.client().gets("/").expects(502);
+    }
+
+    fn messages_without_a_body_have_their_heads_edited(driver) {
+        let (gateway, pod, picker) = scene(driver, ResponseBehavior::Shouts, "FailClose");
+        let mut client = gateway.client();
+        let heads = [
+            ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", 200),
+            ("GET", "HTTP/1.1 204 No Content\r\n\r\n", 204),
+            ("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n", 304),
+            ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200),
+        ];
+        for (method, head, code) in heads {
+            pod.now_replies(raw(head));
+            client.sends(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let answer = client.reads_reply_to(method);
+            assert_eq!(answer.status(), code);
+            assert!(answer.has("x-served-by") && answer.body.is_empty());
+            assert_eq!(answer.has("content-length"), head.contains("Content-Length"));
+        }
+        let asked = picker.asked();
+        assert!(asked.iter().all(|it| it.response.head_ends && !it.response.ended));
+        assert_eq!(pod.connections(), 1);
+    }
+
+    fn a_client_of_http_1_0_reads_until_the_end(driver) {
+        let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Shouts, "FailClose");
+        pod.now_replies(ok("whole"));
+        let mut client = gateway.client();
+        let text = client.sends("GET / HTTP/1.0\r\nHost: a\r\n\r\n").reads_to_the_end();
+        assert!(text.ends_with("\r\n\r\nWHOLE"), "{text}");
+    }
+
+    fn a_request_timeout_includes_the_picker(driver) {
+        let pod = origin().replies(begins("one").stalls());
+        let picker = picker(PickerBehavior::Picks(vec![pod.address()]));
+        let rule = "{timeouts: {request: 500ms}, backendRefs: \
+             [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
+        let port = "appProtocol: http2";
+        let gateway = pool_with(driver, &[pod.address()], picker.address(), "FailOpen", port)
+            .rule(rule)
+            .start();
+        picker.now_reviews(ResponseBehavior::Ignores);
+        gateway.client().gets("/").expects(504);
+        picker.now_reviews(ResponseBehavior::Returns);
+        gateway.client().gets("/").expects_broken_response();
+        gateway.waits_for_access_log("reason=response_timeout");
+    }
+
+    fn every_protocol_passes_with_its_trailers(driver) {
+        let protocols: [(Bridge, &str); 2] =
+            [(|address| address, "http"), (out_of_h2, "kubernetes.io/h2c")];
+        for (before, protocol) in protocols {
+            let (gateway, pod, picker) =
+                scene_of(driver, ResponseBehavior::Shouts, "FailClose", before, protocol);
+            for into in [|address| address, into_h2] {
+                let mut client = client(into(gateway.address()));
+                pod.now_replies(chunked(&["one ", "two"]));
+                assert_eq!(client.gets("/").expects(200).text(), "ONE TWO", "{protocol}");
+                pod.now_replies(raw(GRPC));
+                client.sends("POST /a/B HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n")
+                    .sends("Content-Type: application/grpc\r\nContent-Length: 4\r\n\r\ncall");
+                let answer = client.expects(200);
+                assert_eq!(answer.text(), "ANSWER", "{protocol}");
+                let mut trailers = answer.trailers.clone();
+                trailers.sort();
+                let expected = [("grpc-status", "5"), ("x-reviewed", "yes")];
+                let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                let found: Vec<_> = trailers.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
+                assert_eq!(found, expected, "{protocol}");
+                let seen = &picker.asked().pop().expect("a call").response;
+                assert!(!seen.ended, "the trailers end it");
+                assert!(seen.trailers.contains(&("grpc-status".to_owned(), "5".to_owned())));
+                gateway.waits_for_access_log("grpc_status=5");
+            }
+        }
+    }
+}
+
+const GRPC: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\n\
+    Transfer-Encoding: chunked\r\n\r\n6\r\nanswer\r\n0\r\ngrpc-status: 5\r\nx-secret: 1\r\n\r\n";
+
+/// Nobody takes a long response: the pod can send so much, and the gateway keeps little of it.
+fn bounded(gateway: &Gateway, pod: &Origin) {
+    const FAR_MORE: usize = 256 << 20;
+    let sent = ByteCounter::default();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
+    pod.now_replies(Reply::at_once().sends(head).pours(FAR_MORE, &sent));
+    let before = gateway.anonymous_bytes();
+    let mut client = gateway.client();
+    client.gets("/").reads_head();
+    let in_flight = sent.settled(MOMENT);
+    assert!(in_flight < MOST_IN_FLIGHT, "{in_flight} bytes were taken");
+    let grown = gateway.anonymous_bytes().saturating_sub(before);
+    assert!(grown < 8 << 20, "{grown} bytes of memory for one response");
+}
