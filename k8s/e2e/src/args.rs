@@ -35,6 +35,9 @@ pub(crate) enum Command {
         /// The Cargo profile: `release` is what ships, `e2e` builds faster.
         #[arg(long, default_value = "release")]
         profile: String,
+        /// A checkout of this repository to build from, instead of this one.
+        #[arg(long)]
+        from: Option<PathBuf>,
     },
     /// Start a cluster, and wait until its nodes are Ready.
     Up {

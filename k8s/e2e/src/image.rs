@@ -139,7 +139,7 @@ pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> 
 }
 
 /// Builds an image from a checkout of this repository, with this tag.
-fn build_from(
+pub(crate) fn build_from(
     home: &Home,
     repository: &Path,
     program: &str,

@@ -47,8 +47,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             programs::build(&home)?;
             image::build_backends(&home)?;
         }
-        Command::Image { program, profile } => {
-            process::print_line(&image::build(&home, &program, &profile)?.summary()?)?;
+        Command::Image {
+            program,
+            profile,
+            from,
+        } => {
+            let checkout = from.as_deref().unwrap_or(home::repository());
+            let image = image::build_from(&home, checkout, &program, &profile, &profile)?;
+            process::print_line(&image.summary()?)?;
         }
         Command::Up { nodes } => cluster()?.up(&home, nodes)?,
         Command::Exec { command } => return cluster()?.exec(&command),

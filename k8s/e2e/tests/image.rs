@@ -13,6 +13,9 @@ use std::process::Command;
 
 use home::default_home;
 
+/// The root of this repository.
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 #[test]
 #[ignore = "needs root"]
 fn the_same_program_makes_the_same_image() {
@@ -29,17 +32,61 @@ fn the_same_program_makes_the_same_image() {
 }
 
 #[test]
-#[ignore = "builds the gateway and all of its dependencies"]
-fn a_build_in_another_folder_makes_the_same_image() {
-    let first = digest_of_image(&default_home());
+#[ignore = "builds the gateway, the controller and all of their dependencies"]
+fn clones_in_two_folders_make_the_same_images() {
+    // Paths of different lengths.
+    let (one, two) = (Clone::at("gateway"), Clone::at("src/of/another/user"));
     let other = tempfile::tempdir().expect("a folder");
-    assert_eq!(digest_of_image(other.path()), first);
+    for program in ["gateway", "controller"] {
+        let first = digest_of_clone(&one, &default_home(), program);
+        let second = digest_of_clone(&two, other.path(), program);
+        assert_eq!(second, first, "{program}");
+    }
+}
+
+/// A clone of the current commit.
+struct Clone {
+    folder: tempfile::TempDir,
+    path: &'static str,
+}
+
+impl Clone {
+    /// Makes one at this path of a new folder.
+    fn at(path: &'static str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut git = Command::new("git");
+        git.args(["clone", "--quiet", "--shared", REPOSITORY]);
+        git.arg(folder.path().join(path));
+        assert!(git.status().expect("git runs").success(), "no clone");
+        Self { folder, path }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(self.path)
+    }
+}
+
+/// Builds an image from a clone, and returns the checksum of its archive.
+fn digest_of_clone(clone: &Clone, home: &Path, program: &str) -> String {
+    let path = clone.path();
+    let from = path.to_str().expect("a path in UTF-8");
+    let words = ["image", program, "--profile", "e2e", "--from", from];
+    digest(home, &words)
 }
 
 /// Builds the gateway's image, and returns the checksum of its archive.
 fn digest_of_image(home: &Path) -> String {
+    let digest = digest(home, &["image", "gateway", "--profile", "e2e"]);
+    let archive = fs::metadata(home.join("images/gateway-e2e.tar")).expect("an archive");
+    let size = fs::metadata(program(home)).expect("a program").len();
+    assert!(archive.len() > size, "the program is not in the archive");
+    digest
+}
+
+/// Runs `e2e image`, and returns the checksum that it prints.
+fn digest(home: &Path, words: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_e2e"))
-        .args(["image", "gateway", "--profile", "e2e"])
+        .args(words)
         .env("E2E_HOME", home)
         .output()
         .expect("it runs");
@@ -47,9 +94,6 @@ fn digest_of_image(home: &Path) -> String {
     assert!(output.status.success(), "{stderr}");
     let summary = String::from_utf8_lossy(&output.stdout);
     let (_, digest) = summary.trim().rsplit_once("sha256 ").expect("a checksum");
-    let archive = fs::metadata(home.join("images/gateway-e2e.tar")).expect("an archive");
-    let size = fs::metadata(program(home)).expect("a program").len();
-    assert!(archive.len() > size, "the program is not in the archive");
     digest.to_owned()
 }
 
