@@ -211,6 +211,8 @@ fn compile(
     cargo.args(["--profile", profile, "--target", &target]);
     cargo.arg("--target-dir").arg(&folder);
     cargo.env("RUSTFLAGS", rust_flags(home, &repository, profile));
+    // mimalloc's C code contains the time at which it is compiled.
+    cargo.env("SOURCE_DATE_EPOCH", "0");
     for (name, _) in std::env::vars_os() {
         // Cargo's variables for e2e itself: build scripts would see them as changes.
         if name.to_str().is_some_and(|name| {
