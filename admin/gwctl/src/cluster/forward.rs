@@ -5,11 +5,13 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::time::timeout;
 
 use super::refusal::explain_forward;
 
@@ -43,7 +45,19 @@ impl PodPort {
         Ok(ForwardedConnection {
             stream: stream.expect("the port was requested"),
             error: error.map(|it| -> Refusal { Box::pin(it) }),
+            has_received: false,
+            unasked: Some(self.clone()),
         })
+    }
+
+    /// The error that the node reports for the port, if any, from a connection that is not used: bytes
+    /// that are sent while the node ends a connection make its report get lost.
+    async fn refusal(self) -> Option<String> {
+        let opened = self.pods.portforward(&self.pod, &[self.port]).await;
+        let mut forwarder = opened.ok()?;
+        let _stream = forwarder.take_stream(self.port);
+        let error = forwarder.take_error(self.port)?;
+        timeout(REFUSAL_TIMEOUT, error).await.ok()?
     }
 }
 
@@ -71,6 +85,9 @@ pub(crate) struct ForwardedConnection {
     stream: DuplexStream,
     /// None once it has resolved.
     error: Option<Refusal>,
+    has_received: bool,
+    /// The port, until another connection asks why it sent nothing.
+    unasked: Option<PodPort>,
 }
 
 impl ForwardedConnection {
@@ -85,8 +102,8 @@ impl ForwardedConnection {
 }
 
 impl AsyncRead for ForwardedConnection {
-    /// Reads. If the node reports an error for the port, fails with it. The report precedes the end of
-    /// the stream, so it is looked at after a read that found no data.
+    /// Reads. If the node reports an error for the port, fails with it. A stream that ends without any
+    /// data ends after the report, or after another connection that asks for it.
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -96,11 +113,23 @@ impl AsyncRead for ForwardedConnection {
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
+            this.has_received = true;
             return read;
         }
-        match this.reported(context) {
-            Some(error) => Poll::Ready(Err(error)),
-            None => read,
+        loop {
+            if let Some(error) = this.reported(context) {
+                return Poll::Ready(Err(error));
+            }
+            if read.is_pending() || this.has_received {
+                return read;
+            }
+            if this.error.is_some() {
+                return Poll::Pending;
+            }
+            let Some(port) = this.unasked.take() else {
+                return read;
+            };
+            this.error = Some(Box::pin(port.refusal()));
         }
     }
 }
@@ -138,3 +167,6 @@ fn brief(reason: &str) -> &str {
 }
 
 const DIAL: &str = "dial tcp4 ";
+
+/// 2 s: a node reports within milliseconds that nothing listens on a port.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
