@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::interval;
 
-/// Returns freed memory every [`INTERVAL`], until it is dropped. The allocator does so only when the
+/// Returns freed memory every 10 seconds, until it is dropped. The allocator does so only when the
 /// process frees more, so that an idle controller would keep what its first lists of objects, or
 /// thousands of objects that are gone, have used.
 pub async fn return_freed() {
