@@ -113,16 +113,20 @@ impl Cluster {
         self.request(&format!("list {what}"), listed)
     }
 
-    /// Applies an object of the namespace by server-side apply, which leaves other fields and those
+    /// Applies an object, in the namespace that it names, by server-side apply, which leaves other fields and those
     /// of other owners unchanged. Returns `false` if it was already so.
     ///
     /// # Errors
     ///
     /// It cannot be written, or one of the fields has another owner.
     pub(crate) fn apply(&self, kind: Kind, object: &DynamicObject) -> Result<bool> {
-        let (api, name) = (self.objects(kind, Scope::Namespace), object.name_any());
-        let before = self.get(&api, kind.name, &name)?;
-        let what = format!("apply {} {}/{name}", kind.name, self.namespace);
+        let name = object.name_any();
+        let namespace = object.namespace().unwrap_or_else(|| self.namespace.clone());
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &namespace, &kind.resource());
+        let place = format!("{} {namespace}/{name}", kind.name);
+        let before = self.request(&format!("read {place}"), api.get_opt(&name))?;
+        let what = format!("apply {place}");
         let (parameters, patch) = (PatchParams::apply(FIELD_MANAGER), Patch::Apply(object));
         let after = self.request(&what, api.patch(&name, &parameters, &patch))?;
         let before = before.and_then(|object| object.resource_version());
@@ -131,8 +135,7 @@ impl Cluster {
 
     /// Objects of a kind that only the cluster knows: in the namespace, or in all.
     pub(crate) fn objects(&self, kind: Kind, scope: Scope) -> Api<DynamicObject> {
-        let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.name);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
+        let resource = kind.resource();
         match scope {
             Scope::Namespace => {
                 Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
@@ -206,6 +209,12 @@ impl Kind {
         }
     }
 
+    /// The same kind, as a client of the API server addresses it.
+    fn resource(self) -> ApiResource {
+        let gvk = GroupVersionKind::gvk(self.group, self.version, self.name);
+        ApiResource::from_gvk_with_plural(&gvk, self.plural)
+    }
+
     /// The same in another version.
     pub(crate) const fn in_version(self, version: &'static str) -> Self {
         Self { version, ..self }
@@ -224,6 +233,9 @@ impl Kind {
     pub(crate) const GATEWAY: Self = Self::of_gateway_api("Gateway", "gateways");
     pub(crate) const HTTP_ROUTE: Self = Self::of_gateway_api("HTTPRoute", "httproutes");
     pub(crate) const GRPC_ROUTE: Self = Self::of_gateway_api("GRPCRoute", "grpcroutes");
+    /// In the version that all releases of Gateway API have.
+    pub(crate) const REFERENCE_GRANT: Self =
+        Self::of_gateway_api("ReferenceGrant", "referencegrants").in_version("v1beta1");
     pub(crate) const TRAFFIC_POLICY: Self = Self::of_ours("TrafficPolicy", "trafficpolicies");
     pub(crate) const BACKEND: Self = Self::of_ours("Backend", "backends");
 }

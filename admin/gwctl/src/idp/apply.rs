@@ -47,7 +47,8 @@ pub(super) fn apply(
         let object: DynamicObject =
             serde_json::from_value(object.clone()).context("a manifest is an object")?;
         if cluster.apply(*kind, &object)? {
-            let (kind, name, namespace) = (kind.name, object.name_any(), cluster.namespace());
+            let (kind, name) = (kind.name, object.name_any());
+            let namespace = object.namespace().unwrap_or_default();
             changes.record(format_args!(
                 "applied {kind} {name} in namespace {namespace}"
             ));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::{HostPort, PolicyTarget};
 use super::provider::ProviderUrl;
-use super::setup::{Setup, path_of};
+use super::setup::Setup;
 use crate::cluster::Kind;
 
 /// An object for a cluster, or for a gateway's files.
@@ -23,8 +23,17 @@ pub(super) struct Manifest {
 pub(super) enum KeysFrom {
     /// At a URL, with the system's trust.
     Url(String),
+    /// At a Service of the cluster, over plain HTTP.
+    Service(ServicePort),
     /// At a `Backend`, over plain HTTP.
     Backend(HostPort),
+}
+
+/// A port of a Service.
+pub(super) struct ServicePort {
+    namespace: String,
+    name: String,
+    port: u16,
 }
 
 impl KeysFrom {
@@ -32,11 +41,10 @@ impl KeysFrom {
     /// uses.
     pub(super) fn of(chosen: Option<&HostPort>, url: &ProviderUrl, jwks_uri: &str) -> Self {
         match chosen {
-            // A Backend would need a ReferenceGrant in the namespace of the Service.
-            Some(HostPort { host, port }) if is_service(host) => {
-                Self::Url(format!("http://{host}:{port}{}", path_of(jwks_uri)))
-            }
-            Some(chosen) => Self::Backend(chosen.clone()),
+            Some(chosen) => match ServicePort::of(chosen) {
+                Some(service) => Self::Service(service),
+                None => Self::Backend(chosen.clone()),
+            },
             // A Backend would have to be given the system's trust.
             None if url.is_secure() => Self::Url(jwks_uri.to_owned()),
             None => Self::Backend(HostPort {
@@ -47,7 +55,21 @@ impl KeysFrom {
     }
 }
 
-/// A `TrafficPolicy`, and a `Backend` for its keys if needed.
+impl ServicePort {
+    /// The Service that has the host name `NAME.NAMESPACE.svc`, in the usual domain of clusters or
+    /// without one.
+    fn of(HostPort { host, port }: &HostPort) -> Option<Self> {
+        let name = host.strip_suffix(".cluster.local").unwrap_or(host);
+        let (name, namespace) = name.strip_suffix(".svc")?.split_once('.')?;
+        (!namespace.contains('.')).then(|| Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            port: *port,
+        })
+    }
+}
+
+/// A `TrafficPolicy`, after the `Backend` or `ReferenceGrant` that it needs to fetch keys.
 pub(super) fn of(
     setup: &Setup,
     keys_from: &KeysFrom,
@@ -55,13 +77,26 @@ pub(super) fn of(
     namespace: &str,
 ) -> Vec<Manifest> {
     let metadata = json!({"name": NAME, "namespace": namespace});
-    let (remote, backend) = match keys_from {
+    let path = &setup.jwks_path;
+    let (remote, needed) = match keys_from {
         KeysFrom::Url(url) => (json!({"url": url}), None),
         KeysFrom::Backend(place) => {
             let kind = Kind::BACKEND;
             let reference = json!({"group": kind.group, "kind": kind.name, "name": NAME});
-            let remote = json!({"backendRef": reference, "path": setup.jwks_path});
+            let remote = json!({"backendRef": reference, "path": path});
             (remote, Some(object(kind, &metadata, &backend(place))))
+        }
+        KeysFrom::Service(service) => {
+            let ServicePort {
+                namespace: of_service,
+                name,
+                port,
+            } = service;
+            let reference =
+                json!({"kind": "Service", "namespace": of_service, "name": name, "port": port});
+            let remote = json!({"backendRef": reference, "path": path});
+            let grant = (of_service != namespace).then(|| grant(service, namespace));
+            (remote, grant)
         }
     };
     let spec = json!({
@@ -81,13 +116,20 @@ pub(super) fn of(
         },
     });
     let policy = object(Kind::TRAFFIC_POLICY, &metadata, &spec);
-    backend.into_iter().chain([policy]).collect()
+    needed.into_iter().chain([policy]).collect()
 }
 
-/// Whether it is the name of a Service, from whose URL keys may be fetched over plain HTTP.
-fn is_service(host: &str) -> bool {
-    let local = host.strip_suffix(".cluster.local").unwrap_or(host);
-    local.strip_suffix(".svc").is_some()
+/// Lets policies of a namespace fetch keys from a Service of another one. Its name contains the
+/// namespace, so that several namespaces may have one each.
+fn grant(service: &ServicePort, from: &str) -> Manifest {
+    let name = format!("{NAME}-{from}");
+    let metadata = json!({"name": name, "namespace": service.namespace});
+    let policy = Kind::TRAFFIC_POLICY;
+    let spec = json!({
+        "from": [{"group": policy.group, "kind": policy.name, "namespace": from}],
+        "to": [{"group": "", "kind": "Service", "name": service.name}],
+    });
+    object(Kind::REFERENCE_GRANT, &metadata, &spec)
 }
 
 fn backend(HostPort { host, port }: &HostPort) -> Value {
@@ -109,5 +151,5 @@ fn object(kind: Kind, metadata: &Value, spec: &Value) -> Manifest {
     Manifest { kind, object }
 }
 
-/// The name of both.
+/// The name of the policy and its `Backend`.
 const NAME: &str = "identity-provider";

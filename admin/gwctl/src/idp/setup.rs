@@ -142,7 +142,7 @@ fn warn_of_issuer(provider: &Provider, discovery: &Discovery) {
 }
 
 /// A URL without scheme and host.
-pub(super) fn path_of(url: &str) -> String {
+fn path_of(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.find('/').map_or("/", |at| &rest[at..]).to_owned()
 }

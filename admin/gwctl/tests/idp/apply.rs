@@ -44,10 +44,14 @@ fn setup(provider: &Server, cluster: &ApiServer, line: &str) -> Run {
 
 /// An object of ours in the namespace `shop`.
 fn applied(cluster: &ApiServer, plural: &str) -> Value {
-    let port = cluster.address.rsplit_once(':').expect("a port").1;
     let path =
         format!("/apis/gateway-system.io/v1alpha1/namespaces/shop/{plural}/identity-provider");
-    send(port.parse().expect("a number"), "GET", &path, &[], "").json()
+    get(cluster, &path)
+}
+
+fn get(cluster: &ApiServer, path: &str) -> Value {
+    let port = cluster.address.rsplit_once(':').expect("a port").1;
+    send(port.parse().expect("a number"), "GET", path, &[], "").json()
 }
 
 #[test]
@@ -85,17 +89,48 @@ fn a_policy_is_applied_beside_its_target_and_not_again() {
 }
 
 #[test]
-fn keys_of_a_service_are_fetched_from_its_url() {
+fn keys_of_a_service_in_another_namespace_are_fetched_with_a_reference_grant() {
     let (provider, cluster) = (provider(), cluster());
     let line = "--target gateway/edge -n shop --apply \
                 --keys-from keycloak.idp.svc.cluster.local:8080";
     let run = setup(&provider, &cluster, line);
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(!run.err.contains("applied Backend"), "{run:?}");
+    let message = "applied ReferenceGrant identity-provider-shop in namespace idp";
+    assert!(run.err.contains(message), "{run:?}");
     let spec = &applied(&cluster, "trafficpolicies")["spec"];
     assert_eq!(
         spec["jwt"]["providers"][0]["jwks"]["remote"],
-        json!({"url": "http://keycloak.idp.svc.cluster.local:8080/realms/master/protocol/openid-connect/certs"})
+        json!({
+            "backendRef": {"kind": "Service", "namespace": "idp", "name": "keycloak", "port": 8080},
+            "path": "/realms/master/protocol/openid-connect/certs",
+        })
+    );
+    let path = "/apis/gateway.networking.k8s.io/v1beta1/namespaces/idp/referencegrants/identity-provider-shop";
+    assert_eq!(
+        get(&cluster, path)["spec"],
+        json!({
+            "from": [{"group": "gateway-system.io", "kind": "TrafficPolicy", "namespace": "shop"}],
+            "to": [{"group": "", "kind": "Service", "name": "keycloak"}],
+        })
+    );
+
+    let again = setup(&provider, &cluster, line);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert!(!again.err.contains("applied"), "{again:?}");
+}
+
+#[test]
+fn keys_of_a_service_in_the_same_namespace_need_no_reference_grant() {
+    let (provider, cluster) = (provider(), cluster());
+    let line = "--target gateway/edge -n shop --apply --keys-from keycloak.shop.svc:8080";
+    let run = setup(&provider, &cluster, line);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(!run.err.contains("applied ReferenceGrant"), "{run:?}");
+    let spec = &applied(&cluster, "trafficpolicies")["spec"];
+    assert_eq!(
+        spec["jwt"]["providers"][0]["jwks"]["remote"]["backendRef"]["namespace"],
+        "shop"
     );
 }
 

@@ -16,6 +16,7 @@ use crate::expiry::Expiries;
 use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
+use crate::resolve::backend::{Referrer, TrafficKind};
 use crate::resolve::backend_validation;
 
 /// A lowered `Backend` and its problems.
@@ -181,7 +182,8 @@ fn exact_name(
         ));
     }
     external_host::check_name(reader, &name).map_err(|error| invalid(field, error))?;
-    external_host::check_service(reader, namespace, &name).map_err(|it| it.under(field))?;
+    let from = Referrer::of::<api::Backend>(namespace, TrafficKind::Streams);
+    external_host::check_service(reader, from, &name).map_err(|it| it.under(field))?;
     Ok(name)
 }
 

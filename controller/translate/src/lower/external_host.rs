@@ -10,6 +10,7 @@ use crate::api::{self, Resource as _};
 use crate::problem::Problem;
 use crate::reader::{Reader, Referent};
 use crate::reason::Reason;
+use crate::resolve::backend::Referrer;
 
 /// Refuses an address that the proxy reaches on its own machine or link.
 pub(super) fn check_address(reader: &Reader<'_>, address: IpAddr) -> Result<(), String> {
@@ -64,12 +65,12 @@ pub(super) fn check_outside(reader: &Reader<'_>, name: &Hostname) -> Result<(), 
     Err(message.to_owned())
 }
 
-/// Refuses a Service of another namespace to a Backend of `namespace`, unless a ReferenceGrant permits it,
-/// as it must for a route that refers to the Service. The cluster's other names, such as those of pods,
-/// are refused altogether.
+/// Refuses a Service of another namespace to the referrer, unless a ReferenceGrant permits it, as it must
+/// for a route that refers to the Service. The cluster's other names, such as those of pods, are refused
+/// altogether.
 pub(super) fn check_service(
     reader: &Reader<'_>,
-    namespace: &str,
+    from: Referrer<'_>,
     name: &Hostname,
 ) -> Result<(), Problem> {
     let Some(inside) = name_in_cluster(reader, name) else {
@@ -91,12 +92,12 @@ pub(super) fn check_service(
         namespace: other,
         name: service,
     };
-    if reader.permits((api::Backend::GROUP, api::Backend::KIND), namespace, to) {
+    if reader.permits((from.group, from.kind), from.namespace, to) {
         return Ok(());
     }
     let message = format!(
-        "Service {other}/{service} is in another namespace: add a ReferenceGrant there from Backend in \
-         `{namespace}`"
+        "Service {other}/{service} is in another namespace: add a ReferenceGrant there from {} in `{}`",
+        from.kind, from.namespace
     );
     Err(Problem::new(Reason::RefNotPermitted, "", message))
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, Uri};
 use xds::model::{
-    ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+    ClaimHeader, Hostname, InvalidBackend, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy,
+    JwtProvider, JwtSource, Target,
 };
 
 use super::external_host;
@@ -137,7 +138,7 @@ fn remote(
             let problem = problem.map(|problem| problem.under("backendRef"));
             (JwksLocation::Backend { target, path }, problem)
         }
-        (None, None, Some(url)) => (JwksLocation::Url(self::url(reader, url)?), None),
+        (None, None, Some(url)) => self::url(reader, from, url)?,
         _ => {
             let message = "set either backendRef with path, or url";
             return Err(invalid("", message));
@@ -156,19 +157,44 @@ fn path(text: &str) -> Result<String, Problem> {
     Err(invalid("path", message))
 }
 
-/// An attacker who can change keys in transit can forge tokens, so plain text is allowed only inside the
-/// cluster or the machine.
-fn url(reader: &Reader<'_>, text: &str) -> Result<String, Problem> {
+/// A URL of keys. One that leads to a Service of another namespace needs a ReferenceGrant, as a
+/// reference to the Service does, and is not fetched without it.
+fn url(
+    reader: &Reader<'_>,
+    from: Referrer<'_>,
+    text: &str,
+) -> Result<(JwksLocation, Option<Problem>), Problem> {
     let uri: Option<Uri> = text.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
     external_host::check_url_host(reader, host).map_err(|error| invalid("url", error))?;
+    check_scheme(text, uri.as_ref(), host)?;
+    let permitted = match Hostname::parse_exact(&host.to_ascii_lowercase()) {
+        Ok(name) => external_host::check_service(reader, from, &name),
+        // An address, or a name that resolves to nothing.
+        Err(_) => Ok(()),
+    };
+    let Err(problem) = permitted else {
+        return Ok((JwksLocation::Url(text.to_owned()), None));
+    };
+    let target = Target::Invalid {
+        why: InvalidBackend::NotPermitted,
+        reference: text.to_owned(),
+    };
+    let path = uri.as_ref().map_or("/", Uri::path).to_owned();
+    let location = JwksLocation::Backend { target, path };
+    Ok((location, Some(problem.under("url"))))
+}
+
+/// An attacker who can change keys in transit can forge tokens, so plain text is allowed only inside the
+/// cluster or the machine.
+fn check_scheme(text: &str, uri: Option<&Uri>, host: &str) -> Result<(), Problem> {
     let local = host.strip_suffix(".cluster.local").unwrap_or(host);
     let near =
         ["localhost", "127.0.0.1", "[::1]"].contains(&host) || local.strip_suffix(".svc").is_some();
     let plain = !text.contains(['@', '#']);
-    match uri.as_ref().and_then(Uri::scheme_str) {
-        Some("https") if plain => Ok(text.to_owned()),
-        Some("http") if plain && near => Ok(text.to_owned()),
+    match uri.and_then(Uri::scheme_str) {
+        Some("https") if plain => Ok(()),
+        Some("http") if plain && near => Ok(()),
         _ => {
             let message = format!(
                 "`{text}` cannot be trusted with keys: use https, or http to localhost or to a \
