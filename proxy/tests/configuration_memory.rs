@@ -11,14 +11,14 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use proxy::config::compile::{CompileOptions, Compiler};
 use proxy::config::dns::Resolved;
 use proxy::config::in_force::InForce;
-use translate::admit::{Configuration, Source, UnknownFields};
+use translate::admit::{Configuration, Listed, Source, UnknownFields};
 use translate::{Event, Options, Translator};
 
 const FILES: usize = 50;
@@ -61,28 +61,67 @@ fn freed_by<T>(value: T) -> usize {
     (before - live()) / (FILES * ROUTES)
 }
 
+/// What file mode holds for its configuration.
+struct Held {
+    configuration: Configuration,
+    translator: Translator,
+    compiler: Compiler,
+    in_force: InForce,
+}
+
+impl Held {
+    fn load() -> Self {
+        let mut held = Self {
+            configuration: Configuration::new(UnknownFields::Refuse),
+            translator: Translator::new(Options::machine()),
+            compiler: Compiler::default(),
+            in_force: InForce::default(),
+        };
+        let mut events = held.configuration.reload(&sources()).events;
+        events.push(Event::Synced);
+        let clusters = held.apply(events);
+        assert_eq!(clusters, FILES * ROUTES);
+        held
+    }
+
+    /// Writes one file again, with this path for one of its routes.
+    fn change(&mut self, file: usize, route: usize, path: &str) {
+        let listed = std::iter::once("gateway.yaml".to_owned()).chain((0..FILES).map(name_of));
+        let listed = listed.map(|name| {
+            if name == name_of(file) {
+                Listed::Read(source(file, Some((route, path))))
+            } else {
+                Listed::Unchanged(name)
+            }
+        });
+        let events = self.configuration.update(listed.collect()).events;
+        assert!(!events.is_empty(), "a route has changed");
+        self.apply(events);
+    }
+
+    /// Returns the number of clusters that are in force then.
+    fn apply(&mut self, events: Vec<Event>) -> usize {
+        let applied = self.translator.apply(events, Timestamp::UNIX_EPOCH);
+        let changes = applied.resources;
+        self.compiler.take(&changes);
+        let options = CompileOptions::new(NonZeroU32::MIN);
+        let snapshot = self.compiler.snapshot(&Resolved::default(), &options);
+        let clusters = snapshot.clusters.len();
+        self.in_force.publish(changes, Arc::new(snapshot), 0);
+        clusters
+    }
+}
+
 #[test]
 fn a_route_takes_few_bytes() {
-    let mut configuration = Configuration::new(UnknownFields::Refuse);
-    let mut translator = Translator::new(Options::machine());
-    let mut compiler = Compiler::default();
-    let in_force = InForce::default();
-
-    let mut events = configuration.reload(&sources()).events;
-    events.push(Event::Synced);
-    let changes = translator.apply(events, Timestamp::UNIX_EPOCH).resources;
-    compiler.take(&changes);
-    let options = CompileOptions::new(NonZeroU32::MIN);
-    let snapshot = compiler.snapshot(&Resolved::default(), &options);
-    assert_eq!(snapshot.clusters.len(), FILES * ROUTES);
-    in_force.publish(changes, Arc::new(snapshot), 0);
-
+    let _alone = ALONE.lock();
+    let held = Held::load();
     // Shared values count for the last of their holders.
     let measured = [
-        ("model in force", freed_by(in_force), 150),
-        ("model and compiled parts", freed_by(compiler), 2_510),
-        ("translator", freed_by(translator), 2_950),
-        ("documents", freed_by(configuration), 2_480),
+        ("model in force", freed_by(held.in_force), 150),
+        ("model and compiled parts", freed_by(held.compiler), 2_510),
+        ("translator", freed_by(held.translator), 2_950),
+        ("documents", freed_by(held.configuration), 2_480),
     ];
     for (holder, bytes, bar) in measured {
         println!("{holder}: {bytes} bytes a route");
@@ -90,18 +129,54 @@ fn a_route_takes_few_bytes() {
     }
 }
 
+#[test]
+fn a_thousand_changes_add_at_most_a_tenth() {
+    let _alone = ALONE.lock();
+    let before = live();
+    let mut held = Held::load();
+    let loaded = live() - before;
+    for number in 0..1_000 {
+        held.change(
+            number % FILES,
+            number % ROUTES,
+            &format!("/changed-{number}"),
+        );
+    }
+    let changed = live() - before;
+    println!("{loaded} bytes loaded, {changed} after the changes");
+    assert!(
+        changed <= loaded + loaded / 10,
+        "{loaded} bytes became {changed}"
+    );
+    drop(held);
+}
+
+/// Both tests count all of the process's memory.
+static ALONE: Mutex<()> = Mutex::new(());
+
 fn sources() -> Vec<Source> {
-    let files = (0..FILES).map(|file| {
-        let mut text = String::new();
-        for number in 0..ROUTES {
-            let route = ROUTE.replace("NAME", &format!("{file}-{number}"));
-            text.write_str(&route.replace("PATH", "/api"))
-                .expect("a string takes everything");
-        }
-        Source::new(format!("routes-{file}.yaml"), text)
-    });
     let gateway = Source::new("gateway.yaml", GATEWAY);
+    let files = (0..FILES).map(|file| source(file, None));
     std::iter::once(gateway).chain(files).collect()
+}
+
+fn name_of(file: usize) -> String {
+    format!("routes-{file}.yaml")
+}
+
+/// A file of routes; `changed` has another path than the others.
+fn source(file: usize, changed: Option<(usize, &str)>) -> Source {
+    let mut text = String::new();
+    for number in 0..ROUTES {
+        let path = match changed {
+            Some((route, path)) if route == number => path,
+            _ => "/api",
+        };
+        let route = ROUTE.replace("NAME", &format!("{file}-{number}"));
+        text.write_str(&route.replace("PATH", path))
+            .expect("a string takes everything");
+    }
+    Source::new(name_of(file), text)
 }
 
 const GATEWAY: &str = include_str!("data/gateway.yaml");
