@@ -2,6 +2,7 @@
 
 use crate::channel::Channel;
 use crate::channel::relay::{OutgoingFraming, Reads, Relay, RelayError, Side, Transferred};
+use crate::exchange::RequestRecord;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::encode::{self, Persist};
@@ -195,6 +196,10 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
         }
         passage.note_end(&allowed);
         Ok(())
+    }
+
+    pub(super) fn record(&self) -> &RequestRecord<'_> {
+        self.side.record
     }
 
     /// Whether the client is being sent the response.

@@ -7,11 +7,13 @@ use std::pin::pin;
 use xds::model::PickerFailureMode;
 
 use crate::channel::relay::{Reads, Relay, RelayError, Side};
+use crate::exchange::RequestRecord;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::head::Framing;
 use crate::limits::BYTES_PER_POLL;
 use crate::memory::Buffer;
+use crate::observe::picks::ReviewFailure;
 use crate::shard::Shard;
 use crate::upstream::both_ways::first_until_second;
 use crate::upstream::call::CallMessages;
@@ -51,7 +53,7 @@ impl Download<'_, '_> {
         if !has_body || !review.wants_body() {
             let ended = returned.take_head(answers).await;
             *side.decoder = decoder;
-            settle(&review, ended)?;
+            settle(&review, ended, false, side.record, shard)?;
             return Ok(None);
         }
         self.buffer.consume(length);
@@ -72,21 +74,41 @@ impl Download<'_, '_> {
     }
 }
 
-/// Whether the response goes on without the picker, whose part has ended like this.
-fn settle(review: &Review<'_>, ended: PickerEnd) -> Result<(), Failure> {
-    match ended {
-        PickerEnd::Complete | PickerEnd::Done => Ok(()),
-        PickerEnd::Broken(failure) => Err(failure),
-        PickerEnd::Responds => Err(picker_failure("the picker responded")),
-        PickerEnd::Failed(error) => {
-            let (picker, mode) = (&review.picker().name, review.failure_mode);
-            tracing::debug!(%picker, %error, ?mode, "an endpoint picker failed during a response");
-            match mode {
-                PickerFailureMode::FailOpen => Ok(()),
-                PickerFailureMode::FailClose => Err(picker_failure(error.detail())),
-            }
+/// Whether the response goes on without the picker, whose part has ended like this. It cannot if the
+/// picker has altered it.
+fn settle(
+    review: &Review<'_>,
+    ended: PickerEnd,
+    is_altered: bool,
+    record: &RequestRecord<'_>,
+    shard: &Shard,
+) -> Result<(), Failure> {
+    let error = match ended {
+        PickerEnd::Complete | PickerEnd::Done if is_altered => return Err(altered()),
+        PickerEnd::Complete | PickerEnd::Done => return Ok(()),
+        PickerEnd::Broken(failure) => return Err(failure),
+        PickerEnd::Responds => return Err(picker_failure("the picker responded")),
+        PickerEnd::Failed(error) => error,
+    };
+    let (picker, mode) = (&review.picker().name, review.failure_mode);
+    tracing::debug!(%picker, %error, ?mode, "an endpoint picker failed during a response");
+    let (result, settled) = match mode {
+        PickerFailureMode::FailOpen if is_altered => (ReviewFailure::FailedClosed, Err(altered())),
+        PickerFailureMode::FailOpen => (ReviewFailure::FailedOpen, Ok(())),
+        PickerFailureMode::FailClose => {
+            let failure = picker_failure(error.detail());
+            (ReviewFailure::FailedClosed, Err(failure))
         }
+    };
+    shard.counters.picks.review_failures.count(result);
+    if let Some(trace) = &record.trace {
+        trace.review_failed(review.picker(), result, &error);
     }
+    settled
+}
+
+fn altered() -> Failure {
+    picker_failure("the picker has altered the body")
 }
 
 fn picker_failure(detail: &'static str) -> Failure {
@@ -141,8 +163,9 @@ impl EndpointBody<'_> {
             (_, Some(error)) if returned.is_begun() => Err(error.of_download()),
             (_, Some(error)) => Err(before_head(&error)),
             (ended, None) => {
-                settle(review, ended)?;
-                self.go_on(returned, shard).await
+                let rest = review.passage.borrow().rest().map(<[u8]>::to_vec);
+                settle(review, ended, rest.is_none(), returned.record(), shard)?;
+                self.go_on(&rest.unwrap_or_default(), returned, shard).await
             }
         }
     }
@@ -181,16 +204,16 @@ impl EndpointBody<'_> {
         }
     }
 
-    /// Sends the rest of the response to the client without the picker, if it has altered nothing.
+    /// Sends the response to the client without the picker: what it has not returned, and all that
+    /// follows.
     async fn go_on(
         &mut self,
+        rest: &[u8],
         returned: &mut ReturnedResponse<'_, '_, '_>,
         shard: &Shard,
     ) -> Result<(), Failure> {
-        let rest = self.review.passage.borrow().rest().map(<[u8]>::to_vec);
-        let rest = rest.ok_or(picker_failure("the picker has altered the body"))?;
         returned.begin(BodySource::Endpoint);
-        returned.write(&rest, self.is_complete, shard).await?;
+        returned.write(rest, self.is_complete, shard).await?;
         if self.is_complete {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Trace events of the upstream: selection, attempts, retries, and the response head.
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use admin_types::trace::{EndpointScore, Message, PolicyOutcome, Severity};
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 use crate::http::head::ResponseHead;
 use crate::limits::TRACE_CANDIDATES;
 use crate::names::Interned;
-use crate::observe::picks::PickResult;
+use crate::observe::picks::{PickResult, ReviewFailure};
 use crate::upstream::health::EndpointStates;
 use crate::upstream::retry::NoRetryReason;
 
@@ -87,6 +88,29 @@ impl Tracer {
             kind: "endpointPicker".to_owned(),
             outcome,
             detail: format!("{} {result_text} after {micros} µs", picker.cluster.name),
+        };
+        self.emit(severity, message);
+    }
+
+    /// The endpoint picker failed after it had answered about the request.
+    #[cold]
+    pub(crate) fn review_failed(
+        &self,
+        picker: &Endpoint,
+        result: ReviewFailure,
+        error: &impl Display,
+    ) {
+        let (severity, consequence) = match result {
+            ReviewFailure::FailedOpen => (Severity::Warn, "goes on without it"),
+            ReviewFailure::FailedClosed => (Severity::Error, "is not sent on"),
+        };
+        let message = Message::Policy {
+            kind: "endpointPicker".to_owned(),
+            outcome: PolicyOutcome::Skipped,
+            detail: format!(
+                "{} failed during the response ({error}), which {consequence}",
+                picker.name
+            ),
         };
         self.emit(severity, message);
     }

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use super::admin_trace::{events, watches};
 use super::inference::{ROUTE, pool_of, pool_with};
 use crate::support::{
     ByteCounter, CallEnd, Client, Driver, Gate, Gateway, MOMENT, MOST_IN_FLIGHT, Origin, Picker,
@@ -32,6 +33,7 @@ fn scene_of(
     let (members, port) = (&[member][..], "appProtocol: http2");
     let gateway = pool_of(driver, (members, protocol), picker.address(), mode, port)
         .rule(ROUTE)
+        .inspected()
         .start();
     (gateway, pod, picker)
 }
@@ -185,6 +187,29 @@ on_both_drivers! {
                 client.expects_end();
                 gateway.waits_for_access_log("reason=picker_failed");
             }
+        }
+    }
+
+    fn picker_failures_during_responses_are_counted_and_traced(driver) {
+        let consequences = [
+            ("FailOpen", false, "failed_open", "goes on without it"),
+            ("FailOpen", true, "failed_closed", "is not sent on"),
+            ("FailClose", false, "failed_closed", "is not sent on"),
+        ];
+        for (mode, shouting, result, consequence) in consequences {
+            let behavior = stops(2, shouting, CallEnd::Status("13"));
+            let (gateway, pod, _picker) = scene(driver, behavior, mode);
+            let gate = Gate::default();
+            pod.now_replies(in_parts("one", &gate, "two"));
+            let mut watcher = watches(&gateway, "");
+            let mut client = gateway.client();
+            reads_begun(client.gets("/"), if shouting { "ONE" } else { "one" });
+            gate.open();
+            let events = events(&mut watcher);
+            assert!(events.iter().any(|event| event.to_string().contains(consequence)), "{events:?}");
+            let metrics = gateway.client_of("metrics").gets("/metrics").expects(200).text();
+            let line = format!("gateway_endpoint_picker_response_failures_total{{result=\"{result}\"}} 1");
+            assert!(metrics.contains(&line), "{line} in {metrics}");
         }
     }
 

@@ -8,7 +8,7 @@ use super::Scrape;
 use super::names::Names;
 use super::table::{Table, by_cause, by_reason, durations, ids};
 use crate::observe::external_auth::AuthResult;
-use crate::observe::picks::PickResult;
+use crate::observe::picks::{PickResult, ReviewFailure};
 use crate::observe::series::Series;
 use crate::policy::authorization::Forbidden;
 
@@ -160,6 +160,12 @@ impl Scrape<'_> {
         let mut family = out.counter("endpoint_picks", help);
         for result in PickResult::ALL.iter().copied() {
             let count = self.sum(|shard| shard.picks.results.of(result));
+            family.number(&Labels::none().with("result", result.reason()), count);
+        }
+        let help = "Responses whose endpoint picker failed, by whether they went on without it.";
+        let mut family = out.counter("endpoint_picker_response_failures", help);
+        for result in ReviewFailure::ALL.iter().copied() {
+            let count = self.sum(|shard| shard.picks.review_failures.of(result));
             family.number(&Labels::none().with("result", result.reason()), count);
         }
         let help = "From the question to an endpoint picker to its answer, the body of the request included.";
