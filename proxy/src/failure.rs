@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_one_line() {
+    fn response_texts_are_one_line() {
         for kind in FailureKind::ALL {
             let text = kind.text();
             assert_eq!(text.find('\n'), Some(text.len() - 1), "{text:?}");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_statuses_follow_the_http_ones() {
+    fn grpc_statuses_correspond_to_http_statuses() {
         for kind in FailureKind::ALL {
             let expected = match kind.status() {
                 400 | 500 => GrpcStatus::Internal,
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_reads_as_reason_and_detail() {
+    fn a_failure_is_displayed_as_reason_and_detail() {
         let failure = Failure::because(FailureKind::MalformedHead, "two Host fields");
         assert_eq!(failure.to_string(), "malformed_head: two Host fields");
         assert_eq!(Failure::from(FailureKind::NoRoute).to_string(), "no_route");

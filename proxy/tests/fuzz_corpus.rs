@@ -106,7 +106,7 @@ fn udp_sessions_corpus() {
 
 proptest::proptest! {
     #[test]
-    fn udp_sessions_are_what_a_plain_list_says(
+    fn udp_sessions_agree_with_a_naive_implementation(
         data in proptest::collection::vec(0..=u8::MAX, 0..2_000)
     ) {
         udp_sessions::check(&data);
@@ -114,7 +114,7 @@ proptest::proptest! {
 
     /// Whatever comes, more of it never takes an answer back.
     #[test]
-    fn answers_to_proxy_headers_are_final(
+    fn verdicts_on_proxy_headers_are_final(
         start in proptest::sample::select(PROXY_STARTS),
         tail in proptest::collection::vec(0..=u8::MAX, 0..200)
     ) {

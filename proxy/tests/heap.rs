@@ -47,12 +47,12 @@ fn live_at(line: u32) -> u64 {
 
 /// One test: there is one heap.
 #[test]
-fn what_is_sampled_is_found_until_it_is_freed() {
+fn sampled_allocations_are_reported_until_they_are_freed() {
     a_leak_is_attributed_to_its_line_until_it_is_freed();
-    what_another_thread_frees_is_forgotten_too();
+    allocations_freed_by_another_thread_are_not_reported();
 }
 
-fn what_another_thread_frees_is_forgotten_too() {
+fn allocations_freed_by_another_thread_are_not_reported() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             let made = scope.spawn(pieces_made_here).join().expect("pieces");

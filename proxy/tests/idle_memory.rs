@@ -159,7 +159,7 @@ fn streams() -> impl Iterator<Item = u32> {
 
 on_both_drivers! {
     #[ignore = "measures: run it on a release build, as said above"]
-    fn an_idle_connection_costs_little(driver) {
+    fn an_idle_connection_uses_little_memory(driver) {
         // Ours are as many as the gateway's: a test's soft limit is often too low.
         proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
@@ -169,7 +169,7 @@ on_both_drivers! {
     }
 
     #[ignore = "measures: run it on a release build, as said above"]
-    fn a_burst_of_connections_costs_little_a_second_later(driver) {
+    fn the_memory_of_a_burst_of_connections_is_freed(driver) {
         proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
         for asks in [false, true] {
@@ -180,7 +180,7 @@ on_both_drivers! {
     }
 
     #[ignore = "measures: run it on a release build, as said above"]
-    fn an_idle_connection_of_tls_costs_little(driver) {
+    fn an_idle_tls_connection_uses_little_memory(driver) {
         proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let (origin, ca) = (origin(), authority("ca"));
         let gateway = gateway(driver)
@@ -201,7 +201,7 @@ on_both_drivers! {
     }
 
     #[ignore = "measures: run it on a release build, as said above"]
-    fn an_idle_connection_of_http_2_costs_little(driver) {
+    fn an_idle_http_2_connection_uses_little_memory(driver) {
         proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1h").start();
@@ -219,7 +219,7 @@ on_both_drivers! {
     }
 
     #[ignore = "measures: run it on a release build, as said above"]
-    fn a_stream_that_waits_for_its_body_costs_little(driver) {
+    fn a_stream_waiting_for_its_body_uses_little_memory(driver) {
         proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
         let gateway = gateway(driver)

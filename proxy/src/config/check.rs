@@ -47,7 +47,7 @@ mod tests {
     use super::{UnknownFields, Verdict, check};
 
     #[test]
-    fn a_file_that_cannot_be_read_is_bad() {
+    fn an_unreadable_file_fails_the_check() {
         let mut out = Vec::new();
         let paths = vec![PathBuf::from("/nowhere/a.yaml")];
         let verdict = check(paths, UnknownFields::Refuse, 0, &mut out);

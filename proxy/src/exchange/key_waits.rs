@@ -35,7 +35,7 @@ mod tests {
     use crate::limits::JWKS_WAITING;
 
     #[test]
-    fn places_are_few_and_come_free() {
+    fn the_number_of_requests_waiting_for_keys_is_limited() {
         let waits = KeyWaits::default();
         let mut places: Vec<_> = (0..JWKS_WAITING).map_while(|_| waits.enter()).collect();
         assert_eq!(places.len(), JWKS_WAITING);

@@ -222,7 +222,7 @@ mod tests {
     use super::without_user;
 
     #[test]
-    fn urls_and_hosts_are_kept_without_user_and_password() {
+    fn urls_and_hosts_are_recorded_without_credentials() {
         for (text, kept) in [
             ("http://me:hush@a.test/x?y=@z", "a.test/x?y=@z"),
             ("http://a.test/x@y", "http://a.test/x@y"),

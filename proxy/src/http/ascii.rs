@@ -17,7 +17,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn ascii_is_text_and_nothing_else_is() {
+    fn only_ascii_bytes_are_accepted_as_text() {
         for length in 0..70 {
             let mut bytes = vec![b'a'; length];
             assert_eq!(text(&bytes), Some("a".repeat(length).as_str()));

@@ -76,7 +76,7 @@ mod tests {
     use super::Authority;
 
     #[test]
-    fn takes_names_and_addresses_with_and_without_a_port() {
+    fn accepts_names_and_addresses_with_and_without_a_port() {
         for (text, host, port) in [
             ("example.com", "example.com", None),
             ("Example.COM.:8080", "Example.COM.", Some(8080)),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_everything_else() {
+    fn rejects_invalid_authorities() {
         let long = "a".repeat(300);
         for text in [
             "",

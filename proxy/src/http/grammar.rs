@@ -47,7 +47,7 @@ mod tests {
     use super::{is_alike, is_token, list, trim};
 
     #[test]
-    fn names_are_alike_in_any_case_and_with_underscores() {
+    fn names_are_compared_without_case_and_with_underscores_as_hyphens() {
         for (one, other, alike) in [
             ("x-user", "X_User", true),
             ("x_user", "x-user", true),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_tokens() {
+    fn recognises_tokens() {
         for (bytes, expected) in [
             ("chunked", true),
             ("x-a_b.c!", true),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_and_trims() {
+    fn lists_are_split_and_trimmed() {
         let members: Vec<&[u8]> = list(b" a,\tb c ,,d").collect();
         assert_eq!(members, [&b"a"[..], b"b c", b"", b"d"]);
         assert_eq!(trim(b" \t "), b"");

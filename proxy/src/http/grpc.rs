@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_digits() {
+    fn a_grpc_status_consists_of_digits() {
         let statuses = [
             ("0", Some(0)),
             ("16", Some(16)),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_are_eight_digits_and_a_unit() {
+    fn grpc_timeouts_are_up_to_eight_digits_and_a_unit() {
         for (value, expected) in [
             ("1H", Some(Duration::from_hours(1))),
             ("2M", Some(Duration::from_mins(2))),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_reads_back() {
+    fn a_formatted_timeout_parses_back() {
         for timeout in [
             Duration::ZERO,
             Duration::from_millis(250),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_reads_back() {
+    fn a_formatted_failure_parses_back() {
         let mut lines = Vec::new();
         write_failure(14, b"nobody is there", &mut lines);
         assert_eq!(status_of_trailers(&lines), Some(14));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_arrive_however_they_are_cut() {
+    fn messages_are_reassembled_from_chunks_of_any_size() {
         let texts = ["", "one", "two and more"];
         let bytes = messages(&texts);
         for size in 1..=bytes.len() {

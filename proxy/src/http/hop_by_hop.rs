@@ -167,14 +167,14 @@ mod tests {
     use crate::http::known::KnownHeader;
 
     #[test]
-    fn no_name_is_as_long_as_the_room_for_one() {
+    fn forbidden_trailer_names_fit_the_buffer_for_lowercasing() {
         assert!(NO_TRAILERS.iter().all(|name| name.len() < LONGEST_NAME));
         let long = ["www-authenticate", &"x".repeat(LONGEST_NAME)].concat();
         assert!(!is_forbidden_trailer(long.as_bytes()));
     }
 
     #[test]
-    fn names_that_backends_take_for_ours_do_not_pass() {
+    fn lookalikes_of_reserved_fields_are_not_forwarded() {
         for (name, dropped) in [
             ("x_forwarded_for", true),
             ("X_Forwarded-Whatever", true),

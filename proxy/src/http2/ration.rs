@@ -76,7 +76,7 @@ mod tests {
     const FEW: u64 = H2_HEADS_PER_TURN as u64;
 
     #[test]
-    fn few_heads_pass_at_once() {
+    fn few_request_heads_are_not_delayed() {
         let mut ration = Ration::default();
         for _ in 0..3 {
             ration.read(64 * 1024, FEW);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn many_heads_pass_in_shares_of_a_turn_each() {
+    fn many_request_heads_are_spread_over_several_turns() {
         let mut ration = Ration::default();
         ration.read(1_000, 4 * FEW);
         let mut left = 1_000;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn later_reads_of_a_turn_count_towards_it() {
+    fn later_reads_share_the_allowance_of_their_turn() {
         let mut ration = Ration::default();
         ration.read(1_000, 4 * FEW);
         assert_eq!(ration.take(200, 7), Allowance::Now(200));

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_begins_again_under_the_same_key() {
+    fn inserting_an_existing_key_replaces_its_session() {
         let mut sessions = full();
         sessions.insert('a', 'z', at(9));
         assert_eq!(sessions.touch(&'a', at(9)), Some(&'z'));

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_target_wins_each_field_on_its_own() {
+    fn the_nearest_target_wins_for_each_field_separately() {
         let gateway = model::Limits {
             head_bytes: u32s(1_000),
             header_fields: u32s(10),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_takes_a_timeout_away() {
+    fn a_timeout_of_never_disables_the_default() {
         let rule = model::Limits {
             response_head_timeout: Some(Timeout::Never),
             ..model::Limits::default()
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_of_datagrams_may_be_quiet_for_the_shorter_of_two_times() {
+    fn the_datagram_session_idle_timeout_falls_back_to_the_stream_idle_timeout() {
         let after = |seconds| Some(Timeout::After(Duration::from_secs(seconds)));
         for (datagram, stream, expected) in [
             (None, None, Some(60)),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn no_policy_allows_a_head_that_spans_cannot_name() {
+    fn head_limits_of_policies_are_capped_at_the_largest_span() {
         let huge = model::Limits {
             head_bytes: u32s(u32::MAX),
             request_line_bytes: u32s(u32::MAX),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_room_for_the_windows_of_its_streams() {
+    fn the_connection_window_covers_the_windows_of_its_streams() {
         let limits = Limits::default();
         let all = limits.http2_streams * limits.http2_stream_window_bytes;
         assert_eq!(limits.http2_connection_window(), all);

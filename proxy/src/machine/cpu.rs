@@ -97,7 +97,7 @@ mod tests {
     use super::{Cpus, affinity, bind_thread, parse_cpu_max};
 
     #[test]
-    fn a_thread_stays_on_its_cores_with_all_that_it_starts() {
+    fn cpu_affinity_is_inherited_by_child_threads() {
         let before = affinity();
         let last = before[before.len() - 1];
         let there = std::thread::spawn(move || {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_for_each_core_that_can_run_all_of_the_time() {
+    fn the_number_of_shards_follows_cores_and_cpu_quota() {
         let shards = |cores: usize, quota| {
             Cpus {
                 set: (0..cores).collect(),

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completions_beyond_a_ring_are_kept() {
+    fn completions_that_overflow_the_ring_are_kept() {
         for size in [
             SMALLEST_RING,
             RingSize {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_leave_locked_memory_to_other_proxies() {
+    fn ring_sizes_leave_locked_memory_to_other_processes() {
         let by_default = Some(8 << 20);
         for (connections, lockable, expected) in [
             (10, None, RING_MIN_COMPLETIONS),

@@ -135,7 +135,7 @@ mod tests {
     use super::MemoryUse;
 
     #[test]
-    fn without_a_limit_nothing_is_used_of_it() {
+    fn without_a_memory_limit_the_usage_is_zero_percent() {
         let memory = MemoryUse::default();
         memory.working_set.store(1 << 40, Ordering::Relaxed);
         assert_eq!((memory.limit(), memory.percent()), (None, 0));

@@ -234,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn every_shard_gets_a_socket_of_the_port() {
+    fn every_shard_gets_a_socket_for_the_port() {
         let address = free();
         assert_eq!(bind(address, 3).expect("the port is free").len(), 3);
     }
 
     #[test]
-    fn a_port_of_another_process_is_an_error_even_if_it_would_share() {
+    fn a_port_bound_by_another_process_is_an_error_despite_so_reuseport() {
         let address = free();
         let _other = bind(address, 1).expect("the port is free");
         let error = bind(address, 1).expect_err("it is taken");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_queued_before_anyone_accepts() {
+    fn connections_are_queued_before_the_first_accept() {
         let address = free();
         let _sockets = bind(address, 2).expect("the port is free");
         TcpStream::connect(address).expect("the kernel answers");

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_found_replaced_and_taken_out() {
+    fn entries_are_found_replaced_and_removed() {
         let mut table = table(&[0, 63, 64, 500]);
         assert_eq!(table.len(), 4);
         assert_eq!(table.get(63), Some(&63));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_shares_all_but_what_changed() {
+    fn a_copy_shares_all_unchanged_chunks() {
         let old = table(&(0..200).collect::<Vec<_>>());
         let mut new = old.clone();
         new.set(70, Some(Arc::new(7)));

@@ -59,7 +59,7 @@ mod tests {
     use super::FreeList;
 
     #[test]
-    fn so_many_are_kept_in_reserve() {
+    fn the_number_of_spare_items_is_limited() {
         let shelf = FreeList::default();
         let back: Vec<_> = (0..5).filter_map(|n| shelf.put_spare(n, 3)).collect();
         assert_eq!(back, [3, 4]);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_needed_since_the_last_trim_stays() {
+    fn trim_frees_only_items_unused_since_the_last_trim() {
         let shelf = FreeList::default();
         (0..10).for_each(|n| shelf.put(n));
         assert_eq!(shelf.trim(drop), 0, "they are all new");

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn unmapped_code_runs_again() {
+    fn unmapped_code_can_still_be_executed() {
         let before = mapped_code();
         unmap_code();
         let after = mapped_code();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_used_again_in_a_new_generation() {
+    fn a_freed_index_is_reused_with_a_new_generation() {
         let mut interner = Interner::default();
         interner.intern(&"a");
         interner.intern(&"b");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_forgets_the_earlier_owner() {
+    fn a_table_replaces_the_entry_of_an_earlier_generation() {
         let mut table = Table::default();
         *table.find_or_insert(id(3, 0), || 1) += 1;
         assert_eq!(table.find(id(3, 0)), Some(&2));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_can_be_changed() {
+    fn entries_can_be_mutated() {
         let mut table = Table::default();
         for index in [1, 4] {
             table.find_or_insert(id(index, 2), || index);

@@ -177,7 +177,7 @@ mod tests {
     use crate::limits::SPLICE_PIPES;
 
     #[test]
-    fn bytes_go_from_socket_to_socket() {
+    fn bytes_are_spliced_between_sockets() {
         let (mut client, ours) = UnixStream::pair().expect("sockets");
         let (towards, mut backend) = UnixStream::pair().expect("sockets");
         never_block(ours.as_raw_fd()).expect("a socket of ours");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_are_bounded_and_used_again_when_empty() {
+    fn pipes_are_limited_and_reused_when_empty() {
         let pipes = Pipes::default();
         let mut taken: Vec<_> = std::iter::from_fn(|| pipes.take()).collect();
         assert_eq!(taken.len(), SPLICE_PIPES);

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_counted_apart() {
+    fn causes_are_counted_separately() {
         each_has_its_own_counter_and_name::<FailureKind>();
         each_has_its_own_counter_and_name::<Abuse>();
         each_has_its_own_counter_and_name::<HandshakeFailure>();

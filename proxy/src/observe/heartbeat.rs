@@ -35,7 +35,7 @@ mod tests {
     use super::Heartbeat;
 
     #[test]
-    fn a_beat_grows_old() {
+    fn the_age_of_a_heartbeat_grows_with_time() {
         let beat = Heartbeat::default();
         let now = Instant::now() + Duration::from_secs(1);
         beat.beat(now);

@@ -43,7 +43,7 @@ mod tests {
     use super::ThreadClock;
 
     #[test]
-    fn a_thread_that_has_started_has_a_clock() {
+    fn a_started_thread_has_a_cpu_clock() {
         let clock = ThreadClock::default();
         assert_eq!(clock.cpu_time(), None);
         clock.start();

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn never_always_and_without_a_fraction() {
+    fn fractions_of_zero_one_and_none() {
         for random in [0, 1, u64::MAX / 2, u64::MAX] {
             assert!(!coin(0, 100).lands(random));
             assert!(coin(100, 100).lands(random));
@@ -78,13 +78,13 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_of_a_half_are_exact() {
+    fn the_threshold_of_one_half_is_exact() {
         assert!(coin(1, 2).lands((1 << 63) - 1));
         assert!(!coin(1, 2).lands(1 << 63));
     }
 
     #[test]
-    fn lands_in_its_share_of_evenly_spread_throws() {
+    fn the_sampled_share_equals_the_fraction() {
         for percent in [1_u32, 20, 35, 50, 99] {
             let coin = coin(percent, 100);
             let step = u64::MAX / 9_999;

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_edit_the_target_stays() {
+    fn without_an_edit_the_target_is_unchanged() {
         for target in ["/a//b/%2F?x=\"y\"|{z}", "/", "*", ""] {
             let path = RequestPath::new(target.as_bytes(), 99);
             assert_eq!(written(|out| path.write(None, out)), target);

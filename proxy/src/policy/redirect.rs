@@ -160,7 +160,7 @@ mod tests {
 
     /// `HTTPRouteRedirectPort`, `…Scheme` and `…PortAndScheme` of the conformance suite.
     #[test]
-    fn port_is_the_given_one_or_the_schemes_or_the_listeners() {
+    fn the_port_comes_from_the_filter_the_scheme_or_the_listener() {
         use Scheme::{Http, Https};
         for (listener, port_of_listener, scheme, port, expected) in [
             (Http, 80, None, None, "http://example.org/a?b"),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authority_may_be_anything() {
+    fn unusual_authorities_give_a_safe_location() {
         for (authority, expected) in [
             ("[::1]:8080", "http://[::1]/a"),
             ("[::1]", "http://[::1]/a"),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_whole() {
+    fn the_location_line_is_complete() {
         let redirect = Redirect::compile(&model::Redirect {
             status: StatusCode::PERMANENT_REDIRECT,
             ..redirect()

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_hops_plain_id_is_taken_over() {
+    fn only_a_valid_request_id_of_a_trusted_hop_is_kept() {
         let (longest, too_long) = ("a".repeat(64), "a".repeat(65));
         let new = RequestId::new([1, 2]);
         for (header_trust, sent, expected) in [
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn its_line_is_written_unless_a_filter_takes_the_name() {
+    fn the_request_id_line_is_written_unless_a_filter_edits_it() {
         let id = RequestId::new([0, 0]);
         assert_eq!(
             written(|out| id.write_line(None, out)),

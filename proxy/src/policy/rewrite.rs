@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_backend_wins_by_field() {
+    fn the_rewrite_of_a_backend_wins_for_each_field() {
         let rule = rewrite(Some("rule"), Some(PathEdit::Full("/rule".to_owned())));
         let backend = rewrite(None, Some(PathEdit::PrefixMatch("/backend".to_owned())));
         let both = Rewrite::compose(&[Some(&rule), Some(&backend)]).expect("a rewrite");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_rewrite_is_none() {
+    fn an_empty_rewrite_is_none() {
         assert_eq!(Rewrite::compose(&[None, Some(&rewrite(None, None))]), None);
     }
 }

@@ -69,7 +69,7 @@ mod tests {
     use super::Hash;
 
     #[test]
-    fn distinguishes_short_parts_of_every_length() {
+    fn short_inputs_of_every_length_have_distinct_hashes() {
         let mut seen = HashSet::new();
         for length in 0..=24 {
             for byte in b'a'..=b'z' {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_keys_spread_over_both_halves() {
+    fn numbered_keys_spread_over_positions_and_tags() {
         let hashes: Vec<Hash> = (0..10_000)
             .map(|n| Hash::seeded(7).append(format!("/route-{n}").as_bytes()))
             .collect();

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_a_linear_search() {
+    fn the_index_agrees_with_a_linear_search() {
         let names: Vec<_> = NAMES[..4].iter().map(|name| name.expect("named")).collect();
         let index = index(&NAMES[..4]);
         for host in [
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn without_listeners_nothing_is_found() {
+    fn hosts_without_a_listener_are_not_found() {
         assert_eq!(index(&[]).find(b"a"), None);
         assert_eq!(index(&[Some("a.b")]).find(b"c"), None);
     }

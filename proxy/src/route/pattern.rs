@@ -201,7 +201,7 @@ mod tests {
     use super::literal_prefix;
 
     #[test]
-    fn a_prefix_ends_where_the_first_choice_begins() {
+    fn the_literal_prefix_ends_at_the_first_alternative() {
         for (pattern, prefix) in [
             ("/items/[0-9]+", "/items/"),
             ("/items", "/items"),

@@ -63,7 +63,7 @@ mod tests {
     use super::{decoded, equals, first};
 
     #[test]
-    fn decodes_as_forms_are_decoded() {
+    fn query_parameters_are_form_decoded() {
         for (raw, expected) in [
             ("plain", "plain"),
             ("a+b", "a b"),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_parameter_of_a_name_counts() {
+    fn the_first_parameter_of_a_name_is_used() {
         for (query, expected) in [
             ("a=1", Some("1")),
             ("b=2&a=1&a=3", Some("1")),

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn both_protocols_find_lines_by_name_in_any_case_and_in_order() {
+    fn header_lookup_ignores_case_and_keeps_order_in_both_protocols() {
         let (mut head, mut fields, mut map) = (Vec::new(), Fields::default(), HeaderMap::new());
         for (name, value) in LINES {
             let known = KnownHeader::of(name.as_bytes());

@@ -97,7 +97,7 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn finds_every_key_and_nothing_else() {
+    fn lookup_finds_exactly_the_inserted_keys() {
         for count in [0_usize, 1, 2, 3, 1_000] {
             let keys: Vec<String> = (0..count).map(|n| n.to_string()).collect();
             let hash = |key: &str| Hash::seeded(0).append(key.as_bytes());

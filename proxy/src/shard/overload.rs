@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_come_one_after_the_other() {
+    fn overload_thresholds_are_strictly_increasing() {
         for [lower, higher] in STEPS.array_windows() {
             assert!(lower.pressure < higher.pressure && lower.lag < higher.lag);
             assert!(lower.memory_percent < higher.memory_percent);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_that_fills_closes_connections_and_then_stops_accepting() {
+    fn pressure_rises_with_the_number_of_connections() {
         let calm = Overload::default();
         for (clients, expected) in [
             (0, Pressure::Low),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_is_late_tick_after_tick_climbs_the_ladder() {
+    fn pressure_rises_with_sustained_loop_lag() {
         for Threshold { pressure, lag, .. } in STEPS {
             assert_eq!(
                 late(lag, LATE_TICKS).pressure(1, 1000, Tick::default()),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn without_descriptors_requests_are_refused_for_a_while() {
+    fn requests_are_shed_temporarily_after_descriptor_exhaustion() {
         let mut overload = Overload::default();
         overload.record_shortage(Tick::default());
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_runs_out_climbs_the_ladder() {
+    fn pressure_rises_with_memory_usage() {
         let mut overload = Overload::default();
         for (percent, expected) in [
             (79, Pressure::Low),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_goes_where_clearly_fewer_are() {
+    fn connections_are_handed_to_shards_with_clearly_fewer() {
         assert_eq!(better_off(&[0, 0]), None);
         assert_eq!(better_off(&[1, 0]), None);
         assert_eq!(better_off(&[2, 0]), Some(1));
@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_alone_keeps_everything() {
+    fn a_single_shard_keeps_all_connections() {
         assert_eq!(better_off(&[1000]), None);
         assert_eq!(better_off(&[]), None);
     }
 
     #[test]
-    fn every_other_shard_is_looked_at() {
+    fn every_other_shard_is_considered() {
         let (peers, mut rng) = (peers(&[9, 0, 0, 9, 0]), SmallRng::seed_from_u64(1));
         let mut seen: Vec<_> = (0..200)
             .filter_map(|_| peers.better_off(3, &mut rng))

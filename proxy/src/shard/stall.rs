@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_takes_enough_is_waited_for() {
+    fn a_receiver_above_the_minimum_rate_does_not_time_out() {
         let each = u64::from(RECEIVER_MIN_RATE) * PATIENCE.as_secs() / u64::from(RECEIVER_LOOKS);
         assert_eq!(outlasts(|look| look * each), 100);
         // As much at one look in so many as others take by and by.
@@ -94,12 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_takes_too_little_is_not() {
+    fn a_receiver_below_the_minimum_rate_times_out() {
         assert_eq!(outlasts(|look| look), u64::from(RECEIVER_LOOKS));
     }
 
     #[test]
-    fn no_peer_is_waited_for_after_the_deadline() {
+    fn waiting_for_a_peer_ends_at_the_deadline() {
         let end = Tick::default().after(Duration::from_secs(1));
         let mut stall = Stall::new(PATIENCE, end);
         let left = stall

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_put_off_where_that_spares_calls() {
+    fn reads_are_deferred_if_that_saves_system_calls() {
         let often = 2048;
         assert!(turns_of(16, often, true) > 1024);
         assert!(turns_of(16, often, false) < 1024, "what comes too late");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn on_io_uring_only_those_without_operations_wait_a_turn() {
+    fn on_io_uring_only_tasks_without_operations_wait_for_a_turn() {
         let (turns, mut ringing) = Turns::new(WaitMode::ForCompletion).expect("descriptors");
         let mut context = Context::from_waker(Waker::noop());
         let given = pin!(turns.yield_turn());

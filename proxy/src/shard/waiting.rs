@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_have_waited_longest_are_the_surplus() {
+    fn the_connections_waiting_longest_are_surplus() {
         let (waiting, handles, _) = waiting(WAITING_BUFFERS + 3);
         assert_eq!(surplus(&waiting, later()), handles[..3]);
         waiting.enter(handles[0], later());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn those_at_work_are_spared_unless_they_are_far_too_many() {
+    fn recently_active_connections_are_surplus_only_above_the_hard_limit() {
         let (waiting, handles, _) = waiting(WAITING_BUFFERS_AT_ONCE + 2);
         assert_eq!(surplus(&waiting, Tick::default()), handles[..2]);
         let rest = WAITING_BUFFERS_AT_ONCE - WAITING_BUFFERS;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_connections_come_and_go_without_a_trace() {
+    fn busy_connections_reuse_their_entries() {
         let (waiting, handles, places) = waiting(1);
         waiting.leave(places[0]);
         for _ in 0..10 * WAITING_BUFFERS_AT_ONCE {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_shorter_in_a_crowd() {
+    fn the_park_delay_is_shorter_with_many_waiting_connections() {
         let (waiting, handles, _) = waiting(WAITING_BUFFERS / 2 - 1);
         let patience = |at: usize| -> Duration { waiting.enter(handles[at], later()).1 };
         assert_eq!((patience(0), patience(1)), (PARK_AFTER, PARK_SOON_AFTER));

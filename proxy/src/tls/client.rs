@@ -315,7 +315,7 @@ mod tests {
     use super::is_under;
 
     #[test]
-    fn a_name_is_under_another_by_whole_labels() {
+    fn subdomains_are_compared_by_whole_labels() {
         for name in [
             "a.example.org",
             "a.b.example.org",

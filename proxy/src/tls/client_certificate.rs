@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_cannot_be_parsed_as_several() {
+    fn elements_are_quoted_so_that_they_cannot_be_split() {
         assert_eq!(pushed("URI", "spiffe://a/b"), "Hash=00;URI=spiffe://a/b");
         assert_eq!(
             pushed("Subject", "CN=a, O=b"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_be_parsed_as_several() {
+    fn attribute_values_are_escaped_so_that_they_cannot_be_split() {
         let written = |value: &str| {
             let mut text = String::new();
             push_value(value, &mut text);

@@ -114,7 +114,7 @@ impl Client {
 }
 
 #[test]
-fn the_certificate_goes_by_the_name_then_by_order() {
+fn the_certificate_is_selected_by_server_name_then_by_order() {
     let ca = authority("ca");
     let first = ca.server(&["first.test"]);
     let second = ca.server(&["second.test", "*.wild.test"]);
@@ -194,7 +194,7 @@ fn both_versions_are_supported_unless_the_listener_restricts_them() {
 }
 
 #[test]
-fn only_protocols_that_are_spoken_are_agreed_on() {
+fn alpn_selects_only_supported_protocols() {
     let ca = authority("ca");
     let server = fresh(&listener(&[&ca.server(&["a.test"])], ClientAuth::None));
     let agreed = |offered: &[&str]| {
@@ -261,7 +261,7 @@ fn learnt(
 }
 
 #[test]
-fn a_required_certificate_has_to_be_there_and_valid() {
+fn a_required_client_certificate_must_be_present_and_valid() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
     let server = believed(&ca, required);
     let shown = ca.signs(&subject(&["client.test"]).of_client().uri("spiffe://a/b"));
@@ -281,7 +281,7 @@ fn a_required_certificate_has_to_be_there_and_valid() {
 }
 
 #[test]
-fn an_optional_certificate_may_be_missing_or_wrong_and_that_is_known() {
+fn an_optional_client_certificate_is_reported_as_missing_or_unverified() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
     let server = believed(&ca, optional);
     let trust = |shows: Option<&Credential>| learnt(&ca, &server, shows).map(|learnt| learnt.trust);
@@ -384,7 +384,7 @@ fn reaches(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind,
 }
 
 #[test]
-fn a_backend_has_to_have_a_name_of_the_policy() {
+fn a_backend_certificate_must_match_the_hostname_of_the_policy() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
     let upstream = upstream(&ca, &[], None);
     assert!(reaches(&upstream, &backend(&ca.server(&["a.test"]), None)).is_ok());
@@ -406,7 +406,7 @@ fn a_backend_has_to_have_a_name_of_the_policy() {
 }
 
 #[test]
-fn a_root_may_vouch_for_itself_while_it_is_valid() {
+fn a_self_signed_certificate_is_trusted_only_as_its_own_root() {
     let own = itself("a.test");
     assert!(reaches(&upstream(&own, &[], None), &backend(&own.itself(), None)).is_ok());
     let other = upstream(&itself("a.test"), &[], None);
@@ -422,7 +422,7 @@ fn a_root_may_vouch_for_itself_while_it_is_valid() {
 }
 
 #[test]
-fn any_of_the_identities_will_do_and_the_sni_alone_will_not() {
+fn a_backend_certificate_must_match_one_of_the_subject_alt_names() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
     let dns = |name: &str| SubjectAltName::Dns(Hostname::parse(name).expect("a name"));
     let uri = |uri: &str| SubjectAltName::Uri(uri.to_owned());
@@ -442,7 +442,7 @@ fn any_of_the_identities_will_do_and_the_sni_alone_will_not() {
 }
 
 #[test]
-fn a_backend_that_requests_a_certificate_gets_ours() {
+fn a_backend_that_requests_a_certificate_gets_the_gateways() {
     let ca = authority("ca");
     let asking = backend(&ca.server(&["a.test"]), Some(&ca));
     let own = ca.client("gateway.test");

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_waiting_request_is_next() {
+    fn the_longest_waiting_request_gets_the_next_connection() {
         let limit = Rc::new(ConnectionLimit::default());
         let taken = limit.enter(1).expect("it is empty");
         assert!(limit.enter(1).is_none());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_bounded() {
+    fn the_queue_is_bounded() {
         let limit = Rc::new(ConnectionLimit::default());
         let _taken = limit.enter(1).expect("it is empty");
         let _waiting = limit.wait(ENDPOINT, 1).expect("the first");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lowered_limit_passes_nothing_on() {
+    fn connections_above_a_lowered_limit_are_not_passed_on() {
         let limit = Rc::new(ConnectionLimit::default());
         let (first, second) = (limit.enter(2), limit.enter(2));
         assert!(limit.enter(1).is_none(), "lowered");

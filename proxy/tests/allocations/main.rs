@@ -109,7 +109,7 @@ on_both_drivers! {
         assert!(each <= RECORDS, "{each} allocations for each of {COUNTED} requests");
     }
 
-    fn a_token_that_was_seen_before_allocates_nothing(driver) {
+    fn a_cached_token_allocates_nothing(driver) {
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let (origin, signer) = (origin().replies(ok("hello")), Signer::p256());
         let keys = key_set(&[signer.jwk("key")]);

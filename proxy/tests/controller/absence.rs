@@ -40,7 +40,7 @@ on_both_drivers! {
         assert!(source["failure"].is_null(), "{source}");
     }
 
-    fn a_proxy_that_starts_while_the_controller_is_away_serves_what_it_had(driver) {
+    fn a_proxy_started_without_its_controller_serves_the_cached_configuration(driver) {
         let origin = origin().replies(ok("here"));
         let ports = Ports::free(1);
         let folder = TempDir::new().expect("a temporary folder");
@@ -77,7 +77,7 @@ on_both_drivers! {
 }
 
 #[test]
-fn a_damaged_cached_configuration_is_ignored() {
+fn a_cached_configuration_of_another_gateway_is_ignored() {
     let origin = origin();
     let ports = Ports::free(1);
     let cache = TempDir::new().expect("a temporary folder");

@@ -59,7 +59,7 @@ fn a_token_is_read_again_for_each_connection() {
 }
 
 #[test]
-fn a_bundle_of_authorities_is_read_again_for_each_connection() {
+fn the_ca_bundle_is_read_again_for_each_connection() {
     let origin = origin();
     let ports = Ports::free(1);
     let folder = TempDir::new().expect("a temporary folder");

@@ -70,7 +70,7 @@ on_both_drivers! {
 }
 
 #[test]
-fn a_first_configuration_that_is_partly_refused_makes_ready() {
+fn a_partly_rejected_first_configuration_makes_the_gateway_ready() {
     let origin = origin();
     let ports = Ports::free(2);
     let controller = controller();
@@ -87,7 +87,7 @@ fn a_first_configuration_that_is_partly_refused_makes_ready() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_used_is_refused() {
+fn an_unusable_certificate_is_rejected() {
     let pair = crate::support::pki::authority("a").server(&["localhost"]);
     let ports = Ports::free(2);
     let controller = controller();
@@ -126,7 +126,7 @@ fn a_certificate_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn a_port_that_another_process_has_is_refused_until_it_is_free() {
+fn a_port_in_use_is_rejected_until_it_is_free() {
     let origin = origin();
     let ports = Ports::free(2);
     let controller = controller();

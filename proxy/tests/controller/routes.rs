@@ -9,7 +9,7 @@ use crate::support::{Ports, gateway, ok, on_both_drivers, origin};
 use crate::{is_ready, source, type_state};
 
 on_both_drivers! {
-    fn what_is_published_serves_until_it_is_removed(driver) {
+    fn a_published_route_is_served_until_it_is_removed(driver) {
         let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
         let ports = Ports::free(1);
         let controller = controller();
@@ -58,7 +58,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_route_and_its_backend_come_and_go_together(driver) {
+    fn a_route_and_its_backend_are_added_and_removed_atomically(driver) {
         let origin = origin();
         let ports = Ports::free(1);
         let controller = controller();
@@ -87,7 +87,7 @@ on_both_drivers! {
         assert!(statuses.into_inner().expect("no holder panics").iter().sum::<usize>() > 0);
     }
 
-    fn a_name_does_not_lead_to_the_machine_of_the_proxy(driver) {
+    fn a_dns_backend_does_not_resolve_to_the_host_of_the_proxy(driver) {
         let inward = origin();
         let ports = Ports::free(1);
         let controller = controller();

@@ -3,7 +3,7 @@
 use crate::support::{Driver, gateway};
 
 #[test]
-fn a_source_is_needed_and_only_one() {
+fn exactly_one_configuration_source_is_required() {
     for (arguments, code, expected) in [
         (
             &[

@@ -102,7 +102,7 @@ fn every_token_has_its_expected_result() {
 }
 
 #[test]
-fn a_token_cut_anywhere_is_refused() {
+fn a_truncated_token_is_rejected() {
     let signers = Signers::default();
     let policy = table_policy(&signers);
     let token = signers.find("p256").signs("p256", &recipe::claims());
@@ -137,7 +137,7 @@ fn a_token_with_any_character_changed_is_refused() {
 }
 
 #[test]
-fn without_an_id_four_keys_are_tried() {
+fn a_token_without_a_key_id_is_tried_with_four_keys() {
     let signers: Vec<Signer> = (0..6).map(|_| Signer::p256()).collect();
     let jwks: Vec<Value> = (0..)
         .zip(&signers)
@@ -185,7 +185,7 @@ fn a_policy_without_providers_refuses_every_token() {
 }
 
 #[test]
-fn what_a_token_is_cached_for_is_its_own_policy_keys_and_time() {
+fn a_cached_token_is_valid_only_for_its_policy_keys_and_lifetime() {
     let signer = Signer::p256();
     let token = signer.signs("p256", &recipe::claims());
     let set = key_set(&[signer.jwk("p256")]);
@@ -255,7 +255,7 @@ fn an_unknown_key_is_requested_once() {
 }
 
 #[test]
-fn no_header_name_of_http_itself_comes_from_a_claim() {
+fn claims_cannot_set_header_fields_of_http_itself() {
     // `Host` from a claim would let a token choose the backend's virtual host.
     let mut provider = provider("https://issuer.test", &[]);
     provider.claims_to_headers = vec![xds::model::ClaimHeader {

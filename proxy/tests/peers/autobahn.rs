@@ -14,7 +14,7 @@ use crate::support::{Driver, Gateway, gateway, on_both_drivers};
 
 on_both_drivers! {
     #[ignore = "needs python3-venv, and packages of Python"]
-    fn an_echo_passes_behind_the_gateway_as_it_does_without(driver) {
+    fn autobahn_cases_pass_with_the_gateway_as_without(driver) {
         let python = python();
         let echo = Server::start(|port| {
             let mut command = Command::new(python.join("python"));

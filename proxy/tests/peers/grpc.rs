@@ -18,7 +18,7 @@ use crate::support::pki::{Authority, Credential, authority};
 use crate::support::{Driver, Gateway, gateway, on_both_drivers};
 
 on_both_drivers! {
-    fn a_unary_call_carries_its_metadata_both_ways(driver) {
+    fn metadata_of_a_unary_call_is_forwarded_both_ways(driver) {
         for mut scene in scenes(driver) {
             let mut request = Request::new(Bytes::from_static(b"hello"));
             request.metadata_mut().insert("x-there", "a word".parse().expect("text"));
@@ -49,7 +49,7 @@ on_both_drivers! {
         }
     }
 
-    fn messages_of_megabytes_pass(driver) {
+    fn messages_of_several_megabytes_are_forwarded(driver) {
         for mut scene in scenes(driver) {
             let message = Bytes::from(crate::support::pattern(1_500_000));
             let answer = scene.caller.unary("Unary", Request::new(message.clone())).expect("an answer");
@@ -57,7 +57,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_server_streams(driver) {
+    fn server_streaming_is_forwarded(driver) {
         for mut scene in scenes(driver) {
             let answers = scene.caller.run(async |client| {
                 let request = Request::new(Bytes::from_static(b"500"));
@@ -69,7 +69,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_client_streams(driver) {
+    fn client_streaming_is_forwarded(driver) {
         for mut scene in scenes(driver) {
             let answer = scene.caller.run(async |client| {
                 let messages = tokio_stream::iter((0..500).map(numbered));
@@ -80,7 +80,7 @@ on_both_drivers! {
         }
     }
 
-    fn both_stream_and_take_turns(driver) {
+    fn bidirectional_streaming_is_not_buffered(driver) {
         for mut scene in scenes(driver) {
             let ended = scene.caller.run(async |client| {
                 let (say, messages) = mpsc::channel(1);
@@ -98,7 +98,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_stream_may_fail_behind_its_messages(driver) {
+    fn an_error_status_after_messages_is_forwarded(driver) {
         for mut scene in scenes(driver) {
             let ended = scene.caller.run(async |client| {
                 let request = Request::new(Bytes::from_static(b"3"));
@@ -163,7 +163,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_server_that_goes_away_is_unavailable(driver) {
+    fn a_closed_server_is_unavailable(driver) {
         for mut scene in scenes(driver) {
             scene.caller.unary("Unary", Request::new(Bytes::new())).expect("an answer");
             scene.server.stop();

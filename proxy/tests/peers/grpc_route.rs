@@ -9,7 +9,7 @@ use crate::grpc_server::GrpcServer;
 use crate::support::{Driver, Gateway, gateway, on_both_drivers};
 
 on_both_drivers! {
-    fn the_method_and_its_headers_choose_the_rule(driver) {
+    fn rules_match_by_method_and_headers(driver) {
         let mut scene = scene(driver, "
   - matches: [{method: {service: echo.Echo, method: Unary}}]
     backendRefs: [{@one}]
@@ -28,7 +28,7 @@ on_both_drivers! {
         assert_eq!(scene.shares(), [2, 2]);
     }
 
-    fn what_matches_nothing_is_unimplemented(driver) {
+    fn an_unmatched_call_is_unimplemented(driver) {
         let mut scene = scene(driver, "
   - matches: [{method: {service: echo.Echo, method: Unary}}]
     backendRefs: [{@one}]
@@ -42,7 +42,7 @@ on_both_drivers! {
         scene.calls("Unary", &[]).expect("an answer");
     }
 
-    fn filters_change_what_both_sides_see(driver) {
+    fn filters_edit_request_and_response_metadata(driver) {
         let mut scene = scene(driver, "
   - filters:
     - type: RequestHeaderModifier

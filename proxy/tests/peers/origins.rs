@@ -39,7 +39,7 @@ on_both_drivers! {
     }
 
     #[ignore = "needs openssl"]
-    fn openssl_shakes_hands_and_takes_its_session_up_again(driver) {
+    fn openssl_completes_handshakes_and_resumes_a_session(driver) {
         let scene = Scene::new(driver, Kind::Node);
         let session = scene.folder.path().join("session");
         for version in ["-tls1_3", "-tls1_2"] {

@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_048, ..ProptestConfig::default() })]
 
     #[test]
-    fn selects_as_the_naive_reading_does(data in vec(any::<u8>(), 0..512)) {
+    fn selection_agrees_with_a_naive_implementation(data in vec(any::<u8>(), 0..512)) {
         check(&data);
     }
 }

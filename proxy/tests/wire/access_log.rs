@@ -64,7 +64,7 @@ on_both_drivers! {
         }
     }
 
-    fn text_is_a_line_to_read(driver) {
+    fn text_lines_hold_method_path_and_status(driver) {
         for target in LEVELS {
             let lines = lines(driver, target, "format: text", 404);
             assert_eq!(lines.len(), 1, "{lines:?}");
@@ -85,7 +85,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_sample_is_a_share(driver) {
+    fn a_sample_rate_is_the_share_of_logged_requests(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .routes_to(&origin)
@@ -105,7 +105,7 @@ on_both_drivers! {
         assert!((58..=142).contains(&share), "{share} of 200");
     }
 
-    fn a_filter_by_status(driver) {
+    fn requests_are_filtered_by_status(driver) {
         for target in LEVELS {
             let filter = "filter: {statusAtLeast: 404}";
             assert_eq!(lines(driver, target, filter, 200), [""; 0]);
@@ -113,7 +113,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_filter_by_duration(driver) {
+    fn requests_are_filtered_by_duration(driver) {
         let gate = Gate::default();
         let slow = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         let origin = origin().replies_to("/slow", slow);
@@ -130,7 +130,7 @@ on_both_drivers! {
         assert!(!said.contains("/quick"), "{said}");
     }
 
-    fn a_head_that_is_refused_is_logged(driver) {
+    fn a_rejected_head_is_logged(driver) {
         for target in &LEVELS[..2] {
             let gateway = gateway(driver)
                 .rule("{}")
@@ -163,7 +163,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_head_that_is_refused_is_not_logged_where_the_log_is_off(driver) {
+    fn a_rejected_head_is_not_logged_if_the_log_is_off(driver) {
         let gateway = gateway(driver)
             .rule("{}")
             .policy_of("Gateway/gw/http", "accessLog: {disabled: true}")

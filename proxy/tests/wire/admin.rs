@@ -240,7 +240,7 @@ on_both_drivers! {
         }
     }
 
-    fn unix_sockets_serve_the_same(driver) {
+    fn inspection_endpoints_are_served_on_unix_sockets(driver) {
         let (origin, folder) = (origin(), tempfile::tempdir().expect("a folder"));
         let path = |server| folder.path().join(server);
         let address = |server| format!("--{server}-address=unix:{}", path(server).display());
@@ -259,7 +259,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_heap_that_is_not_sampled_has_no_profile(driver) {
+    fn without_heap_sampling_there_is_no_heap_profile(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin)
             .argument("--heap-sampling=off").inspected().start();
@@ -269,7 +269,7 @@ on_both_drivers! {
         assert_eq!(json(&gateway, "/memory")["heapProfile"]["armed"], false);
     }
 
-    fn pages_of_other_sites_are_refused(driver) {
+    fn cross_site_requests_are_rejected(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin)
             .argument("--admin-host=admin.internal").inspected().start();
@@ -346,7 +346,7 @@ on_both_drivers! {
         assert!(calls.iter().any(told), "{calls:?}: {graph}");
     }
 
-    fn a_profile_needs_no_root_that_can_be_written(driver) {
+    fn a_profile_needs_no_writable_temporary_directory(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin)
             .environment("TMPDIR", "/nowhere").inspected().start();
@@ -402,7 +402,7 @@ on_both_drivers! {
         }
     }
 
-    fn listeners_cannot_have_the_servers_ports(driver) {
+    fn listeners_cannot_bind_ports_of_the_admin_servers(driver) {
         let origin = origin();
         let ports = crate::support::Ports::free(2);
         let builder = gateway(driver).routes_to(&origin).listener("taken")

@@ -89,7 +89,7 @@ on_both_drivers! {
         assert_eq!(list(&others, "routes").len(), 0);
     }
 
-    fn endpoints_carry_how_they_fare_over_all_shards(driver) {
+    fn endpoint_statistics_are_aggregated_over_all_shards(driver) {
         let origin = origin();
         let (_held, refused) = refused();
         let gateway = gateway(driver).shards(2)
@@ -161,7 +161,7 @@ on_both_drivers! {
         assert_eq!((head.status(), head.value("content-encoding")), (200, Some("gzip")), "{head}");
     }
 
-    fn it_reads_back_into_its_types(driver) {
+    fn a_dump_deserializes_into_its_types(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let answer = asks(&gateway, "admin", "GET", "/config_dump");

@@ -50,7 +50,7 @@ on_both_drivers! {
         assert_eq!(watcher.reads_bytes(comment.len()), comment.as_bytes());
     }
 
-    fn a_shard_that_is_stuck_does_not_keep_the_process(driver) {
+    fn a_stuck_shard_does_not_prevent_exit(driver) {
         let origin = origin();
         // Longer than anybody here waits.
         let mut gateway = gateway(driver).routes_to(&origin)

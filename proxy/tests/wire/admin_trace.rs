@@ -260,7 +260,7 @@ on_both_drivers! {
         assert_eq!(target["reference"], "Service/default/nosuch:80", "{target}");
     }
 
-    fn a_match_or_an_id_narrows(driver) {
+    fn a_trace_is_filtered_by_match_or_request_id(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let mut by_path = watches(&gateway, "?match=GET%20example.test/wanted");
@@ -276,7 +276,7 @@ on_both_drivers! {
         assert!(by_id.iter().all(|event| event["requestId"] == "wanted-id"), "{by_id:?}");
     }
 
-    fn several_requests_of_several_watchers(driver) {
+    fn several_requests_are_traced_for_several_watchers(driver) {
         let origin = origin();
         let gateway = gateway(driver).shards(2).routes_to(&origin).inspected().start();
         let mut watchers = [watches(&gateway, "?count=3"), watches(&gateway, "?count=3")];

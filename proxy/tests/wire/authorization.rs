@@ -70,7 +70,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn a_rule_of_a_route_goes_before_that_of_its_gateway(driver) {
+    fn a_rule_of_a_route_overrides_that_of_its_gateway(driver) {
         let origin = origin();
         let gateway = gateway_to(&origin, driver)
             .policy_of("Gateway/gw", "authorization: {deny: [{when: 'true'}]}")

@@ -61,7 +61,7 @@ on_both_drivers! {
         gateway.client().gets("/").expects(200);
     }
 
-    fn an_object_with_an_unknown_field_is_taken_where_newer_definitions_are_expected(driver) {
+    fn an_object_with_an_unknown_field_is_accepted_if_newer_definitions_are_expected(driver) {
         let origin = origin();
         let newer = format!("{ROUTE}  newer: 1\n  hostnames: [newer.test]\n  rules: [{{name: a}}]\n");
         for (choice, status) in [("refuse", 404), ("warn", 500)] {
@@ -98,7 +98,7 @@ on_both_drivers! {
         gateway.waits_for_log("wrong");
     }
 
-    fn an_object_given_twice_is_named(driver) {
+    fn a_duplicate_object_is_named(driver) {
         let twice = "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\n\
                      metadata: {name: origin}\nspec: {addresses: [{host: 127.0.0.1, port: 1}]}";
         let origin = origin();
@@ -127,7 +127,7 @@ on_both_drivers! {
         gateway.waits_for_log(&port.to_string());
     }
 
-    fn a_start_without_any_port_does_not_promise_another_try(driver) {
+    fn a_start_without_any_port_does_not_announce_a_retry(driver) {
         let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
         let port = taken.local_addr().expect("bound").port();
         let failure = gateway(driver).fails_with(&gateway(driver).yaml(&[port]));
@@ -136,7 +136,7 @@ on_both_drivers! {
         assert!(!failure.log.contains("tried again"), "it ended:\n{}", failure.log);
     }
 
-    fn a_port_of_an_older_gateway_is_named_and_the_older_one_keeps_it(driver) {
+    fn a_port_conflict_is_named_and_the_older_gateway_keeps_the_port(driver) {
         let (older, newer) = (origin(), origin());
         let builder = gateway(driver).routes_to(&older).backend("newer", &[newer.address()]);
         let gateway = builder.clone().start();

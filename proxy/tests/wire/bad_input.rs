@@ -81,25 +81,25 @@ impl Scene {
 }
 
 on_both_drivers! {
-    fn what_is_no_tls(driver) {
+    fn bytes_other_than_tls(driver) {
         Scene::new(driver).fails("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", "not_tls");
     }
 
-    fn a_server_name_that_is_garbage(driver) {
+    fn a_malformed_server_name(driver) {
         Scene::new(driver).fails(BAD_NAME, "malformed");
     }
 
-    fn a_first_message_that_announces_too_much(driver) {
+    fn an_oversized_client_hello(driver) {
         Scene::new(driver).fails(TOO_MUCH, "malformed");
     }
 
-    fn a_name_that_no_listener_has(driver) {
+    fn a_server_name_without_a_listener(driver) {
         let mut scene = Scene::new(driver);
         scene.gateway.tls_client(&tls(&scene.ca, "b.test")).is_refused();
         scene.counts("no_listener", 1.0);
     }
 
-    fn protocols_of_which_we_speak_none(driver) {
+    fn unsupported_alpn_protocols(driver) {
         let mut scene = Scene::new(driver);
         let exotic = tls(&scene.ca, "a.test").offers(&["exotic"]);
         scene.gateway.tls_client(&exotic).is_refused();
@@ -115,7 +115,7 @@ on_both_drivers! {
         scene.counts("no_version", 1.0);
     }
 
-    fn ciphers_of_which_we_speak_none(driver) {
+    fn unsupported_cipher_suites(driver) {
         let mut scene = for_example(driver);
         let mut hello = OLD_HELLO.to_vec();
         let ecdsa_with_cbc = [0xc0, 0x09];
@@ -124,13 +124,13 @@ on_both_drivers! {
         scene.counts("refused", 1.0);
     }
 
-    fn a_client_that_does_not_believe_us(driver) {
+    fn a_client_that_does_not_trust_the_certificate(driver) {
         let mut scene = Scene::new(driver);
         scene.gateway.tls_client(&tls(&authority("other"), "a.test")).is_refused();
         scene.counts("distrusted", 1.0);
     }
 
-    fn a_certificate_of_ours_that_has_expired(driver) {
+    fn an_expired_server_certificate(driver) {
         let mut scene = Scene::with(driver, |builder, ca| {
             let old = ca.signs(&subject(&["old.test"]).expired());
             builder.https("old", Some("old.test"), &[&old])
@@ -140,7 +140,7 @@ on_both_drivers! {
         scene.counts("distrusted", 1.0);
     }
 
-    fn a_secret_that_vanishes(driver) {
+    fn a_deleted_secret(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let builder = gateway(driver)
             .https("web", None, &[&ca.server(&["a.test"])])
@@ -163,7 +163,7 @@ on_both_drivers! {
         gateway.tls_client(&tls(&ca, "a.test")).sends(ASK).expects(200);
     }
 
-    fn certificates_of_clients_that_are_not_good(driver) {
+    fn invalid_client_certificates(driver) {
         let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
         let gateway = gateway(driver)
             .https("web", None, &[&ca.server(&["a.test"])])
@@ -192,13 +192,13 @@ on_both_drivers! {
         }
     }
 
-    fn a_handshake_that_never_ends(driver) {
+    fn an_unfinished_handshake(driver) {
         let mut scene = Scene::with(driver, |builder, _| builder.limits("handshakeTimeout: 3s"));
         client(scene.gateway.https_address()).sends(&HELLO[..100]).expects_end();
         scene.counts("timeout", 1.0);
     }
 
-    fn records_that_are_not_sealed(driver) {
+    fn records_that_are_not_encrypted(driver) {
         let mut scene = Scene::new(driver);
         for (broken, protocol) in (1..).zip(["http/1.1", "h2"]) {
             // Of 32 bytes each: data, and a kind that there is not.
@@ -226,7 +226,7 @@ on_both_drivers! {
         assert!(failed.abs() < 1e-9, "{failed} handshakes have failed");
     }
 
-    fn headers_of_the_proxy_protocol(driver) {
+    fn malformed_proxy_protocol_headers(driver) {
         let origin = origin();
         let gateway = before_headers(driver, &origin, "in: Required, trustedSources: [127.0.0.1/32]");
         let mut neighbour = gateway.client();
@@ -245,7 +245,7 @@ on_both_drivers! {
         waits_for_count(&gateway, HEADERS, "reason=\"untrusted\"", 1.0);
     }
 
-    fn headers_of_sources_that_are_not_trusted(driver) {
+    fn proxy_protocol_headers_of_untrusted_sources(driver) {
         let peer = echo_peer();
         let gateway = gateway(driver)
             .listener_with("tcp", "protocol: TCP")
@@ -263,7 +263,7 @@ on_both_drivers! {
         waits_for_count(&gateway, HANDSHAKES, "reason=\"not_tls\"", 1.0);
     }
 
-    fn no_header_of_a_source_that_is_not_trusted(driver) {
+    fn a_missing_proxy_protocol_header_of_an_untrusted_source(driver) {
         let mut scene = Scene::with(driver, |builder, _| {
             let untrusted = "proxyProtocol: {in: Optional, trustedSources: [192.0.2.0/24]}";
             builder.limits("handshakeTimeout: 1s").policy(untrusted)
@@ -281,7 +281,7 @@ on_both_drivers! {
         assert!(broken.abs() < 1e-9, "{broken} headers were broken");
     }
 
-    fn frames_that_http_2_forbids(driver) {
+    fn forbidden_http_2_frames(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let mut neighbour = gateway.client();
@@ -302,7 +302,7 @@ on_both_drivers! {
         }
     }
 
-    fn frames_of_http_2_that_are_cut_off(driver) {
+    fn truncated_http_2_frames(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let head = get(1);
@@ -321,7 +321,7 @@ on_both_drivers! {
         assert!(count(&gateway, HTTP2, "reason=\"truncated\"") < 3.5);
     }
 
-    fn datagrams_of_more_clients_than_there_is_room_for(driver) {
+    fn datagrams_beyond_the_session_limit(driver) {
         let peer = udp_peer(|question| vec![question.to_vec()]);
         let gateway = gateway(driver)
             .listener_with("udp", "protocol: UDP")

@@ -39,7 +39,7 @@ fn beside(driver: Driver, broken: &Origin, sound: &Origin) -> GatewayBuilder {
 }
 
 on_both_drivers! {
-    fn everyone_gets_their_own_answer(driver) {
+    fn every_client_gets_its_own_response(driver) {
         let origin = (0..CLIENTS).fold(origin(), |origin, number| {
             origin.replies_to(&format!("/{number}"), ok(number.to_string()))
         });
@@ -55,7 +55,7 @@ on_both_drivers! {
         }
     }
 
-    fn an_origin_that_stalls_ends_in_time_for_everyone(driver) {
+    fn a_stalled_origin_times_out_for_every_client(driver) {
         let (broken, sound) = (origin().replies(Reply::at_once().stalls()), origin());
         let gateway = beside(driver, &broken, &sound).start();
         let mut clients = crowd(&gateway);
@@ -63,7 +63,7 @@ on_both_drivers! {
         all_get(&mut clients, "/", 200);
     }
 
-    fn an_origin_that_closes_is_noticed_for_everyone(driver) {
+    fn a_closing_origin_is_a_bad_gateway_for_every_client(driver) {
         let closes = Reply::at_once().reads_the_body().closes();
         let (broken, sound) = (origin().replies(closes), origin());
         let gateway = beside(driver, &broken, &sound).start();
@@ -86,7 +86,7 @@ on_both_drivers! {
         gateway.waits_for_open_files_at_most(before + sound.open_connections());
     }
 
-    fn clients_that_went_idle_are_served_again(driver) {
+    fn idle_clients_are_served_again(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut clients = crowd(&gateway);

@@ -3,7 +3,7 @@
 use crate::support::{Framing, Gate, Reply, chunked, gateway, on_both_drivers, origin};
 
 on_both_drivers! {
-    fn a_chunk_is_passed_on_before_the_next_one_exists(driver) {
+    fn a_chunk_is_forwarded_before_the_next_one_arrives(driver) {
         let gate = Gate::default();
         let origin = origin().replies(
             Reply::at_once()
@@ -21,7 +21,7 @@ on_both_drivers! {
         assert_eq!(client.reads_bytes(16), b"6\r\nsecond\r\n0\r\n\r\n");
     }
 
-    fn a_piece_of_a_request_body_is_passed_on_before_the_next_one_exists(driver) {
+    fn a_chunk_of_a_request_body_is_forwarded_before_the_next_one_arrives(driver) {
         let origin = origin().replies(
             Reply::at_once().reads(10).sends("HTTP/1.1 103 Early Hints\r\n\r\n").reads_the_body()
                 .sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
@@ -38,7 +38,7 @@ on_both_drivers! {
         assert_eq!(response.status(), 200);
     }
 
-    fn many_small_chunks_arrive_whole(driver) {
+    fn many_small_chunks_arrive_complete(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -53,7 +53,7 @@ on_both_drivers! {
         assert_eq!(request.trailers, [("X-Sum".to_owned(), "1".to_owned())]);
     }
 
-    fn a_chunked_response_arrives_whole(driver) {
+    fn a_chunked_response_arrives_complete(driver) {
         let origin = origin().replies(chunked(&["one ", "two ", "three"]));
         let gateway = gateway(driver).routes_to(&origin).start();
         let response = gateway.client().gets("/").expects(200);
@@ -61,7 +61,7 @@ on_both_drivers! {
         assert_eq!(response.text(), "one two three");
     }
 
-    fn trailers_go_both_ways(driver) {
+    fn trailers_are_forwarded_in_both_directions(driver) {
         let origin = origin().replies(
             Reply::at_once().reads_the_body().sends(
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Down: 2\r\n\r\n",
@@ -77,7 +77,7 @@ on_both_drivers! {
         assert_eq!(origin.only_request().trailers, [("X-Up".to_owned(), "1".to_owned())]);
     }
 
-    fn an_http_1_0_client_gets_the_plain_body_and_the_end(driver) {
+    fn an_http_1_0_client_gets_a_close_delimited_body(driver) {
         let origin = origin().replies(chunked(&["one ", "two"]));
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();

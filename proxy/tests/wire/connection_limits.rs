@@ -134,7 +134,7 @@ on_both_drivers! {
         while peer.next().is_some() {}
     }
 
-    fn zero_takes_a_timeout_away(driver) {
+    fn a_timeout_of_zero_disables_it(driver) {
         at_both_levels(driver, "keepAliveTimeout: 0s, headTimeout: 0s, connectionAge: 0s", |gateway| {
             let mut client = gateway.client();
             assert!(!client.gets("/").expects(200).says_close());

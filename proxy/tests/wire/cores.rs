@@ -26,7 +26,7 @@ on_both_drivers! {
         }
     }
 
-    fn the_admin_servers_stand_back(driver) {
+    fn admin_threads_run_at_a_lower_priority(driver) {
         let origin = origin();
         // A process begins as nice as whoever starts it.
         for nicer in ["0", "12"] {

@@ -49,7 +49,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn sigterm_still_accepts_for_a_while(driver) {
+    fn connections_are_still_accepted_for_a_while_after_sigterm(driver) {
         let origin = origin();
         let mut gateway = gateway(driver).routes_to(&origin)
             .argument("--drain-accept=5s").argument("--drain-deadline=20s").start();
@@ -58,7 +58,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn idle_connections_do_not_hold_up_the_end(driver) {
+    fn idle_connections_do_not_delay_the_exit(driver) {
         let origin = origin();
         let mut gateway = quick(gateway(driver), &origin).start();
         let mut idle: Vec<_> = (0..20).map(|_| gateway.client()).collect();
@@ -74,7 +74,7 @@ on_both_drivers! {
         }
     }
 
-    fn many_idle_connections_end_one_after_the_other(driver) {
+    fn many_idle_connections_are_closed_gradually(driver) {
         let origin = origin();
         let mut gateway = quick(gateway(driver), &origin).start();
         let mut idle: Vec<_> = (0..300).map(|_| gateway.client()).collect();
@@ -95,7 +95,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn sigint_does_not_wait_for_load_balancers(driver) {
+    fn sigint_skips_the_accept_period_of_the_drain(driver) {
         let origin = origin();
         let mut gateway = gateway(driver).routes_to(&origin).argument("--drain-accept=60s").start();
         let mut client = gateway.client();
@@ -104,7 +104,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn a_second_signal_ends_at_once(driver) {
+    fn a_second_signal_exits_immediately(driver) {
         let gate = Gate::default();
         let origin = origin().replies(gated(&gate));
         let mut gateway = gateway(driver).routes_to(&origin)

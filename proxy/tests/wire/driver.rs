@@ -3,7 +3,7 @@
 use crate::support::{Driver, RingCall, gateway, origin};
 
 #[test]
-fn io_uring_that_is_refused_makes_way_for_epoll() {
+fn forbidden_io_uring_falls_back_to_epoll() {
     // Also where a ring can be made, and the calls that it is used by are not known to the profile.
     for call in [RingCall::Setup, RingCall::Enter] {
         let origin = origin();

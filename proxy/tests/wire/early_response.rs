@@ -6,7 +6,7 @@ use crate::support::{Reply, gateway, on_both_drivers, origin, pattern};
 const REFUSE: &str = "HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno";
 
 on_both_drivers! {
-    fn the_answer_arrives_while_the_body_is_unsent(driver) {
+    fn an_early_response_arrives_before_the_body_is_sent(driver) {
         let origin = origin().replies(Reply::at_once().sends(REFUSE).stalls());
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -14,7 +14,7 @@ on_both_drivers! {
         assert_eq!(client.expects(413).text(), "no");
     }
 
-    fn a_short_rest_of_the_body_is_drained_or_the_connection_closes(driver) {
+    fn a_short_remaining_body_is_drained_or_the_connection_closes(driver) {
         let origin = origin().replies_once(Reply::at_once().sends(REFUSE).reads_the_body());
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -30,7 +30,7 @@ on_both_drivers! {
         assert!(!targets.contains(&"/smuggled".to_owned()), "{targets:?}");
     }
 
-    fn a_long_rest_of_the_body_closes_the_connection(driver) {
+    fn a_long_remaining_body_closes_the_connection(driver) {
         let origin = origin().replies_once(Reply::at_once().sends(REFUSE).closes());
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -52,7 +52,7 @@ on_both_drivers! {
         assert_ne!(requests[0].connection, requests[1].connection);
     }
 
-    fn our_own_refusal_does_not_wait_for_the_body(driver) {
+    fn a_local_error_response_does_not_wait_for_the_body(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])

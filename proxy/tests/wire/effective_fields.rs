@@ -34,7 +34,7 @@ fn asking(protocol: &str, name: &str, settings: &str) -> String {
 }
 
 on_both_drivers! {
-    fn rules_read_what_the_server_of_the_listener_granted_and_not_what_a_client_forged(driver) {
+    fn authorization_rules_use_fields_of_the_auth_server_and_not_forged_ones(driver) {
         let granting = origin().replies(raw("HTTP/1.1 200 OK\r\nX-Role: admin\r\nContent-Length: 0\r\n\r\n"));
         let silent = origin().replies(raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
         let app = origin().replies(ok("app"));
@@ -61,7 +61,7 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 2);
     }
 
-    fn a_server_of_http_is_shown_the_headers_of_the_gateway_and_not_those_that_a_client_forged(driver) {
+    fn an_http_auth_server_gets_the_gateways_headers_and_not_forged_ones(driver) {
         let (auth, app, signer) = (origin().replies(ok("")), origin().replies(ok("app")), Signer::p256());
         let shown = "allowedHeaders: [X-User, X-Forwarded-For, X-Forwarded-Proto, X-Real-IP, Forwarded, X-Request-Id]";
         let gateway = gateway(driver)
@@ -81,7 +81,7 @@ on_both_drivers! {
         assert_eq!(asked.value("authorization"), lines[0].strip_prefix("Authorization: "), "which the backend does not get");
     }
 
-    fn a_server_of_grpc_is_shown_the_headers_of_the_gateway_and_not_those_that_a_client_forged(driver) {
+    fn a_grpc_auth_server_gets_the_gateways_headers_and_not_forged_ones(driver) {
         let auth = authorizer(Some(allowing(&[])));
         let (app, signer) = (origin().replies(ok("app")), Signer::p256());
         let gateway = gateway(driver)
@@ -103,7 +103,7 @@ on_both_drivers! {
         assert!(asked.contains_key("authorization"));
     }
 
-    fn rules_read_the_headers_of_the_gateway_and_not_those_that_a_client_forged(driver) {
+    fn authorization_rules_use_the_gateways_headers_and_not_forged_ones(driver) {
         let (app, signer) = (origin().replies(ok("app")), Signer::p256());
         let gateway = gateway(driver)
             .backend("app", &[app.address()])

@@ -50,7 +50,7 @@ on_both_drivers! {
         }
     }
 
-    fn it_comes_back_when_its_time_is_over(driver) {
+    fn an_ejected_endpoint_returns_after_the_ejection_time(driver) {
         let scene = Scene::with(driver, "Gateway/gw", "consecutiveFailures: 1, base: 3s, max: 3s");
         let (mut client, request) = scene.session_at_a_broken_endpoint();
         client.sends(&request).expects(503);
@@ -59,7 +59,7 @@ on_both_drivers! {
         client.sends(&request).expects(503);
     }
 
-    fn no_more_than_a_share_of_a_service_is_ejected(driver) {
+    fn only_a_limited_share_of_a_service_is_ejected(driver) {
         let scene = Scene::with(driver, "Gateway/gw", "consecutiveFailures: 1, maxPercent: 0");
         let (mut client, request) = scene.session_at_a_broken_endpoint();
         for _ in 0..5 {
@@ -67,7 +67,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_budget_without_retries_allows_none(driver) {
+    fn a_retry_budget_of_zero_allows_no_retries(driver) {
         for (target, budget, answer) in [
             ("Gateway/gw", "percent: 0, floor: 0", 503),
             ("Backend/origin", "percent: 0, floor: 0", 503),

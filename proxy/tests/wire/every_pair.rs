@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 on_every_pair! {
-    fn requests_without_a_body_have_none(pair) {
+    fn requests_without_a_body_are_forwarded_without_one(pair) {
         let origin = origin();
         let gateway = pair.gateway_to(&origin).start();
         let mut client = pair.client(&gateway);
@@ -25,7 +25,7 @@ on_every_pair! {
         assert!(requests.iter().all(|request| request.body.is_empty()));
     }
 
-    fn a_head_is_answered_without_a_body(pair) {
+    fn a_head_request_gets_no_body(pair) {
         let reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
         let origin = origin().replies(Reply::at_once().sends(reply));
         let gateway = pair.gateway_to(&origin).start();
@@ -35,7 +35,7 @@ on_every_pair! {
         assert_eq!((response.status(), response.value("content-length")), (200, Some("5")));
     }
 
-    fn fields_pass_and_those_of_the_connection_do_not(pair) {
+    fn fields_are_forwarded_except_hop_by_hop_fields(pair) {
         let reply = "HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nKeep-Alive: x\r\n\
                      X-Latin: caf\u{e9}\r\nContent-Length: 0\r\n\r\n";
         let reply: Vec<u8> = reply.chars().map(|c| c as u8).collect();
@@ -58,7 +58,7 @@ on_every_pair! {
         assert!(request.has("x-request-id") && request.has("x-forwarded-for"));
     }
 
-    fn fields_that_backends_take_for_ours_do_not_pass(pair) {
+    fn lookalikes_of_reserved_fields_are_dropped(pair) {
         let origin = origin();
         let gateway = pair.gateway_to(&origin).start();
         let lines = "X_Forwarded_For: 6.6.6.6\r\nx_real-ip: 6.6.6.6\r\nX-Forwarded_Proto: https\r\n\
@@ -80,7 +80,7 @@ on_every_pair! {
         assert_eq!(underscored(&request.trailers), ["x_own"], "{request}");
     }
 
-    fn a_head_just_below_the_limit_passes_both_ways(pair) {
+    fn a_head_just_below_the_limit_is_forwarded_both_ways(pair) {
         // 32 KiB are allowed, as each protocol counts them.
         let large = format!("X-Large: {}\r\n", "x".repeat(30_000));
         let origin = origin().replies(raw(format!(
@@ -126,7 +126,7 @@ on_every_pair! {
         assert!(!request.has("x-gone"));
     }
 
-    fn redirects_and_preflights_are_answered_here(pair) {
+    fn redirects_and_preflights_are_answered_by_the_gateway(pair) {
         let origin = origin();
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
             .rule(
@@ -163,13 +163,13 @@ on_every_pair! {
         assert_eq!(origin.only_request().target(), "/new/x?y=z");
     }
 
-    fn an_answer_that_is_garbage_is_a_bad_gateway(pair) {
+    fn a_malformed_response_is_a_bad_gateway(pair) {
         let origin = origin().replies(raw("HTTP/1.1 two hundred\r\n\r\n"));
         let gateway = pair.gateway_to(&origin).start();
         pair.client(&gateway).gets("/").expects(502);
     }
 
-    fn a_try_has_a_time_of_its_own(pair) {
+    fn every_attempt_has_its_own_timeout(pair) {
         let origin = origin().replies_once(Reply::at_once().stalls());
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
             .rule(
@@ -181,7 +181,7 @@ on_every_pair! {
         assert_eq!(origin.requests().len(), 2);
     }
 
-    fn listed_codes_are_retried_with_the_body(pair) {
+    fn listed_statuses_are_retried_with_the_body(pair) {
         let origin = origin().replies_once(status(503)).replies_once(status(503));
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
             .rule("{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
@@ -192,7 +192,7 @@ on_every_pair! {
         assert_eq!(bodies, ["again and again"; 3]);
     }
 
-    fn a_broken_exchange_is_retried_where_that_is_asked_for(pair) {
+    fn a_reset_connection_is_retried_if_configured(pair) {
         let origin = origin().replies_once(Reply::at_once().reads_the_body().resets());
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
             .rule("{retry: {attempts: 1, backoff: 10ms}, backendRefs: [{@origin}]}")
@@ -201,7 +201,7 @@ on_every_pair! {
         assert_eq!(origin.requests().len(), 2);
     }
 
-    fn an_origin_that_breaks_off_is_a_bad_gateway(pair) {
+    fn an_origin_that_disconnects_is_a_bad_gateway(pair) {
         let origin = origin().replies(Reply::at_once().reads_the_body().resets());
         let gateway = pair.gateway_to(&origin).start();
         let mut client = pair.client(&gateway);
@@ -236,7 +236,7 @@ on_every_pair! {
         same_bytes(&copy.body, &pattern(20_000));
     }
 
-    fn failures_of_our_own_say_what_happened(pair) {
+    fn local_error_responses_describe_the_failure(pair) {
         let (_socket, nobody) = refused();
         let gateway = pair.backend_at(pair.gateway(), "nobody", &[nobody])
             .rule("{matches: [{path: {value: /x}}], backendRefs: [{@nobody}]}")
@@ -250,7 +250,7 @@ on_every_pair! {
         client.gets("/elsewhere").expects(404);
     }
 
-    fn interim_responses_pass(pair) {
+    fn interim_responses_are_forwarded(pair) {
         let reply = "HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n\
                      HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         let origin = origin().replies(raw(reply));
@@ -262,7 +262,7 @@ on_every_pair! {
         assert_eq!(client.expects(200).text(), "ok");
     }
 
-    fn a_response_begins_before_its_end_is_known(pair) {
+    fn a_response_is_forwarded_before_it_is_complete(pair) {
         let gate = Gate::default();
         let origin = origin().replies(
             Reply::at_once()
@@ -279,7 +279,7 @@ on_every_pair! {
         assert_eq!(client.reads_body_of(head).text(), "onetwo");
     }
 
-    fn too_large_a_body_is_refused(pair) {
+    fn an_oversized_body_is_rejected(pair) {
         let origin = origin();
         let gateway = pair.gateway_to(&origin).limits("requestBodyBytes: 10").start();
         let mut client = pair.client(&gateway);
@@ -287,7 +287,7 @@ on_every_pair! {
         client.posts("/", "0123456789a").expects(413);
     }
 
-    fn a_call_of_grpc_ends_in_its_trailers(pair) {
+    fn a_grpc_call_ends_with_its_trailers(pair) {
         let origin = origin().replies(raw(
             "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\n\
              Transfer-Encoding: chunked\r\n\r\n5\r\nreply\r\n0\r\ngrpc-status: 3\r\n\r\n",
@@ -303,7 +303,7 @@ on_every_pair! {
         assert_eq!(request.value("te").map(str::to_lowercase), Some("trailers".to_owned()));
     }
 
-    fn a_call_that_nobody_takes_fails_without_a_body(pair) {
+    fn an_unrouted_grpc_call_is_unimplemented(pair) {
         let gateway = pair.gateway().policy("accessLog: {sample: 1}").start();
         let mut client = pair.client(&gateway);
         let response = client.sends(call("")).expects(200);
@@ -314,7 +314,7 @@ on_every_pair! {
         gateway.waits_for_access_log("grpc_status=12");
     }
 
-    fn a_call_has_the_time_that_it_asks_for(pair) {
+    fn a_grpc_call_times_out_after_its_grpc_timeout(pair) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = pair.gateway_to(&origin).start();
         let mut client = pair.client(&gateway);
@@ -324,7 +324,7 @@ on_every_pair! {
         assert_eq!(sent.value("grpc-timeout"), Some("300m"));
     }
 
-    fn a_call_to_an_origin_that_breaks_off_is_unavailable(pair) {
+    fn a_grpc_call_to_an_origin_that_disconnects_is_unavailable(pair) {
         let origin = origin().replies(Reply::at_once().reads_the_body().resets());
         let gateway = pair.gateway_to(&origin).start();
         let response = pair.client(&gateway).sends(call("")).expects(200);

@@ -32,7 +32,7 @@ on_both_drivers! {
         assert_ne!(client.reads_head().status(), 100, "a late 100 belongs to no request");
     }
 
-    fn a_refusal_comes_instead_of_100(driver) {
+    fn a_rejection_replaces_100_continue(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 3").start();
         let mut client = gateway.client();

@@ -75,7 +75,7 @@ fn only(origin: &Origin) -> Message {
 }
 
 on_both_drivers! {
-    fn a_request_passes_that_the_server_answers_with_200(driver) {
+    fn a_request_allowed_by_the_server_is_forwarded(driver) {
         let (auth, app) = (origin().replies(allows("X-User: me\r\n")), origin().replies(ok("app")));
         let gateway = asking(driver, &auth, &app, ", http: {path: /check, allowedHeaders: [X-Seen]}").start();
         let mut client = gateway.client();
@@ -94,7 +94,7 @@ on_both_drivers! {
         assert!(!got.has("content-type"), "what tells of the answer is not the request's");
     }
 
-    fn a_request_that_the_server_refuses_gets_its_answer_and_goes_nowhere(driver) {
+    fn a_denied_request_gets_the_servers_response_and_is_not_forwarded(driver) {
         let login = raw("HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nlogin");
         let (auth, app) = (origin().replies(login), origin());
         let gateway = asking(driver, &auth, &app, "").start();
@@ -138,7 +138,7 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 0);
     }
 
-    fn fields_that_only_the_server_may_set_are_taken_from_clients(driver) {
+    fn fields_reserved_for_the_server_are_removed_from_client_requests(driver) {
         let (auth, app) = (origin().replies(allows("X-Other: 1\r\n")), origin());
         let gateway = asking(driver, &auth, &app, ", http: {allowedResponseHeaders: [X-User]}").start();
         let mut client = gateway.client();
@@ -148,7 +148,7 @@ on_both_drivers! {
         assert!(!got.has("x-user") && !got.has("x_user") && !got.has("x-other"));
     }
 
-    fn a_body_is_shown_to_the_server_and_still_comes_to_the_backend(driver) {
+    fn a_body_is_sent_to_the_server_and_to_the_backend(driver) {
         let (auth, app) = (origin().replies(allows("")), origin());
         let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 100000}").start();
         let mut client = gateway.client();
@@ -167,7 +167,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_body_that_is_too_long_to_be_shown_is_refused(driver) {
+    fn a_body_above_the_limit_for_the_server_is_rejected(driver) {
         let (auth, app) = (origin().replies(allows("")), origin());
         let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 4}").start();
         let mut client = gateway.client();
@@ -286,7 +286,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_server_that_is_not_trusted_any_more_lets_nobody_pass(driver) {
+    fn an_untrusted_authorization_server_denies_every_request(driver) {
         let (old, new) = (authority("ca"), authority("ca"));
         let (auth, app) = (tls_origin(&old.server(&["a.test"]), ClientCertificates::Nobody), origin());
         let trusting = |ca: &Authority| {
@@ -329,7 +329,7 @@ on_both_drivers! {
         }
     }
 
-    fn an_answer_before_the_body_was_read_counts_and_its_connection_is_not_used_again(driver) {
+    fn an_early_response_is_used_and_its_connection_is_not_reused(driver) {
         let early = "HTTP/1.1 200 OK\r\nX-User: me\r\nContent-Length: 0\r\n\r\n";
         let auth = origin().replies(Reply::at_once().sends(early).resets());
         let app = origin();
@@ -346,7 +346,7 @@ on_both_drivers! {
         assert_eq!(requests[2].value("x-user"), Some("me"));
     }
 
-    fn a_denial_over_http_counts_that_comes_before_the_body_was_read(driver) {
+    fn an_early_denial_is_returned(driver) {
         let (gate, app) = (Gate::default(), origin());
         let early = "HTTP/1.1 401 Unauthorized\r\nX-Why: early\r\nContent-Length: 4\r\n\r\nwho?";
         let body = pattern(1 << 20);
@@ -365,7 +365,7 @@ on_both_drivers! {
         assert!(app.requests().is_empty());
     }
 
-    fn a_server_of_http_may_speak_http_2(driver) {
+    fn an_http_server_may_speak_http_2(driver) {
         let (auth, app) = (origin().replies(allows("X-User: me\r\n")), origin());
         let filter = http(", http: {path: /check}, forwardBody: {maxSize: 10}");
         let gateway = gateway(driver)
@@ -392,7 +392,7 @@ on_both_drivers! {
         assert_eq!(only(&app).text(), "body");
     }
 
-    fn a_backend_has_servers_of_its_own(driver) {
+    fn filters_of_a_backend_may_call_a_server(driver) {
         let (auth, app) = (origin().replies(status(401)), origin());
         let rule = |path: &str, backends: &str| format!("{{matches: [{{path: {{value: {path}}}}}], backendRefs: [{backends}]}}");
         let gateway = gateway(driver)
@@ -406,7 +406,7 @@ on_both_drivers! {
         assert_eq!((auth.requests().len(), app.requests().len()), (1, 1));
     }
 
-    fn a_preflight_is_answered_without_asking(driver) {
+    fn a_preflight_is_answered_without_authorization(driver) {
         let (auth, app) = (origin().replies(status(401)), origin());
         let gateway = gateway(driver)
             .backend("auth", &[auth.address()])
@@ -446,7 +446,7 @@ on_both_drivers! {
         assert!(app.requests().is_empty());
     }
 
-    fn answers_are_counted_and_traced(driver) {
+    fn verdicts_are_counted_and_traced(driver) {
         let (auth, app) = (origin().replies_once(status(401)).replies(allows("")), origin());
         let gateway = asking(driver, &auth, &app, "").inspected().start();
         gateway.client().gets("/").expects(401);

@@ -32,7 +32,7 @@ fn waits_for_buffers(gateway: &Gateway, is_enough: impl Fn(f64) -> bool) {
 }
 
 on_both_drivers! {
-    fn a_server_passes_on_no_field_that_a_backend_takes_for_a_reserved_one(driver) {
+    fn a_server_cannot_set_lookalikes_of_reserved_fields(driver) {
         let app = origin();
         let fields = "X_Forwarded_For: 10.9.9.9\r\nTransfer_Encoding: chunked\r\nX_User: me\r\n";
         let http = origin().replies(allows(fields));
@@ -69,7 +69,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_server_of_grpc_sets_fields_of_the_response(driver) {
+    fn a_grpc_server_sets_response_fields(driver) {
         let answer = allowing_and_telling(&[("Set-Cookie", "seat=1"), ("X-By", "auth"), ("Content-Length", "1")]);
         let auth = authorizer(Some(answer));
         let app = origin().replies(raw("HTTP/1.1 200 OK\r\nX-By: app\r\nX-Own: 1\r\nContent-Length: 3\r\n\r\napp"));
@@ -97,7 +97,7 @@ on_both_drivers! {
         assert_eq!(app.requests().len(), 0);
     }
 
-    fn a_body_that_was_shown_counts_as_memory_until_it_is_sent_on(driver) {
+    fn a_buffered_body_counts_as_memory_until_it_is_forwarded(driver) {
         let (auth, gate) = (authorizer(Some(allowing(&[]))), Gate::default());
         let app = origin().replies(Reply::at_once().reads_the_body().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
         let gateway = gateway(driver)
@@ -132,7 +132,7 @@ on_both_drivers! {
         assert_eq!((auth.asked().len(), app.requests().len()), (2, 0));
     }
 
-    fn a_denial_counts_that_comes_before_the_body_was_read(driver) {
+    fn an_early_denial_is_returned(driver) {
         let (auth, app) = (early_authorizer(denying(401, &[("X-Why", "early")], "who?")), origin());
         let filter = "protocol: GRPC, grpc: {}, forwardBody: {maxSize: 1048576}";
         let gateway = asking_over_h2(driver, auth.address(), &app, filter).start();
@@ -146,7 +146,7 @@ on_both_drivers! {
         assert!(app.requests().is_empty());
     }
 
-    fn a_call_of_grpc_that_is_refused_fails_in_its_own_terms(driver) {
+    fn a_denied_grpc_call_gets_a_grpc_status(driver) {
         let (auth, app) = (authorizer(Some(denying(401, &[], "who?"))), origin());
         let gateway = calling(driver, auth.address(), &app, "").start();
         let mut client = client(into_h2(gateway.address()));

@@ -70,7 +70,7 @@ on_both_drivers! {
         Scene::with(driver, nobody).expects(503);
     }
 
-    fn the_rest_of_a_rejected_body_is_not_a_request(driver) {
+    fn the_rest_of_a_rejected_body_is_not_parsed_as_a_request(driver) {
         let (_socket, nobody) = refused();
         let sound = origin();
         for head in ["Content-Length: 60", "Transfer-Encoding: chunked"] {
@@ -116,12 +116,12 @@ on_both_drivers! {
         client.gets("/known/below").expects(200);
     }
 
-    fn an_origin_that_closes_without_an_answer_is_502(driver) {
+    fn an_origin_that_closes_without_a_response_is_502(driver) {
         let broken = origin().replies(Reply::at_once().reads_the_body().closes());
         Scene::with(driver, broken.address()).expects(502);
     }
 
-    fn an_origin_that_resets_without_an_answer_is_502(driver) {
+    fn an_origin_that_resets_without_a_response_is_502(driver) {
         let broken = origin().replies(Reply::at_once().reads_the_body().resets());
         Scene::with(driver, broken.address()).expects(502);
     }
@@ -140,23 +140,23 @@ on_both_drivers! {
         assert!(matches!(answer.status(), 502 | 503), "{answer}");
     }
 
-    fn garbage_is_502(driver) {
+    fn a_malformed_response_is_502(driver) {
         let broken = origin().replies(raw("\u{1}\u{2}\u{3} this is not HTTP\r\n\r\n"));
         Scene::with(driver, broken.address()).expects(502);
     }
 
-    fn half_a_head_is_502(driver) {
+    fn a_truncated_response_head_is_502(driver) {
         let broken = origin().replies(raw("HTTP/1.1 200 OK\r\nContent-Le").closes());
         Scene::with(driver, broken.address()).expects(502);
     }
 
-    fn a_head_without_an_end_is_502(driver) {
+    fn an_endless_response_head_is_502(driver) {
         let endless = format!("HTTP/1.1 200 OK\r\nX-Long: {}", "a".repeat(200_000));
         let broken = origin().replies(raw(endless).stalls());
         Scene::with(driver, broken.address()).expects(502);
     }
 
-    fn a_flood_of_interim_responses_ends(driver) {
+    fn a_flood_of_interim_responses_is_ended(driver) {
         let flood = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(50_000);
         let broken = origin().replies(raw(flood).closes());
         let scene = Scene::with(driver, broken.address());
@@ -171,7 +171,7 @@ on_both_drivers! {
         });
     }
 
-    fn silence_is_504(driver) {
+    fn an_unresponsive_origin_is_504(driver) {
         let broken = origin().replies(Reply::at_once().stalls());
         Scene::with(driver, broken.address()).expects(504);
     }
@@ -198,7 +198,7 @@ on_both_drivers! {
         scene.ask(Client::expects_broken_response);
     }
 
-    fn an_origin_that_dies_takes_only_its_own_requests(driver) {
+    fn a_failed_origin_affects_only_its_own_requests(driver) {
         let broken = origin().replies(Reply::at_once().stalls());
         let scene = Scene::with(driver, broken.address());
         let answer = scene.ask(|client| {

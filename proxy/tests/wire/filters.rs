@@ -22,7 +22,7 @@ on_both_drivers! {
         assert!(!request.has("X-Gone"));
     }
 
-    fn a_header_that_is_set_has_no_look_alike_beside_it(driver) {
+    fn lookalikes_of_edited_headers_are_dropped(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -57,7 +57,7 @@ on_both_drivers! {
         assert!(!response.has("X-Gone"));
     }
 
-    fn a_redirect_answers_itself(driver) {
+    fn a_redirect_is_answered_by_the_gateway(driver) {
         let gateway = gateway(driver)
             .rule(
                 "{matches: [{path: {value: /old}}], filters: [{type: RequestRedirect, requestRedirect: {\
@@ -131,7 +131,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_mirror_never_holds_up_the_request(driver) {
+    fn a_mirror_never_delays_the_request(driver) {
         let (main, stuck) = (origin(), origin().replies(Reply::at_once().stalls()));
         let gateway = gateway(driver)
             .backend("main", &[main.address()])
@@ -161,7 +161,7 @@ on_both_drivers! {
         assert!(copies <= 145, "{copies} of 500 at 20 %: five standard deviations are 45");
     }
 
-    fn cors_preflights_are_answered_here(driver) {
+    fn cors_preflights_are_answered_by_the_gateway(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])

@@ -54,7 +54,7 @@ on_both_drivers! {
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow origin");
     }
 
-    fn other_clients_are_served_beside_a_stuck_connection(driver) {
+    fn a_stuck_connection_does_not_block_other_clients(driver) {
         let sent = ByteCounter::default();
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
         let origin = origin().replies_to(

@@ -19,15 +19,15 @@ use crate::support::frames::{
 use crate::support::{Driver, gateway, ok, on_both_drivers, origin};
 
 on_both_drivers! {
-    fn every_case_ends_as_it_should(driver) {
+    fn every_case_has_its_expected_result(driver) {
         run(driver, usize::MAX);
     }
 
-    fn every_case_ends_the_same_in_pieces_of_seven_bytes(driver) {
+    fn every_case_has_the_same_result_in_pieces_of_seven_bytes(driver) {
         run(driver, 7);
     }
 
-    fn every_case_ends_the_same_byte_by_byte(driver) {
+    fn every_case_has_the_same_result_byte_by_byte(driver) {
         run(driver, 1);
     }
 }

@@ -160,7 +160,7 @@ on_both_drivers! {
         flood(driver, &RAPID_RESET);
     }
 
-    fn resets_that_we_are_made_to_send(driver) {
+    fn resets_provoked_by_the_client(driver) {
         flood(driver, &OWN_RESETS);
     }
 
@@ -210,7 +210,7 @@ on_both_drivers! {
         }
     }
 
-    fn endpoints_may_not_flood_either(driver) {
+    fn floods_by_endpoints_are_ended(driver) {
         for flood in [&PINGS, &SETTINGS_FRAMES, &WINDOW_UPDATES, &PRIORITIES] {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
             let address = listener.local_addr().expect("bound");
@@ -241,7 +241,7 @@ on_both_drivers! {
         flood(driver, &SETTINGS_FRAMES);
     }
 
-    fn acknowledgements_of_nothing(driver) {
+    fn unsolicited_settings_acknowledgements(driver) {
         flood(driver, &ACKNOWLEDGEMENTS);
     }
 
@@ -249,7 +249,7 @@ on_both_drivers! {
         flood(driver, &EMPTY_DATA);
     }
 
-    fn data_of_padding_alone(driver) {
+    fn data_frames_with_only_padding(driver) {
         flood(driver, &PADDING);
     }
 
@@ -269,7 +269,7 @@ on_both_drivers! {
         flood(driver, &PRIORITIES);
     }
 
-    fn streams_that_are_cut_short_little_by_little(driver) {
+    fn resets_of_most_streams_below_the_rate_limit(driver) {
         let (_origin, gateway) = start(driver);
         let mut peer = Peer::client(gateway.address());
         let mut streams = (1..).step_by(2);
@@ -291,7 +291,7 @@ on_both_drivers! {
         assert_ended_for(&gateway, "premature_resets");
     }
 
-    fn bodies_behind_windows_that_stay_closed(driver) {
+    fn responses_held_back_by_closed_windows(driver) {
         let scene = pouring(driver);
         let mut peer = Peer::client(scene.gateway.address());
         scene.withstands(&mut peer);
@@ -301,7 +301,7 @@ on_both_drivers! {
         assert_eq!(reset, (0..100).map(|nth| nth * 2 + 1).collect::<Vec<_>>());
     }
 
-    fn bodies_behind_an_unread_socket(driver) {
+    fn responses_held_back_by_an_unread_socket(driver) {
         let scene = pouring(driver);
         let mut peer = Peer::silent(scene.gateway.address());
         peer.sends(PREFACE)
@@ -317,7 +317,7 @@ on_both_drivers! {
         waits_for_count(&gateway, "gateway_http2_errors_total", &reason, 1.0);
     }
 
-    fn crumbs_of_a_cookie_are_counted_one_by_one(driver) {
+    fn every_cookie_crumb_counts_as_a_field(driver) {
         let (origin, gateway) = start(driver);
         let mut peer = Peer::client(gateway.address());
         let mut head = block(&request("GET"));
@@ -329,7 +329,7 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn a_head_that_grows_when_it_is_unpacked_is_too_large(driver) {
+    fn a_head_that_exceeds_the_limit_when_decompressed_is_rejected(driver) {
         // One field of 4000 bytes in the dynamic table, then 8000 references to it: 32 MB.
         let (origin, gateway) = start(driver);
         let mut peer = Peer::client(gateway.address());

@@ -14,7 +14,7 @@ use crate::support::{Gateway, GatewayBuilder, Reply, gateway, on_both_drivers, o
 const NO_ERROR: u32 = 0;
 
 on_both_drivers! {
-    fn a_client_that_waits_is_kept_while_it_answers(driver) {
+    fn a_waiting_client_is_kept_while_it_acknowledges_pings(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = skipping(gateway(driver).backend("origin", &[origin.address()])).start();
         let mut peer = Peer::client(gateway.address());

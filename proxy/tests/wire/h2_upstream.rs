@@ -60,7 +60,7 @@ on_both_drivers! {
         }
     }
 
-    fn an_early_response_arrives_although_the_whole_body_waits_for_room(driver) {
+    fn an_early_response_is_forwarded_while_the_body_waits_for_the_window(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut client = gateway.client();
         client.gets("/");
@@ -80,7 +80,7 @@ on_both_drivers! {
         client.expects(204);
     }
 
-    fn a_whole_body_that_waited_for_room_is_sent_again_at_a_retry(driver) {
+    fn a_body_that_waited_for_the_window_is_sent_again_on_retry(driver) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let gateway = gateway(driver)
             .backend("origin", &[listener.local_addr().expect("bound")])
@@ -115,7 +115,7 @@ on_both_drivers! {
         client.expects(204);
     }
 
-    fn a_whole_body_that_waits_for_room_is_sent_when_there_is_some(driver) {
+    fn a_body_waiting_for_the_window_is_sent_when_it_opens(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut client = gateway.client();
         client.gets("/");
@@ -135,7 +135,7 @@ on_both_drivers! {
         client.expects(204);
     }
 
-    fn frames_of_a_cancelled_stream_reach_nobody(driver) {
+    fn late_frames_of_a_cancelled_stream_are_ignored(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut server: Option<Peer> = None;
         for nth in 0..LATE_FRAMES {
@@ -153,7 +153,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_malformed_end_of_a_response_breaks_no_other_stream(driver) {
+    fn a_malformed_end_of_a_response_does_not_affect_other_streams(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut server: Option<Peer> = None;
         let early_hints = block(&[(":status", "103")]);

@@ -18,7 +18,7 @@ const GOODBYE: &[u8] = b"\x88\x02\x03\xe9";
 const MASKED_GOODBYE: &[u8] = b"\x88\x82\0\0\0\0\x03\xe9";
 
 on_both_drivers! {
-    fn a_websocket_goes_from_http_2_to_http_1(driver) {
+    fn a_websocket_is_forwarded_from_http_2_to_http_1(driver) {
         let reply = Reply::at_once().sends(SWITCH).echoes();
         let (origin, gateway) = start(driver, reply);
         let mut peer = Peer::client(gateway.address());
@@ -35,7 +35,7 @@ on_both_drivers! {
         assert_eq!((end.payload.len(), end.flags & END_STREAM), (0, END_STREAM));
     }
 
-    fn an_extended_connect_has_one_key_whatever_its_client_sends(driver) {
+    fn sec_websocket_key_of_an_http_2_client_is_replaced(driver) {
         let (origin, gateway) = start(driver, Reply::at_once().sends(SWITCH).echoes());
         let mut peer = Peer::client(gateway.address());
         let mut fields = request("CONNECT");
@@ -52,7 +52,7 @@ on_both_drivers! {
         assert_eq!(keys[0].len(), 24);
     }
 
-    fn a_handshake_is_agreed_to_once_whatever_an_http_2_server_sends(driver) {
+    fn sec_websocket_accept_of_an_http_2_server_is_replaced(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut client = gateway.client();
         client.sends(
@@ -67,14 +67,14 @@ on_both_drivers! {
         assert_eq!(response.values("sec-websocket-accept"), ["s3pPLMBiTxaQ9kYGzzhZRbK+xOo="]);
     }
 
-    fn a_refused_websocket_is_answered_as_such(driver) {
+    fn a_rejected_websocket_gets_the_origins_response(driver) {
         let (_origin, gateway) = start(driver, status(403));
         let mut peer = Peer::client(gateway.address());
         peer.sends(websocket(1));
         assert_eq!(peer.next_of(HEADERS).status(), Some(403));
     }
 
-    fn a_websocket_goes_from_http_1_to_http_2(driver) {
+    fn a_websocket_is_forwarded_from_http_1_to_http_2(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut client = gateway.client();
         client.sends(
@@ -97,7 +97,7 @@ on_both_drivers! {
         client.expects_close();
     }
 
-    fn a_websocket_stays_in_http_2(driver) {
+    fn a_websocket_is_forwarded_from_http_2_to_http_2(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut peer = Peer::client(gateway.address());
         peer.sends(websocket(1));

@@ -75,7 +75,7 @@ fn fill(peer: &mut Peer, stream: u32) {
 }
 
 on_both_drivers! {
-    fn a_client_without_a_window_stops_no_other_client_of_its_backend(driver) {
+    fn a_client_with_closed_windows_does_not_block_other_clients_of_its_backend(driver) {
         let body = pattern(300_000);
         let (_origin, gateway) = before(driver, ok(&body));
         let mut greedy = Peer::silent(gateway.address());
@@ -87,7 +87,7 @@ on_both_drivers! {
         are_prompt(driver, &gateway, &body);
     }
 
-    fn a_slow_consumer_of_grpc_stops_no_other_client_of_its_backend(driver) {
+    fn a_slow_grpc_consumer_does_not_block_other_clients_of_its_backend(driver) {
         let body = pattern(300_000);
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nContent-Length: {}\r\n\r\n",
@@ -105,7 +105,7 @@ on_both_drivers! {
         are_prompt(driver, &gateway, &body);
     }
 
-    fn the_windows_of_a_backend_s_connection_hold_all_of_its_streams(driver) {
+    fn the_connection_window_to_a_backend_covers_all_of_its_streams(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut greedy = Peer::silent(gateway.address());
         greedy.sends(PREFACE).sends(frame(SETTINGS, 0, 0, &TAKES_NOTHING));
@@ -126,7 +126,7 @@ on_both_drivers! {
         assert_eq!(neighbour.expects(200).body.len(), WINDOW);
     }
 
-    fn a_websocket_that_is_not_read_stops_no_other_client_of_its_backend(driver) {
+    fn an_unread_websocket_does_not_block_other_clients_of_its_backend(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut greedy = Peer::silent(gateway.address());
         greedy.sends(PREFACE).sends(frame(SETTINGS, 0, 0, &TAKES_NOTHING));
@@ -153,7 +153,7 @@ on_both_drivers! {
         assert_eq!(neighbour.expects(200).body.len(), WINDOW);
     }
 
-    fn uploads_that_stand_still_stop_no_other_upload_of_their_client(driver) {
+    fn stalled_uploads_do_not_block_other_uploads_of_their_client(driver) {
         let gate = Gate::default();
         let slow = origin().replies(Reply::at_once().waits_for(&gate).closes());
         let own = origin();

@@ -3,7 +3,7 @@
 use crate::support::{Gate, Reply, gateway, on_both_drivers, origin};
 
 on_both_drivers! {
-    fn a_client_that_finished_sending_gets_its_answer(driver) {
+    fn a_half_closed_client_gets_its_response(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -11,7 +11,7 @@ on_both_drivers! {
         client.expects_close();
     }
 
-    fn also_when_the_origin_is_slow(driver) {
+    fn a_half_closed_client_of_a_slow_origin_gets_a_complete_response_or_none(driver) {
         let gate = Gate::default();
         let slow = Reply::at_once().reads_the_body().waits_for(&gate)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");

@@ -147,7 +147,7 @@ on_both_drivers! {
         assert_eq!(request.value("content-length"), Some("12"));
     }
 
-    fn the_picker_answers_itself(driver) {
+    fn the_picker_may_respond_itself(driver) {
         let (gateway, pods, picker) = scene(driver);
         picker.now_says(PickerBehavior::Answers(429, "{\"error\": \"busy\"}"));
         let mut client = gateway.client();
@@ -159,7 +159,7 @@ on_both_drivers! {
         assert!(pods.iter().all(|pod| pod.requests().is_empty()));
     }
 
-    fn endpoints_are_tried_in_their_order(driver) {
+    fn picked_endpoints_are_tried_in_order(driver) {
         let (_socket, nobody) = refused();
         let pods = [origin().replies(status(503)), origin()];
         let members = [nobody, pods[0].address(), pods[1].address()];
@@ -186,7 +186,7 @@ on_both_drivers! {
         assert_eq!((pods[0].requests().len(), pods[1].requests().len()), (1, 0));
     }
 
-    fn a_picker_that_fails_closes_its_pool(driver) {
+    fn a_failing_picker_rejects_requests_with_fail_close(driver) {
         let (gateway, pods, picker) = scene(driver);
         for says in [PickerBehavior::Fails("13"), PickerBehavior::Names("192.0.2.1:80"), PickerBehavior::Names("")] {
             picker.now_says(says.clone());
@@ -199,7 +199,7 @@ on_both_drivers! {
         gateway.client().gets("/").expects(200);
     }
 
-    fn a_picker_that_fails_opens_its_pool(driver) {
+    fn a_failing_picker_is_bypassed_with_fail_open(driver) {
         let pod = origin();
         let picker = picker(PickerBehavior::Fails("14"));
         let gateway = pool(driver, &[pod.address()], picker.address(), "FailOpen")
@@ -214,7 +214,7 @@ on_both_drivers! {
         client.gets("/").expects(200);
     }
 
-    fn a_picker_that_is_nowhere_opens_or_closes_its_pool(driver) {
+    fn an_unreachable_picker_follows_the_failure_mode(driver) {
         let pod = origin();
         let (_socket, nobody) = refused();
         for (mode, code) in [("FailOpen", 200), ("FailClose", 503)] {
@@ -257,7 +257,7 @@ on_both_drivers! {
         assert!(pods.iter().all(|pod| pod.requests().is_empty()));
     }
 
-    fn mutations_of_a_response_spare_its_body(driver) {
+    fn response_header_mutations_leave_the_body_unchanged(driver) {
         let (gateway, pods, _picker) = scene(driver);
         pods[1].now_replies(Reply::at_once().sends(
             "HTTP/1.1 404 Not Found\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\r\ngone",

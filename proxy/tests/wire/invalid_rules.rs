@@ -18,7 +18,7 @@ fn get(client: &mut Client, target: &str, fields: &str, status: u16) {
 }
 
 on_both_drivers! {
-    fn a_rule_with_an_invalid_header_match_answers_what_has_the_header(driver) {
+    fn a_rule_with_an_invalid_header_match_rejects_requests_with_the_header(driver) {
         let origin = origin().replies(ok("open"));
         let rule = "{matches: [{path: {value: /secret}, headers: [\
                     {name: tenant, type: RegularExpression, value: \"(?=a)\"}]}], backendRefs: [{@app}]}";
@@ -32,7 +32,7 @@ on_both_drivers! {
         gateway.waits_for_log("Dropped Rule 0, whose requests get status 500");
     }
 
-    fn a_rule_with_an_invalid_parameter_match_answers_what_has_the_parameter(driver) {
+    fn a_rule_with_an_invalid_parameter_match_rejects_requests_with_the_parameter(driver) {
         let origin = origin().replies(ok("open"));
         let rule = "{matches: [{queryParams: [{name: key, type: RegularExpression, value: \"[\"}]}], \
                     backendRefs: [{@app}]}";
@@ -44,7 +44,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn a_rule_with_an_invalid_path_answers_what_begins_like_it(driver) {
+    fn a_rule_with_an_invalid_path_rejects_requests_with_its_literal_prefix(driver) {
         let origin = origin().replies(ok("open"));
         let invalid = "{matches: [{path: {type: RegularExpression, value: \"/admin/(?!public).*\"}}], \
                        backendRefs: [{@app}]}";
@@ -57,7 +57,7 @@ on_both_drivers! {
         get(&mut client, "/users", "", 200);
     }
 
-    fn a_rule_with_an_invalid_filter_answers_what_it_matches(driver) {
+    fn a_rule_with_an_invalid_filter_rejects_the_requests_it_matches(driver) {
         let origin = origin().replies(ok("open"));
         let rule = "{matches: [{path: {value: /secret}}], backendRefs: [{@app}], filters: [{type: \
                     RequestHeaderModifier, requestHeaderModifier: {remove: [connection]}}]}";

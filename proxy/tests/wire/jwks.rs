@@ -57,7 +57,7 @@ fn waits_for_status(gateway: &Gateway, signer: &Signer, id: &str, status: u16) {
 }
 
 on_both_drivers! {
-    fn keys_are_there_with_the_first_request(driver) {
+    fn keys_are_fetched_before_the_first_request(driver) {
         let (app, signer) = (origin(), Signer::rsa());
         let keys = keys_of(&signer);
         let by_backend = policy("backendRef: {@keys}, path: /keys");
@@ -115,7 +115,7 @@ on_both_drivers! {
         });
     }
 
-    fn made_up_key_ids_neither_load_the_issuer_nor_delay_new_keys(driver) {
+    fn unknown_key_ids_neither_overload_the_issuer_nor_delay_new_keys(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let keys = origin().replies(ok(key_set(&[signer.jwk("key")])));
         let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
@@ -251,7 +251,7 @@ on_both_drivers! {
         assert_eq!(status_of(&gateway, &encrypting, "enc"), 401);
     }
 
-    fn an_issuer_that_is_down_at_the_start_is_found_later(driver) {
+    fn an_issuer_unavailable_at_startup_is_retried(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let (socket, address) = refused();
         let gateway = gateway_to(&app, driver)
@@ -319,7 +319,7 @@ on_both_drivers! {
         assert!(elsewhere.requests().is_empty(), "nobody is led elsewhere");
     }
 
-    fn keys_outlive_a_change_of_the_configuration(driver) {
+    fn keys_are_kept_across_configuration_changes(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let keys = keys_of(&signer);
         let before = gateway_to(&app, driver).policy(&by_url(&keys));
@@ -332,7 +332,7 @@ on_both_drivers! {
         assert_eq!(keys.requests().len(), 1);
     }
 
-    fn a_backend_s_own_tls_is_spoken(driver) {
+    fn the_tls_policy_of_a_backend_applies_to_key_requests(driver) {
         let (app, signer, ca) = (origin(), Signer::p256(), authority("ca"));
         let validation = "hostname: keys.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
         for (name, expected) in [("keys.test", 200), ("other.test", 503)] {
@@ -352,7 +352,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_secure_url_is_believed_by_the_system_s_roots(driver) {
+    fn an_https_url_is_verified_with_the_system_roots(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let (ca, stranger) = (authority("ca"), authority("stranger"));
         let roots = tempfile::NamedTempFile::new().expect("a temporary file");

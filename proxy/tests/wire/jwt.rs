@@ -77,7 +77,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 4);
     }
 
-    fn refusals_look_alike_and_reach_no_backend(driver) {
+    fn rejections_are_indistinguishable_and_reach_no_backend(driver) {
         let (origin, signer, stranger) = (origin(), Signer::p256(), Signer::p256());
         let gateway = gateway_to(&origin, driver).policy(&policy("Strict", &signer, "")).start();
         let mut client = gateway.client();
@@ -107,7 +107,7 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn two_tokens_are_one_too_many(driver) {
+    fn two_tokens_are_rejected(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let from = ", from: {header: {name: Authorization}, cookie: token}";
         let gateway = gateway_to(&origin, driver).policy(&policy("Optional", &signer, from)).start();
@@ -161,7 +161,7 @@ on_both_drivers! {
         }
     }
 
-    fn no_claim_comes_behind_the_body(driver) {
+    fn claim_headers_cannot_be_forged_in_trailers(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let more = ", claimsToHeaders: [{claim: sub, header: X-User}]";
         let gateway = gateway_to(&origin, driver).policy(&policy("Strict", &signer, more)).start();
@@ -177,7 +177,7 @@ on_both_drivers! {
         assert!(request.trailers.is_empty(), "{request}");
     }
 
-    fn a_token_is_taken_out_where_it_was_or_kept(driver) {
+    fn a_token_is_removed_or_kept_as_configured(driver) {
         let signer = Signer::p256();
         let token = signer.signs("key", &claims());
         let cookie = format!("Cookie: a=1; token={token}; b=2");
@@ -207,7 +207,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_policy_holds_for_its_target(driver) {
+    fn a_policy_applies_to_its_target(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         for target in ["Gateway/gw", "Gateway/gw/http", "HTTPRoute/route-0", "HTTPRoute/route-0/rule"] {
             let gateway = gateway_to(&origin, driver)

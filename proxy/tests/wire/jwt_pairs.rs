@@ -7,7 +7,7 @@ use super::jwt::{asks, bearer, claims, expect_asked_for_a_token, expect_refused,
 use crate::support::{Client, Message, Signer, on_every_pair, origin};
 
 on_every_pair! {
-    fn a_good_token_is_let_in_and_others_are_refused_alike(pair) {
+    fn a_valid_token_is_accepted_and_others_get_the_same_rejection(pair) {
         let (origin, signer, stranger) = (origin(), Signer::p256(), Signer::p256());
         let gateway = pair.gateway_to(&origin).policy(&policy("Strict", &signer, "")).start();
         let mut client = pair.client(&gateway);
@@ -44,7 +44,7 @@ on_every_pair! {
         }
     }
 
-    fn a_policy_holds_for_its_rule_alone(pair) {
+    fn a_policy_applies_only_to_its_rule(pair) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
             .rule("{name: open, matches: [{path: {value: /open}}], backendRefs: [{@origin}]}")
@@ -58,7 +58,7 @@ on_every_pair! {
         assert_eq!(asks(&mut client, "/closed", &token).status(), 200);
     }
 
-    fn two_tokens_are_one_too_many(pair) {
+    fn two_tokens_are_rejected(pair) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = pair.gateway_to(&origin).policy(&policy("Strict", &signer, "")).start();
         let token = bearer(&signer.signs("key", &claims())).remove(0);
@@ -67,7 +67,7 @@ on_every_pair! {
         assert!(origin.requests().is_empty());
     }
 
-    fn a_call_of_grpc_without_a_token_is_unauthenticated(pair) {
+    fn a_grpc_call_without_a_token_is_unauthenticated(pair) {
         let (origin, signer) = (origin(), Signer::p256());
         let gateway = pair.gateway_to(&origin)
             .policy(&policy("Strict", &signer, ""))

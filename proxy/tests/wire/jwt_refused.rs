@@ -79,7 +79,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 0);
     }
 
-    fn a_refused_policy_about_tokens_closes_a_route_that_was_open(driver) {
+    fn a_rejected_jwt_policy_closes_a_previously_open_route(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let open = gateway_to(&origin, driver);
         for (version, targets) in FORMS {
@@ -92,7 +92,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), FORMS.len());
     }
 
-    fn a_policy_that_is_refused_meanwhile_breaks_no_stream_and_lets_nobody_in(driver) {
+    fn a_policy_rejected_at_reload_breaks_no_stream_and_admits_no_request(driver) {
         let (gate, signer) = (Gate::default(), Signer::p256());
         let long = Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nfour");
         let origin = origin().replies_to("/long", long.waits_for(&gate).sends("more"));
@@ -130,7 +130,7 @@ on_both_drivers! {
         nobody_passes(&mut stream);
     }
 
-    fn an_unreadable_possible_policy_prevents_readiness_at_start(driver) {
+    fn an_unreadable_document_that_may_be_a_policy_prevents_readiness(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let targets = "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0}]";
         let good = policy("v1alpha1", targets, &signer);
@@ -155,7 +155,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_field_that_may_ask_for_tokens_is_not_ignored_with_a_warning(driver) {
+    fn an_unknown_field_that_may_restrict_access_is_not_ignored(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let target = "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0}]";
         let good = policy("v1alpha1", target, &signer);

@@ -17,7 +17,7 @@ on_both_drivers! {
         assert_eq!(origin.connections(), 1, "the connection to the origin is used again");
     }
 
-    fn connection_close_is_obeyed(driver) {
+    fn connection_close_is_honoured(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -79,7 +79,7 @@ on_both_drivers! {
         assert_eq!(origin.connections(), 5, "a connection with stray bytes is dropped");
     }
 
-    fn idle_connections_end_after_the_limit(driver) {
+    fn idle_connections_are_closed_after_the_keepalive_timeout(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1500ms").start();
         let mut client = gateway.client();
@@ -87,7 +87,7 @@ on_both_drivers! {
         client.expects_close();
     }
 
-    fn a_connection_ends_after_its_share_of_requests(driver) {
+    fn a_connection_is_closed_at_its_request_limit(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("requestsPerConnection: 3").start();
         let mut client = gateway.client();
@@ -97,7 +97,7 @@ on_both_drivers! {
         client.expects_close();
     }
 
-    fn a_connection_without_a_request_just_ends(driver) {
+    fn a_connection_without_a_request_is_closed_silently(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         gateway.client().finishes().expects_close();

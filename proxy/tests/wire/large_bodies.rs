@@ -13,7 +13,7 @@ on_both_drivers! {
         same_bytes(&origin.only_request().body, &body);
     }
 
-    fn a_large_chunked_request_arrives_whole(driver) {
+    fn a_large_chunked_request_arrives_complete(driver) {
         let body = pattern(LARGE);
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
@@ -27,7 +27,7 @@ on_both_drivers! {
         same_bytes(&origin.only_request().body, &body);
     }
 
-    fn a_large_response_arrives_whole(driver) {
+    fn a_large_response_arrives_complete(driver) {
         let body = pattern(LARGE);
         let origin = origin().replies(ok(&body));
         let gateway = gateway(driver).routes_to(&origin).start();
@@ -39,7 +39,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_large_response_until_close_arrives_whole(driver) {
+    fn a_large_close_delimited_response_arrives_complete(driver) {
         let body = pattern(LARGE);
         let mut bytes = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
         bytes.extend_from_slice(&body);
@@ -50,7 +50,7 @@ on_both_drivers! {
         same_bytes(&response.body, &body);
     }
 
-    fn many_at_once_stay_apart(driver) {
+    fn concurrent_large_bodies_are_not_mixed(driver) {
         let bodies: Vec<Vec<u8>> = (1..=8).map(|n| pattern(n * 131_071)).collect();
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();

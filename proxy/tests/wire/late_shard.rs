@@ -9,7 +9,7 @@ use super::overload::until;
 use crate::support::{gateway, on_both_drivers, origin, status};
 
 on_both_drivers! {
-    fn a_shard_that_is_late_refuses_requests_until_it_is_not(driver) {
+    fn a_lagging_shard_rejects_requests_until_it_recovers(driver) {
         let origin = origin().replies(status(204));
         let gateway = gateway(driver)
             .routes_to(&origin)

@@ -85,7 +85,7 @@ impl Drop for StopOnDrop<'_> {
 }
 
 on_both_drivers! {
-    fn a_request_under_way_outlives_its_listener(driver) {
+    fn a_request_in_progress_outlives_its_listener(driver) {
         let gate = Gate::default();
         let slow = Reply::at_once().waits_for(&gate)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
@@ -193,7 +193,7 @@ on_both_drivers! {
         });
     }
 
-    fn a_listener_that_comes_back_at_once_has_its_port(driver) {
+    fn a_listener_recreated_immediately_gets_its_port(driver) {
         let origin = origin();
         let (one, two) = with_and_without(driver, &origin);
         let gateway = two.clone().start();
@@ -227,7 +227,7 @@ on_both_drivers! {
         assert!(!gateway.log().contains("cannot listen"), "{}", gateway.log());
     }
 
-    fn a_listener_without_a_kind_of_routes_keeps_its_name_from_others(driver) {
+    fn a_listener_without_http_routes_still_reserves_its_hostname(driver) {
         let origin = origin();
         let secret = "protocol: HTTP, hostname: secret.test, allowedRoutes: {kinds: [{kind: TCPRoute}]}";
         let gateway = gateway(driver)

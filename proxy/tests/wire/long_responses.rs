@@ -16,7 +16,7 @@ fn head_of(length: usize) -> String {
 }
 
 on_both_drivers! {
-    fn its_connections_serve_what_comes_next(driver) {
+    fn connections_are_reused_after_long_responses(driver) {
         let body = pattern(LONG);
         let origin = origin().replies_to("/long", ok(&body));
         let gateway = gateway(driver).routes_to(&origin).start();
@@ -35,7 +35,7 @@ on_both_drivers! {
         assert_eq!(origin.connections(), 1);
     }
 
-    fn of_every_length_around_the_step_arrives_whole(driver) {
+    fn responses_of_lengths_around_buffer_sizes_arrive_complete(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -49,7 +49,7 @@ on_both_drivers! {
         assert_eq!(origin.connections(), 1);
     }
 
-    fn that_comes_in_parts_arrives_whole(driver) {
+    fn a_response_in_parts_arrives_complete(driver) {
         let body = pattern(LONG);
         let (first, rest) = body.split_at(LONG / 3);
         let (second, third) = rest.split_at(LONG / 3);
@@ -74,7 +74,7 @@ on_both_drivers! {
         client.gets("/").reads_head();
     }
 
-    fn that_breaks_off_is_broken_for_the_client_too(driver) {
+    fn a_truncated_response_is_truncated_for_the_client(driver) {
         for ends in [Reply::closes, Reply::cuts, Reply::resets] {
             let reply = Reply::at_once().sends(head_of(LONG)).sends(pattern(LONG / 2));
             let origin = origin().replies(ends(reply));
@@ -86,7 +86,7 @@ on_both_drivers! {
         }
     }
 
-    fn that_stalls_ends_in_time(driver) {
+    fn a_stalled_response_times_out(driver) {
         let reply = Reply::at_once().sends(head_of(LONG)).sends(pattern(LONG / 2)).stalls();
         let origin = origin().replies(reply);
         let gateway = gateway(driver)
@@ -98,7 +98,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("response_timeout");
     }
 
-    fn whose_client_leaves_is_given_up(driver) {
+    fn a_client_disconnect_cancels_the_response(driver) {
         let sent = ByteCounter::default();
         let reply = Reply::at_once().sends(head_of(256 << 20)).pours(256 << 20, &sent);
         let origin = origin().replies(reply);
@@ -110,7 +110,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("client_gone");
     }
 
-    fn while_its_request_goes_on_leaves_that_alone(driver) {
+    fn a_response_does_not_disturb_its_unfinished_request(driver) {
         let body = pattern(LONG);
         let (most, rest) = body.split_at(LONG - 10);
         let reply = Reply::at_once()
@@ -129,7 +129,7 @@ on_both_drivers! {
         same_bytes(&client.reads_bytes(rest.len()), rest);
     }
 
-    fn with_more_behind_it_than_it_said_ends_its_connection(driver) {
+    fn surplus_bytes_after_a_response_close_the_connection(driver) {
         let mut bytes = head_of(LONG).into_bytes();
         bytes.extend_from_slice(&pattern(LONG));
         bytes.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray");

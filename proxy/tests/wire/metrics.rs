@@ -177,7 +177,7 @@ on_both_drivers! {
         assert_sum(&metrics, name, &[], 3.0);
     }
 
-    fn connections_that_are_carried_are_counted_by_rule_and_cause(driver) {
+    fn l4_connections_are_counted_by_rule_and_cause(driver) {
         let peer = echo_peer();
         let (_held, refused) = refused();
         let gateway = gateway(driver)

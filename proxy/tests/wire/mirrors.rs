@@ -36,7 +36,7 @@ on_both_drivers! {
         assert_eq!(main.only_request().target(), "/path");
     }
 
-    fn a_mirror_s_connection_is_used_again(driver) {
+    fn a_mirrors_connection_is_reused(driver) {
         for answer in [ok("whatever"), chunked(&["what", "ever"]), ok(pattern(200_000))] {
             let (main, copy) = (origin(), origin().replies(answer));
             let gateway = mirroring(driver, &main, &copy);
@@ -50,7 +50,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_copy_under_way_counts_as_load_of_its_endpoint(driver) {
+    fn a_mirrored_request_in_flight_counts_as_load_of_its_endpoint(driver) {
         let (main, quick) = (origin(), origin());
         let stuck = origin().replies(Reply::at_once().stalls());
         let gateway = gateway(driver)
@@ -66,7 +66,7 @@ on_both_drivers! {
         quick.waits_for_requests(45);
     }
 
-    fn a_mirrors_connection_close_is_obeyed(driver) {
+    fn a_mirrors_connection_close_is_honoured(driver) {
         for answer in [
             raw("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"),
             Reply::at_once().sends("garbage\r\n\r\n"),

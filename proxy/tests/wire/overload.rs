@@ -88,7 +88,7 @@ fn is_refused(response: &Message) -> bool {
 }
 
 on_both_drivers! {
-    fn clients_get_the_descriptors_that_upstreams_do_not_need(driver) {
+    fn descriptors_unused_by_upstreams_are_available_to_clients(driver) {
         let origin = origin();
         let gateway = small(driver, &origin).start();
         let clients = served(&gateway, ROOM - 10);
@@ -96,7 +96,7 @@ on_both_drivers! {
         assert!(clients.len() > 300 * 45 / 100);
     }
 
-    fn connections_end_with_their_response_when_room_gets_scarce(driver) {
+    fn connections_are_closed_after_their_response_when_capacity_is_scarce(driver) {
         let origin = origin();
         let gateway = small(driver, &origin).start();
         let mut early = gateway.client();
@@ -110,7 +110,7 @@ on_both_drivers! {
         early.expects_close();
     }
 
-    fn idle_connections_end_soon_when_there_is_hardly_room(driver) {
+    fn idle_connections_are_closed_early_when_capacity_is_nearly_exhausted(driver) {
         let origin = origin();
         let gateway = small(driver, &origin).start();
         let mut idle = gateway.client();
@@ -145,7 +145,7 @@ on_both_drivers! {
         late.expects(200);
     }
 
-    fn without_descriptors_for_backends_requests_are_refused_for_a_while(driver) {
+    fn requests_are_rejected_temporarily_without_descriptors_for_backends(driver) {
         let gate = Gate::default();
         let held = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 204 No\r\n\r\n");
         let origin = origin().replies_to("/held", held);
@@ -196,7 +196,7 @@ on_both_drivers! {
         gateway.waits_for_log("memory is no longer close to the limit");
     }
 
-    fn a_shard_whose_buffers_hold_too_much_refuses_requests(driver) {
+    fn a_shard_above_its_buffer_limit_rejects_requests(driver) {
         // Half of it is for buffers: three large ones, of which one is the client's connection's.
         let cgroup = Cgroup::new(2 * 3 * 68 * 1024);
         let (stuck, origin) = (TcpListener::bind("127.0.0.1:0").expect("a port"), origin());

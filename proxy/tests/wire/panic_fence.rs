@@ -21,7 +21,7 @@ fn panics(gateway: &Gateway) {
 }
 
 on_both_drivers! {
-    fn requests_beside_a_panic_finish(driver) {
+    fn a_panic_does_not_affect_other_requests(driver) {
         let gate = Gate::default();
         let slow = Reply::at_once().waits_for(&gate)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");

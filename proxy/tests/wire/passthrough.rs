@@ -81,7 +81,7 @@ fn passing(driver: Driver) -> GatewayBuilder {
 }
 
 on_both_drivers! {
-    fn the_most_specific_name_has_the_connection(driver) {
+    fn the_most_specific_server_name_wins(driver) {
         let (www, wild, all) = (named("www"), named("wld"), named("all"));
         let builder = passing(driver)
             .backend("www", &[www.address()])
@@ -97,7 +97,7 @@ on_both_drivers! {
         assert!(log.contains("\"protocol\":\"TLS\""), "{log}");
     }
 
-    fn a_first_message_is_read_at_every_split(driver) {
+    fn a_client_hello_is_read_at_every_split(driver) {
         let peer = named("yes");
         let builder = passing(driver).backend("peer", &[peer.address()]);
         let gateway = route(builder, "tls", "a.example.com", "peer").start();
@@ -133,7 +133,7 @@ on_both_drivers! {
         ends_in_silence(&gateway, &A[..20]);
     }
 
-    fn tls_passes_from_end_to_end(driver) {
+    fn tls_is_passed_through_end_to_end(driver) {
         let authority = authority("ours");
         let pair = authority.server(&["a.example.com"]);
         let origin = tls_origin(&pair, ClientCertificates::Nobody);
@@ -146,7 +146,7 @@ on_both_drivers! {
         assert!(!origin.only_request().has("X-Forwarded-For"), "nobody looked inside");
     }
 
-    fn listeners_that_pass_and_end_tls_share_a_port(driver) {
+    fn passthrough_and_terminating_listeners_share_a_port(driver) {
         let authority = authority("ours");
         let ended = authority.server(&["end.example.com"]);
         let passed = authority.server(&["pass.example.com"]);

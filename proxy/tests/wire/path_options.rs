@@ -32,7 +32,7 @@ on_both_drivers! {
         }
     }
 
-    fn neither_happens_by_default(driver) {
+    fn slashes_are_neither_merged_nor_rejected_by_default(driver) {
         let (gateway, origin) = with(driver, TARGETS[0], "escapedSlash: Keep");
         gateway.client().gets("/a//b%2fc").expects(200);
         assert_eq!(origin.only_request().target(), "/a//b%2Fc");

@@ -15,7 +15,7 @@ const ROUNDS: u32 = 6;
 
 on_both_drivers! {
     #[ignore = "measures"]
-    fn of_a_request(driver) {
+    fn the_cost_of_a_request_with_and_without_a_picker(driver) {
         for over in ["TLS", "plain text"] {
             let pod = origin();
             let picks = PickerBehavior::Picks(vec![pod.address()]);

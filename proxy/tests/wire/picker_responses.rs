@@ -98,7 +98,7 @@ on_both_drivers! {
         assert!(asked.iter().all(|it| it.response.ended && !it.response.head_ends));
     }
 
-    fn a_long_body_passes_whatever_the_picker_does_with_it(driver) {
+    fn a_long_body_is_forwarded_in_every_picker_mode(driver) {
         let body = pattern(3 << 20);
         for reviews in [ResponseBehavior::Returns, ResponseBehavior::Acknowledges, ResponseBehavior::Holds] {
             let (gateway, pod, picker) = scene(driver, reviews.clone(), "FailClose");
@@ -112,7 +112,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_picker_may_hold_back_its_answer_to_the_head(driver) {
+    fn a_picker_may_defer_its_response_to_the_head(driver) {
         let (gateway, pod, _picker) = scene(driver, ResponseBehavior::HoldsAll, "FailClose");
         pod.now_replies(chunked(&["one", "two"]));
         let answer = gateway.client().gets("/").expects(200);
@@ -130,7 +130,7 @@ on_both_drivers! {
         assert_eq!(client.gets("/").expects(200).text(), "short");
     }
 
-    fn trailers_do_not_need_an_answer(driver) {
+    fn trailers_need_no_response_from_the_picker(driver) {
         let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Acknowledges, "FailClose");
         pod.now_replies(raw(GRPC));
         let answer = gateway.client().gets("/").expects(200);
@@ -138,7 +138,7 @@ on_both_drivers! {
         assert!(answer.trailers.contains(&("grpc-status".to_owned(), "5".to_owned())));
     }
 
-    fn events_are_not_delayed(driver) {
+    fn server_sent_events_are_not_delayed(driver) {
         for reviews in [ResponseBehavior::Returns, ResponseBehavior::Acknowledges] {
             let (gateway, pod, _picker) = scene(driver, reviews, "FailClose");
             let gate = Gate::default();
@@ -162,7 +162,7 @@ on_both_drivers! {
         gate.open();
     }
 
-    fn a_picker_that_fails_before_it_alters_anything_opens_the_response(driver) {
+    fn a_picker_that_fails_before_altering_the_response_is_bypassed(driver) {
         for end in FAILURES {
             let (gateway, pod, _picker) = scene(driver, stops(2, false, end), "FailOpen");
             let gate = Gate::default();
@@ -174,7 +174,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_picker_that_fails_during_a_body_cuts_it_short(driver) {
+    fn a_picker_that_fails_during_a_body_truncates_the_response(driver) {
         for (mode, shouting) in [("FailClose", false), ("FailClose", true), ("FailOpen", true)] {
             for end in FAILURES {
                 let (gateway, pod, _picker) = scene(driver, stops(2, shouting, end), mode);
@@ -213,7 +213,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_picker_that_ends_in_order_lets_the_response_go_on(driver) {
+    fn a_response_continues_after_the_picker_closes_its_stream(driver) {
         for mode in ["FailClose", "FailOpen"] {
             for after in [0, 1, 2] {
                 let (gateway, pod, _picker) = scene(driver, stops(after, false, CallEnd::Status("0")), mode);
@@ -230,7 +230,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_picker_that_fails_at_the_head_opens_or_closes_the_response(driver) {
+    fn a_picker_that_fails_at_the_response_head_follows_the_failure_mode(driver) {
         for end in FAILURES {
             for (mode, code) in [("FailOpen", 200), ("FailClose", 503)] {
                 let (gateway, pod, _picker) = scene(driver, stops(0, false, end), mode);
@@ -280,7 +280,7 @@ on_both_drivers! {
         client.gets("/").expects_broken_response();
     }
 
-    fn a_client_that_leaves_ends_both_calls(driver) {
+    fn a_client_disconnect_cancels_the_calls_to_pod_and_picker(driver) {
         for reviews in [ResponseBehavior::Returns, ResponseBehavior::Holds] {
             let (gateway, pod, picker) = scene(driver, reviews, "FailClose");
             pod.now_replies(begins("one").stalls());
@@ -293,7 +293,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_pod_that_breaks_off_cuts_the_response_short(driver) {
+    fn a_pod_disconnect_truncates_the_response(driver) {
         let (gateway, pod, picker) = scene(driver, ResponseBehavior::Returns, "FailOpen");
         for ends in [Reply::closes, Reply::resets] {
             let gate = Gate::default();
@@ -311,7 +311,7 @@ on_both_drivers! {
         gateway.client().gets("/").expects(502);
     }
 
-    fn messages_without_a_body_have_their_heads_edited(driver) {
+    fn response_heads_without_a_body_are_edited(driver) {
         let (gateway, pod, picker) = scene(driver, ResponseBehavior::Shouts, "FailClose");
         let mut client = gateway.client();
         let heads = [
@@ -357,7 +357,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("reason=response_timeout");
     }
 
-    fn every_protocol_passes_with_its_trailers(driver) {
+    fn responses_of_every_protocol_are_forwarded_with_trailers(driver) {
         let protocols: [(Bridge, &str); 2] =
             [(|address| address, "http"), (out_of_h2, "kubernetes.io/h2c")];
         for (before, protocol) in protocols {

@@ -3,7 +3,7 @@
 use crate::support::{Gate, Reply, gateway, ok, on_both_drivers, origin};
 
 on_both_drivers! {
-    fn answers_come_in_the_order_of_the_requests(driver) {
+    fn responses_are_sent_in_the_order_of_the_requests(driver) {
         let origin = origin().replies_to("/first", ok("1")).replies_to("/second", ok("2"));
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -12,7 +12,7 @@ on_both_drivers! {
         assert_eq!(bodies, ["1", "2", "1"]);
     }
 
-    fn a_request_sent_ahead_waits_until_the_one_before_is_answered(driver) {
+    fn a_pipelined_request_waits_for_the_previous_response(driver) {
         let gate = Gate::default();
         let slow = Reply::at_once().reads_the_body().waits_for(&gate)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
@@ -26,7 +26,7 @@ on_both_drivers! {
         assert_eq!(client.expects(200).text(), "ok");
     }
 
-    fn hundreds_sent_at_once_are_all_served(driver) {
+    fn hundreds_of_pipelined_requests_are_all_served(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -37,7 +37,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 500);
     }
 
-    fn more_than_a_buffer_holds_is_served_to_the_last(driver) {
+    fn pipelined_requests_beyond_a_buffer_are_all_served(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();

@@ -25,7 +25,7 @@ fn changes(gateway: &mut Gateway, mut builder: GatewayBuilder) {
 }
 
 on_both_drivers! {
-    fn an_unread_log_blocks_nothing(driver) {
+    fn an_unread_log_does_not_block_the_gateway(driver) {
         let origin = origin();
         let builder = quick(driver).routes_to(&origin);
         let mut gateway = builder.clone().start();
@@ -36,7 +36,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0));
     }
 
-    fn a_log_that_is_not_read_holds_up_no_request(driver) {
+    fn an_unread_log_does_not_delay_requests(driver) {
         // Their lines are several times what fits into a pipe.
         const CONNECTIONS: usize = 2000;
         let origin = origin();

@@ -138,7 +138,7 @@ on_both_drivers! {
         assert_eq!(scene.source(), "127.0.0.1");
     }
 
-    fn an_untrusted_source_is_not_believed(driver) {
+    fn a_header_from_an_untrusted_source_is_rejected(driver) {
         let scene = Scene::with(driver, "in: Required, trustedSources: [10.0.0.0/8]");
         scene.closes_on([V1, REQUEST].concat(), "does not trust this peer");
         let scene = Scene::with(driver, UNTRUSTED);
@@ -155,7 +155,7 @@ on_both_drivers! {
         assert_eq!(scene.source(), "127.0.0.1");
     }
 
-    fn an_untrusted_source_s_header_is_not_carried_on(driver) {
+    fn a_header_from_an_untrusted_source_is_not_forwarded(driver) {
         let (tell, told) = mpsc::channel();
         let tell = Mutex::new(tell);
         let peer = tcp_peer(move |mut stream| {
@@ -204,12 +204,12 @@ on_both_drivers! {
         }
     }
 
-    fn a_header_that_never_ends_is_cut_off(driver) {
+    fn an_endless_header_is_cut_off(driver) {
         let scene = Scene::with(driver, "in: Required");
         scene.closes_on(&V1[..9], "timeout while reading its PROXY protocol header");
     }
 
-    fn a_single_listener_may_require_it(driver) {
+    fn a_single_listener_may_require_the_proxy_protocol(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .listener("told")

@@ -201,7 +201,7 @@ on_both_drivers! {
     }
 
     /// A connection that named another client cannot be handed over, but its slot can.
-    fn a_request_that_waits_gets_the_slot_of_another_client(driver) {
+    fn a_waiting_request_gets_the_connection_slot_of_another_client(driver) {
         let gate = Gate::default();
         let copy = gate.clone();
         let peer = tcp_peer(move |mut stream| {

@@ -105,7 +105,7 @@ on_both_drivers! {
         });
     }
 
-    fn a_file_that_was_emptied_is_named_once(driver) {
+    fn an_emptied_file_is_logged_once(driver) {
         let origin = origin();
         let builder = gateway(driver).routes_to(&origin);
         let gateway = builder.clone().start();
@@ -121,7 +121,7 @@ on_both_drivers! {
         assert_eq!(log.matches(says).count(), 1, "{log}");
     }
 
-    fn a_kept_connection_sees_the_change(driver) {
+    fn a_kept_alive_connection_uses_the_new_configuration(driver) {
         let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
         let base = gateway(driver).backend("old", &[old.address()]).backend("new", &[new.address()]);
         let gateway = base.clone().rule("{backendRefs: [{@old}]}").start();
@@ -132,7 +132,7 @@ on_both_drivers! {
         assert_eq!(client.gets("/").expects(200).text(), "new");
     }
 
-    fn a_listener_comes_and_goes(driver) {
+    fn a_listener_is_added_and_removed(driver) {
         let origin = origin();
         let one = gateway(driver).routes_to(&origin);
         let two = one.clone().listener("second").rule_of("second", "{backendRefs: [{@origin}]}");
@@ -165,7 +165,7 @@ on_both_drivers! {
         waits_for_body(&gateway, "mended");
     }
 
-    fn a_request_under_way_ends_as_it_began(driver) {
+    fn a_request_in_progress_keeps_its_configuration(driver) {
         let gate = crate::support::Gate::default();
         let slow = crate::support::Reply::at_once().waits_for(&gate)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold");

@@ -158,7 +158,7 @@ on_both_drivers! {
         gateway.client().posts("/", "1234").expects(413);
     }
 
-    fn the_backends_own_policy_goes_before_all_others(driver) {
+    fn the_policy_of_the_backend_precedes_all_others(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])

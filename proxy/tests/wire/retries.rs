@@ -6,7 +6,7 @@ use crate::support::{
 };
 
 on_both_drivers! {
-    fn listed_codes_are_retried(driver) {
+    fn listed_statuses_are_retried(driver) {
         let origin = origin().replies_once(status(503)).replies_once(status(503));
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -16,7 +16,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 3);
     }
 
-    fn other_codes_are_not(driver) {
+    fn unlisted_statuses_are_not_retried(driver) {
         let origin = origin().replies_once(status(500));
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -26,7 +26,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn the_last_code_is_returned(driver) {
+    fn the_last_status_is_returned(driver) {
         let origin = origin().replies(status(503));
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -36,7 +36,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 4, "attempts are extra tries");
     }
 
-    fn no_attempts_mean_no_retry_not_even_of_a_refused_connection(driver) {
+    fn zero_attempts_disable_even_retries_of_refused_connections(driver) {
         let origin = origin().replies(status(503));
         let (_socket, nobody) = refused();
         let gateway = gateway(driver)
@@ -84,7 +84,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 20);
     }
 
-    fn a_request_is_tried_again_at_its_endpoints_after_they_left_the_configuration(driver) {
+    fn a_request_is_retried_at_endpoints_removed_from_the_configuration(driver) {
         let (first, other) = (origin(), origin().replies(ok("other")));
         let at = |address| {
             gateway(driver)
@@ -144,7 +144,7 @@ on_both_drivers! {
         same_bytes(&requests[2].body, &body);
     }
 
-    fn a_body_too_large_to_keep_is_not_sent_again(driver) {
+    fn a_body_too_large_to_buffer_is_not_retried(driver) {
         let body = pattern(1 << 20);
         let origin = origin().replies(status(503));
         let gateway = gateway(driver)
@@ -155,7 +155,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn a_try_that_times_out_is_retried_and_ends_in_504(driver) {
+    fn a_timed_out_attempt_is_retried_and_ends_in_504(driver) {
         let origin = origin().replies_once(Reply::at_once().stalls());
         let rule = "{retry: {attempts: 1, codes: [503], backoff: 10ms}, \
                     timeouts: {request: 9s, backendRequest: 2s}, backendRefs: [{@origin}]}";
@@ -169,7 +169,7 @@ on_both_drivers! {
         assert_eq!(origin.waits_for_requests(4).len(), 4);
     }
 
-    fn the_request_timeout_spans_all_tries(driver) {
+    fn the_request_timeout_covers_all_attempts(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let rule = "{retry: {attempts: 100, backoff: 10ms}, \
                     timeouts: {request: 4s, backendRequest: 1s}, backendRefs: [{@origin}]}";
@@ -179,7 +179,7 @@ on_both_drivers! {
         assert!((2..=4).contains(&tries), "{tries} tries in four seconds");
     }
 
-    fn nothing_is_retried_once_the_answer_has_begun(driver) {
+    fn a_request_is_not_retried_once_the_response_has_begun(driver) {
         let cut = Reply::at_once()
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
             .resets();
@@ -192,7 +192,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn the_budget_keeps_retries_from_making_an_outage(driver) {
+    fn the_retry_budget_prevents_retry_storms(driver) {
         let gate = Gate::default();
         let fail = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
         let origin = origin().replies(fail);
@@ -215,7 +215,7 @@ on_both_drivers! {
         assert!(retries <= 8, "{retries} retries of 30 requests in flight, 20 % are allowed");
     }
 
-    fn connections_that_fail_beyond_the_rate_of_a_constraint_are_503(driver) {
+    fn failed_connections_beyond_the_retry_rate_are_503(driver) {
         let (_socket, nobody) = refused();
         let gateway = gateway(driver)
             .backend("nobody", &[nobody])
@@ -231,7 +231,7 @@ on_both_drivers! {
         assert!(log.contains("reason=retries_over_budget"), "{log}");
     }
 
-    fn a_share_of_the_requests_may_be_retries(driver) {
+    fn retries_are_limited_to_a_percentage_of_requests(driver) {
         let origin = origin().replies(status(503));
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -261,7 +261,7 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 50, "none is sent twice");
     }
 
-    fn a_request_on_a_connection_that_is_reset_goes_to_another_endpoint(driver) {
+    fn a_request_on_a_reset_connection_is_retried_at_another_endpoint(driver) {
         // It serves one request of each connection, and resets the connection at the next one.
         let bad = origin().replies_to("/reset", Reply::at_once().reads_the_body().resets());
         let good = origin();
@@ -283,7 +283,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_stream_that_the_endpoint_resets_is_sent_once(driver) {
+    fn a_stream_reset_by_the_endpoint_is_not_retried(driver) {
         let origin = origin().replies_to("/reset", Reply::at_once().reads_the_body().resets());
         let gateway = gateway(driver)
             .backend("origin", &[out_of_h2(origin.address())])

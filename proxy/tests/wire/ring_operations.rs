@@ -82,14 +82,14 @@ fn of_requests(driver: Driver, ask: impl Fn(&mut Client)) {
 }
 
 #[test]
-fn a_request_takes_four() {
+fn a_request_takes_four_ring_operations() {
     if let Some(driver) = Driver::io_uring() {
         of_requests(driver, |client| drop(client.gets("/").expects(200)));
     }
 }
 
 #[test]
-fn a_request_with_a_body_takes_four() {
+fn a_request_with_a_body_takes_four_ring_operations() {
     if let Some(driver) = Driver::io_uring() {
         let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
         of_requests(driver, |client| drop(client.sends(post).expects(200)));
@@ -97,7 +97,7 @@ fn a_request_with_a_body_takes_four() {
 }
 
 #[test]
-fn a_request_after_a_pause_takes_five() {
+fn a_request_after_a_pause_takes_five_ring_operations() {
     let Some(driver) = Driver::io_uring() else {
         return;
     };

@@ -101,7 +101,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_session_of_a_dead_endpoint_moves_on(driver) {
+    fn a_session_of_a_failed_endpoint_moves_to_another(driver) {
         let origins = named_origins();
         let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).start();
         let first = ask(&mut gateway.client(), "X-A: b");
@@ -125,7 +125,7 @@ on_both_drivers! {
         assert_eq!(asked, [0, 0, 3], "on the reused connection and on a new one");
     }
 
-    fn a_cookie_is_secure_where_its_client_uses_tls(driver) {
+    fn a_cookie_is_secure_if_the_client_uses_tls(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let gateway = gateway(driver)
             .backend("all", &[origin.address()])
@@ -146,7 +146,7 @@ on_both_drivers! {
         assert!(!is_secure(&ask(&mut gateway.tls_client(&tls), "X-Forwarded-Proto: http")));
     }
 
-    fn a_cookie_over_http_2_is_secure_where_its_client_uses_tls(driver) {
+    fn a_cookie_over_http_2_is_secure_if_the_client_uses_tls(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let gateway = gateway(driver)
             .backend("all", &[origin.address()])
@@ -190,7 +190,7 @@ on_both_drivers! {
         }
     }
 
-    fn the_sessions_of_a_rule_go_before_those_of_its_backends(driver) {
+    fn the_session_persistence_of_a_rule_precedes_that_of_its_backends(driver) {
         let origins = named_origins();
         let gateway = gateway(driver)
             .backend("all", &addresses(&origins))

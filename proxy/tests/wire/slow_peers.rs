@@ -65,7 +65,7 @@ on_both_drivers! {
         is_prompt(&mut gateway.client());
     }
 
-    fn idle_connections_cost_little(driver) {
+    fn idle_connections_use_little_memory(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         gateway.client().gets("/").expects(200);

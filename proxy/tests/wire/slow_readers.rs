@@ -64,7 +64,7 @@ fn with_little_room(gateway: &Gateway) -> Client {
 }
 
 on_both_drivers! {
-    fn a_slow_reader_of_a_stream_gets_all_of_it(driver) {
+    fn a_slow_http_2_reader_gets_the_whole_response(driver) {
         let body = pattern(150_000);
         let origin = origin().replies(ok(&body));
         let gateway = gateway(driver).routes_to(&origin).limits(LIMITS).start();
@@ -88,7 +88,7 @@ on_both_drivers! {
         same_bytes(&read, &body);
     }
 
-    fn a_slow_reader_of_a_socket_gets_all_of_it(driver) {
+    fn a_slow_http_1_reader_gets_the_whole_response(driver) {
         let body = pattern(16 << 20);
         let origin = origin().replies(ok(&body));
         let gateway = gateway(driver).routes_to(&origin).limits(LIMITS).start();
@@ -104,7 +104,7 @@ on_both_drivers! {
         same_bytes(&read, &body);
     }
 
-    fn a_reader_that_takes_a_byte_now_and_then_is_reset(driver) {
+    fn a_reader_below_the_minimum_rate_is_reset(driver) {
         let origin = origin().replies(ok(pattern(150_000)));
         let gateway = gateway(driver).routes_to(&origin).limits("writeIdleTimeout: 1s").start();
         let mut peer = frugal(&gateway);

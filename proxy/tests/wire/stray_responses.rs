@@ -115,13 +115,13 @@ fn careless() -> Origin {
 }
 
 on_both_drivers! {
-    fn a_second_response_to_one_request_answers_no_other(driver) {
+    fn a_second_response_is_not_used_for_another_request(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         each_gets_its_own(&origin, &gateway);
     }
 
-    fn a_second_response_through_tls_answers_no_other(driver) {
+    fn a_second_response_over_tls_is_not_used_for_another_request(driver) {
         let ca = authority("ca");
         let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let gateway = gateway(driver)
@@ -132,13 +132,13 @@ on_both_drivers! {
         each_gets_its_own(&origin, &gateway);
     }
 
-    fn a_second_response_is_not_handed_over_with_its_connection(driver) {
+    fn a_second_response_is_not_passed_on_with_its_connection(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
         nobody_gets_what_follows(&origin, &gateway);
     }
 
-    fn a_second_response_through_tls_is_not_handed_over_with_its_connection(driver) {
+    fn a_second_response_over_tls_is_not_passed_on_with_its_connection(driver) {
         let ca = authority("ca");
         let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let gateway = gateway(driver)
@@ -150,7 +150,7 @@ on_both_drivers! {
         nobody_gets_what_follows(&origin, &gateway);
     }
 
-    fn what_follows_the_end_of_a_response_reaches_no_other(driver) {
+    fn bytes_after_a_response_reach_no_other_request(driver) {
         for (method, head) in RESPONSES {
             let (origin, strays) = (origin(), ByteCounter::default());
             let gates: Vec<Gate> = LEFTOVERS.iter().map(|_| Gate::default()).collect();
@@ -178,7 +178,7 @@ on_both_drivers! {
         }
     }
 
-    fn content_parsed_as_a_request_by_an_origin_answers_no_other_request(driver) {
+    fn responses_to_smuggled_requests_of_an_origin_reach_no_other_request(driver) {
         for method in ["GET", "DELETE"] {
             let origin = careless();
             let gateway = gateway(driver).routes_to(&origin).start();
@@ -192,7 +192,7 @@ on_both_drivers! {
         }
     }
 
-    fn content_parsed_as_a_request_by_a_mirror_answers_no_other_request(driver) {
+    fn responses_to_smuggled_requests_of_a_mirror_reach_no_other_request(driver) {
         let (main, copy) = (origin(), careless());
         let gateway = gateway(driver)
             .backend("main", &[main.address()])
@@ -211,7 +211,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_late_second_response_of_an_authorization_server_decides_nothing(driver) {
+    fn a_late_second_response_of_an_authorization_server_is_ignored(driver) {
         let (app, auth) = (origin(), origin());
         let gates: Vec<Gate> = (0..ROUNDS).map(|_| Gate::default()).collect();
         let strays = ByteCounter::default();
@@ -230,7 +230,7 @@ on_both_drivers! {
         assert!(app.requests().is_empty());
     }
 
-    fn a_second_response_of_an_authorization_server_is_not_handed_over(driver) {
+    fn a_second_response_of_an_authorization_server_is_not_passed_on(driver) {
         let (app, auth) = (origin(), origin());
         let gate = Gate::default();
         let twice = Reply::at_once().waits_for(&gate).sends([DENIAL, STRAY].concat()).stalls();
@@ -248,7 +248,7 @@ on_both_drivers! {
         assert!(app.requests().is_empty());
     }
 
-    fn content_of_a_denial_that_has_none_decides_nothing(driver) {
+    fn content_after_a_denial_without_a_body_is_ignored(driver) {
         for (method, denial) in [
             ("HEAD", "HTTP/1.1 401 Unauthorized\r\nContent-Length: 43\r\n\r\n"),
             ("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 43\r\n\r\n"),
@@ -269,7 +269,7 @@ on_both_drivers! {
         }
     }
 
-    fn content_parsed_as_a_request_by_an_authorization_server_decides_nothing(driver) {
+    fn responses_to_smuggled_requests_of_an_authorization_server_are_ignored(driver) {
         let (app, auth) = (origin(), origin());
         // It does not read bodies, and lets `/inner` pass.
         auth.now_replies(Reply::at_once().sends(DENIAL));

@@ -48,7 +48,7 @@ fn first_word(mut stream: TcpStream) -> String {
 }
 
 on_both_drivers! {
-    fn bytes_pass_both_ways(driver) {
+    fn bytes_are_forwarded_in_both_directions(driver) {
         let peer = echo_peer();
         let gateway = carrying(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
@@ -60,7 +60,7 @@ on_both_drivers! {
         }
     }
 
-    fn large_amounts_pass_both_ways_at_once(driver) {
+    fn large_amounts_are_forwarded_in_both_directions_at_once(driver) {
         let peer = echo_peer();
         let gateway = carrying(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
@@ -78,7 +78,7 @@ on_both_drivers! {
         assert!(log.contains("\"bytes_out\":20971520"), "{log}");
     }
 
-    fn the_server_may_speak_first(driver) {
+    fn the_server_may_send_first(driver) {
         let peer = saying_peer("220 ready\r\n");
         let gateway = carrying(driver, &[peer.address()]).start();
         let mut greeting = [0; 11];
@@ -86,7 +86,7 @@ on_both_drivers! {
         assert_eq!(&greeting, b"220 ready\r\n");
     }
 
-    fn either_side_may_be_done_first(driver) {
+    fn either_side_may_half_close_first(driver) {
         // Answers after the client's last byte.
         let late = tcp_peer(|mut stream| {
             let count = rest(&mut stream).len();
@@ -139,7 +139,7 @@ on_both_drivers! {
         assert!(matches!(count, Some(6_291_459..=6_291_462)), "{counted}");
     }
 
-    fn a_reset_is_passed_on(driver) {
+    fn a_reset_is_forwarded(driver) {
         let (told, ending) = mpsc::channel();
         let peer = tcp_peer(move |mut stream| {
             let _ = stream.write_all(b"220");
@@ -184,7 +184,7 @@ on_both_drivers! {
         assert!(!words.contains(&"non".to_owned()));
     }
 
-    fn another_endpoint_is_tried_if_one_refuses(driver) {
+    fn another_endpoint_is_tried_if_one_refuses_the_connection(driver) {
         let (_socket, nobody) = refused();
         let peer = saying_peer("yes");
         let gateway = carrying(driver, &[nobody, peer.address()]).start();
@@ -202,7 +202,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("\"reason\":\"connect_failed\"");
     }
 
-    fn without_a_rule_or_a_backend_the_connection_ends(driver) {
+    fn a_connection_without_a_rule_or_backend_is_closed(driver) {
         let missing = "{backendRefs: [{group: gateway-system.io, kind: Backend, name: missing}]}";
         let gateway = gateway(driver)
             .listener_with("tcp", "protocol: TCP")
@@ -229,7 +229,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("\"reason\":\"stream_idle\"");
     }
 
-    fn one_direction_keeps_the_other(driver) {
+    fn traffic_in_one_direction_keeps_the_connection_alive(driver) {
         let peer = tcp_peer(|mut stream| {
             for _ in 0..12 {
                 std::thread::park_timeout(Duration::from_millis(400));
@@ -244,7 +244,7 @@ on_both_drivers! {
         assert_eq!(rest(&mut connect(&gateway)), b"............");
     }
 
-    fn a_connection_at_rest_wakes_up_again(driver) {
+    fn a_parked_connection_continues(driver) {
         let peer = echo_peer();
         let gateway = carrying(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
@@ -312,7 +312,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_proxy_protocol_header_comes_off(driver) {
+    fn a_proxy_protocol_header_is_stripped(driver) {
         let peer = echo_peer();
         let gateway = carrying(driver, &[peer.address()])
             .policy("proxyProtocol: {in: Required}")

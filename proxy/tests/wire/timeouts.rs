@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Gate, Reply, gateway, ok, on_both_drivers, origin};
 
 on_both_drivers! {
-    fn a_head_that_trickles_in_is_cut_off(driver) {
+    fn a_slow_request_head_times_out(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("headTimeout: 500ms").start();
         let mut client = gateway.client();
@@ -38,7 +38,7 @@ on_both_drivers! {
         client.gets("/").expects(200);
     }
 
-    fn a_pause_of_the_origin_is_not_the_clients_fault(driver) {
+    fn a_pause_of_the_origin_does_not_trigger_the_write_idle_timeout(driver) {
         let gate = Gate::default();
         let pausing = Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nfore")
             .waits_for(&gate).sends("noon");
@@ -53,7 +53,7 @@ on_both_drivers! {
         assert_eq!(client.reads_body_of(head).text(), "forenoon");
     }
 
-    fn a_slow_body_after_a_head_in_two_pieces_is_taken_in(driver) {
+    fn the_head_timeout_does_not_apply_to_the_body(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("headTimeout: 2s").start();
         let mut client = gateway.client();
@@ -75,7 +75,7 @@ on_both_drivers! {
         origin.waits_for_hangup();
     }
 
-    fn zero_means_never(driver) {
+    fn a_timeout_of_zero_means_never(driver) {
         let gate = Gate::default();
         let slow = Reply::at_once().waits_for(&gate)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -91,7 +91,7 @@ on_both_drivers! {
         client.expects(200);
     }
 
-    fn a_response_that_has_begun_is_cut_by_the_request_timeout(driver) {
+    fn the_request_timeout_truncates_a_response_in_progress(driver) {
         let origin = origin().replies(
             Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").stalls(),
         );
@@ -104,13 +104,13 @@ on_both_drivers! {
         origin.waits_for_hangup();
     }
 
-    fn a_silent_origin_meets_the_head_deadline_of_the_limits(driver) {
+    fn an_unresponsive_origin_exceeds_the_response_head_timeout(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = gateway(driver).routes_to(&origin).limits("responseHeadTimeout: 300ms").start();
         gateway.client().gets("/").expects(504);
     }
 
-    fn a_body_that_stops_coming_is_408(driver) {
+    fn a_stalled_request_body_is_408(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("bodyIdleTimeout: 300ms").start();
         let mut client = gateway.client();
@@ -121,7 +121,7 @@ on_both_drivers! {
         assert!(!origin.only_request().complete);
     }
 
-    fn a_response_that_stalls_is_cut(driver) {
+    fn a_stalled_response_is_truncated(driver) {
         let origin = origin().replies(
             Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").stalls(),
         );
@@ -139,7 +139,7 @@ on_both_drivers! {
         origin.waits_for_hangup();
     }
 
-    fn an_idle_tunnel_ends(driver) {
+    fn an_idle_tunnel_is_closed(driver) {
         let switch = "HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
         let origin = origin().replies(Reply::at_once().sends(switch).echoes());
         let gateway = gateway(driver).routes_to(&origin).limits("streamIdleTimeout: 300ms").start();

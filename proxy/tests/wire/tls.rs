@@ -52,7 +52,7 @@ impl Scene {
 }
 
 on_both_drivers! {
-    fn a_request_comes_and_goes_through_tls(driver) {
+    fn a_request_is_served_over_tls(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.client();
         for path in ["/1", "/2"] {
@@ -64,7 +64,7 @@ on_both_drivers! {
         assert_eq!(scene.origin.connections(), 1, "upstream connections are kept as ever");
     }
 
-    fn bodies_of_every_size_pass_both_ways(driver) {
+    fn bodies_of_every_size_are_forwarded_both_ways(driver) {
         let scene = Scene::new(driver);
         for size in [1, 16_383, 16_384, 16_385, 65_536, 1_000_000] {
             let body = pattern(size);
@@ -85,7 +85,7 @@ on_both_drivers! {
         }
     }
 
-    fn old_and_new_versions_are_spoken(driver) {
+    fn tls_1_2_and_tls_1_3_are_supported(driver) {
         let scene = Scene::new(driver);
         let mut new = scene.client();
         new.gets("/").expects(200);
@@ -95,7 +95,7 @@ on_both_drivers! {
         assert_eq!(old.tls().protocol_version(), Some(rustls::ProtocolVersion::TLSv1_2));
     }
 
-    fn http_1_is_agreed_on(driver) {
+    fn alpn_negotiates_http_1_and_rejects_unknown_protocols(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.gateway.tls_client(&scene.tls().offers(&["http/1.1"]));
         client.gets("/").expects(200);
@@ -114,21 +114,21 @@ on_both_drivers! {
         client.finishes().expects_close();
     }
 
-    fn an_idle_connection_ends_in_order(driver) {
+    fn an_idle_connection_is_closed_with_close_notify(driver) {
         let scene = Scene::with(driver, |gateway| gateway.limits("keepAliveTimeout: 1s"));
         let mut client = scene.client();
         client.gets("/").expects(200);
         client.expects_close();
     }
 
-    fn a_head_that_does_not_end_is_answered(driver) {
+    fn an_unfinished_head_gets_a_response(driver) {
         let scene = Scene::with(driver, |gateway| gateway.limits("headTimeout: 300ms"));
         let mut client = scene.client();
         client.sends("GET / HTTP/1.1\r\nHost: a\r\n").expects(408);
         client.expects_close();
     }
 
-    fn a_parked_connection_is_woken(driver) {
+    fn a_parked_connection_is_served_again(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.client();
         client.gets("/").expects(200);
@@ -154,7 +154,7 @@ on_both_drivers! {
         assert_eq!(client.expects_end(), ConnectionEnd::Closed);
     }
 
-    fn a_body_cut_short_is_never_completed(driver) {
+    fn a_truncated_body_is_never_completed(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.client();
         client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf").cuts();
@@ -173,7 +173,7 @@ on_both_drivers! {
         scene.origin.waits_for_hangup();
     }
 
-    fn garbage_in_the_place_of_a_record_ends_the_connection(driver) {
+    fn garbage_instead_of_a_record_closes_the_connection(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.client();
         client.gets("/").expects(200);
@@ -193,7 +193,7 @@ on_both_drivers! {
         scene.gateway.waits_for_log("ClientHello is malformed");
     }
 
-    fn a_handshake_that_never_ends_is_cut_off(driver) {
+    fn an_unfinished_handshake_times_out(driver) {
         let scene = Scene::with(driver, |gateway| gateway.environment("RUST_LOG", "proxy=debug"));
         let mut client = crate::support::client(scene.gateway.https_address());
         client.sends(b"\x16\x03\x01\x02\x00\x01").expects_end();

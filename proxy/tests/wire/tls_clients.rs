@@ -116,7 +116,7 @@ on_both_drivers! {
         }
     }
 
-    fn anything_else_is_refused_where_only_valid_ones_may_pass(driver) {
+    fn invalid_and_missing_client_certificates_are_rejected_with_allow_valid_only(driver) {
         let scene = Scene::with(driver, BY_DEFAULT, "AllowValidOnly");
         let stranger = authority("stranger").client("client.test");
         let expired = scene.clients.signs(&subject(&["client.test"]).of_client().expired());
@@ -133,7 +133,7 @@ on_both_drivers! {
         assert!(scene.origin.requests().is_empty());
     }
 
-    fn a_ticket_does_not_outlive_the_certificate_that_it_stands_for(driver) {
+    fn a_ticket_does_not_outlive_its_client_certificate(driver) {
         let strict = Scene::with(driver, BY_DEFAULT, "AllowValidOnly");
         let lenient = Scene::with(driver, BY_DEFAULT, "AllowInsecureFallback");
         let brief = subject(&["client.test"]).of_client().expires_in(BRIEFLY);
@@ -170,7 +170,7 @@ on_both_drivers! {
         assert_eq!(lines.matches("client_certificate").count(), 1, "{lines}");
     }
 
-    fn any_or_none_will_do_in_the_insecure_fallback(driver) {
+    fn any_or_no_client_certificate_is_accepted_with_allow_insecure_fallback(driver) {
         for field in [BY_DEFAULT, BY_PORT] {
             let scene = Scene::with(driver, field, "AllowInsecureFallback");
             let stranger = authority("stranger").client("client.test");
@@ -183,7 +183,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_session_without_a_certificate_is_none_where_one_is_required(driver) {
+    fn a_session_without_a_certificate_is_not_resumed_once_one_is_required(driver) {
         let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
         let pair = ca.server(&["a.test"]);
         let open = builder(driver, &origin, &pair, &clients);

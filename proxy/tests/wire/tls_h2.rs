@@ -56,7 +56,7 @@ impl Scene {
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
 on_both_drivers! {
-    fn requests_pass_with_http_2_on_both_sides(driver) {
+    fn requests_are_forwarded_with_http_2_on_both_sides(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.client();
         for _ in 0..3 {
@@ -66,14 +66,14 @@ on_both_drivers! {
         assert_eq!(request.value("x-forwarded-proto"), Some("https"));
     }
 
-    fn requests_of_http_1_pass_to_http_2(driver) {
+    fn http_1_requests_are_forwarded_over_http_2(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.old_client();
         client.sends(GET).expects(200);
         assert_eq!(client.tls().alpn_protocol(), Some(&b"http/1.1"[..]));
     }
 
-    fn http_2_goes_before_http_1(driver) {
+    fn http_2_is_preferred_to_http_1(driver) {
         let scene = Scene::new(driver);
         let both = tls(&scene.ca, "a.test").offers(&["http/1.1", "h2"]);
         let mut client = scene.gateway.tls_client(&both);
@@ -81,7 +81,7 @@ on_both_drivers! {
         assert_eq!(client.tls().alpn_protocol(), Some(&b"h2"[..]));
     }
 
-    fn http_1_is_not_served_where_http_2_was_agreed_on(driver) {
+    fn http_1_is_rejected_if_http_2_was_negotiated(driver) {
         let scene = Scene::new(driver);
         let h2 = tls(&scene.ca, "a.test").offers(&["h2"]);
         let mut client = scene.gateway.tls_client(&h2);
@@ -90,7 +90,7 @@ on_both_drivers! {
         assert!(scene.origin.requests().is_empty());
     }
 
-    fn http_2_is_not_served_where_http_1_was_agreed_on(driver) {
+    fn http_2_is_rejected_if_http_1_was_negotiated(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.old_client();
         client.sends(PREFACE).sends(frame(SETTINGS, 0, 0, b"")).sends(get(1));
@@ -99,7 +99,7 @@ on_both_drivers! {
         assert!(scene.origin.requests().is_empty());
     }
 
-    fn bodies_pass_both_ways(driver) {
+    fn bodies_are_forwarded_both_ways(driver) {
         let scene = Scene::new(driver);
         let body = pattern(300_000);
         scene.origin.now_replies(ok(&body));

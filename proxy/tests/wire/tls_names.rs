@@ -58,7 +58,7 @@ impl Scene {
 }
 
 on_both_drivers! {
-    fn the_most_specific_listener_has_the_name(driver) {
+    fn the_most_specific_listener_wins(driver) {
         let scene = Scene::new(driver, 4);
         for (name, listener) in [
             ("a.test", "exact"),
@@ -73,7 +73,7 @@ on_both_drivers! {
         assert!(client.was_shown(&scene.pairs[1]));
     }
 
-    fn a_client_without_a_name_gets_the_listener_of_every_name(driver) {
+    fn a_client_without_a_server_name_gets_the_catch_all_listener(driver) {
         let scene = Scene::new(driver, 4);
         let mut client = scene.gateway.tls_client(&tls(&scene.ca, "other.test").without_sni());
         client.shakes_hands();
@@ -133,7 +133,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_listener_without_a_certificate_keeps_its_name_from_others(driver) {
+    fn a_listener_without_a_certificate_still_reserves_its_hostname(driver) {
         let (ca, lax, own) = (authority("ca"), origin().replies(ok("lax")), origin().replies(ok("own")));
         let pair = ca.server(&["*.wild.test"]);
         let secret = "protocol: HTTPS, hostname: secret.wild.test, tls: {certificateRefs: [{name: own}]}";

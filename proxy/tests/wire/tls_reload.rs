@@ -46,7 +46,7 @@ fn resumes(gateway: &Gateway, tls: &Tls) -> bool {
 }
 
 on_both_drivers! {
-    fn a_session_is_taken_up_on_any_shard(driver) {
+    fn a_session_is_resumed_on_any_shard(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let pair = ca.server(&["a.test"]);
         let gateway = builder(driver, &origin, &pair).start();
@@ -59,7 +59,7 @@ on_both_drivers! {
         assert!(resumes(&gateway, &old));
     }
 
-    fn a_ticket_is_good_after_a_reload(driver) {
+    fn a_ticket_is_valid_after_a_reload(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let (before, after) = (ca.server(&["a.test"]), ca.server(&["a.test"]));
         let gateway = builder(driver, &origin, &before).start();
@@ -81,7 +81,7 @@ on_both_drivers! {
         assert!(client.was_shown(&before));
     }
 
-    fn a_handshake_under_way_outlives_its_certificate_and_listener(driver) {
+    fn a_handshake_in_progress_outlives_its_certificate_and_listener(driver) {
         let (origin, ca) = (origin(), authority("ca"));
         let (before, after) = (ca.server(&["a.test"]), ca.server(&["a.test"]));
         let without = gateway(driver).shards(2).routes_to(&origin);

@@ -66,7 +66,7 @@ on_both_drivers! {
         assert_eq!(client.reads_bytes(13), b"3\r\nbye\r\n0\r\n\r\n");
     }
 
-    fn both_directions_are_full_at_once(driver) {
+    fn both_directions_of_a_tunnel_are_used_at_once(driver) {
         let scene = Scene::new(driver);
         scene.origin.now_replies(Reply::at_once().sends(SWITCH).echoes());
         let mut client = scene.client();
@@ -78,7 +78,7 @@ on_both_drivers! {
         }
     }
 
-    fn either_side_ends_the_tunnel_in_order(driver) {
+    fn either_side_may_close_the_tunnel_cleanly(driver) {
         let scene = Scene::new(driver);
         scene.origin.now_replies(Reply::at_once().sends(SWITCH).echoes().closes());
         let mut client = scene.client();
@@ -95,7 +95,7 @@ on_both_drivers! {
         client.expects_close();
     }
 
-    fn a_tunnel_that_is_torn_does_not_look_finished(driver) {
+    fn a_truncated_tunnel_does_not_look_complete(driver) {
         let scene = Scene::new(driver);
         scene.origin.now_replies(Reply::at_once().sends(SWITCH).sends("by").cuts());
         let mut client = scene.client();
@@ -118,7 +118,7 @@ on_both_drivers! {
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow reader");
     }
 
-    fn a_request_is_tried_again_where_a_pooled_connection_was_closed(driver) {
+    fn a_request_on_a_closed_pooled_connection_is_retried(driver) {
         let scene = Scene::new(driver);
         scene.origin.next_replies([ok("first").closes()]);
         let mut client = scene.client();
@@ -127,7 +127,7 @@ on_both_drivers! {
         assert_eq!(client.gets("/").expects(200).text(), "ok");
     }
 
-    fn trailers_and_interim_responses_pass(driver) {
+    fn trailers_and_interim_responses_are_forwarded(driver) {
         let scene = Scene::new(driver);
         scene.origin.now_replies(raw("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
             HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n"));
@@ -138,7 +138,7 @@ on_both_drivers! {
         assert_eq!(answer.trailers, [("X-Sum".to_owned(), "1".to_owned())]);
     }
 
-    fn keys_change_in_the_middle_of_a_stream(driver) {
+    fn keys_are_updated_in_the_middle_of_a_stream(driver) {
         let scene = Scene::new(driver);
         scene.origin.now_replies(Reply::at_once().sends(SWITCH).echoes());
         let mut client = scene.client();

@@ -81,7 +81,7 @@ const INDEXED_HTTP: u8 = 0x86;
 const INDEXED_HTTPS: u8 = 0x87;
 
 on_both_drivers! {
-    fn a_backend_is_spoken_to_by_tls(driver) {
+    fn a_backend_is_reached_over_tls(driver) {
         let ca = authority("ca");
         let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
         let mut client = gateway.client();
@@ -94,7 +94,7 @@ on_both_drivers! {
         assert_eq!(handshakes[0].certificate, None);
     }
 
-    fn bodies_of_every_size_pass_both_ways(driver) {
+    fn bodies_of_every_size_are_forwarded_both_ways(driver) {
         let ca = authority("ca");
         let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
         let mut client = gateway.client();
@@ -107,7 +107,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_session_is_taken_up(driver) {
+    fn a_session_with_a_backend_is_resumed(driver) {
         let ca = authority("ca");
         let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
         let close = ok("ok").closes();
@@ -136,7 +136,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_backend_that_does_not_agree_to_http_2_gets_no_request(driver) {
+    fn a_backend_that_does_not_negotiate_http_2_gets_no_request(driver) {
         let ca = authority("ca");
         let pair = ca.server(&["a.test"]);
         let speaks: [(&'static [&'static str], _); 2] =
@@ -179,7 +179,7 @@ on_both_drivers! {
         assert_eq!(method_and_scheme(&listener, &gateway), [INDEXED_GET, INDEXED_HTTPS]);
     }
 
-    fn any_of_the_alternative_names_will_do(driver) {
+    fn the_certificate_must_match_one_of_the_subject_alt_names(driver) {
         let ca = authority("ca");
         let names = format!(
             "{BY_HOSTNAME}, subjectAltNames: [{{type: Hostname, hostname: b.test}}, \
@@ -202,7 +202,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_backend_may_be_known_to_the_system(driver) {
+    fn a_backend_is_verified_with_the_system_roots(driver) {
         let (ca, stranger) = (authority("ca"), authority("stranger"));
         let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -225,7 +225,7 @@ on_both_drivers! {
         assert_eq!(origin.handshakes()[0].sni.as_deref(), Some("a.test"));
     }
 
-    fn an_xbackend_is_shown_its_own_certificate_or_verified_by_a_policy(driver) {
+    fn an_xbackend_uses_its_own_tls_settings_or_those_of_a_policy(driver) {
         let ca = authority("ca");
         let (pair, own, gateways) = (ca.server(&["a.test"]), ca.client("own.test"), ca.client("gateway.test"));
         let origin = tls_origin(&pair, ClientCertificates::For(&ca));
@@ -314,7 +314,7 @@ on_both_drivers! {
         assert_eq!(plain.connections(), 0);
     }
 
-    fn a_connection_from_before_a_policy_is_not_used_after_it(driver) {
+    fn a_connection_opened_before_a_policy_is_not_reused_after_it(driver) {
         let ca = authority("ca");
         let plain = origin();
         let before = gateway(driver).authority("ca", &ca).routes_to(&plain);
@@ -327,7 +327,7 @@ on_both_drivers! {
         }
     }
 
-    fn connections_and_sessions_from_before_a_stricter_policy_are_not_used_after_it(driver) {
+    fn connections_and_sessions_are_not_reused_after_a_stricter_policy(driver) {
         let (ca, other) = (authority("ca"), authority("ca"));
         let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let good = builder(driver, &origin, &ca, BY_HOSTNAME);
@@ -365,7 +365,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("\"reason\":\"connect_timeout\"");
     }
 
-    fn a_response_that_is_cut_off_is_broken(driver) {
+    fn a_truncated_response_is_reported_as_broken(driver) {
         let ca = authority("ca");
         let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
         // Its length says that it is cut, and where it has none only the missing goodbye does.
@@ -378,7 +378,7 @@ on_both_drivers! {
         assert_eq!(gateway.client().gets("/").expects(200).text(), "all");
     }
 
-    fn a_refused_policy_about_tls_keeps_plain_text_from_its_targets(driver) {
+    fn an_invalid_backend_tls_policy_sends_no_plain_text_to_its_targets(driver) {
         let origin = origin();
         let open = gateway(driver).routes_to(&origin);
         let good = "targetRefs: [{group: gateway-system.io, kind: Backend, name: origin}]";
@@ -405,7 +405,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_second_policy_of_a_name_keeps_plain_text_from_its_targets(driver) {
+    fn a_duplicate_backend_tls_policy_sends_no_plain_text_to_its_targets(driver) {
         let (first, second) = (origin(), origin());
         let policy = |target: &str| {
             tls_policy(&format!(

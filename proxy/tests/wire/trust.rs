@@ -24,7 +24,7 @@ fn seen(driver: Driver, target: &str, policy: &str) -> Message {
 }
 
 on_both_drivers! {
-    fn a_trusted_hop_is_believed(driver) {
+    fn forwarding_headers_of_trusted_hops_are_used(driver) {
         for target in ["Gateway/gw", "Gateway/gw/http"] {
             for policy in ["trustedHops: 1", "trustedSources: [127.0.0.0/8]"] {
                 let seen = seen(driver, target, policy);
@@ -35,7 +35,7 @@ on_both_drivers! {
         }
     }
 
-    fn anybody_else_is_not(driver) {
+    fn forwarding_headers_of_other_peers_are_replaced(driver) {
         for policy in ["trustedSources: [10.0.0.0/8]", "limits: {}"] {
             let seen = seen(driver, "Gateway/gw", policy);
             assert_eq!(seen.value("x-forwarded-for"), Some("127.0.0.1"));

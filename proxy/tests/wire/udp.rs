@@ -60,7 +60,7 @@ const DROPPED: &str = "gateway_l4_dropped_datagrams_total";
 const FLOOD_BOUND: u64 = 4 * 1024 * 1024;
 
 on_both_drivers! {
-    fn datagrams_are_answered(driver) {
+    fn datagrams_are_forwarded_in_both_directions(driver) {
         let peer = udp_peer(echo);
         let gateway = carrying(driver, &[peer.address()]).inspected().start();
         let client = client(&gateway);
@@ -73,7 +73,7 @@ on_both_drivers! {
         waits_for_count(&gateway, DROPPED, "reason=", 0.0);
     }
 
-    fn a_session_is_one_client_to_its_endpoint(driver) {
+    fn a_session_keeps_its_endpoint(driver) {
         // Answers with the port that it was asked from: that of the session.
         let ports = |name: u8| udp_peer(move |_| vec![vec![name]]);
         let (one, two) = (ports(1), ports(2));
@@ -103,7 +103,7 @@ on_both_drivers! {
         assert!(shares[&vec![1_u8]].abs_diff(100) <= 43, "{shares:?}");
     }
 
-    fn a_question_may_have_many_answers_or_none(driver) {
+    fn a_datagram_may_have_many_responses_or_none(driver) {
         let peer = udp_peer(|question| match question {
             b"none" => Vec::new(),
             _ => (0..100).map(|number| vec![number]).collect(),
@@ -127,7 +127,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_refusing_endpoint_ends_the_session(driver) {
+    fn an_endpoint_that_refuses_datagrams_ends_the_session(driver) {
         let gone = udp_peer(echo).address();
         let here = udp_peer(|_| vec![b"here".to_vec()]);
         let gateway = carrying(driver, &[gone, here.address()]).start();
@@ -146,7 +146,7 @@ on_both_drivers! {
         gateway.waits_for_access_log("\"reason\":\"connect_failed\"");
     }
 
-    fn a_quiet_session_ends_and_is_logged(driver) {
+    fn an_idle_session_ends_and_is_logged(driver) {
         let peer = udp_peer(|question| vec![question.to_vec(), question.to_vec()]);
         for limits in ["streamIdleTimeout: 2s", "datagramIdleTimeout: 2s"] {
             let gateway = carrying(driver, &[peer.address()])
@@ -204,7 +204,7 @@ on_both_drivers! {
         assert!(gateway.open_files() <= before + 1_000, "one descriptor a session at most");
     }
 
-    fn more_clients_than_there_is_room_for_cost_no_memory(driver) {
+    fn clients_beyond_the_session_limit_use_no_memory(driver) {
         let peer = udp_peer(|question| match question {
             b"flood" => Vec::new(),
             _ => vec![question.to_vec()],
@@ -232,7 +232,7 @@ on_both_drivers! {
         waits_for_count(&gateway, DROPPED, "reason=", 0.0);
     }
 
-    fn a_listener_goes_and_comes_back(driver) {
+    fn a_removed_listener_can_be_added_again(driver) {
         let peer = udp_peer(echo);
         let with = carrying(driver, &[peer.address()]);
         let gateway = with.clone().start();
@@ -262,7 +262,7 @@ on_both_drivers! {
         }
     }
 
-    fn sessions_do_not_hold_up_the_end(driver) {
+    fn sessions_do_not_delay_the_exit(driver) {
         let peer = udp_peer(echo);
         let mut gateway = carrying(driver, &[peer.address()])
             .argument("--drain-accept=0s")

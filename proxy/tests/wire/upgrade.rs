@@ -25,7 +25,7 @@ on_both_drivers! {
         assert_eq!(request.value("sec-websocket-key"), Some("x"));
     }
 
-    fn either_side_ends_the_tunnel(driver) {
+    fn either_side_may_close_the_tunnel(driver) {
         let origin = origin().replies(Reply::at_once().sends(SWITCH).echoes());
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -48,7 +48,7 @@ on_both_drivers! {
         assert_eq!(client.reads_bytes(11), b"first words");
     }
 
-    fn nothing_is_tunnelled_before_101(driver) {
+    fn no_bytes_are_tunnelled_before_101(driver) {
         let gate = Gate::default();
         let refuse = Reply::at_once().waits_for(&gate)
             .sends("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n");
@@ -67,7 +67,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_refused_upgrade_leaves_an_ordinary_connection(driver) {
+    fn a_rejected_upgrade_leaves_an_ordinary_connection(driver) {
         let origin = origin().replies_once(ok("no upgrade here"));
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
@@ -94,7 +94,7 @@ on_both_drivers! {
         assert_eq!(client.sends("late").reads_bytes(4), b"late");
     }
 
-    fn an_upgrade_with_a_body_is_still_framed(driver) {
+    fn a_request_with_a_body_is_not_upgraded(driver) {
         let origin = origin().replies_to("/chat", ok("no"));
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();

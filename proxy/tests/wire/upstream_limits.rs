@@ -13,7 +13,7 @@ fn gated(gate: &Gate) -> Reply {
 }
 
 on_both_drivers! {
-    fn requests_wait_their_turn_for_the_only_connection(driver) {
+    fn requests_queue_for_the_only_connection(driver) {
         let gate = Gate::default();
         let origin = origin().replies(gated(&gate));
         let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
@@ -31,7 +31,7 @@ on_both_drivers! {
         assert_eq!(origin.connections(), 1);
     }
 
-    fn a_connection_that_is_not_reused_makes_room_too(driver) {
+    fn a_connection_that_is_not_reused_frees_its_slot(driver) {
         let origin = origin().replies(ok("ok").closes());
         let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
         let mut clients: Vec<Client> = (0..5).map(|_| gateway.client()).collect();
@@ -45,7 +45,7 @@ on_both_drivers! {
         }
     }
 
-    fn an_idle_connection_to_another_endpoint_makes_room(driver) {
+    fn an_idle_connection_to_another_endpoint_frees_its_slot(driver) {
         let origins = [origin().replies(ok("a")), origin().replies(ok("b"))];
         let gateway = gateway(driver)
             .backend("both", &[origins[0].address(), origins[1].address()])
@@ -58,7 +58,7 @@ on_both_drivers! {
     }
 
     /// A rollout replaces all endpoints of a service, whose idle connections have all its places.
-    fn an_idle_connection_to_an_endpoint_that_is_gone_makes_room(driver) {
+    fn an_idle_connection_to_a_removed_endpoint_frees_its_slot(driver) {
         let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
         let at = |endpoint| {
             gateway(driver)
@@ -74,7 +74,7 @@ on_both_drivers! {
         assert_eq!(client.gets("/").expects(200).text(), "new");
     }
 
-    fn an_idle_http_2_connection_to_another_endpoint_makes_room(driver) {
+    fn an_idle_http_2_connection_to_another_endpoint_frees_its_slot(driver) {
         let origins = [origin().replies(ok("a")), origin().replies(ok("b"))];
         let addresses = origins.each_ref().map(|origin| out_of_h2(origin.address()));
         let gateway = gateway(driver)
@@ -89,7 +89,7 @@ on_both_drivers! {
     }
 
     /// As above, for a rollout of a service of HTTP/2.
-    fn an_http_2_connection_to_an_endpoint_that_is_gone_makes_room(driver) {
+    fn an_http_2_connection_to_a_removed_endpoint_frees_its_slot(driver) {
         let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
         let at = |endpoint| {
             gateway(driver)
@@ -109,7 +109,7 @@ on_both_drivers! {
         assert_eq!(client.gets("/").expects(200).text(), "new");
     }
 
-    fn a_busy_http_2_connection_to_an_endpoint_that_is_gone_makes_room_at_its_end(driver) {
+    fn a_busy_http_2_connection_to_a_removed_endpoint_frees_its_slot_when_done(driver) {
         let (gate, new) = (Gate::default(), origin().replies(ok("new")));
         let old = origin().replies(gated(&gate));
         let at = |endpoint| {
@@ -135,7 +135,7 @@ on_both_drivers! {
         assert_eq!(next.expects(200).text(), "new");
     }
 
-    fn more_than_may_wait_are_refused_at_once(driver) {
+    fn requests_beyond_the_queue_limit_are_rejected_immediately(driver) {
         let gate = Gate::default();
         let origin = origin().replies(gated(&gate));
         let gateway = gateway(driver)
@@ -172,7 +172,7 @@ on_both_drivers! {
         assert!(begun.elapsed() >= Duration::from_millis(300));
     }
 
-    fn a_limit_of_the_backend_goes_before_the_gateways(driver) {
+    fn a_limit_of_the_backend_overrides_the_gateways(driver) {
         let gate = Gate::default();
         let origin = origin().replies(gated(&gate));
         let gateway = gateway(driver)

@@ -89,7 +89,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn no_frame_is_broken_by_the_goodbye(driver) {
+    fn the_close_frame_is_sent_between_frames(driver) {
         let mut scene = scene(driver);
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
         let (half, rest) = (b"\x81\x85\0\0\0\0he", b"llo");
@@ -103,7 +103,7 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
-    fn an_unanswered_close_frame_is_not_waited_for(driver) {
+    fn an_unanswered_close_frame_does_not_delay_the_exit(driver) {
         let mut scene = scene(driver);
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
         let begun = Instant::now();

@@ -43,7 +43,7 @@ on_both_drivers! {
         assert!((65..=135).contains(&failed), "{failed} of 200 for half of the weight");
     }
 
-    fn all_weights_zero_is_500(driver) {
+    fn a_rule_with_only_zero_weights_is_500(driver) {
         let origin = origin();
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
@@ -53,7 +53,7 @@ on_both_drivers! {
         assert_eq!(share(&origin), 0);
     }
 
-    fn endpoints_of_a_backend_all_get_requests(driver) {
+    fn every_endpoint_of_a_backend_gets_requests(driver) {
         let origins = [origin(), origin(), origin()];
         let addresses: Vec<_> = origins.iter().map(Origin::address).collect();
         let gateway =

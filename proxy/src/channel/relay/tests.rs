@@ -115,17 +115,17 @@ impl Body {
 }
 
 #[test]
-fn a_body_gives_way_to_other_connections_now_and_then() {
+fn a_buffered_body_yields_to_other_connections() {
     gives_way(&Body::through_buffers());
 }
 
 #[test]
-fn a_body_that_passes_through_a_pipe_gives_way_too() {
+fn a_spliced_body_yields_to_other_connections() {
     gives_way(&Body::through_a_pipe());
 }
 
 #[test]
-fn a_body_whose_time_is_over_ends_although_it_never_waits() {
+fn a_body_past_its_deadline_is_aborted_even_if_it_never_blocks() {
     for body in [Body::through_buffers(), Body::through_a_pipe()] {
         let (mut sender, from) = UnixStream::pair().expect("descriptors");
         let (to, mut receiver) = UnixStream::pair().expect("descriptors");

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_where_frames_end_however_they_are_cut() {
+    fn frame_boundaries_do_not_depend_on_chunk_sizes() {
         let (bytes, ends) = stream();
         for size in [1, 2, 3, 7, 64, 4096, bytes.len()] {
             let (mut tracker, mut at) = (FrameTracker::default(), 0);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn sees_a_close() {
+    fn a_close_frame_is_detected() {
         for receiver in [Receiver::Client, Receiver::Server] {
             let mut tracker = FrameTracker::default();
             let close = going_away(receiver);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_beyond_any_memory_do_not_end() {
+    fn a_frame_with_a_huge_length_stays_open() {
         let mut tracker = FrameTracker::default();
         assert_eq!(tracker.advance(&[0x82, 127]), None);
         assert_eq!(tracker.advance(&[0xff; 8]), None);

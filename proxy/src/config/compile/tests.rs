@@ -103,7 +103,7 @@ fn a_request_finds_listener_rule_backend_and_endpoints() {
 }
 
 #[test]
-fn a_workload_listed_twice_counts_once_in_its_better_state() {
+fn a_duplicate_workload_is_one_endpoint_with_the_better_health() {
     let mut model = model();
     model.insert(service("web", &[80]).into());
     model.insert(workload("a", "10.0.0.1", Health::NotReady, "web", 80, 8080).into());
@@ -144,7 +144,7 @@ fn the_listener_of_a_host_is_the_most_specific_one() {
 }
 
 #[test]
-fn unresolved_backends_keep_their_share() {
+fn unresolved_backends_keep_their_weight() {
     let mut model = model();
     model.insert(service("web", &[80]).into());
     let gone = Target::Invalid {
@@ -169,7 +169,7 @@ fn unresolved_backends_keep_their_share() {
 }
 
 #[test]
-fn mirrors_know_their_clusters() {
+fn mirrors_are_resolved_to_clusters() {
     let mut model = model();
     model.insert(service("web", &[80]).into());
     model.insert(service("copy", &[80]).into());
@@ -186,7 +186,7 @@ fn mirrors_know_their_clusters() {
 }
 
 #[test]
-fn timeouts_session_and_retry_arrive_at_the_rule() {
+fn timeouts_session_and_retry_are_compiled_into_the_rule() {
     let mut model = model();
     let mut shop = route("shop", 0, "/", Vec::new());
     http_rule(&mut shop).timeouts.request = Timeout::After(Duration::from_secs(9));
@@ -281,7 +281,7 @@ fn backends_are_static_named_or_sockets() {
 }
 
 #[test]
-fn ids_stay_over_changes_and_are_not_reused_before_they_are_released() {
+fn ids_are_stable_and_not_reused_before_their_snapshots_are_released() {
     let compile = |compiler: &mut Compiler, names: &[&str]| {
         let mut model = model();
         for name in names {
@@ -339,7 +339,7 @@ fn an_address_keeps_its_bind_id_across_gateways() {
 }
 
 #[test]
-fn resources_without_a_parent_are_left_out() {
+fn resources_without_a_parent_are_ignored() {
     let mut lost = route("lost", 0, "/", Vec::new());
     lost.listener = listener("none", None).key;
     let mut model = model();

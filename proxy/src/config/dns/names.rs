@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_gone_are_forgotten() {
+    fn names_no_longer_desired_are_dropped() {
         let begin = Instant::now();
         let mut names = Names::default();
         names.set_desired(

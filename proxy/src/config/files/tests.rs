@@ -52,7 +52,7 @@ fn age(path: &Path, by: Duration) {
 }
 
 #[test]
-fn a_folder_means_the_configuration_files_in_it_by_name() {
+fn a_directory_is_read_as_its_configuration_files_sorted_by_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
     fs::create_dir(path.join("below.yaml")).expect("a folder");
@@ -119,7 +119,7 @@ fn a_removed_directory_is_unreadable_with_all_its_files() {
 }
 
 #[test]
-fn a_stamp_lasts_once_the_clock_of_the_file_system_has_moved_on() {
+fn a_stamp_is_reliable_only_after_the_file_system_clock_has_advanced() {
     let changed_at = |seconds, nanoseconds| Stamp {
         device: 1,
         inode: 1,

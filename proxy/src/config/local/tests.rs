@@ -134,7 +134,7 @@ fn fixed(host: &str) -> String {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "a time to look at, not to assert")]
-fn files_are_served_and_followed() {
+fn configuration_files_are_applied_and_watched() {
     let files = [
         ("gateway.yaml", gateway(80)),
         ("app.yaml", fixed("127.0.0.1")),
@@ -160,7 +160,7 @@ fn files_are_served_and_followed() {
 }
 
 #[test]
-fn invalid_objects_are_ignored_and_previous_versions_stay() {
+fn invalid_objects_are_ignored_and_previous_versions_are_kept() {
     let files = [
         ("gateway.yaml", gateway(80)),
         ("app.yaml", fixed("127.0.0.1")),
@@ -180,7 +180,7 @@ fn invalid_objects_are_ignored_and_previous_versions_stay() {
 }
 
 #[test]
-fn names_are_resolved_before_they_are_needed_and_followed() {
+fn dns_names_are_resolved_in_advance_and_refreshed() {
     let backend = app("{dns: {name: app.test, port: 80}}");
     let files = [("gateway.yaml", gateway(80)), ("app.yaml", backend)];
     let local = Local::start(&files);
@@ -298,7 +298,7 @@ fn a_failed_bind_is_retried() {
 }
 
 #[test]
-fn the_thread_ends_with_its_handle() {
+fn dropping_the_handle_ends_the_thread() {
     let local = Local::start(&[("gateway.yaml", gateway(80))]);
     drop(local.handle.expect("it starts"));
     local.asked.recv().expect("what it was asked at the start");

@@ -43,7 +43,7 @@ fn in_a_folder(root: &Path) {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_again() {
+async fn a_rewritten_file_is_reported() {
     let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
     for text in ["2", "3"] {
         write(&scene.path("a.yaml"), text);
@@ -52,7 +52,7 @@ async fn a_file_that_is_written_again() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_renamed_over_the_old_one() {
+async fn a_file_replaced_by_rename_is_reported() {
     let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
     for text in ["2", "3"] {
         write(&scene.path(".a.yaml.tmp"), text);
@@ -62,7 +62,7 @@ async fn a_file_that_is_renamed_over_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_deleted_and_made_again() {
+async fn a_deleted_and_recreated_file_is_reported() {
     let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
     fs::remove_file(scene.path("a.yaml")).expect("it was there");
     scene.is_told().await;
@@ -71,7 +71,7 @@ async fn a_file_that_is_deleted_and_made_again() {
 }
 
 #[tokio::test]
-async fn files_that_come_to_a_folder_and_go() {
+async fn files_created_and_deleted_in_a_directory_are_reported() {
     let mut scene = Scene::watching("config", in_a_folder);
     write(&scene.path("config/b.yaml"), "1");
     scene.is_told().await;
@@ -80,7 +80,7 @@ async fn files_that_come_to_a_folder_and_go() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_deleted_and_made_again() {
+async fn a_deleted_and_recreated_directory_is_reported() {
     let mut scene = Scene::watching("config", in_a_folder);
     fs::remove_dir_all(scene.path("config")).expect("it was there");
     scene.is_told().await;
@@ -91,7 +91,7 @@ async fn a_folder_that_is_deleted_and_made_again() {
 }
 
 #[tokio::test]
-async fn a_folder_that_comes_later() {
+async fn a_directory_created_later_is_reported() {
     let mut scene = Scene::watching("far/config", |_| {});
     fs::create_dir(scene.path("far")).expect("a folder");
     scene.is_told().await;
@@ -124,7 +124,7 @@ fn flip(root: &Path, number: u32) {
 }
 
 #[tokio::test]
-async fn a_mounted_config_map_as_folder_and_as_file() {
+async fn updates_of_a_mounted_config_map_are_reported() {
     for name in ["mount", "mount/a.yaml"] {
         let mut scene = Scene::watching(name, mounted);
         for number in [2, 3] {
@@ -137,7 +137,7 @@ async fn a_mounted_config_map_as_folder_and_as_file() {
 }
 
 #[tokio::test]
-async fn a_link_to_a_file_elsewhere() {
+async fn changes_behind_a_symlink_are_reported() {
     let mut scene = Scene::watching("a.yaml", |root| {
         in_a_folder(root);
         symlink("config/a.yaml", root.join("a.yaml")).expect("a link");

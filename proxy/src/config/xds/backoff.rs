@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_a_limit_and_are_never_none() {
+    fn delays_grow_to_a_maximum_and_never_fall_below_a_minimum() {
         let mut backoff = Backoff::default();
         let mut before = Duration::ZERO;
         for _ in 0..100 {

@@ -111,7 +111,7 @@ mod tests {
     use super::{IdleSlot, StreamTasks};
 
     #[test]
-    fn tasks_that_wait_are_freed_with_their_place() {
+    fn idle_stream_tasks_are_freed_by_trim_and_drop() {
         let mut runtime = RuntimeBuilder::<LegacyDriver>::new()
             .enable_timer()
             .build()

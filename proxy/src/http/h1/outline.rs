@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_has_the_parts_received() {
+    fn an_outline_holds_the_parts_received_so_far() {
         tells(
             "GET /a?b HTTP/1.1\r\nA: 1\r\nhOST:  a b \r\n\r\n",
             "GET",
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_has_the_version_to_respond_in() {
+    fn an_outline_holds_the_version_of_the_response() {
         let version = |version: &str| outline(format!("GET / {version}\r\n").as_bytes()).version;
         assert_eq!(version("HTTP/1.0"), Version::Http10);
         assert_eq!(version("HTTP/1.1"), Version::Http11);

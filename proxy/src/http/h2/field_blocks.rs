@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_is_found_in_every_form_of_a_literal() {
+    fn a_fragment_is_detected_in_every_literal_representation() {
         for (first, name) in [
             (&[0x04][..], ""),
             (&[0x14], ""),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_is_found_again_in_the_table() {
+    fn a_fragment_is_detected_in_indexed_fields() {
         let mut blocks = FieldBlocks::default();
         says(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
         says(&mut blocks, &[0xbe], Some(true));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_request_are_found_in_every_form() {
+    fn request_pseudo_header_fields_are_detected_in_every_representation() {
         let names = [":path", ":method", ":scheme", ":authority", ":protocol"];
         let literals = names.map(|name| literal(&[0x40], name, "/"));
         let indices = (1..=7).map(|index| vec![0x80 | index]);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_leave_the_table_as_others_come() {
+    fn old_entries_are_evicted_from_the_dynamic_table() {
         let mut blocks = FieldBlocks::default();
         says(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
         // Each counts 32 bytes and its text: the path leaves with the last one.

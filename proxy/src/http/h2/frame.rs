@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_frames_behind_the_preface_at_every_split() {
+    fn frames_after_the_preface_are_found_at_every_split() {
         let bytes = connection();
         let whole = found(&mut Frames::after_preface(), &bytes);
         let kinds: Vec<_> = whole.iter().map(|found| found.head.kind).collect();

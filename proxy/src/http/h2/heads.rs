@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_in_pieces_is_put_together() {
+    fn a_split_header_block_is_reassembled() {
         // HEADERS with padding and priority, and two CONTINUATION, between other frames.
         let mut bytes = frame(4, 0, 0, &[]);
         bytes.extend(frame(1, 0x28, 1, b"\x02PPPPP\x44\x04/a00"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_heads_are_rejected() {
+    fn undecodable_header_blocks_are_rejected() {
         let mut bytes = frame(1, 0x4, 1, b"\xbe");
         bytes.extend(frame(1, 0x4, 3, b"\x84"));
         let mut heads = heads(&bytes, usize::MAX);

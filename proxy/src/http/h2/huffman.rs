@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_codes_decode_to_nothing() {
+    fn invalid_huffman_codes_are_rejected() {
         // Invalid: a whole byte of padding, padding with a zero bit, and the end-of-string code.
         for bytes in [&b"\xff"[..], b"\x00\x00", b"\xff\xff\xff\xff"] {
             assert_eq!(decoded(bytes), None, "{bytes:x?}");

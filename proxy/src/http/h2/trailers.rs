@@ -56,7 +56,7 @@ mod tests {
     use super::{of_lines, write_lines};
 
     #[test]
-    fn trailers_cross_over_and_back() {
+    fn trailers_round_trip_between_http_1_and_http_2() {
         let mut map = HeaderMap::new();
         map.insert("grpc-status", HeaderValue::from_static("0"));
         map.append("x-sum", HeaderValue::from_static("a: b"));

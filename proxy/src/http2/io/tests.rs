@@ -17,7 +17,7 @@ fn on_both_drivers(script: &[u8]) {
 const LARGE: [[u8; 3]; 4] = [[47, 200, 0], [47, 200, 1], [47, 200, 10], [47, 200, 15]];
 
 #[test]
-fn what_comes_in_one_piece_is_echoed() {
+fn data_in_one_piece_is_echoed() {
     for plan in LARGE {
         on_both_drivers(&plan);
     }
@@ -31,7 +31,7 @@ const SMALL: [[u8; 3]; 4] = [[2, 2, 0], [2, 2, 1], [2, 2, 10], [2, 2, 15]];
 const CYCLES: [&[u8]; 5] = [&[2], &[2, 3], &[2, 7], &[2, 7, 5, 3], &[2, 6, 3]];
 
 #[test]
-fn what_comes_and_goes_byte_by_byte_is_echoed() {
+fn data_read_and_written_byte_by_byte_is_echoed() {
     for plan in SMALL {
         for cycle in CYCLES {
             on_both_drivers(&[&plan, &*cycle.repeat(1_000)].concat());
@@ -44,7 +44,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn an_answer_does_not_depend_on_how_bytes_come_and_go(script in vec(any::<u8>(), 3..600)) {
+    fn responses_do_not_depend_on_read_and_write_sizes(script in vec(any::<u8>(), 3..600)) {
         on_both_drivers(&script);
     }
 }

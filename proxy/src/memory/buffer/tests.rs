@@ -4,7 +4,7 @@ use super::{Buffer, BufferPool};
 use crate::limits::{BUFFER_BYTES, BUFFER_HEADROOM_BYTES, SMALL_BUFFER_BYTES};
 
 #[test]
-fn a_buffer_grows_with_its_bytes_and_shrinks_without() {
+fn a_full_small_buffer_grows_and_an_empty_buffer_shrinks() {
     let pool = Rc::new(BufferPool::default());
     let mut buffer = pool.take_small();
     assert!(buffer.append(&vec![b'x'; SMALL_BUFFER_BYTES]));
@@ -20,7 +20,7 @@ fn a_buffer_grows_with_its_bytes_and_shrinks_without() {
 }
 
 #[test]
-fn a_buffer_without_memory_takes_it_with_its_bytes_and_gives_it_back() {
+fn a_buffer_allocates_on_demand_and_releases_when_empty() {
     let pool = Rc::new(BufferPool::default());
     let mut buffer = pool.without_memory();
     buffer.make_room();
@@ -50,7 +50,7 @@ fn a_pool_counts_its_buffers_in_use() {
 }
 
 #[test]
-fn a_head_goes_in_front_of_the_body_it_came_with() {
+fn a_new_head_is_prepended_to_the_buffered_body() {
     let mut buffer = Buffer::with_room();
     assert!(buffer.append(b"old head|body"));
     buffer.consume(b"old head|".len());
@@ -69,7 +69,7 @@ fn bytes_that_do_not_fit_leave_the_buffer_unchanged() {
 }
 
 #[test]
-fn what_is_written_in_place_counts_as_far_as_it_was_written() {
+fn only_the_bytes_written_in_place_are_appended() {
     let mut buffer = Buffer::with_room();
     assert!(buffer.append(b"front|"));
     let written = buffer.append_with(8, |room| {
@@ -89,7 +89,7 @@ fn what_is_written_in_place_counts_as_far_as_it_was_written() {
 }
 
 #[test]
-fn framing_goes_over_what_is_done_with_or_behind_the_last_byte() {
+fn framing_overwrites_consumed_bytes_or_is_appended() {
     let mut buffer = Buffer::with_room();
     assert!(buffer.append(b"data-rubbish-next"));
     let mut consumed = b"data-rubbish-".len();
@@ -109,7 +109,7 @@ fn framing_goes_over_what_is_done_with_or_behind_the_last_byte() {
 }
 
 #[test]
-fn room_comes_back_when_bytes_are_consumed() {
+fn consuming_bytes_frees_room() {
     let mut buffer = Buffer::with_room();
     let all = buffer.room();
     assert!(buffer.append(&vec![b'x'; all]));
@@ -130,7 +130,7 @@ fn a_pooled_buffer_is_empty() {
 }
 
 #[test]
-fn a_pool_keeps_what_a_burst_needs_and_frees_it_after() {
+fn a_pool_keeps_the_buffers_of_a_burst_until_they_are_unused() {
     let pool = Rc::new(BufferPool::default());
     let burst = || {
         let taken: Vec<_> = (0..100).map(|_| pool.take()).collect();

@@ -125,7 +125,7 @@ mod tests {
     use super::{count_as_shard, of_process, of_shard, record_allocation, record_free};
 
     #[test]
-    fn a_shard_counts_for_itself_and_for_the_process() {
+    fn allocations_of_a_shard_count_for_the_shard_and_the_process() {
         const ID: u16 = 200;
         let counted = std::thread::spawn(|| {
             count_as_shard(ID);

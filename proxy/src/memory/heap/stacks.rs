@@ -198,7 +198,7 @@ mod tests {
     use super::{OBJECT, Weight};
 
     #[test]
-    fn small_allocations_stand_for_many_and_large_ones_for_themselves() {
+    fn sampled_allocations_are_weighted_by_their_size() {
         const DISTANCE: u32 = 512 * 1024;
         for (size, objects, bytes) in [
             (64, 8192, 512 * 1024),

@@ -124,7 +124,7 @@ mod tests {
     use super::draw;
 
     #[test]
-    fn distances_are_exponentially_distributed() {
+    fn sampling_distances_are_exponentially_distributed() {
         const DRAWS: i64 = 100_000;
         let mut draws: Vec<i64> = (0..DRAWS).map(|_| draw(1_000)).collect();
         draws.sort_unstable();

@@ -129,14 +129,14 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no frame pointers")]
-    fn every_call_is_a_frame() {
+    fn every_call_adds_one_stack_frame() {
         let (shallow, deep) = (deeper(1), deeper(11));
         assert_eq!(deep - shallow, 10, "{shallow} and {deep} frames");
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no frame pointers")]
-    fn a_threads_stack_is_walked_to_its_end_and_no_further() {
+    fn stack_walking_stops_at_the_end_of_a_threads_stack() {
         let depth = std::thread::spawn(|| deeper(0)).join().expect("walks");
         assert!((3..super::HEAP_FRAMES).contains(&depth), "{depth} frames");
     }

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_name_their_fields_alike() {
+    fn text_and_json_use_the_same_field_names() {
         assert_eq!(
             line(LogFormat::Text),
             "time=\"1970-01-01T00:00:00.000Z\" gateway=a/gw listener=Gateway/a/gw/tls \

@@ -153,7 +153,7 @@ fn long_fields_are_clipped() {
 }
 
 #[test]
-fn filters_pass_what_reaches_any_bound() {
+fn a_filter_logs_requests_that_reach_the_status_or_the_duration() {
     let mut rng = SmallRng::seed_from_u64(1);
     let second = Duration::from_secs(1);
     let filter = |status_at_least, duration_at_least| AccessLogFilter {
@@ -181,7 +181,7 @@ fn filters_pass_what_reaches_any_bound() {
 }
 
 #[test]
-fn samples_are_shares() {
+fn the_sample_rate_is_the_share_of_logged_requests() {
     let mut rng = SmallRng::seed_from_u64(1);
     for (per_million, low, high) in [
         (0, 0, 0),
@@ -198,7 +198,7 @@ fn samples_are_shares() {
 
 proptest! {
     #[test]
-    fn no_bytes_break_out_of_their_line(path: Vec<u8>, agent: Vec<u8>) {
+    fn bytes_of_peers_cannot_break_a_log_line(path: Vec<u8>, agent: Vec<u8>) {
         let record = RequestEntry { user_agent: Some(&agent), ..short(&path) };
         let text = line(&record, LogFormat::Text);
         prop_assert!(text.trim_end_matches('\n').bytes().all(|b| (b' '..=b'~').contains(&b)));

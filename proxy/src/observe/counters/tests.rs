@@ -12,7 +12,7 @@ fn id(index: u32, generation: u32) -> Interned {
 }
 
 #[test]
-fn durations_fall_into_the_first_bucket_that_holds_them() {
+fn durations_are_counted_in_the_smallest_bucket_that_covers_them() {
     let histogram = Histogram::default();
     for (nth, bound) in BOUNDS_MICROS.into_iter().enumerate() {
         let at = |bucket: usize| {
@@ -60,7 +60,7 @@ fn a_gauge_does_not_go_below_zero() {
 }
 
 #[test]
-fn only_the_owner_finds_a_block() {
+fn a_block_is_found_only_by_its_owner() {
     let blocks = Blocks::<RouteCounters>::default();
     assert!(blocks.read(id(5, 0)).is_none());
     blocks.of(id(5, 0)).bytes_in.add(7);
@@ -112,7 +112,7 @@ fn a_block_can_be_read_while_it_is_written() {
 }
 
 #[test]
-fn reset_reaches_every_field() {
+fn reset_clears_every_field() {
     let block = RouteCounters::default();
     block.bytes_in.add(1);
     block.bytes_out.add(1);

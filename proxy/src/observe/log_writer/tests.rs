@@ -82,7 +82,7 @@ fn lines_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn a_tick_hands_over_what_there_is() {
+fn flushing_sends_a_partial_chunk() {
     let mut bed = bed();
     bed.shard.flush();
     append(&mut bed.shard, 1);
@@ -94,7 +94,7 @@ fn a_tick_hands_over_what_there_is() {
 }
 
 #[test]
-fn a_stuck_writer_costs_lines_never_time() {
+fn a_stuck_writer_drops_lines_and_does_not_block() {
     let mut bed = bed();
     let chunks = LOG_QUEUED_CHUNKS + 50;
     for _ in 0..chunks {
@@ -115,7 +115,7 @@ fn a_stuck_writer_costs_lines_never_time() {
 }
 
 #[test]
-fn a_closed_output_loses_only_its_lines() {
+fn a_failed_write_drops_only_its_own_lines() {
     let mut bed = bed();
     for answer in [Ok(()), Err(io::ErrorKind::BrokenPipe.into()), Ok(())] {
         append(&mut bed.shard, 2);
@@ -147,7 +147,7 @@ fn many_shards_share_one_writer() {
 }
 
 #[test]
-fn chunks_go_round_without_growing() {
+fn chunks_are_reused_without_growing() {
     let mut bed = bed();
     drop(bed.answers);
     bed.shard

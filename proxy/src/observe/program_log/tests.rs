@@ -84,7 +84,7 @@ fn reported(written: &str) -> usize {
 }
 
 #[test]
-fn lines_arrive_in_order_and_the_end_waits_for_them() {
+fn lines_are_written_in_order_and_flushed_on_stop() {
     let bed = bed();
     for line in ["one\n", "two\n", "three\n"] {
         log(&bed, line.as_bytes());
@@ -125,7 +125,7 @@ fn each_write_during_a_flood_reports_the_dropped_lines() {
 }
 
 #[test]
-fn a_write_that_fails_loses_no_count() {
+fn a_failed_write_keeps_the_count_of_dropped_lines() {
     let bed = bed();
     let broken = || Err(io::Error::from(io::ErrorKind::BrokenPipe));
     log(&bed, b"first\n");
@@ -143,7 +143,7 @@ fn a_write_that_fails_loses_no_count() {
 }
 
 #[test]
-fn the_line_about_lost_ones_looks_like_any_other() {
+fn the_line_about_dropped_lines_has_the_usual_format() {
     for format in [LogFormat::Text, LogFormat::Json] {
         let log = Arc::new(ProgramLog::default());
         let like = tracing_subscriber::fmt()
@@ -162,7 +162,7 @@ fn the_line_about_lost_ones_looks_like_any_other() {
 }
 
 #[test]
-fn the_last_lines_are_waited_for_also_where_the_writer_is_only_dropped() {
+fn dropping_the_writer_flushes_the_last_lines() {
     let bed = bed();
     log(&bed, b"the last\n");
     drop(bed.answers);
@@ -174,7 +174,7 @@ fn the_last_lines_are_waited_for_also_where_the_writer_is_only_dropped() {
 }
 
 #[test]
-fn an_output_that_fails_costs_its_lines_and_not_the_thread() {
+fn a_failing_output_drops_lines_and_does_not_end_the_thread() {
     let bed = bed();
     let broken = io::Error::from(io::ErrorKind::BrokenPipe);
     bed.answers.send(Err(broken)).expect("it listens");

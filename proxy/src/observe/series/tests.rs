@@ -27,7 +27,7 @@ fn read(table: &SeriesTable) -> HashMap<Series, u64> {
 }
 
 #[test]
-fn series_are_counted_apart() {
+fn series_are_counted_separately() {
     let table = SeriesTable::default();
     let mut expected = HashMap::new();
     for round in 0..3 {
@@ -45,7 +45,7 @@ fn series_are_counted_apart() {
 }
 
 #[test]
-fn a_new_owner_takes_the_entries_of_the_old_one() {
+fn a_new_owner_replaces_the_entries_of_the_old_one() {
     let table = SeriesTable::default();
     for generation in 0..1_000 {
         table.count(&series(id(1, generation), 200));
@@ -58,7 +58,7 @@ fn a_new_owner_takes_the_entries_of_the_old_one() {
 }
 
 #[test]
-fn statuses_outside_of_the_registry_share_a_label() {
+fn unregistered_statuses_share_a_label() {
     for (status, label) in [
         (200, Some(200)),
         (499, Some(499)),
@@ -71,7 +71,7 @@ fn statuses_outside_of_the_registry_share_a_label() {
 }
 
 #[test]
-fn methods_outside_of_the_usual_share_a_label() {
+fn unusual_methods_share_a_label() {
     assert_eq!(MethodClass::of(b"PATCH"), MethodClass::Patch);
     for method in [&b"get"[..], b"other", b"PROPFIND", b""] {
         assert_eq!(MethodClass::of(method), MethodClass::Other);
@@ -79,7 +79,7 @@ fn methods_outside_of_the_usual_share_a_label() {
 }
 
 #[test]
-fn it_is_read_while_it_grows() {
+fn a_table_can_be_read_while_it_grows() {
     let table = SeriesTable::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -102,7 +102,7 @@ fn interned(most: u32, generations: u32) -> impl Strategy<Value = Interned> {
 
 proptest! {
     #[test]
-    fn packing_loses_nothing(
+    fn packed_series_round_trip(
         owner in interned(u32::MAX, u32::MAX),
         is_route: bool,
         backend in proptest::option::of(interned(low_u32(NO_BACKEND_INDEX), 1 << 17)),

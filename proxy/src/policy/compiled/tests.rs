@@ -90,7 +90,7 @@ fn a_rule_without_filters_compiles_to_nothing() {
 }
 
 #[test]
-fn a_rules_redirect_answers_before_a_backend_is_drawn() {
+fn a_redirect_of_a_rule_responds_before_a_backend_is_selected() {
     let filters = FilterSet {
         redirect: Some(redirect()),
         ..FilterSet::default()
@@ -101,7 +101,7 @@ fn a_rules_redirect_answers_before_a_backend_is_drawn() {
 }
 
 #[test]
-fn a_cors_filter_owns_its_names() {
+fn a_cors_filter_takes_precedence_over_edits_of_cors_headers() {
     let value = HeaderValue::from_static("*");
     let edit = HeaderEdit {
         set: vec![(http::header::ACCESS_CONTROL_ALLOW_ORIGIN, value)],
@@ -204,7 +204,7 @@ fn forwarded(filters: FilterSet, text: &str, matched_prefix: usize) -> String {
 }
 
 #[test]
-fn a_request_passes_through_every_part() {
+fn a_request_passes_through_every_filter() {
     let mut edit = setting("rule");
     edit.set
         .push((http::header::HOST, HeaderValue::from_static("evil.example")));

@@ -70,7 +70,7 @@ fn allowed(cors: &model::Cors, origin: &str) -> bool {
 }
 
 #[test]
-fn preflight_from_an_allowed_origin_is_answered_in_full() {
+fn preflight_from_an_allowed_origin_gets_all_allow_headers() {
     for origin in [
         "https://www.foo.com",
         "https://www.bar.com",
@@ -98,7 +98,7 @@ fn preflight_from_an_allowed_origin_is_answered_in_full() {
 }
 
 #[test]
-fn preflight_from_another_origin_is_allowed_nothing() {
+fn preflight_from_another_origin_gets_no_allow_headers() {
     let request = [
         ("origin", "https://foobar.com"),
         ("access-control-request-method", "GET"),
@@ -219,7 +219,7 @@ fn origins_match_exactly_or_by_whole_host() {
 }
 
 #[test]
-fn garbage_is_not_an_origin() {
+fn malformed_origins_are_rejected() {
     let long = "a".repeat(60_000);
     for garbage in [
         "",
@@ -242,7 +242,7 @@ fn garbage_is_not_an_origin() {
 }
 
 #[test]
-fn responses_get_our_lines_and_lose_the_backends() {
+fn cors_headers_of_the_backend_are_replaced() {
     let cors = Cors::compile(&conformance());
     assert_eq!(
         written(|out| cors.write_lines(Some(b"https://www.foo.com"), None, out)),
@@ -261,7 +261,7 @@ fn responses_get_our_lines_and_lose_the_backends() {
 }
 
 #[test]
-fn with_credentials_every_name_is_exposed_by_name() {
+fn with_credentials_a_wildcard_exposes_each_header_by_name() {
     let cors = Cors::compile(&anything(true));
     let lines = [
         ("Content-Type", "text/plain"),

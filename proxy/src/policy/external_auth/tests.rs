@@ -92,7 +92,7 @@ fn only_status_200_allows_a_request() {
 }
 
 #[test]
-fn listed_fields_come_from_the_server_only() {
+fn listed_fields_of_clients_are_replaced_by_those_of_the_server() {
     let headers = answer(&[("x-role", "admin"), ("x-other", "1"), ("host", "evil.test")]);
     let listed = [name("x-user"), name("x-role"), name("host")];
     let verdict = plain::interpret(StatusCode::OK, &headers, Some(Vec::new()), &listed);
@@ -122,7 +122,7 @@ fn without_a_list_all_fields_but_content_fields_are_copied() {
 }
 
 #[test]
-fn a_denial_is_passed_on_without_its_framing() {
+fn a_denial_is_forwarded_without_its_framing() {
     let headers = answer(&[
         ("location", "/login"),
         ("content-type", "text/html"),
@@ -146,7 +146,7 @@ fn a_denial_is_passed_on_without_its_framing() {
 }
 
 #[test]
-fn a_later_server_sees_what_an_earlier_one_granted() {
+fn a_later_server_receives_the_fields_set_by_an_earlier_one() {
     let head = head();
     let headers = answer(&[("x-user", "me")]);
     let Ok(Verdict::Allowed { mut grants, .. }) =
@@ -178,7 +178,7 @@ const ARRIVAL: grpc::RequestSource = grpc::RequestSource {
 };
 
 #[test]
-fn a_server_of_grpc_sees_an_empty_value_beside_another_and_cookies_as_one() {
+fn a_grpc_server_receives_repeated_fields_joined() {
     let bytes = b"GET / HTTP/1.1\r\nHost: a\r\nX-Role:\r\nX-Role: admin\r\nX-Role:\r\n\
         Cookie: a=1\r\nCookie: b=2\r\n\r\n";
     let (head, none) = (parsed(bytes), Mutation::default());
@@ -194,7 +194,7 @@ fn a_server_of_grpc_sees_an_empty_value_beside_another_and_cookies_as_one() {
 }
 
 #[test]
-fn a_server_of_grpc_is_shown_all_fields_or_those_that_are_listed() {
+fn a_grpc_server_receives_all_fields_or_only_the_listed_ones() {
     let head = head();
     let grants = Mutation::default();
     for (listed, expected) in [
@@ -235,7 +235,7 @@ fn option(name: &str, value: &str, append: Option<bool>) -> HeaderValueOption {
 }
 
 #[test]
-fn a_call_that_ends_well_replaces_fields_or_adds_to_them() {
+fn an_ok_response_replaces_or_appends_fields() {
     let answer = CheckResponse {
         status: Some(Status { code: 0 }),
         denied_response: None,
@@ -260,7 +260,7 @@ fn a_call_that_ends_well_replaces_fields_or_adds_to_them() {
 }
 
 #[test]
-fn unsupported_edits_do_not_allow_the_request() {
+fn responses_with_unsupported_edits_are_rejected() {
     let removes_parameter = CheckResponse {
         ok_response: Some(OkResponse {
             query_parameters_to_remove: vec!["admin".to_owned()],

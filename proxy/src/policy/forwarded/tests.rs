@@ -101,7 +101,7 @@ fn headers_of_a_trusted_hop_are_extended() {
 }
 
 #[test]
-fn lookalike_names_are_dropped_and_similar_ones_kept() {
+fn forwarding_headers_of_untrusted_clients_are_dropped_and_other_names_kept() {
     let request = [
         ("X-Forwarded-Prefix", "/admin"),
         ("X-Forward", "kept"),
@@ -132,7 +132,7 @@ fn filters_apply_last() {
 }
 
 #[test]
-fn the_client_is_found_behind_trusted_hops() {
+fn the_client_address_is_found_behind_trusted_hops() {
     let inside = [("10.0.0.0", 8), ("2001:db8::", 32)];
     let spoof = "6.6.6.6, 198.51.100.1, 10.0.0.2";
     for (trust, peer, chain, expected) in [
@@ -185,7 +185,7 @@ fn the_client_is_found_behind_trusted_hops() {
 }
 
 #[test]
-fn several_lines_are_one_chain() {
+fn several_x_forwarded_for_lines_form_one_chain() {
     let request = [
         ("x-forwarded-for", "6.6.6.6, 198.51.100.1"),
         ("accept", "*/*"),
@@ -197,7 +197,7 @@ fn several_lines_are_one_chain() {
 }
 
 #[test]
-fn belief_is_in_the_peer() {
+fn header_trust_depends_on_the_peer_address() {
     assert_eq!(
         TrustedHops::compile(None).header_trust(&hop("10.0.0.1")),
         HeaderTrust::Untrusted
@@ -221,7 +221,7 @@ fn belief_is_in_the_peer() {
 /// The longest chain that a head can hold: linear work, linear output, no allocation but the
 /// caller's buffer.
 #[test]
-fn a_chain_of_64_kib_is_carried() {
+fn a_chain_of_64_kib_is_forwarded() {
     let name = "x-forwarded-for";
     for part in ["10.0.0.1,", ",", "a", "[[[[,"] {
         let long = part.repeat((65_535 - name.len()) / part.len());
@@ -235,7 +235,7 @@ fn a_chain_of_64_kib_is_carried() {
 }
 
 #[test]
-fn the_longest_addresses_are_written_whole() {
+fn the_longest_addresses_are_written_completely() {
     for (peer, expected) in [
         (
             "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",

@@ -33,7 +33,7 @@ fn applied(edits: &HeaderEdits, head: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn add_appends_set_replaces_remove_takes_out_in_any_case() {
+fn add_appends_set_replaces_and_remove_deletes_in_any_case() {
     let rule = edit(
         &[("X-Header-Set", "set-overwrites-values")],
         &[("X-Header-Add", "add-appends-values")],
@@ -64,7 +64,7 @@ fn backend_filters_apply_last() {
 }
 
 #[test]
-fn no_edits_are_empty() {
+fn edits_are_empty_only_without_any_edit() {
     assert!(HeaderEdits::compose(&[None, Some(&HeaderEdit::default())]).is_empty());
     assert!(!HeaderEdits::compose(&[Some(&edit(&[], &[], &["a"]))]).is_empty());
     assert!(!HeaderEdits::compose(&[Some(&edit(&[], &[("a", "1")], &[]))]).is_empty());
@@ -110,7 +110,7 @@ fn names_of_63_bytes_and_more_are_distinguished() {
 
 /// Why `appended` needs no escaping: the model's types cannot hold a line break.
 #[test]
-fn no_name_or_value_holds_a_line_break() {
+fn names_and_values_with_line_breaks_are_rejected() {
     for byte in [b'\r', b'\n', 0] {
         let hostile = [b'a', byte, b'b'];
         assert!(HeaderValue::from_bytes(&hostile).is_err());
@@ -155,7 +155,7 @@ fn one_by_one(lines: &mut Vec<(String, String)>, edit: &HeaderEdit) {
 }
 
 #[test]
-fn names_that_backends_may_confuse_are_removed_too() {
+fn lookalikes_of_edited_names_are_dropped() {
     let edits = edit(&[("x-tenant", "ours")], &[], &["x_gone"]);
     let edits = HeaderEdits::compose(&[Some(&edits)]);
     for (name, dropped) in [
@@ -170,7 +170,7 @@ fn names_that_backends_may_confuse_are_removed_too() {
 
 proptest! {
     #[test]
-    fn composed_edits_do_what_single_steps_do(
+    fn composed_edits_equal_single_edits_in_sequence(
         head in pairs(),
         steps in vec((any::<bool>(), pairs(), pairs(), names()), 0..4),
     ) {

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_set_takes_the_place_of_the_one_that_is_there() {
+    fn a_set_field_replaces_an_existing_one() {
         let mutation = taken(vec![set("There", "new", None, 0)], &["Gone"]);
         let mut lines = b"there: old\r\nother: 1\r\ngone: x\r\n".to_vec();
         mutation.edit(&mut lines);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_appended_or_kept_according_to_its_action() {
+    fn the_append_action_of_a_field_is_honoured() {
         let appended = taken(vec![set("there", "b", Some(true), 0)], &[]);
         assert!(!appended.drops(b"there"));
         assert_eq!(appended.lines(), b"there: b\r\n");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn framing_pseudo_header_fields_and_rubbish_are_left_out() {
+    fn framing_pseudo_header_and_invalid_fields_are_ignored() {
         let fields = [
             (":status", "200"),
             (":path", "/other"),
@@ -276,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_none_leaves_nothing_of_the_field() {
+    fn an_invalid_value_removes_the_field() {
         let mutation = taken(vec![set("user", "a\r\nrole: admin", None, 0)], &[]);
         assert!(mutation.drops(b"User") && mutation.lines().is_empty());
     }
 
     #[test]
-    fn the_edits_of_all_messages_are_bounded() {
+    fn the_total_number_and_size_of_edits_is_limited() {
         let mut mutation = Mutation::default();
         let message = |fields, value: &str| HeaderMutation {
             set_headers: vec![set("more", value, Some(true), 0); fields],
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_server_overrides_an_earlier_one() {
+    fn edits_of_a_later_server_override_those_of_an_earlier_one() {
         let mut first = taken(
             vec![set("step", "1", None, 0), set("first", "a", None, 0)],
             &[],

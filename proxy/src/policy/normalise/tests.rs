@@ -30,7 +30,7 @@ fn is_borrowed(target: &str) -> bool {
 }
 
 #[test]
-fn what_is_normal_is_borrowed() {
+fn normal_targets_are_borrowed() {
     for target in [
         "/",
         "*",
@@ -50,7 +50,7 @@ fn what_is_normal_is_borrowed() {
 }
 
 #[test]
-fn puts_paths_into_one_form() {
+fn paths_are_normalised() {
     for (target, expected) in [
         ("/%61%7e%2D", "/a~-"),
         ("/%2f%c3%a9", "/%2F%C3%A9"),
@@ -81,7 +81,7 @@ fn puts_paths_into_one_form() {
 }
 
 #[test]
-fn slashes_are_merged_and_escaped_ones_refused_where_wanted() {
+fn slashes_are_merged_and_escaped_slashes_rejected_if_configured() {
     for (target, expected) in [
         ("//", Ok("/")),
         ("/a//b///c", Ok("/a/b/c")),
@@ -149,7 +149,7 @@ fn hosts_are_matched_in_lower_case_without_port_and_dot() {
 
 proptest! {
     #[test]
-    fn a_normal_form_is_its_own_and_has_no_dot_segments(
+    fn normalisation_is_idempotent_and_removes_dot_segments(
         target in "/([a./%2eEfF?]|%2e|%2F|%5c){0,24}", merge in any::<bool>(),
     ) {
         let options = PathOptions { merge_slashes: merge, ..KEEP };

@@ -64,7 +64,7 @@ fn whole() -> Vec<(Vec<u8>, Option<Endpoints>)> {
 }
 
 #[test]
-fn whole_headers_are_read_and_data_after_them_is_left() {
+fn complete_headers_are_parsed_and_data_after_them_is_left() {
     for (header, endpoints) in whole() {
         let len = header.len();
         let expected = Ok(Progress::Complete { len, endpoints });
@@ -75,7 +75,7 @@ fn whole_headers_are_read_and_data_after_them_is_left() {
 }
 
 #[test]
-fn every_split_is_partial() {
+fn every_truncated_header_is_partial() {
     for (header, _) in whole() {
         for at in 0..header.len() {
             assert_eq!(parse(&header[..at]), Ok(Progress::Partial), "{at}");
@@ -84,7 +84,7 @@ fn every_split_is_partial() {
 }
 
 #[test]
-fn what_does_not_start_like_a_header_is_data() {
+fn bytes_that_do_not_start_like_a_header_are_data() {
     for data in [
         &b"GET / HTTP/1.1\r\n"[..],
         b"POST / HTTP/1.1\r\n",
@@ -100,7 +100,7 @@ fn what_does_not_start_like_a_header_is_data() {
 }
 
 #[test]
-fn bad_lines_are_refused() {
+fn malformed_v1_headers_are_rejected() {
     use Malformed::{Address, Line, Port, Words};
     for (line, expected) in [
         ("PROXY \r\n", Words),
@@ -131,7 +131,7 @@ fn bad_lines_are_refused() {
 }
 
 #[test]
-fn a_line_ends_within_107_bytes() {
+fn a_v1_header_is_limited_to_107_bytes() {
     let line = |len: usize| {
         let mut line = format!("PROXY UNKNOWN {}", "x".repeat(len - 16));
         line.push_str("\r\n");
@@ -147,7 +147,7 @@ fn a_line_ends_within_107_bytes() {
 }
 
 #[test]
-fn bad_binary_headers_are_refused_as_soon_as_they_show() {
+fn malformed_v2_headers_are_rejected_at_the_first_invalid_byte() {
     for (header, shown, expected) in [
         (
             binary(0x11, 0x11, 12, &TCP4),
@@ -174,7 +174,7 @@ fn bad_binary_headers_are_refused_as_soon_as_they_show() {
 }
 
 #[test]
-fn what_we_send_is_what_we_read() {
+fn encoded_headers_parse_back() {
     let mapped = ends("[::ffff:192.0.2.1]:1", "198.51.100.1:2");
     for (sent, read) in [
         (

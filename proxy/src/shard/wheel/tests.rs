@@ -29,7 +29,7 @@ fn an_entry_fires_once_at_its_tick() {
 }
 
 #[test]
-fn postponing_keeps_the_entry_in_its_slot() {
+fn postponing_a_deadline_keeps_the_entry_in_its_slot() {
     let mut wheel = Wheel::new(Tick(0));
     let handle = wheel.insert(1);
     wheel.arm(handle, Tick(10));
@@ -42,7 +42,7 @@ fn postponing_keeps_the_entry_in_its_slot() {
 }
 
 #[test]
-fn the_past_is_due_at_the_next_tick() {
+fn a_deadline_in_the_past_fires_at_the_next_tick() {
     let mut wheel = Wheel::new(Tick(100));
     let handle = wheel.insert(1);
     wheel.arm(handle, Tick(3));
@@ -51,7 +51,7 @@ fn the_past_is_due_at_the_next_tick() {
 }
 
 #[test]
-fn deadlines_beyond_a_turn_wait_for_theirs() {
+fn deadlines_beyond_one_turn_of_the_wheel_fire_in_a_later_turn() {
     let mut wheel = Wheel::new(Tick(0));
     let handle = wheel.insert(1);
     wheel.arm(handle, Tick(5 * TURN + 1));
@@ -62,7 +62,7 @@ fn deadlines_beyond_a_turn_wait_for_theirs() {
 }
 
 #[test]
-fn an_entry_can_ask_to_be_looked_at_again() {
+fn an_entry_can_rearm_itself() {
     let mut wheel = Wheel::new(Tick(0));
     let handle = wheel.insert(0);
     wheel.arm(handle, Tick(1));
@@ -78,7 +78,7 @@ fn an_entry_can_ask_to_be_looked_at_again() {
 }
 
 #[test]
-fn no_deadline_is_early() {
+fn deadlines_never_fire_early() {
     for (now, time, tick) in [
         (0, 0, 1),
         (0, 1, 2),
@@ -107,7 +107,7 @@ fn a_stale_handle_refers_to_no_entry() {
 }
 
 #[test]
-fn removed_entries_are_used_again() {
+fn removed_entries_are_reused() {
     let mut wheel = Wheel::new(Tick(0));
     for round in 0..1_000 {
         let handles: Vec<_> = (0..8).map(|value| wheel.insert(value)).collect();
@@ -165,7 +165,7 @@ impl Naive {
 
 proptest! {
     #[test]
-    fn it_does_what_a_naive_one_does(steps in prop::collection::vec(step(), 1..200)) {
+    fn the_wheel_agrees_with_a_naive_model(steps in prop::collection::vec(step(), 1..200)) {
         let mut wheel = Wheel::new(Tick(0));
         let mut naive = Naive::default();
         let mut handles: Vec<(u32, Handle)> = Vec::new();

@@ -67,7 +67,7 @@ fn one_record(extensions: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn reads_what_real_clients_send() {
+fn client_hellos_of_real_clients_are_parsed() {
     for (stream, name, alpn, newest) in [
         (
             captured!("openssl-13"),
@@ -94,7 +94,7 @@ fn reads_what_real_clients_send() {
 }
 
 #[test]
-fn where_the_reads_are_cut_does_not_matter() {
+fn a_hello_is_parsed_at_every_split_of_reads() {
     for stream in [captured!("openssl-13"), captured!("curl")] {
         let whole = hello(stream);
         for cut in 0..stream.len() {
@@ -115,7 +115,7 @@ fn where_the_reads_are_cut_does_not_matter() {
 }
 
 #[test]
-fn where_the_records_are_cut_does_not_matter() {
+fn a_hello_is_parsed_at_every_split_into_records() {
     let stream = captured!("openssl-13");
     let (whole, message) = (hello(stream), message_of(stream));
     for size in 1..=message.len() {
@@ -135,7 +135,7 @@ fn where_the_records_are_cut_does_not_matter() {
 }
 
 #[test]
-fn takes_made_up_values_as_any_others() {
+fn grease_values_are_accepted() {
     let stream = one_record(&[
         extension(0x0a0a, &[]),
         extension(43, &[6, 0x1a, 0x1a, 3, 4, 3, 3]),
@@ -149,7 +149,7 @@ fn takes_made_up_values_as_any_others() {
 }
 
 #[test]
-fn a_hello_without_extensions_is_one() {
+fn a_hello_without_extensions_is_accepted() {
     let hello = hello(&one_record(&[]));
     assert_eq!(
         (hello.server_name(), hello.versions()),
@@ -159,7 +159,7 @@ fn a_hello_without_extensions_is_one() {
 }
 
 #[test]
-fn names_come_out_in_one_form() {
+fn server_names_are_normalised() {
     for (sent, read) in [
         ("example.com", Some("example.com")),
         ("ExAmPlE.CoM.", Some("example.com")),
@@ -174,7 +174,7 @@ fn names_come_out_in_one_form() {
 }
 
 #[test]
-fn refuses_names_that_are_none() {
+fn rejects_invalid_server_names() {
     let long = "a".repeat(255);
     for name in [
         "",
@@ -215,7 +215,7 @@ fn bytes_that_are_not_tls_are_detected_at_once() {
 }
 
 #[test]
-fn refuses_records_that_no_hello_comes_in() {
+fn rejects_records_that_cannot_hold_a_hello() {
     let message = message(&[server_name(b"a.example")]);
     let first = records(&message[..10], 10);
     for next in [
@@ -231,7 +231,7 @@ fn refuses_records_that_no_hello_comes_in() {
 }
 
 #[test]
-fn refuses_other_messages_and_large_ones() {
+fn rejects_other_handshake_messages_and_oversized_hellos() {
     assert_eq!(read(b"\x16\x03\x01\x00\x04\x02"), Err(HelloError::Message));
     let announced = b"\x16\x03\x01\x40\x00\x01\x00\xff\xff";
     assert_eq!(read(announced), Err(HelloError::TooLarge));
@@ -246,7 +246,7 @@ fn refuses_other_messages_and_large_ones() {
 }
 
 #[test]
-fn no_stream_keeps_us_reading_forever() {
+fn reading_a_hello_is_bounded() {
     let shreds = records(&message(&[extension(0xfafa, &vec![0; 20_000])]), 1);
     let mut reader = HelloReader::default();
     let verdict = (0..shreds.len())
@@ -258,7 +258,7 @@ fn no_stream_keeps_us_reading_forever() {
 }
 
 #[test]
-fn refuses_fields_that_do_not_fit() {
+fn rejects_extensions_with_inconsistent_lengths() {
     for extension in [
         extension(0, &[]),
         extension(0, &[0, 0]),
@@ -290,7 +290,7 @@ fn refuses_fields_that_do_not_fit() {
 }
 
 #[test]
-fn refuses_an_extension_twice() {
+fn rejects_duplicate_extensions() {
     let twice = [server_name(b"a.example"), server_name(b"b.example")];
     assert_eq!(read(&one_record(&twice)), Err(HelloError::Repeated));
 }

@@ -57,7 +57,7 @@ fn acquainted(version: &'static SupportedProtocolVersion, cut: usize) -> (End, E
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
 #[test]
-fn a_handshake_and_data_survive_every_cut() {
+fn handshake_and_data_do_not_depend_on_the_sizes_of_reads() {
     for version in VERSIONS {
         for cut in 1..=64 {
             let (mut client, mut server) = acquainted(version, cut);
@@ -82,7 +82,7 @@ fn a_handshake_and_data_survive_every_cut() {
 }
 
 #[test]
-fn the_version_is_the_one_both_speak() {
+fn the_negotiated_version_is_the_one_both_peers_support() {
     let version = |version| {
         acquainted(version, BUFFER_BYTES)
             .1
@@ -95,7 +95,7 @@ fn the_version_is_the_one_both_speak() {
 }
 
 #[test]
-fn a_whole_buffer_is_sealed_in_few_pieces_and_opened_again() {
+fn a_full_buffer_is_sealed_in_few_records_and_opened() {
     for version in VERSIONS {
         let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
         let sent: Vec<u8> = (0..=250).cycle().take(BUFFER_BYTES).collect();
@@ -142,7 +142,7 @@ fn plaintext_without_space_stays_queued() {
 }
 
 #[test]
-fn an_end_that_reads_nothing_can_still_write() {
+fn a_session_that_cannot_read_can_still_write() {
     let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
     let records = [client.seals(&[b'x'; 3000]), client.seals(&[b'y'; 3000])].concat();
     assert!(server.incoming.append(&records));
@@ -165,7 +165,7 @@ fn an_end_that_reads_nothing_can_still_write() {
 }
 
 #[test]
-fn a_mangled_record_ends_the_session_with_an_alert() {
+fn a_corrupt_record_ends_the_session_with_an_alert() {
     for version in VERSIONS {
         let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
         let mut records = client.seals(b"a question");
@@ -193,7 +193,7 @@ fn the_alert_describes_the_error() {
 }
 
 #[test]
-fn garbage_ends_a_session_that_has_not_begun() {
+fn garbage_instead_of_a_handshake_ends_the_session() {
     for garbage in [
         &b"GET / HTTP/1.1\r\n\r\n"[..],
         &[22, 3, 1, 0, 4, 99, 0, 0, 0],
@@ -216,7 +216,7 @@ fn records_out_of_order_end_the_session() {
 }
 
 #[test]
-fn nothing_is_sealed_before_the_handshake_is_done() {
+fn data_cannot_be_sealed_before_the_handshake() {
     let (mut client, mut server) = strangers(&TLS13);
     assert!(client.seal_fails());
     assert!(server.seal_fails());
@@ -224,7 +224,7 @@ fn nothing_is_sealed_before_the_handshake_is_done() {
 }
 
 #[test]
-fn a_peer_that_closed_can_still_be_answered() {
+fn a_response_can_be_sent_after_the_peers_close_notify() {
     for version in VERSIONS {
         let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
         let records = [client.seals(b"question"), client.closes()].concat();

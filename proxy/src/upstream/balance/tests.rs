@@ -120,7 +120,7 @@ const GOOD: Outcome = Outcome::Success(MS);
 const SLOW: Outcome = Outcome::Success(Duration::from_millis(50));
 
 #[test]
-fn equals_get_their_weights_idle_and_busy() {
+fn equal_endpoints_are_chosen_by_weight_at_any_load() {
     for (weights, expected) in [
         (&[1, 1][..], &[0.5, 0.5][..]),
         (&[1, 3], &[0.25, 0.75]),
@@ -140,7 +140,7 @@ fn equals_get_their_weights_idle_and_busy() {
 }
 
 #[test]
-fn a_slow_endpoint_gets_fewer_requests_but_some() {
+fn a_slow_endpoint_gets_fewer_requests_and_recovers() {
     let mut bed = Fixture::new(set_of(&[1, 1, 1]));
     let shares = bed.shares(5_000, 1, |index| Some(if index == 0 { SLOW } else { GOOD }));
     assert!(shares[0] < 0.03 && shares[0] > 0.002, "{shares:?}");
@@ -150,14 +150,14 @@ fn a_slow_endpoint_gets_fewer_requests_but_some() {
 }
 
 #[test]
-fn an_endpoint_that_never_answers_sinks_at_once() {
+fn an_endpoint_that_never_responds_gets_no_more_requests() {
     let mut bed = Fixture::new(set_of(&[1, 1]));
     let shares = bed.shares(1_000, 1, |index| if index == 0 { None } else { Some(GOOD) });
     assert!(shares[0] <= 0.002, "{shares:?}");
 }
 
 #[test]
-fn a_failing_endpoint_is_ejected_until_its_time_is_over() {
+fn a_failing_endpoint_is_ejected_for_the_ejection_time() {
     let mut bed = Fixture::new(set_of(&[1, 1, 1]));
     bed.fail(1);
     let shares = bed.shares(1_000, 1, |_| Some(GOOD));
@@ -202,7 +202,7 @@ fn retries_go_to_other_endpoints_first() {
 }
 
 #[test]
-fn one_endpoint_is_enough_and_none_is_none() {
+fn a_single_failing_endpoint_is_still_chosen() {
     let mut bed = Fixture::new(set_of(&[1]));
     bed.fail(0);
     assert_eq!(bed.choose(&[endpoint(0)]), Some(0));
@@ -223,7 +223,7 @@ fn draining_endpoints_serve_where_none_is_ready() {
 }
 
 #[test]
-fn a_session_finds_its_endpoint_until_that_stops_serving() {
+fn a_session_keeps_its_endpoint_while_it_is_serving() {
     let members = [
         member(0, 1, Health::Ready),
         member(1, 1, Health::Draining),

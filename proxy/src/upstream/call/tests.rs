@@ -269,7 +269,7 @@ async fn call_once(
 }
 
 #[test]
-fn a_question_gets_its_answer_and_calls_share_a_connection() {
+fn calls_are_answered_and_share_a_connection() {
     on_both_drivers(|upstreams| async move {
         let server = server(None);
         let cluster = cluster(&[server.address], Protection::Plain);
@@ -341,7 +341,7 @@ async fn stream_through(call: &Call<'_>, answers: &mut CallMessages, texts: &[St
 }
 
 #[test]
-fn messages_stream_both_ways_at_once() {
+fn messages_are_streamed_in_both_directions() {
     on_both_drivers(|upstreams| async move {
         let server = server(None);
         let cluster = cluster(&[server.address], Protection::Plain);

@@ -48,7 +48,7 @@ impl Fixture {
 }
 
 #[test]
-fn health_and_latency_are_averages_that_forget() {
+fn health_and_latency_are_decaying_averages() {
     let bed = Fixture::new(1);
     let report = || bed.upstreams.endpoint(endpoint(0)).report(bed.now);
     assert!((report().health - 1.0).abs() < 1e-9);
@@ -96,7 +96,7 @@ fn a_request_is_in_flight_until_it_is_dropped_even_by_a_panic() {
 }
 
 #[test]
-fn five_failures_in_a_row_eject_for_longer_each_time() {
+fn repeated_ejections_last_longer_each_time() {
     let mut bed = Fixture::new(2);
     bed.fail(0, 4);
     bed.report(0, Outcome::Success(SECOND));
@@ -118,7 +118,7 @@ fn five_failures_in_a_row_eject_for_longer_each_time() {
 }
 
 #[test]
-fn a_calm_while_makes_the_next_ejection_a_first_one() {
+fn the_ejection_time_is_reset_after_a_calm_period() {
     let mut bed = Fixture::new(2);
     for (pause, expected) in [(Duration::ZERO, 1), (SECOND, 2), (EJECTION.max + SECOND, 1)] {
         bed.now += bed.ejected_for(0).unwrap_or_default() + pause;
@@ -188,7 +188,7 @@ fn only_failures_of_the_endpoint_count_against_it() {
 }
 
 #[test]
-fn what_was_measured_long_ago_counts_little() {
+fn old_latency_measurements_lose_weight() {
     let mut bed = Fixture::new(2);
     bed.report(0, Outcome::Success(SECOND));
     bed.report(1, Outcome::Success(9 * SECOND));

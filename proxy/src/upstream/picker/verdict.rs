@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_come_by_header_or_by_metadata() {
+    fn endpoints_are_read_from_headers_or_metadata() {
         let by_header = verdict(vec![headers("10.0.0.1:80, 10.0.0.2:80,")]);
         assert_eq!(by_header.endpoints(), ["10.0.0.1:80", "10.0.0.2:80"]);
         let value = |kind| Value { kind: Some(kind) };
@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_body_waits_for_the_answer_to_its_head() {
+    fn a_request_without_a_body_waits_only_for_the_response_to_its_head() {
         assert!(!verdict(Vec::new()).is_complete(false));
         assert!(verdict(vec![headers("a:1")]).is_complete(false));
     }
 
     #[test]
-    fn a_body_that_is_kept_is_answered_for_piece_by_piece() {
+    fn an_unchanged_body_needs_a_response_to_each_piece() {
         let early = verdict(vec![body(None)]);
         assert!(!early.is_complete(true), "no response to the head yet");
         let deferred = verdict(vec![body(None), headers("a:1")]);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_replaced_comes_to_its_own_end() {
+    fn a_replaced_body_ends_with_the_pickers_end_of_stream() {
         let piece = |text: &str, end_of_stream| {
             Some(MutatedBody::Streamed(HttpBody {
                 body: text.as_bytes().to_vec(),

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_all_attempts_may_be_retries() {
+    fn retries_are_limited_to_a_percentage_of_attempts() {
         let (constraint, start) = (constraint(20, 1), Instant::now());
         let mut rate = Rate::new(&constraint, start);
         for _ in 0..800 {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_rate_is_allowed_without_any_share() {
+    fn the_minimum_retry_rate_is_allowed_at_zero_percent() {
         let (constraint, start) = (constraint(0, 3), Instant::now());
         let mut rate = Rate::new(&constraint, start);
         rate.request(start);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn with_all_percent_nothing_is_refused() {
+    fn no_retry_is_refused_at_one_hundred_percent() {
         let (constraint, start) = (constraint(100, 1), Instant::now());
         let mut rate = Rate::new(&constraint, start);
         assert_eq!(allowed(&mut rate, &constraint, 1000, start), 1000);

@@ -31,7 +31,7 @@ fn decide(policy: Option<&Retry>, ending: AttemptOutcome, retries: u32) -> Optio
 }
 
 #[test]
-fn the_route_sets_statuses_and_attempts() {
+fn retry_statuses_and_attempts_come_from_the_route() {
     let policy = policy(2, &[500, 503], None);
     for (status, retries, expected) in [
         (500, 0, None),
@@ -85,7 +85,7 @@ fn without_a_policy_only_unsent_requests_are_retried_once() {
 }
 
 #[test]
-fn a_body_that_is_gone_is_not_sent_again() {
+fn a_request_without_a_replayable_body_is_not_retried() {
     let service = Rc::new(ServiceState::default());
     let refused = AttemptOutcome::Failed(FailureKind::ConnectFailed);
     let gone = may_retry(None, refused, 0, Replay::Impossible, &service, &BUDGET);
@@ -123,7 +123,7 @@ fn retries_in_flight_stay_within_the_budget() {
 }
 
 #[test]
-fn a_constraint_bounds_the_rate_of_retries_whatever_is_in_flight() {
+fn a_retry_constraint_limits_the_rate_regardless_of_retries_in_flight() {
     let service = Rc::new(ServiceState::default());
     let policy = policy(1, &[503], None);
     let constraint = |interval| {
@@ -153,7 +153,7 @@ fn a_constraint_bounds_the_rate_of_retries_whatever_is_in_flight() {
 }
 
 #[test]
-fn waits_are_spread_over_a_doubling_range() {
+fn the_default_backoff_is_random_and_exponential() {
     let mut rng = SmallRng::seed_from_u64(1);
     for retry in 1..=80 {
         let doubled = RETRY_BACKOFF.saturating_mul(2_u32.saturating_pow(retry - 1));
@@ -170,7 +170,7 @@ fn waits_are_spread_over_a_doubling_range() {
 }
 
 #[test]
-fn a_named_backoff_is_the_least_wait() {
+fn a_configured_backoff_is_the_minimum_delay() {
     let mut rng = SmallRng::seed_from_u64(1);
     for base in [Duration::from_millis(100), Duration::from_secs(5)] {
         let policy = policy(9, &[], Some(base));

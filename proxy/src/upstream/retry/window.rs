@@ -74,7 +74,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn events_are_forgotten_an_interval_later() {
+    fn events_expire_after_the_interval() {
         let start = Instant::now();
         let mut window = Window::new(10 * SECOND, start);
         for second in 0..10 {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_any_length_leaves_nothing_behind() {
+    fn all_events_expire_after_a_long_pause() {
         let start = Instant::now();
         let mut window = Window::new(SECOND, start);
         for hours in [1, 2, 1000] {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_or_goes_back_loses_nothing() {
+    fn events_are_counted_when_the_clock_goes_backwards() {
         let start = Instant::now();
         let mut window = Window::new(SECOND, start);
         window.add(start + SECOND);

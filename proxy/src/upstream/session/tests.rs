@@ -39,7 +39,7 @@ fn token(session: PersistentSession) -> Vec<u8> {
 }
 
 #[test]
-fn a_token_brings_the_session_back() {
+fn a_session_token_round_trips() {
     let token = token(session());
     assert_eq!(token.len(), 114);
     assert_eq!(PersistentSession::open(&token, &key(b"k")), Some(session()));
@@ -70,7 +70,7 @@ fn a_changed_token_or_one_of_another_key_is_invalid() {
 }
 
 #[test]
-fn identities_distinguish_backends_and_addresses() {
+fn endpoint_identities_distinguish_backends_and_addresses() {
     let identity = EndpointIdentity::new("Service/a/b", "10.0.0.1:80");
     assert_ne!(
         identity,
@@ -87,7 +87,7 @@ fn identities_distinguish_backends_and_addresses() {
 }
 
 #[test]
-fn sessions_end_by_either_timeout() {
+fn sessions_end_after_the_absolute_or_the_idle_timeout() {
     for (absolute, idle, used, now, lives) in [
         (None, None, 0, u32::MAX - NOW, true),
         (Some(60), None, 0, 60, true),
@@ -108,12 +108,12 @@ fn sessions_end_by_either_timeout() {
 }
 
 #[test]
-fn a_clock_that_lags_behind_another_replica_ends_no_session() {
+fn clock_skew_between_replicas_ends_no_session() {
     assert!(session().lives(&policy(Some(1), Some(1)), NOW - 5));
 }
 
 #[test]
-fn only_an_idle_timeout_makes_the_token_be_issued_again() {
+fn the_token_is_reissued_only_with_an_idle_timeout() {
     assert_eq!(session().renewed(&policy(Some(60), None), NOW + 5), None);
     assert_eq!(session().renewed(&policy(None, Some(60)), NOW), None);
     let renewed = session().renewed(&policy(None, Some(60)), NOW + 5);
@@ -143,7 +143,7 @@ fn cookies_are_found_by_their_whole_name() {
 }
 
 #[test]
-fn a_living_session_is_found_among_stale_and_foreign_cookies() {
+fn a_valid_session_is_found_among_expired_and_foreign_cookies() {
     let policy = policy(None, Some(10));
     let stale = PersistentSession::begin(session().endpoint, NOW - 11);
     let field = [

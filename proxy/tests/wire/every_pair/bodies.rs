@@ -10,7 +10,7 @@ use crate::support::{
 const FAR_MORE: usize = 256 << 20;
 
 on_every_pair! {
-    fn ten_mebibytes_pass_both_ways(pair) {
+    fn ten_mebibytes_are_forwarded_both_ways(pair) {
         let body = pattern(10 << 20);
         let origin = origin().replies(ok(&body));
         let gateway = pair.gateway_to(&origin).start();
@@ -19,7 +19,7 @@ on_every_pair! {
         same_bytes(&origin.only_request().body, &body);
     }
 
-    fn statuses_without_a_body_have_none(pair) {
+    fn responses_with_bodiless_statuses_have_no_body(pair) {
         let origin = origin()
             .replies_to("/204", raw("HTTP/1.1 204 No\r\n\r\n"))
             .replies_to("/304", raw("HTTP/1.1 304 No\r\nContent-Length: 5\r\nETag: x\r\n\r\n"));

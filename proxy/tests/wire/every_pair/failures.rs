@@ -3,13 +3,13 @@
 use crate::support::{Reply, on_every_pair, origin, raw};
 
 on_every_pair! {
-    fn half_a_head_is_a_bad_gateway(pair) {
+    fn a_truncated_response_head_is_a_bad_gateway(pair) {
         let origin = origin().replies(raw("HTTP/1.1 200 OK\r\nContent-Le").closes());
         let gateway = pair.gateway_to(&origin).start();
         pair.client(&gateway).gets("/").expects(502);
     }
 
-    fn an_origin_that_leaves_at_once_is_a_bad_gateway_or_none(pair) {
+    fn an_origin_that_closes_on_accept_is_502_or_503(pair) {
         for leaves in [Reply::at_once().closes(), Reply::at_once().resets()] {
             let origin = origin().on_accept(leaves);
             let gateway = pair.gateway_to(&origin).start();
@@ -28,7 +28,7 @@ on_every_pair! {
         }
     }
 
-    fn a_flood_of_interim_responses_ends(pair) {
+    fn a_flood_of_interim_responses_is_ended(pair) {
         let flood = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(5_000);
         let origin = origin().replies(raw(flood).stalls());
         let gateway = pair.gateway_to(&origin).start();
@@ -54,7 +54,7 @@ on_every_pair! {
         origin.waits_for_hangup();
     }
 
-    fn a_client_that_leaves_in_an_answer_takes_it_along(pair) {
+    fn a_client_disconnect_during_the_response_cancels_the_upstream_request(pair) {
         let begun = Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
         let origin = origin().replies(begun.stalls());
         let gateway = pair.gateway_to(&origin).start();

@@ -3,7 +3,7 @@
 use crate::support::{on_every_pair, origin};
 
 on_every_pair! {
-    fn filters_of_a_backend_are_for_it_alone(pair) {
+    fn filters_of_a_backend_apply_only_to_it(pair) {
         let (plain, marked) = (origin(), origin());
         let gateway = pair.backend(pair.gateway(), "plain", &[plain.address()]);
         let gateway = pair.backend(gateway, "marked", &[marked.address()])
@@ -24,7 +24,7 @@ on_every_pair! {
         assert_eq!(requests.len(), backs);
     }
 
-    fn a_response_says_who_may_read_it(pair) {
+    fn cors_headers_are_added_to_responses(pair) {
         let origin = origin();
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
             .rule(
@@ -43,7 +43,7 @@ on_every_pair! {
         assert!(!client.expects(200).has("access-control-allow-origin"));
     }
 
-    fn a_redirect_has_the_status_scheme_and_port_that_were_asked_for(pair) {
+    fn a_redirect_has_the_configured_status_scheme_and_port(pair) {
         let mut gateway = pair.gateway();
         for status in STATUSES {
             gateway = gateway.rule(&format!(

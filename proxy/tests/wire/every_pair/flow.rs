@@ -4,7 +4,7 @@
 use crate::support::{Gate, Reply, ok, on_every_pair_and_mix, origin, pattern, raw, same_bytes};
 
 on_every_pair_and_mix! {
-    fn bodies_pass_both_ways(pair) {
+    fn bodies_are_forwarded_both_ways(pair) {
         let body = pattern(300_000);
         let origin = origin().replies(ok(&body));
         let gateway = pair.gateway_to(&origin).start();
@@ -19,7 +19,7 @@ on_every_pair_and_mix! {
         }
     }
 
-    fn a_body_of_unknown_length_passes_with_its_trailers(pair) {
+    fn a_body_of_unknown_length_is_forwarded_with_its_trailers(pair) {
         let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
                      5\r\nhello\r\n0\r\nx-sum: 7\r\ncontent-type: not/here\r\n\r\n";
         let origin = origin().replies(raw(reply));
@@ -36,7 +36,7 @@ on_every_pair_and_mix! {
         assert_eq!(request.trailers, [("x-check".to_owned(), "1".to_owned())]);
     }
 
-    fn trailers_that_a_backend_takes_for_reserved_fields_are_dropped(pair) {
+    fn trailers_that_look_like_reserved_fields_are_dropped(pair) {
         let origin = origin();
         let gateway = pair.gateway_to(&origin).start();
         pair.client(&gateway)
@@ -48,7 +48,7 @@ on_every_pair_and_mix! {
         assert_eq!(request.trailers, [("x_check".to_owned(), "1".to_owned())]);
     }
 
-    fn chunks_pass_as_they_come(pair) {
+    fn chunks_are_forwarded_as_they_arrive(pair) {
         let gates = [Gate::default(), Gate::default()];
         let origin = origin().replies(
             Reply::at_once()
@@ -81,7 +81,7 @@ on_every_pair_and_mix! {
         }
     }
 
-    fn both_directions_flow_at_once(pair) {
+    fn request_and_response_are_forwarded_at_the_same_time(pair) {
         let origin = origin().replies(
             Reply::at_once()
                 .reads(5)
@@ -98,7 +98,7 @@ on_every_pair_and_mix! {
         assert_eq!(client.reads_bytes(13), b"3\r\nbye\r\n0\r\n\r\n");
     }
 
-    fn an_early_answer_does_not_wait_for_the_body(pair) {
+    fn an_early_response_does_not_wait_for_the_body(pair) {
         let refuse = "HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno";
         let origin = origin().replies(Reply::at_once().sends(refuse).stalls());
         let gateway = pair.gateway_to(&origin).start();
@@ -109,7 +109,7 @@ on_every_pair_and_mix! {
         origin.waits_for_hangup();
     }
 
-    fn a_body_until_the_end_of_the_connection_passes(pair) {
+    fn a_close_delimited_body_is_forwarded(pair) {
         let origin = origin().replies(raw("HTTP/1.1 200 OK\r\n\r\nto the end").closes());
         let gateway = pair.gateway_to(&origin).start();
         let mut client = pair.client(&gateway);
@@ -118,7 +118,7 @@ on_every_pair_and_mix! {
         }
     }
 
-    fn a_client_that_leaves_in_its_body_takes_the_request_along(pair) {
+    fn a_client_disconnect_during_the_request_body_cancels_the_upstream_request(pair) {
         let origin = origin();
         let gateway = pair.gateway_to(&origin).start();
         let mut client = pair.client(&gateway);

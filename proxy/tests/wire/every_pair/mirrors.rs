@@ -41,7 +41,7 @@ on_every_pair! {
         assert!(copies <= 75, "{copies} of 100 at 50 %");
     }
 
-    fn a_mirror_that_is_stuck_holds_nobody_up(pair) {
+    fn a_stuck_mirror_does_not_delay_requests(pair) {
         let (origin, stuck) = (origin(), origin().replies(Reply::at_once().stalls()));
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()]);
         let gateway = pair.backend(gateway, "stuck", &[stuck.address()])

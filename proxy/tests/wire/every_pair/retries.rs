@@ -28,7 +28,7 @@ on_every_pair! {
         assert_eq!(origin.requests().len(), 8);
     }
 
-    fn listed_codes_alone_are_retried_and_the_last_one_is_returned(pair) {
+    fn only_listed_statuses_are_retried_and_the_last_one_is_returned(pair) {
         let origin = origin()
             .replies_to("/500", status(500))
             .replies_to("/503", status(503))
@@ -46,7 +46,7 @@ on_every_pair! {
         assert_eq!(tries_of(&origin, "/large"), 1);
     }
 
-    fn nothing_is_retried_once_the_answer_has_begun(pair) {
+    fn a_request_is_not_retried_once_the_response_has_begun(pair) {
         let cut = Reply::at_once()
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
             .stalls();
@@ -70,7 +70,7 @@ on_every_pair! {
         assert_eq!(origin.requests().len(), 1);
     }
 
-    fn the_budget_keeps_retries_from_making_an_outage(pair) {
+    fn the_retry_budget_prevents_retry_storms(pair) {
         let gate = Gate::default();
         let fail = Reply::at_once()
             .waits_for(&gate)
@@ -95,7 +95,7 @@ on_every_pair! {
         assert!(retries <= 8, "{retries} retries of 30 requests in flight, 20 % are allowed");
     }
 
-    fn a_retry_beyond_the_rate_of_its_constraint_is_not_made_and_is_503(pair) {
+    fn a_retry_beyond_the_retry_rate_is_503(pair) {
         let origin = origin().replies(status(500));
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
             .rule("{retry: {attempts: 1, codes: [500], backoff: 10ms}, backendRefs: [{@origin}]}")

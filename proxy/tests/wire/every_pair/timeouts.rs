@@ -8,7 +8,7 @@ use crate::support::{ByteCounter, Gate, Reply, on_every_pair, origin, raw};
 const HEAD_AND_HALF: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
 
 on_every_pair! {
-    fn waits_for_an_origin_have_an_end(pair) {
+    fn waiting_for_an_origin_times_out(pair) {
         let half = Reply::at_once().sends(HEAD_AND_HALF).stalls();
         let origin = origin()
             .replies_to("/head", Reply::at_once().stalls())
@@ -34,7 +34,7 @@ on_every_pair! {
         origin.waits_for_hangup();
     }
 
-    fn a_connection_that_is_not_taken_has_an_end(pair) {
+    fn connecting_to_an_unresponsive_origin_times_out(pair) {
         let (_socket, _queued, address) = full();
         let gateway = pair.backend_at(pair.gateway(), "origin", &[address])
             .rule("{backendRefs: [{@origin}]}")
@@ -46,7 +46,7 @@ on_every_pair! {
         assert!(begun.elapsed() >= Duration::from_millis(300), "after {:?}", begun.elapsed());
     }
 
-    fn waits_for_a_body_have_an_end(pair) {
+    fn waiting_for_a_request_body_times_out(pair) {
         let origin = origin();
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
             .rule("{name: idle, matches: [{path: {value: /idle}}], backendRefs: [{@origin}]}")
@@ -85,7 +85,7 @@ on_every_pair! {
         assert!(sent.count() < 1_000_000_000);
     }
 
-    fn zero_means_never(pair) {
+    fn a_timeout_of_zero_means_never(pair) {
         let gate = Gate::default();
         let slow = Reply::at_once().waits_for(&gate)
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -100,7 +100,7 @@ on_every_pair! {
         client.expects(200);
     }
 
-    fn a_body_has_as_long_as_it_keeps_coming(pair) {
+    fn a_pause_of_the_origin_does_not_trigger_the_write_idle_timeout(pair) {
         let gate = Gate::default();
         let origin = origin().replies(
             raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nfore").waits_for(&gate).sends("noon"),

@@ -291,7 +291,7 @@ fn ids(snapshot: &Snapshot) -> Vec<(&'static str, crate::names::Interned)> {
 
 proptest! {
     #[test]
-    fn changes_lead_to_what_compiling_from_scratch_does(
+    fn incremental_compilation_equals_compilation_from_scratch(
         steps in prop::collection::vec(
             prop::collection::vec((0..RESOURCES.len(), 0..=VARIANTS), 1..5),
             1..30,

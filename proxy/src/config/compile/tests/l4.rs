@@ -86,7 +86,7 @@ fn a_server_name_gets_the_most_specific_route() {
 }
 
 #[test]
-fn of_equal_routes_the_oldest_has_it() {
+fn the_oldest_of_routes_with_the_same_server_name_wins() {
     let mut model = with(ListenerProtocol::TlsPassthrough);
     for (name, created) in [("young", 2), ("old", 1)] {
         model.insert(l4(name, created, &["a.test"], RouteRule::Tls).into());
@@ -98,7 +98,7 @@ fn of_equal_routes_the_oldest_has_it() {
 }
 
 #[test]
-fn routes_by_name_go_before_one_for_all() {
+fn routes_with_a_server_name_precede_catch_all_routes() {
     let mut model = with(ListenerProtocol::TlsPassthrough);
     model.insert(l4("tcp", 1, &[], RouteRule::Tcp).into());
     model.insert(l4("tls", 2, &[], RouteRule::Tls).into());
@@ -107,7 +107,7 @@ fn routes_by_name_go_before_one_for_all() {
 }
 
 #[test]
-fn a_rule_keeps_what_its_connections_need() {
+fn an_l4_rule_holds_its_gateway_listener_and_cluster() {
     let mut model = with(ListenerProtocol::Tcp);
     model.insert(l4("tcp", 0, &[], RouteRule::Tcp).into());
     let snapshot = compile(&model);
@@ -126,7 +126,7 @@ fn a_rule_keeps_what_its_connections_need() {
 }
 
 #[test]
-fn ports_of_tcp_and_udp_are_two_clusters() {
+fn a_port_for_tcp_and_udp_compiles_to_two_clusters() {
     let mut model = with(ListenerProtocol::Udp);
     let mut both = service("shop", &[80, 80]);
     both.ports[1].transport = Transport::Udp;
@@ -153,7 +153,7 @@ fn ports_of_tcp_and_udp_are_two_clusters() {
 }
 
 #[test]
-fn a_backend_has_its_proxy_protocol_version() {
+fn a_cluster_has_the_proxy_protocol_version_of_its_backend() {
     use xds::model::{Host, HostAddress, Hosts, ProxyProtocolVersion};
     let mut model = with(ListenerProtocol::Tcp);
     let host = Host {

@@ -21,7 +21,7 @@ use crate::limits::{EJECTION, Limits, RETRY_BUDGET};
 use crate::policy::forwarded::TrustedHops;
 
 #[test]
-fn the_nearest_target_wins_each_field() {
+fn the_policy_of_the_nearest_target_wins_for_each_field() {
     let mut model = model();
     model.insert(route("shop", 0, "/", vec![(target("web", 80), 1)]).into());
     let seconds = |n| Some(Timeout::After(Duration::from_secs(n)));
@@ -81,7 +81,7 @@ fn the_nearest_target_wins_each_field() {
 }
 
 #[test]
-fn a_listener_set_stands_between_its_gateway_and_its_listeners() {
+fn a_listener_set_policy_ranks_between_gateway_and_listener() {
     let name = ObjectName::new("app", "set");
     let key = |section| ListenerKey::new("ListenerSet", &name, section);
     let mut model = model();
@@ -122,7 +122,7 @@ fn a_listener_set_stands_between_its_gateway_and_its_listeners() {
 }
 
 #[test]
-fn access_logs_follow_the_same_order() {
+fn access_log_policies_have_the_same_precedence() {
     let log = |format, off| {
         let access_log = model::AccessLog {
             off,
@@ -160,7 +160,7 @@ fn access_logs_follow_the_same_order() {
 }
 
 #[test]
-fn connections_go_by_gateway_and_listener() {
+fn connection_settings_come_from_gateway_and_listener_policies() {
     let mut model = model();
     model.insert(listener("narrow", Some("a.example.com")).into());
     let trust = |hops| PolicySpec {
@@ -187,7 +187,7 @@ fn connections_go_by_gateway_and_listener() {
 }
 
 #[test]
-fn a_retry_constraint_takes_the_place_of_a_budget_and_shards_share_its_least_rate() {
+fn a_retry_constraint_replaces_the_budget_and_shards_share_its_minimum_rate() {
     let rate = |count| RetryRate {
         count: NonZeroU32::new(count).expect("a count"),
         interval: Duration::from_secs(1),
@@ -221,7 +221,7 @@ fn a_retry_constraint_takes_the_place_of_a_budget_and_shards_share_its_least_rat
 }
 
 #[test]
-fn upstream_policies_reach_the_cluster_by_its_own_name_or_its_gateway() {
+fn upstream_policies_apply_to_a_cluster_by_service_or_by_gateway() {
     let ejection = Ejection {
         max_percent: 10,
         ..EJECTION
@@ -262,7 +262,7 @@ fn upstream_policies_reach_the_cluster_by_its_own_name_or_its_gateway() {
 }
 
 #[test]
-fn a_backend_s_own_patience_goes_before_the_rule_s() {
+fn a_backends_response_timeout_overrides_the_rules() {
     let patience = |seconds| {
         limits(model::Limits {
             response_head_timeout: Some(Timeout::After(Duration::from_secs(seconds))),
@@ -341,7 +341,7 @@ fn the_most_specific_jwt_policy_applies_alone() {
 }
 
 #[test]
-fn policies_of_tokens_and_their_keys_outlive_other_changes() {
+fn jwt_policies_and_key_sources_are_kept_across_unrelated_changes() {
     let mut model = model();
     model.insert(route("shop", 0, "/", Vec::new()).into());
     model.insert(route("else", 0, "/else", Vec::new()).into());

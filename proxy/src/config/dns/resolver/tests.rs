@@ -13,7 +13,7 @@ fn name(text: &str) -> Hostname {
 }
 
 #[tokio::test]
-async fn a_name_resolves_to_all_addresses_with_the_ttl_of_its_record() {
+async fn a_name_resolves_to_all_addresses_with_the_ttl_of_the_record() {
     let server = Server::start();
     server.set_answer("known.test", 30, &["10.0.0.2", "10.0.0.1"]);
     let answer = server.resolver().lookup(&name("known.test")).await;
@@ -36,14 +36,14 @@ async fn an_unknown_name_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_machine_s_own_names_are_known() {
+async fn localhost_resolves_to_loopback_addresses() {
     let answer = Resolver::system().lookup(&name("localhost")).await;
     let answer = answer.expect("every machine has it");
     assert!(answer.addresses.iter().all(IpAddr::is_loopback));
 }
 
 #[tokio::test]
-async fn a_name_of_a_cluster_does_not_lead_to_the_machine_of_the_proxy() {
+async fn names_in_a_cluster_do_not_resolve_to_loopback_or_link_local_addresses() {
     let server = Server::start();
     server.set_answer(
         "inward.test",
@@ -64,7 +64,7 @@ async fn a_name_of_a_cluster_does_not_lead_to_the_machine_of_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_name_of_a_cluster_is_absolute_unless_it_is_that_of_a_service() {
+async fn names_in_a_cluster_are_absolute_except_those_of_services() {
     let server = Server::start();
     for service in ["db.victim.svc.cluster.local", "db.victim.cluster.local"] {
         server.set_answer(service, 30, &["10.0.0.1"]);

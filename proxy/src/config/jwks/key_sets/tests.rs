@@ -81,7 +81,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_key_set_is_fetched_again_when_its_time_is_over() {
+fn a_key_set_is_refetched_when_its_lifetime_ends() {
     for (cache, max_age, expected) in [
         (None, None, 300),
         (None, Some(600), 600),
@@ -139,7 +139,7 @@ fn an_invalid_key_set_counts_as_a_failure() {
 }
 
 #[test]
-fn another_text_is_another_version() {
+fn a_changed_key_set_gets_a_new_version() {
     let mut one = Fixture::asked(None);
     one.take(0, fetched(EMPTY, None));
     let before = one.version(0);
@@ -155,7 +155,7 @@ fn changed(number: u64) -> Fetched {
 }
 
 #[test]
-fn questions_are_followed_once_a_second_whatever_they_bring() {
+fn key_requests_cause_at_most_one_fetch_per_second() {
     let mut one = Fixture::asked(None);
     one.take(0, changed(0));
     for second in 10_u64..40 {
@@ -171,7 +171,7 @@ fn questions_are_followed_once_a_second_whatever_they_bring() {
 }
 
 #[test]
-fn a_question_is_answered_by_a_fetch_that_begins_after_it() {
+fn a_key_request_is_answered_only_by_a_fetch_started_after_it() {
     let mut one = Fixture::asked(None);
     let source = Arc::clone(&one.remote.source);
     let during = source.request_keys(0).expect("soon");
@@ -221,7 +221,7 @@ fn requests_do_not_wait_for_an_issuer_that_is_down() {
 }
 
 #[test]
-fn a_failure_has_its_own_times() {
+fn a_key_request_does_not_wait_for_the_backoff_of_a_failed_fetch() {
     let mut one = Fixture::asked(None);
     one.fail(0);
     one.remote.source.request_keys(0);

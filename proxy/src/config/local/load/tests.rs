@@ -81,7 +81,7 @@ impl Scene {
 }
 
 #[test]
-fn one_changed_route_costs_the_same_among_few_and_many() {
+fn the_cost_of_one_changed_route_does_not_depend_on_the_number_of_routes() {
     let costs = [(2, 5), (20, 25)].map(|(files, routes)| {
         let mut scene = Scene::new(files, routes);
         scene.write_routes(1, routes, Some(3));
@@ -105,7 +105,7 @@ fn a_touched_but_unchanged_file_is_not_translated() {
 }
 
 #[test]
-fn changes_add_up_to_a_translation_from_scratch() {
+fn incremental_translation_equals_translation_from_scratch() {
     let mut scene = Scene::new(3, 4);
     let route = |name: &str, path| ROUTE.replace("NAME", name).replace("PATH", path);
     let steps = [
@@ -136,7 +136,7 @@ fn changes_add_up_to_a_translation_from_scratch() {
 }
 
 #[test]
-fn a_bind_is_located_in_the_files() {
+fn a_bind_is_traced_to_its_file() {
     let scene = Scene::new(1, 1);
     let bind = scene.model.binds.keys().next().expect("a bind");
     let origin = scene.loader.origin(bind);

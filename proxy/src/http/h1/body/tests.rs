@@ -51,7 +51,7 @@ fn decode_all_ways(framing: Framing, bytes: &[u8]) -> Result<Body, BodyError> {
 }
 
 #[test]
-fn bodies_end_according_to_their_framing() {
+fn the_end_of_a_body_follows_its_framing() {
     for (framing, bytes, payload, rest) in [
         (Framing::Empty, "next", "", 4),
         (Framing::Length(0), "next", "", 4),
@@ -98,7 +98,7 @@ fn bodies_end_according_to_their_framing() {
 }
 
 #[test]
-fn trailers_pass_but_those_that_frame_route_or_authenticate() {
+fn framing_routing_and_authentication_fields_are_dropped_from_trailers() {
     for (section, expected) in [
         ("A:b\r\nC:  d \r\n", "A: b\r\nC: d\r\n"),
         (
@@ -117,7 +117,7 @@ fn trailers_pass_but_those_that_frame_route_or_authenticate() {
 }
 
 #[test]
-fn trailers_can_be_dropped_of_one_body() {
+fn trailers_can_be_dropped_for_a_single_body() {
     let mut decoder = BodyDecoder::default();
     for dropped in [false, true, false] {
         decoder.reset(Framing::Chunked);
@@ -132,7 +132,7 @@ fn trailers_can_be_dropped_of_one_body() {
 }
 
 #[test]
-fn refuses_broken_chunks() {
+fn rejects_malformed_chunks() {
     let long_extension = format!("1;{}\r\na\r\n0\r\n\r\n", "x".repeat(257));
     let many_trailers = format!("0\r\n{}\r\n", "a:b\r\n".repeat(65));
     let long_trailers = format!("0\r\na: {}\r\n\r\n", "b".repeat(9000));
@@ -174,7 +174,7 @@ fn refuses_broken_chunks() {
 }
 
 #[test]
-fn sixteen_digits_do_not_overflow() {
+fn a_chunk_size_of_sixteen_digits_does_not_overflow() {
     let mut decoder = BodyDecoder::new(Framing::Chunked);
     let step = decoder.decode(&mut b"ffffffffffffffff\r\nabc".to_vec());
     assert_eq!(step.map(|step| step.payload), Ok(18..21));
@@ -182,7 +182,7 @@ fn sixteen_digits_do_not_overflow() {
 }
 
 #[test]
-fn the_end_of_the_connection_ends_only_a_body_without_length() {
+fn end_of_connection_completes_only_close_delimited_bodies() {
     let mut decoder = BodyDecoder::new(Framing::UntilClose);
     let step = decoder.decode(&mut b"abc".to_vec());
     assert_eq!(
@@ -199,7 +199,7 @@ fn the_end_of_the_connection_ends_only_a_body_without_length() {
 }
 
 #[test]
-fn one_chunk_in_a_buffer_is_not_moved() {
+fn the_payload_of_a_single_chunk_is_not_moved() {
     let mut buf = b"5\r\nhello\r\n".to_vec();
     let step = BodyDecoder::new(Framing::Chunked).decode(&mut buf);
     assert_eq!(step.map(|step| step.payload), Ok(3..8));
@@ -207,7 +207,7 @@ fn one_chunk_in_a_buffer_is_not_moved() {
 
 proptest! {
     #[test]
-    fn what_is_chunked_decodes_to_itself(
+    fn chunked_bodies_round_trip(
         chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..8),
         piece in 1_usize..700,
         rest in prop::collection::vec(any::<u8>(), 0..20),
@@ -229,7 +229,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic_and_no_split_changes_the_outcome(
+    fn decoding_never_panics_and_does_not_depend_on_splits(
         bytes in "[0-3a;:\\r\\n \t\u{0}]{0,40}", piece in 1_usize..8,
     ) {
         let whole = decode(Framing::Chunked, bytes.as_bytes(), usize::MAX / 2);

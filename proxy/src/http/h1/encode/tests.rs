@@ -35,7 +35,7 @@ fn forward(text: &str, expectation: Expectation, drop: &[KnownHeader]) -> String
 }
 
 #[test]
-fn a_request_keeps_its_fields_and_gets_our_framing() {
+fn a_forwarded_request_keeps_its_fields_and_is_reframed() {
     let text = "POST /a HTTP/1.1\r\nHost: h\r\nA: 1\r\nX-Drop: 1\r\nB:2\r\nC: 3\r\n\
                 X-Forwarded-For: 1.2.3.4\r\nContent-Length: 04, 4\r\nD: \r\nE: 5\r\n\r\n";
     let expected = "POST /t HTTP/1.1\r\nHost: up\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: \r\nE: 5\r\n\
@@ -47,7 +47,7 @@ fn a_request_keeps_its_fields_and_gets_our_framing() {
 }
 
 #[test]
-fn fields_of_the_connection_end_here() {
+fn hop_by_hop_fields_are_not_forwarded() {
     let text = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close, X-Mine, host, content-length, \
                 x-forwarded-for, X-Forwarded-User, authorization\r\nX-Mine: 1\r\nKeep-Alive: 5\r\n\
                 Proxy-Connection: a\r\nProxy-Authorization: a\r\nProxy: evil\r\nProxy-Any: a\r\nTE: gzip\r\n\
@@ -68,7 +68,7 @@ fn te_trailers_and_upgrade_are_regenerated() {
 }
 
 #[test]
-fn an_expectation_is_met_once() {
+fn an_expectation_is_handled_by_either_origin_or_gateway() {
     let text =
         "PUT / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n";
     assert!(forward(text, Expectation::Origin, &[]).contains("Expect: 100-continue\r\n"));
@@ -187,7 +187,7 @@ fn interim_responses_have_no_connection_header() {
 }
 
 #[test]
-fn answers_of_our_own() {
+fn local_responses_are_encoded() {
     let answer = LocalResponse {
         status: StatusCode::BAD_REQUEST,
         request_kind: RequestKind::Other,

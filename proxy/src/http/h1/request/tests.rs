@@ -70,7 +70,7 @@ fn refusal(text: &str) -> (u16, &'static str) {
 }
 
 #[test]
-fn reads_all_parts_of_a_request() {
+fn parses_all_parts_of_a_request() {
     let text = "POST /a?b=c HTTP/1.1\r\nHost: a.example:8080\r\nX-Y:  z \t\r\nContent-Length: 5\r\n\
                 Expect: 100-Continue\r\nEmpty:\r\n\r\n";
     let head = accepts(text);
@@ -87,14 +87,14 @@ fn reads_all_parts_of_a_request() {
 }
 
 #[test]
-fn a_head_is_read_with_more_behind_it() {
+fn bytes_after_a_request_head_are_left_unread() {
     let text = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /next";
     assert_eq!(parse(text).0, Ok(Progress::Complete { len: 27 }));
     assert_eq!(parse(b"").0, Ok(Progress::Partial));
 }
 
 #[test]
-fn target_and_authority() {
+fn target_and_authority_are_parsed() {
     for (line, target, authority) in [
         ("GET / HTTP/1.1", "/", "h"),
         ("GET //a HTTP/1.1", "//a", "h"),
@@ -116,7 +116,7 @@ fn target_and_authority() {
 }
 
 #[test]
-fn refuses_a_request_line_that_is_none() {
+fn rejects_malformed_request_lines() {
     for (line, expected) in [
         ("GET", (400, "malformed_line")),
         ("GET /", (400, "malformed_line")),
@@ -154,7 +154,7 @@ fn refuses_a_request_line_that_is_none() {
 }
 
 #[test]
-fn host_is_there_once_and_valid() {
+fn exactly_one_valid_host_field_is_required() {
     for fields in [
         "",
         "Host:\r\n",
@@ -184,7 +184,7 @@ fn host_is_there_once_and_valid() {
 }
 
 #[test]
-fn refuses_field_lines_that_are_none() {
+fn rejects_malformed_field_lines() {
     for (fields, expected) in [
         ("A : b\r\n", (400, "malformed_field")),
         (" A: b\r\n", (400, "malformed_field")),
@@ -225,7 +225,7 @@ fn refuses_field_lines_that_are_none() {
 }
 
 #[test]
-fn refuses_bare_line_feeds_and_more_than_one_empty_line() {
+fn rejects_bare_line_feeds_and_repeated_empty_lines() {
     for text in [
         "GET / HTTP/1.1\nHost: h\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: h\n\r\n",
@@ -240,7 +240,7 @@ fn refuses_bare_line_feeds_and_more_than_one_empty_line() {
 }
 
 #[test]
-fn framing_of_requests() {
+fn the_framing_of_requests_is_determined() {
     for (version, fields, expected) in [
         ("1.1", "", Ok(Framing::Empty)),
         ("1.1", "Content-Length: 0\r\n", Ok(Framing::Length(0))),

@@ -41,7 +41,7 @@ fn accepts(text: &str, request_kind: RequestKind) -> ResponseHead {
 }
 
 #[test]
-fn framing_of_responses() {
+fn the_framing_of_responses_is_determined() {
     use Framing::{Chunked, Empty, Length, UntilClose};
     use RequestKind::{Head, Other};
     for (line, fields, request_kind, framing, length) in [

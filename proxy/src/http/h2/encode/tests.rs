@@ -40,7 +40,7 @@ fn text(fields: &HeaderMap) -> Vec<String> {
 }
 
 #[test]
-fn a_request_leaves_its_connection_behind() {
+fn hop_by_hop_fields_are_not_converted() {
     let head = "POST /x HTTP/1.1\r\nHost: a.test\r\nConnection: x-hop, keep-alive\r\nX-Hop: 1\r\n\
                 X-Gone: 1\r\nAccept: */*\r\nTE: gzip, trailers\r\nContent-Length: 5\r\n\
                 Expect: 100-continue\r\nUpgrade: h2c\r\n\r\n";
@@ -69,7 +69,7 @@ fn characters_not_allowed_in_uris_are_escaped() {
 }
 
 #[test]
-fn a_wish_for_a_websocket_is_an_extended_connect() {
+fn a_websocket_upgrade_becomes_an_extended_connect() {
     let head = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                 Sec-WebSocket-Key: k\r\nSec-WebSocket-Version: 13\r\n\r\n";
     let made = sent(head, Switch::Tunnel, "/chat").expect("possible");
@@ -86,7 +86,7 @@ fn a_wish_for_a_websocket_is_an_extended_connect() {
 }
 
 #[test]
-fn a_response_keeps_its_length_and_loses_its_connection() {
+fn a_response_keeps_its_length_and_loses_connection_fields() {
     let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\nSet-Cookie: a\r\n\
                 Set-Cookie: b\r\nX-Gone: 1\r\n\r\n";
     let (mut parsed, mut scan) = (ResponseHead::default(), HeadScan::default());
@@ -119,7 +119,7 @@ fn a_response_keeps_its_length_and_loses_its_connection() {
 }
 
 #[test]
-fn a_response_has_a_body_unless_the_method_is_head() {
+fn a_local_response_has_a_body_unless_the_method_is_head() {
     let mut outgoing = LocalResponse {
         status: StatusCode::NOT_FOUND,
         request_kind: RequestKind::Other,

@@ -37,7 +37,7 @@ fn borne(guard: &mut Guard, bytes: &[u8]) -> (u64, Abuse) {
 }
 
 #[test]
-fn frames_that_cost_nothing_are_bounded() {
+fn frames_without_content_are_rate_limited() {
     let headers = frame(1, 0, 1, b"");
     for (first, repeated, count, abuse) in [
         (
@@ -108,7 +108,7 @@ fn rates_start_over_after_a_second() {
 }
 
 #[test]
-fn data_and_streams_give_reason_for_window_updates() {
+fn data_and_streams_raise_the_budget_of_window_updates() {
     let mut guard = begun();
     let update = frame(8, 0, 0, &[0, 0, 0, 1]);
     assert_eq!(guard.received(&frame(1, 5, 1, b""), START), Ok(()));
@@ -139,14 +139,14 @@ fn reset_some(cut_short: u32) -> u32 {
 }
 
 #[test]
-fn half_of_the_streams_may_not_be_cut_short() {
+fn resets_of_more_than_half_of_the_streams_are_abuse() {
     assert_eq!(reset_some(0), 4 * H2_RESET_SAMPLE);
     assert_eq!(reset_some(49), 4 * H2_RESET_SAMPLE);
     assert!(reset_some(51) <= H2_RESET_SAMPLE);
 }
 
 #[test]
-fn our_own_resets_are_bounded_for_life() {
+fn resets_caused_by_the_peer_are_limited_per_connection() {
     let mut guard = begun();
     let mut count = 0;
     while guard.sent(&frame(3, 0, 1, &[0; 4])).is_ok() {
@@ -156,7 +156,7 @@ fn our_own_resets_are_bounded_for_life() {
 }
 
 #[test]
-fn a_head_is_within_until_its_last_frame() {
+fn a_header_block_lasts_until_its_last_frame() {
     let mut guard = begun();
     assert!(!guard.is_within_head());
     assert_eq!(guard.received(&frame(1, 0, 1, b"x"), START), Ok(()));
@@ -178,7 +178,7 @@ fn streams_refused_by_a_server_do_not_count() {
 }
 
 #[test]
-fn data_of_ours_is_worth_a_ping_each() {
+fn every_data_frame_sent_permits_one_ping() {
     let mut guard = begun();
     let ping = frame(6, 0, 0, &[0; 8]);
     for _ in 0..10 * H2_PINGS_PER_SECOND {
@@ -194,7 +194,7 @@ fn data_of_ours_is_worth_a_ping_each() {
 }
 
 #[test]
-fn a_frame_is_within_until_its_last_byte() {
+fn a_frame_lasts_until_its_last_byte() {
     let whole = [frame(0, 8, 1, &[2, 0, 0, 0]), frame(6, 0, 0, &[0; 8])].concat();
     let mut guard = begun();
     for (number, byte) in whole.iter().enumerate() {

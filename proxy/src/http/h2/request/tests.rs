@@ -39,7 +39,7 @@ fn refused(parts: &Parts) -> RequestError {
 }
 
 #[test]
-fn a_head_is_converted_to_its_http_1_form() {
+fn a_head_is_converted_to_http_1() {
     let (head, bytes) = taken(
         &get(&[("accept", "*/*"), ("te", "trailers")]),
         BodyPresence::Nothing,
@@ -61,7 +61,7 @@ fn a_head_is_converted_to_its_http_1_form() {
 }
 
 #[test]
-fn crumbs_become_one_cookie() {
+fn cookie_crumbs_are_joined_into_one_field() {
     let (head, bytes) = taken(
         &get(&[
             ("cookie", "a=1"),
@@ -80,7 +80,7 @@ fn crumbs_become_one_cookie() {
 }
 
 #[test]
-fn crumbs_count_one_by_one() {
+fn every_cookie_crumb_counts_as_a_field() {
     let crumbs = [("cookie", "a"); 5];
     assert_eq!(refused(&get(&crumbs)), HeadError::TooManyFields.into());
 }
@@ -168,7 +168,7 @@ fn ambiguous_heads_are_rejected() {
 }
 
 #[test]
-fn host_may_stand_in_for_the_authority_or_repeat_it() {
+fn host_may_replace_or_repeat_the_authority() {
     for parts in [
         parts(Method::GET, "/", &[("host", "a.test:80")]),
         parts(Method::GET, "http://a.test:80/", &[("host", "A.test:80")]),
@@ -179,7 +179,7 @@ fn host_may_stand_in_for_the_authority_or_repeat_it() {
 }
 
 #[test]
-fn limits_hold() {
+fn limits_of_head_and_request_line_are_enforced() {
     let long = "x".repeat(250);
     assert_eq!(
         refused(&get(&[("x", &long)])),

@@ -108,7 +108,7 @@ fn status_101_is_rejected_in_http_2() {
 }
 
 #[test]
-fn fields_are_bounded() {
+fn the_number_of_response_fields_is_limited() {
     let (mut head, mut bytes) = (ResponseHead::default(), Vec::new());
     let mut fields = HeaderMap::new();
     for _ in 0..5 {

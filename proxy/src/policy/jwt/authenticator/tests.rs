@@ -158,7 +158,7 @@ fn claims_become_headers_and_forged_ones_are_removed() {
 }
 
 #[test]
-fn filters_come_after_claims() {
+fn header_edits_apply_after_claim_headers() {
     let policy = compile(JwtMode::Strict, provider());
     let bearer = format!("Bearer {}", alice());
     let head = fields(&[("Authorization", bearer.as_str())]);
@@ -178,7 +178,7 @@ fn filters_come_after_claims() {
 }
 
 #[test]
-fn a_token_that_is_kept_stays_where_it_was() {
+fn a_kept_token_stays_in_its_place() {
     let mut keeping = provider();
     keeping.forward = JwtForward::Keep;
     keeping.from = vec![
@@ -199,7 +199,7 @@ fn a_token_that_is_kept_stays_where_it_was() {
 }
 
 #[test]
-fn one_token_at_one_place() {
+fn tokens_in_two_places_are_ambiguous() {
     let mut several = provider();
     several.from = vec![
         JwtSource::Query("t".to_owned()),

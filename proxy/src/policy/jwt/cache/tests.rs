@@ -29,7 +29,7 @@ fn has(cache: &TokenCache, token: &str, now: i64) -> bool {
 }
 
 #[test]
-fn a_token_is_found_until_it_expires_where_it_was_accepted() {
+fn a_cached_token_is_valid_until_it_expires_and_for_its_policy_only() {
     let mut cache = TokenCache::default();
     assert!(!has(&cache, "a", 0));
     cache.insert(entry("a", 10));
@@ -45,7 +45,7 @@ fn a_token_is_found_until_it_expires_where_it_was_accepted() {
 }
 
 #[test]
-fn memory_is_bounded_and_what_expires_first_makes_room() {
+fn a_full_cache_set_evicts_the_token_that_expires_first() {
     let mut cache = TokenCache::default();
     let names = of_one_set(JWT_CACHE_WAYS + 2);
     for (name, expires) in names.iter().zip([40, 10, 30, 20]) {

@@ -26,7 +26,7 @@ fn claims() -> Claims {
 }
 
 #[test]
-fn a_claim_becomes_the_value_of_a_field_or_nothing() {
+fn claims_are_converted_to_header_values() {
     let claims = claims();
     for (name, expected) in [
         ("sub", Some("alice")),

@@ -74,7 +74,7 @@ fn an_unusable_key_does_not_affect_others() {
 }
 
 #[test]
-fn lengths_that_issuers_get_wrong_are_put_right() {
+fn wrong_lengths_of_key_parameters_are_corrected() {
     // A zero in front of the modulus, padding behind it, and a coordinate without its zero.
     let modulus = format!("AIAA{}", "AAAA".repeat(84) + "AAA=");
     let short = json!({"kty": "EC", "crv": "P-256", "x": "AQ", "y": "Ag"});

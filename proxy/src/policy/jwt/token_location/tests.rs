@@ -22,7 +22,7 @@ fn find(
 }
 
 #[test]
-fn a_bearer_is_found_and_malformed_is_not_absent() {
+fn a_malformed_bearer_token_is_distinguished_from_a_missing_one() {
     for (values, expected) in [
         (&["Bearer a.b.c"][..], Ok("a.b.c")),
         (&["bEARER  a.b.c"], Ok("a.b.c")),
@@ -48,7 +48,7 @@ fn a_bearer_is_found_and_malformed_is_not_absent() {
 }
 
 #[test]
-fn a_header_of_any_name_may_have_no_prefix() {
+fn a_custom_header_may_hold_a_token_without_a_prefix() {
     let location = TokenLocation::compile(&JwtSource::Header {
         name: "x-token".parse().expect("a name"),
         prefix: String::new(),
@@ -66,7 +66,7 @@ fn a_header_of_any_name_may_have_no_prefix() {
 }
 
 #[test]
-fn a_prefix_is_a_scheme_or_a_text() {
+fn a_prefix_is_an_authentication_scheme_or_literal_text() {
     for (prefix, value, expected) in [
         ("JWT ", "jwt a.b.c", Ok("a.b.c")),
         ("JWT ", "other a.b.c", Ok("nothing")),
@@ -88,7 +88,7 @@ fn a_prefix_is_a_scheme_or_a_text() {
 }
 
 #[test]
-fn a_query_parameter_is_found_however_its_name_is_written() {
+fn a_query_parameter_is_found_despite_percent_encoding() {
     let location = TokenLocation::compile(&JwtSource::Query("access_token".to_owned()));
     for (query, expected) in [
         (Some("access_token=a.b.c"), Ok("a.b.c")),
@@ -114,7 +114,7 @@ fn a_query_parameter_is_found_however_its_name_is_written() {
 }
 
 #[test]
-fn a_parameter_is_taken_out_of_the_target() {
+fn the_token_parameter_is_removed_from_the_target() {
     let location = TokenLocation::compile(&JwtSource::Query("t".to_owned()));
     for (target, expected) in [
         ("/a?t=x", "/a"),
@@ -134,7 +134,7 @@ fn a_parameter_is_taken_out_of_the_target() {
 }
 
 #[test]
-fn a_cookie_is_found_and_taken_out_from_among_others() {
+fn the_token_cookie_is_found_and_removed() {
     let location = TokenLocation::compile(&JwtSource::Cookie("token".to_owned()));
     for (lines, found_there, rest) in [
         (&["token=a.b.c"][..], Ok("a.b.c"), ""),

@@ -52,7 +52,7 @@ fn begun(pieces: &[&str]) -> Passage {
 }
 
 #[test]
-fn a_streamed_body_that_is_not_altered_can_be_continued() {
+fn an_unaltered_streamed_body_can_be_continued_without_the_picker() {
     let mut passage = begun(&["one", "two"]);
     assert_eq!(passage.take(streamed("on", false)), Ok(step("on", false)));
     assert_eq!(passage.rest(), Some(&b"etwo"[..]));
@@ -72,7 +72,7 @@ fn a_streamed_body_that_is_not_altered_can_be_continued() {
 }
 
 #[test]
-fn a_body_that_is_altered_cannot_be_continued() {
+fn an_altered_body_cannot_be_continued_without_the_picker() {
     for returned in ["One", "one more than was sent"] {
         let mut passage = begun(&["one"]);
         assert_eq!(
@@ -86,7 +86,7 @@ fn a_body_that_is_altered_cannot_be_continued() {
 }
 
 #[test]
-fn a_picker_may_answer_each_message() {
+fn a_picker_may_respond_to_each_message() {
     let mut passage = begun(&["one", "two", "three"]);
     passage.note_sent(b"four", true);
     assert_eq!(passage.take(body(None)), Ok(step("one", false)));
@@ -101,7 +101,7 @@ fn a_picker_may_answer_each_message() {
 }
 
 #[test]
-fn an_answer_to_nothing_is_out_of_order() {
+fn an_unexpected_response_of_the_picker_is_an_error() {
     assert_eq!(begun(&[]).take(body(None)), Err(PickError::Unordered));
     assert_eq!(begun(&[]).take(head()), Err(PickError::Unordered));
     let mut early = Passage::new(Interest::HeadAndBody);
@@ -131,7 +131,7 @@ fn an_answer_to_nothing_is_out_of_order() {
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn the_bytes_kept_for_the_picker_are_bounded() {
     let piece = vec![b'x'; PICKER_WINDOW_BYTES / 2];
     let mut passage = begun(&[]);
     passage.note_sent(&piece, false);
@@ -155,7 +155,7 @@ fn what_is_kept_is_bounded() {
 }
 
 #[test]
-fn bytes_that_were_returned_are_not_kept() {
+fn returned_bytes_are_not_kept() {
     let mut passage = begun(&[]);
     let piece = "x".repeat(1000);
     for _ in 0..10 * PICKER_WINDOW_BYTES / piece.len() {
