@@ -108,7 +108,7 @@ mod tests {
     use super::ChangeTracker;
 
     #[tokio::test]
-    async fn the_follower_learns_of_each_change_once() {
+    async fn the_subscriber_receives_each_change_once() {
         let board = ChangeTracker::default();
         board.set(&"a", Some(1));
         board.set(&"a", Some(2));

@@ -44,7 +44,7 @@ mod tests {
     use crate::watch::{Kinds, State};
 
     #[test]
-    fn ready_once_all_is_synced_and_published() {
+    fn readiness_requires_synced_kinds_and_a_publication() {
         let kinds = Kinds::new(&[]);
         let readiness = Readiness::new(kinds.clone());
         let outputs = Arc::new(Outputs::default());

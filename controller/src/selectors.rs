@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_alternatives_and_their_parts_are_not() {
+    fn selectors_are_ored_and_their_requirements_are_anded() {
         let selectors: Selectors = "
             - matchLabels: {team: a}
               matchExpressions: [{key: stage, operator: In, values: [test, live]}]
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn json_is_read_too() {
+    fn selectors_are_parsed_from_json() {
         let text = r#"[{"matchLabels": {"team": "a"}}]"#;
         let selectors: Selectors = text.parse().expect("selectors");
         assert!(selectors.select(&labels(&[("team", "a")])));
     }
 
     #[test]
-    fn mistakes_are_refused() {
+    fn invalid_selectors_are_rejected() {
         for text in [
             "{matchLabels: {a: b}}",
             "[{matchLabel: {a: b}}]",

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_applied_again_when_it_or_what_is_wanted_has_moved() {
+    fn an_object_is_reapplied_when_it_or_its_desired_state_has_changed() {
         let ours = seen(Some("gateway"), 4);
         assert_eq!(decide(None, None), Action::Apply { by_force: false });
         assert_eq!(decide(Some(&ours), None), Action::Apply { by_force: true });
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_other_owners_are_refused() {
+    fn objects_of_other_owners_are_rejected() {
         let Action::Refuse(text) = decide(Some(&seen(None, 1)), None) else {
             panic!("it was not refused")
         };
@@ -254,13 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn a_status_moves_no_generation_and_kinds_without_one_go_by_version() {
+    fn revisions_are_generations_or_resource_versions_without_one() {
         assert_eq!(seen(None, 4).mark, Revision::Generation(4));
         assert_eq!(seen(None, 0).mark, Revision::Version("9".to_owned()));
     }
 
     #[test]
-    fn an_autoscaler_is_distinguished_from_a_user() {
+    fn scaling_by_an_autoscaler_is_distinguished_from_scaling_by_a_user() {
         for (manager, subresource, expected) in [
             ("kube-controller-manager", "scale", true),
             ("keda", "scale", true),

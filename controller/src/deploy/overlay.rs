@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_replaced() {
+    fn other_lists_and_values_are_replaced() {
         let target = json!({"a": [1, 2], "b": "text", "c": {"d": 1}});
         let overlay = json!({"a": [3], "b": {"x": 1}, "c": null, "e": {"f": null, "g": 2}});
         assert_eq!(

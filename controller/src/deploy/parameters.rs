@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateways_parameters_hold_before_those_of_its_class() {
+    fn parameters_of_a_gateway_override_those_of_its_class() {
         let class = parsed(&json!({
             "replicas": 3, "image": "class", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}],
             "logging": {"level": "debug", "format": "json"}, "service": {"annotations": {"a": "1", "b": "1"}},

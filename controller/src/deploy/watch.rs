@@ -241,7 +241,7 @@ mod tests {
 
     /// As when a Gateway is deleted while its Service is applied, and created again.
     #[test]
-    fn an_answer_about_an_object_that_went_meanwhile_does_not_bring_it_back() {
+    fn a_late_response_does_not_restore_a_deleted_object() {
         let (children, child) = (Children::default(), service());
         children.begin(&child);
         children.put(&child, seen("first"));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_holds_where_another_object_of_the_name_went() {
+    fn a_response_is_kept_when_an_earlier_object_of_the_name_was_deleted() {
         let (children, child) = (Children::default(), service());
         children.begin(&child);
         children.remove(&child, "first");

@@ -16,7 +16,7 @@ fn after(start: Instant, millis: u64) -> Instant {
 }
 
 #[test]
-fn the_first_write_is_at_once_and_the_next_after_the_spacing() {
+fn the_first_write_is_immediate_and_the_next_follows_the_spacing() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     queue.push(&route("a"), start);
     assert_eq!(queue.next(start), NextAction::Take(route("a")));
@@ -29,7 +29,7 @@ fn the_first_write_is_at_once_and_the_next_after_the_spacing() {
 }
 
 #[test]
-fn gateways_come_first() {
+fn gateways_are_written_first() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     queue.push(&route("a"), start);
     queue.push(&gateway(), start);
@@ -38,7 +38,7 @@ fn gateways_come_first() {
 }
 
 #[test]
-fn writing_the_same_again_takes_longer_each_time() {
+fn repeated_writes_of_an_object_are_delayed_exponentially() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     let mut now = start;
     let mut waits = Vec::new();
@@ -67,7 +67,7 @@ fn writing_the_same_again_takes_longer_each_time() {
 }
 
 #[test]
-fn a_conflict_waits_for_the_watch() {
+fn a_conflicting_write_is_retried_after_the_watch_event() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     queue.push(&route("a"), start);
     assert_eq!(queue.next(start), NextAction::Take(route("a")));
@@ -88,7 +88,7 @@ fn a_conflict_waits_for_the_watch() {
 }
 
 #[test]
-fn eight_are_in_flight_and_fewer_when_throttled() {
+fn at_most_eight_writes_are_in_flight_and_fewer_when_throttled() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     let names: Vec<ObjectRef> = (0..20).map(|it| route(&it.to_string())).collect();
     for name in &names {

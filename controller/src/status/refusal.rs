@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_leads_to_the_object_that_the_user_wrote() {
+    fn resource_keys_are_mapped_to_the_users_objects() {
         for (kind, text, expected) in [
             (Kind::Bind, "tcp/80/infra/edge", "Gateway infra/edge"),
             (

@@ -54,7 +54,7 @@ impl ApiPath {
 }
 
 #[test]
-fn paths_are_taken_apart() {
+fn api_paths_are_parsed() {
     let path = ApiPath::parse("/apis/apps/v1/namespaces/a/deployments/b/status");
     let parts = [
         &path.version,

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_change_after_a_quiet_time_does_not_wait() {
+    async fn the_first_change_after_a_quiet_period_is_not_delayed() {
         let mut pace = Pace::default();
         assert_eq!(pace.gather_until(), None);
         let now = Instant::now();
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waits_are_bounded_both_ways() {
+    async fn batching_delays_have_a_minimum_and_a_maximum() {
         let mut pace = Pace::default();
         let now = Instant::now();
         pace.passed(now, Duration::ZERO);

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_limit() {
+    fn the_backoff_doubles_up_to_the_limit() {
         let mut backoff = Backoff::default();
         for longest in [FIRST, FIRST * 2, FIRST * 4] {
             let wait = backoff.wait();

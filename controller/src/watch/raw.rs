@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managed_fields_are_left_out_and_the_rest_is_read() {
+    fn managed_fields_are_dropped_when_parsing() {
         let text = r#"{"kind": "Service", "metadata": {"managedFields": [{"a": 1}], "name": "n",
             "resourceVersion": "5"}, "spec": {"managedFields": 1}}"#;
         let raw: Raw = serde_json::from_str(text).expect("an object");

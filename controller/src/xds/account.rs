@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_of_the_gateway_that_it_is_named_after() {
+    fn a_service_account_belongs_to_the_gateway_of_its_name() {
         let (web, long) = (
             ObjectName::new("a", "web"),
             ObjectName::new("a", &"l".repeat(200)),

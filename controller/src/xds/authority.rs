@@ -172,7 +172,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_generated_authority_signs() {
+    fn a_generated_authority_issues_server_certificates() {
         let authority = authority();
         let names = ["controller.gateway-system.svc".to_owned()];
         let config = authority.server(&names, SystemTime::now());
@@ -203,7 +203,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn certificates_of_a_bundle_compare_whatever_is_around_them() {
+    fn certificates_of_a_bundle_are_compared_without_surrounding_text() {
         let (one, two) = (authority().pem, authority().pem);
         let bundle = format!("# old\r\n{}\n\n# new\n{two}", one.replace('\n', "\r\n"));
         assert_eq!(certificates(&bundle), [one, two]);

@@ -260,7 +260,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_header_cannot_choose_how_it_is_verified() {
+    fn the_token_header_cannot_choose_the_verification() {
         let signer = Signer::new();
         let claims = claims(&ObjectName::new("a", "web"), "web-1");
         for header in [
@@ -277,7 +277,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn claims_are_checked() {
+    fn registered_claims_are_validated() {
         let signer = Signer::new();
         for (claim, value, expected) in [
             ("iss", json!("https://elsewhere"), InvalidKey::Issuer),

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_of_all_replicas_count_by_version() {
+    fn reports_of_all_replicas_are_merged_by_version() {
         let other = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");
         let known = merged(standing(b"new", 1), [&other].into_iter()).expect("they are connected");
         assert_eq!((known.connected, known.listeners[&key("a")]), (4, 3));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_as_it_was_written() {
+    fn a_report_round_trips() {
         let of_gateway = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");
         let report = Report(BTreeMap::from([("infra/edge".to_owned(), of_gateway)]));
         let text = serde_json::to_string(&report).expect("JSON");

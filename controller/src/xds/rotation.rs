@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_signs_ten_minutes_after_it_was_announced() {
+    fn the_next_authority_signs_ten_minutes_after_publication() {
         let (old, new) = (Arc::new(authority()), Arc::new(authority()));
         let mut rotation = Rotation::default();
         let now = Instant::now();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_can_be_taken_back() {
+    fn a_rotation_can_be_reverted() {
         let (old, new) = (Arc::new(authority()), Arc::new(authority()));
         let mut rotation = Rotation::default();
         let now = Instant::now();

@@ -28,7 +28,7 @@ fn replica(cluster: &Cluster, name: &str) -> Replica {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_replica_leads_and_another_takes_over_at_once_when_it_ends() {
+async fn another_replica_takes_over_immediately_when_the_leader_exits() {
     let cluster = Cluster::new();
     let mut one = replica(&cluster, "one");
     one.leadership.won().await;
@@ -48,7 +48,7 @@ async fn one_replica_leads_and_another_takes_over_at_once_when_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_vanishes_is_succeeded_once_its_lease_has_expired() {
+async fn a_vanished_leader_is_replaced_when_its_lease_expires() {
     let cluster = Cluster::new();
     let mut one = replica(&cluster, "one");
     one.leadership.won().await;

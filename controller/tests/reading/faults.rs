@@ -12,14 +12,14 @@ use crate::objects::{class, gateway, namespace, route, service, slice, udp_route
 use crate::reader::Reader;
 
 #[tokio::test(start_paused = true)]
-async fn all_is_right_once_faults_stop() {
+async fn the_state_converges_once_faults_stop() {
     for seed in 0..SCHEDULES {
         schedule(seed, "[]").await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_is_right_once_faults_stop_with_selected_namespaces() {
+async fn the_state_converges_once_faults_stop_with_selected_namespaces() {
     for seed in 0..SCHEDULES {
         schedule(seed, "[{matchLabels: {team: a}}]").await;
     }

@@ -37,7 +37,7 @@ fn cluster_with(objects: &[Value]) -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_published_is_what_the_objects_lead_to() {
+async fn the_published_model_follows_the_objects() {
     let cluster = cluster_with(&site());
     let reader = Reader::start(&cluster, "[]");
     reader.expect(&cluster, Duration::from_secs(1)).await;
@@ -67,7 +67,7 @@ async fn nothing_is_published_while_a_core_kind_is_forbidden() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_optional_kind_that_may_not_be_read_is_as_absent() {
+async fn a_forbidden_optional_kind_is_treated_as_absent() {
     let cluster = cluster_with(&site());
     cluster.forbid("udproutes");
     let reader = Reader::start(&cluster, "[]");
@@ -81,7 +81,7 @@ async fn an_optional_kind_that_may_not_be_read_is_as_absent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_is_followed_from_when_its_definition_is_installed() {
+async fn a_kind_is_watched_once_its_definition_is_installed() {
     let cluster = cluster_with(&site());
     cluster.set_served("udproutes", false);
     let reader = Reader::start(&cluster, "[]");
@@ -110,7 +110,7 @@ async fn classes_list_the_features_of_the_installed_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_release_stops_nothing() {
+async fn an_unreadable_release_does_not_prevent_publication() {
     let cluster = cluster_with(&site());
     cluster.forbid("customresourcedefinitions");
     let reader = Reader::start(&cluster, "[]");
@@ -142,7 +142,7 @@ async fn objects_deleted_during_a_gap_are_removed_by_the_next_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_dead_is_noticed() {
+async fn a_dead_connection_is_detected() {
     let cluster = cluster_with(&site());
     cluster.set_half_open();
     let reader = Reader::start(&cluster, "[]");
@@ -153,7 +153,7 @@ async fn a_connection_that_is_dead_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_resumes_where_it_ended() {
+async fn a_watch_resumes_without_a_new_list() {
     let cluster = cluster_with(&site());
     let reader = Reader::start(&cluster, "[]");
     reader.expect(&cluster, Duration::from_secs(1)).await;

@@ -35,7 +35,7 @@ async fn objects_of_other_namespaces_are_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn namespaces_come_to_be_selected_and_cease_to() {
+async fn namespaces_are_selected_and_deselected_at_run_time() {
     let cluster = cluster();
     let reader = Reader::start(&cluster, OF_TEAM_A);
     reader.expect(&cluster, Duration::from_secs(2)).await;
@@ -50,7 +50,7 @@ async fn namespaces_come_to_be_selected_and_cease_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_may_be_selected_after_its_objects_were_seen() {
+async fn a_namespace_may_be_selected_after_its_objects_are_created() {
     let cluster = cluster();
     let reader = Reader::start(&cluster, OF_TEAM_A);
     reader.expect(&cluster, Duration::from_secs(2)).await;

@@ -228,7 +228,7 @@ spec:
     }
 
     #[test]
-    fn an_unknown_field_refuses_its_object_unless_it_may_be_newer() {
+    fn an_unknown_field_rejects_its_object_unless_unknown_fields_only_warn() {
         let slip = GOOD.replace("spec:", "spec:\n  listenrs: []");
         let (verdict, text) = checked(&slip);
         assert_eq!(verdict, Verdict::Bad, "{text}");

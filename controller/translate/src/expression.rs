@@ -220,7 +220,7 @@ mod tests {
     use super::{EXPRESSION_BYTES, Expression};
 
     #[test]
-    fn conditions_on_claims_and_requests_are_expressions() {
+    fn conditions_on_claims_and_requests_compile() {
         for (text, reads_headers) in [
             ("claims.group == 'admins'", false),
             ("'admin' in claims.realm_access.roles", false),

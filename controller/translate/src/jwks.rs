@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn key_sets_that_can_be_used() {
+    fn usable_key_sets_are_accepted() {
         for keys in [
             RSA,
             r#"{"kty":"EC","crv":"P-256","x":"AQ","y":"AQ"}"#,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_cannot_be_used_is_named_by_its_place() {
+    fn an_unusable_key_is_named_by_its_position() {
         let cases = [
             (r#""AQAB""#, "is not an object"),
             (r#"{"n":"AQ"}"#, "has no type: set `kty`"),

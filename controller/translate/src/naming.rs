@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_are_cut_and_stay_different() {
+    fn long_names_are_truncated_and_stay_distinct() {
         assert_eq!(child_name("edge"), "edge");
         let (one, other) = (child_name(&"a".repeat(253)), child_name(&"a".repeat(252)));
         assert_eq!((one.len(), other.len()), (63, 63));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn services_have_names_that_dns_takes() {
+    fn service_names_are_valid_dns_labels() {
         assert_eq!(service_name("edge"), "edge");
         for name in ["shop.example.com", "1st", &"a.".repeat(120)] {
             let service = service_name(name);

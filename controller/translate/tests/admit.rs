@@ -8,7 +8,7 @@ use std::path::Path;
 use translate::admit::{Finding, Severity, Source, admit};
 
 #[test]
-fn findings_are_those_that_the_files_announce() {
+fn findings_match_the_annotations_of_the_cases() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/admit");
     let mut wrong = Vec::new();
     let mut cases = 0;

@@ -84,12 +84,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn any_text(pieces in prop::collection::vec(piece(), 0..40)) {
+    fn any_text_does_not_panic(pieces in prop::collection::vec(piece(), 0..40)) {
         survives(&pieces.concat());
     }
 
     #[test]
-    fn any_edit_of_an_object(
+    fn any_edit_of_an_object_does_not_panic(
         document in prop::sample::select(corpus()),
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, piece()), 1..4),
     ) {
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn texts_that_nest_or_repeat_without_end() {
+fn deeply_nested_and_repeated_texts_do_not_panic() {
     for (piece, count) in [
         ("- ", 20_000),
         ("[", 200_000),

@@ -7,7 +7,7 @@ use std::path::Path;
 mod yaml_translate;
 
 #[test]
-fn files_of_the_corpus_translate() {
+fn corpus_files_are_translated() {
     for folder in ["fuzz/corpus/yaml_translate", "tests/golden", "tests/admit"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let mut checked = 0;

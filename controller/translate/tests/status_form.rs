@@ -5,7 +5,7 @@ use translate::admit::{Source, admit};
 use translate::{Options, Store, translate};
 
 #[test]
-fn conditions_have_the_form_of_kubernetes() {
+fn statuses_serialize_like_kubernetes_conditions() {
     let admitted = admit(&[Source::new("case.yaml", CASE)]);
     assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
     let objects = admitted.objects.into_iter();

@@ -59,7 +59,7 @@ fn nothing_is_published_before_every_source_is_synced() {
 
 /// `status.ancestors` has no room for the newest Gateways.
 #[test]
-fn gateways_that_a_policy_cannot_list_go_without_it() {
+fn gateways_beyond_the_ancestor_limit_of_a_policy_do_not_get_it() {
     let mut translator = Translator::new(Options {
         environment: Environment::Cluster {
             domain: CLUSTER_DOMAIN.to_owned(),
@@ -98,7 +98,7 @@ fn gateways_that_a_policy_cannot_list_go_without_it() {
 }
 
 #[test]
-fn a_route_with_too_many_rules_at_too_many_listeners_is_refused() {
+fn a_route_with_too_many_rules_at_too_many_listeners_is_rejected() {
     // 320 listeners, and up to 16 rules: 12 are few enough, 13 are too many.
     let listeners = |kind: &str, first: u16| {
         let all = (first..first + 64)
@@ -148,7 +148,7 @@ fn a_route_with_too_many_rules_at_too_many_listeners_is_refused() {
 }
 
 #[test]
-fn one_route_changes_one_resource_and_the_statuses_that_speak_of_it() {
+fn one_route_changes_one_resource_and_the_affected_statuses() {
     let (mut translator, _) = synced(GATEWAY);
     let delta = translator.apply(upserts(ROUTE), Timestamp::UNIX_EPOCH);
     let route = "Route `HTTPRoute/default/web/0/Gateway/default/gw/http`";
@@ -184,7 +184,7 @@ fn a_new_generation_changes_only_the_status() {
 }
 
 #[test]
-fn deltas_add_up_to_the_model() {
+fn applying_deltas_builds_the_model() {
     let (mut translator, delta) = synced(GATEWAY);
     let mut model = Model::default();
     model.apply(delta.resources);
@@ -198,7 +198,7 @@ fn deltas_add_up_to_the_model() {
 }
 
 #[test]
-fn a_gateway_is_ours_while_its_class_is() {
+fn a_gateway_is_managed_while_its_class_is_managed() {
     let options = Options {
         classes: [].into(),
         ..Options::cluster()
@@ -217,7 +217,7 @@ fn a_gateway_is_ours_while_its_class_is() {
 }
 
 #[test]
-fn parameters_are_looked_for_when_they_come_and_go() {
+fn a_gateway_is_accepted_while_its_parameters_exist() {
     let gateway = GATEWAY.replace(
         "spec:",
         "spec:\n  infrastructure: {parametersRef: {group: gateway-system.io, kind: GatewayParameters, name: p}}",

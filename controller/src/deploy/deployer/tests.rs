@@ -102,7 +102,7 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_gets_what_it_runs_on_once() {
+async fn the_objects_of_a_gateway_are_created_once() {
     let scene = Scene::begin().await;
     assert_eq!(scene.deployment(), Some(Deployment::Done));
     for path in [DEPLOYMENT, SERVICE, ACCOUNT] {
@@ -182,7 +182,7 @@ async fn objects_of_other_owners_are_never_overwritten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_a_deleted_gateway_are_waited_for() {
+async fn deployment_waits_for_the_removal_of_a_deleted_gateways_objects() {
     let scene = Scene::begin().await;
     // Deleted and created again: its objects are still those of the first.
     scene.want("uid-2", Infrastructure::default());
@@ -204,7 +204,7 @@ async fn objects_of_a_deleted_gateway_are_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_workload_takes_the_place_of_the_first() {
+async fn changing_the_workload_kind_replaces_the_workload() {
     let scene = Scene::begin().await;
     let parameters = ObjectName::new("infra", "nodes");
     let with_parameters = || Infrastructure {
@@ -251,7 +251,7 @@ async fn an_incomplete_list_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_is_given_another_class_loses_everything() {
+async fn objects_are_deleted_when_a_gateway_gets_another_class() {
     let scene = Scene::begin().await;
     let other = Some(present("uid-1", "other"));
     scene.outputs.gateways.set(&edge(), other);
@@ -272,7 +272,7 @@ async fn a_gateway_that_is_given_another_class_loses_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parameters_of_the_class_hold_for_its_gateways() {
+async fn parameters_of_a_class_apply_to_its_gateways() {
     let scene = Scene::begin().await;
     let parameters = ObjectName::new("infra", "nodes");
     let class = &scene.outputs.class_parameters;
@@ -291,7 +291,7 @@ async fn parameters_of_the_class_hold_for_its_gateways() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_flow_back_on_every_replica() {
+async fn every_replica_reads_the_assigned_addresses() {
     let scene = Scene::begin().await;
     assert!(*scene.outputs.addresses_known.borrow());
     scene.election.set(false);
@@ -319,7 +319,7 @@ async fn addresses_flow_back_on_every_replica() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_authorities_reach_every_gateway() {
+async fn a_new_ca_bundle_is_written_for_every_gateway() {
     let scene = Scene::begin().await;
     let before = scene.writes();
     scene.outputs.authorities.send_replace("one and two".into());
@@ -331,7 +331,7 @@ async fn new_authorities_reach_every_gateway() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_of_the_api_server_are_outlived() {
+async fn deployment_recovers_from_api_server_errors() {
     let scene = Scene::with(&[]);
     scene.server.fail([
         Fault::Refused(500, 0),
@@ -353,7 +353,7 @@ async fn faults_of_the_api_server_are_outlived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_proxy_is_started_before_it_can_trust_the_controller() {
+async fn proxies_are_deployed_only_once_the_ca_bundle_is_available() {
     let scene = Scene::with(&[]);
     scene.outputs.authorities.send_replace("".into());
     scene.want("uid-1", Infrastructure::default());

@@ -12,7 +12,7 @@ use super::*;
 use crate::deploy::ports::Transport;
 
 #[test]
-fn cases_come_out_as_expected() {
+fn golden_cases_match_the_expected_output() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/deploy");
     let entries = fs::read_dir(folder).expect("the folder of cases is there");
     let paths = entries.map(|entry| entry.expect("an entry can be read").path());

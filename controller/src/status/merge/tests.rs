@@ -54,7 +54,7 @@ fn patched(present: &Value, wanted: &DesiredStatus) -> Value {
 }
 
 #[test]
-fn a_first_status_is_written_with_its_times() {
+fn a_first_status_gets_transition_times() {
     let wanted = whole(json!({"addresses": [], "conditions": [accepted("True", 1)]}));
     let expected = json!({"conditions": [since(accepted("True", 1), LATER)]});
     assert_eq!(patched(&Value::Null, &wanted), expected);
@@ -84,7 +84,7 @@ fn a_status_of_a_newer_generation_is_kept() {
 }
 
 #[test]
-fn conditions_of_others_stay_and_ours_go_when_they_no_longer_hold() {
+fn conditions_of_others_are_kept_and_obsolete_ones_of_ours_removed() {
     let foreign = json!({"type": "example.com/Checked", "status": "True", "extra": [1.5, null]});
     let expired = json!({"type": "CertificateExpired", "status": "True"});
     let present = json!({"conditions": [expired, foreign, since(accepted("True", 1), LATER)]});
@@ -111,7 +111,7 @@ fn listeners_keep_the_conditions_of_others_by_name() {
 }
 
 #[test]
-fn our_entry_is_removed_for_a_parent_that_is_not_ours_any_more() {
+fn entries_for_former_parents_are_removed() {
     let theirs = parent("example.com/other", "a", json!([accepted("True", 9)]));
     let present = json!({"parents": [
         parent(OURS, "gone", json!([accepted("True", 1)])), theirs,
@@ -127,7 +127,7 @@ fn our_entry_is_removed_for_a_parent_that_is_not_ours_any_more() {
 }
 
 #[test]
-fn a_reference_equals_one_whose_defaults_are_written_out() {
+fn a_parent_reference_equals_one_with_explicit_defaults() {
     let mut short = parent(OURS, "a", json!([since(accepted("True", 1), LATER)]));
     short["parentRef"] = json!({"name": "a"});
     let full = parent(OURS, "a", json!([accepted("True", 1)]));
@@ -137,7 +137,7 @@ fn a_reference_equals_one_whose_defaults_are_written_out() {
 }
 
 #[test]
-fn lists_are_filled_up_to_what_the_api_server_takes() {
+fn entries_are_limited_to_the_api_servers_maximum() {
     let others = |count| {
         let names = (0..count).map(|it| parent("example.com/other", &format!("o{it}"), json!([])));
         names.collect::<Vec<_>>()
@@ -164,7 +164,7 @@ fn lists_are_filled_up_to_what_the_api_server_takes() {
 }
 
 #[test]
-fn a_long_message_is_cut_where_a_character_ends() {
+fn a_long_message_is_truncated_at_a_character_boundary() {
     let mut long = accepted("True", 1);
     long["message"] = "ä".repeat(40_000).into();
     let after = patched(&Value::Null, &whole(json!({"conditions": [long]})));
@@ -224,7 +224,7 @@ proptest! {
     /// Whatever stands there: a second comparison finds nothing, what others wrote stays in its order,
     /// and ours is there once.
     #[test]
-    fn a_merge_settles_and_keeps_what_others_wrote(
+    fn a_merge_is_idempotent_and_keeps_entries_of_others(
         present in any_entries(&[OURS, "example.com/one", "example.com/two"]),
         wanted in any_entries(&[OURS]).prop_map(by_reference),
     ) {
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn conditions_of_others_survive(before in any_conditions(), wanted in any_conditions()) {
+    fn a_merge_keeps_conditions_of_others(before in any_conditions(), wanted in any_conditions()) {
         let is_foreign = |it: &&Value| it["type"].as_str().is_some_and(|kind| kind.contains('/'));
         let wanted: Vec<Value> = wanted.iter().filter(|it| !is_foreign(it)).cloned().collect();
         let after = conditions(&before, &wanted, author().now);
@@ -263,7 +263,7 @@ proptest! {
 
 /// The standard channel's Gateway has no `routability`: an API server leaves it out of what is written.
 #[test]
-fn a_routability_that_is_left_out_is_written_once() {
+fn a_missing_routability_is_written_once() {
     let address = |extra: Value| {
         let mut address = json!({"type": "IPAddress", "value": "192.0.2.1"});
         let fields = address.as_object_mut().expect("an object");

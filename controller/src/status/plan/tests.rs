@@ -55,7 +55,7 @@ fn planned(status: &Value, translated: Option<&Status>, refused: Option<&str>) -
 }
 
 #[test]
-fn a_write_applies_to_the_version_that_was_compared() {
+fn a_write_names_the_compared_resource_version() {
     let write = planned(&Value::Null, Some(&accepted()), None).expect("a write");
     assert_eq!(write.patch["metadata"]["resourceVersion"], "7");
     let condition = &write.patch["status"]["parents"][0]["conditions"][0];
@@ -78,7 +78,7 @@ fn a_desired_status_is_compared_with_the_current_one() {
 }
 
 #[test]
-fn a_route_that_is_no_longer_ours_loses_only_our_entries() {
+fn a_route_no_longer_ours_loses_only_our_entries() {
     let foreign = json!({"parentRef": {"name": "x"}, "controllerName": "other.io/c"});
     let ours = json!({"parentRef": {"name": "edge"}, "controllerName": "ours.io/controller"});
     let write = planned(&json!({"parents": [ours, foreign]}), None, None).expect("a write");
@@ -87,7 +87,7 @@ fn a_route_that_is_no_longer_ours_loses_only_our_entries() {
 }
 
 #[test]
-fn a_refusal_by_a_proxy_stands_in_the_status_of_the_object() {
+fn a_rejection_by_a_proxy_is_reported_in_the_status() {
     let write = planned(&Value::Null, Some(&accepted()), Some("edge-1: no")).expect("a write");
     let condition = &write.patch["status"]["parents"][0]["conditions"][0];
     assert_eq!(

@@ -122,7 +122,7 @@ fn a_changed_object_has_to_be_acknowledged_again() {
 }
 
 #[test]
-fn a_refusal_by_one_proxy_counts_more_than_the_rest() {
+fn a_rejection_by_one_proxy_makes_the_gateway_not_programmed() {
     let refused = AckCount {
         refused: Some("edge-1: port 80 is taken".to_owned()),
         ..acks(2, 3)
@@ -143,7 +143,7 @@ fn a_failed_deployment_is_reported_unless_the_gateway_serves() {
 }
 
 #[test]
-fn programmed_false_of_the_translator_is_kept() {
+fn programmed_false_of_the_translator_is_not_overridden() {
     let mut status = gateway(4);
     if let Status::Gateway(status) = &mut status {
         let condition = &mut status.conditions[0];
@@ -172,7 +172,7 @@ fn programmed_false_of_the_translator_is_kept() {
 }
 
 #[test]
-fn a_gateway_works_as_long_as_one_of_its_listeners_does() {
+fn a_gateway_is_programmed_while_one_of_its_listeners_is() {
     let mut status = gateway(4);
     let refused = AckCount {
         refused: Some("edge-1: no".to_owned()),

@@ -156,7 +156,7 @@ async fn seconds(count: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_written_at_once_and_then_not_again() {
+async fn a_status_is_written_immediately_and_only_once() {
     let scene = Scene::now();
     scene.route("a");
     scene.want("a", "one");
@@ -181,7 +181,7 @@ async fn changes_in_quick_succession_are_written_every_half_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_leader_writes_and_compares_everything_when_it_becomes_so() {
+async fn only_the_leader_writes_and_a_new_leader_compares_everything() {
     let scene = Scene::now();
     scene.election.set(false);
     seconds(1).await;
@@ -243,7 +243,7 @@ async fn concurrent_status_writers_lose_no_updates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_that_keeps_replacing_our_status_causes_few_writes() {
+async fn another_manager_replacing_our_status_causes_few_writes() {
     let scene = Scene::now();
     scene.route("a");
     scene.want("a", "one");
@@ -299,7 +299,7 @@ async fn throttling_reduces_concurrent_writes_without_losing_any() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_was_applied_without_an_answer_is_not_repeated() {
+async fn a_write_applied_without_a_response_is_not_repeated() {
     let scene = Scene::now();
     scene.server.fail([Fault::AppliedWithoutAnswer]);
     scene.route("a");

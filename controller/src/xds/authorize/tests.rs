@@ -18,7 +18,7 @@ fn identity() -> ProxyIdentity {
 }
 
 #[tokio::test]
-async fn a_token_is_reviewed_once_and_then_remembered() {
+async fn a_token_review_is_cached() {
     let cluster = Cluster::new();
     let authorizer = authorizer(&cluster);
     let token = cluster.signer.token(&web(), "web-1");
@@ -115,7 +115,7 @@ async fn cached_keys_verify_tokens_while_the_api_server_is_unavailable() {
 }
 
 #[tokio::test]
-async fn no_proxy_is_rejected_before_the_cluster_was_read() {
+async fn proxies_are_not_rejected_before_the_cluster_is_synced() {
     let cluster = Cluster::new();
     let mut authorizer = authorizer(&cluster);
     authorizer.outputs = Arc::default();

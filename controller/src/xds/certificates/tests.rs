@@ -37,7 +37,7 @@ fn replace(cluster: &Cluster) -> String {
 }
 
 #[tokio::test]
-async fn the_leader_makes_an_authority_and_followers_wait_for_it() {
+async fn the_leader_creates_the_authority_and_followers_wait_for_it() {
     let cluster = Cluster::new();
     let (_follower, mut waiting) = follower(&cluster);
     waiting.step().await;
@@ -59,7 +59,7 @@ async fn the_leader_makes_an_authority_and_followers_wait_for_it() {
 }
 
 #[tokio::test]
-async fn an_authority_of_the_user_signs_ten_minutes_after_the_bundle_has_it() {
+async fn a_users_authority_signs_ten_minutes_after_it_is_in_the_bundle() {
     let cluster = Cluster::new();
     let (_replica, mut certificates) = leader(&cluster);
     certificates.step().await;
@@ -96,7 +96,7 @@ async fn an_authority_of_the_user_signs_ten_minutes_after_the_bundle_has_it() {
 }
 
 #[tokio::test]
-async fn the_certificate_is_replaced_before_it_expires_also_without_the_api_server() {
+async fn the_certificate_is_renewed_before_it_expires_even_without_the_api_server() {
     let cluster = Cluster::new();
     let (_replica, mut certificates) = leader(&cluster);
     certificates.step().await;

@@ -42,7 +42,7 @@ mod tests {
     use crate::admit::{Source, admit};
 
     #[test]
-    fn the_definitions_load() {
+    fn the_resource_definitions_load() {
         LazyLock::force(&super::BACKEND);
         LazyLock::force(&super::TRAFFIC_POLICY);
     }
@@ -71,7 +71,7 @@ mod tests {
         include_str!("../../../../k8s/crds/gateway-system.io_gatewayparameters.yaml");
 
     #[test]
-    fn every_rule_is_broken_by_a_case() {
+    fn every_validation_rule_has_a_failing_case() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/admit");
         let case = |name| {
             let text = fs::read_to_string(folder.join(name)).expect("a file of cases");

@@ -22,7 +22,7 @@ mod tests {
     use super::FingerprintKeys;
 
     #[test]
-    fn the_same_text_alone_has_the_same_fingerprint() {
+    fn fingerprints_are_equal_only_for_equal_texts() {
         let keys = FingerprintKeys::default();
         assert_eq!(keys.of("a: 1"), keys.of("a: 1"));
         assert_ne!(keys.of("a: 1"), keys.of("a: 2"));

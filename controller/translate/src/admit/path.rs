@@ -117,7 +117,7 @@ mod tests {
     use super::FieldPath;
 
     #[test]
-    fn reads_what_it_writes() {
+    fn field_paths_round_trip() {
         for text in [
             "",
             "spec",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_any_text() {
+    fn parsing_a_field_path_never_panics() {
         for text in ["[", "]", "..", "a[", "a[]", ".a", "a.", "[x", "[0][1]"] {
             let _ = FieldPath::parse(text).to_string();
         }

@@ -31,7 +31,7 @@ mod tests {
     use super::{distance, nearest};
 
     #[test]
-    fn distances() {
+    fn edit_distances() {
         for (a, b, expected) in [
             ("", "", 0),
             ("abc", "", 3),
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_near() {
+    fn only_similar_names_are_suggested() {
         let known = ["hostnames", "rules", "parentRefs"];
         assert_eq!(nearest("hostname", known), Some("hostnames"));
         assert_eq!(nearest("rule", known), Some("rules"));

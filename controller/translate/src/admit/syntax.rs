@@ -191,7 +191,7 @@ mod tests {
     use super::{qualified, subdomain};
 
     #[test]
-    fn forms() {
+    fn valid_and_invalid_names() {
         type Case = (
             fn(&str) -> Verdict,
             &'static [&'static str],

@@ -113,7 +113,7 @@ mod tests {
     const GATEWAY_API: &str = "gateway.networking.k8s.io";
 
     #[test]
-    fn a_watched_object_is_what_the_same_file_is() {
+    fn a_watched_object_equals_the_same_object_from_a_file() {
         let file = "
             apiVersion: gateway.networking.k8s.io/v1
             kind: HTTPRoute
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_a_status_leaves_the_object_equal() {
+    fn a_status_update_leaves_the_object_equal() {
         let version = |version: &str| {
             json!({
                 "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": version},
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_newer_definitions_warn() {
+    fn fields_of_newer_definitions_give_a_warning() {
         let value = json!({
             "metadata": {"name": "a", "namespace": "b"},
             "spec": {"gatewayClassName": "gateway", "hovering": true, "listeners": [{"name": "a", "port": 80, "protocol": "HTTP"}]},
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_policy_about_tokens_has_a_stand_in() {
+    fn a_rejected_jwt_policy_has_a_stand_in() {
         let value = json!({
             "metadata": {"name": "a", "namespace": "b"},
             "spec": {"targetRefs": [], "jwt": 5},
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_a_name_is_refused() {
+    fn an_object_without_a_name_is_rejected() {
         let admitted = admitted("", "Service", json!({"metadata": {}}));
         assert_eq!(admitted.reference, None);
         assert_eq!(admitted.findings[0].severity, Severity::Error);

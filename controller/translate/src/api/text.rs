@@ -95,7 +95,7 @@ mod tests {
     use super::{MAX_KEPT_BYTES, Text};
 
     #[test]
-    fn equal_texts_are_kept_once() {
+    fn equal_texts_share_their_memory() {
         let [one, other] = ["team-a"; 2].map(Text::from);
         assert!(Arc::ptr_eq(&one.to_shared(), &other.to_shared()));
         let read: Text = serde_json::from_str("\"team-a\"").expect("a string");

@@ -196,7 +196,7 @@ mod tests {
     use super::literal_start;
 
     #[test]
-    fn an_expression_begins_with_its_text_up_to_the_first_operator() {
+    fn the_literal_prefix_of_an_expression_ends_at_the_first_operator() {
         for (expression, start) in [
             ("/admin/(?=x)", "/admin/"),
             ("^/admin/[", "/admin/"),

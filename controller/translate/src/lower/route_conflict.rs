@@ -139,7 +139,7 @@ mod tests {
 
     /// Settling one route against one other must equal comparing their hosts.
     #[test]
-    fn routes_lose_a_listener_where_hosts_overlap() {
+    fn one_of_two_kinds_of_routes_loses_a_listener_if_hosts_overlap() {
         let names = [
             "a.b.c", "*.b.c", "*.c", "b.c", "x.b.c", "*.a.b.c", "c.b.c.d", "*.d",
         ];

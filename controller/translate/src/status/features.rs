@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn features_are_sorted_and_stand_once() {
+    fn features_are_sorted_and_unique() {
         assert!(FEATURES.is_sorted_by(|one, other| one.name < other.name));
         // The most that a status has room for.
         assert!(names(V1_7, Channel::Experimental).len() <= 64);

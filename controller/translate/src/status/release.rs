@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_without_annotations_is_of_no_known_release() {
+    fn a_definition_without_annotations_has_no_known_release() {
         assert_eq!(Release::of_annotations(|_| None), None);
     }
 }

@@ -16,7 +16,7 @@ use translate::{Store, translate};
 use xds::{decode, encode};
 
 #[test]
-fn cases_come_out_as_expected() {
+fn golden_cases_match_the_expected_output() {
     let cases = cases();
     assert!(!cases.is_empty(), "the cases are gone");
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
@@ -57,7 +57,7 @@ fn translation_does_not_depend_on_the_order_of_objects() {
 }
 
 #[test]
-fn proxies_take_every_resource() {
+fn encoded_resources_of_golden_cases_decode() {
     for input in cases() {
         let text = read(&input);
         let store: Store = load::objects(&text).into_iter().collect();

@@ -74,7 +74,7 @@ fn a_moved_document_changes_only_its_line() {
 }
 
 #[test]
-fn changed_and_removed_objects() {
+fn objects_are_changed_and_removed() {
     let mut configuration = Configuration::default();
     let both = service("a", 80) + &service("b", 81);
     load(
@@ -88,7 +88,7 @@ fn changed_and_removed_objects() {
 }
 
 #[test]
-fn a_refused_object_keeps_its_previous_version() {
+fn a_rejected_object_keeps_its_previous_version() {
     let mut configuration = Configuration::default();
     load(
         &mut configuration,
@@ -107,7 +107,7 @@ fn a_refused_object_keeps_its_previous_version() {
 }
 
 #[test]
-fn a_broken_document_keeps_what_it_may_have_held() {
+fn objects_that_a_malformed_document_may_hold_keep_their_previous_version() {
     let mut configuration = Configuration::default();
     load(
         &mut configuration,
@@ -123,7 +123,7 @@ fn a_broken_document_keeps_what_it_may_have_held() {
 }
 
 #[test]
-fn an_object_whose_name_is_lost_keeps_its_previous_version() {
+fn an_object_that_loses_its_name_keeps_its_previous_version() {
     let mut configuration = Configuration::default();
     load(&mut configuration, &[("a.yaml", &service("a", 80))]);
     let reload = load(
@@ -135,7 +135,7 @@ fn an_object_whose_name_is_lost_keeps_its_previous_version() {
 }
 
 #[test]
-fn an_unreadable_file_keeps_everything_and_a_removed_one_nothing() {
+fn an_unreadable_file_keeps_its_objects_and_a_removed_file_loses_them() {
     let mut configuration = Configuration::default();
     load(&mut configuration, &[("a.yaml", &service("a", 80))]);
     let reload = configuration.reload(&[Source::unreadable("a.yaml", "permission denied")]);
@@ -146,7 +146,7 @@ fn an_unreadable_file_keeps_everything_and_a_removed_one_nothing() {
 }
 
 #[test]
-fn a_file_that_was_emptied_is_named_once() {
+fn an_emptied_file_is_reported_once() {
     for emptied in ["", "# nothing\n---\n"] {
         let mut configuration = Configuration::default();
         let kept = service("b", 81);
@@ -166,7 +166,7 @@ fn a_file_that_was_emptied_is_named_once() {
 }
 
 #[test]
-fn a_file_whose_objects_are_elsewhere_or_replaced_is_not_called_emptied() {
+fn a_file_whose_objects_moved_or_were_replaced_is_not_reported_as_emptied() {
     let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n";
     for (text, other, reason) in [
         ("", service("a", 80), None),
@@ -200,7 +200,7 @@ fn an_object_may_move_to_another_file() {
 }
 
 #[test]
-fn the_first_of_two_stays_and_the_second_takes_over_when_it_goes() {
+fn the_first_of_two_duplicates_wins_until_it_is_removed() {
     let mut configuration = Configuration::default();
     let (first, second) = (service("a", 80), service("a", 90));
     let reload = load(
@@ -234,7 +234,7 @@ fn a_change_of_a_second_definition_in_a_file_leaves_the_first_in_effect() {
 }
 
 #[test]
-fn findings_are_new_once() {
+fn a_repeated_finding_is_not_new() {
     let mut configuration = Configuration::default();
     let wrong = service("a", 0);
     let reload = load(&mut configuration, &[("a.yaml", &wrong)]);
@@ -254,7 +254,7 @@ fn findings_are_new_once() {
 }
 
 #[test]
-fn places_of_fields() {
+fn fields_are_located_by_line() {
     let mut configuration = Configuration::default();
     load(
         &mut configuration,
@@ -273,7 +273,7 @@ fn places_of_fields() {
 }
 
 #[test]
-fn findings_read_well() {
+fn findings_are_formatted_with_file_line_object_and_field() {
     let mut configuration = Configuration::default();
     let reload = load(&mut configuration, &[("a.yaml", &service("a", 0))]);
     assert_eq!(
@@ -327,7 +327,7 @@ fn a_rejected_jwt_policy_denies_every_request() {
 }
 
 #[test]
-fn a_second_policy_of_a_name_closes_its_targets_until_it_goes() {
+fn a_duplicate_policy_closes_its_targets_until_it_is_removed() {
     let mut configuration = Configuration::default();
     let good = "{providers: [{name: a, issuer: a, jwks: {remote: {url: \"https://a.test\"}}}]}";
     let first = policy(good).replace("    - {kind: nonsense}\n", "");
@@ -382,7 +382,7 @@ proptest! {
     /// Whatever came before: what is admitted now is in force, nothing else is without a finding
     /// that says why, and the events lead to just that.
     #[test]
-    fn a_history_of_changes_yields_the_last_files(history in histories()) {
+    fn incremental_reloads_equal_a_load_of_the_last_files(history in histories()) {
         let mut configuration = Configuration::default();
         let mut store = Store::default();
         for files in &history {

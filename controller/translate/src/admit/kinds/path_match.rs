@@ -78,7 +78,7 @@ mod tests {
     use super::literal;
 
     #[test]
-    fn paths_in_normal_form() {
+    fn only_normalised_paths_are_accepted() {
         for text in [
             "/",
             "/a",

@@ -64,7 +64,7 @@ mod tests {
     use super::is_cidr;
 
     #[test]
-    fn networks() {
+    fn cidrs_are_validated() {
         for text in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32", "::1/128"] {
             assert!(is_cidr(text), "{text}");
         }

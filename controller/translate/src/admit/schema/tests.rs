@@ -14,7 +14,7 @@ fn remarks(schema: &Schema, mut value: Value) -> Vec<String> {
 }
 
 #[test]
-fn defaults_reach_into_what_is_there() {
+fn defaults_are_applied_inside_present_objects() {
     let schema = schema(json!({
         "type": "object",
         "properties": {
@@ -34,7 +34,7 @@ fn defaults_reach_into_what_is_there() {
 }
 
 #[test]
-fn unknown_fields_are_taken_out_and_named() {
+fn unknown_fields_are_removed_and_reported() {
     let schema = schema(json!({
         "type": "object",
         "properties": {"protocol": {"type": "string"}},
@@ -51,7 +51,7 @@ fn unknown_fields_are_taken_out_and_named() {
 }
 
 #[test]
-fn types_say_what_to_do() {
+fn type_errors_suggest_a_correction() {
     for (kind, value, expected) in [
         (
             "integer",
@@ -77,7 +77,7 @@ fn types_say_what_to_do() {
 }
 
 #[test]
-fn rules_see_escaped_names_durations_and_integers() {
+fn validation_rules_support_escaped_names_durations_and_integers() {
     let schema = schema(json!({
         "type": "object",
         "properties": {

@@ -111,7 +111,7 @@ mod tests {
     use super::{resolve, trap};
 
     #[test]
-    fn the_core_schema() {
+    fn scalars_follow_the_core_schema() {
         for (text, expected) in [
             ("", Value::Null),
             ("~", Value::Null),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubectl_reads_differently() {
+    fn scalars_that_kubectl_reads_differently_are_detected() {
         for text in ["no", "Yes", "ON", "y", "0755"] {
             assert!(trap(text).is_some(), "{text}");
         }

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_and_comments_go_with_what_follows() {
+    fn directives_and_comments_belong_to_the_following_document() {
         assert_eq!(
             parts("# head\n%YAML 1.2\n---\na: 1\n...\n# tail\n%YAML 1.2\n---\nb: 2"),
             [

@@ -178,7 +178,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn every_history_leads_to_what_its_end_alone_does(history in history(), machine: bool) {
+    fn incremental_translation_equals_full_translation(history in history(), machine: bool) {
         let mut translator = Translator::new(options(machine));
         let mut listener = Listener::default();
         let is_right = follow(&mut translator, &mut listener, &history);
@@ -194,7 +194,7 @@ proptest! {
 /// Each kind of fact is needed: a translator that does not record it says something wrong in some
 /// history, or says something twice.
 #[test]
-fn no_kind_of_fact_can_be_left_out() {
+fn every_kind_of_fact_is_needed() {
     let mut runner = TestRunner::deterministic();
     let histories: Vec<History> = (0..HISTORIES)
         .map(|_| {

@@ -22,7 +22,7 @@ fn refusal(text: &str) -> (u32, String) {
 }
 
 #[test]
-fn values_and_places() {
+fn values_have_their_line_and_column() {
     let text = "kind: X\nspec:\n  rules:\n    - name: a\n      port: 80\n    - {name: b}\n";
     let document = document(text);
     assert_eq!(
@@ -60,7 +60,7 @@ fn anchors_aliases_and_merges() {
 }
 
 #[test]
-fn the_billion_laughs_are_refused() {
+fn a_billion_laughs_attack_is_rejected() {
     let mut text = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for level in 1..12 {
         let refs = vec![format!("*a{}", level - 1); 9].join(", ");
@@ -81,7 +81,7 @@ fn the_billion_laughs_are_refused() {
 }
 
 #[test]
-fn what_is_refused() {
+fn unsupported_yaml_is_rejected_with_its_line() {
     for (text, line, what) in [
         ("a: 1\nb: 2\na: 3\n", 3, "the key `a` is defined twice"),
         ("a: {b: 1, b: 2}", 1, "the key `b` is defined twice"),
@@ -101,7 +101,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn nesting_depth_is_limited() {
     for (open, close) in [("[", "]"), ("{a: ", "}")] {
         let deep = open.repeat(10_000) + &close.repeat(10_000);
         assert!(compose(&deep).is_err());
@@ -113,7 +113,7 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn tags_of_the_core_schema() {
+fn tags_of_the_core_schema_are_applied() {
     assert_eq!(
         value("a: !!str 80\nb: !!int 80\nc: ! no\n"),
         json!({"a": "80", "b": 80, "c": "no"})
@@ -121,7 +121,7 @@ fn tags_of_the_core_schema() {
 }
 
 #[test]
-fn traps_are_noted_and_quotes_silence_them() {
+fn unquoted_yaml_1_1_booleans_are_noted() {
     let composed = document("a: no\nb: \"no\"\nc: [on]\nd: {off: 1}\n");
     let notes: Vec<_> = composed
         .notes
