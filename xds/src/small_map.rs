@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_as_a_btree_map_does(
+        fn a_small_map_agrees_with_a_btree_map(
             steps in proptest::collection::vec((any::<bool>(), 0..4_u8, any::<u8>()), 0..40),
         ) {
             let (mut few, mut map) = (SmallMap::default(), BTreeMap::new());

@@ -9,7 +9,7 @@ use xds::{decode, encode};
 
 proptest! {
     #[test]
-    fn what_is_encoded_decodes_to_the_same(resource in strategies::resource()) {
+    fn encoded_resources_decode_to_the_same(resource in strategies::resource()) {
         let bytes = encode::resource(&resource);
         prop_assert_eq!(decode::resource(resource.kind(), &bytes), Ok(resource));
     }
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn a_resource_read_as_another_kind_never_panics(
+    fn decoding_as_another_kind_never_panics(
         resource in strategies::resource(),
         kind in strategies::kind(),
     ) {
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn a_model_gives_back_what_was_put_in(
+    fn a_model_returns_the_inserted_resources(
         resources in prop::collection::vec(strategies::resource(), 0..8),
     ) {
         let mut model = Model::default();
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn applying_the_changes_between_two_models_makes_one_of_the_other(
+    fn applying_the_changes_between_two_models_gives_the_second(
         old in prop::collection::vec(strategies::resource(), 0..8),
         new in prop::collection::vec(strategies::resource(), 0..8),
         kept in prop::collection::vec(any::<bool>(), 8),

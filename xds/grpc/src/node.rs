@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_parses() {
+    fn a_node_id_round_trips() {
         let node = NodeId {
             gateway: ObjectName::new("infra", "web.example"),
             proxy: "web-7d9f-x2k".into(),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_are_rejected() {
+    fn malformed_node_ids_are_rejected() {
         let long = format!("a/b/{}", "x".repeat(NAME_BYTES + 1));
         for text in [
             "", "a", "a/b", "a/b/", "a//c", "/b/c", "a/b/c/d", "a/b/c\nd", &long,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_repeats_no_more_than_a_valid_id_has() {
+    fn errors_quote_a_bounded_part_of_the_id() {
         let text = "é".repeat(10_000);
         let error = text.parse::<NodeId>().expect_err("it has no parts");
         assert!(error.to_string().len() < 2 * NODE_ID_BYTES);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_in_the_log_once_at_its_last_change() {
+    fn the_log_holds_only_the_last_change_of_a_key() {
         let mut view = View::default();
         let (first, second) = (add(&mut view, 1), add(&mut view, 2));
         view.advance(1);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn tombstones_go_when_every_connection_has_passed_them() {
+    fn tombstones_are_removed_once_every_connection_has_passed_them() {
         let mut view = View::default();
         let key = add(&mut view, 1);
         view.advance(1);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn tombstones_of_a_connection_that_ends_go_with_it() {
+    fn tombstones_needed_only_by_an_ended_connection_are_removed() {
         let mut view = View::default();
         let key = add(&mut view, 1);
         view.advance(1);

@@ -99,7 +99,7 @@ mod tests {
     use super::GatewayDuration;
 
     #[test]
-    fn parses_the_examples_of_gep_2257() {
+    fn the_examples_of_gep_2257_are_parsed() {
         for (text, millis) in [
             ("0s", 0),
             ("1h", 3_600_000),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_what_it_parses() {
+    fn durations_round_trip() {
         for text in ["0s", "1m30s", "250ms", "99999h", "1h2m3s4ms"] {
             let duration = GatewayDuration::parse(text).expect(text);
             assert_eq!(duration.to_string(), text);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_gep_2257_refuses() {
+    fn durations_invalid_in_gep_2257_are_rejected() {
         for text in [
             "",
             "0",

@@ -85,7 +85,7 @@ mod tests {
     use super::AuthPathPrefix;
 
     #[test]
-    fn a_prefix_makes_a_path_of_a_path() {
+    fn auth_path_prefixes_are_validated() {
         for (text, prefix) in [
             ("", ""),
             ("/", ""),

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_print_what_they_parse() {
+    fn origins_round_trip() {
         for text in [
             "*",
             "https://example.com",
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_edit_cannot_leave_the_path() {
+    fn path_edits_must_be_valid_paths() {
         for text in ["/", "/a%20b", "/a/"] {
             assert!(PathEdit::full(text).is_ok(), "{text}");
             assert!(PathEdit::prefix_match(text).is_ok(), "{text}");

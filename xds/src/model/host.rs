@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn intersection_is_the_narrower_name() {
+    fn the_intersection_is_the_more_specific_hostname() {
         let cases = [
             ("*.example.com", "a.example.com", Some("a.example.com")),
             ("*.example.com", "*.a.example.com", Some("*.a.example.com")),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_the_machine_or_its_link_is_local_in_any_form() {
+    fn loopback_and_link_local_addresses_are_local_in_every_form() {
         for local in [
             "127.0.0.1",
             "127.8.8.8",

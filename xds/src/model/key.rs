@@ -277,7 +277,7 @@ mod tests {
     use crate::model::Transport;
 
     #[test]
-    fn what_is_made_parses() {
+    fn keys_round_trip() {
         let gateway = ObjectName::new("infra", "web.example");
         let bind = BindKey::new(Transport::Tcp, 80, &gateway);
         assert_eq!(bind.as_str(), "tcp/80/infra/web.example");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_are_rejected() {
+    fn malformed_keys_are_rejected() {
         for key in [
             "",
             "tcp/80/a",

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trailing_slash_of_a_prefix_means_nothing() {
+    fn the_trailing_slash_of_a_prefix_is_ignored() {
         for (path, prefix) in [("/", ""), ("/a", "/a"), ("/a/", "/a"), ("/a/b", "/a/b")] {
             assert_eq!(
                 PathMatch::prefix(path),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_held_as_requests_come() {
+    fn paths_of_matches_are_normalised() {
         for (path, normal) in [
             ("/a%62", "/ab"),
             ("/%7Euser%2D%5f", "/~user-_"),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_matches_follow_gateway_api() {
+    fn paths_of_matches_are_validated_as_in_gateway_api() {
         for path in ["/", "/a.b/..c", "/%7euser", "/a:b@c,d;e=f", "/a/.b"] {
             assert!(PathMatch::exact(path).is_ok(), "{path}");
         }

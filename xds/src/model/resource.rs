@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_keeps_one_resource_a_key() {
+    fn a_model_holds_one_resource_per_key() {
         let service = Service {
             key: ServiceKey::new(&ObjectName::new("a", "b")),
             vips: Vec::new(),

@@ -94,7 +94,7 @@ mod tests {
     use super::CookiePath;
 
     #[test]
-    fn a_cookie_path_cannot_leave_its_attribute() {
+    fn cookie_paths_cannot_inject_attributes() {
         for text in ["/", "/shop", "/a%20b/"] {
             assert!(CookiePath::parse(text).is_ok(), "{text}");
         }

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_never_shown() {
+    fn private_keys_are_hidden_in_debug_output() {
         let certificate = Certificate {
             chain: vec![Der::new(b"chain")],
             key: PrivateKey::new(b"secret"),

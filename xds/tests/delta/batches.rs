@@ -39,7 +39,7 @@ fn changes_during_a_batch_form_the_next_batch() {
 }
 
 #[test]
-fn a_resource_that_is_removed_and_made_again_is_sent() {
+fn a_recreated_resource_is_sent() {
     let (mut views, mut stream) = connected(&[("x", Some(1))]);
     views.publish(publication(&[("x", None)]));
     views.publish(publication(&[("x", Some(1))]));
@@ -47,7 +47,7 @@ fn a_resource_that_is_removed_and_made_again_is_sent() {
 }
 
 #[test]
-fn a_resource_leaves_a_view_though_it_stays_for_others() {
+fn a_resource_can_leave_one_view_and_stay_in_others() {
     let (mut views, mut stream) = connected(&[("x", Some(1))]);
     let leave = Publication {
         members: vec![
@@ -67,7 +67,7 @@ fn a_resource_leaves_a_view_though_it_stays_for_others() {
 }
 
 #[test]
-fn connections_at_one_place_share_the_encoded_responses() {
+fn connections_at_the_same_version_share_encoded_responses() {
     let (mut views, mut one) = connected(&[("x", Some(1))]);
     let mut other = Stream::subscribed(&mut views);
     other.names(&mut views);
@@ -147,7 +147,7 @@ fn each_part_is_acknowledged_once_by_its_own_nonce_and_type() {
 }
 
 #[test]
-fn a_refused_resource_is_not_sent_again_until_it_changes() {
+fn a_rejected_resource_is_not_sent_again_until_it_changes() {
     let (mut views, mut stream) = connected(&[("x", Some(1)), ("y", Some(1))]);
     views.publish(publication(&[("x", Some(2)), ("y", Some(2))]));
     let sent = stream.sent(&mut views);
@@ -182,7 +182,7 @@ fn a_refused_resource_is_not_sent_again_until_it_changes() {
 }
 
 #[test]
-fn a_connection_that_is_too_far_behind_has_to_resynchronise() {
+fn a_connection_too_far_behind_must_resynchronise() {
     let (mut views, mut slow) = connected(&[("x", Some(1))]);
     views.publish(publication(&[("x", Some(2))]));
     let unanswered = slow.sent(&mut views);

@@ -82,7 +82,7 @@ fn held(client: &mut Client, kind: Kind) -> Vec<(String, String)> {
 }
 
 #[test]
-fn nothing_is_applied_before_the_last_part() {
+fn a_batch_is_applied_only_after_its_last_part() {
     let mut client = Client::new("pod".to_owned());
     let first = response(Kind::Service, "7/1/2", &[service("x", 1)], &[]);
     let second = response(Kind::Policy, "7/2/2", &[policy("t", "v")], &[]);
@@ -145,7 +145,7 @@ fn parts_out_of_order_end_the_stream() {
 }
 
 #[test]
-fn a_refused_resource_is_named_and_the_others_apply() {
+fn a_rejected_resource_is_named_and_the_others_are_applied() {
     let mut client = Client::new("pod".to_owned());
     let both = response(
         Kind::Service,
@@ -174,7 +174,7 @@ fn a_refused_resource_is_named_and_the_others_apply() {
 }
 
 #[test]
-fn one_bad_rule_keeps_the_whole_object_at_its_previous_version() {
+fn one_invalid_rule_keeps_the_whole_object_at_its_previous_version() {
     let mut client = Client::new("pod".to_owned());
     let old = [
         policy("one", "old"),
@@ -203,7 +203,7 @@ fn one_bad_rule_keeps_the_whole_object_at_its_previous_version() {
 }
 
 #[test]
-fn what_waits_for_a_correction_is_not_held() {
+fn resources_waiting_for_a_correction_are_not_reported_as_held() {
     let mut client = Client::new("pod".to_owned());
     let old = [policy("one", "old"), policy("two", "old")];
     let received = whole(&mut client, response(Kind::Policy, "1/1/1", &old, &[]));
@@ -217,7 +217,7 @@ fn what_waits_for_a_correction_is_not_held() {
 }
 
 #[test]
-fn a_refused_resource_that_is_removed_is_refused_no_more() {
+fn removing_a_rejected_resource_ends_its_rejection() {
     let mut client = Client::new("pod".to_owned());
     let both = response(
         Kind::Policy,
@@ -253,7 +253,7 @@ fn failed_resources_are_rejected_again_on_the_next_stream() {
 }
 
 #[test]
-fn a_resource_under_another_name_is_refused() {
+fn a_resource_under_another_name_is_rejected() {
     let mut client = Client::new("pod".to_owned());
     let mut response = response(
         Kind::Service,
@@ -274,7 +274,7 @@ fn a_resource_under_another_name_is_refused() {
 }
 
 #[test]
-fn a_client_is_complete_when_it_has_heard_of_every_type() {
+fn a_client_is_complete_after_a_response_for_every_type() {
     let mut client = Client::new("pod".to_owned());
     let requests: Vec<DeltaDiscoveryRequest> = client.connect();
     assert_eq!(requests.len(), Kind::ALL.len());
@@ -291,7 +291,7 @@ fn a_client_is_complete_when_it_has_heard_of_every_type() {
 }
 
 #[test]
-fn what_an_earlier_process_held_is_not_sent_again() {
+fn resources_cached_by_an_earlier_process_are_reported_as_held() {
     let mut client = Client::new("pod".to_owned());
     let (x, y) = (Encoded::new(&service("x", 1)), key("y"));
     client.restore([(x.key.clone(), Some(x.version)), (y, None)]);
@@ -304,7 +304,7 @@ fn what_an_earlier_process_held_is_not_sent_again() {
 }
 
 #[test]
-fn the_digest_of_a_type_is_that_of_what_is_held() {
+fn the_digest_of_a_type_covers_the_held_resources() {
     let mut one = Client::new("pod".to_owned());
     assert_eq!(one.digest(Kind::Service), None);
     let received = whole(

@@ -95,7 +95,7 @@ fn versions(services: &BTreeMap<&str, u8>) -> BTreeMap<String, String> {
 
 proptest! {
     #[test]
-    fn a_naive_client_ends_with_what_was_published(steps in prop::collection::vec(step(), 1..40)) {
+    fn a_naive_client_reaches_the_published_state(steps in prop::collection::vec(step(), 1..40)) {
         let (mut views, mut naive) = (Views::default(), Naive::default());
         views.publish(publication(&[]));
         let mut stream = naive.connect(&mut views);
@@ -135,7 +135,7 @@ proptest! {
 
     /// A server that compares what it has with what it believes that the client has.
     #[test]
-    fn a_client_ends_with_what_a_naive_server_has(
+    fn the_client_converges_with_a_naive_server(
         states in prop::collection::vec(
             prop::collection::btree_map(prop::sample::select(&NAMES[..]), 1..4_u8, 0..4),
             1..12,
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn our_own_client_and_server_agree(steps in prop::collection::vec(step(), 1..40)) {
+    fn the_client_and_the_server_converge(steps in prop::collection::vec(step(), 1..40)) {
         let (mut views, mut model) = (Views::default(), Model::default());
         views.publish(publication(&[]));
         let mut client = Client::new("pod".to_owned());

@@ -66,7 +66,7 @@ fn no_response_is_sent_before_the_first_publication() {
 }
 
 #[test]
-fn the_first_answer_waits_for_the_other_types_but_not_for_ever() {
+fn the_first_response_waits_a_bounded_time_for_the_other_types() {
     let mut views = views(&[("x", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.request(Kind::Service, subscribe(&[]));
@@ -79,7 +79,7 @@ fn the_first_answer_waits_for_the_other_types_but_not_for_ever() {
 }
 
 #[test]
-fn an_unknown_name_is_answered_with_its_removal() {
+fn an_unknown_name_is_reported_as_removed() {
     let mut views = views(&[("x", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&["x", "none"]));
@@ -89,7 +89,7 @@ fn an_unknown_name_is_answered_with_its_removal() {
 }
 
 #[test]
-fn a_name_of_another_gateway_is_not_known() {
+fn a_name_of_another_gateway_is_unknown() {
     let mut views = views(&[("x", Some(1))]);
     let mut of_other = publication(&[("secret", Some(1))]);
     of_other.members = vec![(ObjectName::new("b", "other"), key("secret"), Member::Joined)];
@@ -102,7 +102,7 @@ fn a_name_of_another_gateway_is_not_known() {
 }
 
 #[test]
-fn an_acknowledgement_without_names_does_not_ask_for_everything() {
+fn an_acknowledgement_without_names_is_not_a_wildcard_subscription() {
     let mut views = views(&[("x", Some(1)), ("y", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&["x"]));
@@ -113,7 +113,7 @@ fn an_acknowledgement_without_names_does_not_ask_for_everything() {
 }
 
 #[test]
-fn a_subscription_changes_with_a_stale_nonce_too() {
+fn a_request_with_a_stale_nonce_changes_the_subscription() {
     let mut views = views(&[("x", Some(1)), ("y", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&["x"]));
@@ -127,7 +127,7 @@ fn a_subscription_changes_with_a_stale_nonce_too() {
 }
 
 #[test]
-fn a_subscription_changes_with_a_refusal_too() {
+fn a_nack_changes_the_subscription() {
     let mut views = views(&[("x", Some(1)), ("y", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&["x"]));
@@ -142,7 +142,7 @@ fn a_subscription_changes_with_a_refusal_too() {
 }
 
 #[test]
-fn a_name_that_is_subscribed_to_again_is_sent_again() {
+fn a_resubscribed_name_is_sent_again() {
     let mut views = views(&[("x", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&["x"]));
@@ -152,7 +152,7 @@ fn a_name_that_is_subscribed_to_again_is_sent_again() {
 }
 
 #[test]
-fn what_is_unsubscribed_from_is_not_sent_any_more() {
+fn unsubscribed_names_are_no_longer_sent() {
     let mut views = views(&[("x", Some(1)), ("y", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&["x", "y"]));
@@ -163,7 +163,7 @@ fn what_is_unsubscribed_from_is_not_sent_any_more() {
 }
 
 #[test]
-fn a_name_under_a_wildcard_is_sent_again_when_unsubscribed() {
+fn a_name_covered_by_a_wildcard_is_sent_again_when_unsubscribed() {
     let mut views = views(&[("x", Some(1))]);
     let mut stream = Stream::to(&mut views);
     stream.services(subscribe(&["*", "x", "none"]));
@@ -210,7 +210,7 @@ fn an_up_to_date_client_gets_an_empty_batch() {
 }
 
 #[test]
-fn a_request_for_an_unknown_type_disturbs_no_other() {
+fn a_request_for_an_unknown_type_does_not_affect_others() {
     let mut views = views(&[("x", Some(1))]);
     let mut session = ProxySession::begin(&mut views, gateway());
     let request = DeltaDiscoveryRequest {

@@ -5,7 +5,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::*;
 
 #[test]
-fn an_address_is_a_url_of_a_host() {
+fn controller_addresses_are_urls_without_a_path() {
     let ca = Some(PathBuf::from("/ca.crt"));
     for (address, shown) in [
         ("http://localhost:9978", "http://localhost:9978"),
@@ -31,7 +31,7 @@ fn an_address_is_a_url_of_a_host() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named() {
+fn unusable_files_are_named() {
     let missing = Path::new("/nonexistent/file");
     for error in [
         read_authorities(missing)
@@ -52,7 +52,7 @@ fn files_that_cannot_be_used_are_named() {
 }
 
 #[test]
-fn a_pod_that_was_deleted_is_not_waited_for() {
+fn connecting_to_a_deleted_pod_fails_quickly() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().expect("a runtime");
     runtime.block_on(async {

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_so_many_connections() {
+    fn the_number_of_connections_is_limited() {
         let admission = admission(1, 10);
         let address = IpAddr::from([10, 0, 0, 1]);
         let first = admission.admit(address).expect("the first");

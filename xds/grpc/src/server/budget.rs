@@ -41,7 +41,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn it_is_spent_and_granted_again() {
+    fn the_budget_is_spent_and_replenished() {
         let now = Instant::now();
         let mut budget = Budget::new(2, 1, now);
         assert!(budget.take(now) && budget.take(now));
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_most_is_saved() {
+    fn the_budget_is_capped() {
         let now = Instant::now();
         let mut budget = Budget::new(2, 1, now);
         let later = now + Duration::from_secs(1_000);

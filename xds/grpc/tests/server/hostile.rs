@@ -130,7 +130,7 @@ async fn a_flood_of_nacks_ends_only_its_stream() {
 }
 
 #[tokio::test]
-async fn a_nack_that_names_a_resource_many_times_is_one_refusal() {
+async fn a_nack_repeating_a_resource_counts_once() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1)), ("y", Some(1))]);
     let mut proxy = controller.proxy("p").await;
@@ -184,7 +184,7 @@ async fn a_flood_of_subscriptions_ends_only_its_stream() {
 }
 
 #[tokio::test]
-async fn a_request_of_64_megabytes_is_refused() {
+async fn a_request_of_64_megabytes_is_rejected() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);
     let mut neighbour = neighbour(&controller).await;
@@ -199,7 +199,7 @@ async fn a_request_of_64_megabytes_is_refused() {
 }
 
 #[tokio::test]
-async fn header_fields_are_bounded() {
+async fn header_size_is_limited() {
     let controller = Controller::start().await;
     let token = "x".repeat(1 << 20);
     let refusal = controller.refusal(Some(&token), "a/web/p").await;
@@ -209,7 +209,7 @@ async fn header_fields_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_proxy_has_so_many_streams() {
+async fn streams_per_proxy_are_limited() {
     let controller = Controller::limited(Limits {
         streams: 2,
         ..Limits::default()
@@ -227,7 +227,7 @@ async fn a_proxy_has_so_many_streams() {
 }
 
 #[tokio::test]
-async fn a_connection_makes_so_many_calls() {
+async fn calls_per_connection_are_limited() {
     let controller = Controller::start().await;
     let channel = controller.channel().await;
     for _ in 0..1_000 {
@@ -269,7 +269,7 @@ async fn answer(controller: &Controller, begin: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn garbage_is_closed() {
+async fn connections_that_send_garbage_are_closed() {
     let configs = Authority::new().configs();
     for transport in [
         Transport::Plaintext,

@@ -17,7 +17,7 @@ async fn controller() -> Controller {
 }
 
 #[tokio::test]
-async fn names_of_another_gateway_are_as_if_they_did_not_exist() {
+async fn names_of_another_gateway_appear_not_to_exist() {
     let controller = controller().await;
     let mut proxy = controller.stream("a/web", "a/web/p").await;
     let names = ["Service/a/own", "Service/a/secret", "Service/a/absent"];
@@ -49,7 +49,7 @@ async fn changes_of_another_gateway_are_not_sent() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_gateway_shows_neither() {
+async fn a_token_of_another_gateway_is_denied() {
     let controller = controller().await;
     let with_others_token = controller.refusal(Some("b/other"), "a/web/p").await;
     assert_eq!(with_others_token.code(), Code::PermissionDenied);
@@ -77,7 +77,7 @@ async fn a_token_that_is_bound_to_another_pod_is_denied() {
 }
 
 #[tokio::test]
-async fn without_a_valid_token_nothing_is_served() {
+async fn requests_without_a_valid_token_are_denied() {
     let controller = controller().await;
     let missing = controller.refusal(None, "a/web/p").await;
     assert_eq!(missing.code(), Code::Unauthenticated);

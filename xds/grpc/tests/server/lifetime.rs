@@ -16,7 +16,7 @@ use xds_grpc::server::Limits;
 use crate::support::{Controller, SOON, ServerEvent, versions, within};
 
 #[tokio::test]
-async fn a_connection_of_age_ends_and_the_next_receives_nothing_it_has() {
+async fn connections_end_at_their_maximum_age_and_the_next_receives_only_changes() {
     let controller = Controller::limited(Limits {
         age: SOON,
         age_jitter: Duration::ZERO,
@@ -56,7 +56,7 @@ async fn a_closing_server_lets_streams_finish_their_batch() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_vanishes_is_noticed() {
+async fn a_vanished_proxy_is_detected() {
     let controller = Controller::limited(Limits {
         keepalive: SOON,
         keepalive_timeout: SOON,

@@ -28,7 +28,7 @@ async fn a_new_proxy_receives_everything_in_one_batch() {
 }
 
 #[tokio::test]
-async fn nothing_is_served_before_the_first_publication_and_then_everyone_is_woken() {
+async fn streams_wait_for_the_first_publication() {
     let controller = Controller::start().await;
     let mut full = controller.proxy("full").await;
     let mut empty = controller.stream("b/other", "b/other/empty").await;
@@ -63,7 +63,7 @@ async fn a_reconnecting_proxy_receives_only_changes_and_removals() {
 }
 
 #[tokio::test]
-async fn another_replica_sends_nothing_that_a_proxy_has() {
+async fn another_replica_does_not_resend_known_resources() {
     let (one, two) = (Controller::start().await, Controller::start().await);
     two.publish(&[("w", Some(7))]);
     for replica in [&one, &two] {
@@ -95,7 +95,7 @@ async fn changes_during_a_batch_are_sent_as_one_later_batch() {
 }
 
 #[tokio::test]
-async fn an_answer_to_an_earlier_nonce_answers_nothing_and_its_subscription_counts() {
+async fn a_request_with_a_stale_nonce_changes_only_the_subscription() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);
     let mut proxy = controller.proxy("p").await;
@@ -131,7 +131,7 @@ async fn nonces_of_two_streams_differ() {
 }
 
 #[tokio::test]
-async fn a_refused_resource_is_reported_and_sent_again_only_when_it_changes() {
+async fn a_rejected_resource_is_reported_and_resent_only_when_it_changes() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1)), ("y", Some(1))]);
     let mut proxy = controller.proxy("p").await;
@@ -214,7 +214,7 @@ async fn a_subscription_to_one_name_is_answered() {
 }
 
 #[tokio::test]
-async fn a_proxy_counts_once_and_by_its_latest_stream() {
+async fn a_proxy_is_counted_once_by_its_latest_stream() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);
     let mut first = controller.proxy("p").await;

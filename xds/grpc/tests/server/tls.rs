@@ -59,7 +59,7 @@ async fn certificates_rotate_under_open_streams() {
 }
 
 #[tokio::test]
-async fn one_port_takes_both_and_each_alone_takes_its_own() {
+async fn a_port_accepts_plain_text_tls_or_both() {
     let authority = Authority::new();
     let configs = authority.configs();
     let receiver = || configs.subscribe();

@@ -42,7 +42,7 @@ fn policy() -> proto::Policy {
 }
 
 #[test]
-fn the_good_messages_that_the_bad_ones_are_made_of_decode() {
+fn the_valid_base_messages_decode() {
     let bind = resource(Kind::Bind, &bind().encode_to_vec());
     assert_eq!(
         bind.map(|bind| bind.key().to_owned()),
@@ -53,7 +53,7 @@ fn the_good_messages_that_the_bad_ones_are_made_of_decode() {
 }
 
 #[test]
-fn undecodable_bytes_are_a_problem() {
+fn undecodable_bytes_are_reported() {
     let problems = resource(Kind::Bind, b"\xff")
         .expect_err("no message")
         .to_string();
@@ -64,7 +64,7 @@ fn undecodable_bytes_are_a_problem() {
 }
 
 #[test]
-fn everything_wrong_with_a_bind_is_named_at_once() {
+fn all_problems_of_a_bind_are_reported_at_once() {
     let message = proto::Bind {
         key: "80/web".to_owned(),
         address: vec![1, 2, 3],
@@ -95,7 +95,7 @@ fn everything_wrong_with_a_bind_is_named_at_once() {
 }
 
 #[test]
-fn listeners() {
+fn invalid_listeners_are_rejected() {
     let message = proto::Listener {
         key: "Gateway/infra/web/http".to_owned(),
         bind: "tcp/80/infra/web".to_owned(),
@@ -121,7 +121,7 @@ fn listeners() {
 }
 
 #[test]
-fn listeners_that_end_tls() {
+fn invalid_tls_listeners_are_rejected() {
     use proto::listener::Protocol;
     let server = proto::TlsServer {
         certificates: vec![proto::Certificate {
@@ -164,7 +164,7 @@ fn listeners_that_end_tls() {
 }
 
 #[test]
-fn tls_towards_backends() {
+fn invalid_backend_tls_is_rejected() {
     use proto::backend_tls::Kind as Tls;
     let client = proto::TlsClient {
         server_name: "*.example.com".to_owned(),
@@ -224,7 +224,7 @@ fn tls_towards_backends() {
 }
 
 #[test]
-fn tokens() {
+fn invalid_jwt_policies_are_rejected() {
     let provider = proto::JwtProvider {
         audiences: vec![String::new()],
         keys: Some(proto::jwt_provider::Keys::Remote(proto::RemoteJwks {
@@ -272,7 +272,7 @@ fn tokens() {
 }
 
 #[test]
-fn services_and_workloads() {
+fn invalid_services_and_workloads_are_rejected() {
     let service = proto::Service {
         key: "Service/app/shop".to_owned(),
         vips: vec![vec![10, 0, 0, 1], vec![0; 5]],
@@ -313,7 +313,7 @@ fn services_and_workloads() {
 }
 
 #[test]
-fn backends() {
+fn invalid_backends_are_rejected() {
     use proto::backend::Hosts;
     let host = proto::Host {
         address: Some(proto::host::Address::Name("*.example.com".to_owned())),
@@ -375,7 +375,7 @@ fn backends() {
 }
 
 #[test]
-fn policies() {
+fn invalid_policies_are_rejected() {
     let networks = vec![proto::Network {
         address: vec![10, 0, 0, 0],
         prefix_length: 33,
@@ -428,7 +428,7 @@ fn policies() {
 }
 
 #[test]
-fn a_long_list_of_problems_is_cut_short_where_it_is_shown() {
+fn a_long_list_of_problems_is_truncated_for_display() {
     let message = proto::Service {
         key: "Service/app/shop".to_owned(),
         vips: vec![vec![1]; 20],

@@ -46,12 +46,12 @@ fn rule_with_filters(filters: proto::Filters) -> proto::Route {
 }
 
 #[test]
-fn the_good_rule_that_the_bad_ones_are_made_of_decodes() {
+fn the_valid_base_rule_decodes() {
     assert!(resource(Kind::Route, &route(rule()).encode_to_vec()).is_ok());
 }
 
 #[test]
-fn matches_of_a_rule() {
+fn invalid_matches_are_rejected() {
     let header = |name: &str, value| proto::HeaderMatch {
         name: name.to_owned(),
         value,
@@ -113,7 +113,7 @@ fn matches_of_a_rule() {
 }
 
 #[test]
-fn backends_retries_and_sessions_of_a_rule() {
+fn invalid_backends_retries_and_sessions_are_rejected() {
     let service = proto::ServiceTarget {
         service: "shop".to_owned(),
         port: 70_000,
@@ -166,7 +166,7 @@ fn backends_retries_and_sessions_of_a_rule() {
 }
 
 #[test]
-fn a_permanent_cookie_needs_an_end() {
+fn a_permanent_cookie_needs_an_absolute_timeout() {
     let cookie = proto::SessionCookie {
         name: "session".to_owned(),
         lifetime: proto::SessionLifetime::Permanent.into(),
@@ -186,7 +186,7 @@ fn a_permanent_cookie_needs_an_end() {
 }
 
 #[test]
-fn filters() {
+fn invalid_filters_are_rejected() {
     let edit = proto::HeaderEdit {
         set: vec![proto::HeaderField {
             name: "x".to_owned(),
@@ -245,7 +245,7 @@ fn filters() {
 }
 
 #[test]
-fn cross_origin_rules() {
+fn invalid_cors_filters_are_rejected() {
     let names = vec!["GET".to_owned(), String::new()];
     let cors = proto::Cors {
         allow_origins: vec!["example.com".to_owned()],
@@ -273,7 +273,7 @@ fn cross_origin_rules() {
 }
 
 #[test]
-fn a_prefix_is_replaced_only_where_one_is_matched() {
+fn prefix_replacement_requires_a_prefix_match() {
     let path = Some(proto::PathEdit {
         kind: Some(path_edit::Kind::PrefixMatch("/new".to_owned())),
     });

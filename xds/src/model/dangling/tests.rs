@@ -116,7 +116,7 @@ fn texts(model: &Model) -> Vec<String> {
 }
 
 #[test]
-fn a_whole_model_has_no_dangling_references() {
+fn a_complete_model_has_no_dangling_references() {
     assert_eq!(texts(&whole()), Vec::<String>::new());
 }
 
@@ -160,7 +160,7 @@ fn children_without_their_parent_are_listed_once() {
 }
 
 #[test]
-fn mirrors_and_ports_are_looked_at_too() {
+fn references_of_mirrors_and_ports_are_checked() {
     let mut model = whole();
     for service in model.services.values_mut().map(Arc::make_mut) {
         service.ports.clear();
@@ -193,7 +193,7 @@ fn mirrors_and_ports_are_looked_at_too() {
 }
 
 #[test]
-fn a_rule_of_udp_needs_a_port_of_udp() {
+fn a_udp_rule_needs_a_udp_port() {
     let mut model = whole();
     let target = Target::Service {
         service: ServiceKey::new(&ObjectName::new("a", "shop")),
@@ -220,7 +220,7 @@ fn a_rule_of_udp_needs_a_port_of_udp() {
 }
 
 #[test]
-fn a_provider_of_tokens_may_have_its_keys_at_a_backend() {
+fn references_of_jwt_providers_to_backends_are_checked() {
     let mut model = whole();
     let keys = JwtKeys::Remote {
         location: JwksLocation::Backend {
