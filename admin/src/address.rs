@@ -107,7 +107,7 @@ mod tests {
     use super::Address;
 
     #[test]
-    fn addresses_print_what_they_parse() {
+    fn addresses_round_trip() {
         for text in [
             "off",
             "127.0.0.1:15000",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn localhost_covers_both_families_and_any_falls_back_to_ipv4() {
+    fn localhost_binds_both_families_and_the_unspecified_address_falls_back_to_ipv4() {
         let texts = |address: &Address| -> Vec<Vec<String>> {
             let sockets = address.sockets();
             let texts = |list: Vec<_>| list.iter().map(std::net::SocketAddr::to_string).collect();

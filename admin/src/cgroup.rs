@@ -111,7 +111,7 @@ mod tests {
     use super::{MemoryCgroup, field};
 
     #[test]
-    fn fields_are_found_by_name() {
+    fn proc_and_cgroup_fields_are_found_by_name() {
         let text = "VmRSS:\t  1234 kB\nThreads:\t7\n";
         assert_eq!(field(text, "VmRSS:"), Some(1234));
         assert_eq!(field(text, "Threads:"), Some(7));

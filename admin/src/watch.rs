@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_whose_receiver_is_dropped_is_spent() {
+    fn dropping_the_receiver_ends_a_watch() {
         let (watch, events) = Watch::new(TraceFilter::default(), 1);
         drop(events);
         assert!(watch.is_spent());

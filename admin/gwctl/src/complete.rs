@@ -116,7 +116,7 @@ mod tests {
     use super::words;
 
     #[test]
-    fn options_that_select_the_cluster_are_found_among_the_words() {
+    fn completion_uses_the_cluster_options_of_the_command_line() {
         let line = "gwctl -- gwctl config all -n web --context=staging --kubeconfig a gateway/";
         let args = words(line.split(' ').map(Into::into));
         assert_eq!(args.namespace.as_deref(), Some("web"));

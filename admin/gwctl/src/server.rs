@@ -99,7 +99,7 @@ mod tests {
     use super::Server;
 
     #[test]
-    fn addresses_have_the_syntax_of_the_gateway() {
+    fn server_addresses_are_parsed() {
         for (text, listener) in [
             ("localhost:15000", Some("localhost:80")),
             ("[::1]:26000", Some("[::1]:80")),

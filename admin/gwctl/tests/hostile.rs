@@ -71,7 +71,7 @@ fn read_forever(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_server_that_never_responds_runs_into_the_timeout() {
+fn a_server_that_never_responds_times_out() {
     let address = server(read_forever);
     for command in [
         "config all",
@@ -93,7 +93,7 @@ fn a_server_that_never_responds_runs_into_the_timeout() {
 }
 
 #[test]
-fn a_pipe_without_a_writer_runs_into_the_timeout() {
+fn reading_a_pipe_without_a_writer_times_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
@@ -130,7 +130,7 @@ fn a_pipe_without_a_writer_runs_into_the_timeout() {
 }
 
 #[test]
-fn a_slow_response_runs_into_the_timeout() {
+fn a_slow_response_times_out() {
     let heads = server(|mut stream| forever(&mut stream, "HTTP/1.1 200 OK\r\n", "a: b\r\n", PAUSE));
     let bodies = server(|mut stream| {
         let head = "HTTP/1.1 200 OK\r\n\r\n{\"version\":";
@@ -146,7 +146,7 @@ fn a_slow_response_runs_into_the_timeout() {
 }
 
 #[test]
-fn a_trace_that_never_starts_or_ends_runs_into_the_timeout() {
+fn a_trace_that_never_starts_or_ends_times_out() {
     let silent = server(|mut stream| forever(&mut stream, EVENTS, ": keepalive\n\n", PAUSE));
     let run = gwctl(&format!("trace --next --local={silent} --timeout 300ms"));
     assert_eq!(run.code, Some(1));

@@ -61,7 +61,7 @@ mod tests {
     use super::process;
 
     #[test]
-    fn the_process_has_memory_threads_and_descriptors() {
+    fn memory_threads_and_descriptors_of_the_process_are_reported() {
         let process = process();
         assert!(
             process.rss > 0 && process.virtual_size > process.rss,

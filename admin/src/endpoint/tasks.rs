@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_is_drawn() {
+    fn the_task_tree_is_drawn() {
         let task = |id, kind: &str, children| Task {
             id,
             kind: kind.to_owned(),

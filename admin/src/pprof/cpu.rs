@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_have_functions_and_lines() {
+    fn samples_are_symbolized_to_functions_and_lines() {
         let _alone = alone();
         let profile = made(|| spend(TIME, sums_on_purpose));
         let (samples, all) = samples_in(&profile, "sums_on_purpose");

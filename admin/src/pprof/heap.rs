@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flame_graph_shows_what_is_live() {
+    fn a_flame_graph_shows_live_allocations() {
         let svg = write(&[stack(vec![here()], 1024)], 1, Format::FlameGraph).expect("a graph");
         let svg = String::from_utf8(svg).expect("text");
         assert!(svg.contains("heap::tests::here"), "{svg}");

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unspecified_address_is_one_socket_for_both_families() {
+    fn the_unspecified_address_binds_one_dual_stack_socket() {
         let bound = bind(&"[::]:0".parse().expect("an address")).expect("a free port");
         let [Address::Tcp(address)] = &bound.addresses()[..] else {
             panic!("{bound:?}");

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_localhost_and_configured_hosts_pass() {
+    fn addresses_localhost_and_configured_hosts_are_allowed() {
         for host in [
             "127.0.0.1",
             "127.0.0.1:15000",

@@ -296,7 +296,7 @@ mod tests {
     use super::labels;
 
     #[test]
-    fn selectors_are_written_as_list_requests_take_them() {
+    fn label_selectors_are_formatted_for_list_requests() {
         let selector = json!({"matchLabels": {"a": "b", "c": "d"}, "matchExpressions": [
             {"key": "e", "operator": "In", "values": ["f", "g"]},
             {"key": "h", "operator": "NotIn", "values": ["i"]},

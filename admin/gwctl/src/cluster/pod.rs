@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_does_not_run_says_why() {
+    fn the_reason_is_shown_for_a_pod_that_is_not_running() {
         let waiting = json!({"waiting": {"reason": "ErrImagePull", "message": "not found"}});
         let container = json!({"name": "gateway", "image": "", "imageID": "", "ready": false,
             "restartCount": 0, "state": waiting});

@@ -39,7 +39,7 @@ mod tests {
     use super::Key;
 
     #[test]
-    fn keys_are_split() {
+    fn resource_keys_are_split_into_kind_namespace_name_and_part() {
         let key = Key::parse("HTTPRoute/web/shop/2/Gateway/web/edge/http");
         assert_eq!(
             (key.kind, key.namespace, key.name, key.part),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_rejected() {
+    fn a_line_above_the_limit_is_rejected() {
         let (mut reader, mut items) = (Reader::default(), Vec::new());
         let endless = vec![b'x'; MAX_EVENT_BYTES + 1];
         assert_eq!(reader.feed(&endless, &mut items), Err(TooLong));

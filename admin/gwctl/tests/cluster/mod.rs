@@ -116,7 +116,7 @@ fn pod(name: &str, state: &str) -> Value {
 }
 
 #[test]
-fn the_documented_commands_work_as_they_are_written() {
+fn the_documented_commands_work() {
     let cluster = Cluster::start();
     let yaml = cluster.stdout("config all gateway/edge -n default -o yaml");
     assert!(yaml.contains("gateway: default/edge"), "{yaml}");
@@ -133,7 +133,7 @@ fn the_documented_commands_work_as_they_are_written() {
 }
 
 #[test]
-fn a_gateway_is_found_by_every_name_it_has() {
+fn a_gateway_is_found_by_every_resource_name() {
     let cluster = Cluster::start();
     for line in [
         "log",
@@ -167,7 +167,7 @@ fn a_gateway_is_found_by_every_name_it_has() {
 }
 
 #[test]
-fn a_diff_with_manifests_leaves_out_what_a_cluster_adds() {
+fn a_diff_with_manifests_ignores_objects_managed_by_the_cluster() {
     let cluster = Cluster::start();
     let file = &cluster.proxy.file;
     let whole = std::fs::read_to_string(file).expect("our file");
@@ -283,7 +283,7 @@ fn missing_permissions_are_named() {
 }
 
 #[test]
-fn without_a_kubeconfig_the_other_sources_are_named() {
+fn an_error_without_a_kubeconfig_lists_the_other_sources() {
     let home = tempfile::tempdir().expect("a folder");
     let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
         .args(["config", "all"])
@@ -353,7 +353,7 @@ fn the_page_is_served_on_a_local_port() {
 }
 
 #[test]
-fn names_of_the_cluster_are_completed() {
+fn resource_names_of_the_cluster_are_completed() {
     let cluster = Cluster::start();
     let kubeconfig = cluster.api.kubeconfig(&json!({}));
     let completed = |line: &str| {

@@ -91,7 +91,7 @@ mod tests {
     use super::{Module, loaded, tables};
 
     #[test]
-    fn the_program_is_among_them() {
+    fn the_executable_is_among_the_loaded_modules() {
         let here = tables as *const () as u64;
         let modules = loaded();
         let mut ranges = modules.iter().map(Module::avma_range);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_lie_where_their_index_says() {
+    fn the_eh_frame_table_is_located_by_its_header() {
         for (index, distance) in [
             (&[1, 0x1b, 3, 0x3b, 0x10, 0, 0, 0][..], Some(0x14)),
             (&[1, 0x1b, 3, 0x3b, 0xf0, 0xff, 0xff, 0xff], Some(-12)),

@@ -97,7 +97,7 @@ mod tests {
     use super::{Stack, WORDS};
 
     #[test]
-    fn mapped_words_are_read() {
+    fn mapped_stack_words_are_read() {
         let words: Vec<u64> = (0..3 * WORDS as u64).collect();
         let mut stack = Stack::default();
         for at in [0, 1, WORDS - 1, WORDS, 3 * WORDS - 1, 0] {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_discarded_copy_is_read_again() {
+    fn stack_words_are_read_again_after_forget() {
         let mut word = std::hint::black_box(1_u64);
         let address = (&raw const word).addr() as u64;
         let mut stack = Stack::default();

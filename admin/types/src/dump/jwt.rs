@@ -149,7 +149,7 @@ mod tests {
     use xds::model;
 
     #[test]
-    fn a_key_is_named_and_never_shown() {
+    fn keys_are_shown_by_id_only() {
         let jwks =
             r#"{"keys": [{"kty": "oct", "kid": "a", "k": "aHVzaA"}, {"kty": "oct", "k": "x"}]}"#;
         assert_eq!(key_ids(jwks), ["a", "?"]);

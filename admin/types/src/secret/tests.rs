@@ -23,7 +23,7 @@ fn credentials_are_masked() {
 }
 
 #[test]
-fn headers_that_name_a_page_are_shown_without_its_credentials() {
+fn urls_in_headers_are_shown_without_credentials() {
     for (name, value, shown) in [
         (
             "Location",
@@ -39,7 +39,7 @@ fn headers_that_name_a_page_are_shown_without_its_credentials() {
 }
 
 #[test]
-fn tokens_are_masked_wherever_they_are() {
+fn tokens_are_masked_in_headers_and_targets() {
     let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln";
     for value in [
         token.to_owned(),
@@ -136,7 +136,7 @@ fn a_token_is_masked_in_any_position_and_encoding() {
 }
 
 #[test]
-fn secrets_of_other_places_are_masked() {
+fn credentials_in_unusual_headers_are_masked() {
     for (name, value) in [
         ("link", "<https://me:hush@a.test/>; rel=next"),
         ("refresh", "0; url=/a?token=hush"),

@@ -44,7 +44,7 @@ fn extreme_numbers_are_formatted() {
 
 proptest! {
     #[test]
-    fn events_in_any_order_and_corrupt_make_a_report(
+    fn corrupt_events_in_any_order_give_a_report(
         order in proptest::collection::vec(any::<prop::sample::Index>(), 0..30),
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),

@@ -34,7 +34,7 @@ fn press(view: &mut View, key: KeyCode) -> Action {
 }
 
 #[test]
-fn every_section_has_a_screen() {
+fn every_section_is_rendered() {
     let mut view = finished();
     let mut screens = String::new();
     for _ in 0..view.report.sections.len() {
@@ -67,7 +67,7 @@ fn scrolling_stops_at_the_end_of_the_text() {
 }
 
 #[test]
-fn any_terminal_size_works() {
+fn every_terminal_size_is_supported() {
     for (width, height) in [(1, 1), (3, 2), (20, 3), (500, 4)] {
         let mut view = finished();
         for key in [
