@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_counts_what_this_process_does() {
+    fn a_meter_counts_the_cpu_time_of_a_process() {
         let mut meter = Meter::start(std::process::id()).expect("starts");
         let mut last = 0;
         while last < 30 * tick() {

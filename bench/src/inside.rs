@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_under_way_counts() {
+    fn an_inspection_request_in_progress_counts() {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join(ADMIN)).expect("a socket");
         let done = AtomicBool::new(false);

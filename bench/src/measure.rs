@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_from_elsewhere_and_repeated_requests_fail_the_run() {
+    fn unforwarded_and_repeated_requests_fail_the_run() {
         let account = ResponseCount {
             requests: 100,
             unanswered: 4,

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quiet_is_quiet_and_noise_is_named() {
+    fn noise_below_the_threshold_is_ignored_and_above_it_reported() {
         let noise = |foreign, stolen| Noise { foreign, stolen };
         assert_eq!(noise(0.02, 0.02).or_none(), None);
         let told = |noise: Noise| noise.or_none().map(|noise| noise.to_string());

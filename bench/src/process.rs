@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_runs_where_it_is_put_and_dies_with_its_owner() {
+    fn a_child_runs_on_its_cpus_and_is_killed_on_drop() {
         let folder = tempfile::tempdir().expect("folder");
         let mut command = Command::new("sleep");
         command.arg("60");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_reported_when_it_ends() {
+    fn the_last_lines_are_reported_when_a_child_exits() {
         let folder = tempfile::tempdir().expect("folder");
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such port >&2; exit 3"]);

@@ -238,7 +238,7 @@ mod tests {
                         100 9000000 250 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0";
 
     #[test]
-    fn stat_is_read_past_a_hostile_name() {
+    fn stat_is_parsed_despite_special_characters_in_the_name() {
         let stat = Stat::parse(STAT).expect("parses");
         assert_eq!((stat.parent, stat.user, stat.system), (7, 120, 340));
         assert_eq!(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_splits_ours_idle_and_steal() {
+    fn cpu_time_is_split_into_own_foreign_idle_and_stolen() {
         let at = Instant::now();
         let per_second = rustix::param::clock_ticks_per_second();
         let early = Machine::parse("cpu  1 0 1 7 1 0 0 1 0 0\ncpu0 1\ncpu1 1\n", at);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn own_tree_uses_memory_and_time() {
+    fn memory_of_the_own_process_tree_is_measured() {
         let usage = Usage::of_tree(std::process::id()).expect("own process");
         assert!(usage.rss > 0);
         assert!(

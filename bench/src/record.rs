@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_record_replaces_the_cases_it_has() {
+    fn a_later_record_replaces_its_cases() {
         let mut all = record("S1", 250, 3);
         all.absorb(record("S2", 250, 2)).expect("another case");
         all.absorb(record("S1", 250, 10)).expect("the same again");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn records_made_in_different_ways_are_not_mixed() {
+    fn records_with_different_settings_are_not_mixed() {
         let mut all = record("S1", 250, 3);
         let error = all.absorb(record("S2", 500, 3)).expect_err("other slices");
         assert!(error.to_string().contains("slice"), "{error}");

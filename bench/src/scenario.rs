@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variants_name_only_what_differs() {
+    fn variants_inherit_the_fields_they_do_not_set() {
         let cases = parse(
             r#"
             id = "S9"
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_that_differ_in_what_is_looked_at_share_a_set_up() {
+    fn variants_that_differ_only_in_inspection_share_a_setup() {
         let cases = parse(
             r#"
             id = "S16"
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_keys_are_refused() {
+    fn misspelt_keys_are_rejected() {
         let text = "id='S1'\ntitle='t'\nwhy='w'\nfront='http1'\nload={with='wrk',conections=1}";
         assert!(parse(text).is_err());
     }

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_add_up() {
+    fn slices_are_summed() {
         let mut sum = Sum::default();
         sum.add(slice(100, Some(MS)));
         sum.add(slice(300, Some(4 * MS)));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_slice_is_reported() {
+    fn a_noisy_slice_is_reported() {
         let mut sum = Sum::default();
         sum.add(slice(100, None));
         let noise = Some(Noise::default());
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn each_turn_has_every_place_and_where_they_are_even_follows_every_other() {
+    fn the_order_of_turns_is_balanced() {
         let orders: Vec<Vec<_>> = (0..4).map(|pass| order(pass, 4).collect()).collect();
         assert_eq!(
             orders,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn it_settles_when_count_and_proxy_stand_still() {
+    fn settling_ends_when_request_count_and_cpu_time_stop_growing() {
         let mut settling = SettlingDetector::default();
         assert!(!settling.is_over(7, Duration::ZERO, 2 * MS), "first look");
         assert!(!settling.is_over(8, Duration::ZERO, 2 * MS), "one more");

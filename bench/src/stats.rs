@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_spread_and_nan_is_dropped() {
+    fn an_empty_sample_has_no_spread_and_nan_is_dropped() {
         assert_eq!(Spread::of([]), None);
         assert_eq!(Spread::of([f64::NAN, 7.0]).expect("some").median, 7.0);
     }
 
     #[test]
-    fn nine_pairs_carry_no_interval() {
+    fn nine_pairs_give_no_confidence_interval() {
         let ratio = Ratio::of(&[(9.0, 10.0); 9]).expect("some");
         assert!((ratio.value - 0.9).abs() < 1e-12);
         assert_eq!(ratio.interval, None);
@@ -161,7 +161,7 @@ mod tests {
 
     /// Against values worked out by hand: logs are ±0.1 around 0, deviation 0.10541, t(9) 2.262.
     #[test]
-    fn interval_of_ten_pairs() {
+    fn ten_pairs_give_a_confidence_interval() {
         let up = 0.1_f64.exp();
         let pairs: Vec<_> = (0..10)
             .map(|i| if i % 2 == 0 { (up, 1.0) } else { (1.0, up) })

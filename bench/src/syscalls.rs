@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_and_refusals_are_not() {
+    fn syscall_counts_are_parsed_and_unsupported_counters_ignored() {
         assert_eq!(
             parse("4711,,raw_syscalls:sys_enter,1000,100.00,,\n"),
             Some(4711)

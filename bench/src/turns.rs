@@ -226,7 +226,7 @@ mod tests {
     use crate::scenario::parse;
 
     #[test]
-    fn looks_share_the_set_up_of_their_peer() {
+    fn inspection_variants_share_the_setup_of_their_peer() {
         let cases = parse(
             r#"
             id = "S16"

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_met_up_to_its_value_and_missed_beyond() {
+    fn a_target_is_met_up_to_its_bound_and_missed_beyond() {
         let verdict = |errors: f64| {
             let rows = bars(&record(errors)).rows;
             let row = rows

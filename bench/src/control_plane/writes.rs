@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_of_statuses_are_counted_and_reads_are_not() {
+    fn status_writes_are_counted_and_reads_are_not() {
         let line = |resource: &str, sub: &str, verb: &str, count: u32| {
             format!(
                 "apiserver_request_total{{code=\"200\",group=\"gateway.networking.k8s.io\",\

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_wrong_answer_is_an_error() {
+    fn a_wrong_response_is_an_error() {
         let wrong = [
             "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 3\r\n\r\nabc",
             "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nab",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closing_response_has_connection_close() {
+    fn connection_close_of_a_response_is_detected() {
         let answer = b"HTTP/1.1 200 OK\r\nConnection: Close\r\ncontent-length: 0\r\n\r\n";
         let fed = Reading::default()
             .feed(answer, &exchange(b""))

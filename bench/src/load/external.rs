@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn it_pauses_between_turns_and_reports_at_the_end() {
+    fn the_load_generator_pauses_between_turns_and_reports_at_the_end() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut counter = counter(folder.path());
         let mut last = 0;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_early_end_is_an_error_with_the_output() {
+    fn an_early_exit_is_an_error_with_the_output() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such option"]);

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_read_and_checked() {
+    fn the_h2load_log_is_parsed_and_checked() {
         let account = told("1\t200\t50\n2\t200\t70\n", 200).expect("right");
         assert_eq!((account.requests, account.unanswered), (2, 32));
         assert!(told("1\t200\t50\n2\t200\t70\n", 199).is_err(), "short");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_read_are_found() {
+    fn the_number_of_bytes_read_is_parsed() {
         assert_eq!(bytes_read("rchar: 350484\nwchar: 9\n"), Some(350_484));
         assert_eq!(bytes_read("wchar: 9\n"), None);
     }

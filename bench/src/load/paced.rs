@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn echoes_are_verified_flat_out() {
+    fn echoes_are_verified_at_full_load() {
         let (_word, never) = mpsc::channel();
         let address = origin(u64::MAX, never);
         let case = case("with='paced', connections=1, bytes=100000, echo=true");

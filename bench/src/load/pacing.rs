@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_before_it_is_due_or_after_the_end() {
+    fn requests_are_scheduled_only_when_due_and_before_the_end() {
         let start = Instant::now();
         let mut pacer = Pacer::new(start, 3 * MS, Some(1000));
         assert_eq!(pacer.take(start), Some(start));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_out_is_due_at_once_until_the_end() {
+    fn without_a_rate_requests_are_always_due() {
         let start = Instant::now();
         let mut pacer = Pacer::new(start, MS, None);
         assert_eq!(pacer.take(start), Some(start));

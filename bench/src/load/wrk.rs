@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_read() {
+    fn wrk_counts_are_parsed() {
         let account = told(0, 2000).expect("right");
         assert_eq!((account.requests, account.unanswered), (10, 4));
     }

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_whole_at_its_last_byte() {
+    fn a_message_is_complete_at_its_last_byte() {
         let bytes = message(b"abc");
         for cut in 0..bytes.len() {
             assert_eq!(message_end(&bytes[..cut]).expect("fine"), None);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_in_the_size_asked_below_any_prefix() {
+    fn bytes_are_served_in_the_requested_size_under_any_prefix() {
         for path in ["/bytes/5", "/p4999/bytes/5"] {
             let text = answer(&format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")).expect("answers");
             assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_answered_before_the_request_is_whole() {
+    fn a_request_is_answered_only_when_complete() {
         let request = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc";
         for cut in 0..request.len() {
             assert_eq!(answer(&request[..cut]), None, "cut at {cut}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_should_not_send_is_refused_and_not_counted() {
+    fn requests_that_a_proxy_should_not_send_are_rejected() {
         let chunked = "POST /echo HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
         for (request, status) in [
             (chunked, "411"),

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_leave_the_question_out() {
+    fn the_request_for_the_count_is_not_counted() {
         let text =
             "Active connections: 1 \nserver accepts handled requests\n 3 3 17 \nReading: 0\n";
         assert_eq!(counted(text).expect("told"), 16);

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn our_translation_accepts_every_configuration() {
+    fn every_gateway_configuration_translates_without_findings() {
         let folder = tempfile::tempdir().expect("folder");
         for wiring in all_wirings(folder.path()) {
             let content = config(&wiring).expect("a configuration");

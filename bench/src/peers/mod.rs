@@ -248,7 +248,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn gateway_means_both_drivers_and_haproxy_and_nginx_mean_themselves() {
+    fn peer_names_select_peers() {
         let peers = all(&places());
         let meant = |asked: &str| {
             let names = peers

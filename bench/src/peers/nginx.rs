@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tuned_one_differs_by_its_tuning_alone() {
+    fn the_tuned_configuration_differs_only_by_its_tuning() {
         let folder = tempfile::tempdir().expect("folder");
         for wiring in all_wirings(folder.path()) {
             let [plain, tuned] = [Tuning::NONE, Tuning::BODIES].map(|it| config(&wiring, &it));

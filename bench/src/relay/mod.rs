@@ -79,12 +79,12 @@ mod tests {
     }
 
     #[test]
-    fn epoll_carries_both_ways() {
+    fn epoll_relays_in_both_directions() {
         carries_both_ways(Driver::Epoll);
     }
 
     #[test]
-    fn io_uring_carries_both_ways() {
+    fn io_uring_relays_in_both_directions() {
         if uring::refused() {
             return;
         }

@@ -103,14 +103,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_measured_becomes_markup() {
+    fn html_is_escaped() {
         let page = render("<t>", &[Block::Warning("<script>\"x\" & y".into())]);
         assert!(page.contains("&lt;script&gt;&quot;x&quot; &amp; y"));
         assert!(page.contains("<title>&lt;t&gt;</title>"));
     }
 
     #[test]
-    fn nothing_is_fetched() {
+    fn the_page_has_no_external_resources() {
         let page = render("t", &[Block::Heading(2, "S1: a".into())]);
         assert!(page.contains("<a href=\"#s1-a\">"));
         assert!(!page.contains("src=") && !page.contains("http://") && !page.contains("https://"));

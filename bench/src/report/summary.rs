@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_on_one_process_are_pairs_of_their_own() {
+    fn turns_on_one_process_are_separate_pairs() {
         let ours = [run(1, &[100.0; 6]), run(2, &[50.0; 6])];
         let theirs = [run(1, &[110.0; 6]), run(2, &[55.0; 6])];
         let ratio = row(&ours).ratio(&row(&theirs), Metric::Time);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_on_two_processes_are_one_pair_a_round() {
+    fn turns_on_two_processes_are_one_pair_per_round() {
         let (ours, theirs) = ([run(1, &[1.0; 6])], [run(2, &[2.0; 6])]);
         let ratio = row(&ours).ratio(&row(&theirs), Metric::Time);
         assert_eq!(ratio.expect("a pair").pairs, 1);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn few_pairs_decide_nothing_finer_than_a_tenth() {
+    fn without_an_interval_verdicts_need_a_margin_of_ten_percent() {
         assert_eq!(Verdict::of(&ratio(0.95, None), 1.0), Verdict::Open);
         assert_eq!(Verdict::of(&ratio(0.90, None), 1.0), Verdict::Met);
         assert_eq!(Verdict::of(&ratio(1.05, None), 1.0), Verdict::Open);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_decides_as_finely_as_it_is() {
+    fn with_an_interval_verdicts_follow_its_bounds() {
         assert_eq!(
             Verdict::of(&ratio(0.98, Some((0.97, 0.99))), 1.0),
             Verdict::Met
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_is_not_held_against_itself() {
+    fn a_driver_is_not_compared_with_itself() {
         let text = "id='T'\ntitle='t'\nwhy='w'\nfront='http1'\nload={with='wrk',connections=1}\n\
                     target=[{against='peers',factor=1.0},{against='gateway-io-uring',factor=1.1}]";
         let case = crate::scenario::parse(text).expect("case").remove(0);

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_established_connections_to_the_port_count() {
+    fn only_established_connections_to_the_port_are_counted() {
         let text = "  sl  local_address rem_address   st tx_queue rx_queue\n\
             0: 0100007F:26FA 00000000:0000 0A 00000000:00000000\n\
             1: 0100007F:26FA 0200007F:9C40 01 00000000:00000000\n\
