@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_free_address_is_given() {
+    fn the_lowest_free_address_is_assigned() {
         let services = [
             service("old", None, Some("172.31.250.10")),
             service("a", None, None),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_go_to_nodes_with_a_ready_endpoint_where_the_policy_is_local() {
+    fn the_local_traffic_policy_selects_nodes_with_a_ready_endpoint() {
         let mut local = (*service("a", None, Some("172.31.250.10"))).clone();
         let nodes = [node("node-0", "172.31.0.1"), node("node-1", "172.31.1.1")];
         let slices = [

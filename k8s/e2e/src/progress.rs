@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_to_go_follows_the_pace_so_far() {
+    fn the_remaining_time_is_estimated_from_the_pace_so_far() {
         let minute = Duration::from_mins(1);
         assert_eq!(time_to_go(100, 600, minute), "about 5 min to go");
         assert_eq!(time_to_go(500, 600, minute), "less than a minute to go");

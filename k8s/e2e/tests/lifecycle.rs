@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 #[ignore = "needs root"]
-fn nothing_is_left_of_many_clusters() {
+fn removed_clusters_leave_nothing_behind() {
     let rounds = std::env::var("E2E_ROUNDS").map_or(3, |text| text.parse().expect("a number"));
     let cluster = Cluster::named("rounds");
     for round in 0..rounds {
@@ -38,7 +38,7 @@ fn nothing_is_left_of_many_clusters() {
 
 #[test]
 #[ignore = "needs root"]
-fn an_interrupt_undoes_what_was_begun() {
+fn an_interrupted_up_is_undone() {
     let cluster = Cluster::named("interrupts");
     for millis in [100, 500, 1_000, 2_000, 4_000] {
         let mut up = cluster.starts();
@@ -55,7 +55,7 @@ fn an_interrupt_undoes_what_was_begun() {
 
 #[test]
 #[ignore = "needs root"]
-fn down_removes_what_a_crash_left() {
+fn down_removes_the_remains_of_a_crash() {
     let cluster = Cluster::named("crash");
     for millis in [100, 500, 1_000, 2_000, 4_000] {
         let mut up = cluster.starts();
@@ -69,7 +69,7 @@ fn down_removes_what_a_crash_left() {
 
 #[test]
 #[ignore = "needs root"]
-fn up_clears_what_a_crash_left() {
+fn up_removes_the_remains_of_a_crash() {
     let cluster = Cluster::named("again");
     cluster.succeeds(&["up"]);
     for pid in cluster.processes() {
@@ -85,7 +85,7 @@ fn up_clears_what_a_crash_left() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_second_up_is_refused_without_effect() {
+fn a_second_up_is_rejected_without_effect() {
     let cluster = Cluster::named("twice");
     cluster.succeeds(&["up"]);
     let said = cluster.fails(&["up"]);
@@ -157,7 +157,7 @@ fn a_component_that_cannot_start_is_named_with_its_last_lines() {
 
 #[test]
 #[ignore = "needs root"]
-fn half_written_programs_are_built_again() {
+fn partially_written_programs_are_rebuilt() {
     let partial = default_home().join("programs/pause.partial");
     fs::create_dir_all(&partial).expect("a folder");
     fs::write(partial.join("pause"), "half").expect("written");
@@ -177,7 +177,7 @@ fn half_written_programs_are_built_again() {
 
 #[test]
 #[ignore = "needs root"]
-fn images_and_names_that_there_are_not_are_named() {
+fn missing_images_and_names_are_reported() {
     let cluster = Cluster::named("names");
     cluster.succeeds(&["up"]);
     for (words, expected) in [
@@ -249,7 +249,7 @@ fn missing_kernel_features_are_named() {
 
 #[test]
 #[ignore = "needs root"]
-fn ports_and_addresses_that_are_in_use_elsewhere_do_not_matter() {
+fn ports_and_addresses_in_use_on_the_host_do_not_conflict() {
     let cluster = Cluster::named("taken");
     // Whoever else has them, they are taken.
     let _listening = [2379, 6443, 10250].map(|port| TcpListener::bind(("0.0.0.0", port)));

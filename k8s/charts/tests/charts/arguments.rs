@@ -15,7 +15,7 @@ fn variables() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_controller_reads_what_the_chart_sets() {
+fn the_controller_supports_every_argument_of_the_chart() {
     let Some(helm) = Helm::find() else { return };
     let known = variables();
     let objects = helm.objects("gateway", "{}").expect("it renders");

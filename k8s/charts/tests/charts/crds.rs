@@ -40,7 +40,7 @@ fn the_chart_installs_exactly_these_definitions() {
 }
 
 #[test]
-fn definitions_and_their_objects_outlive_the_release_by_default() {
+fn definitions_and_their_objects_are_kept_on_uninstall_by_default() {
     let Some(helm) = Helm::find() else { return };
     let policy = "/metadata/annotations/helm.sh~1resource-policy";
     let kept = helm.objects("gateway-crds", "{}").expect("it renders");
@@ -59,7 +59,7 @@ fn definitions_and_their_objects_outlive_the_release_by_default() {
 
 /// An API server refuses a definition that says anything else of its objects' metadata.
 #[test]
-fn definitions_leave_metadata_to_the_api_server() {
+fn definitions_do_not_constrain_metadata() {
     for definition in definitions() {
         let versions = definition
             .at("/spec/versions")

@@ -46,7 +46,7 @@ fn all() -> Vec<Case> {
 }
 
 #[test]
-fn values_reach_their_fields() {
+fn values_set_their_fields() {
     let Some(helm) = Helm::find() else { return };
     let version = env!("CARGO_PKG_VERSION");
     let mut wrong = Vec::new();
@@ -112,7 +112,7 @@ struct Specified {
 }
 
 #[test]
-fn values_have_the_types_and_defaults_that_are_promised() {
+fn values_have_the_documented_types_and_defaults() {
     let values = Schema::of("gateway").values();
     for Specified { key, kind, default } in cases("specified.yaml") {
         let value = values.iter().find(|value| value.key == key);

@@ -106,7 +106,7 @@ fn the_dashboard_has_panels_for_everything() {
 }
 
 #[test]
-fn queries_name_metrics_and_labels_that_there_are() {
+fn queries_use_existing_metrics_and_labels() {
     let written = SourceMetrics::by_all();
     let mut wrong = Vec::new();
     let mut used = 0;

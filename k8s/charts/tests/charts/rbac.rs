@@ -19,7 +19,7 @@ fn names<'a>(rules: &'a [Value], field: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn inference_pools_are_read_only_where_they_are_enabled() {
+fn inference_pool_permissions_depend_on_the_value_that_enables_them() {
     let Some(helm) = Helm::find() else { return };
     let without = rules(&helm, "{}", "ClusterRole");
     assert!(!names(&without, "resources").contains(&"inferencepools"));
@@ -31,7 +31,7 @@ fn inference_pools_are_read_only_where_they_are_enabled() {
 }
 
 #[test]
-fn x_backends_are_read_only_where_they_are_enabled() {
+fn x_backend_permissions_depend_on_the_value_that_enables_them() {
     let Some(helm) = Helm::find() else { return };
     let without = rules(&helm, "{}", "ClusterRole");
     assert!(!names(&without, "resources").contains(&"xbackends"));
@@ -53,7 +53,7 @@ fn nothing_is_granted_by_wildcard() {
 
 /// In other namespaces the controller only reads Secrets.
 #[test]
-fn secrets_are_written_in_the_namespace_of_the_release_only() {
+fn secrets_can_be_written_only_in_the_release_namespace() {
     let Some(helm) = Helm::find() else { return };
     let secrets =
         |rule: &&Value| names(std::slice::from_ref(rule), "resources").contains(&"secrets");

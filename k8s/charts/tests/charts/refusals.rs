@@ -14,7 +14,7 @@ struct Case {
 }
 
 #[test]
-fn refusals_name_the_key_and_the_reason() {
+fn invalid_values_are_rejected_with_the_key_and_the_reason() {
     let Some(helm) = Helm::find() else { return };
     let mut wrong = Vec::new();
     for Case { values, says } in cases("refusals.yaml") {

@@ -235,7 +235,7 @@ mod tests {
         "31 30 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
 
     #[test]
-    fn version_1_has_a_tree_for_each_controller_and_one_without() {
+    fn cgroup_version_1_has_a_hierarchy_per_controller() {
         let found = Hierarchies::parse(VERSION_1).expect("controllers are mounted");
         assert!(!found.unified);
         let names: Vec<_> = found
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_has_one_tree() {
+    fn cgroup_version_2_has_one_hierarchy() {
         let found = Hierarchies::parse(VERSION_2).expect("cgroup2 is mounted");
         assert!(found.unified);
         assert_eq!(found.roots, [PathBuf::from("/sys/fs/cgroup")]);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_hands_controllers_down_to_each_level() {
+    fn cgroup_version_2_enables_controllers_at_every_level() {
         let root = tempfile::tempdir().expect("a folder");
         let hierarchies = Hierarchies {
             roots: vec![root.path().to_owned()],
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_what_is_not_there_does_nothing() {
+    fn removing_a_missing_cgroup_does_nothing() {
         let root = tempfile::tempdir().expect("a folder");
         let hierarchies = Hierarchies {
             roots: vec![root.path().to_owned()],

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_would_break_paths_are_refused() {
+    fn invalid_cluster_names_are_rejected() {
         let home = Home::of_user().expect("a home");
         for name in ["", "A", "a/b", "..", "a b", "a-very-long-name-of-a-cluster"] {
             assert!(Cluster::named(&home, name).is_err(), "{name:?}");

@@ -100,7 +100,7 @@ mod tests {
     use crate::home;
 
     #[test]
-    fn the_image_and_the_script_are_of_one_version() {
+    fn the_image_and_the_script_have_the_same_version() {
         let manifests = manifests().expect("the manifests");
         let reference = reference(&manifests).expect("an image");
         let version = reference.rsplit_once(':').expect("a tag").1;

@@ -19,7 +19,7 @@ const KINDS: [&str; 8] = [
     "networkpolicy",
 ];
 
-pub(super) async fn the_api_server_takes_our_definitions(scope: &Scope) -> Result<()> {
+pub(super) async fn the_api_server_accepts_the_definitions(scope: &Scope) -> Result<()> {
     let folder = home::repository().join("k8s/crds");
     let folder = folder.to_string_lossy();
     let apply = ["apply", "--server-side", "--dry-run=server", "-f", &folder];

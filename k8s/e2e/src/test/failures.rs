@@ -35,7 +35,7 @@ pub(super) async fn a_cut_between_nodes_fails_requests_until_it_heals(scope: &Sc
         .map(drop)
 }
 
-pub(super) async fn packets_between_nodes_come_later(scope: &Scope) -> Result<()> {
+pub(super) async fn packets_between_nodes_can_be_delayed(scope: &Scope) -> Result<()> {
     let pod = serve_across_nodes(scope).await?;
     let cluster = scope.ours()?;
     let by = Duration::from_millis(150);
@@ -53,7 +53,7 @@ pub(super) async fn packets_between_nodes_come_later(scope: &Scope) -> Result<()
     Ok(())
 }
 
-pub(super) async fn packets_between_nodes_are_lost(scope: &Scope) -> Result<()> {
+pub(super) async fn packets_between_nodes_can_be_dropped(scope: &Scope) -> Result<()> {
     let socket = udp_across_nodes(scope).await?;
     scope
         .until("an answer over UDP", async || {
@@ -73,7 +73,7 @@ pub(super) async fn packets_between_nodes_are_lost(scope: &Scope) -> Result<()> 
     Ok(())
 }
 
-pub(super) async fn traffic_goes_on_without_the_api_server(scope: &Scope) -> Result<()> {
+pub(super) async fn traffic_continues_without_the_api_server(scope: &Scope) -> Result<()> {
     let pod = serve(scope, &GatewayPod::named(&scope.images, "gateway")).await?;
     let cluster = scope.ours()?;
     let apiserver = || ComponentArgs {

@@ -45,7 +45,7 @@ pub(super) async fn falls_back_to_epoll_under_runtime_default(scope: &Scope) -> 
 }
 
 /// A namespace that enforces `restricted` admits this profile, and the pod uses io_uring.
-pub(super) async fn uses_io_uring_under_our_seccomp_profile(scope: &Scope) -> Result<()> {
+pub(super) async fn uses_io_uring_under_the_installed_seccomp_profile(scope: &Scope) -> Result<()> {
     let cluster = scope.ours()?;
     let text = fs::read(home::repository().join("k8s/seccomp/gateway.json"))
         .context("cannot read the profile")?;
@@ -246,7 +246,7 @@ fn reconfigure_kubelet(scope: &Scope, node: NetworkNamespace, lines: &str) -> Re
 const OWN_LINES: &str = "# Of a test:\n";
 
 /// A thousand clients are no reason to refuse anything.
-pub(super) async fn many_clients_fit_into_its_memory_limit(scope: &Scope) -> Result<()> {
+pub(super) async fn many_clients_fit_into_the_memory_limit(scope: &Scope) -> Result<()> {
     let limited = json!({"limits": {"memory": "128Mi"}});
     let gateway = GatewayPod::named(&scope.images, "gateway").resources(limited);
     let pod = serve(scope, &gateway).await?;
@@ -263,7 +263,7 @@ pub(super) async fn many_clients_fit_into_its_memory_limit(scope: &Scope) -> Res
 }
 
 /// Clients that keep its buffers full cost requests, which are refused, but not the pod.
-pub(super) async fn requests_are_refused_before_its_memory_limit_ends_it(
+pub(super) async fn requests_are_rejected_before_the_pod_is_oom_killed(
     scope: &Scope,
 ) -> Result<()> {
     let limited = json!({"limits": {"memory": "64Mi"}});

@@ -67,7 +67,9 @@ pub(super) async fn names_of_services_resolve(scope: &Scope) -> Result<()> {
         .map(drop)
 }
 
-pub(super) async fn load_balancers_have_addresses_that_answer(scope: &Scope) -> Result<()> {
+pub(super) async fn load_balancer_addresses_are_reachable_until_released(
+    scope: &Scope,
+) -> Result<()> {
     let balancer = load_balancer("Cluster");
     scope
         .apply(&[balancer, echo(&scope.images, "echo", EchoProtocol::Http)])

@@ -53,7 +53,7 @@ impl Path {
     }
 }
 
-pub(super) async fn http2_in_the_clear_reaches_a_backend(scope: &Scope) -> Result<()> {
+pub(super) async fn h2c_reaches_a_backend(scope: &Scope) -> Result<()> {
     let path = Path {
         speech: EchoProtocol::Http,
         protocol: "HTTP",

@@ -45,7 +45,9 @@ async fn expect(
     Ok(())
 }
 
-pub(in crate::test) async fn objects_that_refer_to_nothing_say_so(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn dangling_references_are_reported_in_the_status(
+    scope: &Scope,
+) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     scope.apply(&referring_to_nothing()).await?;
     let refused = says("Accepted", "False", "InvalidParameters");
@@ -113,7 +115,7 @@ fn referring_to_nothing() -> [Value; 6] {
     [classless, lost, secret, untrusted, empty, policy]
 }
 
-pub(in crate::test) async fn a_reserved_port_and_a_taken_address_are_refused(
+pub(in crate::test) async fn a_reserved_port_and_an_address_in_use_are_rejected(
     scope: &Scope,
 ) -> Result<()> {
     let mut reserved = gateway(&[listener(80, "HTTP"), listener(15_021, "HTTP")]);
@@ -142,7 +144,7 @@ pub(in crate::test) async fn a_reserved_port_and_a_taken_address_are_refused(
 /// In the load balancer's pool, and high enough not to be assigned to another test.
 const STATIC_ADDRESS: &str = "172.31.250.231";
 
-pub(in crate::test) async fn names_of_253_characters_work(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn names_of_253_characters_are_supported(scope: &Scope) -> Result<()> {
     let name = format!("{}.example", "a".repeat(245));
     let site = EdgeGateway::open(scope).await?;
     let mut long = route("HTTPRoute", 80, "echo");
@@ -154,7 +156,7 @@ pub(in crate::test) async fn names_of_253_characters_work(scope: &Scope) -> Resu
     site.until(HOST, "/", StatusCode::OK).await.map(drop)
 }
 
-pub(in crate::test) async fn somebody_who_replaces_our_status_causes_few_writes(
+pub(in crate::test) async fn another_writer_replacing_our_status_causes_few_writes(
     scope: &Scope,
 ) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
@@ -201,9 +203,7 @@ async fn restorations(routes: &Api<DynamicObject>, after: &str, until: &str) -> 
     }
 }
 
-pub(in crate::test) async fn namespaces_that_are_not_selected_do_not_exist(
-    scope: &Scope,
-) -> Result<()> {
+pub(in crate::test) async fn unselected_namespaces_are_ignored(scope: &Scope) -> Result<()> {
     let control_plane = ControlPlane::of(scope);
     let hidden = scope.another().await?;
     let selector = json!([{"matchLabels": {"kubernetes.io/metadata.name": scope.namespace}}]);

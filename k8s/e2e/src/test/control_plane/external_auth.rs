@@ -16,13 +16,13 @@ use crate::test::scope::Scope;
 const GOOD: (&str, &str) = ("x-token", "good");
 const USER: &str = "alice";
 
-pub(in crate::test) async fn a_server_decides_over_http(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn an_http_server_authorizes_requests(scope: &Scope) -> Result<()> {
     let passed = decides(scope, asks("HTTP", 80)).await?;
     ensure!(echoed(&passed, "X-User") == USER, "{}", passed.body);
     Ok(())
 }
 
-pub(in crate::test) async fn a_server_decides_by_ext_authz(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn an_ext_authz_server_authorizes_requests(scope: &Scope) -> Result<()> {
     let passed = decides(scope, asks("GRPC", 81)).await?;
     ensure!(echoed(&passed, "X-User") == USER, "{}", passed.body);
     ensure!(echoed(&passed, "X-Token").is_empty(), "{}", passed.body);
@@ -55,7 +55,9 @@ async fn decides(scope: &Scope, filter: Value) -> Result<HttpResponse> {
 }
 
 /// A listener's authorizer is called before a route is selected, which here matches an added field.
-pub(in crate::test) async fn a_listener_asks_before_routes_match(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn a_listener_authorizes_before_route_matching(
+    scope: &Scope,
+) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     scope.apply(&authorizer()).await?;
     let mut for_alice = route("HTTPRoute", 80, "echo");

@@ -58,7 +58,9 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
 }
 
 /// A policy of a Service keeps sessions of rules that have none, as long as it is there.
-pub(in crate::test) async fn a_policy_of_a_service_keeps_sessions(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn a_service_policy_enables_session_persistence(
+    scope: &Scope,
+) -> Result<()> {
     let site = EdgeGateway::open_with(scope, gateway(&[listener(80, "HTTP")]), 3).await?;
     let policy = json!({
         "apiVersion": "gateway.networking.x-k8s.io/v1alpha1", "kind": "XBackendTrafficPolicy",
@@ -276,9 +278,7 @@ pub(in crate::test) async fn routes_attach_to_default_gateways(scope: &Scope) ->
         .await
 }
 
-pub(in crate::test) async fn addresses_are_routable_as_they_are_asked_for(
-    scope: &Scope,
-) -> Result<()> {
+pub(in crate::test) async fn addresses_have_the_requested_routability(scope: &Scope) -> Result<()> {
     let asking = |addresses: Value| {
         let mut edge = gateway(&[listener(80, "HTTP")]);
         edge["spec"]["addresses"] = addresses;
@@ -332,7 +332,9 @@ async fn addresses(scope: &Scope) -> Result<Vec<Value>> {
     Ok(addresses.cloned().unwrap_or_default())
 }
 
-pub(in crate::test) async fn trust_bundles_authenticate_clients(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn client_certificates_are_verified_with_trust_bundles(
+    scope: &Scope,
+) -> Result<()> {
     // Its kind has no namespaces.
     let bundle = scope.namespace.clone();
     let shown = with_bundle(scope, &bundle).await;

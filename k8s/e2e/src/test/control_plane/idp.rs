@@ -22,7 +22,7 @@ const NAMESPACE: &str = "identity-provider";
 /// Where proxies fetch its keys.
 const KEYS: &str = "keycloak.identity-provider.svc.cluster.local:8080";
 
-pub(in crate::test) async fn users_of_keycloak_are_told_apart_by_their_group(
+pub(in crate::test) async fn keycloak_users_are_distinguished_by_their_group(
     scope: &Scope,
 ) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;

@@ -24,7 +24,7 @@ const SELECTION: &str = "test-epp-endpoint-selection";
 /// Requests to each pod, of which none may reach another.
 const REQUESTS: usize = 10;
 
-pub(in crate::test) async fn a_picker_chooses_the_pod(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn an_endpoint_picker_selects_the_pod(scope: &Scope) -> Result<()> {
     let enabled = ["--set", "inferenceExtension.enabled=true"];
     operator::install(scope, &enabled).await?;
     let mut edge = gateway(&[listener(80, "HTTP")]);

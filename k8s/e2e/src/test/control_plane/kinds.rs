@@ -29,7 +29,9 @@ pub(super) fn own(kind: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-pub(in crate::test) async fn routes_of_each_kind_come_and_go(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn routes_of_each_kind_are_served_until_deleted(
+    scope: &Scope,
+) -> Result<()> {
     let listeners = [
         listener(80, "HTTP"),
         listener(8080, "HTTP"),
@@ -79,7 +81,7 @@ async fn attached(scope: &Scope, port: u16, routes: u64) -> Result<()> {
         .await
 }
 
-pub(in crate::test) async fn certificates_and_listener_sets_come_and_go(
+pub(in crate::test) async fn certificates_and_listener_sets_take_effect_until_deleted(
     scope: &Scope,
 ) -> Result<()> {
     let mut edge = gateway(&[listener(80, "HTTP")]);
@@ -138,7 +140,9 @@ async fn served_over_tls(
         .await
 }
 
-pub(in crate::test) async fn policies_and_backends_come_and_go(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn policies_and_backends_take_effect_until_deleted(
+    scope: &Scope,
+) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     let keys = json!({"keys": [{"kty": "oct", "k": "AAAA"}]}).to_string();
     let policy = |mode: &str| {
@@ -204,7 +208,9 @@ async fn echo_pod_address(scope: &Scope) -> Result<String> {
     Ok(address.trim().to_owned())
 }
 
-pub(in crate::test) async fn grants_and_labels_open_namespaces(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn grants_and_labels_permit_cross_namespace_references(
+    scope: &Scope,
+) -> Result<()> {
     let other = scope.another().await?;
     let shown = across(scope, &other).await;
     other.close().await?;
@@ -263,7 +269,9 @@ async fn across(scope: &Scope, other: &Scope) -> Result<()> {
     see(StatusCode::OK).await
 }
 
-pub(in crate::test) async fn classes_and_parameters_come_and_go(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn classes_and_parameters_take_effect_until_deleted(
+    scope: &Scope,
+) -> Result<()> {
     let class = format!("class-of-{}", scope.namespace);
     let made = object(
         "GatewayClass",

@@ -9,7 +9,9 @@ use crate::test::manifests::{EchoProtocol, gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
 
-pub(in crate::test) async fn routes_services_and_pods_change_and_go(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn routes_services_and_pods_can_be_changed_and_deleted(
+    scope: &Scope,
+) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
 
     let mut narrowed = route("HTTPRoute", 80, "echo");
@@ -62,7 +64,7 @@ pub(in crate::test) async fn routes_services_and_pods_change_and_go(scope: &Scop
     site.until(HOST, "/", StatusCode::NOT_FOUND).await.map(drop)
 }
 
-pub(in crate::test) async fn a_gateway_changes_and_goes(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn a_gateway_can_be_changed_and_deleted(scope: &Scope) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     let mut everywhere = route("HTTPRoute", 80, "echo");
     everywhere["spec"]["parentRefs"] = json!([{"name": "edge"}]);

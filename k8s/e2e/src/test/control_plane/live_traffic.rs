@@ -145,7 +145,7 @@ async fn programmed(scope: &Scope) -> Result<Value> {
     Ok(json!([found["status"], found["lastTransitionTime"]]))
 }
 
-pub(in crate::test) async fn the_api_server_is_away(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn the_api_server_is_unavailable(scope: &Scope) -> Result<()> {
     without_the_api_server(scope, Duration::from_secs(5)).await
 }
 
@@ -185,7 +185,7 @@ pub(in crate::test) async fn the_xds_mode_changes(scope: &Scope) -> Result<()> {
     shown
 }
 
-pub(in crate::test) async fn proxies_are_replaced_while_the_controller_is_away(
+pub(in crate::test) async fn proxies_are_replaced_while_the_controller_is_unavailable(
     scope: &Scope,
 ) -> Result<()> {
     let site = redundant(scope).await?;
@@ -242,7 +242,7 @@ pub(super) async fn change_routes(scope: &Scope, times: usize) -> Result<()> {
 }
 
 /// Backends pause before they terminate, as the operating guide asks.
-pub(in crate::test) async fn a_backend_is_updated(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn a_backend_is_restarted(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
     pause_before_termination(scope).await?;
     undisturbed(&site, async || {
@@ -254,7 +254,7 @@ pub(in crate::test) async fn a_backend_is_updated(scope: &Scope) -> Result<()> {
     .await
 }
 
-pub(in crate::test) async fn proxies_come_and_go(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn proxies_are_scaled_up_and_down(scope: &Scope) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     undisturbed(&site, async || {
         for replicas in [3, 1] {

@@ -34,7 +34,9 @@ const BROKEN: usize = 10_000;
 /// Longest time that a change may take while their statuses are written.
 const NEIGHBOUR: Duration = Duration::from_secs(5);
 
-pub(in crate::test) async fn the_api_server_is_away_for_minutes(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn the_api_server_is_unavailable_for_minutes(
+    scope: &Scope,
+) -> Result<()> {
     without_the_api_server(scope, OUTAGE).await
 }
 
@@ -77,7 +79,7 @@ pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope
     .await
 }
 
-pub(in crate::test) async fn ten_thousand_broken_routes_disturb_nobody(
+pub(in crate::test) async fn ten_thousand_broken_routes_do_not_delay_other_gateways(
     scope: &Scope,
 ) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;

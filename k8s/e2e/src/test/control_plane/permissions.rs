@@ -32,7 +32,9 @@ const A_DAY: Duration = Duration::from_hours(24);
 /// Permissions as `VERB GROUP/RESOURCE`, or `VERB PATH`.
 type Permissions = BTreeSet<String>;
 
-pub(in crate::test) async fn each_is_used_and_none_is_missing(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn every_permission_is_used_and_none_is_missing(
+    scope: &Scope,
+) -> Result<()> {
     create_the_class_again(scope).await?;
     replace_an_old_authority(scope).await?;
     let site = open_everything(scope).await?;

@@ -31,7 +31,9 @@ const HALF_OPEN_PATIENCE: Duration = Duration::from_secs(30);
 /// Memory that the controller may use beyond its use before, in bytes.
 const MEMORY: f64 = 200e6;
 
-pub(in crate::test) async fn a_gateway_sees_nothing_of_another(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn proxies_cannot_read_resources_of_another_gateway(
+    scope: &Scope,
+) -> Result<()> {
     let other = scope.another().await?;
     let shown = apart(scope, &other).await;
     other.close().await?;
@@ -141,7 +143,7 @@ async fn refused(result: Result<Proxy, ConnectError>, words: &str) -> Result<()>
     Ok(())
 }
 
-pub(in crate::test) async fn hostile_proxies_are_bounded(scope: &Scope) -> Result<()> {
+pub(in crate::test) async fn the_impact_of_hostile_proxies_is_bounded(scope: &Scope) -> Result<()> {
     let neighbour = scope.another().await?;
     let shown = attacked(scope, &neighbour).await;
     neighbour.close().await?;
