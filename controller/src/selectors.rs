@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn no_entries_select_every_namespace() {
+    fn an_empty_list_of_selectors_selects_every_namespace() {
         for text in ["[]", "", "null"] {
             let selectors: Selectors = text.parse().expect("selectors");
             assert!(selectors.select_everything());

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_complete_at_its_last_byte_however_it_is_split() {
+    fn a_response_is_complete_at_its_last_byte_at_every_split() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc";
         for cut in 1..answer.len() {
             let mut reading = Reading::default();

@@ -266,7 +266,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn our_gateway_takes_part_in_every_scenario() {
+    fn the_gateway_takes_part_in_every_scenario() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
         let gateway = Gateway::new(Path::new("gateway"), Driver::Epoll, Build::Current);
         for case in crate::scenario::read_folder(&folder).expect("scenarios") {

@@ -219,7 +219,7 @@ mod tests {
     use super::range;
 
     #[test]
-    fn a_range_is_one_number_where_all_are_the_same() {
+    fn a_range_of_equal_values_is_one_number() {
         assert_eq!(range([3, 3].into_iter()), "3");
         assert_eq!(range([10, 3, 5].into_iter()), "3 to 10");
         assert_eq!(range(std::iter::empty()), "0");

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn services_of_other_types_get_nothing() {
+    fn services_of_other_types_get_no_address() {
         let mut plain = (*service("a", None, None)).clone();
         plain.spec.as_mut().expect("a spec").type_ = Some("ClusterIP".to_owned());
         assert_eq!(given(&[Arc::new(plain)]), []);

@@ -17,7 +17,7 @@ fn connected(services: &[(&str, Option<u8>)]) -> (Views, Stream) {
 }
 
 #[test]
-fn only_what_changed_is_sent() {
+fn only_changes_are_sent() {
     let (mut views, mut stream) = connected(&[("x", Some(1)), ("y", Some(1))]);
     views.publish(publication(&[("x", Some(2))]));
     assert_eq!(stream.names(&mut views), ["x"]);
