@@ -113,7 +113,7 @@ impl Held {
 }
 
 #[test]
-fn a_route_takes_few_bytes() {
+fn a_route_uses_little_memory() {
     let _alone = ALONE.lock();
     let held = Held::load();
     // Shared values count for the last of their holders.

@@ -66,7 +66,7 @@ const REQUESTS: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn selecting_allocates_nothing_once_the_patterns_were_used() {
+fn route_selection_allocates_nothing_after_the_first_use_of_its_patterns() {
     let rules = RULES.map(Rule::parse);
     let (router, mut cache) = (compile(&rules), RegexCache::new());
     let requests = REQUESTS.map(|(line, expected)| (Request::parse(line), expected));

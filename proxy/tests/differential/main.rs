@@ -25,7 +25,7 @@ use support::{Driver, Gateway, Message, client, gateway};
 
 #[test]
 #[ignore = "needs nginx, haproxy, apache2, node and python3"]
-fn every_server_reads_what_we_forward_as_we_do() {
+fn every_server_parses_forwarded_requests_like_the_gateway() {
     let cases: Vec<Case> = case::all()
         .into_iter()
         .filter(is_plainly_forwarded)

@@ -314,7 +314,7 @@ on_both_drivers! {
         assert!(list.contains("proxy::supervisor=info") && list.contains("warn"), "{list}");
     }
 
-    fn one_cpu_profile_is_made_at_a_time(driver) {
+    fn only_one_cpu_profile_is_recorded_at_a_time(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let _first = begins_a_profile(&gateway, 300);

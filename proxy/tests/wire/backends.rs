@@ -14,7 +14,7 @@ fn backend(name: &str, spec: &str) -> String {
 const TO: &str = "{backendRefs: [{group: gateway-system.io, kind: Backend, name: odd}]}";
 
 on_both_drivers! {
-    fn a_unix_socket_takes_requests(driver) {
+    fn requests_are_forwarded_to_a_unix_socket(driver) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("origin.sock");
         let listener = UnixListener::bind(&path).expect("a new socket");
@@ -42,7 +42,7 @@ on_both_drivers! {
         assert!(head.starts_with(b"GET /path HTTP/1.1\r\n"));
     }
 
-    fn a_unix_socket_that_is_not_there_is_503(driver) {
+    fn a_missing_unix_socket_is_503(driver) {
         let spec = "{unix: {path: /nowhere/at-all.sock}}";
         let gateway = gateway(driver).rule(TO).document(&backend("odd", spec)).start();
         gateway.client().gets("/").expects(503);

@@ -24,7 +24,7 @@ on_both_drivers! {
         assert!(failure.log.contains("gateway.yaml:"), "file and line:\n{}", failure.log);
     }
 
-    fn a_file_that_is_not_there_is_named(driver) {
+    fn a_missing_file_is_named(driver) {
         let failure = gateway(driver).argument("--config=/nowhere/at-all.yaml").fails_with("");
         assert_ne!(failure.code, Some(0));
         assert!(failure.log.contains("/nowhere/at-all.yaml"), "{}", failure.log);

@@ -202,7 +202,7 @@ on_both_drivers! {
         assert_eq!(status_of(&gateway, &signer, "key"), 200, "the last good keys stay");
     }
 
-    fn tokens_of_one_realm_are_refused_where_another_is_trusted(driver) {
+    fn tokens_of_an_untrusted_realm_are_rejected(driver) {
         let app = origin();
         let realms = ["https://idp.test/realms/a", "https://idp.test/realms/b"];
         // Both have a key of the same id.

@@ -98,7 +98,7 @@ on_both_drivers! {
         }
     }
 
-    fn a_trusted_hops_certificate_header_passes_unless_we_verified_one(driver) {
+    fn a_trusted_hops_certificate_header_is_forwarded_unless_the_gateway_verified_one(driver) {
         let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
         let gateway = builder(driver, &origin, &ca.server(&["a.test"]), &clients)
             .gateway_field(&BY_DEFAULT.replace("@mode", "AllowInsecureFallback"))

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_keeps_the_last_answer_and_waits_longer_each_time() {
+    fn a_failed_lookup_keeps_the_last_answer_and_backs_off() {
         let begin = Instant::now();
         let mut names = Names::default();
         names.set_desired(&model(&[("a.test", None)]), begin);

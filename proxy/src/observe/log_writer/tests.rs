@@ -63,7 +63,7 @@ fn append(shard: &mut LogSink, lines: usize) {
 }
 
 #[test]
-fn lines_arrive_whole_and_in_order() {
+fn lines_are_written_complete_and_in_order() {
     let mut bed = bed();
     drop(bed.answers);
     for number in 0..5_000 {

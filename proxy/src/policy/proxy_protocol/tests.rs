@@ -239,7 +239,7 @@ fn headers_are_read_from_trusted_sources_only() {
 }
 
 #[test]
-fn a_header_is_recognised_by_its_first_bytes_however_they_are_split() {
+fn a_header_is_recognised_by_its_first_bytes_at_every_split() {
     for (bytes, version) in [(v1::START, Version::V1), (v2::SIGNATURE, Version::V2)] {
         for at in 0..bytes.len() {
             let (first, rest) = bytes.split_at(at);

@@ -210,7 +210,7 @@ fn a_single_failing_endpoint_is_still_chosen() {
 }
 
 #[test]
-fn draining_endpoints_serve_where_none_is_ready() {
+fn draining_endpoints_are_used_if_none_is_ready() {
     let set = |healths: &[Health]| {
         let members: Vec<_> = (0..).zip(healths).map(|(i, h)| member(i, 1, *h)).collect();
         EndpointSet::new(endpoint(0), EJECTION, &members)

@@ -103,7 +103,7 @@ fn a_key_set_is_refetched_when_its_lifetime_ends() {
 }
 
 #[test]
-fn a_failure_keeps_the_keys_for_a_day_and_waits_longer_each_time() {
+fn a_failed_fetch_keeps_the_keys_for_a_day_and_backs_off() {
     let mut one = Fixture::asked(None);
     assert_eq!(one.version(0), None);
     one.take(0, fetched(EMPTY, None));

@@ -250,7 +250,7 @@ fn a_provider_reads_tokens_only_from_its_locations() {
 }
 
 #[test]
-fn the_challenge_is_one_line_whatever_the_realm() {
+fn a_realm_cannot_break_the_challenge_line() {
     for (realm, expected) in [
         (None, "gateway"),
         (Some("my api"), "my api"),
