@@ -48,15 +48,15 @@ impl Meter {
     pub(crate) fn verify(&mut self) -> Result<()> {
         let sum = count64(self.read()?);
         let ticks = self.last.ticks().saturating_sub(self.ticks_before);
-        let told = count64(ticks * tick());
+        let by_ticks = count64(ticks * tick());
         // User and system time of each process are rounded apart from each other.
         let rounding = count(2 * (self.last.0.len() + 1)) * count64(tick());
         ensure!(
-            (sum - told).abs() <= told * LOST + rounding,
+            (sum - by_ticks).abs() <= by_ticks * LOST + rounding,
             "its threads report {:.0} ms of CPU time, its processes {:.0} ms: too much was lost of \
              what has ended",
             sum / 1e6,
-            told / 1e6
+            by_ticks / 1e6
         );
         Ok(())
     }

@@ -79,10 +79,11 @@ fn drain(stream: &mut UnixStream, done: &AtomicBool) -> Result<bool> {
             }
             Ok(count) => {
                 let read = buffer.get(..count).unwrap_or_default();
-                let shown = String::from_utf8_lossy(read.get(..count.min(200)).unwrap_or_default());
+                let excerpt =
+                    String::from_utf8_lossy(read.get(..count.min(200)).unwrap_or_default());
                 ensure!(
                     !first || read.starts_with(b"HTTP/1.1 200 "),
-                    "unexpected response: {shown}"
+                    "unexpected response: {excerpt}"
                 );
                 first = false;
                 // The load has priority on this core: the reader is not part of what is measured.

@@ -89,13 +89,13 @@ mod tests {
     fn noise_below_the_threshold_is_ignored_and_above_it_reported() {
         let noise = |foreign, stolen| Noise { foreign, stolen };
         assert_eq!(noise(0.02, 0.02).or_none(), None);
-        let told = |noise: Noise| noise.or_none().map(|noise| noise.to_string());
+        let text = |noise: Noise| noise.or_none().map(|noise| noise.to_string());
         assert_eq!(
-            told(noise(0.50, 0.0)).as_deref(),
+            text(noise(0.50, 0.0)).as_deref(),
             Some("50 % other work, 0 % stolen")
         );
         assert_eq!(
-            told(noise(0.0, 0.04)).as_deref(),
+            text(noise(0.0, 0.04)).as_deref(),
             Some("0 % other work, 4 % stolen")
         );
         assert_eq!(noise(0.5, 0.0).max(noise(0.1, 0.2)), noise(0.5, 0.2));

@@ -85,18 +85,18 @@ impl Sum {
     /// The result of the run.
     pub(crate) fn measured(&self) -> Result<Measured> {
         ensure!(self.requests > 0, "no request was answered");
-        let each = |sum: f64| sum / count64(self.requests);
+        let per_request = |sum: f64| sum / count64(self.requests);
         let user = ticks_to_us(self.usage.user_ticks);
         let system = ticks_to_us(self.usage.system_ticks);
         Ok(Measured {
             requests: self.requests,
             seconds: self.seconds,
-            cpu_us: each(count64(self.cpu) / 1e3),
+            cpu_us: per_request(count64(self.cpu) / 1e3),
             user_share: user / (user + system).max(f64::MIN_POSITIVE),
-            origin_cpu_us: each(count64(self.origin_cpu) / 1e3),
+            origin_cpu_us: per_request(count64(self.origin_cpu) / 1e3),
             latency: self.latency.as_ref().and_then(Collector::latency),
             rss: Some(self.usage.rss),
-            voluntary: each(count64(self.usage.voluntary)),
+            voluntary: per_request(count64(self.usage.voluntary)),
             syscalls: None,
             lost: self.lost,
             noise: self.noise(),
@@ -234,8 +234,8 @@ mod tests {
         });
         let measured = sum.measured().expect("some");
         assert_eq!(measured.latency, None);
-        let told = "1 of 2 slices, up to 0 % other work, 0 % stolen";
-        assert_eq!(measured.noise.as_deref(), Some(told));
+        let expected = "1 of 2 slices, up to 0 % other work, 0 % stolen";
+        assert_eq!(measured.noise.as_deref(), Some(expected));
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl<'a> Round<'a> {
         let slices = |run: &OpenRun<'_>| self.method.slices_of(run.case);
         let plan: Vec<_> = self.runs.iter().map(slices).collect();
         let passes = plan.iter().map(|(count, _)| *count).max().unwrap_or(0);
-        let mut told = Instant::now();
+        let mut last_progress = Instant::now();
         let turns: u32 = plan.iter().map(|(count, _)| *count).sum();
         let mut taken = 0_u32;
         for pass in 0..passes {
@@ -124,10 +124,10 @@ impl<'a> Round<'a> {
                 if let Some((count, duration)) = plan.get(index)
                     && pass < *count
                 {
-                    if told.elapsed() >= PROGRESS_PAUSE {
+                    if last_progress.elapsed() >= PROGRESS_PAUSE {
                         let round = number + 1;
                         say(&format!("   round {round}: {taken} of {turns} turns taken"));
-                        told = Instant::now();
+                        last_progress = Instant::now();
                     }
                     self.step(index, |bench, run| {
                         let slice = bench.slice(run.case.inside, *duration, &mut ours)?;

@@ -97,14 +97,14 @@ fn measure(gateway: &Gateway, connections: usize, connect: &dyn Fn() -> Client) 
         idle.extend(busy_once(connect));
     }
     let after = settled(gateway);
-    let each = after.saturating_sub(before) / connections as u64;
+    let per_connection = after.saturating_sub(before) / connections as u64;
     eprintln!(
-        "{each} bytes for each of {connections} idle connections ({before} before, {after} after)"
+        "{per_connection} bytes for each of {connections} idle connections ({before} before, {after} after)"
     );
     for client in &mut idle {
         client.gets("/").expects(200);
     }
-    each
+    per_connection
 }
 
 /// What each connection of a burst costs a second after the last one was opened, or asked something.
@@ -128,15 +128,15 @@ fn measure_burst(gateway: &Gateway, asks: bool) -> u64 {
         std::thread::park_timeout(Duration::from_millis(20));
     }
     let after = gateway.anonymous_bytes();
-    let each = after.saturating_sub(before) / BURST as u64;
+    let per_connection = after.saturating_sub(before) / BURST as u64;
     eprintln!(
-        "{each} bytes for each of {BURST} connections that came within {took:?} \
+        "{per_connection} bytes for each of {BURST} connections that came within {took:?} \
          ({before} before, {most} at most, {after} after)"
     );
     for client in burst.iter_mut().step_by(97) {
         client.gets("/").expects(200);
     }
-    each
+    per_connection
 }
 
 /// So many clients of HTTP/2, each of which has asked something on its first stream.
@@ -164,8 +164,8 @@ on_both_drivers! {
         proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1h").start();
-        let each = measure(&gateway, CONNECTIONS, &|| gateway.client());
-        assert!(each <= BAR, "{each} bytes, not {BAR}");
+        let per_connection = measure(&gateway, CONNECTIONS, &|| gateway.client());
+        assert!(per_connection <= BAR, "{per_connection} bytes, not {BAR}");
     }
 
     #[ignore = "measures: run it on a release build, as said above"]
@@ -174,8 +174,8 @@ on_both_drivers! {
         let origin = origin();
         for asks in [false, true] {
             let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1h").start();
-            let each = measure_burst(&gateway, asks);
-            assert!(each <= BURST_BAR, "{each} bytes, not {BURST_BAR}");
+            let per_connection = measure_burst(&gateway, asks);
+            assert!(per_connection <= BURST_BAR, "{per_connection} bytes, not {BURST_BAR}");
         }
     }
 
@@ -196,8 +196,8 @@ on_both_drivers! {
             client.shakes_hands();
             client
         };
-        let each = measure(&gateway, TLS_CONNECTIONS, &connect);
-        assert!(each <= TLS_BAR, "{each} bytes, not {TLS_BAR}");
+        let per_connection = measure(&gateway, TLS_CONNECTIONS, &connect);
+        assert!(per_connection <= TLS_BAR, "{per_connection} bytes, not {TLS_BAR}");
     }
 
     #[ignore = "measures: run it on a release build, as said above"]
@@ -209,13 +209,13 @@ on_both_drivers! {
         let before = settled(&gateway);
         let mut idle = h2_clients(&gateway, H2_CONNECTIONS);
         let after = settled(&gateway);
-        let each = after.saturating_sub(before) / H2_CONNECTIONS as u64;
-        eprintln!("{each} bytes for each of {H2_CONNECTIONS} ({before} before, {after} after)");
+        let per_connection = after.saturating_sub(before) / H2_CONNECTIONS as u64;
+        eprintln!("{per_connection} bytes for each of {H2_CONNECTIONS} ({before} before, {after} after)");
         for client in &mut idle {
             client.sends(get(3));
             assert_eq!(client.next_of(HEADERS).stream, 3);
         }
-        assert!(each <= H2_BAR, "{each} bytes, not {H2_BAR}");
+        assert!(per_connection <= H2_BAR, "{per_connection} bytes, not {H2_BAR}");
     }
 
     #[ignore = "measures: run it on a release build, as said above"]
@@ -236,8 +236,8 @@ on_both_drivers! {
         }
         let after = settled(&gateway);
         let count = H2_STREAM_CONNECTIONS * H2_STREAMS;
-        let each = after.saturating_sub(before) / count as u64;
-        eprintln!("{each} bytes for each of {count} streams ({before} before, {after} after)");
+        let per_stream = after.saturating_sub(before) / count as u64;
+        eprintln!("{per_stream} bytes for each of {count} streams ({before} before, {after} after)");
         for client in &mut clients {
             let ends = streams().flat_map(|stream| frame(DATA, END_STREAM, stream, b""));
             client.sends(ends.collect::<Vec<_>>());
@@ -246,6 +246,6 @@ on_both_drivers! {
                 assert_eq!(client.next_of(HEADERS).payload.first(), Some(&0x88));
             }
         }
-        assert!(each <= H2_STREAM_BAR, "{each} bytes, not {H2_STREAM_BAR}");
+        assert!(per_stream <= H2_STREAM_BAR, "{per_stream} bytes, not {H2_STREAM_BAR}");
     }
 }

@@ -19,7 +19,7 @@ pub(crate) async fn during<T>(
     work: impl Future<Output = Result<T>>,
 ) -> Result<(T, u32)> {
     let changes = Rc::new(Cell::new(0));
-    let counted = Rc::clone(&changes);
+    let counter = Rc::clone(&changes);
     let churn = async {
         let mut due = interval(Duration::from_secs(1) / per_second.max(1));
         for state in 1_usize.. {
@@ -32,7 +32,7 @@ pub(crate) async fn during<T>(
                 fleet.endpoints(number, state % 5)
             };
             cluster.patch(&object).await?;
-            counted.set(counted.get() + 1);
+            counter.set(counter.get() + 1);
         }
         anyhow::Ok(())
     };

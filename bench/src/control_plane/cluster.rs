@@ -87,11 +87,11 @@ impl Cluster {
             "metadata": {"generateName": format!("{prefix}-"), "labels": {OURS: "yes"}},
         }))?;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let made = namespaces
+        let created = namespaces
             .create(&PostParams::default(), &namespace)
             .await
             .context("cannot make a namespace")?;
-        Ok(made.name_any())
+        Ok(created.name_any())
     }
 
     /// Removes all namespaces that any run made, and waits until they are gone.

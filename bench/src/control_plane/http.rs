@@ -62,14 +62,14 @@ impl Client {
             tls,
             connection,
         } = self;
-        let asked = async {
+        let exchange = async {
             let answer = get(connection, *address, tls.as_ref(), host, path);
             timeout(PATIENCE, answer)
                 .await
                 .context("no answer in time")?
         };
         let runtime = runtime.as_ref().context("the client is being dropped")?;
-        let answer = runtime.block_on(asked);
+        let answer = runtime.block_on(exchange);
         if answer.is_err() {
             *connection = None;
         }

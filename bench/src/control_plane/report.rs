@@ -154,8 +154,8 @@ fn bars(record: &ControlPlaneRecord) -> Table {
             verdict.to_owned(),
             format!("{} {unit}", figure(most)).trim().to_owned(),
         ];
-        let shown = |peer: &&str| value(peer).map_or(NOTHING.to_owned(), |(it, _)| figure(it));
-        cells.extend(peers.iter().map(shown));
+        let formatted = |peer: &&str| value(peer).map_or(NOTHING.to_owned(), |(it, _)| figure(it));
+        cells.extend(peers.iter().map(formatted));
         table.push(tone, cells);
     }
     table
@@ -292,11 +292,11 @@ fn plots(case: &str, results: &Results<'_>) -> Result<Vec<Block>> {
         .map(|(peer, it)| (*peer, it.changes.iter().map(|change| change.took).collect()))
         .collect();
     if !took.is_empty() {
-        let counted: Vec<_> = took
+        let peer_values: Vec<_> = took
             .iter()
             .map(|(peer, values)| PeerValues { peer, values })
             .collect();
-        let svg = histogram(&counted, &BOUNDS, "ms until a change serves")?;
+        let svg = histogram(&peer_values, &BOUNDS, "ms until a change serves")?;
         blocks.push(plot("histogram", "how long changes took to serve", svg));
         blocks.push(plot(
             "course",
@@ -330,13 +330,13 @@ const POINTS: usize = 60;
 fn over_changes(took: &[(&str, Vec<f64>)]) -> Result<String> {
     let mut names = Vec::new();
     for (peer, values) in took {
-        let each = values.len().div_ceil(POINTS).max(1);
+        let chunk_size = values.len().div_ceil(POINTS).max(1);
         for (name, share) in [("p50", 0.5), ("longest", 1.0)] {
-            let points = values.chunks(each).enumerate().map(|(number, part)| {
+            let points = values.chunks(chunk_size).enumerate().map(|(number, part)| {
                 let mut part = part.to_vec();
                 part.sort_by(f64::total_cmp);
                 // Differences below the time of one request cannot be distinguished.
-                (count(number * each), quantile(&part, share).max(0.1))
+                (count(number * chunk_size), quantile(&part, share).max(0.1))
             });
             names.push((format!("{peer} {name}"), points.collect::<Vec<_>>()));
         }
@@ -372,11 +372,11 @@ fn usage(results: &Results<'_>, up: &str, value: fn(&Point) -> f64) -> Result<St
 }
 
 fn thinned(usage: &Usage, value: fn(&Point) -> f64) -> Vec<(f64, f64)> {
-    let each = usage.points.len().div_ceil(POINTS * 2).max(1);
+    let chunk_size = usage.points.len().div_ceil(POINTS * 2).max(1);
     let mean = |part: &[Point], of: &dyn Fn(&Point) -> f64| {
         part.iter().map(of).sum::<f64>() / count(part.len())
     };
-    let parts = usage.points.chunks(each);
+    let parts = usage.points.chunks(chunk_size);
     parts
         .map(|part| (mean(part, &|it| it.at), mean(part, &value)))
         .collect()

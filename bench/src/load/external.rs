@@ -47,8 +47,8 @@ impl External {
         std::thread::sleep(duration);
         self.stop()?;
         let seconds = start.elapsed().as_secs_f64();
-        let ended = self.child.try_wait()?;
-        ensure!(ended.is_none(), "it ended early: {}", self.told());
+        let exit_status = self.child.try_wait()?;
+        ensure!(exit_status.is_none(), "it ended early: {}", self.told());
         Ok(seconds)
     }
 
@@ -128,8 +128,8 @@ mod tests {
         }
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", counter.pid())).expect("lives");
         assert!(stat.contains(") T "), "{stat}");
-        let told = counter.interrupt().expect("ends");
-        assert!(told.contains("done "), "{told}");
+        let output = counter.interrupt().expect("ends");
+        assert!(output.contains("done "), "{output}");
     }
 
     #[test]

@@ -254,11 +254,7 @@ mod tests {
             assert!(account.requests > after_one);
             assert_eq!(account.requests % messages, 0);
         }
-        let counted = fetch(address, "/stats").expect("stats");
-        assert!(
-            String::from_utf8(counted)
-                .expect("text")
-                .contains("requests")
-        );
+        let stats = fetch(address, "/stats").expect("stats");
+        assert!(String::from_utf8(stats).expect("text").contains("requests"));
     }
 }

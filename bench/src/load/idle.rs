@@ -50,26 +50,26 @@ impl Load for Idle {
     fn turn(&mut self, _duration: Duration) -> Result<LoadResult> {
         let start = Instant::now();
         let before = Usage::of_tree(self.proxy)?.rss;
-        let mut kept = Vec::with_capacity(self.connections);
+        let mut channels = Vec::with_capacity(self.connections);
         for number in 0..self.connections {
             let channel = self
                 .open()
                 .with_context(|| format!("connection {number}"))?;
-            kept.push(channel);
+            channels.push(channel);
         }
         std::thread::sleep(SETTLE);
         let after = Usage::of_tree(self.proxy)?.rss;
-        let each = (count64(after) - count64(before)) / count(kept.len());
-        self.requests += kept.len() as u64;
+        let per_connection = (count64(after) - count64(before)) / count(channels.len());
+        self.requests += channels.len() as u64;
         // All must still be there, or the division was wrong.
-        let every = (kept.len() / SAMPLES).max(1);
-        for channel in kept.iter_mut().step_by(every) {
+        let every = (channels.len() / SAMPLES).max(1);
+        for channel in channels.iter_mut().step_by(every) {
             probe::exchange(channel, &self.exchange).context("an idle connection was closed")?;
             self.requests += 1;
         }
         Ok(LoadResult {
             seconds: start.elapsed().as_secs_f64(),
-            extra: [(RSS_PER_CONNECTION.to_owned(), each)].into(),
+            extra: [(RSS_PER_CONNECTION.to_owned(), per_connection)].into(),
             ..LoadResult::default()
         })
     }

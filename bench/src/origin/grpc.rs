@@ -22,11 +22,11 @@ pub(crate) fn serve(listen: SocketAddr, ready: impl FnOnce(SocketAddr)) -> Resul
     runtime.block_on(async move {
         let listener = TcpListener::bind(listen).await?;
         ready(listener.local_addr()?);
-        let counted = Rc::new(Cell::new(0));
+        let counter = Rc::new(Cell::new(0));
         loop {
             let (stream, _) = listener.accept().await?;
-            let counted = Rc::clone(&counted);
-            tokio::task::spawn_local(async move { drop(connection(stream, counted).await) });
+            let counter = Rc::clone(&counter);
+            tokio::task::spawn_local(async move { drop(connection(stream, counter).await) });
         }
     })
 }

@@ -37,10 +37,10 @@ impl Peer for Envoy {
         let text = process::output(&self.binary, &["--version"])
             .context("not installed: bench/peers/install.sh envoy")?;
         // `…/envoy  version: <commit>/<version>/…`
-        let told = text
+        let number = text
             .rsplit_once("version:")
             .and_then(|(_, rest)| rest.split('/').nth(1));
-        Ok(told.unwrap_or("unknown").to_owned())
+        Ok(number.unwrap_or("unknown").to_owned())
     }
 
     fn unable(&self, _case: &Case) -> Option<&'static str> {

@@ -75,11 +75,11 @@ impl Peer for Gateway {
         let version = version.lines().next().unwrap_or("unknown");
         // Between two versions there are many builds.
         let build = digest::digest(&digest::SHA256, &std::fs::read(&self.binary)?);
-        let mut told = format!("{version}, SHA-256 ");
+        let mut text = format!("{version}, SHA-256 ");
         for byte in &build.as_ref()[..6] {
-            let _ = write!(told, "{byte:02x}");
+            let _ = write!(text, "{byte:02x}");
         }
-        Ok(told + "…")
+        Ok(text + "…")
     }
 
     fn unable(&self, _case: &Case) -> Option<&'static str> {

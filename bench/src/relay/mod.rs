@@ -52,9 +52,9 @@ mod tests {
         let to = echo.local_addr().expect("address");
         let echoing = thread::spawn(move || {
             let (mut stream, _) = echo.accept().expect("accept");
-            let mut whole = Vec::new();
-            stream.read_to_end(&mut whole).expect("read");
-            stream.write_all(&whole).expect("write");
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).expect("read");
+            stream.write_all(&bytes).expect("write");
         });
         let listen = crate::net::free_address().expect("port");
         thread::spawn(move || run(driver, listen, to).expect("relay"));

@@ -136,9 +136,9 @@ fn cells(
     gateway: Option<&Row<'_>>,
 ) -> Vec<String> {
     let nothing = || NOTHING.to_owned();
-    let shown = |value: Option<f64>| value.map_or_else(nothing, figure);
+    let formatted = |value: Option<f64>| value.map_or_else(nothing, figure);
     let median = |number: &dyn Fn(&crate::record::Measured) -> Option<f64>| {
-        shown(row.over(number).map(|spread| spread.median))
+        formatted(row.over(number).map(|spread| spread.median))
     };
     let spread = row.spread(metric);
     let range = spread.map_or_else(nothing, |s| {
@@ -150,14 +150,14 @@ fn cells(
     let cpu = metric == Metric::Cpu;
     vec![
         row.peer.to_owned(),
-        shown(spread.map(|s| s.median)),
+        formatted(spread.map(|s| s.median)),
         range,
         over_floor.as_ref().map_or_else(nothing, ratio_text),
         against.as_ref().map_or_else(nothing, ratio_text),
         median(&|m| cpu.then(|| m.rate())),
-        shown(row.latency(0.5)),
-        shown(row.latency(0.99)),
-        shown(row.latency(0.999)),
+        formatted(row.latency(0.5)),
+        formatted(row.latency(0.99)),
+        formatted(row.latency(0.999)),
         median(&rss_mib),
         median(&|m| cpu.then_some(m.voluntary)),
         median(&|m| m.syscalls),

@@ -269,8 +269,8 @@ mod tests {
         ] {
             let metadata =
                 json!({"managedFields": [{"manager": manager, "subresource": subresource}]});
-            let seen = ObservedChild::of(&serde_json::from_value(metadata).expect("metadata"));
-            assert_eq!(seen.is_autoscaled, expected, "{manager} {subresource}");
+            let observed = ObservedChild::of(&serde_json::from_value(metadata).expect("metadata"));
+            assert_eq!(observed.is_autoscaled, expected, "{manager} {subresource}");
         }
     }
 }

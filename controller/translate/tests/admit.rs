@@ -41,7 +41,7 @@ fn announced(text: &str) -> Vec<(u32, String)> {
 }
 
 fn differences(file: &str, announced: &[(u32, String)], findings: &[Finding]) -> Vec<String> {
-    let said: Vec<_> = findings
+    let actual: Vec<_> = findings
         .iter()
         .map(|finding| (finding.line, in_short(finding)))
         .collect();
@@ -50,8 +50,8 @@ fn differences(file: &str, announced: &[(u32, String)], findings: &[Finding]) ->
     };
     let absent = announced
         .iter()
-        .filter(|start| !said.iter().any(|text| same(start, text)));
-    let surplus = said
+        .filter(|start| !actual.iter().any(|text| same(start, text)));
+    let surplus = actual
         .iter()
         .filter(|text| !announced.iter().any(|start| same(start, text)));
     absent

@@ -28,8 +28,8 @@ pub(crate) fn of_module(module: &str, folder: &str) -> Result<PathBuf> {
         // A module names the version of Go that it needs, which is fetched.
         .env("GOTOOLCHAIN", "auto")
         .current_dir(Path::new("/"));
-    let said: Value = serde_json::from_str(&process::run(&mut go)?)
+    let output: Value = serde_json::from_str(&process::run(&mut go)?)
         .with_context(|| format!("Go does not tell where {module} is"))?;
-    let root = said["Dir"].as_str().context("a module has a folder")?;
+    let root = output["Dir"].as_str().context("a module has a folder")?;
     Ok(Path::new(root).join(folder))
 }

@@ -59,9 +59,9 @@ async fn balance(client: Client) -> Result<()> {
     let mut routes = Routes::in_force()?;
     loop {
         let services = services.state();
-        let given = assignments(&services);
+        let assigned = assignments(&services);
         let mut failed = false;
-        for (service, address) in &given {
+        for (service, address) in &assigned {
             if let Err(error) = assign(&client, service, *address).await {
                 eprintln!("cannot give {} {address}: {error:#}", named(service));
                 failed = true;
@@ -159,23 +159,23 @@ fn is_in_pool(address: Ipv4Addr) -> bool {
 fn assignments(services: &[Arc<Service>]) -> Vec<(Arc<Service>, Ipv4Addr)> {
     let balanced = || services.iter().filter(|service| is_balanced(service));
     let mut used: BTreeSet<Ipv4Addr> = balanced().flat_map(|s| addresses_of(s)).collect();
-    let mut given = Vec::new();
+    let mut assigned = Vec::new();
     for service in balanced().filter(|service| addresses_of(service).is_empty()) {
-        let asked = service
+        let requested = service
             .spec
             .as_ref()
             .and_then(|spec| spec.load_balancer_ip.as_deref());
         let is_free = |address: &Ipv4Addr| is_in_pool(*address) && !used.contains(address);
-        let address = match asked.filter(|text| !text.is_empty()) {
+        let address = match requested.filter(|text| !text.is_empty()) {
             Some(text) => text.parse().ok().filter(is_free),
             None => (FIRST..255).map(pool_address).find(is_free),
         };
         if let Some(address) = address {
             used.insert(address);
-            given.push((Arc::clone(service), address));
+            assigned.push((Arc::clone(service), address));
         }
     }
-    given
+    assigned
 }
 
 fn pool_address(last: u8) -> Ipv4Addr {
@@ -337,8 +337,8 @@ mod tests {
     }
 
     fn given(services: &[Arc<Service>]) -> Vec<(String, String)> {
-        let given = assignments(services);
-        given
+        let assigned = assignments(services);
+        assigned
             .iter()
             .map(|(service, address)| (service.name_any(), address.to_string()))
             .collect()

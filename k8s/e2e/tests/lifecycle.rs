@@ -88,10 +88,10 @@ fn up_removes_the_remains_of_a_crash() {
 fn a_second_up_is_rejected_without_effect() {
     let cluster = Cluster::named("twice");
     cluster.succeeds(&["up"]);
-    let said = cluster.fails(&["up"]);
+    let message = cluster.fails(&["up"]);
     assert!(
-        said.contains("is up already") && said.contains("down"),
-        "{said}"
+        message.contains("is up already") && message.contains("down"),
+        "{message}"
     );
     cluster.succeeds(&["exec", "--", "kubectl", "get", "nodes"]);
     cluster.succeeds(&["down"]);
@@ -130,10 +130,10 @@ fn a_full_disk_is_reported_and_does_not_prevent_removal() {
     disk.fill();
     cluster.succeeds(&["down"]);
     cluster.is_gone();
-    let said = cluster.fails(&["up"]);
+    let message = cluster.fails(&["up"]);
     assert!(
-        said.contains("no space left") && said.contains("E2E_HOME"),
-        "{said}"
+        message.contains("no space left") && message.contains("E2E_HOME"),
+        "{message}"
     );
     cluster.is_gone();
 }
@@ -144,11 +144,11 @@ fn a_component_that_cannot_start_is_named_with_its_last_lines() {
     let cluster = Cluster::named("broken");
     cluster.succeeds(&["up"]);
     cluster.succeeds(&["stop", "kubelet", "--kill"]);
-    let said = cluster.fails(&["start", "kubelet", "--node", "7"]);
-    assert!(said.contains("no node-7"), "{said}");
+    let message = cluster.fails(&["start", "kubelet", "--node", "7"]);
+    assert!(message.contains("no node-7"), "{message}");
     cluster.succeeds(&["start", "kubelet"]);
-    let said = cluster.fails(&["start", "kubelet"]);
-    assert!(said.contains("runs already"), "{said}");
+    let message = cluster.fails(&["start", "kubelet"]);
+    assert!(message.contains("runs already"), "{message}");
     let log = cluster.succeeds(&["logs", "kubelet"]);
     assert!(log.contains("kubelet"), "{log}");
     cluster.succeeds(&["down"]);
@@ -188,12 +188,15 @@ fn missing_images_and_names_are_reported() {
         (&["image", "nothing"], "there is no image nothing"),
         (&["test", "no such test"], "no test's name contains"),
     ] {
-        let said = cluster.fails(words);
-        assert!(said.contains(expected), "{said}");
+        let message = cluster.fails(words);
+        assert!(message.contains(expected), "{message}");
     }
     cluster.succeeds(&["down"]);
-    let said = cluster.fails(&["exec", "--", "true"]);
-    assert!(said.contains("is not up") && said.contains("up"), "{said}");
+    let message = cluster.fails(&["exec", "--", "true"]);
+    assert!(
+        message.contains("is not up") && message.contains("up"),
+        "{message}"
+    );
     cluster.is_gone();
 }
 
@@ -212,15 +215,18 @@ fn missing_root_or_namespaces_are_reported() {
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&copy)
         .arg("up");
-    let said = failure(command.env("E2E_HOME", "/tmp/e2e-of-nobody").output());
-    assert!(said.contains("needs root"), "{said}");
+    let message = failure(command.env("E2E_HOME", "/tmp/e2e-of-nobody").output());
+    assert!(message.contains("needs root"), "{message}");
 
     let mut command = Command::new("setpriv");
     command
         .args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"])
         .arg(binary);
-    let said = failure(command.args(["--name", "refused", "up"]).output());
-    assert!(said.contains("namespaces cannot be created"), "{said}");
+    let message = failure(command.args(["--name", "refused", "up"]).output());
+    assert!(
+        message.contains("namespaces cannot be created"),
+        "{message}"
+    );
     Cluster::named("refused").is_gone();
     let _ = fs::remove_dir_all("/tmp/e2e-of-nobody");
 }
@@ -241,8 +247,8 @@ fn missing_kernel_features_are_named() {
     ] {
         let cluster = Cluster::named("kernel");
         let mut command = cluster.command_after("-m", lack, &["up"]);
-        let said = failure(command.output());
-        assert!(said.contains(expected), "{said}");
+        let message = failure(command.output());
+        assert!(message.contains(expected), "{message}");
         cluster.is_gone();
     }
 }

@@ -89,17 +89,21 @@ mod tests {
     fn many_request_heads_are_spread_over_several_turns() {
         let mut ration = Ration::default();
         ration.read(1_000, 4 * FEW);
-        let mut left = 1_000;
+        let mut remaining = 1_000;
         for turn in 0..4 {
-            assert_eq!(ration.take(left, turn), Allowance::Now(250));
-            left -= 250;
-            let more = ration.take(left, turn);
-            if left > 0 {
+            assert_eq!(ration.take(remaining, turn), Allowance::Now(250));
+            remaining -= 250;
+            let more = ration.take(remaining, turn);
+            if remaining > 0 {
                 assert_eq!(more, Allowance::NextTurn, "turn {turn}");
-                assert_eq!(ration.take(left, turn), Allowance::Later, "turn {turn}");
+                assert_eq!(
+                    ration.take(remaining, turn),
+                    Allowance::Later,
+                    "turn {turn}"
+                );
             }
         }
-        assert_eq!(left, 0);
+        assert_eq!(remaining, 0);
     }
 
     #[test]

@@ -248,12 +248,12 @@ mod tests {
             (Some(Timeout::Never), None, Some(3_600)),
             (Some(Timeout::Never), Some(Timeout::Never), None),
         ] {
-            let said = model::Limits {
+            let policy_limits = model::Limits {
                 datagram_idle_timeout: datagram,
                 stream_idle_timeout: stream,
                 ..model::Limits::default()
             };
-            let idle = Limits::default().with(&said).session_idle();
+            let idle = Limits::default().with(&policy_limits).session_idle();
             assert_eq!(idle, expected.map(Duration::from_secs));
         }
     }

@@ -50,8 +50,8 @@ mod tests {
     #[test]
     fn time_slices_are_shortened_where_the_kernel_supports_it() {
         shorten_turns(Duration::from_micros(300)).expect("anyone may ask");
-        let told = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
-        let turn = told.lines().find(|line| line.starts_with("se.slice"));
+        let sched = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+        let turn = sched.lines().find(|line| line.starts_with("se.slice"));
         if let Some(turn) = turn {
             assert!(turn.ends_with(" 300000"), "{turn}");
         }

@@ -74,9 +74,9 @@ mod tests {
         assert_eq!(shelf.trim(drop), 0, "they are all new");
         assert_eq!(shelf.take(), Some(9), "the last one first");
         shelf.put(9);
-        let mut ended = Vec::new();
-        assert_eq!(shelf.trim(|n| ended.push(n)), 9);
-        assert_eq!(ended, (0..9).collect::<Vec<_>>(), "the coldest go");
+        let mut freed = Vec::new();
+        assert_eq!(shelf.trim(|n| freed.push(n)), 9);
+        assert_eq!(freed, (0..9).collect::<Vec<_>>(), "the coldest go");
         assert_eq!((shelf.trim(drop), shelf.take()), (1, None));
     }
 }

@@ -137,12 +137,12 @@ mod tests {
     #[test]
     fn every_other_shard_is_considered() {
         let (peers, mut rng) = (peers(&[9, 0, 0, 9, 0]), SmallRng::seed_from_u64(1));
-        let mut seen: Vec<_> = (0..200)
+        let mut chosen: Vec<_> = (0..200)
             .filter_map(|_| peers.better_off(3, &mut rng))
             .collect();
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen, [1, 2, 4]);
+        chosen.sort_unstable();
+        chosen.dedup();
+        assert_eq!(chosen, [1, 2, 4]);
     }
 
     #[test]

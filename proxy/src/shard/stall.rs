@@ -102,10 +102,10 @@ mod tests {
     fn waiting_for_a_peer_ends_at_the_deadline() {
         let end = Tick::default().after(Duration::from_secs(1));
         let mut stall = Stall::new(PATIENCE, end);
-        let left = stall
+        let remaining = stall
             .measure(0, Tick::default())
             .expect("there is time left");
-        assert!(left <= Duration::from_millis(1100), "{left:?}");
+        assert!(remaining <= Duration::from_millis(1100), "{remaining:?}");
         assert!(stall.measure(1 << 20, end).is_none());
     }
 }

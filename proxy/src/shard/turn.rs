@@ -258,8 +258,8 @@ mod tests {
     fn on_io_uring_only_tasks_without_operations_wait_for_a_turn() {
         let (turns, mut ringing) = Turns::new(WaitMode::ForCompletion).expect("descriptors");
         let mut context = Context::from_waker(Waker::noop());
-        let given = pin!(turns.yield_turn());
-        assert!(given.poll(&mut context).is_ready());
+        let yielded = pin!(turns.yield_turn());
+        assert!(yielded.poll(&mut context).is_ready());
         let waited = pin!(turns.wait_for_next_turn());
         assert!(waited.poll(&mut context).is_pending());
         ringing.read_exact(&mut [0]).expect("the bell was rung");

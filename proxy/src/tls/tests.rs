@@ -216,7 +216,7 @@ fn a_ticket_outlives_a_reload_and_never_leaves_its_trust_domain() {
     let ca = authority("ca");
     let pair = ca.server(&["a.test"]);
     let server = listener(&[&pair], ClientAuth::None);
-    let kept = tickets().expect("randomness");
+    let ticketer = tickets().expect("randomness");
     for versions in [&[&TLS13][..], &[&TLS12]] {
         let mut client = client(&ca, "a.test");
         let mut roots = RootCertStore::empty();
@@ -227,9 +227,9 @@ fn a_ticket_outlives_a_reload_and_never_leaves_its_trust_domain() {
             .with_root_certificates(roots)
             .with_no_client_auth();
         client.config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(8)));
-        let before = served(&server, Arc::clone(&kept));
+        let before = served(&server, Arc::clone(&ticketer));
         assert_eq!(client.resumes_with(&before), HandshakeKind::Full);
-        let after = served(&server, Arc::clone(&kept));
+        let after = served(&server, Arc::clone(&ticketer));
         assert_eq!(client.resumes_with(&after), HandshakeKind::Resumed);
         assert_eq!(client.resumes_with(&fresh(&server)), HandshakeKind::Full);
     }
@@ -321,8 +321,8 @@ fn unusable_configurations_are_explained() {
             gateway: ObjectName::new("ns", "gw"),
             client_auth: server.client_auth.clone(),
         });
-        let made = ServerTls::compile(&server, domain, tickets().expect("randomness"), &[]);
-        let error = made.expect_err("it cannot be used").to_string();
+        let compiled = ServerTls::compile(&server, domain, tickets().expect("randomness"), &[]);
+        let error = compiled.expect_err("it cannot be used").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
 }

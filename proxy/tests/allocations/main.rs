@@ -105,8 +105,8 @@ on_both_drivers! {
         let client = tls_client(gateway.address(), &tls(&ca, "a.test"));
         let counts = count_over(client, GET);
         assert_eq!(counts.allocations, counts.frees);
-        let each = counts.allocations / COUNTED;
-        assert!(each <= RECORDS, "{each} allocations for each of {COUNTED} requests");
+        let per_request = counts.allocations / COUNTED;
+        assert!(per_request <= RECORDS, "{per_request} allocations for each of {COUNTED} requests");
     }
 
     fn a_cached_token_allocates_nothing(driver) {

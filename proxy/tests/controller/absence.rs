@@ -60,15 +60,15 @@ on_both_drivers! {
         controller.stop();
         first.signal(Signal::Int);
         first.waits_for_exit();
-        let kept = std::fs::metadata(cache.join("last-good")).expect("it was kept");
-        assert_eq!(kept.permissions().mode() & 0o777, 0o600, "it may hold private keys");
+        let metadata = std::fs::metadata(cache.join("last-good")).expect("it was kept");
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "it may hold private keys");
 
         let second = base.start_with("", &ports);
         assert_eq!(second.client().gets("/").expects(200).text(), "here");
         assert!(is_ready(&second));
-        let said = source(&second);
-        assert_eq!(said["restored"], true, "{said}");
-        assert_eq!(said["connected"], false, "{said}");
+        let state = source(&second);
+        assert_eq!(state["restored"], true, "{state}");
+        assert_eq!(state["connected"], false, "{state}");
         controller.start(None);
         controller.waits_until(|seen| seen.accepted.len() == 14);
         assert_eq!(controller.seen().sent.len(), sent, "it has all of it");

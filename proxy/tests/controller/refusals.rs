@@ -57,8 +57,8 @@ on_both_drivers! {
         assert!(refusal.text.contains("no Route message"), "{refusal:?}");
         let routes = type_state(&gateway, "routes");
         assert_eq!(routes["nacks"], 1, "{routes}");
-        let told = routes["refused"].as_str().expect("it is refused");
-        assert!(told.contains("HTTPRoute/default/route-0/"), "{told}");
+        let rejection = routes["refused"].as_str().expect("it is refused");
+        assert!(rejection.contains("HTTPRoute/default/route-0/"), "{rejection}");
         assert_eq!(source(&gateway)["problems"], 1);
 
         controller.publish(&rules("new"), &ports);

@@ -243,13 +243,13 @@ impl Shared {
     }
 
     fn is_accepted(&self, request: &Request<Streaming<DeltaDiscoveryRequest>>) -> bool {
-        let given = request.metadata().get("authorization");
-        let given = given.and_then(|value| value.to_str().ok());
+        let header = request.metadata().get("authorization");
+        let header = header.and_then(|value| value.to_str().ok());
         let accepted = self.token.lock().expect("no holder panics");
         let Some(accepted) = &*accepted else {
             return true;
         };
-        given == Some(&format!("Bearer {accepted}"))
+        header == Some(&format!("Bearer {accepted}"))
     }
 }
 

@@ -121,10 +121,10 @@ fn same_body(expected: &[u8], got: &[u8]) -> Result<(), String> {
     if expected == got {
         return Ok(());
     }
-    let shown = |bytes: &[u8]| bytes.get(..200).unwrap_or(bytes).escape_ascii().to_string();
+    let excerpt = |bytes: &[u8]| bytes.get(..200).unwrap_or(bytes).escape_ascii().to_string();
     Err(format!(
         "the body should be `{}`, not `{}`",
-        shown(expected),
-        shown(got)
+        excerpt(expected),
+        excerpt(got)
     ))
 }

@@ -121,15 +121,15 @@ fn answers(client: &mut Client, case: &Case) -> Result<(), String> {
         if *presence == Presence::BreaksOff {
             return broken_off(client, method);
         }
-        let got = match pending.take() {
+        let response = match pending.take() {
             Some(message) => message,
             None => next_reply(client, method, &expected.start)?,
         };
-        if *presence == Presence::MayCome && got.status().to_string() != expected.start {
-            pending = Some(got);
+        if *presence == Presence::MayCome && response.status().to_string() != expected.start {
+            pending = Some(response);
             continue;
         }
-        compare::response(expected, &got)?;
+        compare::response(expected, &response)?;
     }
     if case.verdict.refusals.is_empty() {
         return Ok(());
@@ -140,10 +140,10 @@ fn answers(client: &mut Client, case: &Case) -> Result<(), String> {
 /// The next response, interim ones left out unless they are what is expected.
 fn next_reply(client: &mut Client, method: &str, status: &str) -> Result<Message, String> {
     loop {
-        let got = client.reply_to(method);
-        let got = got.map_err(|cut| format!("{cut}, not {status}"))?;
-        if got.status() != 100 || status == "100" {
-            return Ok(got);
+        let response = client.reply_to(method);
+        let response = response.map_err(|cut| format!("{cut}, not {status}"))?;
+        if response.status() != 100 || status == "100" {
+            return Ok(response);
         }
     }
 }

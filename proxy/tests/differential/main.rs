@@ -136,14 +136,14 @@ fn same_requests(case: &Case, got: &[Message], refusals: usize) -> Result<(), St
             )
         })
         .collect();
-    let mut left = expected.iter();
+    let mut remaining = expected.iter();
     let in_order = read
         .iter()
-        .all(|request| left.any(|expected| expected == request));
+        .all(|request| remaining.any(|expected| expected == request));
     if in_order && read.len() + refusals == expected.len() {
         return Ok(());
     }
-    let shown = |requests: &[(String, Vec<u8>)]| {
+    let formatted = |requests: &[(String, Vec<u8>)]| {
         let texts = requests
             .iter()
             .map(|(start, body)| format!("`{start}` + {} bytes", body.len()));
@@ -151,7 +151,7 @@ fn same_requests(case: &Case, got: &[Message], refusals: usize) -> Result<(), St
     };
     Err(format!(
         "it read {} where we forwarded {}",
-        shown(&read),
-        shown(&expected)
+        formatted(&read),
+        formatted(&expected)
     ))
 }

@@ -95,8 +95,11 @@ impl Peer {
     fn wait_until_listening(&mut self, name: &str) {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(self.address).is_err() {
-            let ended = self.child.try_wait().expect("our own child");
-            assert!(ended.is_none(), "{name} ended at its start with {ended:?}");
+            let exit_status = self.child.try_wait().expect("our own child");
+            assert!(
+                exit_status.is_none(),
+                "{name} ended at its start with {exit_status:?}"
+            );
             assert!(
                 Instant::now() < deadline,
                 "{name} does not listen on {}",

@@ -120,16 +120,16 @@ fn run(python: &Path, address: SocketAddr, at_once: usize, cases: &[&str]) -> Ve
     command.arg(folder.path());
     command.args(cases.iter().flat_map(|cases| ["--include", *cases]));
     // A case that fails ends it with 1: the report tells which.
-    let said = output(command.arg(format!("ws://{address}")));
+    let output = output(command.arg(format!("ws://{address}")));
     let report = std::fs::read_to_string(folder.path().join("index.json"));
-    let report = report.unwrap_or_else(|_| panic!("no report: {}", said.stderr.escape_ascii()));
+    let report = report.unwrap_or_else(|_| panic!("no report: {}", output.stderr.escape_ascii()));
     let report: Value = serde_json::from_str(&report).expect("JSON");
     let agents = report.as_object().expect("verdicts by agent").values();
     let cases = agents.filter_map(Value::as_object).flatten();
     let text = |value: &Value| value.as_str().expect("a verdict").to_owned();
     cases
-        .map(|(case, said)| {
-            let (exchange, close) = (text(&said["behavior"]), text(&said["behaviorClose"]));
+        .map(|(case, result)| {
+            let (exchange, close) = (text(&result["behavior"]), text(&result["behaviorClose"]));
             (case.clone(), Verdict { exchange, close })
         })
         .collect()

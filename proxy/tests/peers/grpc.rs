@@ -82,7 +82,7 @@ on_both_drivers! {
 
     fn bidirectional_streaming_is_not_buffered(driver) {
         for mut scene in scenes(driver) {
-            let ended = scene.caller.run(async |client| {
+            let result = scene.caller.run(async |client| {
                 let (say, messages) = mpsc::channel(1);
                 let request = Request::new(ReceiverStream::new(messages));
                 let mut answers = client.streaming(request, path("Both"), Raw).await?.into_inner();
@@ -94,13 +94,13 @@ on_both_drivers! {
                 drop(say);
                 answers.message().await
             });
-            assert_eq!(ended.expect("an end in order"), None);
+            assert_eq!(result.expect("an end in order"), None);
         }
     }
 
     fn an_error_status_after_messages_is_forwarded(driver) {
         for mut scene in scenes(driver) {
-            let ended = scene.caller.run(async |client| {
+            let result = scene.caller.run(async |client| {
                 let request = Request::new(Bytes::from_static(b"3"));
                 let answer = client.server_streaming(request, path("DownAndFail"), Raw).await?;
                 let mut answers = answer.into_inner();
@@ -109,7 +109,7 @@ on_both_drivers! {
                 }
                 answers.message().await
             });
-            let status = ended.expect_err("it fails");
+            let status = result.expect_err("it fails");
             assert_eq!((status.code(), status.message()), (Code::DataLoss, "that was all"));
         }
     }

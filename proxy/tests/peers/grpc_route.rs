@@ -50,14 +50,14 @@ on_both_drivers! {
     - type: ResponseHeaderModifier
       responseHeaderModifier: {add: [{name: x-passed, value: gateway}]}
     backendRefs: [{@one}]");
-        let said = [("x-rule", "theirs"), ("x-secret", "word"), ("x-kept", "so")];
-        let answer = scene.calls("Unary", &said).expect("an answer");
+        let request_metadata = [("x-rule", "theirs"), ("x-secret", "word"), ("x-kept", "so")];
+        let answer = scene.calls("Unary", &request_metadata).expect("an answer");
         // The server sends back what it was told.
-        let got = |name| answer.metadata().get(name).map(|value| value.as_bytes().to_vec());
-        assert_eq!(got("x-rule").as_deref(), Some(&b"ours"[..]));
-        assert_eq!(got("x-kept").as_deref(), Some(&b"so"[..]));
-        assert_eq!(got("x-secret"), None);
-        assert_eq!(got("x-passed").as_deref(), Some(&b"gateway"[..]));
+        let received = |name| answer.metadata().get(name).map(|value| value.as_bytes().to_vec());
+        assert_eq!(received("x-rule").as_deref(), Some(&b"ours"[..]));
+        assert_eq!(received("x-kept").as_deref(), Some(&b"so"[..]));
+        assert_eq!(received("x-secret"), None);
+        assert_eq!(received("x-passed").as_deref(), Some(&b"gateway"[..]));
     }
 
     fn calls_are_shared_by_weight(driver) {

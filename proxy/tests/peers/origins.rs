@@ -28,12 +28,12 @@ on_both_drivers! {
             let scene = Scene::new(driver, origin);
             for address in ["http://@plain/", "https://127.0.0.1:@sealed/"] {
                 let address = scene.address(address);
-                let said = run(Command::new("nghttp").args(["--no-verify-peer", "--verbose", &address]));
-                assert!(said.contains(":status: 200"), "{origin:?}: {said}");
+                let output = run(Command::new("nghttp").args(["--no-verify-peer", "--verbose", &address]));
+                assert!(output.contains(":status: 200"), "{origin:?}: {output}");
                 let load = ["--requests", "400", "--clients", "4", "--max-concurrent-streams", "16"];
-                let said = run(Command::new("h2load").args(load).arg(&address));
-                assert!(said.contains("400 succeeded, 0 failed, 0 errored"), "{origin:?}: {said}");
-                assert!(said.contains("400 2xx"), "{origin:?}: {said}");
+                let output = run(Command::new("h2load").args(load).arg(&address));
+                assert!(output.contains("400 succeeded, 0 failed, 0 errored"), "{origin:?}: {output}");
+                assert!(output.contains("400 2xx"), "{origin:?}: {output}");
             }
         }
     }
@@ -43,13 +43,13 @@ on_both_drivers! {
         let scene = Scene::new(driver, Kind::Node);
         let session = scene.folder.path().join("session");
         for version in ["-tls1_3", "-tls1_2"] {
-            let said = run(scene.s_client(version).args(["-alpn", "h2,http/1.1", "-sess_out"]).arg(&session));
+            let output = run(scene.s_client(version).args(["-alpn", "h2,http/1.1", "-sess_out"]).arg(&session));
             for line in ["Verify return code: 0 (ok)", "ALPN protocol: h2", "New, "] {
-                assert!(said.contains(line), "{line} is not in {said}");
+                assert!(output.contains(line), "{line} is not in {output}");
             }
         }
-        let said = run(scene.s_client("-tls1_2").arg("-sess_in").arg(&session));
-        assert!(said.contains("Reused, TLSv1.2"), "{said}");
+        let output = run(scene.s_client("-tls1_2").arg("-sess_in").arg(&session));
+        assert!(output.contains("Reused, TLSv1.2"), "{output}");
     }
 }
 
@@ -137,12 +137,13 @@ impl Scene {
     /// read it, and this curl takes the friendly reset behind such an answer for a failure.
     fn gets_a_file(&self, client: &str) {
         let sent = self.folder.path().join("pattern");
-        let got = self.folder.path().join("got");
+        let downloaded = self.folder.path().join("got");
         let mut curl = self.curl(client);
         if matches!(self.origin, Kind::Node | Kind::NodeByTls) {
             curl.args(["--data-binary", &format!("@{}", sent.display())]);
         }
-        curl.args(["--dump-header", "-", "--output"]).arg(&got);
+        curl.args(["--dump-header", "-", "--output"])
+            .arg(&downloaded);
         let (origin, said) = (self.origin, run(&mut curl).to_lowercase());
         let version = match client {
             "--http1.1" => "http/1.1 200",
@@ -154,7 +155,10 @@ impl Scene {
                 "{origin:?} {client}: {line} is not in {said}"
             );
         }
-        same_bytes(&std::fs::read(&got).expect("what came"), &pattern(BODY));
+        same_bytes(
+            &std::fs::read(&downloaded).expect("what came"),
+            &pattern(BODY),
+        );
     }
 
     fn curl(&self, client: &str) -> Command {

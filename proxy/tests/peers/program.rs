@@ -45,10 +45,10 @@ impl Server {
     fn wait_until_listening(&mut self) {
         let deadline = Instant::now() + PATIENCE * 3;
         while TcpStream::connect(self.address).is_err() {
-            let ended = self.child.try_wait().expect("our own child");
+            let exit_status = self.child.try_wait().expect("our own child");
             assert!(
-                ended.is_none(),
-                "the peer ended at its start with {ended:?}"
+                exit_status.is_none(),
+                "the peer ended at its start with {exit_status:?}"
             );
             assert!(Instant::now() < deadline, "nobody on {}", self.address);
             std::thread::park_timeout(Duration::from_millis(5));

@@ -331,9 +331,9 @@ impl Client {
     #[track_caller]
     pub(crate) fn expects_silence_for(&mut self, time: Duration) -> &mut Self {
         self.wire.wait_at_most(time);
-        let got = self.wire.some();
+        let received = self.wire.some();
         assert_eq!(
-            got,
+            received,
             Err(Broken::Late),
             "something came where nothing should"
         );

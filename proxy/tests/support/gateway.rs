@@ -58,9 +58,9 @@ impl Gateway {
     /// Where its `admin`, `metrics` or `readiness` server is.
     #[track_caller]
     pub(crate) fn server(&self, name: &str) -> SocketAddr {
-        let said = format!("server=\"{name}\" address=");
-        let log = self.log.waits_for(&said);
-        let rest = log.split(&said).nth(1).expect("it was waited for");
+        let prefix = format!("server=\"{name}\" address=");
+        let log = self.log.waits_for(&prefix);
+        let rest = log.split(&prefix).nth(1).expect("it was waited for");
         let address = rest.split_ascii_whitespace().next().expect("an address");
         address.parse().expect("an address")
     }
@@ -331,7 +331,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let ended = self.child.try_wait().expect("our own child");
+        let exit_status = self.child.try_wait().expect("our own child");
         let _ = self.child.kill();
         let _ = self.child.wait();
         let log = self.log();
@@ -340,8 +340,8 @@ impl Drop for Gateway {
             return;
         }
         assert!(
-            ended.is_none() || self.may_have_ended,
-            "the gateway ended with {ended:?}:\n{log}"
+            exit_status.is_none() || self.may_have_ended,
+            "the gateway ended with {exit_status:?}:\n{log}"
         );
         assert!(
             self.may_panic || !log.contains("panicked at"),

@@ -92,9 +92,9 @@ impl Wire {
     pub(crate) fn drip_hands(&mut self) {
         let tls = self.tls.as_deref_mut().expect("a connection with TLS");
         while tls.is_handshaking() || tls.wants_write() {
-            let mut said = Vec::new();
-            tls.write_tls(&mut said).expect("memory");
-            for byte in said {
+            let mut hello = Vec::new();
+            tls.write_tls(&mut hello).expect("memory");
+            for byte in hello {
                 self.stream
                     .write_all(&[byte])
                     .expect("a gateway that listens");

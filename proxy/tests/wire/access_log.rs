@@ -27,8 +27,8 @@ fn lines(driver: Driver, target: &str, log: &str, answer: u16) -> Vec<String> {
         .start();
     gateway.client().gets("/asked").expects(answer);
     last_word(&gateway);
-    let said = gateway.waits_for_access_log("path=/last");
-    said.lines()
+    let log = gateway.waits_for_access_log("path=/last");
+    log.lines()
         .filter(|line| line.contains("/asked"))
         .map(str::to_owned)
         .collect()
@@ -99,8 +99,8 @@ on_both_drivers! {
             client.gets("/asked").expects(200);
         }
         last_word(&gateway);
-        let said = gateway.waits_for_access_log("path=/last");
-        let share = said.lines().filter(|line| line.contains("/asked")).count();
+        let log = gateway.waits_for_access_log("path=/last");
+        let share = log.lines().filter(|line| line.contains("/asked")).count();
         // Six standard deviations of a fair coin on either side.
         assert!((58..=142).contains(&share), "{share} of 200");
     }
@@ -126,8 +126,8 @@ on_both_drivers! {
         client.gets("/slow").expects_silence_for(Duration::from_millis(3_100));
         gate.open();
         client.expects(200);
-        let said = gateway.waits_for_access_log("path=/slow");
-        assert!(!said.contains("/quick"), "{said}");
+        let log = gateway.waits_for_access_log("path=/slow");
+        assert!(!log.contains("/quick"), "{log}");
     }
 
     fn a_rejected_head_is_logged(driver) {
@@ -146,14 +146,14 @@ on_both_drivers! {
                 gateway.client().sends(head).expects(status);
             }
             gateway.client().gets("/last").expects(500);
-            let said = gateway.waits_for_access_log("\"path\":\"/last\"");
+            let log = gateway.waits_for_access_log("\"path\":\"/last\"");
             let lines: Vec<serde_json::Value> =
-                said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-            let told = lines.iter().filter(|it| it["gateway"].is_string()).map(|it| {
+                log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            let logged = lines.iter().filter(|it| it["gateway"].is_string()).map(|it| {
                 let text = |name: &str| it[name].as_str().unwrap_or_default();
                 (text("method"), text("host"), text("path"), text("protocol"), it["status"].as_u64(), text("reason"))
             });
-            assert_eq!(told.collect::<Vec<_>>(), [
+            assert_eq!(logged.collect::<Vec<_>>(), [
                 ("GET", "a b", "/host", "HTTP/1.1", Some(400), "malformed_head"),
                 ("TRACE", "a", "/method", "HTTP/1.1", Some(501), "method_unknown"),
                 ("GET", "", "/slow", "HTTP/1.0", Some(408), "head_timeout"),
@@ -172,8 +172,8 @@ on_both_drivers! {
             .start();
         gateway.client().sends("TRACE /quiet HTTP/1.1\r\nHost: a\r\n\r\n").expects(501);
         crate::support::client(gateway.address_of(1)).gets("/last").expects(404);
-        let said = gateway.waits_for_access_log("path=/last");
-        assert!(!said.contains("/quiet"), "{said}");
+        let log = gateway.waits_for_access_log("path=/last");
+        assert!(!log.contains("/quiet"), "{log}");
     }
 
     fn a_request_without_a_route_is_logged_with_its_listener(driver) {
@@ -218,13 +218,13 @@ on_both_drivers! {
         assert_eq!(peer.next_of(HEADERS).status(), Some(400));
         // What a route serves is logged whole.
         gateway.client().gets("/known?page=7").expects(200);
-        let said = gateway.waits_for_access_log("/known?page=7");
-        assert!(!said.contains("hush"), "{said}");
+        let log = gateway.waits_for_access_log("/known?page=7");
+        assert!(!log.contains("hush"), "{log}");
         for path in [
             "/unknown", "/bad%zz", "/frag", "/host", "/user", "a.test/absolute", "a.test:443", "/line",
             "/misdirected", "/two",
         ] {
-            assert!(said.contains(&format!("\"path\":\"{path}\"")), "{path} in {said}");
+            assert!(log.contains(&format!("\"path\":\"{path}\"")), "{path} in {log}");
         }
         assert!(!gateway.log().contains("hush"), "{}", gateway.log());
     }

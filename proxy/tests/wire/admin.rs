@@ -342,8 +342,8 @@ on_both_drivers! {
             Driver::Epoll | Driver::Auto => &["epoll_wait", "recv", "send", "writev"],
         };
         assert!(graph.contains("<title>shard-0 "), "{graph}");
-        let told = |call: &&str| ["", "__", "__libc_"].iter().any(|way| graph.contains(&format!("<title>{way}{call} ")));
-        assert!(calls.iter().any(told), "{calls:?}: {graph}");
+        let is_in_graph = |call: &&str| ["", "__", "__libc_"].iter().any(|way| graph.contains(&format!("<title>{way}{call} ")));
+        assert!(calls.iter().any(is_in_graph), "{calls:?}: {graph}");
     }
 
     fn a_profile_needs_no_writable_temporary_directory(driver) {

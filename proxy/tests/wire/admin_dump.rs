@@ -166,8 +166,8 @@ on_both_drivers! {
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let answer = asks(&gateway, "admin", "GET", "/config_dump");
         let dump: admin_types::dump::Dump = serde_json::from_slice(&answer.body).expect("a dump");
-        let again = serde_json::to_value(&dump).expect("JSON");
-        let given: Value = serde_json::from_slice(&answer.body).expect("JSON");
-        assert_eq!(again, given);
+        let serialized = serde_json::to_value(&dump).expect("JSON");
+        let received: Value = serde_json::from_slice(&answer.body).expect("JSON");
+        assert_eq!(serialized, received);
     }
 }

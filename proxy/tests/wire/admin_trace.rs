@@ -112,7 +112,7 @@ on_both_drivers! {
             .limits("requestBodyBytes: 4096")
             .policy("accessLog: {filter: {statusAtLeast: 500}}")
             .inspected().start();
-        let told = |path: &str, status: u16| {
+        let traced = |path: &str, status: u16| {
             let mut watcher = watches(&gateway, "");
             gateway.client().gets(path).expects(status);
             let events = events(&mut watcher);
@@ -127,10 +127,10 @@ on_both_drivers! {
             done.sort_unstable();
             done.iter().map(|did| did.join(" ")).collect::<Vec<_>>()
         };
-        assert_eq!(told("/a", 200), [
+        assert_eq!(traced("/a", 200), [
             "accessLog skipped", "limits applied", "requestTimeout applied", "retry skipped", "rewrite applied",
         ]);
-        assert_eq!(told("/b", 500), ["accessLog applied", "limits applied", "rewrite skipped"]);
+        assert_eq!(traced("/b", 500), ["accessLog applied", "limits applied", "rewrite skipped"]);
     }
 
     fn the_outcome_of_cors_is_traced(driver) {
@@ -139,7 +139,7 @@ on_both_drivers! {
             .backend("origin", &[origin.address()])
             .rule("{backendRefs: [{@origin}], filters: [{type: CORS, cors: {allowOrigins: ['https://a.test']}}]}")
             .inspected().start();
-        let told = |method: &str, lines: &str, status: u16| {
+        let traced = |method: &str, lines: &str, status: u16| {
             let mut watcher = watches(&gateway, "");
             let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
             gateway.client().sends(request).expects(status);
@@ -158,7 +158,7 @@ on_both_drivers! {
             ("OPTIONS", &*format!("{ours}{preflight}"), 200, "applied: answered the preflight"),
             ("OPTIONS", &*format!("{theirs}{preflight}"), 200, "applied: answered the preflight: its origin is not allowed"),
         ] {
-            assert_eq!(told(method, lines, status), expected, "{method} {lines:?}");
+            assert_eq!(traced(method, lines, status), expected, "{method} {lines:?}");
         }
     }
 
@@ -175,8 +175,8 @@ on_both_drivers! {
         let finished = message(&events, "requestFinished");
         let retries = finished["retries"].as_u64().expect("a number");
         assert!(retries >= 1, "{events:?}");
-        let told = types(&events).iter().filter(|it| **it == "retry").count();
-        assert_eq!(told as u64, retries, "{events:?}");
+        let retry_events = types(&events).iter().filter(|it| **it == "retry").count();
+        assert_eq!(retry_events as u64, retries, "{events:?}");
         let selection = message(&events, "backendSelection");
         let endpoints = selection["endpoints"].as_array().expect("a list");
         assert_eq!(endpoints.len(), 2);
@@ -187,9 +187,9 @@ on_both_drivers! {
         let gateway = gateway(driver).rule("{matches: [{path: {value: /a}}]}").inspected().start();
         let mut watcher = watches(&gateway, "");
         gateway.client().gets("/b").expects(404);
-        let told = events(&mut watcher);
-        assert_eq!(message(&told, "requestFinished")["reason"], "no_route");
-        assert!(message(&told, "routeSelection").get("selected").is_none());
+        let traced = events(&mut watcher);
+        assert_eq!(message(&traced, "requestFinished")["reason"], "no_route");
+        assert!(message(&traced, "routeSelection").get("selected").is_none());
         let mut watcher = watches(&gateway, "");
         gateway.client().gets("/a").expects(500);
         assert_eq!(message(&events(&mut watcher), "requestFinished")["reason"], "no_valid_backend");
@@ -208,14 +208,14 @@ on_both_drivers! {
         ] {
             let mut watcher = watches(&gateway, "");
             gateway.client().sends(head).expects(status);
-            let told = events(&mut watcher);
-            assert_eq!(types(&told), ["requestStarted", "requestSnapshot", "requestFinished"]);
-            let snapshot = message(&told, "requestSnapshot");
+            let traced = events(&mut watcher);
+            assert_eq!(types(&traced), ["requestStarted", "requestSnapshot", "requestFinished"]);
+            let snapshot = message(&traced, "requestSnapshot");
             let [method, path, host] = known;
             assert_eq!((&snapshot["method"], &snapshot["host"]), (&method.into(), &host.into()));
-            let said = snapshot["path"].as_str().expect("text");
-            assert!(said.starts_with(path) && !said.contains("hush"), "{said}");
-            let finished = message(&told, "requestFinished");
+            let traced_path = snapshot["path"].as_str().expect("text");
+            assert!(traced_path.starts_with(path) && !traced_path.contains("hush"), "{traced_path}");
+            let finished = message(&traced, "requestFinished");
             assert_eq!(finished["status"], status);
             assert!(finished["reason"].as_str().is_some_and(|it| it.starts_with(reason)), "{finished}");
         }
@@ -227,10 +227,10 @@ on_both_drivers! {
         let mut peer = Peer::client(gateway.address());
         let head = frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(&request("TRACE")));
         assert_eq!(peer.sends(head).next_of(HEADERS).status(), Some(501));
-        let told = events(&mut watcher);
-        assert_eq!(types(&told), ["requestStarted", "requestSnapshot", "requestFinished"]);
-        assert_eq!(message(&told, "requestSnapshot")["protocol"], "HTTP/2");
-        assert_eq!(message(&told, "requestFinished")["status"], 501);
+        let traced = events(&mut watcher);
+        assert_eq!(types(&traced), ["requestStarted", "requestSnapshot", "requestFinished"]);
+        assert_eq!(message(&traced, "requestSnapshot")["protocol"], "HTTP/2");
+        assert_eq!(message(&traced, "requestFinished")["status"], 501);
     }
 
     fn a_connection_without_a_head_is_not_traced(driver) {
@@ -239,8 +239,8 @@ on_both_drivers! {
         let mut watcher = watches(&gateway, "");
         gateway.client().finishes().expects_close();
         gateway.client().gets("/").expects(200);
-        let told = events(&mut watcher);
-        assert_eq!(message(&told, "requestFinished")["status"], 200, "{told:?}");
+        let traced = events(&mut watcher);
+        assert_eq!(message(&traced, "requestFinished")["status"], 200, "{traced:?}");
     }
 
     fn a_backend_that_does_not_resolve_is_named(driver) {
@@ -249,8 +249,8 @@ on_both_drivers! {
             .inspected().start();
         let mut watcher = watches(&gateway, "");
         gateway.client().gets("/").expects(500);
-        let told = events(&mut watcher);
-        let selection = told.iter().find(|it| it["message"]["type"] == "backendSelection").expect("one");
+        let traced = events(&mut watcher);
+        let selection = traced.iter().find(|it| it["message"]["type"] == "backendSelection").expect("one");
         assert_eq!(selection["severity"], "error");
         assert_eq!(selection["message"]["backend"], "Service/default/nosuch:80");
         assert_eq!(selection["message"]["unresolved"], "BackendNotFound");
@@ -304,7 +304,7 @@ on_both_drivers! {
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Fill: {}\r\n\r\n", "x".repeat(24 << 10));
         let mut client = gateway.client();
         client.sends(&request).expects(200);
-        let each = events(&mut watcher).len();
+        let events_per_request = events(&mut watcher).len();
         // More than sockets and the stream's own room can hold.
         let mut unread = armed(with_little_room(&gateway), &format!("?count={REQUESTS}"));
         for _ in 0..BATCHES {
@@ -314,12 +314,12 @@ on_both_drivers! {
             }
         }
         assert_eq!(asks(&gateway, "readiness", "GET", "/healthz/ready").status(), 200);
-        let mut told = events(&mut unread);
-        let last = told.pop().expect("events");
+        let mut traced = events(&mut unread);
+        let last = traced.pop().expect("events");
         assert_eq!(last["message"]["type"], "eventsLost", "{last}");
         let lost = last["message"]["count"].as_u64().expect("a number");
         assert!(lost > 0);
-        assert_eq!(told.len() as u64 + lost, (each * REQUESTS) as u64, "each is told or counted");
+        assert_eq!(traced.len() as u64 + lost, (events_per_request * REQUESTS) as u64, "each event is sent or counted");
     }
 
     fn token_verification_is_traced_without_the_token(driver) {
@@ -343,8 +343,8 @@ on_both_drivers! {
             assert_eq!(jwt::asks(&mut client, "/", &lines).status(), status);
             let events = events(&mut watcher);
             let result = message(&events, "authorizationResult");
-            let said = (&result["by"], &result["allowed"], &result["detail"]);
-            assert_eq!(said, (&"jwt".into(), &allowed.into(), &detail.into()), "{events:?}");
+            let decision = (&result["by"], &result["allowed"], &result["detail"]);
+            assert_eq!(decision, (&"jwt".into(), &allowed.into(), &detail.into()), "{events:?}");
             let policies = &message(&events, "policySelection")["policies"];
             assert!(policies.as_array().is_some_and(|it| it.contains(&"jwt".into())), "{policies}");
             let text = format!("{events:?}");

@@ -96,8 +96,8 @@ on_both_drivers! {
         assert!(matches!(preflight.status(), 200 | 204), "{preflight}");
         let events = events(&mut watcher);
         let policies = events.iter().map(|event| &event["message"]).filter(|it| it["type"] == "policy");
-        let told: Vec<_> = policies.filter(|it| it["kind"] == "authorization").collect();
-        assert!(matches!(told[..], [skipped] if skipped.to_string().contains("preflight")), "{events:?}");
+        let traced: Vec<_> = policies.filter(|it| it["kind"] == "authorization").collect();
+        assert!(matches!(traced[..], [skipped] if skipped.to_string().contains("preflight")), "{events:?}");
         // Neither is an OPTIONS without the fields of one.
         let from_app = "Host: a\r\nOrigin: https://app.test";
         for request in [

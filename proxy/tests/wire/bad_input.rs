@@ -149,15 +149,15 @@ on_both_drivers! {
         let gateway = builder.clone().start();
         let mut neighbour = gateway.client();
         neighbour.sends(ASK).expects(200);
-        let whole = builder.yaml(gateway.ports());
-        let documents = whole.split("\n---\n").filter(|document| !document.contains("kind: Secret"));
+        let yaml = builder.yaml(gateway.ports());
+        let documents = yaml.split("\n---\n").filter(|document| !document.contains("kind: Secret"));
         gateway.rewrite(&documents.collect::<Vec<_>>().join("\n---\n"));
         gateway.waits_for_applied(2);
         gateway.waits_for_log("ResolvedRefs/InvalidCertificateRef: Secret default/web-0 does not exist: create it");
         // Nobody else listens on that port, so nobody does.
         gateway.waits_until_refused_on(gateway.https_address());
         neighbour.sends(ASK).expects(200);
-        gateway.rewrite(&whole);
+        gateway.rewrite(&yaml);
         gateway.waits_for_applied(3);
         gateway.waits_until_listening_on(gateway.https_address());
         gateway.tls_client(&tls(&ca, "a.test")).sends(ASK).expects(200);
@@ -310,14 +310,14 @@ on_both_drivers! {
             let mut peer = Peer::client(gateway.address());
             peer.sends(&head[..cut]).finishes();
             while peer.next().is_some() {}
-            let counted = f64::from(u8::try_from(nth).expect("few")) + 1.0;
-            waits_for_count(&gateway, HTTP2, "reason=\"truncated\"", counted);
+            let expected = f64::from(u8::try_from(nth).expect("few")) + 1.0;
+            waits_for_count(&gateway, HTTP2, "reason=\"truncated\"", expected);
         }
-        let mut whole = Peer::client(gateway.address());
-        whole.sends(&head);
-        whole.next_of(HEAD);
-        whole.finishes();
-        while whole.next().is_some() {}
+        let mut complete = Peer::client(gateway.address());
+        complete.sends(&head);
+        complete.next_of(HEAD);
+        complete.finishes();
+        while complete.next().is_some() {}
         assert!(count(&gateway, HTTP2, "reason=\"truncated\"") < 3.5);
     }
 

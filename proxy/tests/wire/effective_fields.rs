@@ -63,11 +63,11 @@ on_both_drivers! {
 
     fn an_http_auth_server_gets_the_gateways_headers_and_not_forged_ones(driver) {
         let (auth, app, signer) = (origin().replies(ok("")), origin().replies(ok("app")), Signer::p256());
-        let shown = "allowedHeaders: [X-User, X-Forwarded-For, X-Forwarded-Proto, X-Real-IP, Forwarded, X-Request-Id]";
+        let allowed_headers = "allowedHeaders: [X-User, X-Forwarded-For, X-Forwarded-Proto, X-Real-IP, Forwarded, X-Request-Id]";
         let gateway = gateway(driver)
             .backend("auth", &[auth.address()])
             .backend("app", &[app.address()])
-            .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", asking("HTTP", "auth", shown)))
+            .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", asking("HTTP", "auth", allowed_headers)))
             .policy(&policy("Strict", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
             .start();
         let lines = forged(&signer);

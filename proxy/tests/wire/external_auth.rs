@@ -81,17 +81,17 @@ on_both_drivers! {
         let mut client = gateway.client();
         ask(&mut client, "POST", "Authorization: Bearer t\r\nX-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
         assert_eq!(client.expects(200).text(), "app");
-        let asked = only(&auth);
-        assert_eq!((asked.method(), asked.target()), ("POST", "/check/a/b?c=d"));
-        assert_eq!(asked.value("host"), Some("shop.test"));
-        assert_eq!(asked.value("authorization"), Some("Bearer t"));
-        assert_eq!(asked.value("x-seen"), Some("1"));
-        assert_eq!(asked.value("content-length"), Some("0"));
-        assert!(!asked.has("x-hidden") && !asked.has("x-user"));
-        let got = only(&app);
-        assert_eq!(got.values("x-user"), ["me"]);
-        assert_eq!(got.text(), "body");
-        assert!(!got.has("content-type"), "what tells of the answer is not the request's");
+        let auth_request = only(&auth);
+        assert_eq!((auth_request.method(), auth_request.target()), ("POST", "/check/a/b?c=d"));
+        assert_eq!(auth_request.value("host"), Some("shop.test"));
+        assert_eq!(auth_request.value("authorization"), Some("Bearer t"));
+        assert_eq!(auth_request.value("x-seen"), Some("1"));
+        assert_eq!(auth_request.value("content-length"), Some("0"));
+        assert!(!auth_request.has("x-hidden") && !auth_request.has("x-user"));
+        let backend_request = only(&app);
+        assert_eq!(backend_request.values("x-user"), ["me"]);
+        assert_eq!(backend_request.text(), "body");
+        assert!(!backend_request.has("content-type"), "what tells of the answer is not the request's");
     }
 
     fn a_denied_request_gets_the_servers_response_and_is_not_forwarded(driver) {
@@ -144,8 +144,8 @@ on_both_drivers! {
         let mut client = gateway.client();
         ask(&mut client, "GET", "X-User: forged\r\nx_user: forged\r\n", "");
         client.expects(200);
-        let got = only(&app);
-        assert!(!got.has("x-user") && !got.has("x_user") && !got.has("x-other"));
+        let backend_request = only(&app);
+        assert!(!backend_request.has("x-user") && !backend_request.has("x_user") && !backend_request.has("x-other"));
     }
 
     fn a_body_is_sent_to_the_server_and_to_the_backend(driver) {
@@ -229,9 +229,9 @@ on_both_drivers! {
         let mut client = client(gateway.address_of(1));
         ask(&mut client, "GET", "X-Role: user\r\n", "");
         assert_eq!(client.expects(200).text(), "admin");
-        let got = only(&admins);
-        assert_eq!(got.values("host"), ["shop.test"]);
-        assert_eq!(got.values("x-role"), ["admin"]);
+        let backend_request = only(&admins);
+        assert_eq!(backend_request.values("host"), ["shop.test"]);
+        assert_eq!(backend_request.values("x-role"), ["admin"]);
         assert_eq!(users.requests().len(), 0);
     }
 
@@ -377,8 +377,8 @@ on_both_drivers! {
         let mut client = gateway.client();
         ask(&mut client, "POST", "", "body");
         client.expects(200);
-        let asked = only(&auth);
-        assert_eq!((asked.target(), &*asked.text()), ("/check/a/b?c=d", "body"));
+        let auth_request = only(&auth);
+        assert_eq!((auth_request.target(), &*auth_request.text()), ("/check/a/b?c=d", "body"));
         assert_eq!(only(&app).values("x-user"), ["me"]);
     }
 

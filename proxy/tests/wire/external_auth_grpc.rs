@@ -58,11 +58,11 @@ on_both_drivers! {
             ask(&mut client, "POST", "X-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
             assert_eq!(client.expects(200).text(), "app");
         }
-        let asked = auth.asked().remove(0);
-        assert_eq!((&*asked.method, &*asked.path, &*asked.host), ("POST", "/a/b?c=d", "shop.test"));
-        assert_eq!((&*asked.scheme, &*asked.protocol, asked.size), ("http", "HTTP/1.1", 4));
-        assert_eq!(asked.headers.into_iter().collect::<Vec<_>>(), [("x-seen".to_owned(), "1".to_owned())]);
-        assert_eq!(asked.raw_body, b"body");
+        let auth_request = auth.asked().remove(0);
+        assert_eq!((&*auth_request.method, &*auth_request.path, &*auth_request.host), ("POST", "/a/b?c=d", "shop.test"));
+        assert_eq!((&*auth_request.scheme, &*auth_request.protocol, auth_request.size), ("http", "HTTP/1.1", 4));
+        assert_eq!(auth_request.headers.into_iter().collect::<Vec<_>>(), [("x-seen".to_owned(), "1".to_owned())]);
+        assert_eq!(auth_request.raw_body, b"body");
         for got in app.requests() {
             assert_eq!(got.values("x-user"), ["me"]);
             assert_eq!(got.text(), "body");

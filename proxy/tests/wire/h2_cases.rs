@@ -48,10 +48,10 @@ fn run(driver: Driver, piece: usize) {
             if case.finishes {
                 peer.finishes();
             }
-            let seen = outcome(&mut peer, outcomes);
-            if !outcomes.contains(&seen) {
+            let actual = outcome(&mut peer, outcomes);
+            if !outcomes.contains(&actual) {
                 let (title, outcomes) = (&case.title, outcomes.join(" or "));
-                failed.push(format!("{title}: {seen}, not {outcomes}"));
+                failed.push(format!("{title}: {actual}, not {outcomes}"));
                 break;
             }
         }
@@ -154,8 +154,8 @@ fn parse(text: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut lines = Vec::new();
     let mut title = "";
-    let said = text.lines().map(str::trim);
-    for line in said.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    let trimmed = text.lines().map(str::trim);
+    for line in trimmed.filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if line.starts_with('[') {
             title = line;
             lines.clear();

@@ -73,9 +73,9 @@ fn skip(gateway: &Gateway) {
 
 /// Gives the sign of life that is asked for, and waits until it was noticed.
 fn answers(peer: &mut Peer) {
-    let asked = peer.next_of(PING);
-    assert_eq!(asked.flags & ACK, 0);
-    peer.sends(frame(PING, ACK, 0, &asked.payload))
+    let ping = peer.next_of(PING);
+    assert_eq!(ping.flags & ACK, 0);
+    peer.sends(frame(PING, ACK, 0, &ping.payload))
         .sends(frame(PING, 0, 0, b"after it"));
     let noticed = peer.next_of(PING);
     assert_eq!(

@@ -89,12 +89,12 @@ on_both_drivers! {
         assert_eq!(requests.len(), 5);
         assert_eq!(requests[0].value("x-picked"), Some("yes"));
         assert_eq!(requests[0].value("content-length"), None, "framing is ours");
-        let asked = &picker.asked()[0];
-        assert_eq!(asked.field(":method"), Some("GET"));
-        assert_eq!(asked.field(":path"), Some("/v1/models?a=b"));
-        assert_eq!(asked.field(":authority"), Some("a.test"));
-        assert_eq!(asked.field("x-session"), Some("7"), "names are in lower case");
-        assert!(asked.head_ends && asked.pieces == 0);
+        let request = &picker.asked()[0];
+        assert_eq!(request.field(":method"), Some("GET"));
+        assert_eq!(request.field(":path"), Some("/v1/models?a=b"));
+        assert_eq!(request.field(":authority"), Some("a.test"));
+        assert_eq!(request.field("x-session"), Some("7"), "names are in lower case");
+        assert!(request.head_ends && request.pieces == 0);
     }
 
     fn the_picker_gets_the_served_endpoint_and_edits_the_response_head(driver) {
@@ -105,8 +105,8 @@ on_both_drivers! {
         let served = pods[1].address().to_string();
         assert_eq!(answer.value("x-served-by"), Some(&*served));
         assert_eq!(answer.value("content-type"), Some("text/picked"), "not twice");
-        let asked = picker.learns_of_response();
-        assert_eq!(asked.served, Some(("200".to_owned(), served)));
+        let request = picker.learns_of_response();
+        assert_eq!(request.served, Some(("200".to_owned(), served)));
     }
 
     fn a_body_is_sent_to_the_picker_and_forwarded_unchanged(driver) {
@@ -123,10 +123,10 @@ on_both_drivers! {
         same_bytes(&requests[0].body, &body);
         assert_eq!(requests[1].body, b"short");
         assert_eq!(requests[2].body, b"abc");
-        let asked = picker.asked();
-        same_bytes(&asked[0].body, &body);
-        assert!(asked.iter().all(|asked| asked.ended && !asked.head_ends));
-        assert!(asked[0].pieces > 1, "it is told as it comes");
+        let requests = picker.asked();
+        same_bytes(&requests[0].body, &body);
+        assert!(requests.iter().all(|request| request.ended && !request.head_ends));
+        assert!(requests[0].pieces > 1, "it is told as it comes");
     }
 
     fn a_client_that_expects_100_gets_it_before_the_picker(driver) {

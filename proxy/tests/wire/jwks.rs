@@ -47,11 +47,15 @@ fn status_of(gateway: &Gateway, signer: &Signer, id: &str) -> u16 {
 fn waits_for_status(gateway: &Gateway, signer: &Signer, id: &str, status: u16) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let got = status_of(gateway, signer, id);
-        if got == status {
+        let actual = status_of(gateway, signer, id);
+        if actual == status {
             return;
         }
-        assert!(Instant::now() < deadline, "still {got}\n{}", gateway.log());
+        assert!(
+            Instant::now() < deadline,
+            "still {actual}\n{}",
+            gateway.log()
+        );
         std::thread::park_timeout(std::time::Duration::from_millis(5));
     }
 }
@@ -76,12 +80,12 @@ on_both_drivers! {
         let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
         let keys = origin().replies(ok(key_set(&[old.jwk("old")])));
         let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
-        let kept = bearer(&old.signs("old", &claims()));
+        let cached = bearer(&old.signs("old", &claims()));
         let mut client = gateway.client();
-        assert_eq!(asks(&mut client, "/", &kept).status(), 200);
+        assert_eq!(asks(&mut client, "/", &cached).status(), 200);
         keys.now_replies(ok(key_set(&[new.jwk("new")])));
         assert_eq!(status_of(&gateway, &new, "new"), 200);
-        assert_eq!(asks(&mut client, "/", &kept).status(), 401, "no longer from the cache");
+        assert_eq!(asks(&mut client, "/", &cached).status(), 401, "no longer from the cache");
     }
 
     fn no_good_token_is_refused_while_keys_change_under_load(driver) {

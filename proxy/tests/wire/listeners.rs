@@ -65,8 +65,8 @@ fn under_load(gateway: &Gateway, listener: usize, change: impl FnOnce()) {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let asked = asks_without_end(gateway, listener, &over);
-                answers.fetch_add(asked, Ordering::Relaxed);
+                let sent = asks_without_end(gateway, listener, &over);
+                answers.fetch_add(sent, Ordering::Relaxed);
             });
         }
         // Also where the change fails, or the clients would never end.
@@ -138,18 +138,18 @@ on_both_drivers! {
         let origin = origin();
         let (one, two) = with_and_without(driver, &origin);
         let gateway = two.start();
-        let mut kept = client(gateway.address_of(1));
+        let mut persistent = client(gateway.address_of(1));
         let mut idle = client(gateway.address_of(1));
         let mut parked = client(gateway.address_of(1));
-        for client in [&mut kept, &mut idle, &mut parked] {
+        for client in [&mut persistent, &mut idle, &mut parked] {
             assert!(!client.gets("/").expects(200).says_close());
         }
         // Long enough to be without a buffer.
         parked.expects_silence_for(Duration::from_millis(1_300));
-        kept.gets("/").expects(200);
+        persistent.gets("/").expects(200);
         gateway.reconfigure(&one);
         gateway.waits_until_refused_on(gateway.address_of(1));
-        for client in [&mut kept, &mut parked] {
+        for client in [&mut persistent, &mut parked] {
             assert!(client.gets("/").expects(404).says_close());
             client.expects_close();
         }
@@ -214,13 +214,13 @@ on_both_drivers! {
         let gateway = named.clone().start();
         let yaml = named.yaml(gateway.ports());
         let renamed = yaml.replace("name: gw", "name: other");
-        let mut kept = gateway.client();
-        kept.gets("/").expects(200);
+        let mut persistent = gateway.client();
+        persistent.gets("/").expects(200);
         under_load(&gateway, 0, || {
             for (round, text) in [&renamed, &yaml, &renamed].into_iter().enumerate() {
                 gateway.rewrite(text);
                 gateway.waits_for_applied(round + 2);
-                assert!(!kept.gets("/").expects(200).says_close());
+                assert!(!persistent.gets("/").expects(200).says_close());
                 gateway.client().gets("/").expects(200);
             }
         });

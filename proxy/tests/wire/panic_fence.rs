@@ -34,15 +34,15 @@ on_both_drivers! {
         let mut waiting = gateway.client();
         waiting.gets("/slow");
         origin.waits_for_requests(1);
-        let mut kept = gateway.client();
-        kept.gets("/").expects(200);
+        let mut persistent = gateway.client();
+        persistent.gets("/").expects(200);
 
         for _ in 0..20 {
             panics(&gateway);
         }
         gate.open();
         assert_eq!(waiting.expects(200).text(), "slow");
-        kept.gets("/").expects(200);
+        persistent.gets("/").expects(200);
         gateway.client().gets("/").expects(200);
     }
 
@@ -97,12 +97,12 @@ on_both_drivers! {
             .environment("GATEWAY_TEST_PANIC_PATH", "/__panic")
             .expecting_panics()
             .start();
-        let mut kept = gateway.client();
-        kept.gets("/").expects(200);
+        let mut persistent = gateway.client();
+        persistent.gets("/").expects(200);
         gateway.clogs_log();
         for _ in 0..3 {
             panics(&gateway);
-            kept.gets("/").expects(200);
+            persistent.gets("/").expects(200);
             gateway.client().gets("/").expects(200);
         }
         gateway.signal(Signal::Term);

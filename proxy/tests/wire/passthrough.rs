@@ -69,9 +69,9 @@ fn answered(stream: &mut TcpStream, hello: &[u8]) -> String {
 fn ends_in_silence(gateway: &Gateway, bytes: &[u8]) {
     let mut stream = connect(gateway);
     stream.write_all(bytes).expect("taken");
-    let mut said = Vec::new();
-    stream.read_to_end(&mut said).expect("an end in order");
-    assert!(said.is_empty(), "it said {}", said.escape_ascii());
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).expect("an end in order");
+    assert!(received.is_empty(), "it said {}", received.escape_ascii());
 }
 
 fn passing(driver: Driver) -> GatewayBuilder {
@@ -148,14 +148,14 @@ on_both_drivers! {
 
     fn passthrough_and_terminating_listeners_share_a_port(driver) {
         let authority = authority("ours");
-        let ended = authority.server(&["end.example.com"]);
-        let passed = authority.server(&["pass.example.com"]);
+        let terminated = authority.server(&["end.example.com"]);
+        let passed_through = authority.server(&["pass.example.com"]);
         let ours = authority.server(&["web.example.com"]);
-        let (behind, speaking) = (tls_origin(&passed, ClientCertificates::Nobody), saying_peer("220 ready"));
+        let (behind, speaking) = (tls_origin(&passed_through, ClientCertificates::Nobody), saying_peer("220 ready"));
         let web = origin();
         let gateway = gateway(driver)
             .https("https", Some("web.example.com"), &[&ours])
-            .secret("end-cert", &ended)
+            .secret("end-cert", &terminated)
             .listener_beside("https", "tls", "hostname: pass.example.com, protocol: TLS, tls: {mode: Passthrough}")
             .listener_beside(
                 "https",
@@ -173,13 +173,13 @@ on_both_drivers! {
 
         let mut client = tls_client(address, &tls(&authority, "pass.example.com"));
         client.shakes_hands();
-        assert!(client.was_shown(&passed));
+        assert!(client.was_shown(&passed_through));
         client.gets("/").expects(200);
 
         // The backend speaks first, in plain text, inside of TLS that ends here.
         let mut client = tls_client(address, &tls(&authority, "end.example.com"));
         client.shakes_hands();
-        assert!(client.was_shown(&ended));
+        assert!(client.was_shown(&terminated));
         assert_eq!(client.reads_bytes(9), b"220 ready");
 
         let mut client = tls_client(address, &tls(&authority, "web.example.com"));
@@ -189,12 +189,12 @@ on_both_drivers! {
 
     fn terminated_tls_is_reencrypted_to_a_backend(driver) {
         let authority = authority("ours");
-        let ended = authority.server(&["end.example.com"]);
+        let terminated = authority.server(&["end.example.com"]);
         let origin = tls_origin(&authority.server(&["backend.test"]), ClientCertificates::Nobody);
-        let gateway = sealing(driver, &authority, &ended, &origin).start();
+        let gateway = sealing(driver, &authority, &terminated, &origin).start();
         let mut client = tls_client(gateway.address_of(1), &tls(&authority, "end.example.com"));
         client.shakes_hands();
-        assert!(client.was_shown(&ended));
+        assert!(client.was_shown(&terminated));
         client.gets("/").expects(200);
         // By a listener that knows nothing of TLS as well.
         crate::support::client(gateway.address_of(2)).gets("/").expects(200);
@@ -208,9 +208,9 @@ on_both_drivers! {
 
     fn a_backend_with_the_wrong_certificate_gets_no_bytes(driver) {
         let authority = authority("ours");
-        let ended = authority.server(&["end.example.com"]);
+        let terminated = authority.server(&["end.example.com"]);
         let origin = tls_origin(&authority.server(&["other.test"]), ClientCertificates::Nobody);
-        let gateway = sealing(driver, &authority, &ended, &origin).start();
+        let gateway = sealing(driver, &authority, &terminated, &origin).start();
         let mut client = tls_client(gateway.address_of(1), &tls(&authority, "end.example.com"));
         client.shakes_hands();
         client.gets("/").expects_end();

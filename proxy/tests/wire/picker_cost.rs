@@ -35,8 +35,8 @@ on_both_drivers! {
                 picker.forgets();
                 pod.take();
             }
-            let each = |all: Duration| all.as_secs_f64() * 1e6 / f64::from(REQUESTS * ROUNDS);
-            let (balanced, picked) = (each(balanced), each(picked));
+            let per_request = |all: Duration| all.as_secs_f64() * 1e6 / f64::from(REQUESTS * ROUNDS);
+            let (balanced, picked) = (per_request(balanced), per_request(picked));
             eprintln!(
                 "{driver:?}, picker over {over}: {balanced:.1} µs balanced, {picked:.1} µs picked, {:.2} times",
                 picked / balanced

@@ -92,10 +92,10 @@ on_both_drivers! {
         assert_eq!((answer.text(), answer.value("content-length")), ("A LENGTH".to_owned(), None));
         assert_eq!(client.gets("/").expects(200).text(), "");
         assert_eq!(pod.connections(), 1, "connections are as good as before");
-        let asked = picker.asked();
-        let seen: Vec<_> = asked.iter().map(|it| String::from_utf8_lossy(&it.response.body)).collect();
-        assert_eq!(seen, ["one two", "a length", ""]);
-        assert!(asked.iter().all(|it| it.response.ended && !it.response.head_ends));
+        let requests = picker.asked();
+        let bodies: Vec<_> = requests.iter().map(|it| String::from_utf8_lossy(&it.response.body)).collect();
+        assert_eq!(bodies, ["one two", "a length", ""]);
+        assert!(requests.iter().all(|it| it.response.ended && !it.response.head_ends));
     }
 
     fn a_long_body_is_forwarded_in_every_picker_mode(driver) {
@@ -328,8 +328,8 @@ on_both_drivers! {
             assert!(answer.has("x-served-by") && answer.body.is_empty());
             assert_eq!(answer.has("content-length"), head.contains("Content-Length"));
         }
-        let asked = picker.asked();
-        assert!(asked.iter().all(|it| it.response.head_ends && !it.response.ended));
+        let requests = picker.asked();
+        assert!(requests.iter().all(|it| it.response.head_ends && !it.response.ended));
         assert_eq!(pod.connections(), 1);
     }
 
@@ -378,9 +378,9 @@ on_both_drivers! {
                 let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
                 let found: Vec<_> = trailers.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
                 assert_eq!(found, expected, "{protocol}");
-                let seen = &picker.asked().pop().expect("a call").response;
-                assert!(!seen.ended, "the trailers end it");
-                assert!(seen.trailers.contains(&("grpc-status".to_owned(), "5".to_owned())));
+                let response = &picker.asked().pop().expect("a call").response;
+                assert!(!response.ended, "the trailers end it");
+                assert!(response.trailers.contains(&("grpc-status".to_owned(), "5".to_owned())));
                 gateway.waits_for_access_log("grpc_status=5");
             }
         }

@@ -43,9 +43,9 @@ fn connect(gateway: &Gateway) -> TcpStream {
 
 #[track_caller]
 fn gets(stream: &mut TcpStream, expected: &[u8]) {
-    let mut got = vec![0; expected.len()];
-    stream.read_exact(&mut got).expect("so many bytes");
-    assert_eq!(got, expected);
+    let mut received = vec![0; expected.len()];
+    stream.read_exact(&mut received).expect("so many bytes");
+    assert_eq!(received, expected);
 }
 
 struct Scene {
@@ -156,22 +156,22 @@ on_both_drivers! {
     }
 
     fn a_header_from_an_untrusted_source_is_not_forwarded(driver) {
-        let (tell, told) = mpsc::channel();
-        let tell = Mutex::new(tell);
+        let (sender, receiver) = mpsc::channel();
+        let sender = Mutex::new(sender);
         let peer = tcp_peer(move |mut stream| {
             let mut bytes = Vec::new();
             // What had come before a reset is kept.
             let _ = stream.read_to_end(&mut bytes);
-            let _ = tell.lock().expect("no panic").send(bytes);
+            let _ = sender.lock().expect("no panic").send(bytes);
         });
         let gateway = carrying(driver, &peer);
         for header in [V1, V2] {
             for at in (1..header.len()).step_by(5) {
                 client(gateway.address_of(1)).sends_split(header, at).expects_end();
-                let got = told.recv_timeout(PATIENCE).expect("the connection ends");
+                let received = receiver.recv_timeout(PATIENCE).expect("the connection ends");
                 let start = &header[..header.len().min(12)];
-                assert!(start.starts_with(&got), "split at {at}: {}", got.escape_ascii());
-                assert!(!got.starts_with(b"PROXY ") && got.len() < 12, "split at {at}");
+                assert!(start.starts_with(&received), "split at {at}: {}", received.escape_ascii());
+                assert!(!received.starts_with(b"PROXY ") && received.len() < 12, "split at {at}");
             }
         }
         gateway.waits_for_access_log("untrusted_header");
@@ -212,18 +212,18 @@ on_both_drivers! {
     fn a_single_listener_may_require_the_proxy_protocol(driver) {
         let origin = origin();
         let gateway = gateway(driver)
-            .listener("told")
+            .listener("required")
             .routes_to(&origin)
-            .rule_of("told", "{backendRefs: [{@origin}]}")
-            .policy_of("Gateway/gw/told", "proxyProtocol: {in: Required}")
+            .rule_of("required", "{backendRefs: [{@origin}]}")
+            .policy_of("Gateway/gw/required", "proxyProtocol: {in: Required}")
             .start();
         let scene = Scene { gateway, origin };
         assert_eq!(scene.source_of(b""), "127.0.0.1");
         scene.gateway.client().sends([V1, REQUEST].concat()).expects(400);
-        let told = scene.gateway.address_of(1);
-        client(told).sends([V1, REQUEST].concat()).expects(200);
+        let required = scene.gateway.address_of(1);
+        client(required).sends([V1, REQUEST].concat()).expects(200);
         assert_eq!(scene.source(), "203.0.113.7");
-        client(told).sends(REQUEST).expects_end();
+        client(required).sends(REQUEST).expects_end();
         assert!(scene.origin.requests().is_empty());
     }
 

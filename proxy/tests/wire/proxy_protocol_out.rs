@@ -131,14 +131,14 @@ fn answers(server: &mut H2Peer, client: &mut TcpStream) {
 
 #[track_caller]
 fn next(reports: &Receiver<Vec<u8>>, marks: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-    let mut seen = Vec::new();
+    let mut skipped = Vec::new();
     while let Ok(report) = reports.recv_timeout(PATIENCE) {
         if marks(&report) {
             return report;
         }
-        seen.push(report.escape_ascii().to_string());
+        skipped.push(report.escape_ascii().to_string());
     }
-    panic!("nothing of the kind among {seen:?}");
+    panic!("nothing of the kind among {skipped:?}");
 }
 
 on_both_drivers! {
@@ -205,11 +205,11 @@ on_both_drivers! {
         let gate = Gate::default();
         let copy = gate.clone();
         let peer = tcp_peer(move |mut stream| {
-            let mut got = Vec::new();
+            let mut received = Vec::new();
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = stream.read(&mut buffer) {
-                got.extend_from_slice(&buffer[..count]);
-                let is_whole = got.ends_with(b"\r\n\r\n");
+                received.extend_from_slice(&buffer[..count]);
+                let is_whole = received.ends_with(b"\r\n\r\n");
                 if is_whole && (!copy.pass() || stream.write_all(ANSWER).is_err()) {
                     return;
                 }

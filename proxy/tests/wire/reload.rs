@@ -142,11 +142,11 @@ on_both_drivers! {
         gateway.waits_until_listening_on(second);
         crate::support::client(second).gets("/").expects(200);
 
-        let mut kept = gateway.client();
-        kept.gets("/").expects(200);
+        let mut persistent = gateway.client();
+        persistent.gets("/").expects(200);
         gateway.reconfigure(&one);
         gateway.waits_until_refused_on(second);
-        kept.gets("/").expects(200);
+        persistent.gets("/").expects(200);
     }
 
     fn an_invalid_file_changes_nothing_and_is_reported(driver) {

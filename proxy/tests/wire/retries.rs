@@ -94,10 +94,10 @@ on_both_drivers! {
         for later in [at(other.address()), gateway(driver).routes_to(&other)] {
             first.next_replies([status(503), ok("first")]);
             let gateway = at(first.address()).start();
-            let seen = first.requests().len();
+            let request_count = first.requests().len();
             let mut client = gateway.client();
             client.gets("/");
-            first.waits_for_requests(seen + 1);
+            first.waits_for_requests(request_count + 1);
             gateway.reconfigure(&later);
             gateway.waits_for_applied(2);
             for _ in 0..5 {

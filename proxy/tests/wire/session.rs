@@ -87,9 +87,9 @@ on_both_drivers! {
         let origins = named_origins();
         let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).start();
         let mut client = gateway.client();
-        let seen: std::collections::BTreeSet<String> =
+        let endpoints: std::collections::BTreeSet<String> =
             (0..60).map(|_| ask(&mut client, "X-A: b").text()).collect();
-        assert_eq!(seen.len(), 3);
+        assert_eq!(endpoints.len(), 3);
     }
 
     fn a_forged_token_is_ignored(driver) {
@@ -120,9 +120,9 @@ on_both_drivers! {
         let mut client = gateway.client();
         let cookie = cookie(&ask(&mut client, "X-A: b"));
         client.sends(format!("GET /reset HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n")).expects(502);
-        let mut asked: Vec<usize> = origins.iter().map(|origin| origin.requests().len()).collect();
-        asked.sort_unstable();
-        assert_eq!(asked, [0, 0, 3], "on the reused connection and on a new one");
+        let mut request_counts: Vec<usize> = origins.iter().map(|origin| origin.requests().len()).collect();
+        request_counts.sort_unstable();
+        assert_eq!(request_counts, [0, 0, 3], "on the reused connection and on a new one");
     }
 
     fn a_cookie_is_secure_if_the_client_uses_tls(driver) {

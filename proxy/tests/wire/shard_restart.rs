@@ -15,12 +15,12 @@ on_both_drivers! {
             .expecting_panics()
             .start();
         for round in 1..=2 {
-            let mut kept = gateway.client();
-            kept.gets("/").expects(200);
-            kept.gets("/__death");
+            let mut persistent = gateway.client();
+            persistent.gets("/").expects(200);
+            persistent.gets("/__death");
             // It has answered, or not: its shard is gone, and hangs up.
-            match kept.reply_to("GET") {
-                Ok(_) => drop(kept.expects_end()),
+            match persistent.reply_to("GET") {
+                Ok(_) => drop(persistent.expects_end()),
                 Err(cut) => assert!(cut.by_peer(), "{cut}"),
             }
             // The accepts that its ring had under way take some with them (`limits::ACCEPT_LOOPS`).

@@ -32,9 +32,9 @@ on_both_drivers! {
             client.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
         }
         is_prompt(&mut gateway.client());
-        let each = gateway.anonymous_bytes().saturating_sub(before) / SLOW as u64;
+        let per_connection = gateway.anonymous_bytes().saturating_sub(before) / SLOW as u64;
         // Two pages, working memory and a future, and what the first requests of all left behind.
-        assert!(each < 48 * 1024, "{each} bytes for one unfinished head");
+        assert!(per_connection < 48 * 1024, "{per_connection} bytes for one unfinished head");
         for client in &mut slow {
             client.sends("x\r\n\r\n").expects(200);
         }
@@ -74,9 +74,9 @@ on_both_drivers! {
         for client in &mut idle {
             client.gets("/").expects(200);
         }
-        let each = gateway.anonymous_bytes().saturating_sub(before) / SLOW as u64;
+        let per_connection = gateway.anonymous_bytes().saturating_sub(before) / SLOW as u64;
         // A connection that was busy a moment ago may hold its two buffers for a second more.
-        assert!(each < 2 * 68 * 1024, "{each} bytes for one idle connection");
+        assert!(per_connection < 2 * 68 * 1024, "{per_connection} bytes for one idle connection");
         for client in &mut idle {
             client.gets("/").expects(200);
         }

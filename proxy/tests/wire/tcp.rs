@@ -99,19 +99,19 @@ on_both_drivers! {
         assert_eq!(rest(&mut stream), b"1000 bytes");
 
         // Is done at once, and listens on.
-        let (heard, hearing) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let early = tcp_peer(move |mut stream| {
             let _ = stream.write_all(b"bye");
             let _ = stream.shutdown(Shutdown::Write);
-            let _ = heard.send(rest(&mut stream));
+            let _ = sender.send(rest(&mut stream));
         });
         let gateway = carrying(driver, &[early.address()]).start();
         let mut stream = connect(&gateway);
         assert_eq!(rest(&mut stream), b"bye");
         stream.write_all(b"one more thing").expect("taken");
         drop(stream);
-        let heard = hearing.iter().find(|heard| !heard.is_empty());
-        assert_eq!(heard.as_deref(), Some(&b"one more thing"[..]));
+        let received = receiver.iter().find(|received| !received.is_empty());
+        assert_eq!(received.as_deref(), Some(&b"one more thing"[..]));
     }
 
     fn urgent_data_is_ignored(driver) {
@@ -133,10 +133,10 @@ on_both_drivers! {
         }
         stream.write_all(b"end").expect("taken");
         stream.shutdown(Shutdown::Write).expect("open");
-        let counted = String::from_utf8(rest(&mut stream)).expect("text");
-        let count = counted.strip_suffix(" bytes").and_then(|count| count.parse::<u64>().ok());
+        let text = String::from_utf8(rest(&mut stream)).expect("text");
+        let count = text.strip_suffix(" bytes").and_then(|count| count.parse::<u64>().ok());
         // An urgent byte that nobody took before the next one came is an ordinary one.
-        assert!(matches!(count, Some(6_291_459..=6_291_462)), "{counted}");
+        assert!(matches!(count, Some(6_291_459..=6_291_462)), "{text}");
     }
 
     fn a_reset_is_forwarded(driver) {

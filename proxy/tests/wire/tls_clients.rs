@@ -79,22 +79,22 @@ on_both_drivers! {
     fn only_a_valid_client_certificate_is_forwarded(driver) {
         let scene = Scene::with(driver, BY_DEFAULT, "AllowInsecureFallback");
         let pair = scene.clients.signs(&subject(&["client.test"]).of_client().uri("spiffe://a/b"));
-        let told = format!(
+        let expected = format!(
             "Hash={};Subject=\"CN=client.test\";URI=spiffe://a/b;DNS=client.test",
             xds::model::Der::new(&pair.der()).fingerprint()
         );
         let stranger = authority("stranger").client("client.test");
         let clients = [
-            (scene.shows(&pair), Some(&*told)),
+            (scene.shows(&pair), Some(&*expected)),
             (scene.shows(&stranger), None),
             (scene.gateway.tls_client(&scene.tls()), None),
         ];
-        for (mut client, told) in clients {
+        for (mut client, expected) in clients {
             // What it says of itself is not believed.
             client.sends("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Client-Cert: Hash=0\r\n\r\n");
             client.expects(200);
             let (requests, _) = scene.origin.take();
-            assert_eq!(requests[0].value("x-forwarded-client-cert"), told);
+            assert_eq!(requests[0].value("x-forwarded-client-cert"), expected);
         }
     }
 
@@ -105,14 +105,14 @@ on_both_drivers! {
             .policy_of("Gateway/gw", "trustedHops: 1")
             .start();
         let tls = tls(&ca, "a.test");
-        let shown = clients.client("client.test");
-        for (tls, own) in [(tls.clone(), true), (tls.shows(&ca, &shown), false)] {
+        let certificate = clients.client("client.test");
+        for (tls, own) in [(tls.clone(), true), (tls.shows(&ca, &certificate), false)] {
             let mut client = gateway.tls_client(&tls);
             client.sends("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Client-Cert: Hash=0\r\n\r\n");
             client.expects(200);
             let (requests, _) = origin.take();
-            let told = requests[0].value("x-forwarded-client-cert").expect("either");
-            assert_eq!(told == "Hash=0", own, "{told}");
+            let header = requests[0].value("x-forwarded-client-cert").expect("either");
+            assert_eq!(header == "Hash=0", own, "{header}");
         }
     }
 

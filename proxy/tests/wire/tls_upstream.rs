@@ -263,8 +263,8 @@ on_both_drivers! {
         gateway.client().gets("/mutual").expects(200);
         gateway.client().gets("/policy").expects(200);
         let handshakes = origin.handshakes();
-        let shown: Vec<_> = handshakes.iter().map(|it| it.certificate.as_deref()).collect();
-        assert_eq!(shown, [Some(&*own.der()), Some(&*gateways.der())]);
+        let certificates: Vec<_> = handshakes.iter().map(|it| it.certificate.as_deref()).collect();
+        assert_eq!(certificates, [Some(&*own.der()), Some(&*gateways.der())]);
     }
 
     fn a_backend_that_requests_a_certificate_gets_the_gateways(driver) {
@@ -332,19 +332,19 @@ on_both_drivers! {
         let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
         let good = builder(driver, &origin, &ca, BY_HOSTNAME);
         let gateway = good.clone().start();
-        let mut kept = gateway.client();
+        let mut persistent = gateway.client();
         let mut version = 1;
         for stricter in [
             builder(driver, &origin, &other, BY_HOSTNAME),
             builder(driver, &origin, &ca, &BY_HOSTNAME.replace("a.test", "b.test")),
             builder(driver, &origin, &ca, &BY_HOSTNAME.replace("name: ca", "name: nobody")),
         ] {
-            kept.gets("/").expects(200);
+            persistent.gets("/").expects(200);
             gateway.client().gets("/").expects(200);
             let served = origin.requests().len();
             gateway.reconfigure(&stricter);
             gateway.waits_for_applied(version + 1);
-            for client in [&mut kept, &mut gateway.client()] {
+            for client in [&mut persistent, &mut gateway.client()] {
                 client.gets("/").expects(503);
                 client.gets("/").expects(503);
             }

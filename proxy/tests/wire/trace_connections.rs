@@ -113,10 +113,10 @@ on_both_drivers! {
         let mut other = watches(&gateway, "?match=TLS%20b.example.com&timeout=10s");
         let mut watcher = watches(&gateway, "?match=TLS%20a.example.com");
         echoes(&gateway, HELLO);
-        let told = events(&mut watcher);
-        assert_eq!(message(&told, "connectionStarted")["serverName"], "a.example.com");
-        assert_eq!(message(&told, "listenerSelection")["host"], "a.example.com");
-        let selection = message(&told, "routeSelection");
+        let traced = events(&mut watcher);
+        assert_eq!(message(&traced, "connectionStarted")["serverName"], "a.example.com");
+        assert_eq!(message(&traced, "listenerSelection")["host"], "a.example.com");
+        let selection = message(&traced, "routeSelection");
         assert_eq!(selection["selected"], "TLSRoute/default/own/0");
         let mut outcomes = outcomes(selection);
         outcomes.sort_unstable();
@@ -137,10 +137,10 @@ on_both_drivers! {
         let mut stream = connect(&gateway);
         stream.write_all(HELLO).expect("taken");
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "nobody answers");
-        let told = events(&mut watcher);
-        assert_eq!(types(&told), ["connectionStarted", "listenerSelection", "connectionFinished"]);
-        assert!(message(&told, "listenerSelection").get("selected").is_none(), "{told:?}");
-        assert_eq!(message(&told, "connectionFinished")["reason"], "no_listener");
+        let traced = events(&mut watcher);
+        assert_eq!(types(&traced), ["connectionStarted", "listenerSelection", "connectionFinished"]);
+        assert!(message(&traced, "listenerSelection").get("selected").is_none(), "{traced:?}");
+        assert_eq!(message(&traced, "connectionFinished")["reason"], "no_listener");
     }
 
     fn a_udp_session_is_traced(driver) {
@@ -155,12 +155,12 @@ on_both_drivers! {
         assert_eq!(client.recv(&mut [0; 16]).expect("an answer"), 5);
         // The end of the gateway is the end of the session.
         gateway.signal(Signal::Int);
-        let told = events(&mut watcher);
-        assert_eq!(types(&told)[..5], [
+        let traced = events(&mut watcher);
+        assert_eq!(types(&traced)[..5], [
             "connectionStarted", "listenerSelection", "routeSelection", "backendSelection",
             "backendCallStart",
         ]);
-        let finished = message(&told, "connectionFinished");
+        let finished = message(&traced, "connectionFinished");
         assert_eq!((&finished["bytesIn"], &finished["bytesOut"]), (&5.into(), &5.into()));
     }
 }

@@ -14,33 +14,33 @@ fn seen(driver: Driver, target: &str, policy: &str) -> Message {
         .policy("accessLog: {format: json}")
         .start();
     gateway.client().sends(REQUEST).expects(200);
-    let seen = origin.only_request();
-    let client = match seen.value("x-forwarded-proto") {
+    let request = origin.only_request();
+    let client = match request.value("x-forwarded-proto") {
         Some("https") => "203.0.113.7",
         _ => "127.0.0.1",
     };
     gateway.waits_for_access_log(&format!("\"client\":\"{client}\""));
-    seen
+    request
 }
 
 on_both_drivers! {
     fn forwarding_headers_of_trusted_hops_are_used(driver) {
         for target in ["Gateway/gw", "Gateway/gw/http"] {
             for policy in ["trustedHops: 1", "trustedSources: [127.0.0.0/8]"] {
-                let seen = seen(driver, target, policy);
-                assert_eq!(seen.value("x-forwarded-for"), Some("203.0.113.7, 127.0.0.1"));
-                assert_eq!(seen.value("x-forwarded-proto"), Some("https"));
-                assert_eq!(seen.value("x-request-id"), Some("theirs"));
+                let request = seen(driver, target, policy);
+                assert_eq!(request.value("x-forwarded-for"), Some("203.0.113.7, 127.0.0.1"));
+                assert_eq!(request.value("x-forwarded-proto"), Some("https"));
+                assert_eq!(request.value("x-request-id"), Some("theirs"));
             }
         }
     }
 
     fn forwarding_headers_of_other_peers_are_replaced(driver) {
         for policy in ["trustedSources: [10.0.0.0/8]", "limits: {}"] {
-            let seen = seen(driver, "Gateway/gw", policy);
-            assert_eq!(seen.value("x-forwarded-for"), Some("127.0.0.1"));
-            assert_eq!(seen.value("x-forwarded-proto"), Some("http"));
-            assert_ne!(seen.value("x-request-id"), Some("theirs"));
+            let request = seen(driver, "Gateway/gw", policy);
+            assert_eq!(request.value("x-forwarded-for"), Some("127.0.0.1"));
+            assert_eq!(request.value("x-forwarded-proto"), Some("http"));
+            assert_ne!(request.value("x-request-id"), Some("theirs"));
         }
     }
 }

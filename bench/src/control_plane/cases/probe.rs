@@ -99,10 +99,10 @@ impl Probed {
         measured.figure_changes();
         measured.figure("errors", measured.error_count(), "");
         // Unlike times, these hardly depend on what else the machine does.
-        let each = count(measured.changes.len()) / 1e3;
-        let of_controller = measured.controller.cpu / each;
+        let thousands = count(measured.changes.len()) / 1e3;
+        let of_controller = measured.controller.cpu / thousands;
         measured.figure("CPU of the controller per route", of_controller, "ms");
-        let of_proxies = measured.proxies.cpu / each;
+        let of_proxies = measured.proxies.cpu / thousands;
         measured.figure("CPU of the proxies per route", of_proxies, "ms");
         for (name, mut values) in [
             ("watch event", self.floor),

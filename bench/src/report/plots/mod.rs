@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits() {
-        let shown = [0.0, 0.456, 13.64, 252.3, 9876.0, 28_900.0, 2.5e6].map(figure);
-        assert_eq!(shown, ["0", "0.46", "13.6", "252", "9876", "28.9k", "2.5M"]);
+        let formatted = [0.0, 0.456, 13.64, 252.3, 9876.0, 28_900.0, 2.5e6].map(figure);
+        assert_eq!(
+            formatted,
+            ["0", "0.46", "13.6", "252", "9876", "28.9k", "2.5M"]
+        );
     }
 }

@@ -94,8 +94,8 @@ fn a_gateway_becomes_programmed_step_by_step() {
         ),
     ] {
         let (accepted, connected) = counts;
-        let said = judged(4, &deployment, acks(accepted, connected), &Value::Null);
-        assert_eq!(said, expected);
+        let condition_text = judged(4, &deployment, acks(accepted, connected), &Value::Null);
+        assert_eq!(condition_text, expected);
     }
 }
 
@@ -104,19 +104,22 @@ fn programmed_survives_a_disconnect_a_restart_and_a_new_leader() {
     let as_written = "True Programmed: requests are served by 2 of 3 proxies";
     for deployment in [Deployment::Unknown, Deployment::Done] {
         for connected in [0, 1] {
-            let said = judged(4, &deployment, acks(0, connected), &written());
-            assert_eq!(said, as_written);
+            let condition_text = judged(4, &deployment, acks(0, connected), &written());
+            assert_eq!(condition_text, as_written);
         }
     }
 }
 
 #[test]
 fn a_changed_object_has_to_be_acknowledged_again() {
-    let said = judged(5, &Deployment::Done, acks(0, 3), &written());
-    assert_eq!(said, "False Pending: 0 of 3 proxies have this version");
-    let said = judged(5, &Deployment::Done, acks(3, 3), &written());
+    let condition_text = judged(5, &Deployment::Done, acks(0, 3), &written());
     assert_eq!(
-        said,
+        condition_text,
+        "False Pending: 0 of 3 proxies have this version"
+    );
+    let condition_text = judged(5, &Deployment::Done, acks(3, 3), &written());
+    assert_eq!(
+        condition_text,
         "True Programmed: requests are served by 3 of 3 proxies"
     );
 }
@@ -129,17 +132,23 @@ fn a_rejection_by_one_proxy_makes_the_gateway_not_programmed() {
     };
     let expected = "False Invalid: a proxy rejected this version and keeps the previous one: \
                     edge-1: port 80 is taken";
-    let said = judged(4, &Deployment::Done, refused, &written());
-    assert_eq!(said, expected);
+    let condition_text = judged(4, &Deployment::Done, refused, &written());
+    assert_eq!(condition_text, expected);
 }
 
 #[test]
 fn a_failed_deployment_is_reported_unless_the_gateway_serves() {
     let refused = Deployment::Refused("Service edge belongs to somebody else".to_owned());
-    let said = judged(4, &refused, acks(0, 0), &Value::Null);
-    assert_eq!(said, "False Invalid: Service edge belongs to somebody else");
-    let said = judged(4, &refused, acks(1, 1), &Value::Null);
-    assert_eq!(said, "True Programmed: requests are served by 1 of 1 proxy");
+    let condition_text = judged(4, &refused, acks(0, 0), &Value::Null);
+    assert_eq!(
+        condition_text,
+        "False Invalid: Service edge belongs to somebody else"
+    );
+    let condition_text = judged(4, &refused, acks(1, 1), &Value::Null);
+    assert_eq!(
+        condition_text,
+        "True Programmed: requests are served by 1 of 1 proxy"
+    );
 }
 
 #[test]

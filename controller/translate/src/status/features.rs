@@ -166,8 +166,8 @@ mod tests {
             ("HTTPRouteRetry", [true, true, false]),
             ("HTTPRouteRetryCodes", [false, false, true]),
         ] {
-            let told = [v1_6_2, V1_6_3, V1_7].map(|version| of(version, name));
-            assert_eq!(told, expected, "{name}");
+            let listed = [v1_6_2, V1_6_3, V1_7].map(|version| of(version, name));
+            assert_eq!(listed, expected, "{name}");
         }
     }
 
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn trust_bundles_are_listed_if_the_api_server_serves_them() {
-        let told = |trust_bundles| {
+        let is_listed = |trust_bundles| {
             let release = Some(NEWEST);
             let mut names = of(Installed {
                 release,
@@ -194,7 +194,7 @@ mod tests {
             });
             names.any(|name| name == TRUST_BUNDLE)
         };
-        assert!(!told(false));
-        assert_eq!(told(true), NEWEST.channel == Channel::Experimental);
+        assert!(!is_listed(false));
+        assert_eq!(is_listed(true), NEWEST.channel == Channel::Experimental);
     }
 }

@@ -31,22 +31,22 @@ fn infrastructure(out: &mut String, infrastructure: &BTreeMap<ObjectName, Infras
     if !infrastructure.is_empty() {
         line(out, 0, "\ninfrastructure");
     }
-    for (name, asked) in infrastructure {
+    for (name, requested) in infrastructure {
         line(out, 1, format_args!("Gateway {name}"));
-        for (key, value) in &asked.labels {
+        for (key, value) in &requested.labels {
             line(out, 2, format_args!("label {key}: {value}"));
         }
-        for (key, value) in &asked.annotations {
+        for (key, value) in &requested.annotations {
             line(out, 2, format_args!("annotation {key}: {value}"));
         }
-        if let Some(parameters) = &asked.parameters {
+        if let Some(parameters) = &requested.parameters {
             line(out, 2, format_args!("parameters {parameters}"));
         }
-        for address in &asked.addresses {
+        for address in &requested.addresses {
             let (kind, value) = (&address.kind, &address.value);
             let scope = &address.routability;
-            let asked = format!("asks for {kind} {value:?} {scope}");
-            line(out, 2, format_args!("{}", asked.trim_end()));
+            let requested = format!("asks for {kind} {value:?} {scope}");
+            line(out, 2, format_args!("{}", requested.trim_end()));
         }
     }
 }

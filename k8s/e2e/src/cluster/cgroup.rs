@@ -112,14 +112,14 @@ impl Hierarchies {
     pub(crate) fn remove(&self, path: &str) -> Result<()> {
         let deadline = Instant::now() + KILL_PATIENCE;
         loop {
-            let left = self.processes(path);
-            if left.is_empty() {
+            let remaining = self.processes(path);
+            if remaining.is_empty() {
                 break;
             }
             if Instant::now() > deadline {
-                bail!("processes {left:?} of {path} do not exit, although they were killed");
+                bail!("processes {remaining:?} of {path} do not exit, although they were killed");
             }
-            for pid in left.into_iter().filter_map(Pid::from_raw) {
+            for pid in remaining.into_iter().filter_map(Pid::from_raw) {
                 // It may have exited just now.
                 let _ = kill_process(pid, Signal::KILL);
             }

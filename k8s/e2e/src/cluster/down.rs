@@ -38,9 +38,13 @@ impl Cluster {
         if !failed.is_empty() {
             bail!("{}", failed.join("; "));
         }
-        let left = self.leftovers(&hierarchies);
-        if !left.is_empty() {
-            bail!("left over from cluster {}: {}", self.name, left.join(", "));
+        let leftovers = self.leftovers(&hierarchies);
+        if !leftovers.is_empty() {
+            bail!(
+                "left over from cluster {}: {}",
+                self.name,
+                leftovers.join(", ")
+            );
         }
         Ok(())
     }
@@ -92,29 +96,29 @@ impl Cluster {
 
     /// Describes what is left of the cluster.
     fn leftovers(&self, hierarchies: &Hierarchies) -> Vec<String> {
-        let mut left: Vec<String> = Vec::new();
-        left.extend(
+        let mut leftovers: Vec<String> = Vec::new();
+        leftovers.extend(
             hierarchies
                 .processes(&self.mark())
                 .iter()
                 .map(|pid| format!("process {pid}")),
         );
         let folders = hierarchies.folders(&self.mark());
-        left.extend(
+        leftovers.extend(
             folders
                 .iter()
                 .map(|path| format!("cgroup {}", path.display())),
         );
-        left.extend(
+        leftovers.extend(
             self.mounts()
                 .iter()
                 .map(|path| format!("mount {}", path.display())),
         );
         for path in [self.namespace_file(), self.folder.clone()] {
             if path.exists() {
-                left.push(path.display().to_string());
+                leftovers.push(path.display().to_string());
             }
         }
-        left
+        leftovers
     }
 }

@@ -163,9 +163,9 @@ impl<'a> Supervisor<'a> {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("cannot wait for requests"),
             }
-            let asked = !waited[0].revents().is_empty();
+            let has_request = !waited[0].revents().is_empty();
             self.reap();
-            if asked && let Ok((stream, _)) = self.listener.accept() {
+            if has_request && let Ok((stream, _)) = self.listener.accept() {
                 // A client notices a failure by the missing response.
                 let _ = self.answer(&stream);
             }

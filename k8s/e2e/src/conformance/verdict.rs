@@ -152,9 +152,9 @@ mod tests {
 
     fn verdict(lines: &[&str]) -> (Verdict, Vec<String>) {
         let mut verdict = Verdict::new(PathBuf::from("log"));
-        let told = lines.iter().filter_map(|line| verdict.take(line));
-        let told = told.collect();
-        (verdict, told)
+        let results = lines.iter().filter_map(|line| verdict.take(line));
+        let results = results.collect();
+        (verdict, results)
     }
 
     #[test]

@@ -23,12 +23,12 @@ pub(super) async fn the_api_server_accepts_the_definitions(scope: &Scope) -> Res
     let folder = home::repository().join("k8s/crds");
     let folder = folder.to_string_lossy();
     let apply = ["apply", "--server-side", "--dry-run=server", "-f", &folder];
-    let said = scope.kubectl(&apply, "").await?;
-    let taken = said.lines().count();
+    let output = scope.kubectl(&apply, "").await?;
+    let taken = output.lines().count();
     let files = fs::read_dir(&*folder)?.count();
     ensure!(
         taken == files,
-        "{files} files, and of these were taken: {said}"
+        "{files} files, and of these were taken: {output}"
     );
     Ok(())
 }
@@ -47,10 +47,10 @@ pub(super) async fn a_release_is_installed_upgraded_rolled_back_and_uninstalled(
     scope.helm(&install, &values).await?;
     let everything = names(scope).await?;
     for kind in KINDS {
-        let made = everything
+        let is_created = everything
             .iter()
             .any(|name| name.split(['.', '/']).next() == Some(kind));
-        ensure!(made, "no {kind} was made: {everything:?}");
+        ensure!(is_created, "no {kind} was made: {everything:?}");
     }
 
     let upgrade = ["upgrade", "gateway", &chart, "--reset-values"];
@@ -70,8 +70,11 @@ pub(super) async fn a_release_is_installed_upgraded_rolled_back_and_uninstalled(
     );
 
     scope.helm(&["uninstall", "gateway"], "").await?;
-    let left = names(scope).await?;
-    ensure!(left.is_empty(), "the release is gone, and not {left:?}");
+    let remaining = names(scope).await?;
+    ensure!(
+        remaining.is_empty(),
+        "the release is gone, and not {remaining:?}"
+    );
     let roles = scope
         .kubectl(
             &["get", "clusterroles,clusterrolebindings", "-o", "name"],
@@ -94,8 +97,8 @@ async fn names(scope: &Scope) -> Result<Vec<String>> {
         "-o",
         "name",
     ];
-    let said = scope
+    let output = scope
         .kubectl(&[&["get", &kinds], &ours[..]].concat(), "")
         .await?;
-    Ok(said.lines().map(str::to_owned).collect())
+    Ok(output.lines().map(str::to_owned).collect())
 }

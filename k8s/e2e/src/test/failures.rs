@@ -62,14 +62,17 @@ pub(super) async fn packets_between_nodes_can_be_dropped(scope: &Scope) -> Resul
         .await?;
     let cluster = scope.ours()?;
     cluster.set_network(&Condition::Loss { share: 30 })?;
-    let mut came = 0;
+    let mut received = 0;
     for number in 0..DATAGRAMS {
-        came += usize::from(exchange(&socket, &format!("number {number}")).await?);
+        received += usize::from(exchange(&socket, &format!("number {number}")).await?);
     }
     cluster.set_network(&Condition::Heal)?;
     // About a quarter come back, as both directions lose half; chance alone does not leave this
     // range.
-    ensure!((10..50).contains(&came), "{came} of {DATAGRAMS} came back");
+    ensure!(
+        (10..50).contains(&received),
+        "{received} of {DATAGRAMS} came back"
+    );
     Ok(())
 }
 

@@ -161,7 +161,7 @@ pub(super) async fn a_shard_is_bound_to_an_exclusive_cpu(scope: &Scope) -> Resul
     let cluster = scope.ours()?;
     let node = *cluster.nodes().last().context("a cluster has nodes")?;
     let before = reconfigure_kubelet(scope, node, EXCLUSIVE_CPUS)?;
-    let shown = async {
+    let outcome = async {
         let resources = json!({"limits": {"cpu": "1", "memory": "64Mi"}});
         let gateway = GatewayPod::named(&scope.images, "gateway").resources(resources);
         let backend = start_echo(scope).await?;
@@ -172,9 +172,9 @@ pub(super) async fn a_shard_is_bound_to_an_exclusive_cpu(scope: &Scope) -> Resul
             .await?;
         runtime(scope, &scope.ready(gateway.name()).await?).await
     };
-    let shown = shown.await;
+    let outcome = outcome.await;
     reconfigure_kubelet(scope, node, &before)?;
-    let runtime = shown?;
+    let runtime = outcome?;
     let cpus = runtime["cpus"].as_array().context("the dump has CPUs")?;
     ensure!(cpus.len() == 1, "expected one CPU: {runtime}");
     let shards = runtime["shards"]
@@ -293,12 +293,12 @@ pub(super) async fn requests_are_rejected_before_the_pod_is_oom_killed(
     );
     let metrics = http::get(scope.connect(&pod, 15_020).await?, "gateway", "/metrics").await?;
     let mut lines = metrics.lines();
-    let counted = lines.any(|line| {
+    let is_counted = lines.any(|line| {
         line.starts_with("gateway_shard_shed_requests_total{")
             && line.contains("reason=\"buffers\"")
             && !line.ends_with(" 0")
     });
-    ensure!(counted, "it was not counted: {metrics}");
+    ensure!(is_counted, "it was not counted: {metrics}");
     drop(heads);
     scope
         .until("requests to be served again", async || {

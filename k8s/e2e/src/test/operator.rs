@@ -182,10 +182,10 @@ async fn gwctl_finds_the_gateway(scope: &Scope) -> Result<()> {
         ),
     ] {
         let words: Vec<&str> = line.split(' ').collect();
-        let said = scope.gwctl(&words).await?;
+        let output = scope.gwctl(&words).await?;
         ensure!(
-            said.contains(expected),
-            "gwctl {line} has no {expected}: {said}"
+            output.contains(expected),
+            "gwctl {line} has no {expected}: {output}"
         );
     }
     let Err(error) = scope.gwctl(&["log", "nobody"]).await else {

@@ -26,10 +26,10 @@ pub(super) async fn a_missing_image_is_named_within_seconds(scope: &Scope) -> Re
     let Err(error) = scope.ready("echo").await else {
         bail!("a pod without an image is ready");
     };
-    let said = format!("{error:#}");
+    let message = format!("{error:#}");
     ensure!(
-        said.contains("localhost/nowhere:1"),
-        "the image is not named: {said}"
+        message.contains("localhost/nowhere:1"),
+        "the image is not named: {message}"
     );
     ensure!(began.elapsed() < SECONDS, "it took {:?}", began.elapsed());
     Ok(())
@@ -87,13 +87,13 @@ pub(super) async fn load_balancer_addresses_are_reachable_until_released(
         })
         .await?;
     scope.apply(&[load_balancer("Cluster")]).await?;
-    let again = load_balancer_address(scope).await?;
+    let reassigned = load_balancer_address(scope).await?;
     ensure!(
-        again == address,
-        "{address} was free, and {again} was given"
+        reassigned == address,
+        "{address} was free, and {reassigned} was given"
     );
     scope
-        .until("an answer", async || Ok(answered_by(again).await.ok()))
+        .until("an answer", async || Ok(answered_by(reassigned).await.ok()))
         .await
         .map(drop)
 }

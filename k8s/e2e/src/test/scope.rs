@@ -105,11 +105,11 @@ impl Scope {
         let namespace: Namespace =
             serde_json::from_value(json!({"metadata": {"generateName": "e2e-"}}))?;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let made = namespaces
+        let created = namespaces
             .create(&PostParams::default(), &namespace)
             .await
             .context("cannot make a namespace in the cluster")?;
-        let scope = self.within(&made.name_any());
+        let scope = self.within(&created.name_any());
         // Pods are rejected until the account exists.
         let accounts: Api<ServiceAccount> = scope.api();
         scope

@@ -137,19 +137,22 @@ fn a_body_past_its_deadline_is_aborted_even_if_it_never_blocks() {
             ..body
         };
         // Nobody turns the wheel here, so no deadline fires.
-        let ended = epoll().block_on(async {
+        let result = epoll().block_on(async {
             let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
             let shard = shard(Rc::clone(&turns));
             monoio::spawn(turns.run(ringing));
             relay_all(&shard, ours(from), ours(to), &over).await
         });
-        assert!(matches!(ended, Err(RelayError::SenderStalled)), "{ended:?}");
+        assert!(
+            matches!(result, Err(RelayError::SenderStalled)),
+            "{result:?}"
+        );
         sending
             .join()
             .expect("no panic")
             .expect_err("nobody reads on");
-        let passed = receiving.join().expect("no panic").expect("an end");
-        assert!(passed < length, "{passed} bytes");
+        let received = receiving.join().expect("no panic").expect("an end");
+        assert!(received < length, "{received} bytes");
     }
 }
 

@@ -186,11 +186,15 @@ mod tests {
         for size in [1, 2, 3, 7, 64, 4096, bytes.len()] {
             let (mut tracker, mut at) = (FrameTracker::default(), 0);
             for chunk in bytes.chunks(size) {
-                let whole = tracker.advance(chunk);
+                let boundary = tracker.advance(chunk);
                 let last = ends
                     .iter()
                     .rfind(|end| **end > at && **end <= at + chunk.len());
-                assert_eq!(whole.map(|whole| at + whole).as_ref(), last, "{size} {at}");
+                assert_eq!(
+                    boundary.map(|boundary| at + boundary).as_ref(),
+                    last,
+                    "{size} {at}"
+                );
                 at += chunk.len();
                 assert_eq!(
                     tracker.is_between_frames(),

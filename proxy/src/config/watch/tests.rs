@@ -28,8 +28,8 @@ impl Scene {
     }
 
     async fn is_told(&mut self) {
-        let told = tokio::time::timeout(Duration::from_secs(10), self.watch.changed()).await;
-        told.expect("a change is told");
+        let changed = tokio::time::timeout(Duration::from_secs(10), self.watch.changed()).await;
+        changed.expect("a change is told");
     }
 }
 

@@ -201,18 +201,18 @@ mod tests {
         let folder = TempDir::new().expect("a temporary folder");
         let kept = kept(&folder);
         kept.write(&model(2)).expect("our own folder");
-        let whole = std::fs::read(kept.path()).expect("the file");
-        for end in 0..whole.len() {
-            std::fs::write(kept.path(), &whole[..end]).expect("our own folder");
+        let saved = std::fs::read(kept.path()).expect("the file");
+        for end in 0..saved.len() {
+            std::fs::write(kept.path(), &saved[..end]).expect("our own folder");
             assert!(kept.read().is_err(), "cut at {end}");
         }
-        for at in 0..whole.len() {
-            let mut spoiled = whole.clone();
+        for at in 0..saved.len() {
+            let mut spoiled = saved.clone();
             spoiled[at] ^= 1;
             std::fs::write(kept.path(), &spoiled).expect("our own folder");
             assert!(kept.read().is_err(), "another bit at {at}");
         }
-        std::fs::write(kept.path(), &whole).expect("our own folder");
+        std::fs::write(kept.path(), &saved).expect("our own folder");
         let other = LastGoodFile::new(kept.folder.clone(), ObjectName::new("infra", "other"));
         let error = other.read().expect_err("it is not its own");
         assert!(matches!(error, Unusable::Foreign(_)), "{error}");

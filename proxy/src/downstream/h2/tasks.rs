@@ -119,16 +119,24 @@ mod tests {
         runtime.block_on(async {
             let tasks = StreamTasks::default();
             let seats: Vec<_> = (0..3).map(|_| Rc::<IdleSlot>::default()).collect();
-            let held: Vec<_> = seats.iter().map(Rc::downgrade).collect();
+            let weak_seats: Vec<_> = seats.iter().map(Rc::downgrade).collect();
             for seat in seats {
                 monoio::spawn(Rc::clone(&seat).work());
                 tasks.0.put(seat);
             }
             let waits = |seat: Rc<IdleSlot>| seat.waker.borrow().is_some();
-            while !held.iter().all(|seat| seat.upgrade().is_some_and(waits)) {
+            while !weak_seats
+                .iter()
+                .all(|seat| seat.upgrade().is_some_and(waits))
+            {
                 monoio::time::sleep(Duration::from_millis(1)).await;
             }
-            let alive = || held.iter().filter(|seat| seat.strong_count() > 0).count();
+            let alive = || {
+                weak_seats
+                    .iter()
+                    .filter(|seat| seat.strong_count() > 0)
+                    .count()
+            };
             assert_eq!((tasks.trim(), alive()), (0, 3));
             let used = tasks.0.take().expect("one of them");
             tasks.0.put(used);

@@ -47,9 +47,13 @@ mod tests {
 
     #[track_caller]
     fn tells(bytes: &str, method: &str, target: &str, host: &str) {
-        let told = outline(bytes.as_bytes());
-        let said = [told.method, told.target, told.host];
-        assert_eq!(said, [method, target, host].map(str::as_bytes), "{bytes:?}");
+        let parsed = outline(bytes.as_bytes());
+        let parts = [parsed.method, parsed.target, parsed.host];
+        assert_eq!(
+            parts,
+            [method, target, host].map(str::as_bytes),
+            "{bytes:?}"
+        );
     }
 
     #[test]

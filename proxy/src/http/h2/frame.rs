@@ -294,11 +294,11 @@ mod tests {
 
     #[test]
     fn stops_at_an_error_of_the_callback() {
-        let mut seen = 0;
+        let mut count = 0;
         let stopped = Frames::after_preface().feed(&connection(), |_| {
-            seen += 1;
-            if seen == 2 { Err("enough") } else { Ok(()) }
+            count += 1;
+            if count == 2 { Err("enough") } else { Ok(()) }
         });
-        assert_eq!((stopped, seen), (Err("enough"), 2));
+        assert_eq!((stopped, count), (Err("enough"), 2));
     }
 }

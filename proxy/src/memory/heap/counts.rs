@@ -127,16 +127,16 @@ mod tests {
     #[test]
     fn allocations_of_a_shard_count_for_the_shard_and_the_process() {
         const ID: u16 = 200;
-        let counted = std::thread::spawn(|| {
+        let counts = std::thread::spawn(|| {
             count_as_shard(ID);
             record_allocation(100);
             record_allocation(28);
             record_free(100);
             of_shard(ID).expect("it has a slot")
         });
-        let counted = counted.join().expect("no panic");
-        assert_eq!((counted.count, counted.bytes), (2, 128));
-        assert_eq!((counted.freed_count, counted.freed_bytes), (1, 100));
+        let counts = counts.join().expect("no panic");
+        assert_eq!((counts.count, counts.bytes), (2, 128));
+        assert_eq!((counts.freed_count, counts.freed_bytes), (1, 100));
         assert!(of_process().bytes >= 128);
         assert_eq!(of_shard(u16::MAX), None);
     }

@@ -136,10 +136,10 @@ fn bytes_of_peers_are_escaped() {
         ),
     ] {
         let record = short(path);
-        let got = line(&record, LogFormat::Text);
-        assert!(got.contains(text), "{got}");
-        let got = line(&record, LogFormat::Json);
-        assert!(got.contains(json), "{got}");
+        let logged = line(&record, LogFormat::Text);
+        assert!(logged.contains(text), "{logged}");
+        let logged = line(&record, LogFormat::Json);
+        assert!(logged.contains(json), "{logged}");
     }
 }
 
@@ -147,9 +147,9 @@ fn bytes_of_peers_are_escaped() {
 fn long_fields_are_clipped() {
     let long = vec![b'x'; LOG_FIELD_BYTES + 1];
     let line = line(&short(&long), LogFormat::Text);
-    let kept = line.bytes().filter(|byte| *byte == b'x').count();
+    let length = line.bytes().filter(|byte| *byte == b'x').count();
     // `example.com` has one of its own.
-    assert_eq!(kept, LOG_FIELD_BYTES + 1);
+    assert_eq!(length, LOG_FIELD_BYTES + 1);
 }
 
 #[test]

@@ -101,8 +101,8 @@ fn a_stuck_writer_drops_lines_and_does_not_block() {
         append(&mut bed.shard, 1);
         bed.shard.flush();
     }
-    let kept = LOG_QUEUED_CHUNKS as u64;
-    assert_eq!(bed.queue.dropped_lines(), chunks as u64 - kept);
+    let queued_lines = LOG_QUEUED_CHUNKS as u64;
+    assert_eq!(bed.queue.dropped_lines(), chunks as u64 - queued_lines);
     assert!(!bed.writer.stop(Duration::from_millis(1)), "it is stuck");
     // The reader comes back: what was queued is written, chunks go round again.
     drop(bed.answers);
@@ -111,7 +111,7 @@ fn a_stuck_writer_drops_lines_and_does_not_block() {
         .iter()
         .map(|chunk| chunk.len() / LINE.len())
         .sum();
-    assert_eq!(lines as u64, kept);
+    assert_eq!(lines as u64, queued_lines);
 }
 
 #[test]

@@ -91,8 +91,8 @@ fn lines_are_written_in_order_and_flushed_on_stop() {
     }
     drop(bed.answers);
     assert!(bed.writer.stop(PATIENCE));
-    let said: Vec<u8> = bed.written.iter().flatten().collect();
-    assert_eq!(said, b"one\ntwo\nthree\n");
+    let output: Vec<u8> = bed.written.iter().flatten().collect();
+    assert_eq!(output, b"one\ntwo\nthree\n");
 }
 
 #[test]

@@ -58,14 +58,14 @@ fn preflight_lines(cors: &model::Cors, request: &[(&str, &str)]) -> String {
 }
 
 fn allowed(cors: &model::Cors, origin: &str) -> bool {
-    let mut told = false;
+    let mut is_allowed = false;
     let lines = written(|out| {
-        told = Cors::compile(cors).write_lines(Some(origin.as_bytes()), None, out);
+        is_allowed = Cors::compile(cors).write_lines(Some(origin.as_bytes()), None, out);
     });
     let expected = format!("access-control-allow-origin: {origin}\r\n");
     let allowed = lines.contains(&expected);
     assert!(allowed || lines == "vary: Origin\r\n", "{origin}: {lines}");
-    assert_eq!(told, allowed, "{origin}");
+    assert_eq!(is_allowed, allowed, "{origin}");
     allowed
 }
 
@@ -166,16 +166,16 @@ fn invalid_tokens_are_not_echoed() {
 
 #[test]
 fn only_options_with_both_headers_is_a_preflight() {
-    let whole = [
+    let complete = [
         ("origin", "https://a"),
         ("access-control-request-method", "GET"),
     ];
     for (method, lines, expected) in [
-        ("OPTIONS", &whole[..], true),
-        ("GET", &whole[..], false),
-        ("options", &whole[..], false),
-        ("OPTIONS", &whole[..1], false),
-        ("OPTIONS", &whole[1..], false),
+        ("OPTIONS", &complete[..], true),
+        ("GET", &complete[..], false),
+        ("options", &complete[..], false),
+        ("OPTIONS", &complete[..1], false),
+        ("OPTIONS", &complete[1..], false),
     ] {
         let (fields, head) = fields(lines);
         let preflight = Preflight::of(method.as_bytes(), &fields, &head);

@@ -24,11 +24,11 @@ fn edit(set: &[(&str, &str)], add: &[(&str, &str)], remove: &[&str]) -> HeaderEd
 
 /// The lines of a head after the edits, as the encoder carries them out.
 fn applied(edits: &HeaderEdits, head: &[(&str, &str)]) -> String {
-    let kept = head
+    let remaining = head
         .iter()
         .filter(|(name, _)| !edits.drops(name.as_bytes()))
         .flat_map(|(name, value)| [*name, ": ", *value, "\r\n"]);
-    let lines: String = kept.collect();
+    let lines: String = remaining.collect();
     lines + std::str::from_utf8(edits.appended()).expect("ASCII")
 }
 

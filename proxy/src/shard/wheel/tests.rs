@@ -190,9 +190,9 @@ proptest! {
                 },
                 Step::Advance(by) => {
                     let expected = naive.advance(by);
-                    let mut got = fired(&mut wheel, naive.now);
-                    got.sort_unstable();
-                    prop_assert_eq!(got, expected);
+                    let mut actual = fired(&mut wheel, naive.now);
+                    actual.sort_unstable();
+                    prop_assert_eq!(actual, expected);
                 }
             }
         }

@@ -15,9 +15,12 @@ use crate::memory::Buffer;
 use crate::tls::sample::{End, handshake};
 
 fn configs(version: &'static SupportedProtocolVersion) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
-    let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate");
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let certificate = made.cert.der().clone();
+    let generated =
+        rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate");
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(
+        generated.signing_key.serialize_der(),
+    ));
+    let certificate = generated.cert.der().clone();
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).expect("our own certificate");
     let provider = Arc::new(ring::default_provider());
@@ -259,9 +262,9 @@ fn an_incomplete_handshake_message_does_not_stop_the_other_direction() {
         .expect("the first half");
     assert!(TlsSession::needs(&server.incoming));
     assert!(server.seal_fails());
-    let said = server
+    let reply = server
         .takes(&record(rest), BUFFER_BYTES)
         .expect("all of it");
-    assert!(!said.is_empty());
+    assert!(!reply.is_empty());
     assert!(!TlsSession::needs(&server.incoming));
 }

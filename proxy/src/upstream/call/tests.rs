@@ -56,7 +56,7 @@ fn server(tls: Option<Arc<ServerConfig>>) -> Server {
     let connections = Arc::new(AtomicUsize::new(0));
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let (gives_up, given_up) = mpsc::channel();
-    let counted = Arc::clone(&connections);
+    let counter = Arc::clone(&connections);
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -68,7 +68,7 @@ fn server(tls: Option<Arc<ServerConfig>>) -> Server {
             let accepting = async {
                 loop {
                     let (socket, _) = listener.accept().await.expect("our socket");
-                    counted.fetch_add(1, Ordering::Relaxed);
+                    counter.fetch_add(1, Ordering::Relaxed);
                     let gives_up = gives_up.clone();
                     let tls = tls.clone();
                     tokio::task::spawn_local(async move {

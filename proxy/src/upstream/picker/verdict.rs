@@ -248,9 +248,9 @@ mod tests {
         assert!(!early.is_complete(true), "no response to the head yet");
         let deferred = verdict(vec![body(None), headers("a:1")]);
         assert!(!deferred.is_complete(true), "the last piece is to come");
-        let whole = verdict(vec![body(None), headers("a:1"), body(None)]);
-        assert!(whole.is_complete(true));
-        assert_eq!(whole.body, Body::Unchanged);
+        let complete = verdict(vec![body(None), headers("a:1"), body(None)]);
+        assert!(complete.is_complete(true));
+        assert_eq!(complete.body, Body::Unchanged);
     }
 
     #[test]

@@ -278,13 +278,13 @@ impl GatewayBuilder {
         let address = if self.inspected { "127.0.0.1:0" } else { "off" };
         let servers = ["admin", "metrics", "readiness"];
         let argument = |server| format!("--{server}-address={address}");
-        let given = |server: &&str| {
+        let is_set = |server: &&str| {
             let flag = format!("--{server}-address");
             self.arguments.iter().any(|it| it.starts_with(&flag))
         };
         servers
             .iter()
-            .filter(|server| !given(server))
+            .filter(|server| !is_set(server))
             .map(argument)
             .collect()
     }

@@ -157,8 +157,11 @@ fn an_emptied_file_is_reported_once() {
         let files = [("a.yaml", emptied), ("b.yaml", &kept)];
         let reload = load(&mut configuration, &files);
         assert_eq!(reasons(&reload), [Reason::Emptied]);
-        let said = reload.findings[0].to_string();
-        assert_eq!(said, "a.yaml: has no objects now; those it had are removed");
+        let message = reload.findings[0].to_string();
+        assert_eq!(
+            message,
+            "a.yaml: has no objects now; those it had are removed"
+        );
         assert!(reload.changed());
         assert_eq!(ports(&configuration), [("b".into(), 81)]);
         assert_eq!(load(&mut configuration, &files), Reload::default());
@@ -407,9 +410,9 @@ proptest! {
             }
             let kept = in_force.objects().count() - admitted.objects.len();
             prop_assert_eq!(kept, configuration.objects.kept.len());
-            let said = reload.findings.iter().chain(&reload.repeated);
-            let said = said.filter(|it| it.reason == Reason::PreviousKept).count();
-            prop_assert_eq!(said > 0, kept > 0);
+            let reported = reload.findings.iter().chain(&reload.repeated);
+            let reported = reported.filter(|it| it.reason == Reason::PreviousKept).count();
+            prop_assert_eq!(reported > 0, kept > 0);
             let again = configuration.reload(&sources);
             prop_assert!(again.events.is_empty() && again.parsed == 0);
         }

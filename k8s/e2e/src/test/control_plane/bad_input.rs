@@ -211,7 +211,7 @@ pub(in crate::test) async fn unselected_namespaces_are_ignored(scope: &Scope) ->
     control_plane
         .set(&[(variable, Some(&selector.to_string()))])
         .await?;
-    let shown = async {
+    let outcome = async {
         let site = EdgeGateway::open(scope).await?;
         let grant = json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
@@ -258,8 +258,8 @@ pub(in crate::test) async fn unselected_namespaces_are_ignored(scope: &Scope) ->
             .await
             .map(drop)
     };
-    let shown = shown.await;
+    let outcome = outcome.await;
     control_plane.set(&[(variable, None)]).await?;
     hidden.close().await?;
-    shown
+    outcome
 }

@@ -101,7 +101,7 @@ pub(super) async fn send(
     address: SocketAddr,
     request: Request<Full<Bytes>>,
 ) -> Result<HttpResponse> {
-    let asked = async {
+    let exchange = async {
         let stream = TcpStream::connect(address)
             .await
             .context("cannot connect")?;
@@ -110,7 +110,7 @@ pub(super) async fn send(
             .send(request)
             .await
     };
-    timeout(PATIENCE, asked)
+    timeout(PATIENCE, exchange)
         .await
         .context("no answer in time")?
 }

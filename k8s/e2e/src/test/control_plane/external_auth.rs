@@ -17,15 +17,15 @@ const GOOD: (&str, &str) = ("x-token", "good");
 const USER: &str = "alice";
 
 pub(in crate::test) async fn an_http_server_authorizes_requests(scope: &Scope) -> Result<()> {
-    let passed = decides(scope, asks("HTTP", 80)).await?;
-    ensure!(echoed(&passed, "X-User") == USER, "{}", passed.body);
+    let response = decides(scope, asks("HTTP", 80)).await?;
+    ensure!(echoed(&response, "X-User") == USER, "{}", response.body);
     Ok(())
 }
 
 pub(in crate::test) async fn an_ext_authz_server_authorizes_requests(scope: &Scope) -> Result<()> {
-    let passed = decides(scope, asks("GRPC", 81)).await?;
-    ensure!(echoed(&passed, "X-User") == USER, "{}", passed.body);
-    ensure!(echoed(&passed, "X-Token").is_empty(), "{}", passed.body);
+    let response = decides(scope, asks("GRPC", 81)).await?;
+    ensure!(echoed(&response, "X-User") == USER, "{}", response.body);
+    ensure!(echoed(&response, "X-Token").is_empty(), "{}", response.body);
     Ok(())
 }
 
@@ -43,15 +43,15 @@ async fn decides(scope: &Scope, filter: Value) -> Result<HttpResponse> {
     scope.apply(&authorizer()).await?;
     let denied = site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
     ensure!(denied.body.contains("show a good token"), "{}", denied.body);
-    let passed = send(site.address, request(HOST, "/", &[GOOD])?).await?;
-    ensure!(passed.status == StatusCode::OK, "{passed:?}");
+    let response = send(site.address, request(HOST, "/", &[GOOD])?).await?;
+    ensure!(response.status == StatusCode::OK, "{response:?}");
 
     let scaled = ["scale", "deployment/authorizer", "--replicas=0"];
     scope.kubectl(&scaled, "").await?;
     site.until(HOST, "/", StatusCode::FORBIDDEN).await?;
     scope.apply(&[open]).await?;
     site.until(HOST, "/", StatusCode::OK).await?;
-    Ok(passed)
+    Ok(response)
 }
 
 /// A listener's authorizer is called before a route is selected, which here matches an added field.
@@ -70,9 +70,9 @@ pub(in crate::test) async fn a_listener_authorizes_before_route_matching(
     asking["filters"] = json!({"requests": [asks("GRPC", 81)]});
     scope.apply(&[gateway(&[asking])]).await?;
     site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
-    let passed = send(site.address, request(HOST, "/", &[GOOD])?).await?;
-    ensure!(passed.status == StatusCode::OK, "{passed:?}");
-    ensure!(echoed(&passed, "X-User") == USER, "{}", passed.body);
+    let response = send(site.address, request(HOST, "/", &[GOOD])?).await?;
+    ensure!(response.status == StatusCode::OK, "{response:?}");
+    ensure!(echoed(&response, "X-User") == USER, "{}", response.body);
 
     let mut lost = listener(80, "HTTP");
     let mut filter = asks("GRPC", 81);

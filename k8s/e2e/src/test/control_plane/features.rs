@@ -314,12 +314,12 @@ pub(in crate::test) async fn addresses_have_the_requested_routability(scope: &Sc
         .apply(&[asking(json!([{"routability": "Cluster"}]))])
         .await?;
     scope.condition("Gateway", "edge", assigned).await?;
-    let left = addresses(scope).await?;
+    let remaining = addresses(scope).await?;
     ensure!(
-        left.len() == 1 && left[0]["routability"] == "Cluster",
-        "{left:?} are its addresses"
+        remaining.len() == 1 && remaining[0]["routability"] == "Cluster",
+        "{remaining:?} are its addresses"
     );
-    let ip = left[0]["value"].as_str().context("an address")?;
+    let ip = remaining[0]["value"].as_str().context("an address")?;
     site.address.set_ip(ip.parse()?);
     site.until(HOST, "/", StatusCode::OK).await.map(drop)
 }
@@ -337,10 +337,10 @@ pub(in crate::test) async fn client_certificates_are_verified_with_trust_bundles
 ) -> Result<()> {
     // Its kind has no namespaces.
     let bundle = scope.namespace.clone();
-    let shown = with_bundle(scope, &bundle).await;
+    let outcome = with_bundle(scope, &bundle).await;
     // Where the test has not come so far, there is none.
     let _ = scope.delete("ClusterTrustBundle", &bundle).await;
-    shown
+    outcome
 }
 
 async fn with_bundle(scope: &Scope, bundle: &str) -> Result<()> {
@@ -365,12 +365,12 @@ async fn with_bundle(scope: &Scope, bundle: &str) -> Result<()> {
     let mut address = site.address;
     address.set_port(443);
     let asks = async |shown: Option<&tls::Credential>| {
-        let asked = async {
+        let exchange = async {
             let stream = TcpStream::connect(address).await?;
             let stream = tls::client_with(Box::new(stream), HOST, trusted.clone(), shown).await?;
             http::get(stream, HOST, "/").await
         };
-        timeout(PATIENCE, asked).await?
+        timeout(PATIENCE, exchange).await?
     };
     let old = first.client("old.example.com")?;
     let new = second.client("new.example.com")?;

@@ -31,7 +31,7 @@ pub(in crate::test) async fn keycloak_users_are_distinguished_by_their_group(
     provider
         .kubectl(&["create", "namespace", NAMESPACE], "")
         .await?;
-    let shown = async {
+    let outcome = async {
         install(&provider, &passwords).await?;
         let keycloak = Keycloak {
             scope,
@@ -48,20 +48,20 @@ pub(in crate::test) async fn keycloak_users_are_distinguished_by_their_group(
         );
         Ok(())
     };
-    let shown: Result<()> = shown.await;
+    let outcome: Result<()> = outcome.await;
     // Waits until nothing of it is left.
     let removed = provider
         .kubectl(&["delete", "namespace", NAMESPACE], "")
         .await;
-    shown?;
+    outcome?;
     removed?;
     let all = [
         "get",
         "pods,services,deployments,replicasets,secrets",
         "--ignore-not-found",
     ];
-    let left = provider.kubectl(&all, "").await?;
-    ensure!(left.is_empty(), "these are left: {left}");
+    let remaining = provider.kubectl(&all, "").await?;
+    ensure!(remaining.is_empty(), "these are left: {remaining}");
     Ok(())
 }
 
@@ -73,15 +73,15 @@ struct Passwords {
 impl Passwords {
     fn make() -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for passwords")?;
-        let made = Self { folder };
-        for file in [made.admin(), made.users()] {
+        let passwords = Self { folder };
+        for file in [passwords.admin(), passwords.users()] {
             let mut bytes = [0; 16];
             let filled = SystemRandom::new().fill(&mut bytes);
             filled.ok().context("the kernel has no random bytes")?;
             let text = format!("{:032x}", u128::from_ne_bytes(bytes));
             fs::write(file, text).context("cannot write a password")?;
         }
-        Ok(made)
+        Ok(passwords)
     }
 
     fn admin(&self) -> PathBuf {
@@ -135,10 +135,10 @@ impl Keycloak<'_> {
             first["changed"] == true && first["clientSecret"].is_string(),
             "nothing was set up"
         );
-        let again: Value = serde_json::from_str(&self.idp("setup", &words).await?)?;
+        let second: Value = serde_json::from_str(&self.idp("setup", &words).await?)?;
         ensure!(
-            again["changed"] == false && again["clientId"] == first["clientId"],
-            "the second run changed something: {again}"
+            second["changed"] == false && second["clientId"] == first["clientId"],
+            "the second run changed something: {second}"
         );
         self.idp("status", &[]).await.map(drop)
     }
@@ -185,10 +185,10 @@ async fn groups_decide(site: &EdgeGateway<'_>, keycloak: &Keycloak<'_>) -> Resul
             })
             .await?;
         let echoed: Value = serde_json::from_str(&answer.body)?;
-        let seen = &echoed["headers"];
+        let headers = &echoed["headers"];
         ensure!(
-            seen["X-Group"] == json!([group]) && seen["Authorization"].is_null(),
-            "the backend saw {seen}"
+            headers["X-Group"] == json!([group]) && headers["Authorization"].is_null(),
+            "the backend saw {headers}"
         );
         let answer = get_with_token(site, "/admins", &keycloak.token(user).await?).await?;
         ensure!(answer.status == admins, "{user}: {answer:?}");

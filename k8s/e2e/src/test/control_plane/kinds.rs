@@ -48,18 +48,18 @@ pub(in crate::test) async fn routes_of_each_kind_are_served_until_deleted(
     ] {
         let name = kind.to_lowercase();
         let mut objects = backend(scope, &name, speech, 1);
-        let mut made = route(kind, port, &name);
+        let mut created = route(kind, port, &name);
         if kind == "TLSRoute" {
-            made["spec"]["hostnames"] = json!(["other.example.com"]);
+            created["spec"]["hostnames"] = json!(["other.example.com"]);
         }
-        objects.push(made.clone());
+        objects.push(created.clone());
         scope.apply(&objects).await?;
         let named = format!("{name}-{port}");
         let accepted = says("Accepted", "True", "Accepted");
         scope.condition(kind, &named, accepted).await?;
         attached(scope, port, 1).await?;
-        made["spec"]["rules"][0]["backendRefs"][0]["name"] = json!("missing");
-        scope.apply(&[made]).await?;
+        created["spec"]["rules"][0]["backendRefs"][0]["name"] = json!("missing");
+        scope.apply(&[created]).await?;
         let missing = says("ResolvedRefs", "False", "BackendNotFound");
         scope.condition(kind, &named, missing).await?;
         scope.delete(kind, &named).await?;
@@ -212,9 +212,9 @@ pub(in crate::test) async fn grants_and_labels_permit_cross_namespace_references
     scope: &Scope,
 ) -> Result<()> {
     let other = scope.another().await?;
-    let shown = across(scope, &other).await;
+    let outcome = across(scope, &other).await;
     other.close().await?;
-    shown
+    outcome
 }
 
 async fn across(scope: &Scope, other: &Scope) -> Result<()> {
@@ -273,7 +273,7 @@ pub(in crate::test) async fn classes_and_parameters_take_effect_until_deleted(
     scope: &Scope,
 ) -> Result<()> {
     let class = format!("class-of-{}", scope.namespace);
-    let made = object(
+    let created = object(
         "GatewayClass",
         &class,
         &json!({
@@ -284,7 +284,7 @@ pub(in crate::test) async fn classes_and_parameters_take_effect_until_deleted(
     );
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["gatewayClassName"] = json!(class);
-    scope.apply(&[made, edge.clone()]).await?;
+    scope.apply(&[created, edge.clone()]).await?;
     let refused = says("Accepted", "False", "InvalidParameters");
     let message = scope.condition("GatewayClass", &class, refused).await?;
     ensure!(

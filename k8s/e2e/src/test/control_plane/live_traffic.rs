@@ -104,7 +104,7 @@ pub(in crate::test) async fn the_controller_is_killed(scope: &Scope) -> Result<(
 pub(in crate::test) async fn another_replica_becomes_the_leader(scope: &Scope) -> Result<()> {
     let control_plane = ControlPlane::of(scope);
     control_plane.scale(2).await?;
-    let shown = async {
+    let outcome = async {
         let site = redundant(scope).await?;
         let before = programmed(scope).await?;
         undisturbed(&site, async || {
@@ -125,9 +125,9 @@ pub(in crate::test) async fn another_replica_becomes_the_leader(scope: &Scope) -
         ensure!(before == after, "{before} became {after}");
         Ok(())
     };
-    let shown = shown.await;
+    let outcome = outcome.await;
     control_plane.scale(1).await?;
-    shown
+    outcome
 }
 
 /// The status and last transition time of `Programmed`.
@@ -171,7 +171,7 @@ pub(super) async fn without_the_api_server(scope: &Scope, time: Duration) -> Res
 pub(in crate::test) async fn the_xds_mode_changes(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
     let control_plane = ControlPlane::of(scope);
-    let shown = undisturbed(&site, async || {
+    let outcome = undisturbed(&site, async || {
         for mode in ["either", "plaintext"] {
             control_plane
                 .set(&[("CONTROLLER_XDS_MODE", Some(mode))])
@@ -182,7 +182,7 @@ pub(in crate::test) async fn the_xds_mode_changes(scope: &Scope) -> Result<()> {
     })
     .await;
     control_plane.set(&[("CONTROLLER_XDS_MODE", None)]).await?;
-    shown
+    outcome
 }
 
 pub(in crate::test) async fn proxies_are_replaced_while_the_controller_is_unavailable(
@@ -190,7 +190,7 @@ pub(in crate::test) async fn proxies_are_replaced_while_the_controller_is_unavai
 ) -> Result<()> {
     let site = redundant(scope).await?;
     let control_plane = ControlPlane::of(scope);
-    let shown = undisturbed(&site, async || {
+    let outcome = undisturbed(&site, async || {
         control_plane.scale(0).await?;
         // A new pod has no configuration, and must not replace another before it has one.
         let pods: Api<Pod> = scope.api();
@@ -203,7 +203,7 @@ pub(in crate::test) async fn proxies_are_replaced_while_the_controller_is_unavai
     })
     .await;
     control_plane.scale(1).await?;
-    shown
+    outcome
 }
 
 async fn proxies(scope: &Scope) -> Result<Vec<String>> {
@@ -290,7 +290,7 @@ pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
         "--force",
         "--timeout=100s",
     ];
-    let shown = undisturbed(&site, async || {
+    let outcome = undisturbed(&site, async || {
         scope.kubectl(&drain, "").await?;
         for deployment in ["edge", "echo"] {
             rolled_out(scope, deployment).await?;
@@ -300,7 +300,7 @@ pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
     .await;
     scope.kubectl(&["uncordon", "node-1"], "").await?;
     control_plane.pin(None).await?;
-    shown
+    outcome
 }
 
 /// Keeps each backend running for three seconds after its removal, so that no proxy still sends it
@@ -355,7 +355,7 @@ pub(super) async fn cut_the_network(scope: &Scope, time: Duration) -> Result<()>
         .kubectl(&["patch", "deployment/echo", "--patch", &patch], "")
         .await?;
     rolled_out(scope, "echo").await?;
-    let shown = undisturbed(&site, async || {
+    let outcome = undisturbed(&site, async || {
         cluster.set_network(&Condition::Cut)?;
         let began = Instant::now();
         sleep(time).await;
@@ -369,5 +369,5 @@ pub(super) async fn cut_the_network(scope: &Scope, time: Duration) -> Result<()>
     .await;
     cluster.set_network(&Condition::Heal)?;
     control_plane.pin(None).await?;
-    shown
+    outcome
 }

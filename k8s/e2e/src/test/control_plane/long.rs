@@ -84,7 +84,7 @@ pub(in crate::test) async fn ten_thousand_broken_routes_do_not_delay_other_gatew
 ) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     let neighbour = scope.another().await?;
-    let shown = async {
+    let outcome = async {
         let neighbour = EdgeGateway::open(&neighbour).await?;
         let routes = scope.objects("HTTPRoute")?;
         let mut slowest = Duration::ZERO;
@@ -106,7 +106,7 @@ pub(in crate::test) async fn ten_thousand_broken_routes_do_not_delay_other_gatew
         scope.condition("HTTPRoute", &last, missing).await?;
         site.until(HOST, "/", StatusCode::OK).await.map(drop)
     };
-    let shown = shown.await;
+    let outcome = outcome.await;
     neighbour.close().await?;
-    shown
+    outcome
 }

@@ -175,8 +175,8 @@ async fn refuse_a_listener(site: &EdgeGateway<'_>, text: &str) -> Result<()> {
     let mut proxy = tunnel.connect(&token, &node).await?;
     proxy.refuse(Kind::Listener, "a test refuses it").await?;
     let refused = says("Programmed", "False", "Invalid");
-    let said = scope.condition("Gateway", "edge", refused).await;
-    said.with_context(|| format!("the {text} refusal"))?;
+    let reported = scope.condition("Gateway", "edge", refused).await;
+    reported.with_context(|| format!("the {text} refusal"))?;
     drop(proxy);
     let works = says("Programmed", "True", "Programmed");
     scope.condition("Gateway", "edge", works).await.map(drop)

@@ -35,9 +35,9 @@ pub(in crate::test) async fn proxies_cannot_read_resources_of_another_gateway(
     scope: &Scope,
 ) -> Result<()> {
     let other = scope.another().await?;
-    let shown = apart(scope, &other).await;
+    let outcome = apart(scope, &other).await;
     other.close().await?;
-    shown
+    outcome
 }
 
 async fn apart(scope: &Scope, other: &Scope) -> Result<()> {
@@ -75,10 +75,12 @@ async fn apart(scope: &Scope, other: &Scope) -> Result<()> {
         ..DeltaDiscoveryRequest::default()
     };
     proxy.send(ask);
-    let answered = proxy.batch().await?;
+    let responses = proxy.batch().await?;
     ensure!(
-        answered.iter().all(|it| !it.key.contains(&other.namespace)),
-        "it is sent what it asked for: {answered:?}"
+        responses
+            .iter()
+            .all(|it| !it.key.contains(&other.namespace)),
+        "it is sent what it asked for: {responses:?}"
     );
 
     for (who, token, node) in [
@@ -145,9 +147,9 @@ async fn refused(result: Result<Proxy, ConnectError>, words: &str) -> Result<()>
 
 pub(in crate::test) async fn the_impact_of_hostile_proxies_is_bounded(scope: &Scope) -> Result<()> {
     let neighbour = scope.another().await?;
-    let shown = attacked(scope, &neighbour).await;
+    let outcome = attacked(scope, &neighbour).await;
     neighbour.close().await?;
-    shown
+    outcome
 }
 
 async fn attacked(scope: &Scope, neighbour: &Scope) -> Result<()> {

@@ -302,14 +302,14 @@ proptest! {
         for (version, step) in (1_u64..).zip(steps) {
             let before = model.clone();
             for (resource, variant) in step {
-                let made = RESOURCES[resource](variant % VARIANTS);
+                let created = RESOURCES[resource](variant % VARIANTS);
                 if let Some(variants) = (variant == VARIANTS).then_some(0..VARIANTS) {
                     for variant in variants {
                         let other = RESOURCES[resource](variant);
                         model.remove(other.kind(), other.key());
                     }
                 } else {
-                    model.insert(made);
+                    model.insert(created);
                 }
             }
             compiler.take(&before.changes_to(&model));

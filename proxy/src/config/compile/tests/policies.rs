@@ -46,11 +46,11 @@ fn the_policy_of_the_nearest_target_wins_for_each_field() {
     ];
     // Each target sets its own field and those of all wider ones.
     for (level, target) in targets.into_iter().enumerate() {
-        let mut said = model::Limits::default();
+        let mut policy_limits = model::Limits::default();
         for field in &fields[level..] {
-            field(&mut said, seconds(level as u64 + 1));
+            field(&mut policy_limits, seconds(level as u64 + 1));
         }
-        model.insert(policy(&level.to_string(), target, limits(said)).into());
+        model.insert(policy(&level.to_string(), target, limits(policy_limits)).into());
     }
     let snapshot = compile(&model);
     let rule = rule(&snapshot, "a", "/").expect("a rule");
@@ -97,7 +97,7 @@ fn a_listener_set_policy_ranks_between_gateway_and_listener() {
         model.insert(shop.into());
     }
     model.insert(route("plain", 0, "/", Vec::new()).into());
-    let said = |seconds| {
+    let write_idle_timeout = |seconds| {
         limits(model::Limits {
             write_idle_timeout: Some(Timeout::After(Duration::from_secs(seconds))),
             ..model::Limits::default()
@@ -109,7 +109,7 @@ fn a_listener_set_policy_ranks_between_gateway_and_listener() {
         PolicyTarget::Listener(key("two")),
     ];
     for (seconds, target) in (1..).zip(targets) {
-        model.insert(policy(&seconds.to_string(), target, said(seconds)).into());
+        model.insert(policy(&seconds.to_string(), target, write_idle_timeout(seconds)).into());
     }
     let snapshot = compile(&model);
     let seconds = |host| {

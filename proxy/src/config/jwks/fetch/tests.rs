@@ -18,15 +18,15 @@ fn answering(answer: Vec<u8>) -> (String, JoinHandle<String>) {
     let address = listener.local_addr().expect("an address");
     let serve = move || {
         let (mut stream, _) = listener.accept().expect("a connection");
-        let mut asked = Vec::new();
-        while !asked.ends_with(b"\r\n\r\n") {
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
             stream.read_exact(&mut byte).expect("a whole head");
-            asked.extend_from_slice(&byte);
+            request.extend_from_slice(&byte);
         }
         // Who has had enough hangs up.
         let _ = stream.write_all(&answer);
-        String::from_utf8(asked).expect("ASCII")
+        String::from_utf8(request).expect("ASCII")
     };
     let served = std::thread::spawn(serve);
     (format!("http://{address}/keys?x=1"), served)
@@ -65,15 +65,21 @@ fn a_key_set_is_requested_as_json_and_read_in_any_framing() {
         let fetched = fetched(&url).expect("an answer");
         assert_eq!(fetched.body, b"{\"keys\":[]}", "{head}");
         assert_eq!(fetched.max_age, Some(Duration::from_secs(90)));
-        let asked = served.join().expect("it serves").to_lowercase();
+        let request = served.join().expect("it serves").to_lowercase();
         let host = url
             .trim_start_matches("http://")
             .trim_end_matches("/keys?x=1");
-        assert!(asked.starts_with("get /keys?x=1 http/1.1\r\n"), "{asked}");
-        assert!(asked.contains(&format!("\r\nhost: {host}\r\n")), "{asked}");
         assert!(
-            asked.contains("\r\naccept: application/json\r\n"),
-            "{asked}"
+            request.starts_with("get /keys?x=1 http/1.1\r\n"),
+            "{request}"
+        );
+        assert!(
+            request.contains(&format!("\r\nhost: {host}\r\n")),
+            "{request}"
+        );
+        assert!(
+            request.contains("\r\naccept: application/json\r\n"),
+            "{request}"
         );
     }
 }

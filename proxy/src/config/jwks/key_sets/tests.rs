@@ -159,8 +159,8 @@ fn key_requests_cause_at_most_one_fetch_per_second() {
     let mut one = Fixture::asked(None);
     one.take(0, changed(0));
     for second in 10_u64..40 {
-        let asked = one.remote.source.request_keys(second.cast_signed());
-        assert!(asked.is_some(), "at {second}");
+        let request = one.remote.source.request_keys(second.cast_signed());
+        assert!(request.is_some(), "at {second}");
         assert_eq!(one.sets.take_due(one.at(second)).len(), 1, "{second}");
         // The first ones bring other keys, the others nothing new.
         one.take(second, changed(second.min(12)));

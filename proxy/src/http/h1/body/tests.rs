@@ -38,16 +38,16 @@ fn decode(framing: Framing, bytes: &[u8], piece: usize) -> Result<Body, BodyErro
 }
 
 fn decode_all_ways(framing: Framing, bytes: &[u8]) -> Result<Body, BodyError> {
-    let whole = decode(framing, bytes, bytes.len().max(1));
+    let unsplit = decode(framing, bytes, bytes.len().max(1));
     for piece in 1..bytes.len() {
         assert_eq!(
             decode(framing, bytes, piece),
-            whole,
+            unsplit,
             "{} by {piece}",
             bytes.escape_ascii()
         );
     }
-    whole
+    unsplit
 }
 
 #[test]
@@ -163,8 +163,8 @@ fn rejects_malformed_chunks() {
         (&many_trailers, BodyError::TrailersTooLarge),
         (&long_trailers, BodyError::TrailersTooLarge),
     ] {
-        let whole = decode(Framing::Chunked, bytes.as_bytes(), usize::MAX / 2);
-        assert_eq!(whole, Err(error), "{bytes:?}");
+        let unsplit = decode(Framing::Chunked, bytes.as_bytes(), usize::MAX / 2);
+        assert_eq!(unsplit, Err(error), "{bytes:?}");
         assert_eq!(
             decode(Framing::Chunked, bytes.as_bytes(), 1),
             Err(error),
@@ -232,8 +232,8 @@ proptest! {
     fn decoding_never_panics_and_does_not_depend_on_splits(
         bytes in "[0-3a;:\\r\\n \t\u{0}]{0,40}", piece in 1_usize..8,
     ) {
-        let whole = decode(Framing::Chunked, bytes.as_bytes(), usize::MAX / 2);
+        let unsplit = decode(Framing::Chunked, bytes.as_bytes(), usize::MAX / 2);
         let split = decode(Framing::Chunked, bytes.as_bytes(), piece);
-        prop_assert_eq!(whole, split);
+        prop_assert_eq!(unsplit, split);
     }
 }

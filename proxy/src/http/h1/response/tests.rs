@@ -10,7 +10,7 @@ const LIMITS: HeadLimits = HeadLimits {
 fn parse(text: &str, request_kind: RequestKind) -> (Result<Progress, ResponseError>, ResponseHead) {
     let mut head = ResponseHead::default();
     let bytes = text.as_bytes();
-    let whole = parse_response(
+    let result = parse_response(
         bytes,
         request_kind,
         &LIMITS,
@@ -25,9 +25,9 @@ fn parse(text: &str, request_kind: RequestKind) -> (Result<Progress, ResponseErr
             break;
         }
     }
-    assert_eq!(dripped.is_err(), whole.is_err(), "{text:?}");
-    assert_eq!(dripped.ok(), whole.ok(), "{text:?}");
-    (whole, head)
+    assert_eq!(dripped.is_err(), result.is_err(), "{text:?}");
+    assert_eq!(dripped.ok(), result.ok(), "{text:?}");
+    (result, head)
 }
 
 fn accepts(text: &str, request_kind: RequestKind) -> ResponseHead {

@@ -44,11 +44,11 @@ fn hop_by_hop_fields_are_not_converted() {
     let head = "POST /x HTTP/1.1\r\nHost: a.test\r\nConnection: x-hop, keep-alive\r\nX-Hop: 1\r\n\
                 X-Gone: 1\r\nAccept: */*\r\nTE: gzip, trailers\r\nContent-Length: 5\r\n\
                 Expect: 100-continue\r\nUpgrade: h2c\r\n\r\n";
-    let made = sent(head, Switch::Ignored, "/to?q").expect("possible");
-    assert_eq!(made.method(), Method::POST);
-    assert_eq!(made.uri(), "http://b.test/to?q");
+    let converted = sent(head, Switch::Ignored, "/to?q").expect("possible");
+    assert_eq!(converted.method(), Method::POST);
+    assert_eq!(converted.uri(), "http://b.test/to?q");
     assert_eq!(
-        text(made.headers()),
+        text(converted.headers()),
         [
             "accept: */*",
             "content-length: 5",
@@ -60,29 +60,32 @@ fn hop_by_hop_fields_are_not_converted() {
 
 #[test]
 fn characters_not_allowed_in_uris_are_escaped() {
-    let made = sent(
+    let converted = sent(
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         Switch::Ignored,
         "/a<b>`c%20|",
     );
-    assert_eq!(made.expect("possible").uri().path(), "/a%3Cb%3E%60c%20%7C");
+    assert_eq!(
+        converted.expect("possible").uri().path(),
+        "/a%3Cb%3E%60c%20%7C"
+    );
 }
 
 #[test]
 fn a_websocket_upgrade_becomes_an_extended_connect() {
     let head = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                 Sec-WebSocket-Key: k\r\nSec-WebSocket-Version: 13\r\n\r\n";
-    let made = sent(head, Switch::Tunnel, "/chat").expect("possible");
+    let converted = sent(head, Switch::Tunnel, "/chat").expect("possible");
     assert_eq!(
-        (made.method(), made.version()),
+        (converted.method(), converted.version()),
         (&Method::CONNECT, HttpVersion::HTTP_2)
     );
-    let protocol = made.extensions().get::<h2::ext::Protocol>();
+    let protocol = converted.extensions().get::<h2::ext::Protocol>();
     assert_eq!(protocol.map(h2::ext::Protocol::as_str), Some("websocket"));
     let expected = ["sec-websocket-version: 13", "x-request-id: 7"];
-    assert_eq!(text(made.headers()), expected);
-    let made = sent(head, Switch::Ignored, "/chat").expect("possible");
-    assert_eq!(made.method(), Method::GET);
+    assert_eq!(text(converted.headers()), expected);
+    let converted = sent(head, Switch::Ignored, "/chat").expect("possible");
+    assert_eq!(converted.method(), Method::GET);
 }
 
 #[test]
@@ -105,10 +108,10 @@ fn a_response_keeps_its_length_and_loses_connection_fields() {
         persist: Persist::Close,
         append: b"x-more: 1\r\n",
     };
-    let made = response(&outgoing, |_, name| name == b"X-Gone");
-    assert_eq!(made.status(), StatusCode::OK);
+    let converted = response(&outgoing, |_, name| name == b"X-Gone");
+    assert_eq!(converted.status(), StatusCode::OK);
     assert_eq!(
-        text(made.headers()),
+        text(converted.headers()),
         [
             "set-cookie: a",
             "set-cookie: b",

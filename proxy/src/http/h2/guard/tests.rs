@@ -195,11 +195,11 @@ fn every_data_frame_sent_permits_one_ping() {
 
 #[test]
 fn a_frame_lasts_until_its_last_byte() {
-    let whole = [frame(0, 8, 1, &[2, 0, 0, 0]), frame(6, 0, 0, &[0; 8])].concat();
+    let frames = [frame(0, 8, 1, &[2, 0, 0, 0]), frame(6, 0, 0, &[0; 8])].concat();
     let mut guard = begun();
-    for (number, byte) in whole.iter().enumerate() {
+    for (number, byte) in frames.iter().enumerate() {
         assert_eq!(guard.received(&[*byte], START), Ok(()));
-        let ends = [12, whole.len() - 1].contains(&number);
+        let ends = [12, frames.len() - 1].contains(&number);
         assert_eq!(guard.is_within_frame(), !ends, "{number}");
     }
 }

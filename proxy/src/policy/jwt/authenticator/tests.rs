@@ -109,9 +109,9 @@ fn optional_allows_requests_without_a_token_but_not_with_a_bad_one() {
             .collect();
         let head = fields(&lines);
         let mut cache = TokenCache::default();
-        let passed = optional.authenticate(carrier(&head, None), NOW, &mut cache);
-        let passed = passed.map_err(|denied| denied.refusal);
-        let subject = passed.as_ref().map(|passed| passed.subject());
+        let accepted = optional.authenticate(carrier(&head, None), NOW, &mut cache);
+        let accepted = accepted.map_err(|denied| denied.refusal);
+        let subject = accepted.as_ref().map(|accepted| accepted.subject());
         assert_eq!(subject, expected.as_ref().copied(), "{value:?}");
     }
     let head = fields(&[]);
@@ -127,16 +127,16 @@ fn claims_become_headers_and_forged_ones_are_removed() {
     let head = fields(&[("Authorization", bearer.as_str()), ("X-User", "root")]);
     let mut cache = TokenCache::default();
     for time in 0..2 {
-        let passed = policy.authenticate(carrier(&head, None), NOW, &mut cache);
-        let passed = passed.expect("a good token");
-        let lines = written(|out| passed.write_lines(carrier(&head, None), None, out));
+        let accepted = policy.authenticate(carrier(&head, None), NOW, &mut cache);
+        let accepted = accepted.expect("a good token");
+        let lines = written(|out| accepted.write_lines(carrier(&head, None), None, out));
         assert_eq!(lines, "x-user: alice\r\nx-role: admin\r\n", "{time}");
-        assert!(passed.drops(KnownHeader::Authorization, b"Authorization"));
+        assert!(accepted.drops(KnownHeader::Authorization, b"Authorization"));
     }
     let nobody = fields(&[]);
-    let passed = policy.authenticate(carrier(&nobody, None), NOW, &mut cache);
-    let passed = passed.expect("no token is needed");
-    assert!(!passed.drops(KnownHeader::Authorization, b"Authorization"));
+    let accepted = policy.authenticate(carrier(&nobody, None), NOW, &mut cache);
+    let accepted = accepted.expect("no token is needed");
+    assert!(!accepted.drops(KnownHeader::Authorization, b"Authorization"));
     for (name, dropped) in [
         ("x-user", true),
         ("X-USER", true),
@@ -146,13 +146,13 @@ fn claims_become_headers_and_forged_ones_are_removed() {
         ("x-other", false),
     ] {
         assert_eq!(
-            passed.drops(KnownHeader::Other, name.as_bytes()),
+            accepted.drops(KnownHeader::Other, name.as_bytes()),
             dropped,
             "{name}"
         );
     }
     assert_eq!(
-        written(|out| passed.write_lines(carrier(&nobody, None), None, out)),
+        written(|out| accepted.write_lines(carrier(&nobody, None), None, out)),
         ""
     );
 }
@@ -163,7 +163,7 @@ fn header_edits_apply_after_claim_headers() {
     let bearer = format!("Bearer {}", alice());
     let head = fields(&[("Authorization", bearer.as_str())]);
     let mut cache = TokenCache::default();
-    let passed = policy
+    let accepted = policy
         .authenticate(carrier(&head, None), NOW, &mut cache)
         .expect("good");
     let name = HeaderName::from_static;
@@ -173,7 +173,7 @@ fn header_edits_apply_after_claim_headers() {
         remove: Vec::new(),
     };
     let edits = HeaderEdits::compose(&[Some(&edit)]);
-    let lines = written(|out| passed.write_lines(carrier(&head, None), Some(&edits), out));
+    let lines = written(|out| accepted.write_lines(carrier(&head, None), Some(&edits), out));
     assert_eq!(lines, "x-role: admin\r\n");
 }
 
@@ -191,10 +191,10 @@ fn a_kept_token_stays_in_its_place() {
     let head = fields(&[("Cookie", "a=1")]);
     let mut cache = TokenCache::default();
     let carrier = carrier(&head, Some(&query));
-    let passed = policy.authenticate(carrier, NOW, &mut cache).expect("good");
-    assert!(!passed.drops(KnownHeader::Cookie, b"Cookie"));
+    let accepted = policy.authenticate(carrier, NOW, &mut cache).expect("good");
+    assert!(!accepted.drops(KnownHeader::Cookie, b"Cookie"));
     let mut target = format!("/?{query}").into_bytes();
-    passed.edit_target(&mut target);
+    accepted.edit_target(&mut target);
     assert_eq!(target, format!("/?{query}").into_bytes());
 }
 
@@ -265,8 +265,8 @@ fn a_realm_cannot_break_the_challenge_line() {
         let policy = Authenticator::compile(&policy, [], UseOfClaims::Headers);
         let line = |kind| policy.challenge(kind).map(String::from_utf8_lossy);
         let expected = format!("WWW-Authenticate: Bearer realm=\"{expected}\"");
-        let asked = line(FailureKind::NoToken).expect("it is asked for");
-        assert_eq!(asked, format!("{expected}\r\n"));
+        let challenge = line(FailureKind::NoToken).expect("it is asked for");
+        assert_eq!(challenge, format!("{expected}\r\n"));
         let refused = line(FailureKind::Unauthenticated).expect("it is refused");
         assert_eq!(refused, format!("{expected}, error=\"invalid_token\"\r\n"));
         assert_eq!(line(FailureKind::NoTokenKeys), None);

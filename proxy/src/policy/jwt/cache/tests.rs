@@ -52,17 +52,17 @@ fn a_full_cache_set_evicts_the_token_that_expires_first() {
         cache.insert(entry(name, expires));
     }
     cache.insert(entry(&names[4], 50));
-    let held: Vec<bool> = names
+    let cached: Vec<bool> = names
         .iter()
         .take(5)
         .map(|name| has(&cache, name, 0))
         .collect();
-    assert_eq!(held, [true, false, true, true, true]);
+    assert_eq!(cached, [true, false, true, true, true]);
     cache.insert(entry(&names[4], 5));
     assert!(!has(&cache, &names[4], 5), "a token has one slot");
     cache.insert(entry(&names[5], 50));
-    let held: Vec<bool> = names.iter().map(|name| has(&cache, name, 0)).collect();
-    assert_eq!(held, [true, false, true, true, false, true]);
+    let cached: Vec<bool> = names.iter().map(|name| has(&cache, name, 0)).collect();
+    assert_eq!(cached, [true, false, true, true, false, true]);
     assert_eq!(cache.slots.len(), JWT_CACHE_SETS * JWT_CACHE_WAYS);
 }
 

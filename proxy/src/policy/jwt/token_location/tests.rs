@@ -162,7 +162,7 @@ fn the_token_cookie_is_found_and_removed() {
             bytes: &bytes,
             query: None,
         };
-        let left = written(|out| location.write_rest(carrier, out));
-        assert_eq!(left, rest, "{lines:?}");
+        let output = written(|out| location.write_rest(carrier, out));
+        assert_eq!(output, rest, "{lines:?}");
     }
 }

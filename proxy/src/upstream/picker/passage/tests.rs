@@ -90,9 +90,9 @@ fn a_picker_may_respond_to_each_message() {
     let mut passage = begun(&["one", "two", "three"]);
     passage.note_sent(b"four", true);
     assert_eq!(passage.take(body(None)), Ok(step("one", false)));
-    let whole = MutatedBody::Whole(b"2".to_vec());
+    let replacement = MutatedBody::Whole(b"2".to_vec());
     assert_eq!(passage.rest(), Some(&b"twothreefour"[..]));
-    assert_eq!(passage.take(body(Some(whole))), Ok(step("2", false)));
+    assert_eq!(passage.take(body(Some(replacement))), Ok(step("2", false)));
     assert_eq!(passage.rest(), None, "it is altered");
     let cleared = passage.take(body(Some(MutatedBody::Clear(true))));
     assert_eq!(cleared, Ok(step("", false)));
