@@ -41,10 +41,10 @@ fn main() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("gateway.yaml"), GATEWAY).expect("a file");
-    let (ask, asked) = channel();
+    let (sender, receiver) = channel();
     let binder = move |_: Vec<BindRequest>| {
         // Called after each snapshot is published; the receiver outlives all of them.
-        ask.send(Instant::now()).expect("it is measured");
+        sender.send(Instant::now()).expect("it is measured");
         Vec::new()
     };
     let config = LocalConfig {
@@ -58,21 +58,21 @@ fn main() {
     let published = Arc::default();
     let handle = local::start(config, Arc::clone(&published), Box::new(binder));
     let handle = handle.expect("a configuration");
-    asked.recv().expect("it is published");
+    receiver.recv().expect("it is published");
     println!("a Gateway alone: {} KiB resident", resident());
 
     for file in 0..FILES {
         write(folder.path(), file, None);
     }
     while published.load().clusters.iter().count() < FILES * ROUTES {
-        asked.recv().expect("it is published");
+        receiver.recv().expect("it is published");
     }
     // Files that are older than this are not read again.
     std::thread::sleep(Duration::from_secs(3));
     println!("all routes: {} KiB resident", resident());
 
     let mut times: Vec<Duration> = (0..CHANGES)
-        .map(|number| change(folder.path(), number, &asked))
+        .map(|number| change(folder.path(), number, &receiver))
         .collect();
     times.sort_unstable();
     let at = |part: usize| times[(times.len() - 1) * part / 100];
@@ -87,12 +87,12 @@ fn main() {
 }
 
 /// Changes one route, and waits until it is served. Returns how long that took.
-fn change(folder: &Path, number: usize, asked: &Receiver<Instant>) -> Duration {
+fn change(folder: &Path, number: usize, receiver: &Receiver<Instant>) -> Duration {
     std::thread::sleep(PAUSE);
-    while asked.try_recv().is_ok() {}
+    while receiver.try_recv().is_ok() {}
     let begun = Instant::now();
     write(folder, number % FILES, Some(number));
-    let served = asked.recv().expect("it is published");
+    let served = receiver.recv().expect("it is published");
     served - begun
 }
 

@@ -193,7 +193,7 @@ on_both_drivers! {
         // At once: so many that come together are not all served within a handshake's time.
         let connect = || {
             let mut client = gateway.tls_client(&tls);
-            client.shakes_hands();
+            client.completes_handshake();
             client
         };
         let per_connection = measure(&gateway, TLS_CONNECTIONS, &connect);

@@ -14,14 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An output that is stuck until it is told to go on, and then panics.
 struct Output {
-    goes_on: Receiver<()>,
+    resumed: Receiver<()>,
     written: Sender<Vec<u8>>,
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _ = self.written.send(bytes.to_vec());
-        let _ = self.goes_on.recv();
+        let _ = self.resumed.recv();
         panic!("of the output");
     }
 
@@ -33,15 +33,15 @@ impl Write for Output {
 /// One test: there is one hook in a process.
 #[test]
 fn panics_are_logged_except_those_of_the_log_thread() {
-    let (told_at_once, at_once) = channel();
+    let (panic_sender, panic_receiver) = channel();
     panic::set_hook(Box::new(move |panic| {
-        let _ = told_at_once.send(panic.to_string());
+        let _ = panic_sender.send(panic.to_string());
     }));
-    let (go_on, goes_on) = channel();
-    let (written_out, written) = channel();
+    let (resume, resumed) = channel();
+    let (line_sender, written) = channel();
     let output = Output {
-        goes_on,
-        written: written_out,
+        resumed,
+        written: line_sender,
     };
     let log = Arc::new(ProgramLog::default());
     let writer = ProgramLogWriter::spawn(Arc::clone(&log), output).expect("a thread");
@@ -57,9 +57,9 @@ fn panics_are_logged_except_those_of_the_log_thread() {
     let line = written.recv_timeout(PATIENCE);
     // The output is stuck in that line now.
     let second = panics().expect("a thread").join();
-    let others_at_once = at_once.try_recv();
-    go_on.send(()).expect("it waits");
-    let own_at_once = at_once.recv_timeout(PATIENCE);
+    let others_at_once = panic_receiver.try_recv();
+    resume.send(()).expect("it waits");
+    let own_at_once = panic_receiver.recv_timeout(PATIENCE);
     // From here on a failure is told by the test's own thread again.
     drop(panic::take_hook());
 

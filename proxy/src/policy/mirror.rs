@@ -59,7 +59,7 @@ mod tests {
 
     use super::SampleRate;
 
-    fn coin(numerator: u32, denominator: u32) -> SampleRate {
+    fn sample_rate(numerator: u32, denominator: u32) -> SampleRate {
         let denominator = NonZeroU32::new(denominator).expect("not zero");
         SampleRate::new(Some(Fraction {
             numerator,
@@ -70,23 +70,23 @@ mod tests {
     #[test]
     fn fractions_of_zero_one_and_none() {
         for random in [0, 1, u64::MAX / 2, u64::MAX] {
-            assert!(!coin(0, 100).lands(random));
-            assert!(coin(100, 100).lands(random));
-            assert!(coin(u32::MAX, u32::MAX).lands(random));
+            assert!(!sample_rate(0, 100).lands(random));
+            assert!(sample_rate(100, 100).lands(random));
+            assert!(sample_rate(u32::MAX, u32::MAX).lands(random));
             assert!(SampleRate::new(None).lands(random));
         }
     }
 
     #[test]
     fn the_threshold_of_one_half_is_exact() {
-        assert!(coin(1, 2).lands((1 << 63) - 1));
-        assert!(!coin(1, 2).lands(1 << 63));
+        assert!(sample_rate(1, 2).lands((1 << 63) - 1));
+        assert!(!sample_rate(1, 2).lands(1 << 63));
     }
 
     #[test]
     fn the_sampled_share_equals_the_fraction() {
         for percent in [1_u32, 20, 35, 50, 99] {
-            let coin = coin(percent, 100);
+            let coin = sample_rate(percent, 100);
             let step = u64::MAX / 9_999;
             let landed = (0..10_000_u64).filter(|at| coin.lands(at * step)).count();
             let expected = usize::try_from(percent).expect("small") * 100;

@@ -45,7 +45,7 @@ fn listener(certificates: &[&Credential], client_auth: ClientAuth) -> TlsServer 
     }
 }
 
-fn served(server: &TlsServer, tickets: Arc<dyn ProducesTickets>) -> ServerTls {
+fn compile_with_tickets(server: &TlsServer, tickets: Arc<dyn ProducesTickets>) -> ServerTls {
     let domain = Arc::new(TrustDomain {
         gateway: ObjectName::new("ns", "gw"),
         client_auth: server.client_auth.clone(),
@@ -53,8 +53,8 @@ fn served(server: &TlsServer, tickets: Arc<dyn ProducesTickets>) -> ServerTls {
     ServerTls::compile(server, domain, tickets, &[Alpn::Http11]).expect("a sound listener")
 }
 
-fn fresh(server: &TlsServer) -> ServerTls {
-    served(server, tickets().expect("randomness"))
+fn compile(server: &TlsServer) -> ServerTls {
+    compile_with_tickets(server, tickets().expect("randomness"))
 }
 
 /// A client that believes an authority.
@@ -89,7 +89,7 @@ fn client_with(
 }
 
 impl Client {
-    fn meets(&self, server: &ServerTls) -> Result<(End, End), SessionError> {
+    fn handshake_with(&self, server: &ServerTls) -> Result<(End, End), SessionError> {
         let name = ServerName::try_from(self.name).expect("a name");
         let config = Arc::new(self.config.clone());
         let mut client = End::new(TlsSession::client(config, name)?);
@@ -99,15 +99,15 @@ impl Client {
     }
 
     /// The certificate that it is shown.
-    fn is_shown(&self, server: &ServerTls) -> Der {
-        let (client, _) = self.meets(server).expect("a sound handshake");
+    fn received_certificate(&self, server: &ServerTls) -> Der {
+        let (client, _) = self.handshake_with(server).expect("a sound handshake");
         let chain = client.session.agreed().peer_certificates();
         der(&chain.expect("servers show one")[0])
     }
 
     /// How the handshake went that takes up where the one before ended.
     fn resumes_with(&self, server: &ServerTls) -> HandshakeKind {
-        let (_, server) = self.meets(server).expect("a sound handshake");
+        let (_, server) = self.handshake_with(server).expect("a sound handshake");
         let kind = server.session.agreed().handshake_kind();
         kind.expect("it is done")
     }
@@ -118,7 +118,7 @@ fn the_certificate_is_selected_by_server_name_then_by_order() {
     let ca = authority("ca");
     let first = ca.server(&["first.test"]);
     let second = ca.server(&["second.test", "*.wild.test"]);
-    let server = fresh(&listener(&[&first, &second], ClientAuth::None));
+    let server = compile(&listener(&[&first, &second], ClientAuth::None));
     for (name, pair) in [
         ("first.test", &first),
         ("second.test", &second),
@@ -126,14 +126,14 @@ fn the_certificate_is_selected_by_server_name_then_by_order() {
         ("any.wild.test", &second),
     ] {
         assert_eq!(
-            client(&ca, name).is_shown(&server),
+            client(&ca, name).received_certificate(&server),
             der(&pair.der()),
             "{name}"
         );
     }
     for name in ["other.test", "a.b.wild.test", "wild.test"] {
         let error = client(&ca, name)
-            .meets(&server)
+            .handshake_with(&server)
             .map(drop)
             .expect_err("the wrong name");
         assert_eq!(
@@ -149,8 +149,11 @@ fn the_certificate_matches_the_algorithms_of_the_client() {
     let ca = authority("ca");
     let modern = ca.signs(&subject(&["a.test"]).ed25519());
     let common = ca.server(&["a.test"]);
-    let server = fresh(&listener(&[&modern, &common], ClientAuth::None));
-    assert_eq!(client(&ca, "a.test").is_shown(&server), der(&modern.der()));
+    let server = compile(&listener(&[&modern, &common], ClientAuth::None));
+    assert_eq!(
+        client(&ca, "a.test").received_certificate(&server),
+        der(&modern.der())
+    );
 
     let mut provider = ring::default_provider();
     let known = provider.signature_verification_algorithms.mapping;
@@ -161,7 +164,7 @@ fn the_certificate_matches_the_algorithms_of_the_client() {
         .collect();
     provider.signature_verification_algorithms.mapping = known.leak();
     let old = client_with(&ca, "a.test", provider, None);
-    assert_eq!(old.is_shown(&server), der(&common.der()));
+    assert_eq!(old.received_certificate(&server), der(&common.der()));
 }
 
 #[test]
@@ -177,30 +180,30 @@ fn both_versions_are_supported_unless_the_listener_restricts_them() {
         .expect("ring speaks it")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let (end, _) = old.meets(&fresh(&server)).expect("it is spoken");
+    let (end, _) = old.handshake_with(&compile(&server)).expect("it is spoken");
     assert_eq!(
         end.session.agreed().protocol_version(),
         Some(ProtocolVersion::TLSv1_2)
     );
     let (end, _) = client(&ca, "a.test")
-        .meets(&fresh(&server))
+        .handshake_with(&compile(&server))
         .expect("it is spoken");
     assert_eq!(
         end.session.agreed().protocol_version(),
         Some(ProtocolVersion::TLSv1_3)
     );
     server.min_version = TlsVersion::V13;
-    assert!(old.meets(&fresh(&server)).is_err());
+    assert!(old.handshake_with(&compile(&server)).is_err());
 }
 
 #[test]
 fn alpn_selects_only_supported_protocols() {
     let ca = authority("ca");
-    let server = fresh(&listener(&[&ca.server(&["a.test"])], ClientAuth::None));
+    let server = compile(&listener(&[&ca.server(&["a.test"])], ClientAuth::None));
     let agreed = |offered: &[&str]| {
         let mut client = client(&ca, "a.test");
         client.config.alpn_protocols = offered.iter().map(|it| it.as_bytes().to_vec()).collect();
-        let (_, server) = client.meets(&server).ok()?;
+        let (_, server) = client.handshake_with(&server).ok()?;
         Some(server.session.agreed().alpn_protocol().map(<[u8]>::to_vec))
     };
     assert_eq!(
@@ -227,17 +230,17 @@ fn a_ticket_outlives_a_reload_and_never_leaves_its_trust_domain() {
             .with_root_certificates(roots)
             .with_no_client_auth();
         client.config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(8)));
-        let before = served(&server, Arc::clone(&ticketer));
+        let before = compile_with_tickets(&server, Arc::clone(&ticketer));
         assert_eq!(client.resumes_with(&before), HandshakeKind::Full);
-        let after = served(&server, Arc::clone(&ticketer));
+        let after = compile_with_tickets(&server, Arc::clone(&ticketer));
         assert_eq!(client.resumes_with(&after), HandshakeKind::Resumed);
-        assert_eq!(client.resumes_with(&fresh(&server)), HandshakeKind::Full);
+        assert_eq!(client.resumes_with(&compile(&server)), HandshakeKind::Full);
     }
 }
 
-fn believed(ca: &Authority, believe: fn(Vec<Der>) -> ClientAuth) -> ServerTls {
+fn server_verifying_clients(ca: &Authority, believe: fn(Vec<Der>) -> ClientAuth) -> ServerTls {
     let roots = vec![der(&ca.der())];
-    fresh(&listener(&[&ca.server(&["a.test"])], believe(roots)))
+    compile(&listener(&[&ca.server(&["a.test"])], believe(roots)))
 }
 
 fn required(roots: Vec<Der>) -> ClientAuth {
@@ -249,13 +252,13 @@ fn optional(roots: Vec<Der>) -> ClientAuth {
 }
 
 /// What a listener learns of a client that shows this.
-fn learnt(
+fn client_certificate(
     ca: &Authority,
     server: &ServerTls,
     shows: Option<&Credential>,
 ) -> Option<ClientCertificate> {
     let client = client_with(ca, "a.test", ring::default_provider(), shows);
-    let (_, end) = client.meets(server).expect("it is let in");
+    let (_, end) = client.handshake_with(server).expect("it is let in");
     let chain = end.session.agreed().peer_certificates()?;
     ClientCertificate::read(chain, &**server.clients.as_ref()?)
 }
@@ -263,28 +266,30 @@ fn learnt(
 #[test]
 fn a_required_client_certificate_must_be_present_and_valid() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
-    let server = believed(&ca, required);
+    let server = server_verifying_clients(&ca, required);
     let shown = ca.signs(&subject(&["client.test"]).of_client().uri("spiffe://a/b"));
-    let learnt = learnt(&ca, &server, Some(&shown)).expect("it has shown one");
-    assert_eq!(learnt.trust, CertificateTrust::Verified);
-    assert_eq!(*learnt.fingerprint, *der(&shown.der()).fingerprint());
+    let certificate = client_certificate(&ca, &server, Some(&shown)).expect("it has shown one");
+    assert_eq!(certificate.trust, CertificateTrust::Verified);
+    assert_eq!(*certificate.fingerprint, *der(&shown.der()).fingerprint());
     let told = format!(
         "Hash={};Subject=\"CN=client.test\";URI=spiffe://a/b;DNS=client.test",
-        learnt.fingerprint
+        certificate.fingerprint
     );
-    assert_eq!(*learnt.forwarded, *told);
+    assert_eq!(*certificate.forwarded, *told);
     let expired = ca.signs(&subject(&["client.test"]).of_client().expired());
     for shows in [None, Some(&stranger.client("client.test")), Some(&expired)] {
         let client = client_with(&ca, "a.test", ring::default_provider(), shows);
-        assert!(client.meets(&server).is_err(), "{shows:?}");
+        assert!(client.handshake_with(&server).is_err(), "{shows:?}");
     }
 }
 
 #[test]
 fn an_optional_client_certificate_is_reported_as_missing_or_unverified() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
-    let server = believed(&ca, optional);
-    let trust = |shows: Option<&Credential>| learnt(&ca, &server, shows).map(|learnt| learnt.trust);
+    let server = server_verifying_clients(&ca, optional);
+    let trust = |shows: Option<&Credential>| {
+        client_certificate(&ca, &server, shows).map(|certificate| certificate.trust)
+    };
     assert_eq!(trust(None), None);
     assert_eq!(
         trust(Some(&ca.client("client.test"))),
@@ -349,7 +354,7 @@ fn backend(pair: &Credential, asks: Option<&Authority>) -> ServerTls {
     config.session_storage = Arc::new(NoServerSessionStorage {});
     ServerTls {
         config: Arc::new(config),
-        ..fresh(&listener(&[pair], ClientAuth::None))
+        ..compile(&listener(&[pair], ClientAuth::None))
     }
 }
 
@@ -368,7 +373,7 @@ fn upstream(
     UpstreamTls::compile(&client, roots, shows.as_ref(), NonZeroU32::MIN).expect("sound settings")
 }
 
-fn reaches(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind, SessionError> {
+fn connect(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind, SessionError> {
     let mut client = End::new(
         upstream
             .session(0, Some(Alpn::Http11))
@@ -387,7 +392,7 @@ fn reaches(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind,
 fn a_backend_certificate_must_match_the_hostname_of_the_policy() {
     let (ca, stranger) = (authority("ca"), authority("stranger"));
     let upstream = upstream(&ca, &[], None);
-    assert!(reaches(&upstream, &backend(&ca.server(&["a.test"]), None)).is_ok());
+    assert!(connect(&upstream, &backend(&ca.server(&["a.test"]), None)).is_ok());
     let expired = ca.signs(&subject(&["a.test"]).expired());
     for (pair, why) in [
         (
@@ -400,7 +405,7 @@ fn a_backend_certificate_must_match_the_hostname_of_the_policy() {
         ),
         (expired, "its certificate is not valid at this time"),
     ] {
-        let error = reaches(&upstream, &backend(&pair, None)).expect_err("nobody we know");
+        let error = connect(&upstream, &backend(&pair, None)).expect_err("nobody we know");
         assert_eq!(UpstreamTlsFailure::from(&error).detail(), why);
     }
 }
@@ -408,12 +413,12 @@ fn a_backend_certificate_must_match_the_hostname_of_the_policy() {
 #[test]
 fn a_self_signed_certificate_is_trusted_only_as_its_own_root() {
     let own = itself("a.test");
-    assert!(reaches(&upstream(&own, &[], None), &backend(&own.itself(), None)).is_ok());
+    assert!(connect(&upstream(&own, &[], None), &backend(&own.itself(), None)).is_ok());
     let other = upstream(&itself("a.test"), &[], None);
-    assert!(reaches(&other, &backend(&own.itself(), None)).is_err());
+    assert!(connect(&other, &backend(&own.itself(), None)).is_err());
     let another_name = itself("b.test");
     let upstream = upstream(&another_name, &[], None);
-    let error = reaches(&upstream, &backend(&another_name.itself(), None));
+    let error = connect(&upstream, &backend(&another_name.itself(), None));
     let error = error.expect_err("another name");
     assert_eq!(
         UpstreamTlsFailure::from(&error).detail(),
@@ -428,7 +433,7 @@ fn a_backend_certificate_must_match_one_of_the_subject_alt_names() {
     let uri = |uri: &str| SubjectAltName::Uri(uri.to_owned());
     let identities = [dns("b.test"), dns("*.wild.test"), uri("spiffe://a/b")];
     let upstream = upstream(&ca, &identities, None);
-    let reached = |pair: &Credential| reaches(&upstream, &backend(pair, None)).is_ok();
+    let reached = |pair: &Credential| connect(&upstream, &backend(pair, None)).is_ok();
     assert!(reached(&ca.server(&["b.test"])));
     assert!(reached(&ca.server(&["any.wild.test"])));
     assert!(reached(
@@ -446,8 +451,8 @@ fn a_backend_that_requests_a_certificate_gets_the_gateways() {
     let ca = authority("ca");
     let asking = backend(&ca.server(&["a.test"]), Some(&ca));
     let own = ca.client("gateway.test");
-    assert!(reaches(&upstream(&ca, &[], Some(&own)), &asking).is_ok());
-    assert!(reaches(&upstream(&ca, &[], None), &asking).is_err());
+    assert!(connect(&upstream(&ca, &[], Some(&own)), &asking).is_ok());
+    assert!(connect(&upstream(&ca, &[], None), &asking).is_err());
 }
 
 #[test]
@@ -456,11 +461,11 @@ fn a_session_with_a_backend_is_resumed() {
     let backend = backend(&ca.server(&["a.test"]), None);
     let upstream = upstream(&ca, &[], None);
     assert_eq!(
-        reaches(&upstream, &backend).expect("sound"),
+        connect(&upstream, &backend).expect("sound"),
         HandshakeKind::Full
     );
     assert_eq!(
-        reaches(&upstream, &backend).expect("sound"),
+        connect(&upstream, &backend).expect("sound"),
         HandshakeKind::Resumed
     );
 }

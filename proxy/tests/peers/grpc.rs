@@ -83,15 +83,15 @@ on_both_drivers! {
     fn bidirectional_streaming_is_not_buffered(driver) {
         for mut scene in scenes(driver) {
             let result = scene.caller.run(async |client| {
-                let (say, messages) = mpsc::channel(1);
+                let (sender, messages) = mpsc::channel(1);
                 let request = Request::new(ReceiverStream::new(messages));
                 let mut answers = client.streaming(request, path("Both"), Raw).await?.into_inner();
                 for number in 0..50 {
                     // The next word is said when the last one has come back: neither side is ahead.
-                    say.send(numbered(number)).await.expect("it listens");
+                    sender.send(numbered(number)).await.expect("it listens");
                     assert_eq!(answers.message().await?, Some(numbered(number)));
                 }
-                drop(say);
+                drop(sender);
                 answers.message().await
             });
             assert_eq!(result.expect("an end in order"), None);
@@ -122,7 +122,7 @@ on_both_drivers! {
             // Client, gateway and server all keep the time: who is first says it in its own way.
             let codes = [Code::DeadlineExceeded, Code::Cancelled];
             assert!(codes.contains(&status.code()), "{status:?}");
-            scene.server.waits_for_given_up(1);
+            scene.server.waits_for_cancellation(1);
         }
     }
 
@@ -138,7 +138,7 @@ on_both_drivers! {
                 ready(client).await?;
                 client.unary(Request::new(Bytes::new()), path("Unary"), Raw).await
             }).expect("an answer");
-            scene.server.waits_for_given_up(1);
+            scene.server.waits_for_cancellation(1);
         }
     }
 

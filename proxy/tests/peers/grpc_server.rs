@@ -66,21 +66,21 @@ impl Decoder for Raw {
 pub(crate) struct GrpcServer {
     address: SocketAddr,
     calls: Arc<AtomicUsize>,
-    given_up: Arc<GivenUp>,
+    cancelled: Arc<Cancelled>,
     thread: Option<(oneshot::Sender<()>, std::thread::JoinHandle<()>)>,
 }
 
 /// How many calls were given up while they were served.
 #[derive(Default)]
-struct GivenUp {
+struct Cancelled {
     count: Mutex<usize>,
     changed: Condvar,
 }
 
 /// Counts a cancelled call when it is dropped.
-struct UntilGivenUp(Arc<GivenUp>);
+struct UntilCancelled(Arc<Cancelled>);
 
-impl Drop for UntilGivenUp {
+impl Drop for UntilCancelled {
     fn drop(&mut self) {
         *self.0.count.lock().expect("no holder panics") += 1;
         self.0.changed.notify_all();
@@ -93,9 +93,9 @@ impl GrpcServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
         listener.set_nonblocking(true).expect("a socket of ours");
-        let given_up = Arc::new(GivenUp::default());
+        let cancelled = Arc::new(Cancelled::default());
         let calls = Arc::new(AtomicUsize::new(0));
-        let (counted, watched) = (Arc::clone(&calls), Arc::clone(&given_up));
+        let (counted, watched) = (Arc::clone(&calls), Arc::clone(&cancelled));
         let mut server = Server::builder();
         if let Some(shows) = shows {
             let identity = Identity::from_pem(shows.pem(), shows.key_pem());
@@ -123,7 +123,7 @@ impl GrpcServer {
         Self {
             address,
             calls,
-            given_up,
+            cancelled,
             thread: Some((stop, thread)),
         }
     }
@@ -147,8 +147,8 @@ impl GrpcServer {
 
     /// Waits until so many calls were given up.
     #[track_caller]
-    pub(crate) fn waits_for_given_up(&self, calls: usize) {
-        let GivenUp { count, changed } = &*self.given_up;
+    pub(crate) fn waits_for_cancellation(&self, calls: usize) {
+        let Cancelled { count, changed } = &*self.cancelled;
         let count = count.lock().expect("no holder panics");
         let waited = changed.wait_timeout_while(count, PATIENCE, |count| *count < calls);
         let (count, _) = waited.expect("no holder panics");
@@ -166,7 +166,7 @@ type Messages = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 
 async fn serve(
     call: http::Request<Body>,
-    given_up: Arc<GivenUp>,
+    cancelled: Arc<Cancelled>,
 ) -> Result<http::Response<Body>, Infallible> {
     let mut grpc = Grpc::new(Raw).max_decoding_message_size(MESSAGE_BYTES);
     let method = call
@@ -180,7 +180,7 @@ async fn serve(
         "Unary" => grpc.unary(service_fn(same), call).await,
         "Fail" => grpc.unary(service_fn(fail), call).await,
         "Wait" => {
-            let guard = UntilGivenUp(given_up);
+            let guard = UntilCancelled(cancelled);
             grpc.unary(service_fn(move |_| wait(&guard)), call).await
         }
         "Down" => {
@@ -194,7 +194,10 @@ async fn serve(
         }
         "SayAndWait" => {
             let say = service_fn(move |it| {
-                ready(Ok(say_and_wait(it, UntilGivenUp(Arc::clone(&given_up)))))
+                ready(Ok(send_and_wait(
+                    it,
+                    UntilCancelled(Arc::clone(&cancelled)),
+                )))
             });
             grpc.server_streaming(say, call).await
         }
@@ -223,7 +226,7 @@ async fn fail(_: Request<Bytes>) -> Result<Response<Bytes>, Status> {
     ))
 }
 
-fn wait(_: &UntilGivenUp) -> impl Future<Output = Result<Response<Bytes>, Status>> + use<> {
+fn wait(_: &UntilCancelled) -> impl Future<Output = Result<Response<Bytes>, Status>> + use<> {
     pending()
 }
 
@@ -238,7 +241,7 @@ fn down(request: &Request<Bytes>, end: Option<Status>) -> Result<Response<Messag
 }
 
 /// The message, and then nothing for as long as somebody waits.
-fn say_and_wait(request: Request<Bytes>, guard: UntilGivenUp) -> Response<Messages> {
+fn send_and_wait(request: Request<Bytes>, guard: UntilCancelled) -> Response<Messages> {
     let silence = tokio_stream::pending().map(move |never: Result<Bytes, Status>| {
         let _ = &guard;
         never

@@ -1,5 +1,5 @@
-//! An authorization server of gRPC (`ext_authz`) in plain text. Its one answer is scripted, and what
-//! it was asked is recorded.
+//! An authorization server of gRPC (`ext_authz`) in plain text. Its response is scripted, and its
+//! requests are recorded.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -30,35 +30,35 @@ pub(crate) struct Authorizer {
 }
 
 struct Shared {
-    says: Mutex<AuthorizerBehavior>,
-    asked: Mutex<Vec<HttpRequest>>,
+    behavior: Mutex<AuthorizerBehavior>,
+    requests: Mutex<Vec<HttpRequest>>,
     /// Calls that were reset.
     reset: Mutex<usize>,
     changed: Condvar,
 }
 
-/// What a server does with questions.
+/// What a server does with requests.
 #[derive(Debug, Clone)]
 enum AuthorizerBehavior {
     Answer(Box<CheckResponse>),
-    /// Answers without reading the question.
+    /// Responds without reading the request.
     Early(Box<CheckResponse>),
     Failure,
     Nothing,
 }
 
-/// A server that answers every question so; with a status of failure where there is no answer.
+/// A server that responds to every request with this, or with a failure status if it is `None`.
 pub(crate) fn authorizer(answer: Option<CheckResponse>) -> Authorizer {
     Authorizer::that(AuthorizerBehavior::of(answer))
 }
 
-/// A server that answers so before it has read the question, of which it takes no more than the
+/// A server that responds before it has read the request, of which it accepts no more than the
 /// windows of HTTP/2 hold.
 pub(crate) fn early_authorizer(answer: CheckResponse) -> Authorizer {
     Authorizer::that(AuthorizerBehavior::Early(Box::new(answer)))
 }
 
-/// A server that never answers.
+/// A server that never responds.
 pub(crate) fn silent_authorizer() -> Authorizer {
     Authorizer::that(AuthorizerBehavior::Nothing)
 }
@@ -69,7 +69,7 @@ impl AuthorizerBehavior {
     }
 }
 
-/// An answer that lets requests pass, with these fields put in place of theirs.
+/// A response that allows requests and replaces these fields in them.
 pub(crate) fn allowing(fields: &[(&str, &str)]) -> CheckResponse {
     CheckResponse {
         status: Some(Status { code: 0 }),
@@ -81,8 +81,8 @@ pub(crate) fn allowing(fields: &[(&str, &str)]) -> CheckResponse {
     }
 }
 
-/// An answer that lets requests pass, and sets these fields in their responses.
-pub(crate) fn allowing_and_telling(fields: &[(&str, &str)]) -> CheckResponse {
+/// A response that allows requests and sets these fields in their responses.
+pub(crate) fn allowing_with_response_fields(fields: &[(&str, &str)]) -> CheckResponse {
     CheckResponse {
         ok_response: Some(OkResponse {
             response_headers_to_add: options(fields),
@@ -92,7 +92,7 @@ pub(crate) fn allowing_and_telling(fields: &[(&str, &str)]) -> CheckResponse {
     }
 }
 
-/// An answer that turns requests away.
+/// A response that denies requests.
 pub(crate) fn denying(code: i32, fields: &[(&str, &str)], body: &str) -> CheckResponse {
     CheckResponse {
         status: Some(Status { code: 7 }),
@@ -113,10 +113,10 @@ fn options(fields: &[(&str, &str)]) -> Vec<HeaderValueOption> {
 }
 
 impl Authorizer {
-    fn that(says: AuthorizerBehavior) -> Self {
+    fn that(behavior: AuthorizerBehavior) -> Self {
         let shared = Arc::new(Shared {
-            says: Mutex::new(says),
-            asked: Mutex::default(),
+            behavior: Mutex::new(behavior),
+            requests: Mutex::default(),
             reset: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -134,20 +134,28 @@ impl Authorizer {
         self.server.address
     }
 
-    /// From now on answers so.
+    /// Changes the response from now on.
     pub(crate) fn now_answers(&self, answer: Option<CheckResponse>) {
-        *self.shared.says.lock().expect("no holder panics") = AuthorizerBehavior::of(answer);
+        *self.shared.behavior.lock().expect("no holder panics") = AuthorizerBehavior::of(answer);
     }
 
     /// The requests that it was called for.
-    pub(crate) fn asked(&self) -> Vec<HttpRequest> {
-        self.shared.asked.lock().expect("no holder panics").clone()
+    pub(crate) fn requests(&self) -> Vec<HttpRequest> {
+        self.shared
+            .requests
+            .lock()
+            .expect("no holder panics")
+            .clone()
     }
 
     /// Waits until it is called.
     #[track_caller]
-    pub(crate) fn waits_for_question(&self) {
-        self.waits(&self.shared.asked, Vec::is_empty, "nobody asked");
+    pub(crate) fn waits_for_call(&self) {
+        self.waits(
+            &self.shared.requests,
+            Vec::is_empty,
+            "the server was not called",
+        );
     }
 
     /// Waits until a call is reset.
@@ -185,8 +193,8 @@ async fn answer(
         request.uri().path(),
         "/envoy.service.auth.v3.Authorization/Check"
     );
-    let says = shared.says.lock().expect("no holder panics").clone();
-    if let AuthorizerBehavior::Early(answer) = says {
+    let behavior = shared.behavior.lock().expect("no holder panics").clone();
+    if let AuthorizerBehavior::Early(answer) = behavior {
         let mut sending = calls::begin(&mut respond)?;
         sending.send_data(calls::framed(&*answer), false)?;
         calls::end(&mut sending, "0")?;
@@ -203,14 +211,18 @@ async fn answer(
     let question: CheckRequest = calls::take(&mut bytes).expect("a question of ext_authz");
     let request = question.attributes.and_then(|it| it.request);
     let request = request.and_then(|it| it.http).expect("a request of HTTP");
-    shared.asked.lock().expect("no holder panics").push(request);
+    shared
+        .requests
+        .lock()
+        .expect("no holder panics")
+        .push(request);
     shared.changed.notify_all();
-    let says = shared.says.lock().expect("no holder panics").clone();
-    if matches!(says, AuthorizerBehavior::Nothing) {
+    let behavior = shared.behavior.lock().expect("no holder panics").clone();
+    if matches!(behavior, AuthorizerBehavior::Nothing) {
         return shared.note_reset(&mut respond).await;
     }
     let mut sending = calls::begin(&mut respond)?;
-    let AuthorizerBehavior::Answer(answer) = says else {
+    let AuthorizerBehavior::Answer(answer) = behavior else {
         return calls::end(&mut sending, "13");
     };
     sending.send_data(calls::framed(&*answer), false)?;

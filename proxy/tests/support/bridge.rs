@@ -93,7 +93,7 @@ async fn while_there_are_requests(
     client: &mut Conversation,
     mut send: SendRequest<Bytes>,
 ) -> Result<(), PeerGone> {
-    while let Some(piece) = client.heard.next().await? {
+    while let Some(piece) = client.reader.next().await? {
         let Piece::Head(request, framing) = piece else {
             return Err(PeerGone);
         };
@@ -112,10 +112,10 @@ async fn exchange(
     response: ResponseFuture,
     mut body: SendStream<Bytes>,
 ) -> Result<(), PeerGone> {
-    let Conversation { heard, says, .. } = client;
-    let mut answer = pin!(pass_answer(says, method, response));
+    let Conversation { reader, writer, .. } = client;
+    let mut answer = pin!(pass_answer(writer, method, response));
     {
-        let mut upload = pin!(upload(heard, &mut body));
+        let mut upload = pin!(upload(reader, &mut body));
         tokio::select! {
             sent = &mut upload => sent?,
             answered = &mut answer => {
@@ -126,14 +126,14 @@ async fn exchange(
     }
     tokio::select! {
         answered = answer => answered,
-        gone = heard.leaves() => Err(gone),
+        gone = reader.leaves() => Err(gone),
     }
 }
 
-async fn upload(heard: &mut MessageReader, body: &mut SendStream<Bytes>) -> Result<(), PeerGone> {
-    match pass_body(heard, body).await {
+async fn upload(reader: &mut MessageReader, body: &mut SendStream<Bytes>) -> Result<(), PeerGone> {
+    match pass_body(reader, body).await {
         // Who is not heard to the end may have been answered.
-        Err(PeerGone) => heard.ends_the_body().await,
+        Err(PeerGone) => reader.ends_the_body().await,
         Ok(()) => Ok(()),
     }
 }
@@ -209,12 +209,12 @@ fn write_fields(fields: &HeaderMap, out: &mut Vec<u8>) {
 
 /// Forwards a body as it arrives, until it ends or the receiver is gone.
 async fn pass_body(
-    heard: &mut MessageReader,
+    reader: &mut MessageReader,
     stream: &mut SendStream<Bytes>,
 ) -> Result<(), PeerGone> {
     loop {
         let piece = tokio::select! {
-            piece = heard.next() => piece?,
+            piece = reader.next() => piece?,
             _reset = poll_fn(|context| stream.poll_reset(context)) => return Err(PeerGone),
         };
         match piece {
@@ -255,7 +255,7 @@ fn send_end(stream: &mut SendStream<Bytes>, trailers: &[(String, String)]) -> Re
 
 /// Writes a body as it comes, in chunks where `chunked`.
 async fn write_body(
-    says: &MessageSender,
+    writer: &MessageSender,
     mut body: RecvStream,
     chunked: bool,
 ) -> Result<(), PeerGone> {
@@ -270,7 +270,7 @@ async fn write_body(
             if chunked {
                 bytes.extend_from_slice(b"\r\n");
             }
-            says.all_of(bytes).await?;
+            writer.all_of(bytes).await?;
         }
         let _ = body.flow_control().release_capacity(data.len());
     }
@@ -278,7 +278,7 @@ async fn write_body(
     if chunked {
         let mut end = b"0\r\n".to_vec();
         write_fields(&trailers, &mut end);
-        says.all_of(end).await?;
+        writer.all_of(end).await?;
     }
     Ok(())
 }
@@ -302,8 +302,8 @@ async fn to_the_origin(
     let socket = TcpStream::connect(origin).map_err(|_| PeerGone)?;
     let method = request.method().to_string();
     let mut origin = Conversation::over(socket, move |head| head.response_framing(&method));
-    let mut request = pin!(write_request(&origin.says, request));
-    let mut response = pin!(pass_response(&mut origin.heard, respond));
+    let mut request = pin!(write_request(&origin.writer, request));
+    let mut response = pin!(pass_response(&mut origin.reader, respond));
     tokio::select! {
         // An origin that takes no more of it may have answered.
         _sent = &mut request => response.await,
@@ -341,12 +341,12 @@ async fn write_request(
 }
 
 async fn pass_response(
-    heard: &mut MessageReader,
+    reader: &mut MessageReader,
     respond: &mut SendResponse<Bytes>,
 ) -> Result<(), PeerGone> {
     loop {
         let piece = tokio::select! {
-            piece = heard.next() => piece?,
+            piece = reader.next() => piece?,
             _reset = poll_fn(|context| respond.poll_reset(context)) => return Err(PeerGone),
         };
         let Some(Piece::Head(message, framing)) = piece else {
@@ -357,7 +357,7 @@ async fn pass_response(
         *response.headers_mut() = map_of(&message.fields);
         if response.status().is_informational() {
             respond.send_informational(response)?;
-            heard.ends_the_body().await?;
+            reader.ends_the_body().await?;
             continue;
         }
         let ends = framing == Framing::Nothing;
@@ -365,6 +365,6 @@ async fn pass_response(
         if ends {
             return Ok(());
         }
-        return pass_body(heard, &mut stream).await;
+        return pass_body(reader, &mut stream).await;
     }
 }

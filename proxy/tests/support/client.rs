@@ -62,7 +62,7 @@ pub(crate) fn client(address: SocketAddr) -> Client {
 }
 
 /// Connects to an address by TLS. The handshake comes with the first bytes, or by
-/// [`Client::shakes_hands`].
+/// [`Client::completes_handshake`].
 #[track_caller]
 pub(crate) fn tls_client(address: SocketAddr, tls: &Tls) -> Client {
     let Client { wire } = client(address);
@@ -91,21 +91,21 @@ impl Client {
 
     /// Brings its TLS handshake to an end, as far as a client knows.
     #[track_caller]
-    pub(crate) fn shakes_hands(&mut self) -> &mut Self {
-        assert_eq!(self.wire.shake_hands(), Ok(()));
+    pub(crate) fn completes_handshake(&mut self) -> &mut Self {
+        assert_eq!(self.wire.handshake(), Ok(()));
         self
     }
 
-    /// As [`Client::shakes_hands`], with its own part of it sent byte by byte.
-    pub(crate) fn drips_its_handshake(&mut self) {
-        self.wire.drip_hands();
+    /// As [`Client::completes_handshake`], with its own part of it sent byte by byte.
+    pub(crate) fn handshakes_byte_by_byte(&mut self) {
+        self.wire.handshake_byte_by_byte();
     }
 
     /// Tries its TLS handshake, and then waits for what TLS 1.3 says only after it: why there is no
     /// session.
     #[track_caller]
     pub(crate) fn is_refused(&mut self) -> Broken {
-        if let Err(broken) = self.wire.shake_hands() {
+        if let Err(broken) = self.wire.handshake() {
             return broken;
         }
         self.gets("/");
@@ -122,7 +122,7 @@ impl Client {
 
     /// The certificate that it was shown.
     #[track_caller]
-    pub(crate) fn was_shown(&self, pair: &Credential) -> bool {
+    pub(crate) fn received_certificate(&self, pair: &Credential) -> bool {
         let chain = self
             .tls()
             .peer_certificates()

@@ -31,8 +31,8 @@ impl From<Broken> for PeerGone {
 
 /// Both directions of a connection, which ends with it.
 pub(super) struct Conversation {
-    pub(super) heard: MessageReader,
-    pub(super) says: MessageSender,
+    pub(super) reader: MessageReader,
+    pub(super) writer: MessageSender,
     socket: TcpStream,
     at_end: Shutdown,
 }
@@ -46,17 +46,17 @@ impl Conversation {
         let wire = Wire::new(socket.try_clone().expect("a descriptor"));
         // Who waits for an answer says nothing meanwhile.
         wire.wait_at_most(PATIENCE * 6);
-        let (hears, pieces) = mpsc::channel(1);
-        std::thread::spawn(move || hear(wire, framing, &hears));
-        let (says, words) = mpsc::channel(1);
+        let (received, pieces) = mpsc::channel(1);
+        std::thread::spawn(move || receive_messages(wire, framing, &received));
+        let (writer, outgoing) = mpsc::channel(1);
         let mouth = socket.try_clone().expect("a descriptor");
-        std::thread::spawn(move || say(mouth, words));
+        std::thread::spawn(move || send_messages(mouth, outgoing));
         Self {
-            heard: MessageReader {
+            reader: MessageReader {
                 pieces,
                 ahead: None,
             },
-            says: MessageSender { words: says },
+            writer: MessageSender { outgoing: writer },
             socket,
             at_end: Shutdown::Both,
         }
@@ -116,24 +116,31 @@ impl MessageReader {
 
 /// What is said to the other side.
 pub(super) struct MessageSender {
-    words: mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>,
+    outgoing: mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>,
 }
 
 impl MessageSender {
     /// Says this, and waits until it has left.
     pub(super) async fn all_of(&self, bytes: Vec<u8>) -> Result<(), PeerGone> {
         let (said, has_left) = oneshot::channel();
-        self.words.send((bytes, said)).await.map_err(|_| PeerGone)?;
+        self.outgoing
+            .send((bytes, said))
+            .await
+            .map_err(|_| PeerGone)?;
         has_left.await.map_err(|_| PeerGone)
     }
 }
 
-fn hear(
+fn receive_messages(
     mut wire: Wire,
     framing: impl Fn(&Message) -> Result<Framing, Broken>,
-    hears: &mpsc::Sender<Result<Piece, Broken>>,
+    received: &mpsc::Sender<Result<Piece, Broken>>,
 ) {
-    let send = |piece| hears.blocking_send(Ok(piece)).map_err(|_| Broken::Closed);
+    let send = |piece| {
+        received
+            .blocking_send(Ok(piece))
+            .map_err(|_| Broken::Closed)
+    };
     let mut all_of_it = || {
         while let Some(head) = wire.head()? {
             let framing = framing(&head)?;
@@ -144,12 +151,15 @@ fn hear(
         Ok(())
     };
     if let Err(broken) = all_of_it() {
-        let _ = hears.blocking_send(Err(broken));
+        let _ = received.blocking_send(Err(broken));
     }
 }
 
-fn say(mut socket: TcpStream, mut words: mpsc::Receiver<(Vec<u8>, oneshot::Sender<()>)>) {
-    while let Some((bytes, said)) = words.blocking_recv() {
+fn send_messages(
+    mut socket: TcpStream,
+    mut outgoing: mpsc::Receiver<(Vec<u8>, oneshot::Sender<()>)>,
+) {
+    while let Some((bytes, said)) = outgoing.blocking_recv() {
         if socket.write_all(&bytes).is_err() {
             return;
         }

@@ -193,7 +193,7 @@ pub(crate) struct Peer {
 enum OnSilence {
     Failure,
     /// It is one of the things that may happen.
-    Borne,
+    Tolerated,
     Met,
 }
 
@@ -216,24 +216,28 @@ impl Peer {
     /// The server of the next connection, which has read the preface and sent SETTINGS.
     #[track_caller]
     pub(crate) fn server(listener: &TcpListener) -> Self {
-        Self::server_saying(listener, b"")
+        Self::server_with_settings(listener, b"")
     }
 
     /// As [`Peer::server`], with settings.
     #[track_caller]
-    pub(crate) fn server_saying(listener: &TcpListener, settings: &[u8]) -> Self {
-        Self::server_told(listener, b"", settings)
+    pub(crate) fn server_with_settings(listener: &TcpListener, settings: &[u8]) -> Self {
+        Self::server_after_preamble(listener, b"", settings)
     }
 
-    /// As [`Peer::server_saying`], of a connection that begins with this.
+    /// As [`Peer::server_with_settings`], of a connection that begins with this.
     #[track_caller]
-    pub(crate) fn server_told(listener: &TcpListener, words: &[u8], settings: &[u8]) -> Self {
+    pub(crate) fn server_after_preamble(
+        listener: &TcpListener,
+        preamble: &[u8],
+        settings: &[u8],
+    ) -> Self {
         let stream = accept(listener);
         let mut peer = Self::over(stream);
-        let told = peer.exactly(words.len()).unwrap_or_default();
+        let received = peer.exactly(preamble.len()).unwrap_or_default();
         assert_eq!(
-            told.escape_ascii().to_string(),
-            words.escape_ascii().to_string()
+            received.escape_ascii().to_string(),
+            preamble.escape_ascii().to_string()
         );
         assert_eq!(peer.exactly(PREFACE.len()).as_deref(), Some(PREFACE));
         peer.sends(frame(SETTINGS, 0, 0, settings));
@@ -270,11 +274,11 @@ impl Peer {
     }
 
     /// From now on, silence of this length is not a failure but an end, which [`Peer::was_silent`] reports.
-    pub(crate) fn bears_silence_of(&mut self, time: Duration) -> &mut Self {
+    pub(crate) fn tolerates_silence_of(&mut self, time: Duration) -> &mut Self {
         self.stream
             .set_read_timeout(Some(time))
             .expect("above zero");
-        self.silence = OnSilence::Borne;
+        self.silence = OnSilence::Tolerated;
         self
     }
 

@@ -1,4 +1,4 @@
-//! What a process says, line by line, for a test to wait for.
+//! What a process logs, line by line, for a test to wait for.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use super::PATIENCE;
 /// The lines so far.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    said: Mutex<LogContents>,
+    contents: Mutex<LogContents>,
     grown: Condvar,
 }
 
@@ -31,9 +31,9 @@ pub(crate) enum Reader {
 }
 
 impl Log {
-    /// Has the reader do so from the next line on.
+    /// Changes what the reader does after the next line.
     pub(super) fn reader(&self, reader: Reader) {
-        self.said().reader = reader;
+        self.contents().reader = reader;
     }
 
     /// Follows a pipe to its end.
@@ -44,50 +44,55 @@ impl Log {
         log
     }
 
-    /// What was said so far.
+    /// What was logged so far.
     pub(super) fn text(&self) -> String {
-        self.said().text.clone()
+        self.contents().text.clone()
     }
 
-    /// What a process that has ended has said: the last of it may still be in the pipe.
+    /// The whole log of a process that has exited: its last lines may still be in the pipe.
     pub(super) fn whole(&self) -> String {
         let waited = self
             .grown
-            .wait_timeout_while(self.said(), PATIENCE, |said| !said.is_all);
+            .wait_timeout_while(self.contents(), PATIENCE, |contents| !contents.is_all);
         waited.expect("no holder panics").0.text.clone()
     }
 
-    /// Waits until the words are said; all of it up to there.
+    /// Waits until the log contains the text. Returns the log up to then.
     #[track_caller]
-    pub(super) fn waits_for(&self, words: &str) -> String {
-        let (said, _) = self
+    pub(super) fn waits_for(&self, text: &str) -> String {
+        let (contents, _) = self
             .grown
-            .wait_timeout_while(self.said(), PATIENCE, |said| !said.text.contains(words))
+            .wait_timeout_while(self.contents(), PATIENCE, |contents| {
+                !contents.text.contains(text)
+            })
             .expect("no holder panics");
         // A failure with the lock held would poison it for whoever prints the log.
-        let log = said.text.clone();
-        drop(said);
-        assert!(log.contains(words), "the log never says `{words}`:\n{log}");
+        let log = contents.text.clone();
+        drop(contents);
+        assert!(
+            log.contains(text),
+            "the log never contains `{text}`:\n{log}"
+        );
         log
     }
 
     fn fill_from(&self, lines: impl BufRead) {
         for line in lines.split(b'\n').map_while(Result::ok) {
-            let mut said = self.said();
-            said.text.push_str(&String::from_utf8_lossy(&line));
-            said.text.push('\n');
+            let mut contents = self.contents();
+            contents.text.push_str(&String::from_utf8_lossy(&line));
+            contents.text.push('\n');
             self.grown.notify_all();
-            if said.reader == Reader::Leaves {
+            if contents.reader == Reader::Leaves {
                 break;
             }
-            let stalled = |said: &mut LogContents| said.reader == Reader::Stalls;
-            drop(self.grown.wait_while(said, stalled));
+            let stalled = |contents: &mut LogContents| contents.reader == Reader::Stalls;
+            drop(self.grown.wait_while(contents, stalled));
         }
-        self.said().is_all = true;
+        self.contents().is_all = true;
         self.grown.notify_all();
     }
 
-    fn said(&self) -> MutexGuard<'_, LogContents> {
-        self.said.lock().expect("no holder panics")
+    fn contents(&self) -> MutexGuard<'_, LogContents> {
+        self.contents.lock().expect("no holder panics")
     }
 }

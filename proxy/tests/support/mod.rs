@@ -36,7 +36,8 @@ mod wire;
 use std::time::Duration;
 
 pub(crate) use authorizer::{
-    allowing, allowing_and_telling, authorizer, denying, early_authorizer, silent_authorizer,
+    allowing, allowing_with_response_fields, authorizer, denying, early_authorizer,
+    silent_authorizer,
 };
 pub(crate) use bridge::{into_h2, out_of_h2};
 pub(crate) use client::{Client, ConnectionEnd, Cut, client, tls_client};
@@ -48,7 +49,7 @@ pub(crate) use message::{Framing, Message};
 pub(crate) use origin::{Origin, origin, origin_on, refused, tls_origin};
 pub(crate) use pair::{Pair, SideProtocol, SideTransport, on_every_pair, on_every_pair_and_mix};
 pub(crate) use pattern::{pattern, same_bytes};
-pub(crate) use peer::{Peer, echo_peer, saying_peer, tcp_peer, udp_peer};
+pub(crate) use peer::{Peer, echo_peer, greeting_peer, tcp_peer, udp_peer};
 pub(crate) use picker::{Picker, PickerBehavior, PickerRequest, picker, plain_picker};
 pub(crate) use port::Ports;
 pub(crate) use reply::{Reply, chunked, ok, raw, status};

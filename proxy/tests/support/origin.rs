@@ -342,7 +342,7 @@ impl Connection<'_> {
     fn serve(&mut self) {
         // An idle upstream connection may live as long as the test.
         self.wire.wait_at_most(PATIENCE * 6);
-        if self.wire.shake_hands().is_err() {
+        if self.wire.handshake().is_err() {
             return;
         }
         if self.shared.tls.is_some() {

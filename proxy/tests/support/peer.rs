@@ -77,7 +77,7 @@ pub(crate) fn echo_peer() -> Peer {
 }
 
 /// A TCP origin that says this to each connection, and waits for its end.
-pub(crate) fn saying_peer(words: &'static str) -> Peer {
+pub(crate) fn greeting_peer(words: &'static str) -> Peer {
     tcp_peer(move |mut stream| {
         let _ = stream.write_all(words.as_bytes());
         let _ = stream.read_to_end(&mut Vec::new());

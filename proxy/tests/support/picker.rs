@@ -84,14 +84,14 @@ pub(crate) struct Picker {
 }
 
 struct Shared {
-    says: Mutex<PickerBehavior>,
+    behavior: Mutex<PickerBehavior>,
     reviews: Mutex<ResponseBehavior>,
-    asked: Mutex<Vec<PickerRequest>>,
+    requests: Mutex<Vec<PickerRequest>>,
     changed: Condvar,
 }
 
 /// A picker with a self-signed certificate.
-pub(crate) fn picker(says: PickerBehavior) -> Picker {
+pub(crate) fn picker(behavior: PickerBehavior) -> Picker {
     let pair = authority("nobody").server(&["elsewhere.test"]);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -101,20 +101,20 @@ pub(crate) fn picker(says: PickerBehavior) -> Picker {
         .with_single_cert(vec![pair.der()], pair.key())
         .expect("a key that fits");
     config.alpn_protocols = vec![b"h2".to_vec()];
-    Picker::start(says, Some(Arc::new(config)))
+    Picker::start(behavior, Some(Arc::new(config)))
 }
 
 /// A picker in plain text.
-pub(crate) fn plain_picker(says: PickerBehavior) -> Picker {
-    Picker::start(says, None)
+pub(crate) fn plain_picker(behavior: PickerBehavior) -> Picker {
+    Picker::start(behavior, None)
 }
 
 impl Picker {
-    fn start(says: PickerBehavior, tls: Option<Arc<ServerConfig>>) -> Self {
+    fn start(behavior: PickerBehavior, tls: Option<Arc<ServerConfig>>) -> Self {
         let shared = Arc::new(Shared {
-            says: Mutex::new(says),
+            behavior: Mutex::new(behavior),
             reviews: Mutex::new(ResponseBehavior::Returns),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
             changed: Condvar::new(),
         });
         let copy = Arc::clone(&shared);
@@ -140,8 +140,8 @@ impl Picker {
     }
 
     /// From now on says this.
-    pub(crate) fn now_says(&self, says: PickerBehavior) {
-        *self.shared.says.lock().expect("no holder panics") = says;
+    pub(crate) fn now_behaves(&self, behavior: PickerBehavior) {
+        *self.shared.behavior.lock().expect("no holder panics") = behavior;
     }
 
     /// From now on does this with responses.
@@ -150,7 +150,7 @@ impl Picker {
     }
 
     /// What it received so far, in the order of heads.
-    pub(crate) fn asked(&self) -> Vec<PickerRequest> {
+    pub(crate) fn requests(&self) -> Vec<PickerRequest> {
         self.shared.log().clone()
     }
 
@@ -161,36 +161,37 @@ impl Picker {
 
     /// Waits until it is called.
     #[track_caller]
-    pub(crate) fn waits_for_question(&self) {
-        let is_idle = |asked: &mut Vec<PickerRequest>| asked.is_empty();
+    pub(crate) fn waits_for_call(&self) {
+        let is_idle = |requests: &mut Vec<PickerRequest>| requests.is_empty();
         let changed = &self.shared.changed;
         let waited = changed.wait_timeout_while(self.shared.log(), PATIENCE, is_idle);
-        let (_asked, timeout) = waited.expect("no holder panics");
-        assert!(!timeout.timed_out(), "nobody asked the picker");
+        let (_requests, timeout) = waited.expect("no holder panics");
+        assert!(!timeout.timed_out(), "the picker was not called");
     }
 
     /// What it received about the only request, once it has received the response.
     #[track_caller]
-    pub(crate) fn learns_of_response(&self) -> PickerRequest {
-        let has = |asked: &mut Vec<PickerRequest>| !asked.iter().any(|it| it.served.is_some());
-        let waited = self
-            .shared
-            .changed
-            .wait_timeout_while(self.shared.log(), PATIENCE, has);
-        let (asked, _) = waited.expect("no holder panics");
-        let found = asked.iter().find(|it| it.served.is_some()).cloned();
-        drop(asked);
-        found.expect("the picker should have learnt of a response")
+    pub(crate) fn waits_for_response(&self) -> PickerRequest {
+        let is_pending =
+            |requests: &mut Vec<PickerRequest>| !requests.iter().any(|it| it.served.is_some());
+        let waited =
+            self.shared
+                .changed
+                .wait_timeout_while(self.shared.log(), PATIENCE, is_pending);
+        let (requests, _) = waited.expect("no holder panics");
+        let found = requests.iter().find(|it| it.served.is_some()).cloned();
+        drop(requests);
+        found.expect("the picker should have received a response")
     }
 }
 
 impl Shared {
     fn log(&self) -> MutexGuard<'_, Vec<PickerRequest>> {
-        self.asked.lock().expect("no holder panics")
+        self.requests.lock().expect("no holder panics")
     }
 
-    fn note(&self, number: usize, note: impl FnOnce(&mut PickerRequest)) {
-        note(&mut self.log()[number]);
+    fn record(&self, number: usize, record: impl FnOnce(&mut PickerRequest)) {
+        record(&mut self.log()[number]);
         self.changed.notify_all();
     }
 }
@@ -207,7 +208,7 @@ async fn answer(
         shared.changed.notify_all();
         log.len() - 1
     };
-    let says = shared.says.lock().expect("no holder panics").clone();
+    let behavior = shared.behavior.lock().expect("no holder panics").clone();
     let reviews = shared.reviews.lock().expect("no holder panics").clone();
     let mode = reviews.mode();
     let mut reviewer = Reviewer::new(reviews);
@@ -219,15 +220,17 @@ async fn answer(
         let data = data?;
         bytes.extend_from_slice(&data);
         while let Some(message) = calls::take(&mut bytes) {
-            let (answers, end) = match note(message, &shared, number, &mut served) {
-                Noted::OfRequest(has_body, is_last) => (react(&says, has_body, is_last), None),
-                Noted::OfResponse(message) => reviewer.react(message, &served),
+            let (answers, end) = match record(message, &shared, number, &mut served) {
+                Recorded::OfRequest(has_body, is_last) => {
+                    (react(&behavior, has_body, is_last), None)
+                }
+                Recorded::OfResponse(message) => reviewer.react(message, &served),
             };
             for mut answer in answers {
                 answer.mode_override = answer.mode_override.or(mode);
                 send(&mut sending, &answer).await?;
             }
-            if let PickerBehavior::Fails(status) = says {
+            if let PickerBehavior::Fails(status) = behavior {
                 return calls::end(&mut sending, status);
             }
             if let Some(end) = end {
@@ -269,59 +272,59 @@ async fn send(
 }
 
 /// A message that was taken note of.
-enum Noted {
+enum Recorded {
     /// Whether the request has a body, and whether this is the last of its messages.
     OfRequest(bool, bool),
     OfResponse(RequestMessage),
 }
 
 /// Takes note of a message.
-fn note(
+fn record(
     message: ProcessingRequest,
     shared: &Shared,
     number: usize,
     served_by: &mut String,
-) -> Noted {
+) -> Recorded {
     let message_of = message.request.expect("a oneof is set");
     match &message_of {
         RequestMessage::RequestHeaders(head) => {
             let ends = head.end_of_stream;
             let fields = fields(head.headers.as_ref());
-            shared.note(number, |asked| {
-                asked.head = fields;
-                (asked.head_ends, asked.ended) = (ends, ends);
+            shared.record(number, |request| {
+                request.head = fields;
+                (request.head_ends, request.ended) = (ends, ends);
             });
-            return Noted::OfRequest(!ends, ends);
+            return Recorded::OfRequest(!ends, ends);
         }
         RequestMessage::RequestBody(piece) => {
-            shared.note(number, |asked| {
-                asked.body.extend_from_slice(&piece.body);
-                asked.pieces += 1;
-                asked.ended = piece.end_of_stream;
+            shared.record(number, |request| {
+                request.body.extend_from_slice(&piece.body);
+                request.pieces += 1;
+                request.ended = piece.end_of_stream;
             });
-            return Noted::OfRequest(true, piece.end_of_stream);
+            return Recorded::OfRequest(true, piece.end_of_stream);
         }
         RequestMessage::ResponseHeaders(head) => {
             let fields = fields(head.headers.as_ref());
             let status = fields.iter().find(|(name, _)| name == ":status");
             let status = status.map(|(_, value)| value.clone()).unwrap_or_default();
             *served_by = served(message.metadata_context);
-            shared.note(number, |asked| {
-                asked.served = Some((status, served_by.clone()));
-                asked.response.head_ends = head.end_of_stream;
+            shared.record(number, |request| {
+                request.served = Some((status, served_by.clone()));
+                request.response.head_ends = head.end_of_stream;
             });
         }
-        RequestMessage::ResponseBody(piece) => shared.note(number, |asked| {
-            assert!(!asked.response.ended, "nothing follows the last piece");
-            asked.response.body.extend_from_slice(&piece.body);
-            asked.response.ended = piece.end_of_stream;
+        RequestMessage::ResponseBody(piece) => shared.record(number, |request| {
+            assert!(!request.response.ended, "nothing follows the last piece");
+            request.response.body.extend_from_slice(&piece.body);
+            request.response.ended = piece.end_of_stream;
         }),
         RequestMessage::ResponseTrailers(trailers) => {
             let trailers = fields(trailers.trailers.as_ref());
-            shared.note(number, |asked| asked.response.trailers = trailers);
+            shared.record(number, |request| request.response.trailers = trailers);
         }
     }
-    Noted::OfResponse(message_of)
+    Recorded::OfResponse(message_of)
 }
 
 fn fields(map: Option<&HeaderMap>) -> Vec<(String, String)> {
@@ -342,15 +345,15 @@ fn served(metadata: Option<Metadata>) -> String {
 }
 
 /// What there is to say to a message about a request.
-fn react(says: &PickerBehavior, has_body: bool, is_last: bool) -> Vec<ProcessingResponse> {
-    match says {
+fn react(behavior: &PickerBehavior, has_body: bool, is_last: bool) -> Vec<ProcessingResponse> {
+    match behavior {
         PickerBehavior::Answers(code, body) => vec![immediate(*code, body)],
-        _ if is_last => verdict(says, has_body),
+        _ if is_last => verdict(behavior, has_body),
         _ => Vec::new(),
     }
 }
 
-fn verdict(says: &PickerBehavior, has_body: bool) -> Vec<ProcessingResponse> {
+fn verdict(behavior: &PickerBehavior, has_body: bool) -> Vec<ProcessingResponse> {
     let names = |endpoints: &[SocketAddr]| {
         let names: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
         names.join(",")
@@ -365,7 +368,7 @@ fn verdict(says: &PickerBehavior, has_body: bool) -> Vec<ProcessingResponse> {
     };
     let body = |mutation| response(ResponseMessage::RequestBody(phase(None, mutation)));
     let kept = || has_body.then(|| body(None));
-    match says {
+    match behavior {
         PickerBehavior::Picks(endpoints) => [head(&names(endpoints))]
             .into_iter()
             .chain(kept())

@@ -58,7 +58,7 @@ impl Wire {
     }
 
     /// Speaks TLS from here on; the handshake comes with the first bytes, or at once by
-    /// [`Wire::shake_hands`].
+    /// [`Wire::handshake`].
     pub(crate) fn over_tls(mut self, tls: impl Into<Connection>) -> Self {
         self.tls = Some(Box::new(tls.into()));
         self
@@ -77,7 +77,7 @@ impl Wire {
     }
 
     /// Brings the handshake to its end.
-    pub(crate) fn shake_hands(&mut self) -> Result<(), Broken> {
+    pub(crate) fn handshake(&mut self) -> Result<(), Broken> {
         let Some(tls) = &mut self.tls else {
             return Ok(());
         };
@@ -88,8 +88,8 @@ impl Wire {
         Ok(())
     }
 
-    /// As [`Wire::shake_hands`], with what we say of it sent byte by byte.
-    pub(crate) fn drip_hands(&mut self) {
+    /// As [`Wire::handshake`], with what we say of it sent byte by byte.
+    pub(crate) fn handshake_byte_by_byte(&mut self) {
         let tls = self.tls.as_deref_mut().expect("a connection with TLS");
         while tls.is_handshaking() || tls.wants_write() {
             let mut hello = Vec::new();

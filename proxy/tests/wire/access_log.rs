@@ -13,7 +13,7 @@ const LEVELS: [&str; 4] = [
     "HTTPRoute/route-0/rule",
 ];
 
-/// Asks for `/asked` under the policy and for `/last` on a listener that logs everything; what the
+/// Asks for `/requests` under the policy and for `/last` on a listener that logs everything; what the
 /// log says up to the latter.
 fn lines(driver: Driver, target: &str, log: &str, answer: u16) -> Vec<String> {
     let origin = origin().replies_to("/asked", status(answer));
@@ -26,7 +26,7 @@ fn lines(driver: Driver, target: &str, log: &str, answer: u16) -> Vec<String> {
         .policy_of("Gateway/gw/loud", "accessLog: {sample: 1}")
         .start();
     gateway.client().gets("/asked").expects(answer);
-    last_word(&gateway);
+    request_last_line(&gateway);
     let log = gateway.waits_for_access_log("path=/last");
     log.lines()
         .filter(|line| line.contains("/asked"))
@@ -35,7 +35,7 @@ fn lines(driver: Driver, target: &str, log: &str, answer: u16) -> Vec<String> {
 }
 
 /// Lines come in the order of the requests' ends: what is not there by now never will be.
-fn last_word(gateway: &Gateway) {
+fn request_last_line(gateway: &Gateway) {
     crate::support::client(gateway.address_of(1))
         .gets("/last")
         .expects(200);
@@ -98,7 +98,7 @@ on_both_drivers! {
         for _ in 0..200 {
             client.gets("/asked").expects(200);
         }
-        last_word(&gateway);
+        request_last_line(&gateway);
         let log = gateway.waits_for_access_log("path=/last");
         let share = log.lines().filter(|line| line.contains("/asked")).count();
         // Six standard deviations of a fair coin on either side.

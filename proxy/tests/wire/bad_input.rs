@@ -68,12 +68,12 @@ impl Scene {
     fn fails(&mut self, bytes: impl AsRef<[u8]>, reason: &str) {
         let mut peer = client(self.gateway.https_address());
         peer.sends(bytes).finishes().expects_end();
-        self.counts(reason, 1.0);
+        self.expects_count(reason, 1.0);
     }
 
     /// So many handshakes have failed for this cause, and the neighbour has not noticed.
     #[track_caller]
-    fn counts(&mut self, reason: &str, expected: f64) {
+    fn expects_count(&mut self, reason: &str, expected: f64) {
         let label = format!("reason=\"{reason}\"");
         waits_for_count(&self.gateway, HANDSHAKES, &label, expected);
         self.neighbour.sends(ASK).expects(200);
@@ -96,38 +96,38 @@ on_both_drivers! {
     fn a_server_name_without_a_listener(driver) {
         let mut scene = Scene::new(driver);
         scene.gateway.tls_client(&tls(&scene.ca, "b.test")).is_refused();
-        scene.counts("no_listener", 1.0);
+        scene.expects_count("no_listener", 1.0);
     }
 
     fn unsupported_alpn_protocols(driver) {
         let mut scene = Scene::new(driver);
         let exotic = tls(&scene.ca, "a.test").offers(&["exotic"]);
         scene.gateway.tls_client(&exotic).is_refused();
-        scene.counts("no_protocol", 1.0);
+        scene.expects_count("no_protocol", 1.0);
     }
 
     fn an_obsolete_version(driver) {
-        let mut scene = for_example(driver);
+        let mut scene = scene_with_example_listener(driver);
         // TLS 1.1, where the message says it.
         let mut hello = OLD_HELLO.to_vec();
         hello[9..11].copy_from_slice(&[3, 2]);
         is_answered_by_an_alert(&scene, &hello);
-        scene.counts("no_version", 1.0);
+        scene.expects_count("no_version", 1.0);
     }
 
     fn unsupported_cipher_suites(driver) {
-        let mut scene = for_example(driver);
+        let mut scene = scene_with_example_listener(driver);
         let mut hello = OLD_HELLO.to_vec();
         let ecdsa_with_cbc = [0xc0, 0x09];
         hello[46..102].copy_from_slice(&ecdsa_with_cbc.repeat(28));
         is_answered_by_an_alert(&scene, &hello);
-        scene.counts("refused", 1.0);
+        scene.expects_count("refused", 1.0);
     }
 
     fn a_client_that_does_not_trust_the_certificate(driver) {
         let mut scene = Scene::new(driver);
         scene.gateway.tls_client(&tls(&authority("other"), "a.test")).is_refused();
-        scene.counts("distrusted", 1.0);
+        scene.expects_count("distrusted", 1.0);
     }
 
     fn an_expired_server_certificate(driver) {
@@ -137,7 +137,7 @@ on_both_drivers! {
         });
         // It is shown all the same: whom we are is for the client to judge.
         scene.gateway.tls_client(&tls(&scene.ca, "old.test")).is_refused();
-        scene.counts("distrusted", 1.0);
+        scene.expects_count("distrusted", 1.0);
     }
 
     fn a_deleted_secret(driver) {
@@ -195,7 +195,7 @@ on_both_drivers! {
     fn an_unfinished_handshake(driver) {
         let mut scene = Scene::with(driver, |builder, _| builder.limits("handshakeTimeout: 3s"));
         client(scene.gateway.https_address()).sends(&HELLO[..100]).expects_end();
-        scene.counts("timeout", 1.0);
+        scene.expects_count("timeout", 1.0);
     }
 
     fn records_that_are_not_encrypted(driver) {
@@ -228,7 +228,7 @@ on_both_drivers! {
 
     fn malformed_proxy_protocol_headers(driver) {
         let origin = origin();
-        let gateway = before_headers(driver, &origin, "in: Required, trustedSources: [127.0.0.1/32]");
+        let gateway = gateway_with_proxy_protocol(driver, &origin, "in: Required, trustedSources: [127.0.0.1/32]");
         let mut neighbour = gateway.client();
         neighbour.sends(HEADER).sends(ASK).expects(200);
         for (bytes, reason) in [
@@ -240,7 +240,7 @@ on_both_drivers! {
             waits_for_count(&gateway, HEADERS, &format!("reason=\"{reason}\""), 1.0);
             neighbour.sends(ASK).expects(200);
         }
-        let gateway = before_headers(driver, &origin, "in: Required, trustedSources: [192.0.2.0/24]");
+        let gateway = gateway_with_proxy_protocol(driver, &origin, "in: Required, trustedSources: [192.0.2.0/24]");
         gateway.client().sends(HEADER).sends(ASK).expects_end();
         waits_for_count(&gateway, HEADERS, "reason=\"untrusted\"", 1.0);
     }
@@ -271,7 +271,7 @@ on_both_drivers! {
         let mut slow = scene.gateway.client();
         let mut peer = Peer::client(scene.gateway.address());
         client(scene.gateway.https_address()).expects_end();
-        scene.counts("timeout", 1.0);
+        scene.expects_count("timeout", 1.0);
         // Nothing is shaken hands over here, and so nothing has to come in that time.
         slow.sends(ASK).expects(404);
         // The first letter of HTTP/2 is a header's as well.
@@ -363,7 +363,7 @@ const VALID_ONLY: &str = "tls: {frontend: {default: {validation: {mode: AllowVal
     caCertificateRefs: [{group: \"\", kind: ConfigMap, name: clients}]}}}}";
 
 /// A scene with a listener for the name in [`OLD_HELLO`].
-fn for_example(driver: Driver) -> Scene {
+fn scene_with_example_listener(driver: Driver) -> Scene {
     Scene::with(driver, |builder, ca| {
         let pair = ca.server(&["a.example.com"]);
         builder.https("example", Some("a.example.com"), &[&pair])
@@ -386,7 +386,7 @@ const HEADER: &str = "PROXY TCP4 192.0.2.1 192.0.2.2 1 80\r\n";
 const FILES: usize = 300;
 
 /// A gateway on whose first listener a header has to come.
-fn before_headers(driver: Driver, origin: &Origin, policy: &str) -> Gateway {
+fn gateway_with_proxy_protocol(driver: Driver, origin: &Origin, policy: &str) -> Gateway {
     gateway(driver)
         .routes_to(origin)
         .policy(&format!("proxyProtocol: {{{policy}}}"))

@@ -10,7 +10,7 @@ use crate::support::{
 const CLIENTS: usize = 300;
 
 /// Their connections, each of which has been answered.
-fn crowd(gateway: &Gateway) -> Vec<Client> {
+fn connected_clients(gateway: &Gateway) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| gateway.client()).collect();
     all_get(&mut clients, "/", 200);
     clients
@@ -28,7 +28,7 @@ fn all_get(clients: &mut [Client], path: &str, status: u16) {
 }
 
 /// A gateway whose `/broken` leads to `broken` and all else to a sound origin.
-fn beside(driver: Driver, broken: &Origin, sound: &Origin) -> GatewayBuilder {
+fn gateway_with_broken_route(driver: Driver, broken: &Origin, sound: &Origin) -> GatewayBuilder {
     gateway(driver)
         .backend("broken", &[broken.address()])
         .backend("sound", &[sound.address()])
@@ -44,7 +44,7 @@ on_both_drivers! {
             origin.replies_to(&format!("/{number}"), ok(number.to_string()))
         });
         let gateway = gateway(driver).routes_to(&origin).start();
-        let mut clients = crowd(&gateway);
+        let mut clients = connected_clients(&gateway);
         for _ in 0..5 {
             for (number, client) in clients.iter_mut().enumerate() {
                 client.gets(&format!("/{number}"));
@@ -57,8 +57,8 @@ on_both_drivers! {
 
     fn a_stalled_origin_times_out_for_every_client(driver) {
         let (broken, sound) = (origin().replies(Reply::at_once().stalls()), origin());
-        let gateway = beside(driver, &broken, &sound).start();
-        let mut clients = crowd(&gateway);
+        let gateway = gateway_with_broken_route(driver, &broken, &sound).start();
+        let mut clients = connected_clients(&gateway);
         all_get(&mut clients, "/broken", 504);
         all_get(&mut clients, "/", 200);
     }
@@ -66,8 +66,8 @@ on_both_drivers! {
     fn a_closing_origin_is_a_bad_gateway_for_every_client(driver) {
         let closes = Reply::at_once().reads_the_body().closes();
         let (broken, sound) = (origin().replies(closes), origin());
-        let gateway = beside(driver, &broken, &sound).start();
-        let mut clients = crowd(&gateway);
+        let gateway = gateway_with_broken_route(driver, &broken, &sound).start();
+        let mut clients = connected_clients(&gateway);
         all_get(&mut clients, "/broken", 502);
         all_get(&mut clients, "/", 200);
     }
@@ -78,7 +78,7 @@ on_both_drivers! {
         let mut neighbour = gateway.client();
         neighbour.gets("/").expects(200);
         let before = gateway.open_files();
-        for mut client in crowd(&gateway) {
+        for mut client in connected_clients(&gateway) {
             client.gets("/");
             client.resets();
         }
@@ -89,7 +89,7 @@ on_both_drivers! {
     fn idle_clients_are_served_again(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
-        let mut clients = crowd(&gateway);
+        let mut clients = connected_clients(&gateway);
         clients[0].expects_silence();
         all_get(&mut clients, "/", 200);
     }
@@ -98,7 +98,7 @@ on_both_drivers! {
         let origin = origin();
         let mut gateway = gateway(driver).routes_to(&origin)
             .argument("--drain-accept=300ms").argument("--drain-deadline=20s").start();
-        let mut clients = crowd(&gateway);
+        let mut clients = connected_clients(&gateway);
         gateway.signal(Signal::Term);
         for client in &mut clients {
             client.expects_end();

@@ -6,14 +6,14 @@ use crate::support::{
     Gate, GatewayBuilder, Origin, Reply, Signal, gateway, on_both_drivers, origin,
 };
 
-fn quick(builder: GatewayBuilder, origin: &Origin) -> GatewayBuilder {
+fn with_short_drain(builder: GatewayBuilder, origin: &Origin) -> GatewayBuilder {
     builder
         .routes_to(origin)
         .argument("--drain-accept=300ms")
         .argument("--drain-deadline=20s")
 }
 
-fn gated(gate: &Gate) -> Reply {
+fn reply_after_gate(gate: &Gate) -> Reply {
     Reply::at_once()
         .reads_the_body()
         .waits_for(gate)
@@ -23,8 +23,8 @@ fn gated(gate: &Gate) -> Reply {
 on_both_drivers! {
     fn sigterm_finishes_requests_in_flight(driver) {
         let gate = Gate::default();
-        let origin = origin().replies(gated(&gate));
-        let mut gateway = quick(gateway(driver), &origin).start();
+        let origin = origin().replies(reply_after_gate(&gate));
+        let mut gateway = with_short_drain(gateway(driver), &origin).start();
         let mut client = gateway.client();
         client.gets("/");
         origin.waits_for_requests(1);
@@ -40,7 +40,7 @@ on_both_drivers! {
 
     fn sighup_is_ignored(driver) {
         let origin = origin();
-        let mut gateway = quick(gateway(driver), &origin).start();
+        let mut gateway = with_short_drain(gateway(driver), &origin).start();
         gateway.client().gets("/").expects(200);
         gateway.signal(Signal::Hup);
         gateway.waits_for_log("ignoring SIGHUP");
@@ -60,7 +60,7 @@ on_both_drivers! {
 
     fn idle_connections_do_not_delay_the_exit(driver) {
         let origin = origin();
-        let mut gateway = quick(gateway(driver), &origin).start();
+        let mut gateway = with_short_drain(gateway(driver), &origin).start();
         let mut idle: Vec<_> = (0..20).map(|_| gateway.client()).collect();
         for client in &mut idle {
             client.gets("/").expects(200);
@@ -76,7 +76,7 @@ on_both_drivers! {
 
     fn many_idle_connections_are_closed_gradually(driver) {
         let origin = origin();
-        let mut gateway = quick(gateway(driver), &origin).start();
+        let mut gateway = with_short_drain(gateway(driver), &origin).start();
         let mut idle: Vec<_> = (0..300).map(|_| gateway.client()).collect();
         for client in &mut idle {
             client.gets("/").expects(200);
@@ -106,7 +106,7 @@ on_both_drivers! {
 
     fn a_second_signal_exits_immediately(driver) {
         let gate = Gate::default();
-        let origin = origin().replies(gated(&gate));
+        let origin = origin().replies(reply_after_gate(&gate));
         let mut gateway = gateway(driver).routes_to(&origin)
             .argument("--drain-accept=60s").argument("--drain-deadline=120s").start();
         let mut client = gateway.client();
@@ -136,7 +136,7 @@ on_both_drivers! {
 
     fn no_request_is_lost_under_load(driver) {
         let origin = origin();
-        let mut gateway = quick(gateway(driver), &origin).shards(2).start();
+        let mut gateway = with_short_drain(gateway(driver), &origin).shards(2).start();
         let address = gateway.address();
         let working: Vec<_> = (0..4)
             .map(|_| {

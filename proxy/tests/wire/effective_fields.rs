@@ -18,14 +18,14 @@ const FORGED: [&str; 7] = [
 ];
 
 /// `FORGED` beside a token of alice.
-fn forged(signer: &Signer) -> Vec<String> {
+fn forged_with_token(signer: &Signer) -> Vec<String> {
     let mut lines = bearer(&signer.signs("key", &claims()));
     lines.extend(FORGED.map(str::to_owned));
     lines
 }
 
 /// An ExternalAuth filter of this protocol, with its settings.
-fn asking(protocol: &str, name: &str, settings: &str) -> String {
+fn external_auth_filter(protocol: &str, name: &str, settings: &str) -> String {
     format!(
         "{{type: ExternalAuth, externalAuth: {{protocol: {protocol}, {}: {{{settings}}}, \
          backendRef: {{group: gateway-system.io, kind: Backend, name: {name}}}}}}}",
@@ -39,7 +39,7 @@ on_both_drivers! {
         let silent = origin().replies(raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
         let app = origin().replies(ok("app"));
         let filters = |name| {
-            let filter = asking("HTTP", name, "allowedResponseHeaders: [X-Role]");
+            let filter = external_auth_filter("HTTP", name, "allowedResponseHeaders: [X-Role]");
             format!("protocol: HTTP, filters: {{requests: [{filter}]}}")
         };
         let gateway = gateway(driver)
@@ -67,10 +67,10 @@ on_both_drivers! {
         let gateway = gateway(driver)
             .backend("auth", &[auth.address()])
             .backend("app", &[app.address()])
-            .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", asking("HTTP", "auth", allowed_headers)))
+            .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", external_auth_filter("HTTP", "auth", allowed_headers)))
             .policy(&policy("Strict", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
             .start();
-        let lines = forged(&signer);
+        let lines = forged_with_token(&signer);
         assert_eq!(asks(&mut gateway.client(), "/", &lines).status(), 200);
         let (asked, got) = (auth.only_request(), app.only_request());
         for name in ["x-user", "x_user", "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "forwarded", "x-request-id"] {
@@ -88,11 +88,11 @@ on_both_drivers! {
             .backend("auth", &[auth.address()])
             .speaks("auth", "H2C")
             .backend("app", &[app.address()])
-            .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", asking("GRPC", "auth", "")))
+            .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", external_auth_filter("GRPC", "auth", "")))
             .policy(&policy("Strict", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
             .start();
-        assert_eq!(asks(&mut gateway.client(), "/", &forged(&signer)).status(), 200);
-        let (asked, got) = (auth.asked().remove(0).headers, app.only_request());
+        assert_eq!(asks(&mut gateway.client(), "/", &forged_with_token(&signer)).status(), 200);
+        let (asked, got) = (auth.requests().remove(0).headers, app.only_request());
         for name in ["x-user", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-request-id"] {
             assert_eq!(asked.get(name).map(String::as_str), got.value(name), "{name}");
         }
@@ -118,7 +118,7 @@ on_both_drivers! {
                  && !('x-real-ip' in request.headers) && !('forwarded' in request.headers)\"}]}",
             )
             .start();
-        assert_eq!(asks(&mut gateway.client(), "/", &forged(&signer)).status(), 200);
+        assert_eq!(asks(&mut gateway.client(), "/", &forged_with_token(&signer)).status(), 200);
         assert_eq!(app.only_request().values("x-user"), ["alice"]);
     }
 }

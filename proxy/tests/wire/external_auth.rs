@@ -15,7 +15,12 @@ fn logging(driver: Driver) -> GatewayBuilder {
 }
 
 /// A gateway with a rule that calls `auth`, and then forwards to `app`.
-pub(super) fn asking(driver: Driver, auth: &Origin, app: &Origin, filter: &str) -> GatewayBuilder {
+pub(super) fn gateway_with_auth(
+    driver: Driver,
+    auth: &Origin,
+    app: &Origin,
+    filter: &str,
+) -> GatewayBuilder {
     logging(driver)
         .backend("auth", &[auth.address()])
         .backend("app", &[app.address()])
@@ -38,7 +43,7 @@ fn http(fields: &str) -> String {
 }
 
 /// A gateway with a rule that calls `auth` over HTTP/2, with these fields of the filter.
-pub(super) fn asking_over_h2(
+pub(super) fn gateway_with_h2_auth(
     driver: Driver,
     auth: SocketAddr,
     app: &Origin,
@@ -53,7 +58,7 @@ pub(super) fn asking_over_h2(
         .rule(&format!("{{filters: [{filter}], backendRefs: [{{@app}}]}}"))
 }
 
-pub(super) fn ask(client: &mut Client, method: &str, fields: &str, body: &str) {
+pub(super) fn send_request(client: &mut Client, method: &str, fields: &str, body: &str) {
     let length = if body.is_empty() {
         String::new()
     } else {
@@ -64,7 +69,7 @@ pub(super) fn ask(client: &mut Client, method: &str, fields: &str, body: &str) {
     ));
 }
 
-pub(super) fn allows(fields: &str) -> Reply {
+pub(super) fn allow(fields: &str) -> Reply {
     raw(format!(
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/x\r\n{fields}\r\nok"
     ))
@@ -76,10 +81,10 @@ fn only(origin: &Origin) -> Message {
 
 on_both_drivers! {
     fn a_request_allowed_by_the_server_is_forwarded(driver) {
-        let (auth, app) = (origin().replies(allows("X-User: me\r\n")), origin().replies(ok("app")));
-        let gateway = asking(driver, &auth, &app, ", http: {path: /check, allowedHeaders: [X-Seen]}").start();
+        let (auth, app) = (origin().replies(allow("X-User: me\r\n")), origin().replies(ok("app")));
+        let gateway = gateway_with_auth(driver, &auth, &app, ", http: {path: /check, allowedHeaders: [X-Seen]}").start();
         let mut client = gateway.client();
-        ask(&mut client, "POST", "Authorization: Bearer t\r\nX-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
+        send_request(&mut client, "POST", "Authorization: Bearer t\r\nX-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
         assert_eq!(client.expects(200).text(), "app");
         let auth_request = only(&auth);
         assert_eq!((auth_request.method(), auth_request.target()), ("POST", "/check/a/b?c=d"));
@@ -97,10 +102,10 @@ on_both_drivers! {
     fn a_denied_request_gets_the_servers_response_and_is_not_forwarded(driver) {
         let login = raw("HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nlogin");
         let (auth, app) = (origin().replies(login), origin());
-        let gateway = asking(driver, &auth, &app, "").start();
+        let gateway = gateway_with_auth(driver, &auth, &app, "").start();
         let mut client = gateway.client();
         for _ in 0..2 {
-            ask(&mut client, "GET", "", "");
+            send_request(&mut client, "GET", "", "");
             let answer = client.expects(302);
             assert_eq!(answer.value("location"), Some("/login"));
             assert_eq!(answer.value("content-type"), Some("text/html"));
@@ -139,22 +144,22 @@ on_both_drivers! {
     }
 
     fn fields_reserved_for_the_server_are_removed_from_client_requests(driver) {
-        let (auth, app) = (origin().replies(allows("X-Other: 1\r\n")), origin());
-        let gateway = asking(driver, &auth, &app, ", http: {allowedResponseHeaders: [X-User]}").start();
+        let (auth, app) = (origin().replies(allow("X-Other: 1\r\n")), origin());
+        let gateway = gateway_with_auth(driver, &auth, &app, ", http: {allowedResponseHeaders: [X-User]}").start();
         let mut client = gateway.client();
-        ask(&mut client, "GET", "X-User: forged\r\nx_user: forged\r\n", "");
+        send_request(&mut client, "GET", "X-User: forged\r\nx_user: forged\r\n", "");
         client.expects(200);
         let backend_request = only(&app);
         assert!(!backend_request.has("x-user") && !backend_request.has("x_user") && !backend_request.has("x-other"));
     }
 
     fn a_body_is_sent_to_the_server_and_to_the_backend(driver) {
-        let (auth, app) = (origin().replies(allows("")), origin());
-        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 100000}").start();
+        let (auth, app) = (origin().replies(allow("")), origin());
+        let gateway = gateway_with_auth(driver, &auth, &app, ", forwardBody: {maxSize: 100000}").start();
         let mut client = gateway.client();
         let long = "0123456789".repeat(9_000);
         for body in ["short", &long] {
-            ask(&mut client, "POST", "", body);
+            send_request(&mut client, "POST", "", body);
             client.expects(200);
         }
         client.sends("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
@@ -168,10 +173,10 @@ on_both_drivers! {
     }
 
     fn a_body_above_the_limit_for_the_server_is_rejected(driver) {
-        let (auth, app) = (origin().replies(allows("")), origin());
-        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 4}").start();
+        let (auth, app) = (origin().replies(allow("")), origin());
+        let gateway = gateway_with_auth(driver, &auth, &app, ", forwardBody: {maxSize: 4}").start();
         let mut client = gateway.client();
-        ask(&mut client, "POST", "", "12345");
+        send_request(&mut client, "POST", "", "12345");
         client.expects(413);
         gateway.client()
             .sends("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n")
@@ -180,8 +185,8 @@ on_both_drivers! {
     }
 
     fn a_client_that_expects_100_gets_it_before_authorization(driver) {
-        let (auth, app) = (origin().replies(allows("")), origin());
-        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
+        let (auth, app) = (origin().replies(allow("")), origin());
+        let gateway = gateway_with_auth(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
         let mut client = gateway.client();
         client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
         client.expects(100);
@@ -190,8 +195,8 @@ on_both_drivers! {
     }
 
     fn servers_are_called_in_order_until_one_denies(driver) {
-        let first = origin().replies(allows("X-Step: 1\r\n"));
-        let second = origin().replies(allows("X-Step: 2\r\n"));
+        let first = origin().replies(allow("X-Step: 1\r\n"));
+        let second = origin().replies(allow("X-Step: 2\r\n"));
         let third = origin().replies(status(401));
         let app = origin();
         let filter = |name: &str| format!("{{type: ExternalAuth, externalAuth: {{protocol: HTTP, backendRef: {{@{name}}}, http: {{allowedHeaders: [X-Step]}}}}}}");
@@ -216,7 +221,7 @@ on_both_drivers! {
     }
 
     fn a_listeners_server_is_called_before_routing_and_its_fields_are_matched(driver) {
-        let auth = origin().replies(allows("X-Role: admin\r\nHost: evil.test\r\n"));
+        let auth = origin().replies(allow("X-Role: admin\r\nHost: evil.test\r\n"));
         let (users, admins) = (origin().replies(ok("user")), origin().replies(ok("admin")));
         let gateway = gateway(driver)
             .backend("auth", &[auth.address()])
@@ -227,7 +232,7 @@ on_both_drivers! {
             .rule_of("asking", "{matches: [{headers: [{name: X-Role, value: admin}]}], backendRefs: [{@admins}]}")
             .start();
         let mut client = client(gateway.address_of(1));
-        ask(&mut client, "GET", "X-Role: user\r\n", "");
+        send_request(&mut client, "GET", "X-Role: user\r\n", "");
         assert_eq!(client.expects(200).text(), "admin");
         let backend_request = only(&admins);
         assert_eq!(backend_request.values("host"), ["shop.test"]);
@@ -254,9 +259,9 @@ on_both_drivers! {
     fn a_client_disconnect_cancels_the_authorization_request(driver) {
         let (gate, app) = (Gate::default(), origin());
         let auth = origin().replies(Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\n\r\n"));
-        let gateway = asking(driver, &auth, &app, "").start();
+        let gateway = gateway_with_auth(driver, &auth, &app, "").start();
         let mut client = gateway.client();
-        ask(&mut client, "GET", "", "");
+        send_request(&mut client, "GET", "", "");
         auth.waits_for_requests(1);
         drop(client);
         // Long before the server's time is over, and it is not the server's fault.
@@ -270,7 +275,7 @@ on_both_drivers! {
             let (gate, old, new) = (Gate::default(), origin().replies(ok("old")), origin().replies(ok("new")));
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
             let auth = origin().replies(Reply::at_once().waits_for(&gate).sends(answer));
-            let gateway = asking(driver, &auth, &old, "").start();
+            let gateway = gateway_with_auth(driver, &auth, &old, "").start();
             let mut client = gateway.client();
             client.gets("/");
             auth.waits_for_requests(1);
@@ -291,7 +296,7 @@ on_both_drivers! {
         let (auth, app) = (tls_origin(&old.server(&["a.test"]), ClientCertificates::Nobody), origin());
         let trusting = |ca: &Authority| {
             let validation = "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
-            asking(driver, &auth, &app, "").authority("ca", ca).backend_tls("auth", validation)
+            gateway_with_auth(driver, &auth, &app, "").authority("ca", ca).backend_tls("auth", validation)
         };
         let gateway = trusting(&old).start();
         let mut client = gateway.client();
@@ -313,7 +318,7 @@ on_both_drivers! {
         ] {
             let denial = format!("HTTP/1.1 401 Unauthorized\r\nX-Why: because\r\n{denial}");
             let (auth, app) = (origin().replies(Reply::at_once().sends(denial)), origin());
-            let gateway = asking(driver, &auth, &app, "").start();
+            let gateway = gateway_with_auth(driver, &auth, &app, "").start();
             let mut client = gateway.client();
             for _ in 0..3 {
                 client.sends(format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n"));
@@ -333,7 +338,7 @@ on_both_drivers! {
         let early = "HTTP/1.1 200 OK\r\nX-User: me\r\nContent-Length: 0\r\n\r\n";
         let auth = origin().replies(Reply::at_once().sends(early).resets());
         let app = origin();
-        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 1048576}").start();
+        let gateway = gateway_with_auth(driver, &auth, &app, ", forwardBody: {maxSize: 1048576}").start();
         let body = pattern(1 << 20);
         let mut client = gateway.client();
         for number in 1..4 {
@@ -354,9 +359,9 @@ on_both_drivers! {
         let filter = "protocol: HTTP, http: {}, forwardBody: {maxSize: 1048576}";
         for h2 in [false, true] {
             let gateway = if h2 {
-                asking_over_h2(driver, out_of_h2(auth.address()), &app, filter).start()
+                gateway_with_h2_auth(driver, out_of_h2(auth.address()), &app, filter).start()
             } else {
-                asking(driver, &auth, &app, ", forwardBody: {maxSize: 1048576}").start()
+                gateway_with_auth(driver, &auth, &app, ", forwardBody: {maxSize: 1048576}").start()
             };
             let answer = gateway.client().posts("/", &body).expects(401);
             assert_eq!((answer.value("x-why"), answer.text().as_str()), (Some("early"), "who?"));
@@ -366,7 +371,7 @@ on_both_drivers! {
     }
 
     fn an_http_server_may_speak_http_2(driver) {
-        let (auth, app) = (origin().replies(allows("X-User: me\r\n")), origin());
+        let (auth, app) = (origin().replies(allow("X-User: me\r\n")), origin());
         let filter = http(", http: {path: /check}, forwardBody: {maxSize: 10}");
         let gateway = gateway(driver)
             .backend("auth", &[out_of_h2(auth.address())])
@@ -375,7 +380,7 @@ on_both_drivers! {
             .rule(&format!("{{filters: [{filter}], backendRefs: [{{@app}}]}}"))
             .start();
         let mut client = gateway.client();
-        ask(&mut client, "POST", "", "body");
+        send_request(&mut client, "POST", "", "body");
         client.expects(200);
         let auth_request = only(&auth);
         assert_eq!((auth_request.target(), &*auth_request.text()), ("/check/a/b?c=d", "body"));
@@ -383,8 +388,8 @@ on_both_drivers! {
     }
 
     fn an_http_2_request_with_a_body_is_authorized_and_forwarded(driver) {
-        let (auth, app) = (origin().replies(allows("")), origin());
-        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
+        let (auth, app) = (origin().replies(allow("")), origin());
+        let gateway = gateway_with_auth(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
         let mut client = client(into_h2(gateway.address()));
         client.sends("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n");
         client.expects(200);
@@ -440,15 +445,15 @@ on_both_drivers! {
         let flood = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(17);
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         let (auth, app) = (origin().replies(raw(flood + answer)), origin());
-        let gateway = asking(driver, &auth, &app, "").start();
+        let gateway = gateway_with_auth(driver, &auth, &app, "").start();
         gateway.client().gets("/").expects(403);
         gateway.waits_for_access_log("reason=external_auth_failed");
         assert!(app.requests().is_empty());
     }
 
     fn verdicts_are_counted_and_traced(driver) {
-        let (auth, app) = (origin().replies_once(status(401)).replies(allows("")), origin());
-        let gateway = asking(driver, &auth, &app, "").inspected().start();
+        let (auth, app) = (origin().replies_once(status(401)).replies(allow("")), origin());
+        let gateway = gateway_with_auth(driver, &auth, &app, "").inspected().start();
         gateway.client().gets("/").expects(401);
         gateway.client().gets("/").expects(200);
         let metrics = gateway.client_of("metrics").gets("/metrics").expects(200).text();

@@ -3,18 +3,23 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::external_auth::{allows, ask, asking, asking_over_h2};
+use super::external_auth::{allow, gateway_with_auth, gateway_with_h2_auth, send_request};
 use super::metrics::count;
 use crate::support::{
-    Driver, Gate, Gateway, GatewayBuilder, Origin, PATIENCE, Reply, allowing, allowing_and_telling,
-    authorizer, client, denying, early_authorizer, gateway, into_h2, ok, on_both_drivers, origin,
-    pattern, raw, silent_authorizer,
+    Driver, Gate, Gateway, GatewayBuilder, Origin, PATIENCE, Reply, allowing,
+    allowing_with_response_fields, authorizer, client, denying, early_authorizer, gateway, into_h2,
+    ok, on_both_drivers, origin, pattern, raw, silent_authorizer,
 };
 
 /// A gateway with a rule that calls `auth` over gRPC, and then forwards to `app`.
-fn calling(driver: Driver, auth: SocketAddr, app: &Origin, fields: &str) -> GatewayBuilder {
+fn gateway_with_grpc_auth(
+    driver: Driver,
+    auth: SocketAddr,
+    app: &Origin,
+    fields: &str,
+) -> GatewayBuilder {
     let filter = format!("protocol: GRPC, grpc: {{{fields}}}, forwardBody: {{maxSize: 100}}");
-    asking_over_h2(driver, auth, app, &filter)
+    gateway_with_h2_auth(driver, auth, app, &filter)
 }
 
 /// Waits until this many bytes of buffers are in use, which shards report periodically.
@@ -35,11 +40,11 @@ on_both_drivers! {
     fn a_server_cannot_set_lookalikes_of_reserved_fields(driver) {
         let app = origin();
         let fields = "X_Forwarded_For: 10.9.9.9\r\nTransfer_Encoding: chunked\r\nX_User: me\r\n";
-        let http = origin().replies(allows(fields));
-        asking(driver, &http, &app, "").start().client().gets("/").expects(200);
+        let http = origin().replies(allow(fields));
+        gateway_with_auth(driver, &http, &app, "").start().client().gets("/").expects(200);
         let fields = [("X_Forwarded_For", "10.9.9.9"), ("content_length", "9"), ("X_User", "me")];
         let grpc = authorizer(Some(allowing(&fields)));
-        calling(driver, grpc.address(), &app, "").start().client().gets("/").expects(200);
+        gateway_with_grpc_auth(driver, grpc.address(), &app, "").start().client().gets("/").expects(200);
         for got in app.requests() {
             for name in ["x_forwarded_for", "transfer_encoding", "content_length"] {
                 assert!(!got.has(name), "{name} in {got}");
@@ -52,13 +57,13 @@ on_both_drivers! {
     fn a_grpc_server_is_called_once_and_edits_the_request(driver) {
         let auth = authorizer(Some(allowing(&[("X-User", "me")])));
         let app = origin().replies(ok("app"));
-        let gateway = calling(driver, auth.address(), &app, "allowedHeaders: [X-Seen, Cookie]").start();
+        let gateway = gateway_with_grpc_auth(driver, auth.address(), &app, "allowedHeaders: [X-Seen, Cookie]").start();
         let mut client = gateway.client();
         for _ in 0..2 {
-            ask(&mut client, "POST", "X-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
+            send_request(&mut client, "POST", "X-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
             assert_eq!(client.expects(200).text(), "app");
         }
-        let auth_request = auth.asked().remove(0);
+        let auth_request = auth.requests().remove(0);
         assert_eq!((&*auth_request.method, &*auth_request.path, &*auth_request.host), ("POST", "/a/b?c=d", "shop.test"));
         assert_eq!((&*auth_request.scheme, &*auth_request.protocol, auth_request.size), ("http", "HTTP/1.1", 4));
         assert_eq!(auth_request.headers.into_iter().collect::<Vec<_>>(), [("x-seen".to_owned(), "1".to_owned())]);
@@ -70,13 +75,13 @@ on_both_drivers! {
     }
 
     fn a_grpc_server_sets_response_fields(driver) {
-        let answer = allowing_and_telling(&[("Set-Cookie", "seat=1"), ("X-By", "auth"), ("Content-Length", "1")]);
+        let answer = allowing_with_response_fields(&[("Set-Cookie", "seat=1"), ("X-By", "auth"), ("Content-Length", "1")]);
         let auth = authorizer(Some(answer));
         let app = origin().replies(raw("HTTP/1.1 200 OK\r\nX-By: app\r\nX-Own: 1\r\nContent-Length: 3\r\n\r\napp"));
-        let gateway = calling(driver, auth.address(), &app, "").start();
+        let gateway = gateway_with_grpc_auth(driver, auth.address(), &app, "").start();
         for address in [gateway.address(), into_h2(gateway.address())] {
             let mut client = client(address);
-            ask(&mut client, "GET", "", "");
+            send_request(&mut client, "GET", "", "");
             let response = client.expects(200);
             assert_eq!(response.values("set-cookie"), ["seat=1"]);
             assert_eq!(response.values("x-by"), ["auth"]);
@@ -87,10 +92,10 @@ on_both_drivers! {
 
     fn a_client_disconnect_cancels_the_authorization_call(driver) {
         let (auth, app) = (silent_authorizer(), origin());
-        let gateway = calling(driver, auth.address(), &app, "").start();
+        let gateway = gateway_with_grpc_auth(driver, auth.address(), &app, "").start();
         let mut client = gateway.client();
-        ask(&mut client, "GET", "", "");
-        auth.waits_for_question();
+        send_request(&mut client, "GET", "", "");
+        auth.waits_for_call();
         drop(client);
         auth.waits_for_reset();
         gateway.waits_for_access_log("reason=client_gone");
@@ -121,7 +126,7 @@ on_both_drivers! {
 
     fn a_grpc_server_denies_with_or_without_a_response(driver) {
         let (auth, app) = (authorizer(Some(denying(401, &[("WWW-Authenticate", "Basic")], "who?"))), origin());
-        let gateway = calling(driver, auth.address(), &app, "").start();
+        let gateway = gateway_with_grpc_auth(driver, auth.address(), &app, "").start();
         let mut client = gateway.client();
         let answer = client.gets("/").expects(401);
         assert_eq!(answer.value("www-authenticate"), Some("Basic"));
@@ -129,13 +134,13 @@ on_both_drivers! {
         auth.now_answers(None);
         client.gets("/").expects(403);
         gateway.waits_for_access_log("reason=external_auth_failed");
-        assert_eq!((auth.asked().len(), app.requests().len()), (2, 0));
+        assert_eq!((auth.requests().len(), app.requests().len()), (2, 0));
     }
 
     fn an_early_denial_is_returned(driver) {
         let (auth, app) = (early_authorizer(denying(401, &[("X-Why", "early")], "who?")), origin());
         let filter = "protocol: GRPC, grpc: {}, forwardBody: {maxSize: 1048576}";
-        let gateway = asking_over_h2(driver, auth.address(), &app, filter).start();
+        let gateway = gateway_with_h2_auth(driver, auth.address(), &app, filter).start();
         let mut client = gateway.client();
         for _ in 0..2 {
             let answer = client.posts("/", pattern(1 << 20)).expects(401);
@@ -148,7 +153,7 @@ on_both_drivers! {
 
     fn a_denied_grpc_call_gets_a_grpc_status(driver) {
         let (auth, app) = (authorizer(Some(denying(401, &[], "who?"))), origin());
-        let gateway = calling(driver, auth.address(), &app, "").start();
+        let gateway = gateway_with_grpc_auth(driver, auth.address(), &app, "").start();
         let mut client = client(into_h2(gateway.address()));
         client.sends("POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\r\n");
         let answer = client.expects(200);
@@ -159,7 +164,7 @@ on_both_drivers! {
     fn too_many_edits_deny_the_request(driver) {
         let edits = vec![("x-more", "1"); 101];
         let (auth, app) = (authorizer(Some(allowing(&edits))), origin());
-        let gateway = calling(driver, auth.address(), &app, "").start();
+        let gateway = gateway_with_grpc_auth(driver, auth.address(), &app, "").start();
         gateway.client().gets("/").expects(403);
         gateway.waits_for_access_log("reason=external_auth_failed");
         assert!(app.requests().is_empty());

@@ -40,7 +40,7 @@ fn run(driver: Driver, piece: usize) {
     let mut failed = Vec::new();
     for case in &cases {
         let mut peer = Peer::silent(gateway.address());
-        peer.bears_silence_of(SILENCE);
+        peer.tolerates_silence_of(SILENCE);
         for Step { bytes, outcomes } in &case.steps {
             for bytes in bytes.chunks(piece) {
                 peer.sends(bytes);

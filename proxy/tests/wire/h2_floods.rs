@@ -312,7 +312,7 @@ on_both_drivers! {
     }
 
     fn hpack_bomb(driver) {
-        let gateway = overrun(driver, &HPACK_BOMB);
+        let gateway = flood_until_goaway(driver, &HPACK_BOMB);
         let reason = format!("reason=\"{}\"", HPACK_BOMB.cause);
         waits_for_count(&gateway, "gateway_http2_errors_total", &reason, 1.0);
     }
@@ -373,11 +373,11 @@ fn assert_served(gateway: &Gateway) {
 
 /// A flood of frames that the guard counts.
 fn flood(driver: Driver, flood: &Flood) {
-    assert_ended_for(&overrun(driver, flood), flood.cause);
+    assert_ended_for(&flood_until_goaway(driver, flood), flood.cause);
 }
 
 /// Sends a flood until the gateway has enough of it, while a neighbour on the same shard is served.
-fn overrun(driver: Driver, flood: &Flood) -> Gateway {
+fn flood_until_goaway(driver: Driver, flood: &Flood) -> Gateway {
     let (_origin, gateway) = start(driver);
     let mut neighbour = gateway.client();
     neighbour.gets("/").expects(200);

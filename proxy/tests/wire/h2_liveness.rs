@@ -16,17 +16,17 @@ const NO_ERROR: u32 = 0;
 on_both_drivers! {
     fn a_waiting_client_is_kept_while_it_acknowledges_pings(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
-        let gateway = skipping(gateway(driver).backend("origin", &[origin.address()])).start();
+        let gateway = with_skip_route(gateway(driver).backend("origin", &[origin.address()])).start();
         let mut peer = Peer::client(gateway.address());
         peer.settles().sends(get(1));
         origin.waits_for_requests(1);
         for _ in 0..2 {
-            skip(&gateway);
-            answers(&mut peer);
+            skip_time(&gateway);
+            acknowledge_ping(&mut peer);
         }
-        skip(&gateway);
+        skip_time(&gateway);
         peer.next_of(PING);
-        skip(&gateway);
+        skip_time(&gateway);
         assert_eq!(peer.expects_goaway(), NO_ERROR);
         origin.waits_for_hangup();
     }
@@ -35,25 +35,25 @@ on_both_drivers! {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         let origin = gateway(driver).backend("origin", &[address]).speaks("origin", "H2C");
-        let gateway = skipping(origin).start();
+        let gateway = with_skip_route(origin).start();
         let mut client = gateway.client();
         client.gets("/");
         let mut peer = Peer::server(&listener);
         peer.settles().next_of(HEADERS);
         for _ in 0..2 {
-            skip(&gateway);
-            answers(&mut peer);
+            skip_time(&gateway);
+            acknowledge_ping(&mut peer);
         }
-        skip(&gateway);
+        skip_time(&gateway);
         peer.next_of(PING);
-        skip(&gateway);
+        skip_time(&gateway);
         client.expects(502);
         while peer.next().is_some() {}
     }
 }
 
 /// A gateway whose requests may take for ever.
-fn skipping(gateway: GatewayBuilder) -> GatewayBuilder {
+fn with_skip_route(gateway: GatewayBuilder) -> GatewayBuilder {
     gateway
         .environment("GATEWAY_TEST_SKIP_PATH", SKIP)
         .rule(
@@ -66,13 +66,13 @@ fn skipping(gateway: GatewayBuilder) -> GatewayBuilder {
 const SKIP: &str = "/__skip";
 
 /// Has the gateway's deadlines see a long silence.
-fn skip(gateway: &Gateway) {
+fn skip_time(gateway: &Gateway) {
     // Its own deadlines see it too, so it may go without an answer.
     let _ = gateway.client().gets(SKIP).reply_to("GET");
 }
 
 /// Gives the sign of life that is asked for, and waits until it was noticed.
-fn answers(peer: &mut Peer) {
+fn acknowledge_ping(peer: &mut Peer) {
     let ping = peer.next_of(PING);
     assert_eq!(ping.flags & ACK, 0);
     peer.sends(frame(PING, ACK, 0, &ping.payload))

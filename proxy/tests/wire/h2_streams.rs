@@ -61,11 +61,11 @@ on_both_drivers! {
         client.sends(streams().flat_map(post).collect::<Vec<_>>());
         let mut server = Peer::server(&listener);
         streams().for_each(|_| drop(server.next_of(HEADERS)));
-        waits_for_buffers_of_connections_alone(&gateway);
+        wait_until_streams_hold_no_buffers(&gateway);
         // Nor do those that wait for more of one.
         client.sends(streams().flat_map(|stream| frame(DATA, 0, stream, b"x")).collect::<Vec<_>>());
         streams().for_each(|_| assert_eq!(server.next_of(DATA).payload, b"x"));
-        waits_for_buffers_of_connections_alone(&gateway);
+        wait_until_streams_hold_no_buffers(&gateway);
     }
 
     fn a_client_reset_cancels_the_upstream_request(driver) {
@@ -251,7 +251,7 @@ fn before_frames_inspected(driver: Driver) -> (TcpListener, Gateway) {
 
 /// Waits until what is read and written of two connections is all that buffers hold.
 #[track_caller]
-fn waits_for_buffers_of_connections_alone(gateway: &Gateway) {
+fn wait_until_streams_hold_no_buffers(gateway: &Gateway) {
     const LARGE: f64 = 68.0 * 1024.0;
     let begun = Instant::now();
     let held = || count(gateway, "gateway_shard_buffer_bytes", "");

@@ -64,7 +64,7 @@ on_both_drivers! {
         let (listener, gateway) = before_frames(driver);
         let mut client = gateway.client();
         client.gets("/");
-        let mut server = Peer::server_saying(&listener, &TAKES_NOTHING);
+        let mut server = Peer::server_with_settings(&listener, &TAKES_NOTHING);
         let first = server.next_of(HEADERS).stream;
         server.sends(answer(first, 0x89));
         client.expects(204);
@@ -89,7 +89,7 @@ on_both_drivers! {
             .start();
         let mut client = gateway.client();
         client.gets("/");
-        let mut server = Peer::server_saying(&listener, &TAKES_NOTHING);
+        let mut server = Peer::server_with_settings(&listener, &TAKES_NOTHING);
         let first = server.next_of(HEADERS).stream;
         server.sends(answer(first, 0x89));
         client.expects(204);
@@ -119,7 +119,7 @@ on_both_drivers! {
         let (listener, gateway) = before_frames(driver);
         let mut client = gateway.client();
         client.gets("/");
-        let mut server = Peer::server_saying(&listener, &TAKES_NOTHING);
+        let mut server = Peer::server_with_settings(&listener, &TAKES_NOTHING);
         let first = server.next_of(HEADERS).stream;
         server.sends(answer(first, 0x89));
         client.expects(204);
@@ -217,10 +217,10 @@ on_both_drivers! {
         let one_stream = [0, 3, 0, 0, 0, 1];
         let (mut first, mut second) = (gateway.client(), gateway.client());
         first.gets("/first");
-        let mut server = Peer::server_saying(&listener, &one_stream);
+        let mut server = Peer::server_with_settings(&listener, &one_stream);
         let on_first = server.next_of(HEADERS).stream;
         second.gets("/second");
-        let mut other = Peer::server_saying(&listener, &one_stream);
+        let mut other = Peer::server_with_settings(&listener, &one_stream);
         let on_second = other.next_of(HEADERS).stream;
         other.sends(answer(on_second, 0x89));
         second.expects(204);
@@ -237,7 +237,7 @@ on_both_drivers! {
         let mut servers = Vec::new();
         for _ in 0..3 {
             // One stream a connection.
-            let mut server = Peer::server_saying(&listener, &[0, 3, 0, 0, 0, 1]);
+            let mut server = Peer::server_with_settings(&listener, &[0, 3, 0, 0, 0, 1]);
             let stream = server.next_of(HEADERS).stream;
             servers.push((server, stream));
         }

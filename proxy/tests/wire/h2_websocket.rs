@@ -59,7 +59,7 @@ on_both_drivers! {
             "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
         );
-        let mut server = Peer::server_saying(&listener, &[0, 8, 0, 0, 0, 1]);
+        let mut server = Peer::server_with_settings(&listener, &[0, 8, 0, 0, 0, 1]);
         let head = server.next_of(HEADERS);
         let response = block(&[(":status", "200"), ("sec-websocket-accept", "theirs")]);
         server.sends(frame(HEADERS, END_HEADERS, head.stream, &response));
@@ -81,7 +81,7 @@ on_both_drivers! {
             "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
         );
-        let mut server = Peer::server_saying(&listener, &[0, 8, 0, 0, 0, 1]);
+        let mut server = Peer::server_with_settings(&listener, &[0, 8, 0, 0, 0, 1]);
         let head = server.next_of(HEADERS);
         assert_eq!(head.flags & END_STREAM, 0, "a tunnel stays open");
         server.sends(frame(HEADERS, END_HEADERS, head.stream, &[0x88]));
@@ -101,7 +101,7 @@ on_both_drivers! {
         let (listener, gateway) = before_frames(driver);
         let mut peer = Peer::client(gateway.address());
         peer.sends(websocket(1));
-        let mut server = Peer::server_saying(&listener, &[0, 8, 0, 0, 0, 1]);
+        let mut server = Peer::server_with_settings(&listener, &[0, 8, 0, 0, 0, 1]);
         let head = server.next_of(HEADERS);
         assert_eq!(head.flags & END_STREAM, 0, "a tunnel stays open");
         server.sends(frame(HEADERS, END_HEADERS, head.stream, &[0x88]));
@@ -132,8 +132,8 @@ on_both_drivers! {
     }
 
     fn a_silent_websocket_ends_on_both_sides(driver) {
-        let (listener, gateway) = between(driver, "streamIdleTimeout: 300ms");
-        let (mut peer, mut server, stream) = opened(&gateway, &listener);
+        let (listener, gateway) = gateway_to_h2_backend(driver, "streamIdleTimeout: 300ms");
+        let (mut peer, mut server, stream) = open_tunnel(&gateway, &listener);
         assert_eq!(peer.next_of(RST_STREAM).stream, 1);
         assert_eq!(server.next_of(RST_STREAM).stream, stream);
     }
@@ -151,27 +151,27 @@ on_both_drivers! {
         let begun = Instant::now();
         gateway.signal(Signal::Term);
         // Ours, or the origin's answer to the one that it got, if that was quicker: it echoes.
-        let goodbye = next_words(&mut peer);
+        let goodbye = next_data(&mut peer);
         assert!([GOODBYE, MASKED_GOODBYE].contains(&&*goodbye), "{}", goodbye.escape_ascii());
         peer.sends(frame(DATA, END_STREAM, 1, MASKED_GOODBYE));
-        assert_leaves(&mut gateway, peer, begun);
+        assert_drained(&mut gateway, peer, begun);
     }
 
     fn a_drain_sends_close_frames_from_http_2_to_http_2(driver) {
-        let (listener, mut gateway) = between(driver, "streamIdleTimeout: 1h");
-        let (mut peer, mut server, stream) = opened(&gateway, &listener);
+        let (listener, mut gateway) = gateway_to_h2_backend(driver, "streamIdleTimeout: 1h");
+        let (mut peer, mut server, stream) = open_tunnel(&gateway, &listener);
         let begun = Instant::now();
         gateway.signal(Signal::Term);
-        assert_eq!(next_words(&mut peer), GOODBYE);
-        assert_eq!(next_words(&mut server), MASKED_GOODBYE);
+        assert_eq!(next_data(&mut peer), GOODBYE);
+        assert_eq!(next_data(&mut server), MASKED_GOODBYE);
         server.sends(frame(DATA, END_STREAM, stream, GOODBYE));
         peer.sends(frame(DATA, END_STREAM, 1, MASKED_GOODBYE));
-        assert_leaves(&mut gateway, peer, begun);
+        assert_drained(&mut gateway, peer, begun);
     }
 }
 
 /// A gateway with these limits before a backend that speaks HTTP/2, frame by frame.
-fn between(driver: Driver, limits: &str) -> (TcpListener, Gateway) {
+fn gateway_to_h2_backend(driver: Driver, limits: &str) -> (TcpListener, Gateway) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let gateway = gateway(driver)
         .backend("origin", &[listener.local_addr().expect("bound")])
@@ -184,10 +184,10 @@ fn between(driver: Driver, limits: &str) -> (TcpListener, Gateway) {
 }
 
 /// A tunnel by stream 1 of a client, its server, and that one's stream.
-fn opened(gateway: &Gateway, listener: &TcpListener) -> (Peer, Peer, u32) {
+fn open_tunnel(gateway: &Gateway, listener: &TcpListener) -> (Peer, Peer, u32) {
     let mut peer = Peer::client(gateway.address());
     peer.sends(websocket(1));
-    let mut server = Peer::server_saying(listener, &[0, 8, 0, 0, 0, 1]);
+    let mut server = Peer::server_with_settings(listener, &[0, 8, 0, 0, 0, 1]);
     let stream = server.next_of(HEADERS).stream;
     server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
     assert_eq!(peer.next_of(HEADERS).status(), Some(200));
@@ -195,7 +195,7 @@ fn opened(gateway: &Gateway, listener: &TcpListener) -> (Peer, Peer, u32) {
 }
 
 /// The next data. Who is asked for a sign of life gives one meanwhile: a drain waits for it.
-fn next_words(peer: &mut Peer) -> Vec<u8> {
+fn next_data(peer: &mut Peer) -> Vec<u8> {
     loop {
         let frame = peer.next().expect("a Close before the end");
         match frame.kind {
@@ -210,7 +210,7 @@ fn next_words(peer: &mut Peer) -> Vec<u8> {
 
 /// The client's connection ends, and the gateway well before its deadline.
 #[track_caller]
-fn assert_leaves(gateway: &mut Gateway, mut peer: Peer, begun: Instant) {
+fn assert_drained(gateway: &mut Gateway, mut peer: Peer, begun: Instant) {
     while let Some(frame) = peer.next() {
         if frame.kind == PING && frame.flags & ACK == 0 {
             peer.sends(self::frame(PING, ACK, 0, &frame.payload));

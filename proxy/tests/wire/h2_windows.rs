@@ -55,7 +55,7 @@ fn before(driver: Driver, reply: Reply) -> (Origin, Gateway) {
 
 /// Requests of other clients are answered as if nobody else were there.
 #[track_caller]
-fn are_prompt(driver: Driver, gateway: &Gateway, body: &[u8]) {
+fn assert_prompt_responses(driver: Driver, gateway: &Gateway, body: &[u8]) {
     for speaks in [SideProtocol::H1, SideProtocol::H2c] {
         let mut neighbour: Client = pair(driver, speaks).client(gateway);
         for _ in 0..5 {
@@ -68,7 +68,7 @@ fn are_prompt(driver: Driver, gateway: &Gateway, body: &[u8]) {
 }
 
 /// Sends a window's worth of a request's body.
-fn fill(peer: &mut Peer, stream: u32) {
+fn fill_window(peer: &mut Peer, stream: u32) {
     for _ in 0..4 {
         peer.sends(frame(DATA, 0, stream, &[0; WINDOW / 4]));
     }
@@ -84,7 +84,7 @@ on_both_drivers! {
         for _ in streams() {
             greedy.next_of(HEADERS);
         }
-        are_prompt(driver, &gateway, &body);
+        assert_prompt_responses(driver, &gateway, &body);
     }
 
     fn a_slow_grpc_consumer_does_not_block_other_clients_of_its_backend(driver) {
@@ -102,7 +102,7 @@ on_both_drivers! {
         slow.sends(streams().flat_map(|stream| frame(HEADERS, ends, stream, &call)).collect::<Vec<_>>());
         // It never gives back what its connection began with, so not all heads can come.
         slow.next_of(HEADERS);
-        are_prompt(driver, &gateway, &body);
+        assert_prompt_responses(driver, &gateway, &body);
     }
 
     fn the_connection_window_to_a_backend_covers_all_of_its_streams(driver) {
@@ -115,13 +115,13 @@ on_both_drivers! {
         for _ in streams() {
             let stream = server.next_of(HEADERS).stream;
             server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
-            fill(&mut server, stream);
+            fill_window(&mut server, stream);
         }
         let mut neighbour = gateway.client();
         neighbour.gets("/");
         let stream = server.next_of(HEADERS).stream;
         server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
-        fill(&mut server, stream);
+        fill_window(&mut server, stream);
         server.sends(frame(DATA, END_STREAM, stream, b""));
         assert_eq!(neighbour.expects(200).body.len(), WINDOW);
     }
@@ -137,18 +137,18 @@ on_both_drivers! {
         greedy.sends(
             streams().flat_map(|stream| frame(HEADERS, END_HEADERS, stream, &tunnel)).collect::<Vec<_>>(),
         );
-        let mut server = Peer::server_saying(&listener, &[0, 8, 0, 0, 0, 1]);
+        let mut server = Peer::server_with_settings(&listener, &[0, 8, 0, 0, 0, 1]);
         server.settles();
         for _ in streams() {
             let stream = server.next_of(HEADERS).stream;
             server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
-            fill(&mut server, stream);
+            fill_window(&mut server, stream);
         }
         let mut neighbour = gateway.client();
         neighbour.gets("/");
         let stream = server.next_of(HEADERS).stream;
         server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
-        fill(&mut server, stream);
+        fill_window(&mut server, stream);
         server.sends(frame(DATA, END_STREAM, stream, b""));
         assert_eq!(neighbour.expects(200).body.len(), WINDOW);
     }
@@ -172,10 +172,10 @@ on_both_drivers! {
         peer.settles();
         for stream in streams().skip(1) {
             peer.sends(frame(HEADERS, END_HEADERS, stream, &block(&fields("POST", "/slow"))));
-            fill(&mut peer, stream);
+            fill_window(&mut peer, stream);
         }
         peer.sends(frame(HEADERS, END_HEADERS, 2 * STREAMS + 1, &block(&fields("POST", "/own"))));
-        fill(&mut peer, 2 * STREAMS + 1);
+        fill_window(&mut peer, 2 * STREAMS + 1);
         peer.sends(frame(DATA, END_STREAM, 2 * STREAMS + 1, b""));
         let answer = peer.next_of(HEADERS);
         assert_eq!((answer.stream, answer.status()), (2 * STREAMS + 1, Some(200)));

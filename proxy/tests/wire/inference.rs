@@ -89,7 +89,7 @@ on_both_drivers! {
         assert_eq!(requests.len(), 5);
         assert_eq!(requests[0].value("x-picked"), Some("yes"));
         assert_eq!(requests[0].value("content-length"), None, "framing is ours");
-        let request = &picker.asked()[0];
+        let request = &picker.requests()[0];
         assert_eq!(request.field(":method"), Some("GET"));
         assert_eq!(request.field(":path"), Some("/v1/models?a=b"));
         assert_eq!(request.field(":authority"), Some("a.test"));
@@ -105,7 +105,7 @@ on_both_drivers! {
         let served = pods[1].address().to_string();
         assert_eq!(answer.value("x-served-by"), Some(&*served));
         assert_eq!(answer.value("content-type"), Some("text/picked"), "not twice");
-        let request = picker.learns_of_response();
+        let request = picker.waits_for_response();
         assert_eq!(request.served, Some(("200".to_owned(), served)));
     }
 
@@ -123,7 +123,7 @@ on_both_drivers! {
         same_bytes(&requests[0].body, &body);
         assert_eq!(requests[1].body, b"short");
         assert_eq!(requests[2].body, b"abc");
-        let requests = picker.asked();
+        let requests = picker.requests();
         same_bytes(&requests[0].body, &body);
         assert!(requests.iter().all(|request| request.ended && !request.head_ends));
         assert!(requests[0].pieces > 1, "it is told as it comes");
@@ -140,7 +140,7 @@ on_both_drivers! {
 
     fn a_body_that_the_picker_replaces_is_sent_instead(driver) {
         let (gateway, pods, picker) = scene(driver);
-        picker.now_says(PickerBehavior::Replaces(vec![pods[0].address()], "another body"));
+        picker.now_behaves(PickerBehavior::Replaces(vec![pods[0].address()], "another body"));
         gateway.client().posts("/", "the client's").expects(200);
         let request = &pods[0].waits_for_complete(1)[0];
         assert_eq!(request.body, b"another body");
@@ -149,7 +149,7 @@ on_both_drivers! {
 
     fn the_picker_may_respond_itself(driver) {
         let (gateway, pods, picker) = scene(driver);
-        picker.now_says(PickerBehavior::Answers(429, "{\"error\": \"busy\"}"));
+        picker.now_behaves(PickerBehavior::Answers(429, "{\"error\": \"busy\"}"));
         let mut client = gateway.client();
         let answer = client.gets("/").expects(429);
         assert_eq!(answer.text(), "{\"error\": \"busy\"}");
@@ -172,7 +172,7 @@ on_both_drivers! {
         assert_eq!(answer.value("x-served-by"), Some(&*last));
         assert_eq!(pods[0].requests().len(), 1);
         assert_eq!(pods[1].waits_for_complete(1)[0].body, b"once more");
-        assert_eq!(picker.asked().len(), 1, "a picker is asked once");
+        assert_eq!(picker.requests().len(), 1, "a picker is asked once");
     }
 
     fn no_other_endpoint_is_tried_after_the_last_picked_one(driver) {
@@ -189,13 +189,13 @@ on_both_drivers! {
     fn a_failing_picker_rejects_requests_with_fail_close(driver) {
         let (gateway, pods, picker) = scene(driver);
         for says in [PickerBehavior::Fails("13"), PickerBehavior::Names("192.0.2.1:80"), PickerBehavior::Names("")] {
-            picker.now_says(says.clone());
+            picker.now_behaves(says.clone());
             let answer = gateway.client().posts("/", pattern(100_000)).expects(503);
             assert!(answer.text().contains("endpoint picker"), "{says:?}");
         }
         gateway.waits_for_access_log("reason=picker_failed");
         assert!(pods.iter().all(|pod| pod.requests().is_empty()));
-        picker.now_says(PickerBehavior::Picks(vec![pods[0].address()]));
+        picker.now_behaves(PickerBehavior::Picks(vec![pods[0].address()]));
         gateway.client().gets("/").expects(200);
     }
 
@@ -209,7 +209,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.posts("/", &body).expects(200);
         same_bytes(&pod.waits_for_complete(1)[0].body, &body);
-        picker.now_says(PickerBehavior::Names("nonsense"));
+        picker.now_behaves(PickerBehavior::Names("nonsense"));
         client.posts("/", "short").expects(200);
         client.gets("/").expects(200);
     }
@@ -233,18 +233,18 @@ on_both_drivers! {
             .rule(ROUTE)
             .start();
         gateway.client().posts("/", "a body").expects(200);
-        assert_eq!(picker.asked()[0].body, b"a body");
+        assert_eq!(picker.requests()[0].body, b"a body");
     }
 
     fn a_client_disconnect_cancels_the_call_to_the_picker(driver) {
         let (gateway, pods, picker) = scene(driver);
-        picker.now_says(PickerBehavior::Nothing);
+        picker.now_behaves(PickerBehavior::Nothing);
         let mut client = gateway.client();
         client.gets("/");
-        picker.waits_for_question();
+        picker.waits_for_call();
         client.resets();
         gateway.waits_for_access_log("status=499");
-        picker.now_says(PickerBehavior::Picks(vec![pods[0].address()]));
+        picker.now_behaves(PickerBehavior::Picks(vec![pods[0].address()]));
         gateway.client().gets("/").expects(200);
     }
 

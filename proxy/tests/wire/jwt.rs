@@ -45,7 +45,7 @@ pub(crate) fn bearer(token: &str) -> Vec<String> {
 }
 
 #[track_caller]
-pub(crate) fn expect_refused(answer: &Message) {
+pub(crate) fn expect_invalid_token(answer: &Message) {
     assert_eq!(answer.status(), 401, "{answer}");
     let challenge = answer.value("www-authenticate");
     assert_eq!(
@@ -57,7 +57,7 @@ pub(crate) fn expect_refused(answer: &Message) {
 
 /// Of a request without a token the challenge names no error (RFC 6750 section 3).
 #[track_caller]
-pub(crate) fn expect_asked_for_a_token(answer: &Message) {
+pub(crate) fn expect_token_required(answer: &Message) {
     assert_eq!(answer.status(), 401, "{answer}");
     let challenge = answer.value("www-authenticate");
     assert_eq!(challenge, Some("Bearer realm=\"shop\""));
@@ -86,7 +86,7 @@ on_both_drivers! {
             claims[name] = value;
             signer.signs("key", &claims)
         };
-        expect_asked_for_a_token(&asks(&mut client, "/", &[]));
+        expect_token_required(&asks(&mut client, "/", &[]));
         for token in [
             "x".to_owned(),
             stranger.signs("key", &claims()),
@@ -97,12 +97,12 @@ on_both_drivers! {
             changed("iss", json!("https://evil.test")),
             changed("x", json!("x".repeat(13_000))),
         ] {
-            expect_refused(&asks(&mut client, "/", &bearer(&token)));
+            expect_invalid_token(&asks(&mut client, "/", &bearer(&token)));
         }
         let good = signer.signs("key", &claims());
-        expect_asked_for_a_token(&asks(&mut client, "/", &["Authorization: Basic dTpw".to_owned()]));
+        expect_token_required(&asks(&mut client, "/", &["Authorization: Basic dTpw".to_owned()]));
         for line in ["Bearer".to_owned(), good] {
-            expect_refused(&asks(&mut client, "/", &[format!("Authorization: {line}")]));
+            expect_invalid_token(&asks(&mut client, "/", &[format!("Authorization: {line}")]));
         }
         assert!(origin.requests().is_empty());
     }
@@ -130,7 +130,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         assert_eq!(asks(&mut client, "/", &["X-User: root".to_owned()]).status(), 200);
         assert!(!origin.only_request().has("X-User"));
-        expect_refused(&asks(&mut client, "/", &bearer("x")));
+        expect_invalid_token(&asks(&mut client, "/", &bearer("x")));
         assert_eq!(asks(&mut client, "/", &bearer(&signer.signs("key", &claims()))).status(), 200);
         assert_eq!(origin.requests().len(), 2);
     }
@@ -215,7 +215,7 @@ on_both_drivers! {
                 .rule_of("open", "{backendRefs: [{@origin}]}")
                 .policy_of(target, &policy("Strict", &signer, ""))
                 .start();
-            expect_asked_for_a_token(&asks(&mut gateway.client(), "/", &[]));
+            expect_token_required(&asks(&mut gateway.client(), "/", &[]));
             let token = bearer(&signer.signs("key", &claims()));
             assert_eq!(asks(&mut gateway.client(), "/", &token).status(), 200);
             let open = crate::support::client(gateway.address_of(1)).gets("/").reads();
@@ -257,7 +257,7 @@ on_both_drivers! {
         let preflight = client.reads();
         assert!(matches!(preflight.status(), 200 | 204), "{preflight}");
         let refused = asks(&mut client, "/", &["Origin: https://app.test".to_owned()]);
-        expect_asked_for_a_token(&refused);
+        expect_token_required(&refused);
         assert_eq!(refused.value("access-control-allow-origin"), Some("https://app.test"));
         assert!(origin.requests().is_empty());
     }
@@ -267,7 +267,7 @@ on_both_drivers! {
         let gateway = gateway_to(&origin, driver).policy(&policy("Strict", &signer, "")).start();
         let mut client = gateway.client();
         client.posts("/", "a short body");
-        expect_asked_for_a_token(&client.reads());
+        expect_token_required(&client.reads());
         let token = bearer(&signer.signs("key", &claims()));
         assert_eq!(asks(&mut client, "/", &token).status(), 200);
     }

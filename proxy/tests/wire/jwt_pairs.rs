@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::jwt::{asks, bearer, claims, expect_asked_for_a_token, expect_refused, policy};
+use super::jwt::{asks, bearer, claims, expect_invalid_token, expect_token_required, policy};
 use crate::support::{Client, Message, Signer, on_every_pair, origin};
 
 on_every_pair! {
@@ -15,7 +15,7 @@ on_every_pair! {
             let token = signer.signs("key", &claims());
             assert_eq!(asks(&mut client, "/", &bearer(&token)).status(), 200);
         }
-        expect_asked_for_a_token(&asks(&mut client, "/", &[]));
+        expect_token_required(&asks(&mut client, "/", &[]));
         for token in [
             "x".to_owned(),
             stranger.signs("key", &claims()),
@@ -23,7 +23,7 @@ on_every_pair! {
             signer.signs("key", &with("aud", json!("other"))),
             signer.signs("key", &with("iss", json!("https://evil.test"))),
         ] {
-            expect_refused(&asks(&mut client, "/", &bearer(&token)));
+            expect_invalid_token(&asks(&mut client, "/", &bearer(&token)));
         }
         assert_eq!(origin.requests().len(), 2);
     }
@@ -53,7 +53,7 @@ on_every_pair! {
             .start();
         let mut client = pair.client(&gateway);
         assert_eq!(asks(&mut client, "/open", &[]).status(), 200);
-        expect_asked_for_a_token(&asks(&mut client, "/closed", &[]));
+        expect_token_required(&asks(&mut client, "/closed", &[]));
         let token = bearer(&signer.signs("key", &claims()));
         assert_eq!(asks(&mut client, "/closed", &token).status(), 200);
     }

@@ -60,7 +60,7 @@ fn gateway_to(origin: &Origin, driver: crate::support::Driver) -> GatewayBuilder
 
 /// Nobody gets through, with a good token either.
 #[track_caller]
-fn refuses_everyone(gateway: &Gateway, signer: &Signer, form: &str) {
+fn assert_all_requests_are_rejected(gateway: &Gateway, signer: &Signer, form: &str) {
     let mut client = gateway.client();
     for lines in [Vec::new(), bearer(&signer.signs("key", &claims()))] {
         let answer = super::jwt::asks(&mut client, "/", &lines);
@@ -74,7 +74,7 @@ on_both_drivers! {
         for (version, targets) in FORMS {
             let document = policy(version, targets, &signer);
             let gateway = gateway_to(&origin, driver).document(&document).start();
-            refuses_everyone(&gateway, &signer, targets);
+            assert_all_requests_are_rejected(&gateway, &signer, targets);
         }
         assert_eq!(origin.requests().len(), 0);
     }
@@ -87,7 +87,7 @@ on_both_drivers! {
             gateway.client().gets("/").expects(200);
             gateway.reconfigure(&open.clone().document(&policy(version, targets, &signer)));
             gateway.waits_for_applied(2);
-            refuses_everyone(&gateway, &signer, targets);
+            assert_all_requests_are_rejected(&gateway, &signer, targets);
         }
         assert_eq!(origin.requests().len(), FORMS.len());
     }
@@ -164,7 +164,7 @@ on_both_drivers! {
             let document = good.replace("jwt: {", slip);
             let gateway = open.clone().document(&document).start();
             gateway.waits_for_log("it may restrict access");
-            refuses_everyone(&gateway, &signer, slip);
+            assert_all_requests_are_rejected(&gateway, &signer, slip);
         }
         // Others are.
         let document = good.replace("jwt: {", "limitz: {}\n  jwt: {");

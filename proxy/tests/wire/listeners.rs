@@ -35,7 +35,7 @@ fn listener_set(gateway: &str, port: u16) -> String {
 
 /// Asks over one connection after the other until `over`. Nobody has to listen, but whoever accepts
 /// a connection has to answer on it.
-fn asks_without_end(gateway: &Gateway, listener: usize, over: &AtomicBool) -> usize {
+fn send_requests_until(gateway: &Gateway, listener: usize, over: &AtomicBool) -> usize {
     let mut answers = 0;
     while !over.load(Ordering::Relaxed) {
         let Ok(stream) = std::net::TcpStream::connect(gateway.address_of(listener)) else {
@@ -65,7 +65,7 @@ fn under_load(gateway: &Gateway, listener: usize, change: impl FnOnce()) {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let sent = asks_without_end(gateway, listener, &over);
+                let sent = send_requests_until(gateway, listener, &over);
                 answers.fetch_add(sent, Ordering::Relaxed);
             });
         }

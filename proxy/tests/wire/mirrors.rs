@@ -7,7 +7,7 @@ use crate::support::{
 
 const MIRROR: &str = "{filters: [{type: RequestMirror, requestMirror: {backendRef: {@copy}}}], backendRefs: [{@main}]}";
 
-fn mirroring(driver: Driver, main: &Origin, copy: &Origin) -> Gateway {
+fn gateway_with_mirror(driver: Driver, main: &Origin, copy: &Origin) -> Gateway {
     gateway(driver)
         .backend("main", &[main.address()])
         .backend("copy", &[copy.address()])
@@ -39,7 +39,7 @@ on_both_drivers! {
     fn a_mirrors_connection_is_reused(driver) {
         for answer in [ok("whatever"), chunked(&["what", "ever"]), ok(pattern(200_000))] {
             let (main, copy) = (origin(), origin().replies(answer));
-            let gateway = mirroring(driver, &main, &copy);
+            let gateway = gateway_with_mirror(driver, &main, &copy);
             for round in 1..=8 {
                 gateway.client().gets("/").expects(200);
                 let requests = copy.waits_for_requests(round);
@@ -73,7 +73,7 @@ on_both_drivers! {
             Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok, and more than that"),
         ] {
             let (main, copy) = (origin(), origin().replies(answer));
-            let gateway = mirroring(driver, &main, &copy);
+            let gateway = gateway_with_mirror(driver, &main, &copy);
             for round in 1..=3 {
                 gateway.client().gets("/").expects(200);
                 copy.waits_for_requests(round);

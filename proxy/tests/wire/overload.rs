@@ -12,7 +12,7 @@ use crate::support::{
 
 /// A gateway with 300 files, of which it keeps 128 for itself, two for its bind, and ten for its
 /// backend, which takes so many connections. The rest is for clients.
-fn small(driver: Driver, origin: &Origin) -> GatewayBuilder {
+fn gateway_with_few_descriptors(driver: Driver, origin: &Origin) -> GatewayBuilder {
     gateway(driver)
         .routes_to(origin)
         .limits("upstreamConnections: 10")
@@ -22,7 +22,7 @@ fn small(driver: Driver, origin: &Origin) -> GatewayBuilder {
 const ROOM: usize = 300 - 128 - 2 - 10;
 
 /// So many clients that have a connection and a response.
-fn served(gateway: &Gateway, count: usize) -> Vec<Client> {
+fn served_clients(gateway: &Gateway, count: usize) -> Vec<Client> {
     let client = |_| {
         let mut client = gateway.client();
         client.gets("/").expects(200);
@@ -90,15 +90,15 @@ fn is_refused(response: &Message) -> bool {
 on_both_drivers! {
     fn descriptors_unused_by_upstreams_are_available_to_clients(driver) {
         let origin = origin();
-        let gateway = small(driver, &origin).start();
-        let clients = served(&gateway, ROOM - 10);
+        let gateway = gateway_with_few_descriptors(driver, &origin).start();
+        let clients = served_clients(&gateway, ROOM - 10);
         // The old share of 45 % was over long before.
         assert!(clients.len() > 300 * 45 / 100);
     }
 
     fn connections_are_closed_after_their_response_when_capacity_is_scarce(driver) {
         let origin = origin();
-        let gateway = small(driver, &origin).start();
+        let gateway = gateway_with_few_descriptors(driver, &origin).start();
         let mut early = gateway.client();
         assert!(!early.gets("/").expects(200).says_close());
         let _others: Vec<_> = (0..ROOM * 88 / 100).map(|_| gateway.client()).collect();
@@ -112,10 +112,10 @@ on_both_drivers! {
 
     fn idle_connections_are_closed_early_when_capacity_is_nearly_exhausted(driver) {
         let origin = origin();
-        let gateway = small(driver, &origin).start();
+        let gateway = gateway_with_few_descriptors(driver, &origin).start();
         let mut idle = gateway.client();
         idle.gets("/").expects(200);
-        let mut others = served(&gateway, ROOM * 70 / 100);
+        let mut others = served_clients(&gateway, ROOM * 70 / 100);
         others.extend((0..ROOM * 25 / 100).map(|_| gateway.client()));
         let begun = Instant::now();
         idle.expects_close();
@@ -125,7 +125,7 @@ on_both_drivers! {
 
     fn connections_over_the_limit_wait_and_are_served(driver) {
         let origin = origin();
-        let gateway = small(driver, &origin).limits("keepAliveTimeout: 60s").start();
+        let gateway = gateway_with_few_descriptors(driver, &origin).limits("keepAliveTimeout: 60s").start();
         let held: Vec<_> = (0..ROOM + 20).map(|_| gateway.client()).collect();
         let mut late = gateway.client();
         late.gets("/").expects_silence_for(Duration::from_millis(300));
@@ -135,7 +135,7 @@ on_both_drivers! {
 
     fn a_pause_of_accepting_is_counted_once(driver) {
         let origin = origin();
-        let gateway = small(driver, &origin).limits("keepAliveTimeout: 60s").inspected().start();
+        let gateway = gateway_with_few_descriptors(driver, &origin).limits("keepAliveTimeout: 60s").inspected().start();
         let held: Vec<_> = (0..ROOM + 20).map(|_| gateway.client()).collect();
         let mut late = gateway.client();
         // Several times as long as the accept loops pause before they look again.
@@ -150,7 +150,7 @@ on_both_drivers! {
         let held = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 204 No\r\n\r\n");
         let origin = origin().replies_to("/held", held);
         let gateway = gateway(driver).routes_to(&origin).start();
-        let mut clients = served(&gateway, 20);
+        let mut clients = served_clients(&gateway, 20);
         let mut first = gateway.client();
         // It has the only connection to the origin.
         first.gets("/held");

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use crate::support::pki::{Authority, Credential, authority};
 use crate::support::{
     ClientCertificates, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, Peer, gateway,
-    on_both_drivers, origin, saying_peer, tcp_peer, tls, tls_client, tls_origin,
+    greeting_peer, on_both_drivers, origin, tcp_peer, tls, tls_client, tls_origin,
 };
 
 /// First messages of TLS clients as they were sent: for `www.example.com`, and for `a.example.com`.
@@ -16,7 +16,7 @@ const A: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-12");
 const NAMELESS: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-no-name");
 
 /// A backend that answers a first message with a word and that message.
-fn named(word: &'static str) -> Peer {
+fn naming_peer(word: &'static str) -> Peer {
     tcp_peer(move |mut stream| {
         let mut buffer = [0; 4096];
         let mut answer = word.as_bytes().to_vec();
@@ -53,11 +53,11 @@ fn connect(gateway: &Gateway) -> TcpStream {
 fn owner(gateway: &Gateway, hello: &[u8]) -> String {
     let mut stream = connect(gateway);
     stream.write_all(hello).expect("taken");
-    answered(&mut stream, hello)
+    read_name(&mut stream, hello)
 }
 
 #[track_caller]
-fn answered(stream: &mut TcpStream, hello: &[u8]) -> String {
+fn read_name(stream: &mut TcpStream, hello: &[u8]) -> String {
     let mut answer = vec![0; 3 + hello.len()];
     stream.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer[3..], hello);
@@ -66,7 +66,7 @@ fn answered(stream: &mut TcpStream, hello: &[u8]) -> String {
 
 /// The connection ends in order, without a word.
 #[track_caller]
-fn ends_in_silence(gateway: &Gateway, bytes: &[u8]) {
+fn assert_closed_without_alert(gateway: &Gateway, bytes: &[u8]) {
     let mut stream = connect(gateway);
     stream.write_all(bytes).expect("taken");
     let mut received = Vec::new();
@@ -74,7 +74,7 @@ fn ends_in_silence(gateway: &Gateway, bytes: &[u8]) {
     assert!(received.is_empty(), "it said {}", received.escape_ascii());
 }
 
-fn passing(driver: Driver) -> GatewayBuilder {
+fn passthrough_gateway(driver: Driver) -> GatewayBuilder {
     gateway(driver)
         .listener_with("tls", "protocol: TLS, tls: {mode: Passthrough}")
         .policy("accessLog: {format: json}")
@@ -82,8 +82,8 @@ fn passing(driver: Driver) -> GatewayBuilder {
 
 on_both_drivers! {
     fn the_most_specific_server_name_wins(driver) {
-        let (www, wild, all) = (named("www"), named("wld"), named("all"));
-        let builder = passing(driver)
+        let (www, wild, all) = (naming_peer("www"), naming_peer("wld"), naming_peer("all"));
+        let builder = passthrough_gateway(driver)
             .backend("www", &[www.address()])
             .backend("wild", &[wild.address()])
             .backend("all", &[all.address()]);
@@ -92,56 +92,56 @@ on_both_drivers! {
         let gateway = route(builder, "tls", "*.com", "all").start();
         assert_eq!(owner(&gateway, WWW), "www");
         assert_eq!(owner(&gateway, A), "wld");
-        ends_in_silence(&gateway, NAMELESS);
+        assert_closed_without_alert(&gateway, NAMELESS);
         let log = gateway.waits_for_access_log("\"server_name\":\"a.example.com\"");
         assert!(log.contains("\"protocol\":\"TLS\""), "{log}");
     }
 
     fn a_client_hello_is_read_at_every_split(driver) {
-        let peer = named("yes");
-        let builder = passing(driver).backend("peer", &[peer.address()]);
+        let peer = naming_peer("yes");
+        let builder = passthrough_gateway(driver).backend("peer", &[peer.address()]);
         let gateway = route(builder, "tls", "a.example.com", "peer").start();
         for at in (1..A.len()).step_by(7) {
             let mut stream = connect(&gateway);
             stream.write_all(&A[..at]).expect("taken");
             std::thread::yield_now();
             stream.write_all(&A[at..]).expect("taken");
-            assert_eq!(answered(&mut stream, A), "yes", "split at {at}");
+            assert_eq!(read_name(&mut stream, A), "yes", "split at {at}");
         }
         let mut stream = connect(&gateway);
         for byte in A {
             stream.write_all(&[*byte]).expect("taken");
         }
-        assert_eq!(answered(&mut stream, A), "yes");
+        assert_eq!(read_name(&mut stream, A), "yes");
     }
 
     fn an_unmatched_name_is_closed_without_an_alert(driver) {
-        let peer = named("yes");
-        let builder = passing(driver).backend("peer", &[peer.address()]);
+        let peer = naming_peer("yes");
+        let builder = passthrough_gateway(driver).backend("peer", &[peer.address()]);
         let gateway = route(builder, "tls", "other.example.com", "peer").start();
-        ends_in_silence(&gateway, WWW);
+        assert_closed_without_alert(&gateway, WWW);
         gateway.waits_for_access_log("\"reason\":\"no_route\"");
-        ends_in_silence(&gateway, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        ends_in_silence(&gateway, b"\x16\x03\x01\x00\x04\x02\0\0\0");
+        assert_closed_without_alert(&gateway, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_closed_without_alert(&gateway, b"\x16\x03\x01\x00\x04\x02\0\0\0");
         assert_eq!(peer.taken(), 0);
     }
 
     fn a_client_without_a_client_hello_times_out(driver) {
-        let peer = named("yes");
-        let builder = passing(driver).backend("peer", &[peer.address()]);
+        let peer = naming_peer("yes");
+        let builder = passthrough_gateway(driver).backend("peer", &[peer.address()]);
         let gateway = route(builder, "tls", "a.example.com", "peer").start();
-        ends_in_silence(&gateway, &A[..20]);
+        assert_closed_without_alert(&gateway, &A[..20]);
     }
 
     fn tls_is_passed_through_end_to_end(driver) {
         let authority = authority("ours");
         let pair = authority.server(&["a.example.com"]);
         let origin = tls_origin(&pair, ClientCertificates::Nobody);
-        let builder = passing(driver).backend("origin", &[origin.address()]);
+        let builder = passthrough_gateway(driver).backend("origin", &[origin.address()]);
         let gateway = route(builder, "tls", "a.example.com", "origin").start();
         let mut client = tls_client(gateway.address_of(1), &tls(&authority, "a.example.com"));
-        client.shakes_hands();
-        assert!(client.was_shown(&pair));
+        client.completes_handshake();
+        assert!(client.received_certificate(&pair));
         client.gets("/").expects(200);
         assert!(!origin.only_request().has("X-Forwarded-For"), "nobody looked inside");
     }
@@ -151,7 +151,7 @@ on_both_drivers! {
         let terminated = authority.server(&["end.example.com"]);
         let passed_through = authority.server(&["pass.example.com"]);
         let ours = authority.server(&["web.example.com"]);
-        let (behind, speaking) = (tls_origin(&passed_through, ClientCertificates::Nobody), saying_peer("220 ready"));
+        let (behind, speaking) = (tls_origin(&passed_through, ClientCertificates::Nobody), greeting_peer("220 ready"));
         let web = origin();
         let gateway = gateway(driver)
             .https("https", Some("web.example.com"), &[&ours])
@@ -172,14 +172,14 @@ on_both_drivers! {
         let address = gateway.address_of(1);
 
         let mut client = tls_client(address, &tls(&authority, "pass.example.com"));
-        client.shakes_hands();
-        assert!(client.was_shown(&passed_through));
+        client.completes_handshake();
+        assert!(client.received_certificate(&passed_through));
         client.gets("/").expects(200);
 
         // The backend speaks first, in plain text, inside of TLS that ends here.
         let mut client = tls_client(address, &tls(&authority, "end.example.com"));
-        client.shakes_hands();
-        assert!(client.was_shown(&terminated));
+        client.completes_handshake();
+        assert!(client.received_certificate(&terminated));
         assert_eq!(client.reads_bytes(9), b"220 ready");
 
         let mut client = tls_client(address, &tls(&authority, "web.example.com"));
@@ -191,10 +191,10 @@ on_both_drivers! {
         let authority = authority("ours");
         let terminated = authority.server(&["end.example.com"]);
         let origin = tls_origin(&authority.server(&["backend.test"]), ClientCertificates::Nobody);
-        let gateway = sealing(driver, &authority, &terminated, &origin).start();
+        let gateway = reencrypting_gateway(driver, &authority, &terminated, &origin).start();
         let mut client = tls_client(gateway.address_of(1), &tls(&authority, "end.example.com"));
-        client.shakes_hands();
-        assert!(client.was_shown(&terminated));
+        client.completes_handshake();
+        assert!(client.received_certificate(&terminated));
         client.gets("/").expects(200);
         // By a listener that knows nothing of TLS as well.
         crate::support::client(gateway.address_of(2)).gets("/").expects(200);
@@ -210,9 +210,9 @@ on_both_drivers! {
         let authority = authority("ours");
         let terminated = authority.server(&["end.example.com"]);
         let origin = tls_origin(&authority.server(&["other.test"]), ClientCertificates::Nobody);
-        let gateway = sealing(driver, &authority, &terminated, &origin).start();
+        let gateway = reencrypting_gateway(driver, &authority, &terminated, &origin).start();
         let mut client = tls_client(gateway.address_of(1), &tls(&authority, "end.example.com"));
-        client.shakes_hands();
+        client.completes_handshake();
         client.gets("/").expects_end();
         crate::support::client(gateway.address_of(2)).gets("/").expects_end();
         gateway.waits_for_access_log("\"protocol\":\"TLS\"");
@@ -224,7 +224,7 @@ on_both_drivers! {
 
 /// A listener that ends TLS and shows this, one that knows nothing of TLS, and behind both a backend
 /// that has to be `backend.test`.
-fn sealing(
+fn reencrypting_gateway(
     driver: Driver,
     authority: &Authority,
     shows: &Credential,

@@ -39,7 +39,7 @@ fn scene_of(
 }
 
 /// The first part of a response.
-fn begins(first: &str) -> Reply {
+fn first_part(first: &str) -> Reply {
     Reply::at_once()
         .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         .sends(chunk(first))
@@ -47,7 +47,7 @@ fn begins(first: &str) -> Reply {
 
 /// A response in two parts, the second one after the gate.
 fn in_parts(first: &str, gate: &Gate, second: &str) -> Reply {
-    begins(first)
+    first_part(first)
         .waits_for(gate)
         .sends(chunk(second) + "0\r\n\r\n")
 }
@@ -56,7 +56,7 @@ fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
-fn stops(after: usize, shouting: bool, end: CallEnd) -> ResponseBehavior {
+fn stopping(after: usize, shouting: bool, end: CallEnd) -> ResponseBehavior {
     ResponseBehavior::Stops {
         after,
         shouting,
@@ -73,7 +73,7 @@ const FAILURES: [CallEnd; 4] = [
 ];
 
 /// The head and the first chunk of a response, and what comes after that.
-fn reads_begun(client: &mut Client, first: &str) {
+fn expect_first_part(client: &mut Client, first: &str) {
     client.reads_head();
     let read = client.reads_bytes(chunk(first).len());
     assert_eq!(String::from_utf8_lossy(&read), chunk(first));
@@ -92,7 +92,7 @@ on_both_drivers! {
         assert_eq!((answer.text(), answer.value("content-length")), ("A LENGTH".to_owned(), None));
         assert_eq!(client.gets("/").expects(200).text(), "");
         assert_eq!(pod.connections(), 1, "connections are as good as before");
-        let requests = picker.asked();
+        let requests = picker.requests();
         let bodies: Vec<_> = requests.iter().map(|it| String::from_utf8_lossy(&it.response.body)).collect();
         assert_eq!(bodies, ["one two", "a length", ""]);
         assert!(requests.iter().all(|it| it.response.ended && !it.response.head_ends));
@@ -107,7 +107,7 @@ on_both_drivers! {
             for _ in 0..2 {
                 same_bytes(&client.gets("/").expects(200).body, &body);
             }
-            same_bytes(&picker.asked()[0].response.body, &body);
+            same_bytes(&picker.requests()[0].response.body, &body);
             assert_eq!(pod.connections(), 1, "{reviews:?}");
         }
     }
@@ -122,7 +122,7 @@ on_both_drivers! {
 
     fn a_picker_may_end_the_body_early(driver) {
         let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Shortens("short"), "FailClose");
-        pod.now_replies(begins("long").stalls());
+        pod.now_replies(first_part("long").stalls());
         let mut client = gateway.client();
         assert_eq!(client.gets("/").expects(200).text(), "short");
         pod.waits_for_hangup();
@@ -144,7 +144,7 @@ on_both_drivers! {
             let gate = Gate::default();
             pod.now_replies(in_parts("data: 1\n\n", &gate, "data: 2\n\n"));
             let mut client = gateway.client();
-            reads_begun(client.gets("/"), "data: 1\n\n");
+            expect_first_part(client.gets("/"), "data: 1\n\n");
             gate.open();
             assert_eq!(client.reads_bytes(19), b"9\r\ndata: 2\n\n\r\n0\r\n\r\n");
         }
@@ -152,23 +152,23 @@ on_both_drivers! {
 
     fn a_slow_client_bounds_what_is_read_from_the_pod(driver) {
         let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Returns, "FailClose");
-        bounded(&gateway, &pod);
+        assert_buffering_is_bounded(&gateway, &pod);
     }
 
     fn a_slow_picker_bounds_what_is_read_from_the_pod(driver) {
         let gate = Gate::default();
         let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Waits(gate.clone()), "FailClose");
-        bounded(&gateway, &pod);
+        assert_buffering_is_bounded(&gateway, &pod);
         gate.open();
     }
 
     fn a_picker_that_fails_before_altering_the_response_is_bypassed(driver) {
         for end in FAILURES {
-            let (gateway, pod, _picker) = scene(driver, stops(2, false, end), "FailOpen");
+            let (gateway, pod, _picker) = scene(driver, stopping(2, false, end), "FailOpen");
             let gate = Gate::default();
             pod.now_replies(in_parts("one", &gate, "two"));
             let mut client = gateway.client();
-            reads_begun(client.gets("/"), "one");
+            expect_first_part(client.gets("/"), "one");
             gate.open();
             assert_eq!(client.reads_bytes(13), b"3\r\ntwo\r\n0\r\n\r\n", "{end:?}");
         }
@@ -177,12 +177,12 @@ on_both_drivers! {
     fn a_picker_that_fails_during_a_body_truncates_the_response(driver) {
         for (mode, shouting) in [("FailClose", false), ("FailClose", true), ("FailOpen", true)] {
             for end in FAILURES {
-                let (gateway, pod, _picker) = scene(driver, stops(2, shouting, end), mode);
+                let (gateway, pod, _picker) = scene(driver, stopping(2, shouting, end), mode);
                 let gate = Gate::default();
                 pod.now_replies(in_parts("one", &gate, "two"));
                 let mut client = gateway.client();
                 let first = if shouting { "ONE" } else { "one" };
-                reads_begun(client.gets("/"), first);
+                expect_first_part(client.gets("/"), first);
                 gate.open();
                 client.expects_end();
                 gateway.waits_for_access_log("reason=picker_failed");
@@ -197,13 +197,13 @@ on_both_drivers! {
             ("FailClose", false, "failed_closed", "is not sent on"),
         ];
         for (mode, shouting, result, consequence) in consequences {
-            let behavior = stops(2, shouting, CallEnd::Status("13"));
+            let behavior = stopping(2, shouting, CallEnd::Status("13"));
             let (gateway, pod, _picker) = scene(driver, behavior, mode);
             let gate = Gate::default();
             pod.now_replies(in_parts("one", &gate, "two"));
             let mut watcher = watches(&gateway, "");
             let mut client = gateway.client();
-            reads_begun(client.gets("/"), if shouting { "ONE" } else { "one" });
+            expect_first_part(client.gets("/"), if shouting { "ONE" } else { "one" });
             gate.open();
             let events = events(&mut watcher);
             assert!(events.iter().any(|event| event.to_string().contains(consequence)), "{events:?}");
@@ -216,7 +216,7 @@ on_both_drivers! {
     fn a_response_continues_after_the_picker_closes_its_stream(driver) {
         for mode in ["FailClose", "FailOpen"] {
             for after in [0, 1, 2] {
-                let (gateway, pod, _picker) = scene(driver, stops(after, false, CallEnd::Status("0")), mode);
+                let (gateway, pod, _picker) = scene(driver, stopping(after, false, CallEnd::Status("0")), mode);
                 let body = pattern(300_000);
                 let (first, second) = body.split_at(100);
                 let gate = Gate::default();
@@ -233,7 +233,7 @@ on_both_drivers! {
     fn a_picker_that_fails_at_the_response_head_follows_the_failure_mode(driver) {
         for end in FAILURES {
             for (mode, code) in [("FailOpen", 200), ("FailClose", 503)] {
-                let (gateway, pod, _picker) = scene(driver, stops(0, false, end), mode);
+                let (gateway, pod, _picker) = scene(driver, stopping(0, false, end), mode);
                 let mut client = gateway.client();
                 for (method, reply) in [("GET", ok("whole")), ("HEAD", raw("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"))] {
                     pod.now_replies(reply);
@@ -261,7 +261,7 @@ on_both_drivers! {
         let answer = client.gets("/").expects(200);
         same_bytes(&answer.body, &body);
         assert!(!answer.has("x-served-by"));
-        assert_eq!(picker.asked()[1].served, None);
+        assert_eq!(picker.requests()[1].served, None);
         assert_eq!(pod.connections(), 1);
     }
 
@@ -275,7 +275,7 @@ on_both_drivers! {
             assert_eq!(answer.value("content-type"), Some("application/json"));
         }
         picker.now_reviews(responds(1));
-        pod.now_replies(begins("one").stalls());
+        pod.now_replies(first_part("one").stalls());
         let mut client = gateway.client();
         client.gets("/").expects_broken_response();
     }
@@ -283,10 +283,10 @@ on_both_drivers! {
     fn a_client_disconnect_cancels_the_calls_to_pod_and_picker(driver) {
         for reviews in [ResponseBehavior::Returns, ResponseBehavior::Holds] {
             let (gateway, pod, picker) = scene(driver, reviews, "FailClose");
-            pod.now_replies(begins("one").stalls());
+            pod.now_replies(first_part("one").stalls());
             let mut client = gateway.client();
             client.gets("/").reads_head();
-            picker.learns_of_response();
+            picker.waits_for_response();
             client.resets();
             pod.waits_for_hangup();
             gateway.waits_for_access_log("reason=client_gone");
@@ -297,9 +297,9 @@ on_both_drivers! {
         let (gateway, pod, picker) = scene(driver, ResponseBehavior::Returns, "FailOpen");
         for ends in [Reply::closes, Reply::resets] {
             let gate = Gate::default();
-            pod.now_replies(ends(begins("one").waits_for(&gate)));
+            pod.now_replies(ends(first_part("one").waits_for(&gate)));
             let mut client = gateway.client();
-            reads_begun(client.gets("/"), "one");
+            expect_first_part(client.gets("/"), "one");
             gate.open();
             client.expects_end();
             gateway.waits_for_access_log("reason=response_broken");
@@ -307,7 +307,7 @@ on_both_drivers! {
         pod.now_replies(raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n"));
         gateway.client().gets("/").expects(502);
         picker.now_reviews(ResponseBehavior::HoldsAll);
-        pod.now_replies(begins("one").closes());
+        pod.now_replies(first_part("one").closes());
         gateway.client().gets("/").expects(502);
     }
 
@@ -328,7 +328,7 @@ on_both_drivers! {
             assert!(answer.has("x-served-by") && answer.body.is_empty());
             assert_eq!(answer.has("content-length"), head.contains("Content-Length"));
         }
-        let requests = picker.asked();
+        let requests = picker.requests();
         assert!(requests.iter().all(|it| it.response.head_ends && !it.response.ended));
         assert_eq!(pod.connections(), 1);
     }
@@ -342,7 +342,7 @@ on_both_drivers! {
     }
 
     fn a_request_timeout_includes_the_picker(driver) {
-        let pod = origin().replies(begins("one").stalls());
+        let pod = origin().replies(first_part("one").stalls());
         let picker = picker(PickerBehavior::Picks(vec![pod.address()]));
         let rule = "{timeouts: {request: 500ms}, backendRefs: \
              [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
@@ -378,7 +378,7 @@ on_both_drivers! {
                 let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
                 let found: Vec<_> = trailers.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
                 assert_eq!(found, expected, "{protocol}");
-                let response = &picker.asked().pop().expect("a call").response;
+                let response = &picker.requests().pop().expect("a call").response;
                 assert!(!response.ended, "the trailers end it");
                 assert!(response.trailers.contains(&("grpc-status".to_owned(), "5".to_owned())));
                 gateway.waits_for_access_log("grpc_status=5");
@@ -391,7 +391,7 @@ const GRPC: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\n\
     Transfer-Encoding: chunked\r\n\r\n6\r\nanswer\r\n0\r\ngrpc-status: 5\r\nx-secret: 1\r\n\r\n";
 
 /// Nobody takes a long response: the pod can send so much, and the gateway keeps little of it.
-fn bounded(gateway: &Gateway, pod: &Origin) {
+fn assert_buffering_is_bounded(gateway: &Gateway, pod: &Origin) {
     const FAR_MORE: usize = 256 << 20;
     let sent = ByteCounter::default();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");

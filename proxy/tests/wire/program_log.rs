@@ -5,7 +5,7 @@ use crate::support::{
 };
 
 /// A gateway that is to end soon once it is told to.
-fn quick(driver: Driver) -> GatewayBuilder {
+fn gateway_with_short_drain(driver: Driver) -> GatewayBuilder {
     gateway(driver)
         .argument("--drain-accept=100ms")
         .argument("--drain-deadline=20s")
@@ -27,7 +27,7 @@ fn changes(gateway: &mut Gateway, mut builder: GatewayBuilder) {
 on_both_drivers! {
     fn an_unread_log_does_not_block_the_gateway(driver) {
         let origin = origin();
-        let builder = quick(driver).routes_to(&origin);
+        let builder = gateway_with_short_drain(driver).routes_to(&origin);
         let mut gateway = builder.clone().start();
         gateway.log_reader(Reader::Leaves);
         changes(&mut gateway, builder);
@@ -40,7 +40,7 @@ on_both_drivers! {
         // Their lines are several times what fits into a pipe.
         const CONNECTIONS: usize = 2000;
         let origin = origin();
-        let builder = quick(driver).routes_to(&origin).environment("RUST_LOG", "trace");
+        let builder = gateway_with_short_drain(driver).routes_to(&origin).environment("RUST_LOG", "trace");
         let mut gateway = builder.clone().start();
         gateway.log_reader(Reader::Stalls);
         for _ in 0..CONNECTIONS {

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::sync::{Mutex, mpsc};
 
 use crate::support::{
-    Driver, Gateway, Origin, PATIENCE, Peer, client, echo_peer, gateway, on_both_drivers, origin,
-    saying_peer, tcp_peer,
+    Driver, Gateway, Origin, PATIENCE, Peer, client, echo_peer, gateway, greeting_peer,
+    on_both_drivers, origin, tcp_peer,
 };
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -25,7 +25,7 @@ const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 const UNTRUSTED: &str = "in: Optional, trustedSources: [10.0.0.0/8]";
 
 /// A gateway whose second listener carries connections of untrusted sources to a peer.
-fn carrying(driver: Driver, peer: &Peer) -> Gateway {
+fn gateway_with_tcp_listener(driver: Driver, peer: &Peer) -> Gateway {
     gateway(driver)
         .listener_with("tcp", "protocol: TCP")
         .backend("peer", &[peer.address()])
@@ -42,7 +42,7 @@ fn connect(gateway: &Gateway) -> TcpStream {
 }
 
 #[track_caller]
-fn gets(stream: &mut TcpStream, expected: &[u8]) {
+fn expect_bytes(stream: &mut TcpStream, expected: &[u8]) {
     let mut received = vec![0; expected.len()];
     stream.read_exact(&mut received).expect("so many bytes");
     assert_eq!(received, expected);
@@ -164,7 +164,7 @@ on_both_drivers! {
             let _ = stream.read_to_end(&mut bytes);
             let _ = sender.lock().expect("no panic").send(bytes);
         });
-        let gateway = carrying(driver, &peer);
+        let gateway = gateway_with_tcp_listener(driver, &peer);
         for header in [V1, V2] {
             for at in (1..header.len()).step_by(5) {
                 client(gateway.address_of(1)).sends_split(header, at).expects_end();
@@ -178,16 +178,16 @@ on_both_drivers! {
     }
 
     fn bytes_of_an_untrusted_source_are_not_delayed(driver) {
-        let greets = saying_peer("220 ready\r\n");
-        let gateway = carrying(driver, &greets);
-        gets(&mut connect(&gateway), b"220 ready\r\n");
+        let greets = greeting_peer("220 ready\r\n");
+        let gateway = gateway_with_tcp_listener(driver, &greets);
+        expect_bytes(&mut connect(&gateway), b"220 ready\r\n");
         let echo = echo_peer();
-        let gateway = carrying(driver, &echo);
+        let gateway = gateway_with_tcp_listener(driver, &echo);
         for pieces in [["P", "ROX", "Y?"], ["\r\n", "\r\n\0", "\n"]] {
             let mut stream = connect(&gateway);
             for piece in pieces {
                 stream.write_all(piece.as_bytes()).expect("taken");
-                gets(&mut stream, piece.as_bytes());
+                expect_bytes(&mut stream, piece.as_bytes());
             }
         }
     }

@@ -16,7 +16,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// A backend that reports the first bytes of each connection, up to the first line's end or 28
 /// bytes, and answers every request.
-fn reporting() -> (Peer, Receiver<Vec<u8>>) {
+fn reporting_backend() -> (Peer, Receiver<Vec<u8>>) {
     let (report, reports) = channel();
     let peer = tcp_peer(move |mut stream| {
         let mut buffer = [0; 4096];
@@ -35,7 +35,7 @@ fn reporting() -> (Peer, Receiver<Vec<u8>>) {
 }
 
 /// A backend that reports the first line of each connection, and has the rest served by another.
-fn telling(origin: SocketAddr) -> (Peer, Receiver<Vec<u8>>) {
+fn relaying_backend(origin: SocketAddr) -> (Peer, Receiver<Vec<u8>>) {
     let (report, reports) = channel();
     let peer = tcp_peer(move |mut stream| {
         let mut line = Vec::new();
@@ -62,11 +62,11 @@ fn telling(origin: SocketAddr) -> (Peer, Receiver<Vec<u8>>) {
 }
 
 fn gateway_to(driver: Driver, peer: SocketAddr, version: &str) -> GatewayBuilder {
-    gateway_speaking(driver, peer, &format!("proxyProtocol: {version}"))
+    gateway_with_backend_fields(driver, peer, &format!("proxyProtocol: {version}"))
 }
 
 /// A gateway to a backend of which this is said.
-fn gateway_speaking(driver: Driver, peer: SocketAddr, fields: &str) -> GatewayBuilder {
+fn gateway_with_backend_fields(driver: Driver, peer: SocketAddr, fields: &str) -> GatewayBuilder {
     let backend = format!(
         "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\nmetadata: {{name: told}}\n\
          spec: {{{fields}, addresses: [{{host: {}, port: {}}}]}}",
@@ -88,7 +88,7 @@ fn connect(gateway: &Gateway, listener: usize) -> TcpStream {
 }
 
 #[track_caller]
-fn asks(stream: &mut TcpStream) {
+fn send_request(stream: &mut TcpStream) {
     stream.write_all(REQUEST).expect("taken");
     let mut answer = Vec::new();
     while !answer.ends_with(b"ok") {
@@ -113,7 +113,7 @@ fn line(stream: &TcpStream, gateway: &Gateway, listener: usize) -> String {
 
 /// Answers 204 to the next request of an HTTP/1 client.
 #[track_caller]
-fn answers(server: &mut H2Peer, client: &mut TcpStream) {
+fn respond(server: &mut H2Peer, client: &mut TcpStream) {
     let stream = server.next_of(HEADERS).stream;
     server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x89]));
     let mut answer = Vec::new();
@@ -143,22 +143,22 @@ fn next(reports: &Receiver<Vec<u8>>, marks: impl Fn(&[u8]) -> bool) -> Vec<u8> {
 
 on_both_drivers! {
     fn a_backend_gets_a_version_1_header(driver) {
-        let (peer, reports) = reporting();
+        let (peer, reports) = reporting_backend();
         let gateway = gateway_to(driver, peer.address(), "V1").start();
         for listener in [0, 1] {
             let mut stream = connect(&gateway, listener);
-            asks(&mut stream);
+            send_request(&mut stream);
             let line = line(&stream, &gateway, listener);
             next(&reports, |report| report.starts_with(line.as_bytes()));
         }
     }
 
     fn a_backend_gets_a_version_2_header(driver) {
-        let (peer, reports) = reporting();
+        let (peer, reports) = reporting_backend();
         let gateway = gateway_to(driver, peer.address(), "V2").start();
         for listener in [0, 1] {
             let mut stream = connect(&gateway, listener);
-            asks(&mut stream);
+            send_request(&mut stream);
             let from = stream.local_addr().expect("connected").port().to_be_bytes();
             let to = gateway.address_of(listener).port().to_be_bytes();
             let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01".to_vec();
@@ -169,7 +169,7 @@ on_both_drivers! {
     }
 
     fn the_address_of_a_clients_header_is_forwarded(driver) {
-        let (peer, reports) = reporting();
+        let (peer, reports) = reporting_backend();
         let gateway = gateway_to(driver, peer.address(), "V1")
             .policy("proxyProtocol: {in: Optional}")
             .start();
@@ -177,17 +177,17 @@ on_both_drivers! {
         for listener in [0, 1] {
             let mut stream = connect(&gateway, listener);
             stream.write_all(words.as_bytes()).expect("taken");
-            asks(&mut stream);
+            send_request(&mut stream);
             next(&reports, |report| report.starts_with(words.as_bytes()));
         }
     }
 
     fn a_connection_serves_only_the_client_that_it_names(driver) {
-        let (peer, reports) = reporting();
+        let (peer, reports) = reporting_backend();
         let gateway = gateway_to(driver, peer.address(), "V1").start();
         let mut clients = [connect(&gateway, 0), connect(&gateway, 0)];
         for _ in 0..3 {
-            clients.iter_mut().for_each(asks);
+            clients.iter_mut().for_each(send_request);
         }
         let ports = clients.each_ref().map(|client| client.local_addr().expect("connected").port());
         let headers: Vec<_> = reports
@@ -229,17 +229,17 @@ on_both_drivers! {
     fn an_http_2_backend_gets_a_connection_per_client(driver) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let gateway = gateway_speaking(driver, address, "proxyProtocol: V1, protocol: H2C").start();
+        let gateway = gateway_with_backend_fields(driver, address, "proxyProtocol: V1, protocol: H2C").start();
         let mut servers = Vec::new();
         for _ in 0..2 {
             let mut client = connect(&gateway, 0);
             client.write_all(REQUEST).expect("taken");
             let words = line(&client, &gateway, 0);
-            let mut server = H2Peer::server_told(&listener, words.as_bytes(), b"");
-            answers(&mut server, &mut client);
+            let mut server = H2Peer::server_after_preamble(&listener, words.as_bytes(), b"");
+            respond(&mut server, &mut client);
             // What the client asks next goes the same way.
             client.write_all(REQUEST).expect("taken");
-            answers(&mut server, &mut client);
+            respond(&mut server, &mut client);
             servers.push((server, client));
         }
     }
@@ -247,7 +247,7 @@ on_both_drivers! {
     fn a_tls_backend_gets_the_header_before_the_handshake(driver) {
         let ca = authority("ca");
         let origin = tls_origin(&ca.server(&["a.test"]), ClientCertificates::Nobody);
-        let (peer, reports) = telling(origin.address());
+        let (peer, reports) = relaying_backend(origin.address());
         let trust = "caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
         let gateway = gateway_to(driver, peer.address(), "V1")
             .authority("ca", &ca)
@@ -255,7 +255,7 @@ on_both_drivers! {
             .start();
         for listener in [0, 1] {
             let mut stream = connect(&gateway, listener);
-            asks(&mut stream);
+            send_request(&mut stream);
             let line = line(&stream, &gateway, listener);
             next(&reports, |report| report == line.as_bytes());
         }

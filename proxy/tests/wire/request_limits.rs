@@ -40,7 +40,7 @@ fn at_every_level(
 
 /// An address that takes no connection and refuses none: there is one in its queue, which is full
 /// with that.
-pub(super) fn full() -> (Socket, TcpStream, SocketAddr) {
+pub(super) fn unresponsive_address() -> (Socket, TcpStream, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     socket.bind(&any.into()).expect("a free port");
@@ -131,7 +131,7 @@ on_both_drivers! {
     }
 
     fn connect_timeout(driver) {
-        let (_socket, _queued, address) = full();
+        let (_socket, _queued, address) = unresponsive_address();
         // Longer than the default one, since what comes too late may be the machine's fault.
         at_every_level(driver, address, "connectTimeout: 3s", |gateway| {
             let begun = Instant::now();

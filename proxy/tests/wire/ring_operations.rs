@@ -17,7 +17,7 @@ const PARKING: u32 = 2;
 const REQUESTS: u32 = 500;
 
 /// Operations that were submitted since the ring was made.
-fn submitted(gateway: &Gateway) -> u32 {
+fn submitted_operations(gateway: &Gateway) -> u32 {
     let process = format!("/proc/{}", gateway.pid());
     let descriptors = std::fs::read_dir(format!("{process}/fd")).expect("our own child");
     let ring = descriptors.flatten().find(|descriptor| {
@@ -42,12 +42,12 @@ fn submitted(gateway: &Gateway) -> u32 {
 }
 
 /// Waits until the ring has been quiet for long enough that the next operation is a request's.
-fn settled(gateway: &Gateway) -> u32 {
+fn settled_operations(gateway: &Gateway) -> u32 {
     const QUIET: Duration = Duration::from_millis(50);
-    let mut last = (submitted(gateway), Instant::now());
+    let mut last = (submitted_operations(gateway), Instant::now());
     while last.1.elapsed() < QUIET {
         std::thread::park_timeout(Duration::from_millis(2));
-        let now = submitted(gateway);
+        let now = submitted_operations(gateway);
         if now != last.0 {
             last = (now, Instant::now());
         }
@@ -58,11 +58,11 @@ fn settled(gateway: &Gateway) -> u32 {
 #[track_caller]
 fn waits_for(gateway: &Gateway, tail: u32) {
     let deadline = Instant::now() + PATIENCE;
-    while submitted(gateway) != tail {
+    while submitted_operations(gateway) != tail {
         assert!(
             Instant::now() < deadline,
             "{} operations, not {tail}",
-            submitted(gateway)
+            submitted_operations(gateway)
         );
         std::thread::park_timeout(Duration::from_millis(2));
     }
@@ -73,11 +73,11 @@ fn of_requests(driver: Driver, ask: impl Fn(&mut Client)) {
     let gateway = gateway(driver).routes_to(&origin).start();
     let mut client = gateway.client();
     ask(&mut client);
-    let before = settled(&gateway);
+    let before = settled_operations(&gateway);
     for _ in 0..REQUESTS {
         ask(&mut client);
     }
-    let operations = settled(&gateway).wrapping_sub(before);
+    let operations = settled_operations(&gateway).wrapping_sub(before);
     assert_eq!(operations, BUSY * REQUESTS, "for {REQUESTS} requests");
 }
 
@@ -106,7 +106,7 @@ fn a_request_after_a_pause_takes_five_ring_operations() {
     let mut client = gateway.client();
     for _ in 0..2 {
         client.gets("/").expects(200);
-        let busy = settled(&gateway);
+        let busy = settled_operations(&gateway);
         waits_for(&gateway, busy.wrapping_add(PARKING));
         client.gets("/").expects(200);
         waits_for(&gateway, busy.wrapping_add(PARKING + PARKED));

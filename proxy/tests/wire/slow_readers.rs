@@ -25,7 +25,7 @@ const SLOW_FOR: Duration = Duration::from_secs(8);
 const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
 /// A client of HTTP/2 whose window opens only by what it says.
-fn frugal(gateway: &Gateway) -> Peer {
+fn client_with_small_window(gateway: &Gateway) -> Peer {
     let mut peer = Peer::silent(gateway.address());
     peer.sends(PREFACE)
         .sends(frame(SETTINGS, 0, 0, &TAKES_NOTHING));
@@ -36,7 +36,7 @@ fn frugal(gateway: &Gateway) -> Peer {
 }
 
 /// Opens the window of the stream by so much.
-fn takes(peer: &mut Peer, bytes: u32) {
+fn open_window(peer: &mut Peer, bytes: u32) {
     peer.sends(frame(WINDOW_UPDATE, 0, 1, &bytes.to_be_bytes()));
 }
 
@@ -68,9 +68,9 @@ on_both_drivers! {
         let body = pattern(150_000);
         let origin = origin().replies(ok(&body));
         let gateway = gateway(driver).routes_to(&origin).limits(LIMITS).start();
-        let mut peer = frugal(&gateway);
+        let mut peer = client_with_small_window(&gateway);
         let (begun, mut read) = (Instant::now(), Vec::new());
-        takes(&mut peer, 4 * 1024);
+        open_window(&mut peer, 4 * 1024);
         loop {
             let data = next(&mut peer);
             assert_eq!(data.kind, DATA, "reset after {} bytes", read.len());
@@ -80,9 +80,9 @@ on_both_drivers! {
             }
             if begun.elapsed() < SLOW_FOR {
                 std::thread::park_timeout(PAUSE);
-                takes(&mut peer, 4 * 1024);
+                open_window(&mut peer, 4 * 1024);
             } else {
-                takes(&mut peer, 1 << 20);
+                open_window(&mut peer, 1 << 20);
             }
         }
         same_bytes(&read, &body);
@@ -107,10 +107,10 @@ on_both_drivers! {
     fn a_reader_below_the_minimum_rate_is_reset(driver) {
         let origin = origin().replies(ok(pattern(150_000)));
         let gateway = gateway(driver).routes_to(&origin).limits("writeIdleTimeout: 1s").start();
-        let mut peer = frugal(&gateway);
+        let mut peer = client_with_small_window(&gateway);
         let begun = Instant::now();
         loop {
-            takes(&mut peer, 1);
+            open_window(&mut peer, 1);
             if next(&mut peer).kind == RST_STREAM {
                 break;
             }

@@ -45,18 +45,18 @@ const LEFTOVERS: [&str; 5] = [
     "\r\n",
 ];
 
-fn answer(text: &str) -> String {
+fn ok_response(text: &str) -> String {
     let length = text.len();
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}")
 }
 
 /// Two clients in turn get their own answers from an origin that sends a second one as soon as the
 /// first has been passed on.
-fn each_gets_its_own(origin: &Origin, gateway: &Gateway) {
+fn assert_clients_get_their_own_responses(origin: &Origin, gateway: &Gateway) {
     let gates: Vec<Gate> = (0..ROUNDS).map(|_| Gate::default()).collect();
     let strays = ByteCounter::default();
     origin.next_replies(gates.iter().enumerate().map(|(round, gate)| {
-        let own = Reply::at_once().sends(answer(&round.to_string()));
+        let own = Reply::at_once().sends(ok_response(&round.to_string()));
         own.waits_for(gate).sends(STRAY).arrives(&strays).stalls()
     }));
     let mut clients = [gateway.client(), gateway.client()];
@@ -71,7 +71,7 @@ fn each_gets_its_own(origin: &Origin, gateway: &Gateway) {
 
 /// A connection goes from one request to the next that waits for it only without what came behind
 /// its response.
-fn nobody_gets_what_follows(origin: &Origin, gateway: &Gateway) {
+fn assert_stray_response_is_dropped(origin: &Origin, gateway: &Gateway) {
     // No multiple of a TLS record, so that the stray response is in the last record of the body and
     // has arrived when the connection is looked at. What comes later cannot be told from an answer.
     let (gate, body) = (Gate::default(), pattern(500_000));
@@ -90,7 +90,7 @@ fn nobody_gets_what_follows(origin: &Origin, gateway: &Gateway) {
 }
 
 /// A rule that asks an authorization server over HTTP before it forwards.
-fn asking(driver: Driver, auth: &Origin, app: &Origin) -> GatewayBuilder {
+fn gateway_with_authorization(driver: Driver, auth: &Origin, app: &Origin) -> GatewayBuilder {
     let filter =
         "{type: ExternalAuth, externalAuth: {protocol: HTTP, http: {}, backendRef: {@auth}}}";
     gateway(driver)
@@ -100,16 +100,16 @@ fn asking(driver: Driver, auth: &Origin, app: &Origin) -> GatewayBuilder {
 }
 
 /// A request whose content is another request.
-fn nested(method: &str) -> String {
+fn nested_request(method: &str) -> String {
     let content = "GET /inner HTTP/1.1\r\nHost: a.test\r\n\r\n";
     let length = content.len();
     format!("{method} /outer HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{content}")
 }
 
 /// An origin that does not read the content of some requests, and so takes it for a request.
-fn careless() -> Origin {
+fn origin_ignoring_content() -> Origin {
     origin()
-        .replies_to("/outer", Reply::at_once().sends(answer("outer")))
+        .replies_to("/outer", Reply::at_once().sends(ok_response("outer")))
         .replies_to("/inner", Reply::at_once().sends(STRAY))
         .replies(ok("own"))
 }
@@ -118,7 +118,7 @@ on_both_drivers! {
     fn a_second_response_is_not_used_for_another_request(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
-        each_gets_its_own(&origin, &gateway);
+        assert_clients_get_their_own_responses(&origin, &gateway);
     }
 
     fn a_second_response_over_tls_is_not_used_for_another_request(driver) {
@@ -129,13 +129,13 @@ on_both_drivers! {
             .routes_to(&origin)
             .backend_tls("origin", VALIDATION)
             .start();
-        each_gets_its_own(&origin, &gateway);
+        assert_clients_get_their_own_responses(&origin, &gateway);
     }
 
     fn a_second_response_is_not_passed_on_with_its_connection(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
-        nobody_gets_what_follows(&origin, &gateway);
+        assert_stray_response_is_dropped(&origin, &gateway);
     }
 
     fn a_second_response_over_tls_is_not_passed_on_with_its_connection(driver) {
@@ -147,7 +147,7 @@ on_both_drivers! {
             .backend_tls("origin", VALIDATION)
             .limits("upstreamConnections: 1")
             .start();
-        nobody_gets_what_follows(&origin, &gateway);
+        assert_stray_response_is_dropped(&origin, &gateway);
     }
 
     fn bytes_after_a_response_reach_no_other_request(driver) {
@@ -180,11 +180,11 @@ on_both_drivers! {
 
     fn responses_to_smuggled_requests_of_an_origin_reach_no_other_request(driver) {
         for method in ["GET", "DELETE"] {
-            let origin = careless();
+            let origin = origin_ignoring_content();
             let gateway = gateway(driver).routes_to(&origin).start();
             let (mut first, mut second) = (gateway.client(), gateway.client());
             for _ in 0..ROUNDS / 2 {
-                assert_eq!(first.sends(nested(method)).expects(200).text(), "outer");
+                assert_eq!(first.sends(nested_request(method)).expects(200).text(), "outer");
                 assert_eq!(second.gets("/").expects(200).text(), "own");
             }
             let requests = origin.requests();
@@ -193,7 +193,7 @@ on_both_drivers! {
     }
 
     fn responses_to_smuggled_requests_of_a_mirror_reach_no_other_request(driver) {
-        let (main, copy) = (origin(), careless());
+        let (main, copy) = (origin(), origin_ignoring_content());
         let gateway = gateway(driver)
             .backend("main", &[main.address()])
             .backend("copy", &[copy.address()])
@@ -205,7 +205,7 @@ on_both_drivers! {
             .start();
         let (mut first, mut second) = (gateway.client(), gateway.client());
         for round in 1..=ROUNDS / 4 {
-            assert_eq!(first.sends(nested("GET")).expects(200).text(), "ok");
+            assert_eq!(first.sends(nested_request("GET")).expects(200).text(), "ok");
             copy.waits_for_requests(2 * round);
             assert_eq!(second.gets("/").expects(200).text(), "own");
         }
@@ -219,7 +219,7 @@ on_both_drivers! {
             let denies = Reply::at_once().sends(DENIAL).waits_for(gate);
             denies.sends(STRAY).arrives(&strays).stalls()
         }));
-        let gateway = asking(driver, &auth, &app).start();
+        let gateway = gateway_with_authorization(driver, &auth, &app).start();
         let mut clients = [gateway.client(), gateway.client()];
         for (round, gate) in gates.iter().enumerate() {
             clients[round % 2].gets("/").expects(401);
@@ -236,7 +236,7 @@ on_both_drivers! {
         let twice = Reply::at_once().waits_for(&gate).sends([DENIAL, STRAY].concat()).stalls();
         auth.next_replies([twice]);
         auth.now_replies(Reply::at_once().sends(DENIAL));
-        let gateway = asking(driver, &auth, &app).limits("upstreamConnections: 1").start();
+        let gateway = gateway_with_authorization(driver, &auth, &app).limits("upstreamConnections: 1").start();
         let (mut first, mut second) = (gateway.client(), gateway.client());
         first.gets("/");
         auth.waits_for_requests(1);
@@ -256,7 +256,7 @@ on_both_drivers! {
         ] {
             let (app, auth) = (origin(), origin());
             auth.now_replies(Reply::at_once().sends([denial, STRAY].concat()));
-            let gateway = asking(driver, &auth, &app).start();
+            let gateway = gateway_with_authorization(driver, &auth, &app).start();
             let (mut first, mut second) = (gateway.client(), gateway.client());
             for _ in 0..ROUNDS / 4 {
                 for client in [&mut first, &mut second] {
@@ -273,7 +273,7 @@ on_both_drivers! {
         let (app, auth) = (origin(), origin());
         // It does not read bodies, and lets `/inner` pass.
         auth.now_replies(Reply::at_once().sends(DENIAL));
-        let auth = auth.replies_to("/inner", Reply::at_once().sends(answer("")));
+        let auth = auth.replies_to("/inner", Reply::at_once().sends(ok_response("")));
         let filter = "{type: ExternalAuth, externalAuth: {protocol: HTTP, http: {}, backendRef: {@auth}, \
                       forwardBody: {maxSize: 1000}}}";
         let gateway = gateway(driver)
@@ -283,7 +283,7 @@ on_both_drivers! {
             .start();
         let (mut first, mut second) = (gateway.client(), gateway.client());
         for _ in 0..ROUNDS / 4 {
-            first.sends(nested("GET")).expects(401);
+            first.sends(nested_request("GET")).expects(401);
             second.gets("/").expects(401);
         }
         assert!(app.requests().is_empty());

@@ -7,12 +7,12 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, PATIENCE, Signal, echo_peer, gateway, on_both_drivers,
-    pattern, refused, same_bytes, saying_peer, tcp_peer,
+    Driver, Gateway, GatewayBuilder, PATIENCE, Signal, echo_peer, gateway, greeting_peer,
+    on_both_drivers, pattern, refused, same_bytes, tcp_peer,
 };
 
 /// A gateway with a TCP listener that sends everything to these addresses.
-fn carrying(driver: Driver, addresses: &[SocketAddr]) -> GatewayBuilder {
+fn tcp_gateway(driver: Driver, addresses: &[SocketAddr]) -> GatewayBuilder {
     gateway(driver)
         .listener_with("tcp", "protocol: TCP")
         .backend("peer", addresses)
@@ -41,7 +41,7 @@ fn rest(stream: &mut TcpStream) -> Vec<u8> {
     bytes
 }
 
-fn first_word(mut stream: TcpStream) -> String {
+fn first_bytes(mut stream: TcpStream) -> String {
     let mut word = [0; 3];
     stream.read_exact(&mut word).expect("a word");
     String::from_utf8_lossy(&word).into_owned()
@@ -50,7 +50,7 @@ fn first_word(mut stream: TcpStream) -> String {
 on_both_drivers! {
     fn bytes_are_forwarded_in_both_directions(driver) {
         let peer = echo_peer();
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         for message in [&b"hello"[..], b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\0"] {
             stream.write_all(message).expect("taken");
@@ -62,7 +62,7 @@ on_both_drivers! {
 
     fn large_amounts_are_forwarded_in_both_directions_at_once(driver) {
         let peer = echo_peer();
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         let sent = pattern(20 << 20);
         let mut writing = stream.try_clone().expect("a copy");
@@ -79,8 +79,8 @@ on_both_drivers! {
     }
 
     fn the_server_may_send_first(driver) {
-        let peer = saying_peer("220 ready\r\n");
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let peer = greeting_peer("220 ready\r\n");
+        let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut greeting = [0; 11];
         connect(&gateway).read_exact(&mut greeting).expect("a greeting");
         assert_eq!(&greeting, b"220 ready\r\n");
@@ -92,7 +92,7 @@ on_both_drivers! {
             let count = rest(&mut stream).len();
             let _ = write!(stream, "{count} bytes");
         });
-        let gateway = carrying(driver, &[late.address()]).start();
+        let gateway = tcp_gateway(driver, &[late.address()]).start();
         let mut stream = connect(&gateway);
         stream.write_all(&[7; 1000]).expect("taken");
         stream.shutdown(Shutdown::Write).expect("open");
@@ -105,7 +105,7 @@ on_both_drivers! {
             let _ = stream.shutdown(Shutdown::Write);
             let _ = sender.send(rest(&mut stream));
         });
-        let gateway = carrying(driver, &[early.address()]).start();
+        let gateway = tcp_gateway(driver, &[early.address()]).start();
         let mut stream = connect(&gateway);
         assert_eq!(rest(&mut stream), b"bye");
         stream.write_all(b"one more thing").expect("taken");
@@ -119,7 +119,7 @@ on_both_drivers! {
             let count = rest(&mut stream).len();
             let _ = write!(stream, "{count} bytes");
         });
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         // So much that the rest goes through a pipe, which stops at urgent data.
         for _ in 0..3 {
@@ -145,7 +145,7 @@ on_both_drivers! {
             let _ = stream.write_all(b"220");
             let _ = told.send(stream.read(&mut [0]).map_err(|error| error.kind()));
         });
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         stream.read_exact(&mut [0; 3]).expect("a greeting");
         reset(stream);
@@ -157,7 +157,7 @@ on_both_drivers! {
             let _ = stream.read(&mut [0]);
             reset(stream);
         });
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         stream.write_all(b"x").expect("taken");
         let error = stream.read(&mut [0]).expect_err("a reset");
@@ -166,7 +166,7 @@ on_both_drivers! {
     }
 
     fn connections_are_shared_by_weight(driver) {
-        let (one, three, none) = (saying_peer("one"), saying_peer("3x3"), saying_peer("non"));
+        let (one, three, none) = (greeting_peer("one"), greeting_peer("3x3"), greeting_peer("non"));
         let gateway = gateway(driver)
             .listener_with("tcp", "protocol: TCP")
             .backend("one", &[one.address()])
@@ -177,7 +177,7 @@ on_both_drivers! {
                 "{backendRefs: [{@one, weight: 1}, {@three, weight: 3}, {@none, weight: 0}]}",
             )
             .start();
-        let words: Vec<_> = (0..400).map(|_| first_word(connect(&gateway))).collect();
+        let words: Vec<_> = (0..400).map(|_| first_bytes(connect(&gateway))).collect();
         let ones = words.iter().filter(|word| *word == "one").count();
         // Five standard deviations of a fair draw: 5 * sqrt(400 * 0.25 * 0.75).
         assert!(ones.abs_diff(100) <= 43, "{ones} of 400 for a weight of 1/4");
@@ -186,17 +186,17 @@ on_both_drivers! {
 
     fn another_endpoint_is_tried_if_one_refuses_the_connection(driver) {
         let (_socket, nobody) = refused();
-        let peer = saying_peer("yes");
-        let gateway = carrying(driver, &[nobody, peer.address()]).start();
+        let peer = greeting_peer("yes");
+        let gateway = tcp_gateway(driver, &[nobody, peer.address()]).start();
         for _ in 0..30 {
-            assert_eq!(first_word(connect(&gateway)), "yes");
+            assert_eq!(first_bytes(connect(&gateway)), "yes");
         }
         gateway.waits_for_access_log("\"retries\":1");
     }
 
     fn without_any_endpoint_the_connection_is_reset(driver) {
         let (_socket, nobody) = refused();
-        let gateway = carrying(driver, &[nobody]).start();
+        let gateway = tcp_gateway(driver, &[nobody]).start();
         let error = connect(&gateway).read(&mut [0]).expect_err("a reset");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         gateway.waits_for_access_log("\"reason\":\"connect_failed\"");
@@ -218,8 +218,8 @@ on_both_drivers! {
     }
 
     fn an_idle_connection_is_reset(driver) {
-        let peer = saying_peer("220");
-        let gateway = carrying(driver, &[peer.address()])
+        let peer = greeting_peer("220");
+        let gateway = tcp_gateway(driver, &[peer.address()])
             .limits("streamIdleTimeout: 2s")
             .start();
         let mut stream = connect(&gateway);
@@ -238,7 +238,7 @@ on_both_drivers! {
                 }
             }
         });
-        let gateway = carrying(driver, &[peer.address()])
+        let gateway = tcp_gateway(driver, &[peer.address()])
             .limits("streamIdleTimeout: 3s")
             .start();
         assert_eq!(rest(&mut connect(&gateway)), b"............");
@@ -246,7 +246,7 @@ on_both_drivers! {
 
     fn a_parked_connection_continues(driver) {
         let peer = echo_peer();
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         for _ in 0..2 {
             // Longer than it takes to give the buffers back.
@@ -262,7 +262,7 @@ on_both_drivers! {
 
     fn the_end_of_a_drain_resets_remaining_connections(driver) {
         let peer = echo_peer();
-        let mut gateway = carrying(driver, &[peer.address()])
+        let mut gateway = tcp_gateway(driver, &[peer.address()])
             .argument("--drain-accept=0s")
             .argument("--drain-deadline=1s")
             .start();
@@ -279,25 +279,25 @@ on_both_drivers! {
     }
 
     fn connections_outlive_a_change_of_configuration(driver) {
-        let (old, new) = (echo_peer(), saying_peer("new"));
-        let before = carrying(driver, &[old.address()]);
+        let (old, new) = (echo_peer(), greeting_peer("new"));
+        let before = tcp_gateway(driver, &[old.address()]);
         let gateway = before.clone().start();
         let mut stream = connect(&gateway);
         stream.write_all(b"x").expect("taken");
         stream.read_exact(&mut [0]).expect("echoed");
         gateway.reconfigure(&before.backend("peer", &[new.address()]));
         gateway.waits_for_log("version=2");
-        assert_eq!(first_word(connect(&gateway)), "new");
+        assert_eq!(first_bytes(connect(&gateway)), "new");
         stream.write_all(b"y").expect("taken");
         stream.read_exact(&mut [0]).expect("echoed by the old one");
     }
 
     fn a_line_is_logged_for_each_connection(driver) {
-        let peer = saying_peer("yes");
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let peer = greeting_peer("yes");
+        let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         stream.write_all(b"hello").expect("taken");
-        assert_eq!(first_word(stream), "yes");
+        assert_eq!(first_bytes(stream), "yes");
         let log = gateway.waits_for_access_log("\"bytes_in\":5,\"bytes_out\":3");
         let line = log.lines().find(|line| line.contains("\"bytes_in\":5")).expect("a line");
         for part in [
@@ -314,7 +314,7 @@ on_both_drivers! {
 
     fn a_proxy_protocol_header_is_stripped(driver) {
         let peer = echo_peer();
-        let gateway = carrying(driver, &[peer.address()])
+        let gateway = tcp_gateway(driver, &[peer.address()])
             .policy("proxyProtocol: {in: Required}")
             .start();
         let mut stream = connect(&gateway);

@@ -58,7 +58,7 @@ on_both_drivers! {
         for path in ["/1", "/2"] {
             assert_eq!(client.gets(path).expects(200).text(), "ok");
         }
-        assert!(client.was_shown(&scene.pair));
+        assert!(client.received_certificate(&scene.pair));
         let request = scene.origin.requests().remove(0);
         assert_eq!(request.value("x-forwarded-proto"), Some("https"));
         assert_eq!(scene.origin.connections(), 1, "upstream connections are kept as ever");

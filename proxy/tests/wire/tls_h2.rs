@@ -77,7 +77,7 @@ on_both_drivers! {
         let scene = Scene::new(driver);
         let both = tls(&scene.ca, "a.test").offers(&["http/1.1", "h2"]);
         let mut client = scene.gateway.tls_client(&both);
-        client.shakes_hands();
+        client.completes_handshake();
         assert_eq!(client.tls().alpn_protocol(), Some(&b"h2"[..]));
     }
 

@@ -23,7 +23,11 @@ fn builder(driver: Driver, origin: &Origin, pair: &Credential) -> GatewayBuilder
 #[track_caller]
 fn waits_until_shown(gateway: &Gateway, tls: &Tls, pair: &Credential) {
     let deadline = std::time::Instant::now() + PATIENCE;
-    while !gateway.tls_client(tls).shakes_hands().was_shown(pair) {
+    while !gateway
+        .tls_client(tls)
+        .completes_handshake()
+        .received_certificate(pair)
+    {
         assert!(
             std::time::Instant::now() < deadline,
             "the old certificate is still shown"
@@ -32,7 +36,7 @@ fn waits_until_shown(gateway: &Gateway, tls: &Tls, pair: &Credential) {
 }
 
 /// A client whose first connection has left it a ticket.
-fn known(gateway: &Gateway, ca: &Authority) -> Tls {
+fn client_with_ticket(gateway: &Gateway, ca: &Authority) -> Tls {
     let tls = tls(ca, "a.test");
     gateway.tls_client(&tls).gets("/").expects(200);
     tls
@@ -50,7 +54,7 @@ on_both_drivers! {
         let (origin, ca) = (origin(), authority("ca"));
         let pair = ca.server(&["a.test"]);
         let gateway = builder(driver, &origin, &pair).start();
-        let tls = known(&gateway, &ca);
+        let tls = client_with_ticket(&gateway, &ca);
         for _ in 0..8 {
             assert!(resumes(&gateway, &tls));
         }
@@ -63,7 +67,7 @@ on_both_drivers! {
         let (origin, ca) = (origin(), authority("ca"));
         let (before, after) = (ca.server(&["a.test"]), ca.server(&["a.test"]));
         let gateway = builder(driver, &origin, &before).start();
-        let tls = known(&gateway, &ca);
+        let tls = client_with_ticket(&gateway, &ca);
         gateway.reconfigure(&builder(driver, &origin, &after));
         waits_until_shown(&gateway, &tls.clone().forgetful(), &after);
         assert!(resumes(&gateway, &tls));
@@ -78,7 +82,7 @@ on_both_drivers! {
         gateway.reconfigure(&builder(driver, &origin, &after));
         waits_until_shown(&gateway, &tls(&ca, "a.test").forgetful(), &after);
         client.gets("/").expects(200);
-        assert!(client.was_shown(&before));
+        assert!(client.received_certificate(&before));
     }
 
     fn a_handshake_in_progress_outlives_its_certificate_and_listener(driver) {

@@ -152,7 +152,7 @@ on_both_drivers! {
     fn a_handshake_may_arrive_byte_by_byte(driver) {
         let scene = Scene::new(driver);
         let mut client = scene.client();
-        client.drips_its_handshake();
+        client.handshakes_byte_by_byte();
         client.gets("/").expects(200);
     }
 

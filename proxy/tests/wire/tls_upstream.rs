@@ -40,7 +40,7 @@ fn fails_with(gateway: &Gateway, origin: &Origin, reason: &str) {
 
 /// A request has failed for this cause: one that never left is tried once more.
 #[track_caller]
-fn counts(gateway: &Gateway, cause: &str) {
+fn waits_for_two_failures(gateway: &Gateway, cause: &str) {
     let label = format!("reason=\"{cause}\"");
     waits_for_count(gateway, "gateway_upstream_tls_failures_total", &label, 2.0);
 }
@@ -132,7 +132,7 @@ on_both_drivers! {
             let gateway = builder(driver, &origin, &ca, BY_HOSTNAME).inspected().start();
             fails_with(&gateway, &origin, "upstream_tls");
             gateway.waits_for_log(why);
-            counts(&gateway, cause);
+            waits_for_two_failures(&gateway, cause);
         }
     }
 
@@ -146,7 +146,7 @@ on_both_drivers! {
             let gateway = over_http_2(driver, &ca, out_of_tls(origin.address(), &pair, protocols));
             fails_with(&gateway, &origin, "upstream_tls");
             gateway.waits_for_log(why);
-            counts(&gateway, "no_protocol");
+            waits_for_two_failures(&gateway, "no_protocol");
         }
     }
 
@@ -284,7 +284,7 @@ on_both_drivers! {
         ] {
             fails_with(&gateway, &origin, "upstream_tls");
             gateway.waits_for_log(why);
-            counts(&gateway, "distrusted");
+            waits_for_two_failures(&gateway, "distrusted");
             let answer = gateway.client().posts("/", "body").expects(503);
             assert!(answer.text().contains("TLS"), "{answer}");
         }
@@ -301,7 +301,7 @@ on_both_drivers! {
         let gateway = builder(driver, &plain, &ca, BY_HOSTNAME).inspected().start();
         gateway.client().gets("/").expects(503);
         gateway.waits_for_access_log("\"reason\":\"upstream_tls\"");
-        counts(&gateway, "broken");
+        waits_for_two_failures(&gateway, "broken");
         assert!(plain.take().0.is_empty());
     }
 

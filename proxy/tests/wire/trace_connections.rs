@@ -14,7 +14,7 @@ use crate::support::{
 /// A first message of a TLS client as it was sent, for `a.example.com`.
 const HELLO: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-12");
 
-fn carrying(driver: Driver, protocol: &str, addresses: &[SocketAddr]) -> GatewayBuilder {
+fn l4_gateway(driver: Driver, protocol: &str, addresses: &[SocketAddr]) -> GatewayBuilder {
     gateway(driver)
         .listener_with("raw", protocol)
         .backend("peer", addresses)
@@ -22,7 +22,7 @@ fn carrying(driver: Driver, protocol: &str, addresses: &[SocketAddr]) -> Gateway
 }
 
 /// A route of TLS for a hostname.
-fn named(builder: GatewayBuilder, name: &str, host: &str) -> GatewayBuilder {
+fn with_tls_route(builder: GatewayBuilder, name: &str, host: &str) -> GatewayBuilder {
     builder.document(&format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\nmetadata: {{name: {name}}}\n\
          spec: {{parentRefs: [{{name: gw, sectionName: raw}}], hostnames: [\"{host}\"], rules: \
@@ -59,7 +59,7 @@ fn outcomes(selection: &Value) -> Vec<(&str, &str)> {
 on_both_drivers! {
     fn a_connection_is_traced_from_start_to_end(driver) {
         let peer = echo_peer();
-        let gateway = carrying(driver, "protocol: TCP", &[peer.address()])
+        let gateway = l4_gateway(driver, "protocol: TCP", &[peer.address()])
             .rule_of("raw", "{backendRefs: [{@peer}]}").start();
         let mut watcher = watches(&gateway, "");
         echoes(&gateway, b"hush");
@@ -82,7 +82,7 @@ on_both_drivers! {
 
     fn connection_attempts_are_traced(driver) {
         let (_held, refused) = refused();
-        let gateway = carrying(driver, "protocol: TCP", &[refused])
+        let gateway = l4_gateway(driver, "protocol: TCP", &[refused])
             .rule_of("raw", "{backendRefs: [{@peer}]}").start();
         let mut watcher = watches(&gateway, "?match=TCP");
         // Whether it is reset before or after it was accepted is the kernel's.
@@ -94,7 +94,7 @@ on_both_drivers! {
     }
 
     fn a_backend_that_does_not_resolve_is_named(driver) {
-        let gateway = carrying(driver, "protocol: TCP", &[])
+        let gateway = l4_gateway(driver, "protocol: TCP", &[])
             .rule_of("raw", "{backendRefs: [{group: gateway-system.io, kind: Backend, name: nowhere}]}").start();
         let mut watcher = watches(&gateway, "?match=TCP");
         let _ = connect(&gateway).read(&mut [0]);
@@ -107,9 +107,9 @@ on_both_drivers! {
 
     fn a_server_name_is_traced_with_its_candidate_rules(driver) {
         let peer = echo_peer();
-        let builder = carrying(driver, "protocol: TLS, tls: {mode: Passthrough}", &[peer.address()]);
-        let builder = named(named(builder, "own", "a.example.com"), "wild", "*.example.com");
-        let gateway = named(builder, "other", "b.example.com").start();
+        let builder = l4_gateway(driver, "protocol: TLS, tls: {mode: Passthrough}", &[peer.address()]);
+        let builder = with_tls_route(with_tls_route(builder, "own", "a.example.com"), "wild", "*.example.com");
+        let gateway = with_tls_route(builder, "other", "b.example.com").start();
         let mut other = watches(&gateway, "?match=TLS%20b.example.com&timeout=10s");
         let mut watcher = watches(&gateway, "?match=TLS%20a.example.com");
         echoes(&gateway, HELLO);
@@ -131,8 +131,8 @@ on_both_drivers! {
     fn an_unmatched_server_name_is_traced(driver) {
         let peer = echo_peer();
         let fields = "protocol: TLS, hostname: www.example.com, tls: {mode: Passthrough}";
-        let builder = carrying(driver, fields, &[peer.address()]);
-        let gateway = named(builder, "own", "www.example.com").start();
+        let builder = l4_gateway(driver, fields, &[peer.address()]);
+        let gateway = with_tls_route(builder, "own", "www.example.com").start();
         let mut watcher = watches(&gateway, "?match=TLS%20a.example.com");
         let mut stream = connect(&gateway);
         stream.write_all(HELLO).expect("taken");
@@ -145,7 +145,7 @@ on_both_drivers! {
 
     fn a_udp_session_is_traced(driver) {
         let peer = udp_peer(|datagram| vec![datagram.to_vec()]);
-        let mut gateway = carrying(driver, "protocol: UDP", &[peer.address()])
+        let mut gateway = l4_gateway(driver, "protocol: UDP", &[peer.address()])
             .rule_of("raw", "{backendRefs: [{@peer}]}")
             .argument("--drain-accept=0s").start();
         let mut watcher = watches(&gateway, "?match=UDP");

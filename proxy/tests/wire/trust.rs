@@ -6,7 +6,7 @@ const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7
     X-Forwarded-Proto: https\r\nX-Request-Id: theirs\r\n\r\n";
 
 /// The origin's view of a request that says where it came from.
-fn seen(driver: Driver, target: &str, policy: &str) -> Message {
+fn forwarded_request(driver: Driver, target: &str, policy: &str) -> Message {
     let origin = origin();
     let gateway = gateway(driver)
         .routes_to(&origin)
@@ -27,7 +27,7 @@ on_both_drivers! {
     fn forwarding_headers_of_trusted_hops_are_used(driver) {
         for target in ["Gateway/gw", "Gateway/gw/http"] {
             for policy in ["trustedHops: 1", "trustedSources: [127.0.0.0/8]"] {
-                let request = seen(driver, target, policy);
+                let request = forwarded_request(driver, target, policy);
                 assert_eq!(request.value("x-forwarded-for"), Some("203.0.113.7, 127.0.0.1"));
                 assert_eq!(request.value("x-forwarded-proto"), Some("https"));
                 assert_eq!(request.value("x-request-id"), Some("theirs"));
@@ -37,7 +37,7 @@ on_both_drivers! {
 
     fn forwarding_headers_of_other_peers_are_replaced(driver) {
         for policy in ["trustedSources: [10.0.0.0/8]", "limits: {}"] {
-            let request = seen(driver, "Gateway/gw", policy);
+            let request = forwarded_request(driver, "Gateway/gw", policy);
             assert_eq!(request.value("x-forwarded-for"), Some("127.0.0.1"));
             assert_eq!(request.value("x-forwarded-proto"), Some("http"));
             assert_ne!(request.value("x-request-id"), Some("theirs"));

@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 /// A gateway with a UDP listener that sends everything to these addresses.
-fn carrying(driver: Driver, addresses: &[SocketAddr]) -> GatewayBuilder {
+fn udp_gateway(driver: Driver, addresses: &[SocketAddr]) -> GatewayBuilder {
     gateway(driver)
         .listener_with("udp", "protocol: UDP")
         .backend("peer", addresses)
@@ -36,7 +36,7 @@ fn client(gateway: &Gateway) -> UdpSocket {
 }
 
 #[track_caller]
-fn answer(client: &UdpSocket) -> Vec<u8> {
+fn receive(client: &UdpSocket) -> Vec<u8> {
     let mut buffer = vec![0; 70_000];
     let count = client.recv(&mut buffer).expect("an answer");
     buffer.truncate(count);
@@ -44,9 +44,9 @@ fn answer(client: &UdpSocket) -> Vec<u8> {
 }
 
 #[track_caller]
-fn ask(client: &UdpSocket, question: &[u8]) -> Vec<u8> {
+fn exchange(client: &UdpSocket, question: &[u8]) -> Vec<u8> {
     client.send(question).expect("sent");
-    answer(client)
+    receive(client)
 }
 
 fn echo(datagram: &[u8]) -> Vec<Vec<u8>> {
@@ -62,12 +62,12 @@ const FLOOD_BOUND: u64 = 4 * 1024 * 1024;
 on_both_drivers! {
     fn datagrams_are_forwarded_in_both_directions(driver) {
         let peer = udp_peer(echo);
-        let gateway = carrying(driver, &[peer.address()]).inspected().start();
+        let gateway = udp_gateway(driver, &[peer.address()]).inspected().start();
         let client = client(&gateway);
         // The last one is as large as a datagram over IPv4 can be.
         for size in [0, 1, 512, 1472, 9000, 60_000, 65_507] {
             let datagram = vec![7; size];
-            assert_eq!(ask(&client, &datagram), datagram, "{size} bytes");
+            assert_eq!(exchange(&client, &datagram), datagram, "{size} bytes");
         }
         assert_eq!(peer.taken(), 7);
         waits_for_count(&gateway, DROPPED, "reason=", 0.0);
@@ -77,11 +77,11 @@ on_both_drivers! {
         // Answers with the port that it was asked from: that of the session.
         let ports = |name: u8| udp_peer(move |_| vec![vec![name]]);
         let (one, two) = (ports(1), ports(2));
-        let gateway = carrying(driver, &[one.address(), two.address()]).start();
+        let gateway = udp_gateway(driver, &[one.address(), two.address()]).start();
         let clients: Vec<_> = (0..40).map(|_| client(&gateway)).collect();
-        let first: Vec<_> = clients.iter().map(|client| ask(client, b"?")).collect();
+        let first: Vec<_> = clients.iter().map(|client| exchange(client, b"?")).collect();
         for _ in 0..3 {
-            let again: Vec<_> = clients.iter().map(|client| ask(client, b"?")).collect();
+            let again: Vec<_> = clients.iter().map(|client| exchange(client, b"?")).collect();
             assert_eq!(first, again, "a session stays with its endpoint");
         }
         assert!(first.contains(&vec![1]) && first.contains(&vec![2]), "both have sessions");
@@ -97,7 +97,7 @@ on_both_drivers! {
             .start();
         let mut shares = HashMap::new();
         for _ in 0..400 {
-            *shares.entry(ask(&client(&gateway), b"?")).or_insert(0_usize) += 1;
+            *shares.entry(exchange(&client(&gateway), b"?")).or_insert(0_usize) += 1;
         }
         // Five standard deviations of a fair draw: 5 * sqrt(400 * 0.25 * 0.75).
         assert!(shares[&vec![1_u8]].abs_diff(100) <= 43, "{shares:?}");
@@ -108,29 +108,29 @@ on_both_drivers! {
             b"none" => Vec::new(),
             _ => (0..100).map(|number| vec![number]).collect(),
         });
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = udp_gateway(driver, &[peer.address()]).start();
         let client = client(&gateway);
         client.send(b"none").expect("sent");
         client.send(b"many").expect("sent");
-        let answers: Vec<_> = (0..100).flat_map(|_| answer(&client)).collect();
+        let answers: Vec<_> = (0..100).flat_map(|_| receive(&client)).collect();
         assert_eq!(answers, (0..100).collect::<Vec<u8>>());
     }
 
     fn responses_come_from_the_requested_address(driver) {
         let peer = udp_peer(echo);
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = udp_gateway(driver, &[peer.address()]).start();
         let port = gateway.ports()[1];
         for address in ["127.0.0.1", "127.0.0.2", "127.9.8.7", "::1"] {
             let ip: IpAddr = address.parse().expect("an address");
             let client = client_of(SocketAddr::new(ip, port));
-            assert_eq!(ask(&client, address.as_bytes()), address.as_bytes());
+            assert_eq!(exchange(&client, address.as_bytes()), address.as_bytes());
         }
     }
 
     fn an_endpoint_that_refuses_datagrams_ends_the_session(driver) {
         let gone = udp_peer(echo).address();
         let here = udp_peer(|_| vec![b"here".to_vec()]);
-        let gateway = carrying(driver, &[gone, here.address()]).start();
+        let gateway = udp_gateway(driver, &[gone, here.address()]).start();
         // Sooner or later each client gets to the endpoint that is there: a session that was
         // refused does not stay.
         for _ in 0..8 {
@@ -149,12 +149,12 @@ on_both_drivers! {
     fn an_idle_session_ends_and_is_logged(driver) {
         let peer = udp_peer(|question| vec![question.to_vec(), question.to_vec()]);
         for limits in ["streamIdleTimeout: 2s", "datagramIdleTimeout: 2s"] {
-            let gateway = carrying(driver, &[peer.address()])
+            let gateway = udp_gateway(driver, &[peer.address()])
                 .limits(limits)
                 .start();
             let client = client(&gateway);
-            assert_eq!(ask(&client, b"hello"), b"hello");
-            assert_eq!(answer(&client), b"hello");
+            assert_eq!(exchange(&client, b"hello"), b"hello");
+            assert_eq!(receive(&client), b"hello");
             let log = gateway.waits_for_access_log("\"protocol\":\"UDP\"");
             for part in [
                 "\"listener\":\"Gateway/default/gw/udp\"",
@@ -166,7 +166,7 @@ on_both_drivers! {
                 assert!(log.contains(part), "{part} is not in {log}");
             }
             assert!(!log.contains("\"reason\""), "{log}");
-            assert_eq!(ask(&client, b"again"), b"again");
+            assert_eq!(exchange(&client, b"again"), b"again");
         }
     }
 
@@ -190,16 +190,16 @@ on_both_drivers! {
             b"flood" => Vec::new(),
             _ => vec![question.to_vec()],
         });
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = udp_gateway(driver, &[peer.address()]).start();
         let talking = client(&gateway);
-        assert_eq!(ask(&talking, b"before"), b"before");
+        assert_eq!(exchange(&talking, b"before"), b"before");
         let before = gateway.open_files();
         for _ in 0..20 {
             let flood: Vec<_> = (0..50).map(|_| client(&gateway)).collect();
             for socket in &flood {
                 socket.send(b"flood").expect("sent");
             }
-            assert_eq!(ask(&talking, b"during"), b"during");
+            assert_eq!(exchange(&talking, b"during"), b"during");
         }
         assert!(gateway.open_files() <= before + 1_000, "one descriptor a session at most");
     }
@@ -209,7 +209,7 @@ on_both_drivers! {
             b"flood" => Vec::new(),
             _ => vec![question.to_vec()],
         });
-        let gateway = carrying(driver, &[peer.address()]).open_files(512).inspected().start();
+        let gateway = udp_gateway(driver, &[peer.address()]).open_files(512).inspected().start();
         let talking = client(&gateway);
         let flood = |rounds: usize| {
             for _ in 0..rounds {
@@ -217,7 +217,7 @@ on_both_drivers! {
                     client(&gateway).send(b"flood").expect("sent");
                 }
                 // An answer says that what came before it was taken in, so that none is lost.
-                assert_eq!(ask(&talking, b"during"), b"during");
+                assert_eq!(exchange(&talking, b"during"), b"during");
             }
         };
         // As many sessions as there may be.
@@ -234,10 +234,10 @@ on_both_drivers! {
 
     fn a_removed_listener_can_be_added_again(driver) {
         let peer = udp_peer(echo);
-        let with = carrying(driver, &[peer.address()]);
+        let with = udp_gateway(driver, &[peer.address()]);
         let gateway = with.clone().start();
         let client = client(&gateway);
-        assert_eq!(ask(&client, b"before"), b"before");
+        assert_eq!(exchange(&client, b"before"), b"before");
         gateway.reconfigure(&with.clone().without_last_listener());
         gateway.waits_for_log("version=2");
         gateway.reconfigure(&with);
@@ -253,23 +253,23 @@ on_both_drivers! {
 
     fn several_shards_share_a_port(driver) {
         let peer = udp_peer(echo);
-        let gateway = carrying(driver, &[peer.address()]).shards(3).start();
+        let gateway = udp_gateway(driver, &[peer.address()]).shards(3).start();
         let clients: Vec<_> = (0..30).map(|_| client(&gateway)).collect();
         for round in 0..3_u8 {
             for client in &clients {
-                assert_eq!(ask(client, &[round]), [round]);
+                assert_eq!(exchange(client, &[round]), [round]);
             }
         }
     }
 
     fn sessions_do_not_delay_the_exit(driver) {
         let peer = udp_peer(echo);
-        let mut gateway = carrying(driver, &[peer.address()])
+        let mut gateway = udp_gateway(driver, &[peer.address()])
             .argument("--drain-accept=0s")
             .argument("--drain-deadline=20s")
             .start();
         let client = client(&gateway);
-        assert_eq!(ask(&client, b"hello"), b"hello");
+        assert_eq!(exchange(&client, b"hello"), b"hello");
         let begun = std::time::Instant::now();
         gateway.signal(Signal::Term);
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());

@@ -6,7 +6,7 @@ use super::metrics::waits_for_count;
 use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2};
 
 /// Answers when the gate is open.
-fn gated(gate: &Gate) -> Reply {
+fn reply_after_gate(gate: &Gate) -> Reply {
     Reply::at_once()
         .waits_for(gate)
         .sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -15,7 +15,7 @@ fn gated(gate: &Gate) -> Reply {
 on_both_drivers! {
     fn requests_queue_for_the_only_connection(driver) {
         let gate = Gate::default();
-        let origin = origin().replies(gated(&gate));
+        let origin = origin().replies(reply_after_gate(&gate));
         let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
         let mut clients: Vec<Client> = (0..3).map(|_| gateway.client()).collect();
         for client in &mut clients {
@@ -111,7 +111,7 @@ on_both_drivers! {
 
     fn a_busy_http_2_connection_to_a_removed_endpoint_frees_its_slot_when_done(driver) {
         let (gate, new) = (Gate::default(), origin().replies(ok("new")));
-        let old = origin().replies(gated(&gate));
+        let old = origin().replies(reply_after_gate(&gate));
         let at = |endpoint| {
             gateway(driver)
                 .shards(1)
@@ -137,7 +137,7 @@ on_both_drivers! {
 
     fn requests_beyond_the_queue_limit_are_rejected_immediately(driver) {
         let gate = Gate::default();
-        let origin = origin().replies(gated(&gate));
+        let origin = origin().replies(reply_after_gate(&gate));
         let gateway = gateway(driver)
             .routes_to(&origin)
             .limits("upstreamConnections: 1, upstreamPending: 1")
@@ -174,7 +174,7 @@ on_both_drivers! {
 
     fn a_limit_of_the_backend_overrides_the_gateways(driver) {
         let gate = Gate::default();
-        let origin = origin().replies(gated(&gate));
+        let origin = origin().replies(reply_after_gate(&gate));
         let gateway = gateway(driver)
             .routes_to(&origin)
             .limits("upstreamConnections: 1")

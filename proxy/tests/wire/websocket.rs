@@ -48,7 +48,7 @@ enum CloseSender {
 
 /// Reads a Close, 1001.
 #[track_caller]
-fn reads_goodbye(client: &mut Client) -> CloseSender {
+fn read_close_frame(client: &mut Client) -> CloseSender {
     match client.reads_bytes(4).as_slice() {
         b"\x88\x02\x03\xe9" => CloseSender::Ours,
         // What is echoed has the mask that clients put on what they say.
@@ -68,7 +68,7 @@ on_both_drivers! {
         assert_eq!(client.sends(message).reads_bytes(message.len()), message);
         let begun = Instant::now();
         gateway.signal(Signal::Term);
-        let goodbye = reads_goodbye(client);
+        let goodbye = read_close_frame(client);
         let ending = client.sends(ANSWER).expects_end();
         assert!(goodbye == CloseSender::Origins || ending == ConnectionEnd::Closed, "{ending:?}");
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
@@ -83,7 +83,7 @@ on_both_drivers! {
             client.expects_silence();
         }
         gateway.signal(Signal::Term);
-        let goodbye = reads_goodbye(client);
+        let goodbye = read_close_frame(client);
         let ending = client.sends(ANSWER).expects_end();
         assert!(goodbye == CloseSender::Origins || ending == ConnectionEnd::Closed, "{ending:?}");
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
@@ -98,7 +98,7 @@ on_both_drivers! {
         gateway.waits_until_refused_on(gateway.address());
         client.expects_silence();
         assert_eq!(client.sends(rest).reads_bytes(rest.len()), rest);
-        reads_goodbye(client);
+        read_close_frame(client);
         client.sends(ANSWER).expects_end();
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
@@ -108,7 +108,7 @@ on_both_drivers! {
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
         let begun = Instant::now();
         gateway.signal(Signal::Term);
-        reads_goodbye(client);
+        read_close_frame(client);
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
         assert!(begun.elapsed() < Duration::from_secs(18), "took {:?}", begun.elapsed());
         client.expects_end();

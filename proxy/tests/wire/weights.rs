@@ -2,7 +2,7 @@
 
 use crate::support::{Origin, gateway, on_both_drivers, origin};
 
-fn share(origin: &Origin) -> usize {
+fn request_count(origin: &Origin) -> usize {
     origin.requests().len()
 }
 
@@ -19,10 +19,10 @@ on_both_drivers! {
         for _ in 0..1000 {
             client.gets("/").expects(200);
         }
-        assert_eq!(share(&none), 0);
+        assert_eq!(request_count(&none), 0);
         // Five standard deviations of a fair draw: 5 * sqrt(1000 * 0.25 * 0.75).
-        assert!(share(&one).abs_diff(250) <= 69, "{} of 1000 for a weight of 1/4", share(&one));
-        assert_eq!(share(&one) + share(&three), 1000);
+        assert!(request_count(&one).abs_diff(250) <= 69, "{} of 1000 for a weight of 1/4", request_count(&one));
+        assert_eq!(request_count(&one) + request_count(&three), 1000);
     }
 
     fn the_share_of_an_invalid_backend_is_500(driver) {
@@ -50,7 +50,7 @@ on_both_drivers! {
             .rule("{backendRefs: [{@origin, weight: 0}]}")
             .start();
         gateway.client().gets("/").expects(500);
-        assert_eq!(share(&origin), 0);
+        assert_eq!(request_count(&origin), 0);
     }
 
     fn every_endpoint_of_a_backend_gets_requests(driver) {
@@ -64,7 +64,7 @@ on_both_drivers! {
         }
         for origin in &origins {
             // Shares follow latency and load, so they are uneven; but nobody is left out.
-            assert!(share(origin) > 0, "an endpoint got none of 300");
+            assert!(request_count(origin) > 0, "an endpoint got none of 300");
         }
     }
 }

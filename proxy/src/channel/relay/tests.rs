@@ -116,12 +116,12 @@ impl Body {
 
 #[test]
 fn a_buffered_body_yields_to_other_connections() {
-    gives_way(&Body::through_buffers());
+    assert_yields(&Body::through_buffers());
 }
 
 #[test]
 fn a_spliced_body_yields_to_other_connections() {
-    gives_way(&Body::through_a_pipe());
+    assert_yields(&Body::through_a_pipe());
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn epoll() -> Runtime<TimeDriver<LegacyDriver>> {
         .expect("epoll")
 }
 
-fn gives_way(body: &Body) {
+fn assert_yields(body: &Body) {
     let (length, most) = (body.length, body.most);
     let (mut sender, from) = UnixStream::pair().expect("descriptors");
     let (to, receiver) = UnixStream::pair().expect("descriptors");

@@ -22,7 +22,7 @@ use crate::config::{Published, Snapshot};
 struct Local {
     folder: TempDir,
     published: Published,
-    asked: Receiver<Vec<BindRequest>>,
+    bind_requests: Receiver<Vec<BindRequest>>,
     names: Server,
     handle: Result<LocalHandle, StartError>,
 }
@@ -41,11 +41,11 @@ impl Local {
         for (name, text) in files {
             fs::write(folder.path().join(name), text).expect("a file");
         }
-        let (ask, asked) = channel();
+        let (sender, bind_requests) = channel();
         let binder: Binder = Box::new(move |requests| {
             let failed = answer(&requests);
             // The test may be over.
-            let _ = ask.send(requests);
+            let _ = sender.send(requests);
             failed
         });
         let names = Server::start();
@@ -65,17 +65,20 @@ impl Local {
         Self {
             folder,
             published,
-            asked,
+            bind_requests,
             names,
             handle,
         }
     }
 
     /// Waits until the supervisor is asked.
-    fn asked(&self) -> Vec<String> {
-        let asked = self.asked.recv_timeout(Duration::from_secs(20));
-        let asked = asked.expect("the supervisor is asked");
-        asked.iter().map(|it| it.address.to_string()).collect()
+    fn next_bind_addresses(&self) -> Vec<String> {
+        let bind_requests = self.bind_requests.recv_timeout(Duration::from_secs(20));
+        let bind_requests = bind_requests.expect("the supervisor is asked");
+        bind_requests
+            .iter()
+            .map(|it| it.address.to_string())
+            .collect()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -141,12 +144,12 @@ fn configuration_files_are_applied_and_watched() {
     ];
     let local = Local::start(&files);
     local.handle.as_ref().expect("it starts");
-    assert_eq!(local.asked(), ["[::]:8080"]);
+    assert_eq!(local.next_bind_addresses(), ["[::]:8080"]);
     assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
 
     let begun = Instant::now();
     local.write("app.yaml", &fixed("127.0.0.2"));
-    assert_eq!(local.asked(), ["[::]:8080"]);
+    assert_eq!(local.next_bind_addresses(), ["[::]:8080"]);
     println!(
         "a change of a file was in force after {:?}",
         begun.elapsed()
@@ -154,7 +157,7 @@ fn configuration_files_are_applied_and_watched() {
     assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
 
     local.write("gateway.yaml", &gateway(9090));
-    assert_eq!(local.asked(), ["[::]:9090"]);
+    assert_eq!(local.next_bind_addresses(), ["[::]:9090"]);
     assert!(local.published.load().bind(0).is_none());
     assert!(local.published.load().bind(1).is_some());
 }
@@ -168,14 +171,14 @@ fn invalid_objects_are_ignored_and_previous_versions_are_kept() {
     ];
     let local = Local::start(&files);
     local.handle.as_ref().expect("it starts");
-    local.asked();
+    local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
     local.write("app.yaml", "kind: [");
     // Nothing changed, so the binds are only asked for again.
-    assert_eq!(local.asked(), ["[::]:8080"]);
+    assert_eq!(local.next_bind_addresses(), ["[::]:8080"]);
     assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
     local.write("app.yaml", &fixed("127.0.0.3"));
-    local.asked();
+    local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.3:80"]);
 }
 
@@ -185,14 +188,14 @@ fn dns_names_are_resolved_in_advance_and_refreshed() {
     let files = [("gateway.yaml", gateway(80)), ("app.yaml", backend)];
     let local = Local::start(&files);
     local.handle.as_ref().expect("it starts");
-    local.asked();
+    local.next_bind_addresses();
     assert_eq!(
         local.endpoints(),
         ["127.0.0.9:80"],
         "from the first request on"
     );
     local.names.set_answer("app.test", 1, &["127.0.0.8"]);
-    local.asked();
+    local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.8:80"]);
 }
 
@@ -204,12 +207,12 @@ fn a_change_does_not_wait_for_an_unresponsive_dns_name() {
     ];
     let local = Local::start(&files);
     local.handle.as_ref().expect("it starts");
-    local.asked();
+    local.next_bind_addresses();
     local.names.stop_answering("slow.test");
     let both = "{addresses: [{host: 127.0.0.2, port: 80}, {host: slow.test, port: 80}]}";
     let begun = Instant::now();
     local.write("app.yaml", &app(both));
-    local.asked();
+    local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
     // Two seconds were waited for an answer once; what else takes its time here is the machine.
     assert!(
@@ -227,27 +230,27 @@ fn a_slowly_rewritten_file_is_read_when_it_is_complete() {
     ];
     let local = Local::start(&files);
     local.handle.as_ref().expect("it starts");
-    local.asked();
+    local.next_bind_addresses();
     let text = fixed("127.0.0.2");
     let (half, rest) = text.split_once("---").expect("two documents");
     let mut file = fs::File::create(local.path("app.yaml")).expect("a file");
     for part in ["", half, "---"] {
         file.write_all(part.as_bytes()).expect("a file");
         // It was looked at, and says what it said.
-        local.asked();
+        local.next_bind_addresses();
         assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
     }
     file.write_all(rest.as_bytes()).expect("a file");
     drop(file);
     while local.endpoints() != ["127.0.0.2:80"] {
         assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
-        local.asked();
+        local.next_bind_addresses();
     }
     // An empty one is believed when it stays empty.
     local.write("app.yaml", "");
-    local.asked();
+    local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
-    local.asked();
+    local.next_bind_addresses();
     assert_eq!(local.endpoints(), [""; 0]);
 }
 
@@ -293,17 +296,24 @@ fn a_failed_bind_is_retried() {
     let local = Local::start_where(&[("gateway.yaml", two)], first_is_refused);
     local.handle.as_ref().expect("one listener came up");
     let both = ["[::]:8080", "[::]:9090"];
-    assert_eq!(local.asked(), both);
-    assert_eq!(local.asked(), both, "without a change of a file");
+    assert_eq!(local.next_bind_addresses(), both);
+    assert_eq!(
+        local.next_bind_addresses(),
+        both,
+        "without a change of a file"
+    );
 }
 
 #[test]
 fn dropping_the_handle_ends_the_thread() {
     let local = Local::start(&[("gateway.yaml", gateway(80))]);
     drop(local.handle.expect("it starts"));
-    local.asked.recv().expect("what it was asked at the start");
     local
-        .asked
+        .bind_requests
+        .recv()
+        .expect("what it was asked at the start");
+    local
+        .bind_requests
         .recv()
         .expect_err("the thread and its binder are gone");
 }

@@ -27,7 +27,7 @@ impl Scene {
         self.root.path().join(name)
     }
 
-    async fn is_told(&mut self) {
+    async fn expects_change(&mut self) {
         let changed = tokio::time::timeout(Duration::from_secs(10), self.watch.changed()).await;
         changed.expect("a change is told");
     }
@@ -47,7 +47,7 @@ async fn a_rewritten_file_is_reported() {
     let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
     for text in ["2", "3"] {
         write(&scene.path("a.yaml"), text);
-        scene.is_told().await;
+        scene.expects_change().await;
     }
 }
 
@@ -57,7 +57,7 @@ async fn a_file_replaced_by_rename_is_reported() {
     for text in ["2", "3"] {
         write(&scene.path(".a.yaml.tmp"), text);
         fs::rename(scene.path(".a.yaml.tmp"), scene.path("a.yaml")).expect("it was there");
-        scene.is_told().await;
+        scene.expects_change().await;
     }
 }
 
@@ -65,40 +65,40 @@ async fn a_file_replaced_by_rename_is_reported() {
 async fn a_deleted_and_recreated_file_is_reported() {
     let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
     fs::remove_file(scene.path("a.yaml")).expect("it was there");
-    scene.is_told().await;
+    scene.expects_change().await;
     write(&scene.path("a.yaml"), "2");
-    scene.is_told().await;
+    scene.expects_change().await;
 }
 
 #[tokio::test]
 async fn files_created_and_deleted_in_a_directory_are_reported() {
     let mut scene = Scene::watching("config", in_a_folder);
     write(&scene.path("config/b.yaml"), "1");
-    scene.is_told().await;
+    scene.expects_change().await;
     fs::remove_file(scene.path("config/a.yaml")).expect("it was there");
-    scene.is_told().await;
+    scene.expects_change().await;
 }
 
 #[tokio::test]
 async fn a_deleted_and_recreated_directory_is_reported() {
     let mut scene = Scene::watching("config", in_a_folder);
     fs::remove_dir_all(scene.path("config")).expect("it was there");
-    scene.is_told().await;
+    scene.expects_change().await;
     in_a_folder(scene.root.path());
-    scene.is_told().await;
+    scene.expects_change().await;
     write(&scene.path("config/a.yaml"), "2");
-    scene.is_told().await;
+    scene.expects_change().await;
 }
 
 #[tokio::test]
 async fn a_directory_created_later_is_reported() {
     let mut scene = Scene::watching("far/config", |_| {});
     fs::create_dir(scene.path("far")).expect("a folder");
-    scene.is_told().await;
+    scene.expects_change().await;
     in_a_folder(&scene.path("far"));
-    scene.is_told().await;
+    scene.expects_change().await;
     write(&scene.path("far/config/b.yaml"), "1");
-    scene.is_told().await;
+    scene.expects_change().await;
 }
 
 /// As the kubelet does it: a folder for each version, a link to the present one, and files that are
@@ -129,7 +129,7 @@ async fn updates_of_a_mounted_config_map_are_reported() {
         let mut scene = Scene::watching(name, mounted);
         for number in [2, 3] {
             flip(scene.root.path(), number);
-            scene.is_told().await;
+            scene.expects_change().await;
             let text = fs::read_to_string(scene.path("mount/a.yaml")).expect("a file");
             assert_eq!(text, number.to_string());
         }
@@ -143,7 +143,7 @@ async fn changes_behind_a_symlink_are_reported() {
         symlink("config/a.yaml", root.join("a.yaml")).expect("a link");
     });
     write(&scene.path("config/a.yaml"), "2");
-    scene.is_told().await;
+    scene.expects_change().await;
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn simultaneous_changes_are_reported_once() {
     for number in 0..50 {
         write(&scene.path(&format!("config/{number}.yaml")), "1");
     }
-    scene.is_told().await;
+    scene.expects_change().await;
     assert_eq!(
         fs::read_dir(scene.path("config"))
             .expect("a folder")
@@ -208,7 +208,7 @@ async fn a_new_file_is_not_reported_before_it_is_written() {
     assert!(scene.watch.written().contains(&scene.path("config/b.yaml")));
     file.write_all(b"all").expect("it is written");
     drop(file);
-    scene.is_told().await;
+    scene.expects_change().await;
     assert!(scene.watch.written().is_empty());
 }
 
@@ -223,5 +223,5 @@ async fn a_file_is_not_reported_while_it_is_being_written() {
     assert!(early.is_err(), "it is still open");
     file.write_all(b" and half").expect("it is written");
     drop(file);
-    scene.is_told().await;
+    scene.expects_change().await;
 }

@@ -170,7 +170,7 @@ mod tests {
         model
     }
 
-    fn kept(folder: &TempDir) -> LastGoodFile {
+    fn last_good_file(folder: &TempDir) -> LastGoodFile {
         let folder = folder.path().join("cache");
         LastGoodFile::new(folder, ObjectName::new("infra", "web"))
     }
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_saved_configuration_is_read_back_with_its_versions() {
         let folder = TempDir::new().expect("a temporary folder");
-        let kept = kept(&folder);
+        let kept = last_good_file(&folder);
         assert!(kept.read().expect("there is none").is_none());
         for services in [3, 2] {
             let model = model(services);
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_file_that_is_damaged_or_of_another_gateway_is_not_used() {
         let folder = TempDir::new().expect("a temporary folder");
-        let kept = kept(&folder);
+        let kept = last_good_file(&folder);
         kept.write(&model(2)).expect("our own folder");
         let saved = std::fs::read(kept.path()).expect("the file");
         for end in 0..saved.len() {
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_leftover_temporary_file_is_overwritten() {
         let folder = TempDir::new().expect("a temporary folder");
-        let kept = kept(&folder);
+        let kept = last_good_file(&folder);
         kept.write(&model(1)).expect("our own folder");
         std::fs::write(kept.folder.join("last-good.new"), "half").expect("our own folder");
         kept.write(&model(2)).expect("it is replaced");

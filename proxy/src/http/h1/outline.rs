@@ -46,7 +46,7 @@ mod tests {
     use crate::http::head::Version;
 
     #[track_caller]
-    fn tells(bytes: &str, method: &str, target: &str, host: &str) {
+    fn assert_outline(bytes: &str, method: &str, target: &str, host: &str) {
         let parsed = outline(bytes.as_bytes());
         let parts = [parsed.method, parsed.target, parsed.host];
         assert_eq!(
@@ -58,18 +58,18 @@ mod tests {
 
     #[test]
     fn an_outline_holds_the_parts_received_so_far() {
-        tells(
+        assert_outline(
             "GET /a?b HTTP/1.1\r\nA: 1\r\nhOST:  a b \r\n\r\n",
             "GET",
             "/a?b",
             "a b",
         );
-        tells("\r\nTRACE / HTTP/1.1\nHost: a\n\n", "TRACE", "/", "a");
-        tells("GET / HTTP/1.1\r\n\r\nHost: the-body's", "GET", "/", "");
-        tells("GET /cut", "GET", "/cut", "");
-        tells("GET", "GET", "", "");
-        tells("", "", "", "");
-        tells(
+        assert_outline("\r\nTRACE / HTTP/1.1\nHost: a\n\n", "TRACE", "/", "a");
+        assert_outline("GET / HTTP/1.1\r\n\r\nHost: the-body's", "GET", "/", "");
+        assert_outline("GET /cut", "GET", "/cut", "");
+        assert_outline("GET", "GET", "", "");
+        assert_outline("", "", "", "");
+        assert_outline(
             "\u{16}\u{3}\u{1} /path HTTP/1.1\r\nHost: a\r\n\r\n",
             "",
             "",

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn says(blocks: &mut FieldBlocks, block: &[u8], expected: Option<bool>) {
+    fn assert_fragment(blocks: &mut FieldBlocks, block: &[u8], expected: Option<bool>) {
         let found = blocks.read(block).map(|found| found.fragment);
         assert_eq!(found, expected, "{block:x?}");
     }
@@ -255,16 +255,16 @@ mod tests {
             (&[0x40], ":path"),
         ] {
             let mut blocks = FieldBlocks::default();
-            says(&mut blocks, &literal(first, name, "/a#b"), Some(true));
-            says(&mut blocks, &literal(first, name, "/a"), Some(false));
+            assert_fragment(&mut blocks, &literal(first, name, "/a#b"), Some(true));
+            assert_fragment(&mut blocks, &literal(first, name, "/a"), Some(false));
         }
         // In the code of the RFC: `/#` is 011000 111111111010, and padding.
-        says(
+        assert_fragment(
             &mut FieldBlocks::default(),
             b"\x04\x83\x63\xfe\xbf",
             Some(true),
         );
-        says(
+        assert_fragment(
             &mut FieldBlocks::default(),
             &literal(b"\x00", "x-a", "#"),
             Some(false),
@@ -274,18 +274,18 @@ mod tests {
     #[test]
     fn a_fragment_is_detected_in_indexed_fields() {
         let mut blocks = FieldBlocks::default();
-        says(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
-        says(&mut blocks, &[0xbe], Some(true));
+        assert_fragment(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
+        assert_fragment(&mut blocks, &[0xbe], Some(true));
         // By the name of an entry, which is a path's.
-        says(&mut blocks, &literal(&[0x7e], "", "/c"), Some(false));
-        says(&mut blocks, &[0xbe], Some(false));
-        says(&mut blocks, &[0xbf], Some(true));
-        says(&mut blocks, &literal(&[0x40], "x-a", "#"), Some(false));
-        says(&mut blocks, &literal(&[0x7e], "", "#"), Some(false));
-        says(&mut blocks, &[0xc1], Some(true));
+        assert_fragment(&mut blocks, &literal(&[0x7e], "", "/c"), Some(false));
+        assert_fragment(&mut blocks, &[0xbe], Some(false));
+        assert_fragment(&mut blocks, &[0xbf], Some(true));
+        assert_fragment(&mut blocks, &literal(&[0x40], "x-a", "#"), Some(false));
+        assert_fragment(&mut blocks, &literal(&[0x7e], "", "#"), Some(false));
+        assert_fragment(&mut blocks, &[0xc1], Some(true));
         // An update of the table's size empties it.
-        says(&mut blocks, &[0x20, 0x3f, 0xe1, 0x1f], Some(false));
-        says(&mut blocks, &[0xbe], None);
+        assert_fragment(&mut blocks, &[0x20, 0x3f, 0xe1, 0x1f], Some(false));
+        assert_fragment(&mut blocks, &[0xbe], None);
     }
 
     #[test]
@@ -319,27 +319,27 @@ mod tests {
     #[test]
     fn old_entries_are_evicted_from_the_dynamic_table() {
         let mut blocks = FieldBlocks::default();
-        says(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
+        assert_fragment(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
         // Each counts 32 bytes and its text: the path leaves with the last one.
         let each = 32 + 3 + 100;
         let room = TABLE_BYTES - (32 + 5 + 4);
         for number in 0..room / each {
-            says(
+            assert_fragment(
                 &mut blocks,
                 &literal(&[0x40], "x-a", &"x".repeat(100)),
                 Some(false),
             );
             let index = u8::try_from(number).expect("few");
             // The index of the first dynamic entry is 62; encoded in seven bits.
-            says(&mut blocks, &[0x80 | (63 + index)], Some(true));
+            assert_fragment(&mut blocks, &[0x80 | (63 + index)], Some(true));
         }
-        says(
+        assert_fragment(
             &mut blocks,
             &literal(&[0x40], "x-a", &"x".repeat(100)),
             Some(false),
         );
         let index = u8::try_from(room / each).expect("few");
-        says(&mut blocks, &[0x80 | (63 + index)], None);
+        assert_fragment(&mut blocks, &[0x80 | (63 + index)], None);
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
             b"\x3f\xe2\x1f",
             b"\xbe",
         ] {
-            says(&mut FieldBlocks::default(), block, None);
+            assert_fragment(&mut FieldBlocks::default(), block, None);
         }
         assert_eq!(
             STATIC_NAMES.iter().map(|len| u32::from(*len)).sum::<u32>(),

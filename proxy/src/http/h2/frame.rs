@@ -256,7 +256,7 @@ impl Frames {
 mod tests {
     use super::{FrameHead, Frames, Kind, PREFACE, PaddedFrame};
 
-    fn found(frames: &mut Frames, bytes: &[u8]) -> Vec<PaddedFrame> {
+    fn read_frames(frames: &mut Frames, bytes: &[u8]) -> Vec<PaddedFrame> {
         let mut list = Vec::new();
         let all: Result<(), ()> = frames.feed(bytes, |found| {
             list.push(found);
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn frames_after_the_preface_are_found_at_every_split() {
         let bytes = connection();
-        let whole = found(&mut Frames::after_preface(), &bytes);
+        let whole = read_frames(&mut Frames::after_preface(), &bytes);
         let kinds: Vec<_> = whole.iter().map(|found| found.head.kind).collect();
         assert_eq!(kinds, [Kind::Settings, Kind::Data, Kind::Data, Kind::Other]);
         assert_eq!(whole[1].padding, 3);
@@ -286,8 +286,8 @@ mod tests {
         assert!(whole[2].head.has(FrameHead::END_STREAM));
         for split in 0..bytes.len() {
             let mut frames = Frames::after_preface();
-            let mut pieces = found(&mut frames, &bytes[..split]);
-            pieces.extend(found(&mut frames, &bytes[split..]));
+            let mut pieces = read_frames(&mut frames, &bytes[..split]);
+            pieces.extend(read_frames(&mut frames, &bytes[split..]));
             assert_eq!(pieces, whole, "split at {split}");
         }
     }

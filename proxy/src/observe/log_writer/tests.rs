@@ -38,7 +38,7 @@ struct Fixture {
     written: Receiver<Vec<u8>>,
 }
 
-fn bed() -> Fixture {
+fn fixture() -> Fixture {
     let (answers, answers_in) = unbounded();
     let (written_out, written) = unbounded();
     let queue = LogQueue::new();
@@ -64,17 +64,17 @@ fn append(shard: &mut LogSink, lines: usize) {
 
 #[test]
 fn lines_are_written_complete_and_in_order() {
-    let mut bed = bed();
-    drop(bed.answers);
+    let mut fixture = fixture();
+    drop(fixture.answers);
     for number in 0..5_000 {
-        bed.shard.append(|out| {
+        fixture.shard.append(|out| {
             let _ = writeln!(out, "{number}");
         });
     }
-    drop(bed.shard);
-    assert!(bed.writer.stop(PATIENCE));
-    let lines = 5_000 - bed.queue.dropped_lines();
-    let text: Vec<u8> = bed.written.iter().flatten().collect();
+    drop(fixture.shard);
+    assert!(fixture.writer.stop(PATIENCE));
+    let lines = 5_000 - fixture.queue.dropped_lines();
+    let text: Vec<u8> = fixture.written.iter().flatten().collect();
     let text = String::from_utf8(text).expect("digits");
     let numbers: Vec<u32> = text.lines().map(|n| n.parse().expect("a number")).collect();
     assert!(numbers.is_sorted());
@@ -83,30 +83,33 @@ fn lines_are_written_complete_and_in_order() {
 
 #[test]
 fn flushing_sends_a_partial_chunk() {
-    let mut bed = bed();
-    bed.shard.flush();
-    append(&mut bed.shard, 1);
-    bed.answers.send(Ok(())).expect("the writer lives");
-    bed.shard.flush();
-    assert_eq!(bed.written.recv_timeout(PATIENCE).as_deref(), Ok(LINE));
-    drop(bed.answers);
-    assert!(bed.writer.stop(PATIENCE));
+    let mut fixture = fixture();
+    fixture.shard.flush();
+    append(&mut fixture.shard, 1);
+    fixture.answers.send(Ok(())).expect("the writer lives");
+    fixture.shard.flush();
+    assert_eq!(fixture.written.recv_timeout(PATIENCE).as_deref(), Ok(LINE));
+    drop(fixture.answers);
+    assert!(fixture.writer.stop(PATIENCE));
 }
 
 #[test]
 fn a_stuck_writer_drops_lines_and_does_not_block() {
-    let mut bed = bed();
+    let mut fixture = fixture();
     let chunks = LOG_QUEUED_CHUNKS + 50;
     for _ in 0..chunks {
-        append(&mut bed.shard, 1);
-        bed.shard.flush();
+        append(&mut fixture.shard, 1);
+        fixture.shard.flush();
     }
     let queued_lines = LOG_QUEUED_CHUNKS as u64;
-    assert_eq!(bed.queue.dropped_lines(), chunks as u64 - queued_lines);
-    assert!(!bed.writer.stop(Duration::from_millis(1)), "it is stuck");
+    assert_eq!(fixture.queue.dropped_lines(), chunks as u64 - queued_lines);
+    assert!(
+        !fixture.writer.stop(Duration::from_millis(1)),
+        "it is stuck"
+    );
     // The reader comes back: what was queued is written, chunks go round again.
-    drop(bed.answers);
-    let lines: usize = bed
+    drop(fixture.answers);
+    let lines: usize = fixture
         .written
         .iter()
         .map(|chunk| chunk.len() / LINE.len())
@@ -116,49 +119,50 @@ fn a_stuck_writer_drops_lines_and_does_not_block() {
 
 #[test]
 fn a_failed_write_drops_only_its_own_lines() {
-    let mut bed = bed();
+    let mut fixture = fixture();
     for answer in [Ok(()), Err(io::ErrorKind::BrokenPipe.into()), Ok(())] {
-        append(&mut bed.shard, 2);
-        bed.shard.flush();
-        bed.answers.send(answer).expect("the writer lives");
+        append(&mut fixture.shard, 2);
+        fixture.shard.flush();
+        fixture.answers.send(answer).expect("the writer lives");
     }
-    drop(bed.answers);
-    assert!(bed.writer.stop(PATIENCE));
-    assert_eq!(bed.queue.dropped_lines(), 2);
-    assert_eq!(bed.written.iter().count(), 2);
+    drop(fixture.answers);
+    assert!(fixture.writer.stop(PATIENCE));
+    assert_eq!(fixture.queue.dropped_lines(), 2);
+    assert_eq!(fixture.written.iter().count(), 2);
 }
 
 #[test]
 fn many_shards_share_one_writer() {
-    let mut bed = bed();
-    drop(bed.answers);
-    append(&mut bed.shard, 1_000);
-    drop(bed.shard);
+    let mut fixture = fixture();
+    drop(fixture.answers);
+    append(&mut fixture.shard, 1_000);
+    drop(fixture.shard);
     thread::scope(|scope| {
         for _ in 0..4 {
-            let mut shard = LogSink::new(Arc::clone(&bed.queue));
+            let mut shard = LogSink::new(Arc::clone(&fixture.queue));
             scope.spawn(move || append(&mut shard, 1_000));
         }
     });
-    assert!(bed.writer.stop(PATIENCE));
-    let written: usize = bed.written.iter().map(|chunk| chunk.len()).sum();
+    assert!(fixture.writer.stop(PATIENCE));
+    let written: usize = fixture.written.iter().map(|chunk| chunk.len()).sum();
     let lines = (written / LINE.len()) as u64;
-    assert_eq!(lines + bed.queue.dropped_lines(), 5_000);
+    assert_eq!(lines + fixture.queue.dropped_lines(), 5_000);
 }
 
 #[test]
 fn chunks_are_reused_without_growing() {
-    let mut bed = bed();
-    drop(bed.answers);
-    bed.shard
+    let mut fixture = fixture();
+    drop(fixture.answers);
+    fixture
+        .shard
         .append(|out| out.resize(4 * LOG_CHUNK_BYTES, b'x'));
     for _ in 0..10 * LOG_QUEUED_CHUNKS {
-        append(&mut bed.shard, 1);
-        bed.shard.flush();
+        append(&mut fixture.shard, 1);
+        fixture.shard.flush();
     }
-    assert!(bed.writer.stop(PATIENCE));
+    assert!(fixture.writer.stop(PATIENCE));
     let mut spare = 0;
-    while let Some(chunk) = bed.queue.spare.pop() {
+    while let Some(chunk) = fixture.queue.spare.pop() {
         assert!(chunk.bytes.capacity() <= LOG_CHUNK_BYTES);
         spare += 1;
     }

@@ -37,7 +37,7 @@ struct Fixture {
     writer: ProgramLogWriter,
 }
 
-fn bed() -> Fixture {
+fn fixture() -> Fixture {
     let (answers, answers_in) = unbounded();
     let (written_out, written) = unbounded();
     let output = Output {
@@ -54,21 +54,21 @@ fn bed() -> Fixture {
     }
 }
 
-fn log(bed: &Fixture, line: &[u8]) {
-    (&*bed.log).write_all(line).expect("it never fails");
+fn log(fixture: &Fixture, line: &[u8]) {
+    (&*fixture.log).write_all(line).expect("it never fails");
 }
 
 /// What is being written, once it is.
-fn writes(bed: &Fixture) -> String {
-    let written = bed.written.recv_timeout(PATIENCE).expect("a write");
+fn writes(fixture: &Fixture) -> String {
+    let written = fixture.written.recv_timeout(PATIENCE).expect("a write");
     String::from_utf8(written).expect("text")
 }
 
 /// Says so many lines more than there is room for.
-fn floods(bed: &Fixture, more: usize) {
+fn floods(fixture: &Fixture, more: usize) {
     let line = [&[b'x'; 1023][..], b"\n"].concat();
     for _ in 0..LINES + more {
-        log(bed, &line);
+        log(fixture, &line);
     }
 }
 
@@ -85,57 +85,57 @@ fn reported(written: &str) -> usize {
 
 #[test]
 fn lines_are_written_in_order_and_flushed_on_stop() {
-    let bed = bed();
+    let fixture = fixture();
     for line in ["one\n", "two\n", "three\n"] {
-        log(&bed, line.as_bytes());
+        log(&fixture, line.as_bytes());
     }
-    drop(bed.answers);
-    assert!(bed.writer.stop(PATIENCE));
-    let output: Vec<u8> = bed.written.iter().flatten().collect();
+    drop(fixture.answers);
+    assert!(fixture.writer.stop(PATIENCE));
+    let output: Vec<u8> = fixture.written.iter().flatten().collect();
     assert_eq!(output, b"one\ntwo\nthree\n");
 }
 
 #[test]
 fn a_blocked_output_blocks_no_caller_and_its_queue_is_bounded() {
-    let bed = bed();
-    log(&bed, b"first\n");
-    assert_eq!(writes(&bed), "first\n");
-    floods(&bed, 5);
-    assert_eq!(bed.log.pending().lines.len(), PROGRAM_LOG_BYTES);
-    assert_eq!(bed.log.pending().dropped, 5);
-    assert!(!bed.writer.stop(Duration::ZERO), "it is stuck");
+    let fixture = fixture();
+    log(&fixture, b"first\n");
+    assert_eq!(writes(&fixture), "first\n");
+    floods(&fixture, 5);
+    assert_eq!(fixture.log.pending().lines.len(), PROGRAM_LOG_BYTES);
+    assert_eq!(fixture.log.pending().dropped, 5);
+    assert!(!fixture.writer.stop(Duration::ZERO), "it is stuck");
 }
 
 #[test]
 fn each_write_during_a_flood_reports_the_dropped_lines() {
-    let bed = bed();
-    log(&bed, b"first\n");
-    assert_eq!(writes(&bed), "first\n");
+    let fixture = fixture();
+    log(&fixture, b"first\n");
+    assert_eq!(writes(&fixture), "first\n");
     for dropped in [5, 1, 7] {
         // It begins before the write before it is over, so there is never room for a line.
-        floods(&bed, dropped);
-        bed.answers.send(Ok(())).expect("it listens");
-        let written = writes(&bed);
+        floods(&fixture, dropped);
+        fixture.answers.send(Ok(())).expect("it listens");
+        let written = writes(&fixture);
         assert_eq!(reported(&written), dropped);
         assert_eq!(written.lines().count(), LINES + 1);
     }
-    log(&bed, b"last\n");
-    bed.answers.send(Ok(())).expect("it listens");
-    assert_eq!(writes(&bed), "last\n");
+    log(&fixture, b"last\n");
+    fixture.answers.send(Ok(())).expect("it listens");
+    assert_eq!(writes(&fixture), "last\n");
 }
 
 #[test]
 fn a_failed_write_keeps_the_count_of_dropped_lines() {
-    let bed = bed();
+    let fixture = fixture();
     let broken = || Err(io::Error::from(io::ErrorKind::BrokenPipe));
-    log(&bed, b"first\n");
-    writes(&bed);
-    floods(&bed, 5);
-    bed.answers.send(broken()).expect("it listens");
-    assert_eq!(reported(&writes(&bed)), 1 + 5);
-    bed.answers.send(broken()).expect("it listens");
-    log(&bed, b"found\n");
-    let found = writes(&bed);
+    log(&fixture, b"first\n");
+    writes(&fixture);
+    floods(&fixture, 5);
+    fixture.answers.send(broken()).expect("it listens");
+    assert_eq!(reported(&writes(&fixture)), 1 + 5);
+    fixture.answers.send(broken()).expect("it listens");
+    log(&fixture, b"found\n");
+    let found = writes(&fixture);
     assert_eq!(
         (found.lines().next(), reported(&found)),
         (Some("found"), 1 + 5 + LINES)
@@ -163,27 +163,30 @@ fn the_line_about_dropped_lines_has_the_usual_format() {
 
 #[test]
 fn dropping_the_writer_flushes_the_last_lines() {
-    let bed = bed();
-    log(&bed, b"the last\n");
-    drop(bed.answers);
-    drop(bed.writer);
+    let fixture = fixture();
+    log(&fixture, b"the last\n");
+    drop(fixture.answers);
+    drop(fixture.writer);
     assert_eq!(
-        bed.written.try_iter().flatten().collect::<Vec<_>>(),
+        fixture.written.try_iter().flatten().collect::<Vec<_>>(),
         b"the last\n"
     );
 }
 
 #[test]
 fn a_failing_output_drops_lines_and_does_not_end_the_thread() {
-    let bed = bed();
+    let fixture = fixture();
     let broken = io::Error::from(io::ErrorKind::BrokenPipe);
-    bed.answers.send(Err(broken)).expect("it listens");
-    log(&bed, b"lost\nlost as well\n");
-    bed.written.recv_timeout(PATIENCE).expect("it was tried");
-    log(&bed, b"found\n");
-    let found = writes(&bed);
+    fixture.answers.send(Err(broken)).expect("it listens");
+    log(&fixture, b"lost\nlost as well\n");
+    fixture
+        .written
+        .recv_timeout(PATIENCE)
+        .expect("it was tried");
+    log(&fixture, b"found\n");
+    let found = writes(&fixture);
     assert!(found.starts_with("found\n"), "{found}");
     assert_eq!(reported(&found), 2);
-    drop(bed.answers);
-    assert!(bed.writer.stop(PATIENCE));
+    drop(fixture.answers);
+    assert!(fixture.writer.stop(PATIENCE));
 }

@@ -54,7 +54,7 @@ fn answer(lines: &[(&'static str, &'static str)]) -> HeaderMap {
     lines.collect()
 }
 
-fn told(grants: &Mutation) -> String {
+fn edited_lines(grants: &Mutation) -> String {
     String::from_utf8(grants.lines().to_vec()).expect("text")
 }
 
@@ -99,7 +99,7 @@ fn listed_fields_of_clients_are_replaced_by_those_of_the_server() {
     let Ok(Verdict::Allowed { grants, .. }) = verdict else {
         panic!("{verdict:?}")
     };
-    assert_eq!(told(&grants), "x-role: admin\r\n");
+    assert_eq!(edited_lines(&grants), "x-role: admin\r\n");
     assert!(grants.drops(b"X-User") && grants.drops(b"x_user") && !grants.drops(b"host"));
 }
 
@@ -118,7 +118,7 @@ fn without_a_list_all_fields_but_content_fields_are_copied() {
     let Ok(Verdict::Allowed { grants, .. }) = verdict else {
         panic!("{verdict:?}")
     };
-    assert_eq!(told(&grants), "x-user: me\r\nx-user: you\r\n");
+    assert_eq!(edited_lines(&grants), "x-user: me\r\nx-user: you\r\n");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_later_server_receives_the_fields_set_by_an_earlier_one() {
         panic!("it is allowed")
     };
     grants.extend(&later);
-    assert_eq!(told(&grants), "x-user: you\r\n");
+    assert_eq!(edited_lines(&grants), "x-user: you\r\n");
 }
 
 const ARRIVAL: grpc::RequestSource = grpc::RequestSource {
@@ -254,7 +254,7 @@ fn an_ok_response_replaces_or_appends_fields() {
     else {
         panic!("it is allowed")
     };
-    assert_eq!(told(&grants), "x-user: me\r\nx-team: c\r\n");
+    assert_eq!(edited_lines(&grants), "x-user: me\r\nx-team: c\r\n");
     let drops = ["x-user", "x-team", "cookie", "host"].map(|name| grants.drops(name.as_bytes()));
     assert_eq!(drops, [true, false, true, false]);
 }

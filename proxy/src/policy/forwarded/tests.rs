@@ -47,7 +47,7 @@ const SPOOFED: [(&str, &str); 6] = [
     ("X-Real-IP", "10.0.0.1"),
 ];
 
-fn kept(header_trust: HeaderTrust, request: &[(&str, &str)]) -> Vec<String> {
+fn kept_names(header_trust: HeaderTrust, request: &[(&str, &str)]) -> Vec<String> {
     let (fields, head) = fields(request);
     let text = |name: &[u8]| String::from_utf8(name.to_owned()).expect("ASCII");
     let names = fields
@@ -61,7 +61,7 @@ fn kept(header_trust: HeaderTrust, request: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn headers_of_an_untrusted_client_are_replaced() {
-    assert!(kept(HeaderTrust::Untrusted, &SPOOFED).is_empty());
+    assert!(kept_names(HeaderTrust::Untrusted, &SPOOFED).is_empty());
     assert_eq!(
         lines(HeaderTrust::Untrusted, &SPOOFED, None),
         "x-forwarded-for: 203.0.113.7\r\nx-forwarded-proto: http\r\n\
@@ -72,7 +72,7 @@ fn headers_of_an_untrusted_client_are_replaced() {
 #[test]
 fn headers_of_a_trusted_hop_are_extended() {
     assert_eq!(
-        kept(HeaderTrust::Trusted, &SPOOFED),
+        kept_names(HeaderTrust::Trusted, &SPOOFED),
         [
             "x-forwarded-proto",
             "X-FORWARDED-HOST",
@@ -110,12 +110,12 @@ fn forwarding_headers_of_untrusted_clients_are_dropped_and_other_names_kept() {
         ("x", "kept"),
     ];
     let neighbours = ["X-Forward", "X-Real-IPs", "X-Frame-Options", "x"];
-    assert_eq!(kept(HeaderTrust::Untrusted, &request), neighbours);
+    assert_eq!(kept_names(HeaderTrust::Untrusted, &request), neighbours);
     assert_eq!(
-        kept(HeaderTrust::Trusted, &request)[0],
+        kept_names(HeaderTrust::Trusted, &request)[0],
         "X-Forwarded-Prefix"
     );
-    assert_eq!(kept(HeaderTrust::Trusted, &request)[1..], neighbours);
+    assert_eq!(kept_names(HeaderTrust::Trusted, &request)[1..], neighbours);
 }
 
 #[test]

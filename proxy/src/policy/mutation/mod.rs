@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    fn taken(set_headers: Vec<HeaderValueOption>, remove: &[&str]) -> Mutation {
+    fn mutation_of(set_headers: Vec<HeaderValueOption>, remove: &[&str]) -> Mutation {
         let mut mutation = Mutation::default();
         let remove_headers = remove.iter().map(|it| (*it).to_owned()).collect();
         let message = HeaderMutation {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_set_field_replaces_an_existing_one() {
-        let mutation = taken(vec![set("There", "new", None, 0)], &["Gone"]);
+        let mutation = mutation_of(vec![set("There", "new", None, 0)], &["Gone"]);
         let mut lines = b"there: old\r\nother: 1\r\ngone: x\r\n".to_vec();
         mutation.edit(&mut lines);
         assert_eq!(lines, b"other: 1\r\nthere: new\r\n");
@@ -238,15 +238,15 @@ mod tests {
 
     #[test]
     fn the_append_action_of_a_field_is_honoured() {
-        let appended = taken(vec![set("there", "b", Some(true), 0)], &[]);
+        let appended = mutation_of(vec![set("there", "b", Some(true), 0)], &[]);
         assert!(!appended.drops(b"there"));
         assert_eq!(appended.lines(), b"there: b\r\n");
-        let absent = taken(
+        let absent = mutation_of(
             vec![set("there", "b", None, 1), set("new", "c", None, 1)],
             &[],
         );
         assert_eq!(absent.lines(), b"new: c\r\n");
-        let present = taken(
+        let present = mutation_of(
             vec![set("there", "b", None, 3), set("new", "c", None, 3)],
             &[],
         );
@@ -271,13 +271,13 @@ mod tests {
             ("a b", "x"),
         ];
         let fields = fields.iter().map(|(key, value)| set(key, value, None, 0));
-        let mutation = taken(fields.collect(), &[":method", "content-length"]);
+        let mutation = mutation_of(fields.collect(), &[":method", "content-length"]);
         assert!(mutation.is_empty());
     }
 
     #[test]
     fn an_invalid_value_removes_the_field() {
-        let mutation = taken(vec![set("user", "a\r\nrole: admin", None, 0)], &[]);
+        let mutation = mutation_of(vec![set("user", "a\r\nrole: admin", None, 0)], &[]);
         assert!(mutation.drops(b"User") && mutation.lines().is_empty());
     }
 
@@ -299,11 +299,11 @@ mod tests {
 
     #[test]
     fn edits_of_a_later_server_override_those_of_an_earlier_one() {
-        let mut first = taken(
+        let mut first = mutation_of(
             vec![set("step", "1", None, 0), set("first", "a", None, 0)],
             &[],
         );
-        let later = taken(
+        let later = mutation_of(
             vec![set("step", "2", None, 0), set("more", "b", Some(true), 0)],
             &[],
         );
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn lookalike_names_are_treated_as_one() {
-        let mutation = taken(vec![set("x-user", "me", None, 0)], &[]);
+        let mutation = mutation_of(vec![set("x-user", "me", None, 0)], &[]);
         assert!(mutation.drops(b"X_User"));
     }
 }

@@ -39,7 +39,7 @@ fn configs(version: &'static SupportedProtocolVersion) -> (Arc<ClientConfig>, Ar
 }
 
 /// Both ends before the first byte.
-fn strangers(version: &'static SupportedProtocolVersion) -> (End, End) {
+fn pair_before_handshake(version: &'static SupportedProtocolVersion) -> (End, End) {
     let (client, server) = configs(version);
     let name = ServerName::try_from("a.test").expect("a name");
     let client = TlsSession::client(client, name).expect("a configuration");
@@ -48,8 +48,8 @@ fn strangers(version: &'static SupportedProtocolVersion) -> (End, End) {
 }
 
 /// Both ends after a handshake whose bytes came in pieces of this size.
-fn acquainted(version: &'static SupportedProtocolVersion, cut: usize) -> (End, End) {
-    let (mut client, mut server) = strangers(version);
+fn connected_pair(version: &'static SupportedProtocolVersion, cut: usize) -> (End, End) {
+    let (mut client, mut server) = pair_before_handshake(version);
     handshake(&mut client, &mut server, cut).expect("a sound handshake");
     for end in [&client, &server] {
         assert!(!end.session.agreed().is_handshaking());
@@ -63,7 +63,7 @@ const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 fn handshake_and_data_do_not_depend_on_the_sizes_of_reads() {
     for version in VERSIONS {
         for cut in 1..=64 {
-            let (mut client, mut server) = acquainted(version, cut);
+            let (mut client, mut server) = connected_pair(version, cut);
             let records = client.seals(b"a question");
             server.takes(&records, cut).expect("sound records");
             assert_eq!(server.plain.filled(), b"a question", "in pieces of {cut}");
@@ -87,7 +87,7 @@ fn handshake_and_data_do_not_depend_on_the_sizes_of_reads() {
 #[test]
 fn the_negotiated_version_is_the_one_both_peers_support() {
     let version = |version| {
-        acquainted(version, BUFFER_BYTES)
+        connected_pair(version, BUFFER_BYTES)
             .1
             .session
             .agreed()
@@ -100,7 +100,7 @@ fn the_negotiated_version_is_the_one_both_peers_support() {
 #[test]
 fn a_full_buffer_is_sealed_in_few_records_and_opened() {
     for version in VERSIONS {
-        let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
+        let (mut client, mut server) = connected_pair(version, BUFFER_BYTES);
         let sent: Vec<u8> = (0..=250).cycle().take(BUFFER_BYTES).collect();
         let records = client.seals(&sent);
         assert!(records.len() < sent.len() + 256, "{} bytes", records.len());
@@ -111,7 +111,7 @@ fn a_full_buffer_is_sealed_in_few_records_and_opened() {
 
 #[test]
 fn plaintext_without_space_stays_queued() {
-    let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
+    let (mut client, mut server) = connected_pair(&TLS13, BUFFER_BYTES);
     let records = [
         client.seals(&[b'x'; 3000]),
         client.seals(&[b'y'; 3000]),
@@ -146,7 +146,7 @@ fn plaintext_without_space_stays_queued() {
 
 #[test]
 fn a_session_that_cannot_read_can_still_write() {
-    let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
+    let (mut client, mut server) = connected_pair(&TLS13, BUFFER_BYTES);
     let records = [client.seals(&[b'x'; 3000]), client.seals(&[b'y'; 3000])].concat();
     assert!(server.incoming.append(&records));
     let mut full = Buffer::with_room();
@@ -170,7 +170,7 @@ fn a_session_that_cannot_read_can_still_write() {
 #[test]
 fn a_corrupt_record_ends_the_session_with_an_alert() {
     for version in VERSIONS {
-        let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
+        let (mut client, mut server) = connected_pair(version, BUFFER_BYTES);
         let mut records = client.seals(b"a question");
         *records.last_mut().expect("a record") ^= 1;
         server.takes(&records, BUFFER_BYTES).expect_err("a bad tag");
@@ -181,7 +181,7 @@ fn a_corrupt_record_ends_the_session_with_an_alert() {
 
 #[test]
 fn the_alert_describes_the_error() {
-    let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
+    let (mut client, mut server) = connected_pair(&TLS13, BUFFER_BYTES);
     let mut records = client.seals(b"a question");
     *records.last_mut().expect("a record") ^= 1;
     assert!(server.incoming.append(&records));
@@ -202,7 +202,7 @@ fn garbage_instead_of_a_handshake_ends_the_session() {
         &[22, 3, 1, 0, 4, 99, 0, 0, 0],
         &[22, 3, 1, 0xff, 0xff],
     ] {
-        let (_, mut server) = strangers(&TLS13);
+        let (_, mut server) = pair_before_handshake(&TLS13);
         server.takes(garbage, 1).expect_err("no handshake");
         assert!(server.seal_fails());
     }
@@ -210,7 +210,7 @@ fn garbage_instead_of_a_handshake_ends_the_session() {
 
 #[test]
 fn records_out_of_order_end_the_session() {
-    let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
+    let (mut client, mut server) = connected_pair(&TLS13, BUFFER_BYTES);
     let (first, second) = (client.seals(b"first"), client.seals(b"second"));
     server
         .takes(&[second, first].concat(), BUFFER_BYTES)
@@ -220,7 +220,7 @@ fn records_out_of_order_end_the_session() {
 
 #[test]
 fn data_cannot_be_sealed_before_the_handshake() {
-    let (mut client, mut server) = strangers(&TLS13);
+    let (mut client, mut server) = pair_before_handshake(&TLS13);
     assert!(client.seal_fails());
     assert!(server.seal_fails());
     assert!(server.closes().is_empty());
@@ -229,7 +229,7 @@ fn data_cannot_be_sealed_before_the_handshake() {
 #[test]
 fn a_response_can_be_sent_after_the_peers_close_notify() {
     for version in VERSIONS {
-        let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
+        let (mut client, mut server) = connected_pair(version, BUFFER_BYTES);
         let records = [client.seals(b"question"), client.closes()].concat();
         server.takes(&records, BUFFER_BYTES).expect("sound records");
         assert!(server.session.is_at_end());
@@ -246,7 +246,7 @@ fn a_response_can_be_sent_after_the_peers_close_notify() {
 /// still write while it waits for the rest.
 #[test]
 fn an_incomplete_handshake_message_does_not_stop_the_other_direction() {
-    let (mut client, mut server) = strangers(&TLS13);
+    let (mut client, mut server) = pair_before_handshake(&TLS13);
     client
         .session
         .process(&mut Buffer::default(), &mut client.plain)

@@ -129,9 +129,9 @@ fn equal_endpoints_are_chosen_by_weight_at_any_load() {
         (&[1, 1, 1, 1], &[0.25; 4]),
     ] {
         for concurrency in [1, 20] {
-            let mut bed = Fixture::new(set_of(weights));
+            let mut fixture = Fixture::new(set_of(weights));
             let mut noise = (8..13).cycle();
-            let shares = bed.shares(20_000, concurrency, |_| {
+            let shares = fixture.shares(20_000, concurrency, |_| {
                 noise.next().map(|ms| Outcome::Success(MS * ms))
             });
             assert_shares(&shares, expected, &format!("{weights:?} × {concurrency}"));
@@ -141,29 +141,29 @@ fn equal_endpoints_are_chosen_by_weight_at_any_load() {
 
 #[test]
 fn a_slow_endpoint_gets_fewer_requests_and_recovers() {
-    let mut bed = Fixture::new(set_of(&[1, 1, 1]));
-    let shares = bed.shares(5_000, 1, |index| Some(if index == 0 { SLOW } else { GOOD }));
+    let mut fixture = Fixture::new(set_of(&[1, 1, 1]));
+    let shares = fixture.shares(5_000, 1, |index| Some(if index == 0 { SLOW } else { GOOD }));
     assert!(shares[0] < 0.03 && shares[0] > 0.002, "{shares:?}");
-    bed.shares(2_000, 1, |_| Some(GOOD));
-    let shares = bed.shares(5_000, 1, |_| Some(GOOD));
+    fixture.shares(2_000, 1, |_| Some(GOOD));
+    let shares = fixture.shares(5_000, 1, |_| Some(GOOD));
     assert_shares(&shares, &[1.0 / 3.0; 3], "it recovers");
 }
 
 #[test]
 fn an_endpoint_that_never_responds_gets_no_more_requests() {
-    let mut bed = Fixture::new(set_of(&[1, 1]));
-    let shares = bed.shares(1_000, 1, |index| if index == 0 { None } else { Some(GOOD) });
+    let mut fixture = Fixture::new(set_of(&[1, 1]));
+    let shares = fixture.shares(1_000, 1, |index| if index == 0 { None } else { Some(GOOD) });
     assert!(shares[0] <= 0.002, "{shares:?}");
 }
 
 #[test]
 fn a_failing_endpoint_is_ejected_for_the_ejection_time() {
-    let mut bed = Fixture::new(set_of(&[1, 1, 1]));
-    bed.fail(1);
-    let shares = bed.shares(1_000, 1, |_| Some(GOOD));
+    let mut fixture = Fixture::new(set_of(&[1, 1, 1]));
+    fixture.fail(1);
+    let shares = fixture.shares(1_000, 1, |_| Some(GOOD));
     assert_shares(&shares, &[0.5, 0.0, 0.5], "ejected");
-    bed.now += EJECTION.base;
-    let shares = bed.shares(10_000, 1, |_| Some(GOOD));
+    fixture.now += EJECTION.base;
+    let shares = fixture.shares(10_000, 1, |_| Some(GOOD));
     assert!(shares[1] > 0.25, "it recovers: {shares:?}");
 }
 
@@ -173,16 +173,16 @@ fn ejection_is_ignored_when_less_than_half_remain() {
         max_percent: 100,
         ..EJECTION
     };
-    let mut bed = Fixture::new(set_with(&[1, 1, 1, 1], all));
-    bed.fail(0);
-    bed.fail(1);
-    let shares = bed.shares(1_000, 1, |_| Some(GOOD));
+    let mut fixture = Fixture::new(set_with(&[1, 1, 1, 1], all));
+    fixture.fail(0);
+    fixture.fail(1);
+    let shares = fixture.shares(1_000, 1, |_| Some(GOOD));
     assert_shares(&shares, &[0.0, 0.0, 0.5, 0.5], "half are left");
-    bed.fail(2);
-    bed.fail(3);
+    fixture.fail(2);
+    fixture.fail(3);
     for index in 0..4 {
         assert!(
-            (0..1_000).any(|_| bed.choose(&[]) == Some(index)),
+            (0..1_000).any(|_| fixture.choose(&[]) == Some(index)),
             "panic uses {index}"
         );
     }
@@ -190,22 +190,22 @@ fn ejection_is_ignored_when_less_than_half_remain() {
 
 #[test]
 fn retries_go_to_other_endpoints_first() {
-    let mut bed = Fixture::new(set_of(&[1, 100, 100]));
+    let mut fixture = Fixture::new(set_of(&[1, 100, 100]));
     for _ in 0..200 {
-        assert_eq!(bed.choose(&[endpoint(1), endpoint(2)]), Some(0));
+        assert_eq!(fixture.choose(&[endpoint(1), endpoint(2)]), Some(0));
     }
-    bed.fail(0);
+    fixture.fail(0);
     // The untried one is ejected: better the one that failed once.
-    assert_ne!(bed.choose(&[endpoint(1), endpoint(2)]), Some(0));
+    assert_ne!(fixture.choose(&[endpoint(1), endpoint(2)]), Some(0));
     let everyone = [endpoint(0), endpoint(1), endpoint(2)];
-    assert!(bed.choose(&everyone).is_some());
+    assert!(fixture.choose(&everyone).is_some());
 }
 
 #[test]
 fn a_single_failing_endpoint_is_still_chosen() {
-    let mut bed = Fixture::new(set_of(&[1]));
-    bed.fail(0);
-    assert_eq!(bed.choose(&[endpoint(0)]), Some(0));
+    let mut fixture = Fixture::new(set_of(&[1]));
+    fixture.fail(0);
+    assert_eq!(fixture.choose(&[endpoint(0)]), Some(0));
     assert_eq!(Fixture::new(set_of(&[])).choose(&[]), None);
 }
 
@@ -215,10 +215,10 @@ fn draining_endpoints_are_used_if_none_is_ready() {
         let members: Vec<_> = (0..).zip(healths).map(|(i, h)| member(i, 1, *h)).collect();
         EndpointSet::new(endpoint(0), EJECTION, &members)
     };
-    let mut bed = Fixture::new(set(&[Health::Draining, Health::Ready, Health::NotReady]));
-    assert!((0..100).all(|_| bed.choose(&[]) == Some(1)));
-    let mut bed = Fixture::new(set(&[Health::Draining, Health::NotReady]));
-    assert_eq!(bed.choose(&[]), Some(0));
+    let mut fixture = Fixture::new(set(&[Health::Draining, Health::Ready, Health::NotReady]));
+    assert!((0..100).all(|_| fixture.choose(&[]) == Some(1)));
+    let mut fixture = Fixture::new(set(&[Health::Draining, Health::NotReady]));
+    assert_eq!(fixture.choose(&[]), Some(0));
     assert_eq!(Fixture::new(set(&[Health::NotReady])).choose(&[]), None);
 }
 
@@ -234,8 +234,8 @@ fn a_session_keeps_its_endpoint_while_it_is_serving() {
     assert_eq!(set.find(EndpointIdentity::new("s", "1")), Some(endpoint(1)));
     assert_eq!(set.find(EndpointIdentity::new("s", "2")), None);
     assert_eq!(set.find(EndpointIdentity::new("t", "0")), None);
-    let bed = Fixture::new(set_of(&[1, 1]));
-    bed.fail(0);
-    assert!(!bed.upstreams.in_service(endpoint(0), bed.now));
-    assert!(bed.upstreams.in_service(endpoint(1), bed.now));
+    let fixture = Fixture::new(set_of(&[1, 1]));
+    fixture.fail(0);
+    assert!(!fixture.upstreams.in_service(endpoint(0), fixture.now));
+    assert!(fixture.upstreams.in_service(endpoint(1), fixture.now));
 }

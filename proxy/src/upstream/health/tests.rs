@@ -49,16 +49,16 @@ impl Fixture {
 
 #[test]
 fn health_and_latency_are_decaying_averages() {
-    let bed = Fixture::new(1);
-    let report = || bed.upstreams.endpoint(endpoint(0)).report(bed.now);
+    let fixture = Fixture::new(1);
+    let report = || fixture.upstreams.endpoint(endpoint(0)).report(fixture.now);
     assert!((report().health - 1.0).abs() < 1e-9);
     assert_eq!(report().latency, None);
-    bed.report(0, Outcome::Success(SECOND));
+    fixture.report(0, Outcome::Success(SECOND));
     assert_eq!(report().latency, Some(SECOND));
-    bed.report(0, Outcome::BadAnswer(2 * SECOND));
+    fixture.report(0, Outcome::BadAnswer(2 * SECOND));
     assert!((report().health - 0.7).abs() < 1e-9);
     assert_eq!(report().latency, Some(Duration::from_millis(1300)));
-    bed.report(0, Outcome::Success(SECOND));
+    fixture.report(0, Outcome::Success(SECOND));
     assert!((report().health - 0.79).abs() < 1e-9);
     assert_eq!(report().consecutive_failures, 0);
     assert_eq!(report().requests, 3);
@@ -66,29 +66,35 @@ fn health_and_latency_are_decaying_averages() {
 
 #[test]
 fn a_new_endpoint_starts_from_the_mean_of_its_service() {
-    let bed = Fixture::new(2);
-    bed.report(0, Outcome::Success(SECOND));
-    bed.report(1, Outcome::Success(11 * SECOND));
-    let report = bed.upstreams.endpoint(endpoint(1)).report(bed.now);
+    let fixture = Fixture::new(2);
+    fixture.report(0, Outcome::Success(SECOND));
+    fixture.report(1, Outcome::Success(11 * SECOND));
+    let report = fixture.upstreams.endpoint(endpoint(1)).report(fixture.now);
     assert_eq!(report.latency, Some(4 * SECOND));
 }
 
 #[test]
 fn a_request_is_in_flight_until_it_is_dropped_even_by_a_panic() {
-    let bed = Fixture::new(1);
+    let fixture = Fixture::new(1);
     let in_flight = || {
-        bed.upstreams
+        fixture
+            .upstreams
             .endpoint(endpoint(0))
-            .report(bed.now)
+            .report(fixture.now)
             .in_flight
     };
-    let exchange = bed.start(0);
-    exchange.report(&bed.upstreams, &bed.set, Outcome::Success(SECOND), bed.now);
+    let exchange = fixture.start(0);
+    exchange.report(
+        &fixture.upstreams,
+        &fixture.set,
+        Outcome::Success(SECOND),
+        fixture.now,
+    );
     assert_eq!(in_flight(), 1);
     drop(exchange);
     assert_eq!(in_flight(), 0);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _exchange = bed.start(0);
+        let _exchange = fixture.start(0);
         panic!("the connection's task");
     }));
     assert!(panicked.is_err());
@@ -97,35 +103,35 @@ fn a_request_is_in_flight_until_it_is_dropped_even_by_a_panic() {
 
 #[test]
 fn repeated_ejections_last_longer_each_time() {
-    let mut bed = Fixture::new(2);
-    bed.fail(0, 4);
-    bed.report(0, Outcome::Success(SECOND));
-    bed.fail(0, 4);
-    assert_eq!(bed.ejected_for(0), None);
-    bed.fail(0, 1);
-    assert_eq!(bed.ejected_for(0), Some(EJECTION.base));
+    let mut fixture = Fixture::new(2);
+    fixture.fail(0, 4);
+    fixture.report(0, Outcome::Success(SECOND));
+    fixture.fail(0, 4);
+    assert_eq!(fixture.ejected_for(0), None);
+    fixture.fail(0, 1);
+    assert_eq!(fixture.ejected_for(0), Some(EJECTION.base));
     // What was in flight and fails while it is ejected changes nothing.
-    bed.fail(0, 3);
-    bed.now += 29 * SECOND;
-    assert_eq!(bed.ejected_for(0), Some(SECOND));
+    fixture.fail(0, 3);
+    fixture.now += 29 * SECOND;
+    assert_eq!(fixture.ejected_for(0), Some(SECOND));
     for times in 2..20 {
-        bed.now += bed.ejected_for(0).expect("still ejected");
-        assert_eq!(bed.ejected_for(0), None, "back at the end of its time");
-        bed.fail(0, 1);
+        fixture.now += fixture.ejected_for(0).expect("still ejected");
+        assert_eq!(fixture.ejected_for(0), None, "back at the end of its time");
+        fixture.fail(0, 1);
         let expected = (EJECTION.base * times).min(EJECTION.max);
-        assert_eq!(bed.ejected_for(0), Some(expected), "time {times}");
+        assert_eq!(fixture.ejected_for(0), Some(expected), "time {times}");
     }
 }
 
 #[test]
 fn the_ejection_time_is_reset_after_a_calm_period() {
-    let mut bed = Fixture::new(2);
+    let mut fixture = Fixture::new(2);
     for (pause, expected) in [(Duration::ZERO, 1), (SECOND, 2), (EJECTION.max + SECOND, 1)] {
-        bed.now += bed.ejected_for(0).unwrap_or_default() + pause;
-        bed.report(0, Outcome::Success(SECOND));
-        bed.fail(0, 5);
+        fixture.now += fixture.ejected_for(0).unwrap_or_default() + pause;
+        fixture.report(0, Outcome::Success(SECOND));
+        fixture.fail(0, 5);
         assert_eq!(
-            bed.ejected_for(0),
+            fixture.ejected_for(0),
             Some(EJECTION.base * expected),
             "after {pause:?}"
         );
@@ -135,12 +141,12 @@ fn the_ejection_time_is_reset_after_a_calm_period() {
 #[test]
 fn at_most_half_of_a_service_is_ejected() {
     for (endpoints, most) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
-        let bed = Fixture::new(endpoints);
+        let fixture = Fixture::new(endpoints);
         for index in 0..endpoints {
-            bed.fail(index, 9);
+            fixture.fail(index, 9);
         }
         assert_eq!(
-            bed.upstreams.ejected(&bed.set, bed.now),
+            fixture.upstreams.ejected(&fixture.set, fixture.now),
             most,
             "of {endpoints}"
         );
@@ -149,13 +155,13 @@ fn at_most_half_of_a_service_is_ejected() {
 
 #[test]
 fn a_reused_index_starts_with_fresh_health() {
-    let bed = Fixture::new(2);
-    bed.fail(0, 9);
+    let fixture = Fixture::new(2);
+    fixture.fail(0, 9);
     let next = Interned {
         generation: 1,
         ..endpoint(0)
     };
-    let report = bed.upstreams.endpoint(next).report(bed.now);
+    let report = fixture.upstreams.endpoint(next).report(fixture.now);
     assert_eq!(report.ejected_for, None);
     assert_eq!(report.requests, 0);
 }
@@ -189,14 +195,14 @@ fn only_failures_of_the_endpoint_count_against_it() {
 
 #[test]
 fn old_latency_measurements_lose_weight() {
-    let mut bed = Fixture::new(2);
-    bed.report(0, Outcome::Success(SECOND));
-    bed.report(1, Outcome::Success(9 * SECOND));
-    let endpoint = bed.upstreams.endpoint(endpoint(1));
+    let mut fixture = Fixture::new(2);
+    fixture.report(0, Outcome::Success(SECOND));
+    fixture.report(1, Outcome::Success(9 * SECOND));
+    let endpoint = fixture.upstreams.endpoint(endpoint(1));
     let mean = 1.0;
-    let fresh = endpoint.expected_latency(mean, bed.now);
-    bed.now += 20 * SECOND;
-    let stale = endpoint.expected_latency(mean, bed.now);
+    let fresh = endpoint.expected_latency(mean, fixture.now);
+    fixture.now += 20 * SECOND;
+    let stale = endpoint.expected_latency(mean, fixture.now);
     assert!(fresh > 2.0, "{fresh}");
     assert!((stale - mean).abs() < 0.001, "{stale}");
 }

@@ -7,7 +7,7 @@ use crate::support::{
 const RETRY: &str = "{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}";
 
 /// How many requests came for a path.
-fn tries_of(origin: &Origin, path: &str) -> usize {
+fn attempts_of(origin: &Origin, path: &str) -> usize {
     let requests = origin.requests();
     let targets = requests.iter().map(Message::target);
     targets.filter(|target| *target == path).count()
@@ -38,12 +38,12 @@ on_every_pair! {
             .start();
         let mut client = pair.client(&gateway);
         client.gets("/500").expects(500);
-        assert_eq!(tries_of(&origin, "/500"), 1);
+        assert_eq!(attempts_of(&origin, "/500"), 1);
         client.gets("/503").expects(503);
-        assert_eq!(tries_of(&origin, "/503"), 3);
+        assert_eq!(attempts_of(&origin, "/503"), 3);
         // Too large to keep.
         client.posts("/large", pattern(1 << 20)).expects(503);
-        assert_eq!(tries_of(&origin, "/large"), 1);
+        assert_eq!(attempts_of(&origin, "/large"), 1);
     }
 
     fn a_request_is_not_retried_once_the_response_has_begun(pair) {
@@ -105,11 +105,11 @@ on_every_pair! {
         let mut client = pair.client(&gateway);
         for path in ["/1", "/2"] {
             client.gets(path).expects(500);
-            assert_eq!(tries_of(&origin, path), 2, "the least rate allows it");
+            assert_eq!(attempts_of(&origin, path), 2, "the least rate allows it");
         }
         for path in ["/3", "/4"] {
             client.gets(path).expects(503);
-            assert_eq!(tries_of(&origin, path), 1);
+            assert_eq!(attempts_of(&origin, path), 1);
         }
         gateway.waits_for_access_log("reason=retries_over_budget");
         // Nothing that would not be retried is affected.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::request_limits::full;
+use super::super::request_limits::unresponsive_address;
 use crate::support::{ByteCounter, Gate, Reply, on_every_pair, origin, raw};
 
 const HEAD_AND_HALF: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
@@ -35,7 +35,7 @@ on_every_pair! {
     }
 
     fn connecting_to_an_unresponsive_origin_times_out(pair) {
-        let (_socket, _queued, address) = full();
+        let (_socket, _queued, address) = unresponsive_address();
         let gateway = pair.backend_at(pair.gateway(), "origin", &[address])
             .rule("{backendRefs: [{@origin}]}")
             .limits("connectTimeout: 300ms")

@@ -13,7 +13,7 @@ use crate::config::dns::sample::Server;
 use crate::limits::JWKS_BYTES;
 
 /// Answers one request with these bytes and then closes; gives back what was asked.
-fn answering(answer: Vec<u8>) -> (String, JoinHandle<String>) {
+fn serve_once(answer: Vec<u8>) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let serve = move || {
@@ -61,7 +61,7 @@ fn a_key_set_is_requested_as_json_and_read_in_any_framing() {
             "1\r\n{\r\na\r\n\"keys\":[]}\r\n0\r\n\r\n",
         ),
     ] {
-        let (url, served) = answering(answer(head, body));
+        let (url, served) = serve_once(answer(head, body));
         let fetched = fetched(&url).expect("an answer");
         assert_eq!(fetched.body, b"{\"keys\":[]}", "{head}");
         assert_eq!(fetched.max_age, Some(Duration::from_secs(90)));
@@ -111,7 +111,7 @@ fn an_invalid_key_set_is_rejected() {
         (b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(), "invalid response"),
         (Vec::new(), "invalid response"),
     ] {
-        let (url, _served) = answering(bytes.clone());
+        let (url, _served) = serve_once(bytes.clone());
         let error = fetched(&url).expect_err("no key set").to_string();
         let start: String = bytes
             .iter()

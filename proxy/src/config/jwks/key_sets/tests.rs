@@ -37,7 +37,7 @@ struct Fixture {
 
 impl Fixture {
     /// It is being fetched.
-    fn asked(cache: Option<u64>) -> Self {
+    fn fetching(cache: Option<u64>) -> Self {
         let (mut sets, remote, begin) = (KeySets::default(), remote("u", cache), Instant::now());
         sets.set_desired(std::slice::from_ref(&remote), begin);
         assert!(!sets.settled());
@@ -91,7 +91,7 @@ fn a_key_set_is_refetched_when_its_lifetime_ends() {
         (Some(1), None, 60),
         (Some(1_000_000), None, 86_400),
     ] {
-        let mut one = Fixture::asked(cache);
+        let mut one = Fixture::fetching(cache);
         assert_eq!(one.due(), None, "one fetch at a time");
         assert!(one.sets.take_due(one.at(9)).is_empty());
         one.take(0, fetched(EMPTY, max_age));
@@ -104,7 +104,7 @@ fn a_key_set_is_refetched_when_its_lifetime_ends() {
 
 #[test]
 fn a_failed_fetch_keeps_the_keys_for_a_day_and_backs_off() {
-    let mut one = Fixture::asked(None);
+    let mut one = Fixture::fetching(None);
     assert_eq!(one.version(0), None);
     one.take(0, fetched(EMPTY, None));
     let version = one.version(0);
@@ -126,7 +126,7 @@ fn a_failed_fetch_keeps_the_keys_for_a_day_and_backs_off() {
 
 #[test]
 fn an_invalid_key_set_counts_as_a_failure() {
-    let mut one = Fixture::asked(None);
+    let mut one = Fixture::fetching(None);
     one.take(0, fetched("<html>", None));
     assert!(one.sets.settled());
     assert_eq!((one.version(0), one.due()), (None, Some(1)));
@@ -140,7 +140,7 @@ fn an_invalid_key_set_counts_as_a_failure() {
 
 #[test]
 fn a_changed_key_set_gets_a_new_version() {
-    let mut one = Fixture::asked(None);
+    let mut one = Fixture::fetching(None);
     one.take(0, fetched(EMPTY, None));
     let before = one.version(0);
     one.sets.take_due(one.at(300));
@@ -156,7 +156,7 @@ fn changed(number: u64) -> Fetched {
 
 #[test]
 fn key_requests_cause_at_most_one_fetch_per_second() {
-    let mut one = Fixture::asked(None);
+    let mut one = Fixture::fetching(None);
     one.take(0, changed(0));
     for second in 10_u64..40 {
         let request = one.remote.source.request_keys(second.cast_signed());
@@ -172,7 +172,7 @@ fn key_requests_cause_at_most_one_fetch_per_second() {
 
 #[test]
 fn a_key_request_is_answered_only_by_a_fetch_started_after_it() {
-    let mut one = Fixture::asked(None);
+    let mut one = Fixture::fetching(None);
     let source = Arc::clone(&one.remote.source);
     let during = source.request_keys(0).expect("soon");
     one.take(0, changed(0));
@@ -204,7 +204,7 @@ fn a_key_request_is_answered_only_by_a_fetch_started_after_it() {
 
 #[test]
 fn requests_do_not_wait_for_an_issuer_that_is_down() {
-    let mut one = Fixture::asked(None);
+    let mut one = Fixture::fetching(None);
     one.take(0, changed(0));
     let source = Arc::clone(&one.remote.source);
     one.sets.take_due(one.at(300));
@@ -222,7 +222,7 @@ fn requests_do_not_wait_for_an_issuer_that_is_down() {
 
 #[test]
 fn a_key_request_does_not_wait_for_the_backoff_of_a_failed_fetch() {
-    let mut one = Fixture::asked(None);
+    let mut one = Fixture::fetching(None);
     one.fail(0);
     one.remote.source.request_keys(0);
     assert_eq!(one.due(), Some(1));

@@ -14,7 +14,7 @@ const LIMITS: HeadLimits = HeadLimits {
 };
 
 /// What an HTTP/1 request comes to on its way to `/to`.
-fn sent(head: &str, switch: Switch, target: &str) -> Option<http::Request<()>> {
+fn convert_request(head: &str, switch: Switch, target: &str) -> Option<http::Request<()>> {
     let (mut parsed, mut scan) = (RequestHead::default(), HeadScan::default());
     parse_request(head.as_bytes(), &LIMITS, &mut scan, &mut parsed).expect("well-formed");
     let outgoing = UpstreamRequest {
@@ -44,7 +44,7 @@ fn hop_by_hop_fields_are_not_converted() {
     let head = "POST /x HTTP/1.1\r\nHost: a.test\r\nConnection: x-hop, keep-alive\r\nX-Hop: 1\r\n\
                 X-Gone: 1\r\nAccept: */*\r\nTE: gzip, trailers\r\nContent-Length: 5\r\n\
                 Expect: 100-continue\r\nUpgrade: h2c\r\n\r\n";
-    let converted = sent(head, Switch::Ignored, "/to?q").expect("possible");
+    let converted = convert_request(head, Switch::Ignored, "/to?q").expect("possible");
     assert_eq!(converted.method(), Method::POST);
     assert_eq!(converted.uri(), "http://b.test/to?q");
     assert_eq!(
@@ -60,7 +60,7 @@ fn hop_by_hop_fields_are_not_converted() {
 
 #[test]
 fn characters_not_allowed_in_uris_are_escaped() {
-    let converted = sent(
+    let converted = convert_request(
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         Switch::Ignored,
         "/a<b>`c%20|",
@@ -75,7 +75,7 @@ fn characters_not_allowed_in_uris_are_escaped() {
 fn a_websocket_upgrade_becomes_an_extended_connect() {
     let head = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                 Sec-WebSocket-Key: k\r\nSec-WebSocket-Version: 13\r\n\r\n";
-    let converted = sent(head, Switch::Tunnel, "/chat").expect("possible");
+    let converted = convert_request(head, Switch::Tunnel, "/chat").expect("possible");
     assert_eq!(
         (converted.method(), converted.version()),
         (&Method::CONNECT, HttpVersion::HTTP_2)
@@ -84,7 +84,7 @@ fn a_websocket_upgrade_becomes_an_extended_connect() {
     assert_eq!(protocol.map(h2::ext::Protocol::as_str), Some("websocket"));
     let expected = ["sec-websocket-version: 13", "x-request-id: 7"];
     assert_eq!(text(converted.headers()), expected);
-    let converted = sent(head, Switch::Ignored, "/chat").expect("possible");
+    let converted = convert_request(head, Switch::Ignored, "/chat").expect("possible");
     assert_eq!(converted.method(), Method::GET);
 }
 

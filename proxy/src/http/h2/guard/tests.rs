@@ -18,14 +18,14 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn begun() -> Guard {
+fn guard_after_preface() -> Guard {
     let mut guard = Guard::against(Peer::Client);
     assert_eq!(guard.received(PREFACE, START), Ok(()));
     guard
 }
 
 /// How many of the same frame are accepted.
-fn borne(guard: &mut Guard, bytes: &[u8]) -> (u64, Abuse) {
+fn accepted_frames(guard: &mut Guard, bytes: &[u8]) -> (u64, Abuse) {
     let mut count = 0;
     loop {
         match guard.received(bytes, START) {
@@ -89,15 +89,15 @@ fn frames_without_content_are_rate_limited() {
             Abuse::Priorities,
         ),
     ] {
-        let mut guard = begun();
+        let mut guard = guard_after_preface();
         assert_eq!(guard.received(&first, START), Ok(()));
-        assert_eq!(borne(&mut guard, &repeated), (count, abuse));
+        assert_eq!(accepted_frames(&mut guard, &repeated), (count, abuse));
     }
 }
 
 #[test]
 fn rates_start_over_after_a_second() {
-    let mut guard = begun();
+    let mut guard = guard_after_preface();
     let ping = frame(6, 0, 0, &[0; 8]);
     for second in 0..20 {
         let now = START + Duration::from_secs(second);
@@ -109,20 +109,23 @@ fn rates_start_over_after_a_second() {
 
 #[test]
 fn data_and_streams_raise_the_budget_of_window_updates() {
-    let mut guard = begun();
+    let mut guard = guard_after_preface();
     let update = frame(8, 0, 0, &[0, 0, 0, 1]);
     assert_eq!(guard.received(&frame(1, 5, 1, b""), START), Ok(()));
     for _ in 0..1_000 {
         assert_eq!(guard.sent(&frame(0, 0, 1, b"x")), Ok(()));
     }
     let expected = H2_FREE_FRAMES + 1_001 * H2_FREE_FRAMES_EACH;
-    assert_eq!(borne(&mut guard, &update), (expected, Abuse::WindowUpdates));
+    assert_eq!(
+        accepted_frames(&mut guard, &update),
+        (expected, Abuse::WindowUpdates)
+    );
 }
 
 /// Opens streams and resets `cut_short` of every hundred before they are answered; a second for
 /// each hundred. How many streams that went well for.
-fn reset_some(cut_short: u32) -> u32 {
-    let mut guard = begun();
+fn accepted_with_resets(cut_short: u32) -> u32 {
+    let mut guard = guard_after_preface();
     for nth in 0..4 * H2_RESET_SAMPLE {
         let stream = nth * 2 + 1;
         let now = START + Duration::from_secs(u64::from(nth / 100));
@@ -140,14 +143,14 @@ fn reset_some(cut_short: u32) -> u32 {
 
 #[test]
 fn resets_of_more_than_half_of_the_streams_are_abuse() {
-    assert_eq!(reset_some(0), 4 * H2_RESET_SAMPLE);
-    assert_eq!(reset_some(49), 4 * H2_RESET_SAMPLE);
-    assert!(reset_some(51) <= H2_RESET_SAMPLE);
+    assert_eq!(accepted_with_resets(0), 4 * H2_RESET_SAMPLE);
+    assert_eq!(accepted_with_resets(49), 4 * H2_RESET_SAMPLE);
+    assert!(accepted_with_resets(51) <= H2_RESET_SAMPLE);
 }
 
 #[test]
 fn resets_caused_by_the_peer_are_limited_per_connection() {
-    let mut guard = begun();
+    let mut guard = guard_after_preface();
     let mut count = 0;
     while guard.sent(&frame(3, 0, 1, &[0; 4])).is_ok() {
         count += 1;
@@ -157,7 +160,7 @@ fn resets_caused_by_the_peer_are_limited_per_connection() {
 
 #[test]
 fn a_header_block_lasts_until_its_last_frame() {
-    let mut guard = begun();
+    let mut guard = guard_after_preface();
     assert!(!guard.is_within_head());
     assert_eq!(guard.received(&frame(1, 0, 1, b"x"), START), Ok(()));
     assert!(guard.is_within_head());
@@ -179,14 +182,14 @@ fn streams_refused_by_a_server_do_not_count() {
 
 #[test]
 fn every_data_frame_sent_permits_one_ping() {
-    let mut guard = begun();
+    let mut guard = guard_after_preface();
     let ping = frame(6, 0, 0, &[0; 8]);
     for _ in 0..10 * H2_PINGS_PER_SECOND {
         guard.sent(&frame(0, 0, 1, b"x")).expect("our own");
         assert_eq!(guard.received(&ping, START), Ok(()));
     }
     // However much was sent, the next is worth nothing.
-    let (count, abuse) = borne(&mut guard, &ping);
+    let (count, abuse) = accepted_frames(&mut guard, &ping);
     assert_eq!(
         (count, abuse),
         (u64::from(H2_PINGS_PER_SECOND), Abuse::Pings)
@@ -196,7 +199,7 @@ fn every_data_frame_sent_permits_one_ping() {
 #[test]
 fn a_frame_lasts_until_its_last_byte() {
     let frames = [frame(0, 8, 1, &[2, 0, 0, 0]), frame(6, 0, 0, &[0; 8])].concat();
-    let mut guard = begun();
+    let mut guard = guard_after_preface();
     for (number, byte) in frames.iter().enumerate() {
         assert_eq!(guard.received(&[*byte], START), Ok(()));
         let ends = [12, frames.len() - 1].contains(&number);

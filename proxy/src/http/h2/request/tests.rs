@@ -28,19 +28,19 @@ fn get(fields: &[(&str, &str)]) -> Parts {
     parts(Method::GET, "http://a.test/x?y", fields)
 }
 
-fn taken(parts: &Parts, follows: BodyPresence) -> Result<(RequestHead, Vec<u8>), RequestError> {
+fn converted(parts: &Parts, follows: BodyPresence) -> Result<(RequestHead, Vec<u8>), RequestError> {
     let (mut head, mut bytes) = (RequestHead::default(), Vec::new());
     convert(parts, follows, &LIMITS, &mut bytes, &mut head)?;
     Ok((head, bytes))
 }
 
-fn refused(parts: &Parts) -> RequestError {
-    taken(parts, BodyPresence::Body).expect_err("it is to be refused")
+fn rejection(parts: &Parts) -> RequestError {
+    converted(parts, BodyPresence::Body).expect_err("it is to be refused")
 }
 
 #[test]
 fn a_head_is_converted_to_http_1() {
-    let (head, bytes) = taken(
+    let (head, bytes) = converted(
         &get(&[("accept", "*/*"), ("te", "trailers")]),
         BodyPresence::Nothing,
     )
@@ -62,7 +62,7 @@ fn a_head_is_converted_to_http_1() {
 
 #[test]
 fn cookie_crumbs_are_joined_into_one_field() {
-    let (head, bytes) = taken(
+    let (head, bytes) = converted(
         &get(&[
             ("cookie", "a=1"),
             ("x", "y"),
@@ -82,13 +82,16 @@ fn cookie_crumbs_are_joined_into_one_field() {
 #[test]
 fn every_cookie_crumb_counts_as_a_field() {
     let crumbs = [("cookie", "a"); 5];
-    assert_eq!(refused(&get(&crumbs)), HeadError::TooManyFields.into());
+    assert_eq!(rejection(&get(&crumbs)), HeadError::TooManyFields.into());
 }
 
 #[test]
 fn a_request_body_has_its_declared_or_actual_length() {
     let framing = |fields: &[(&str, &str)], follows| {
-        taken(&get(fields), follows).expect("well-formed").0.framing
+        converted(&get(fields), follows)
+            .expect("well-formed")
+            .0
+            .framing
     };
     assert_eq!(framing(&[], BodyPresence::Body), Framing::Chunked);
     assert_eq!(
@@ -105,11 +108,11 @@ fn a_request_body_has_its_declared_or_actual_length() {
 #[test]
 fn extended_connect_is_converted_to_an_upgrade() {
     let mut connect = parts(Method::CONNECT, "http://a.test/chat", &[]);
-    assert_eq!(refused(&connect), RequestError::Method);
+    assert_eq!(rejection(&connect), RequestError::Method);
     connect
         .extensions
         .insert(h2::ext::Protocol::from_static("websocket"));
-    let (head, bytes) = taken(&connect, BodyPresence::Body).expect("a tunnel");
+    let (head, bytes) = converted(&connect, BodyPresence::Body).expect("a tunnel");
     assert_eq!(head.method.of(&bytes), b"GET");
     assert_eq!(
         head.upgrade.map(|upgrade| upgrade.of(&bytes)),
@@ -119,7 +122,7 @@ fn extended_connect_is_converted_to_an_upgrade() {
     connect
         .extensions
         .insert(h2::ext::Protocol::from_static("connect-udp"));
-    assert_eq!(refused(&connect), RequestError::Method);
+    assert_eq!(rejection(&connect), RequestError::Method);
 }
 
 #[test]
@@ -157,11 +160,11 @@ fn ambiguous_heads_are_rejected() {
             RequestError::Expectation,
         ),
     ] {
-        assert_eq!(refused(&parts), error, "{parts:?}");
+        assert_eq!(rejection(&parts), error, "{parts:?}");
     }
     for value in ["", "x", "1,2", "+1", "99999999999999999999"] {
         assert!(matches!(
-            refused(&get(&[("content-length", value)])),
+            rejection(&get(&[("content-length", value)])),
             RequestError::Head(HeadError::Framing(_))
         ));
     }
@@ -173,7 +176,7 @@ fn host_may_replace_or_repeat_the_authority() {
         parts(Method::GET, "/", &[("host", "a.test:80")]),
         parts(Method::GET, "http://a.test:80/", &[("host", "A.test:80")]),
     ] {
-        let (head, bytes) = taken(&parts, BodyPresence::Nothing).expect("well-formed");
+        let (head, bytes) = converted(&parts, BodyPresence::Nothing).expect("well-formed");
         assert!(head.authority.of(&bytes).eq_ignore_ascii_case(b"a.test:80"));
     }
 }
@@ -182,10 +185,10 @@ fn host_may_replace_or_repeat_the_authority() {
 fn limits_of_head_and_request_line_are_enforced() {
     let long = "x".repeat(250);
     assert_eq!(
-        refused(&get(&[("x", &long)])),
+        rejection(&get(&[("x", &long)])),
         HeadError::HeadTooLarge.into()
     );
     let target = format!("http://a.test/{}", "x".repeat(70));
     let parts = parts(Method::GET, &target, &[]);
-    assert_eq!(refused(&parts), HeadError::LineTooLong.into());
+    assert_eq!(rejection(&parts), HeadError::LineTooLong.into());
 }

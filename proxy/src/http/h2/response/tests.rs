@@ -11,7 +11,7 @@ const LIMITS: HeadLimits = HeadLimits {
     fields: 4,
 };
 
-fn taken(
+fn converted(
     status: u16,
     length: Option<&'static str>,
     follows: BodyPresence,
@@ -81,7 +81,7 @@ fn a_response_body_has_its_declared_or_actual_length() {
         ),
         (103, None, Body, RequestKind::Other, Framing::Empty, None),
     ] {
-        let head = taken(status, length, follows, request_kind).expect("well-formed");
+        let head = converted(status, length, follows, request_kind).expect("well-formed");
         assert_eq!(
             (head.framing, head.content_length),
             (framing, told),
@@ -92,17 +92,18 @@ fn a_response_body_has_its_declared_or_actual_length() {
 
 #[test]
 fn a_successful_connect_is_a_protocol_switch() {
-    let head = taken(200, None, BodyPresence::Body, RequestKind::Upgrade).expect("a tunnel");
+    let head = converted(200, None, BodyPresence::Body, RequestKind::Upgrade).expect("a tunnel");
     assert_eq!((head.status, head.framing), (101, Framing::Empty));
     assert!(head.upgrade.is_some() && !head.is_interim());
-    let head = taken(403, None, BodyPresence::Nothing, RequestKind::Upgrade).expect("an answer");
+    let head =
+        converted(403, None, BodyPresence::Nothing, RequestKind::Upgrade).expect("an answer");
     assert_eq!((head.status, head.upgrade), (403, None));
 }
 
 #[test]
 fn status_101_is_rejected_in_http_2() {
     for request_kind in [RequestKind::Other, RequestKind::Upgrade] {
-        let refused = taken(101, None, BodyPresence::Body, request_kind);
+        let refused = converted(101, None, BodyPresence::Body, request_kind);
         assert_eq!(refused.err(), Some(ResponseError::Upgrade));
     }
 }

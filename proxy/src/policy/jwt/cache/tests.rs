@@ -47,7 +47,7 @@ fn a_cached_token_is_valid_until_it_expires_and_for_its_policy_only() {
 #[test]
 fn a_full_cache_set_evicts_the_token_that_expires_first() {
     let mut cache = TokenCache::default();
-    let names = of_one_set(JWT_CACHE_WAYS + 2);
+    let names = tokens_of_one_set(JWT_CACHE_WAYS + 2);
     for (name, expires) in names.iter().zip([40, 10, 30, 20]) {
         cache.insert(entry(name, expires));
     }
@@ -67,7 +67,7 @@ fn a_full_cache_set_evicts_the_token_that_expires_first() {
 }
 
 /// Tokens that compete for the same slots.
-fn of_one_set(count: usize) -> Vec<String> {
+fn tokens_of_one_set(count: usize) -> Vec<String> {
     let slot = Fingerprint::of(b"0").slot();
     let names = (0..).map(|number: u32| number.to_string());
     let same = names.filter(|name| Fingerprint::of(name.as_bytes()).slot() == slot);

@@ -41,7 +41,7 @@ fn step(text: &str, is_last: bool) -> Step {
 }
 
 /// A passage whose head was answered, and whose body so far was sent in these pieces.
-fn begun(pieces: &[&str]) -> Passage {
+fn passage_with_sent(pieces: &[&str]) -> Passage {
     let mut passage = Passage::new(Interest::HeadAndBody);
     let taken = passage.take(head());
     assert_eq!(taken, Ok(Step::Head(None, BodySource::Picker)));
@@ -53,7 +53,7 @@ fn begun(pieces: &[&str]) -> Passage {
 
 #[test]
 fn an_unaltered_streamed_body_can_be_continued_without_the_picker() {
-    let mut passage = begun(&["one", "two"]);
+    let mut passage = passage_with_sent(&["one", "two"]);
     assert_eq!(passage.take(streamed("on", false)), Ok(step("on", false)));
     assert_eq!(passage.rest(), Some(&b"etwo"[..]));
     assert_eq!(
@@ -74,7 +74,7 @@ fn an_unaltered_streamed_body_can_be_continued_without_the_picker() {
 #[test]
 fn an_altered_body_cannot_be_continued_without_the_picker() {
     for returned in ["One", "one more than was sent"] {
-        let mut passage = begun(&["one"]);
+        let mut passage = passage_with_sent(&["one"]);
         assert_eq!(
             passage.take(streamed(returned, false)),
             Ok(step(returned, false))
@@ -87,7 +87,7 @@ fn an_altered_body_cannot_be_continued_without_the_picker() {
 
 #[test]
 fn a_picker_may_respond_to_each_message() {
-    let mut passage = begun(&["one", "two", "three"]);
+    let mut passage = passage_with_sent(&["one", "two", "three"]);
     passage.note_sent(b"four", true);
     assert_eq!(passage.take(body(None)), Ok(step("one", false)));
     let replacement = MutatedBody::Whole(b"2".to_vec());
@@ -102,8 +102,14 @@ fn a_picker_may_respond_to_each_message() {
 
 #[test]
 fn an_unexpected_response_of_the_picker_is_an_error() {
-    assert_eq!(begun(&[]).take(body(None)), Err(PickError::Unordered));
-    assert_eq!(begun(&[]).take(head()), Err(PickError::Unordered));
+    assert_eq!(
+        passage_with_sent(&[]).take(body(None)),
+        Err(PickError::Unordered)
+    );
+    assert_eq!(
+        passage_with_sent(&[]).take(head()),
+        Err(PickError::Unordered)
+    );
     let mut early = Passage::new(Interest::HeadAndBody);
     early.note_sent(b"one", false);
     assert_eq!(
@@ -115,7 +121,10 @@ fn an_unexpected_response_of_the_picker_is_an_error() {
             TrailersResponse::default(),
         ))
     };
-    assert_eq!(begun(&["one"]).take(trailers()), Err(PickError::Unordered));
+    assert_eq!(
+        passage_with_sent(&["one"]).take(trailers()),
+        Err(PickError::Unordered)
+    );
     let mut replaced = CommonResponse {
         status: 1,
         ..CommonResponse::default()
@@ -133,7 +142,7 @@ fn an_unexpected_response_of_the_picker_is_an_error() {
 #[test]
 fn the_bytes_kept_for_the_picker_are_bounded() {
     let piece = vec![b'x'; PICKER_WINDOW_BYTES / 2];
-    let mut passage = begun(&[]);
+    let mut passage = passage_with_sent(&[]);
     passage.note_sent(&piece, false);
     assert!(!passage.is_full());
     passage.note_sent(&piece, false);
@@ -144,7 +153,7 @@ fn the_bytes_kept_for_the_picker_are_bounded() {
     passage.note_sent(b"more", false);
     assert_eq!(passage.rest(), None);
     assert!(passage.kept.is_empty() && passage.unanswered.is_empty());
-    let mut passage = begun(&[]);
+    let mut passage = passage_with_sent(&[]);
     for _ in 0..PICKER_WINDOW_MESSAGES {
         assert!(!passage.is_full());
         passage.note_sent(b"x", false);
@@ -156,7 +165,7 @@ fn the_bytes_kept_for_the_picker_are_bounded() {
 
 #[test]
 fn returned_bytes_are_not_kept() {
-    let mut passage = begun(&[]);
+    let mut passage = passage_with_sent(&[]);
     let piece = "x".repeat(1000);
     for _ in 0..10 * PICKER_WINDOW_BYTES / piece.len() {
         passage.note_sent(piece.as_bytes(), false);
@@ -176,7 +185,7 @@ fn returned_bytes_are_not_kept() {
 
 #[test]
 fn trailers_end_a_body() {
-    let mut passage = begun(&["one"]);
+    let mut passage = passage_with_sent(&["one"]);
     assert!(!passage.awaits_end());
     passage.note_end(b"grpc-status: 0\r\n");
     assert!(passage.awaits_end() && !passage.awaits_trailers_alone());
