@@ -38,7 +38,7 @@ use anyhow::Result;
 use clap::Parser as _;
 
 use args::{Cli, Command, OriginArgs, Protocol};
-use output::say;
+use output::print_line;
 
 fn main() -> Result<()> {
     match Cli::parse().command {
@@ -53,7 +53,7 @@ fn main() -> Result<()> {
 
 fn origin(args: &OriginArgs) -> Result<()> {
     process::raise_open_files();
-    let ready = |address| say(&format!("listening on {address}"));
+    let ready = |address| print_line(&format!("listening on {address}"));
     match args.protocol {
         Protocol::Http1 => origin::server::serve(args.listen, ready),
         Protocol::Grpc => origin::grpc::serve(args.listen, ready),

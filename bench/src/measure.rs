@@ -100,7 +100,7 @@ impl<'a> Bench<'a> {
         let cores = method.cores_of(case)?;
         let subject = Subject::start(peer, case, origin.address(), &cores, folder)?;
         let counted_before = origin.counted()?;
-        let load = load::start(subject.aim())?;
+        let load = load::start(subject.load_target())?;
         Ok(Self {
             case,
             method,
@@ -120,8 +120,8 @@ impl<'a> Bench<'a> {
             // is not the proxy's.
             let sooner = match self.case.load.rate {
                 // At a fixed rate they leave the admin server time enough.
-                Some(_) => process::go_first,
-                None => process::wake_soon,
+                Some(_) => process::set_realtime_priority,
+                None => process::shorten_slices,
             };
             sooner(self.origin.pid())?;
             sooner(std::process::id())?;
@@ -180,7 +180,7 @@ impl<'a> Bench<'a> {
         let answered = self.settle()?.saturating_sub(self.counted_before);
         verify_count(answered, account)?;
         self.subject.wait_until_changed()?;
-        probe::ask_once(self.subject.aim()).context("after the load")?;
+        probe::request_once(self.subject.load_target()).context("after the load")?;
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl<'a> Bench<'a> {
 
     /// `error`, with the last output of the proxy.
     pub(crate) fn explain(&self, error: &anyhow::Error) -> String {
-        match self.subject.running.last_words() {
+        match self.subject.running.last_lines() {
             words if words.is_empty() => format!("{error:#}"),
             words => format!("{error:#} (its last words: {words})"),
         }

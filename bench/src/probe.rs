@@ -99,27 +99,27 @@ pub(crate) fn exchange(channel: &mut Channel, exchange: &LoadRequest) -> Result<
 
 /// Asks once for what the case asks for, and verifies every byte; the size of an answer in HTTP/1,
 /// head and body, and of the body in HTTP/2.
-pub(crate) fn ask_once(aim: LoadTarget<'_>) -> Result<usize> {
-    let case = aim.case;
+pub(crate) fn request_once(target: LoadTarget<'_>) -> Result<usize> {
+    let case = target.case;
     match case.front {
         ClientProtocol::H2c => {
-            let body = grpc::fetch(aim.address, &case.path())?;
+            let body = grpc::fetch(target.address, &case.path())?;
             ensure!(
                 body == http1::body(case.load.bytes),
                 "wrong body over HTTP/2"
             );
             Ok(body.len())
         }
-        ClientProtocol::Grpc => grpc::call_once(aim).map(|()| case.load.bytes),
+        ClientProtocol::Grpc => grpc::call_once(target).map(|()| case.load.bytes),
         ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::WebSocket => {
             let request = LoadRequest::of(case);
-            let mut stream = TcpStream::connect(aim.address)?;
+            let mut stream = TcpStream::connect(target.address)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             if !request.opening.is_empty() {
                 upgrade(&mut stream, &request)?;
             }
             exchange(
-                &mut Channel::open(stream, aim.certificate, false)?,
+                &mut Channel::open(stream, target.certificate, false)?,
                 &request,
             )
         }

@@ -50,11 +50,11 @@ impl ChildProcess {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
         };
-        bail!("it ended ({status}) and said: {}", self.last_words())
+        bail!("it ended ({status}) and said: {}", self.last_lines())
     }
 
     /// The end of its log.
-    pub(crate) fn last_words(&self) -> String {
+    pub(crate) fn last_lines(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
@@ -128,7 +128,7 @@ pub(crate) fn pin(cores: &[usize]) -> Result<()> {
 
 /// Lets the calling thread run only while nothing else needs its core (`SCHED_IDLE`). A thread that
 /// is merely nice keeps its slice of some milliseconds.
-pub(crate) fn step_back() -> std::io::Result<()> {
+pub(crate) fn set_idle_policy() -> std::io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: It reads the parameters, which outlive the call; 0 is the calling thread.
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } {
@@ -139,7 +139,7 @@ pub(crate) fn step_back() -> std::io::Result<()> {
 
 /// Shortens the scheduling slices of all threads of a process, so that they preempt others as soon
 /// as they wake (EEVDF, Linux 6.12; older kernels ignore it).
-pub(crate) fn wake_soon(pid: u32) -> Result<()> {
+pub(crate) fn shorten_slices(pid: u32) -> Result<()> {
     let attributes = libc::sched_attr {
         sched_policy: libc::SCHED_OTHER.cast_unsigned(),
         sched_runtime: SHORT_TURN_NS,
@@ -149,7 +149,7 @@ pub(crate) fn wake_soon(pid: u32) -> Result<()> {
 }
 
 /// Gives all threads of a process real-time priority (`SCHED_FIFO`), which takes `CAP_SYS_NICE`.
-pub(crate) fn go_first(pid: u32) -> Result<()> {
+pub(crate) fn set_realtime_priority(pid: u32) -> Result<()> {
     let attributes = libc::sched_attr {
         sched_policy: libc::SCHED_FIFO.cast_unsigned(),
         sched_priority: 1,

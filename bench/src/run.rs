@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 
 use crate::args::{ReportArgs, RunArgs};
 use crate::measure::Method;
-use crate::output::say;
+use crate::output::print_line;
 use crate::paths::PathArgs;
 use crate::peers::{self, Peer};
 use crate::record::{BenchRecord, PeerInfo, Run, Settings, Skipped};
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         run_scenario(variants, &present, &method, &mut record, &path)?;
     }
     record.save(&path)?;
-    say(&format!("\nrecord: {}", path.display()));
+    print_line(&format!("\nrecord: {}", path.display()));
     let (from, out) = (vec![path], args.out.clone());
     report::report(&ReportArgs {
         from,
@@ -71,20 +71,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
 
 /// Prints the scenarios and their cases, for `bench list`.
 pub(crate) fn list(places: &PathArgs) -> Result<()> {
-    say("scenarios:");
+    print_line("scenarios:");
     for case in read_folder(&places.scenarios_folder)? {
         let missing = load::missing(case.load.with).unwrap_or_default();
-        say(&format!("  {:<18} {}  {missing}", case.name(), case.title));
+        print_line(&format!("  {:<18} {}  {missing}", case.name(), case.title));
     }
-    say("\npeers:");
+    print_line("\npeers:");
     for peer in peers::all(places) {
         let version = peer
             .version()
             .unwrap_or_else(|error| format!("missing: {error:#}"));
-        say(&format!("  {:<18} {version}", peer.name()));
+        print_line(&format!("  {:<18} {version}", peer.name()));
     }
     if let Some(why) = syscalls::unable() {
-        say(&format!("\nsystem calls cannot be counted: {why}"));
+        print_line(&format!("\nsystem calls cannot be counted: {why}"));
     }
     Ok(())
 }
@@ -92,15 +92,15 @@ pub(crate) fn list(places: &PathArgs) -> Result<()> {
 fn chosen_cases(args: &RunArgs) -> Result<Vec<Case>> {
     let mut cases = read_folder(&args.places.scenarios_folder)?;
     for asked in &args.scenarios {
-        let known = cases.iter().any(|case| is_asked(case, asked));
+        let known = cases.iter().any(|case| is_selected(case, asked));
         ensure!(known, "unknown scenario {asked}: bench list shows all");
     }
     let all = args.scenarios.is_empty();
-    cases.retain(|case| all || args.scenarios.iter().any(|asked| is_asked(case, asked)));
+    cases.retain(|case| all || args.scenarios.iter().any(|asked| is_selected(case, asked)));
     Ok(cases)
 }
 
-fn is_asked(case: &Case, asked: &str) -> bool {
+fn is_selected(case: &Case, asked: &str) -> bool {
     case.id.eq_ignore_ascii_case(asked) || case.name().eq_ignore_ascii_case(asked)
 }
 
@@ -176,7 +176,7 @@ fn present_peers(args: &RunArgs, record: &mut BenchRecord) -> Result<Vec<Box<dyn
 }
 
 fn skip(record: &mut BenchRecord, case: &str, peer: &str, why: &str) {
-    say(&format!("!! SKIPPED {case} {peer}: {why}"));
+    print_line(&format!("!! SKIPPED {case} {peer}: {why}"));
     let (case, peer, why) = (case.to_owned(), peer.to_owned(), why.to_owned());
     record.skipped.push(Skipped { case, peer, why });
 }
@@ -192,7 +192,7 @@ fn run_scenario(
 ) -> Result<()> {
     let mut turns = Vec::new();
     for case in variants {
-        say(&format!("\n== {} {}", case.name(), case.title));
+        print_line(&format!("\n== {} {}", case.name(), case.title));
         let able = able_peers(case, present, method, record);
         turns.extend(able.into_iter().map(|peer| Turn { case, peer }));
     }
@@ -211,7 +211,7 @@ fn run_scenario(
                 round: number,
                 result,
             };
-            say_run(&run, record.settings.rounds);
+            print_run(&run, record.settings.rounds);
             record.runs.push(run);
         }
         record.save(path)?;
@@ -250,7 +250,7 @@ fn able_peers<'a>(
     able
 }
 
-fn say_run(run: &Run, rounds: usize) {
+fn print_run(run: &Run, rounds: usize) {
     let head = format!(
         "{:>3}/{rounds} {:<15} {:<17}",
         run.round + 1,
@@ -258,7 +258,7 @@ fn say_run(run: &Run, rounds: usize) {
         run.peer
     );
     let measured = match &run.result {
-        Err(error) => return say(&format!("{head} !! FAILED: {error}")),
+        Err(error) => return print_line(&format!("{head} !! FAILED: {error}")),
         Ok(measured) => measured,
     };
     let (cpu, rate) = (measured.cpu_us, measured.rate());
@@ -273,7 +273,7 @@ fn say_run(run: &Run, rounds: usize) {
     if let Some(noise) = &measured.noise {
         let _ = write!(line, "  [noisy {noise}]");
     }
-    say(&line);
+    print_line(&line);
 }
 
 fn summarise(case: &Case, peer: &dyn Peer, record: &BenchRecord) {
@@ -287,7 +287,7 @@ fn summarise(case: &Case, peer: &dyn Peer, record: &BenchRecord) {
         median, min, max, ..
     }) = Spread::of(values)
     {
-        say(&format!(
+        print_line(&format!(
             "  {case:<15} {peer:<17} median {median:>9.2} µs [{min:.2} to {max:.2}]"
         ));
     }

@@ -327,7 +327,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Case>> {
 
 fn case(base: &Table, over: Value) -> Result<Case> {
     let mut merged = Value::Table(base.clone());
-    lay_over(&mut merged, over);
+    merge(&mut merged, over);
     let case: Case = merged.try_into()?;
     ensure!(
         case.load.connections > 0,
@@ -347,12 +347,12 @@ fn case(base: &Table, over: Value) -> Result<Case> {
     Ok(case)
 }
 
-fn lay_over(base: &mut Value, over: Value) {
+fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Table(base), Value::Table(over)) => {
             for (key, value) in over {
                 match base.get_mut(&key) {
-                    Some(slot) => lay_over(slot, value),
+                    Some(slot) => merge(slot, value),
                     None => drop(base.insert(key, value)),
                 }
             }

@@ -61,12 +61,12 @@ impl<'a> Subject<'a> {
             running,
             answer_size: 0,
         };
-        subject.answer_size = subject.wait_until_right()?;
+        subject.answer_size = subject.wait_for_correct_response()?;
         subject.check_driver()?;
         Ok(subject)
     }
 
-    pub(crate) fn aim(&self) -> LoadTarget<'_> {
+    pub(crate) fn load_target(&self) -> LoadTarget<'_> {
         LoadTarget {
             address: self.wiring.listen,
             proxy: self.running.pid(),
@@ -88,7 +88,8 @@ impl<'a> Subject<'a> {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let meanwhile = std::thread::Builder::new().name("operator".to_owned());
-            let meanwhile = meanwhile.spawn_scoped(scope, || self.meanwhile(inside, &done))?;
+            let meanwhile =
+                meanwhile.spawn_scoped(scope, || self.run_concurrently(inside, &done))?;
             let turn = load.turn(duration);
             done.store(true, Ordering::Release);
             let happened = meanwhile
@@ -102,7 +103,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Runs concurrently until it is `done`, and counts repetitions.
-    fn meanwhile(
+    fn run_concurrently(
         &mut self,
         inside: Option<AdminLoad>,
         done: &AtomicBool,
@@ -114,7 +115,7 @@ impl<'a> Subject<'a> {
             return Ok(None);
         };
         // An operator would use another machine: run only in the time that load and origin leave.
-        process::step_back().context("cannot step back")?;
+        process::set_idle_policy().context("cannot set the idle scheduling policy")?;
         let looks = inside::look(inside, &self.wiring.folder, done);
         let looks = looks.with_context(|| format!("cannot read its admin server ({inside:?})"))?;
         Ok(Some((LOOKS, looks)))
@@ -153,9 +154,9 @@ impl<'a> Subject<'a> {
     }
 
     /// Waits for a correct response and returns its size; listening alone is not readiness.
-    fn wait_until_right(&mut self) -> Result<usize> {
+    fn wait_for_correct_response(&mut self) -> Result<usize> {
         self.poll("no correct response", |subject| {
-            probe::ask_once(subject.aim())
+            probe::request_once(subject.load_target())
         })
     }
 
@@ -169,8 +170,8 @@ impl<'a> Subject<'a> {
             };
             self.running.check_alive().context("it does not run")?;
             if Instant::now() > deadline {
-                let words = self.running.last_words();
-                return Err(error.context(format!("{what_is_wrong} in {START:?} ({words})")));
+                let lines = self.running.last_lines();
+                return Err(error.context(format!("{what_is_wrong} in {START:?} ({lines})")));
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 
 use crate::cpu::Meter;
 use crate::measure::{Bench, Method};
-use crate::output::say;
+use crate::output::print_line;
 use crate::peers::Peer;
 use crate::record::{Measured, Turns};
 use crate::scenario::Case;
@@ -42,7 +42,7 @@ pub(crate) fn round(
     number: usize,
 ) -> Result<Vec<Result<Measured, String>>> {
     if let Some(noise) = noise::wait_for_quiet(method.patience)? {
-        say(&format!(
+        print_line(&format!(
             "     the machine is not idle ({noise}): measuring anyway, and marking disturbed runs"
         ));
     }
@@ -126,7 +126,7 @@ impl<'a> Round<'a> {
                 {
                     if last_progress.elapsed() >= PROGRESS_PAUSE {
                         let round = number + 1;
-                        say(&format!("   round {round}: {taken} of {turns} turns taken"));
+                        print_line(&format!("   round {round}: {taken} of {turns} turns taken"));
                         last_progress = Instant::now();
                     }
                     self.step(index, |bench, run| {

@@ -121,7 +121,7 @@ impl Cluster {
 
     /// Creates objects, several at the same time.
     pub(crate) async fn create_all(&self, objects: impl IntoIterator<Item = Value>) -> Result<()> {
-        at_once(objects.into_iter().map(|object| {
+        run_concurrently(objects.into_iter().map(|object| {
             let cluster = self.another();
             async move { cluster.create(&object).await }
         }))
@@ -130,7 +130,7 @@ impl Cluster {
 
     /// Changes objects to be as these say, several at the same time.
     pub(crate) async fn patch_all(&self, objects: impl IntoIterator<Item = Value>) -> Result<()> {
-        at_once(objects.into_iter().map(|object| {
+        run_concurrently(objects.into_iter().map(|object| {
             let cluster = self.another();
             async move { cluster.patch(&object).await }
         }))
@@ -150,7 +150,7 @@ impl Cluster {
 
     /// Deletes objects, several at the same time.
     pub(crate) async fn delete_all(&self, objects: impl IntoIterator<Item = Value>) -> Result<()> {
-        at_once(objects.into_iter().map(|object| {
+        run_concurrently(objects.into_iter().map(|object| {
             let api = self.api_of(&object);
             async move {
                 api.delete(name_of(&object)?, &DeleteParams::default())
@@ -210,7 +210,7 @@ fn name_of(object: &Value) -> Result<&str> {
 }
 
 /// Runs requests concurrently, up to this many. The first error ends them.
-async fn at_once<F>(calls: impl Iterator<Item = F>) -> Result<()>
+async fn run_concurrently<F>(calls: impl Iterator<Item = F>) -> Result<()>
 where
     F: Future<Output = Result<()>> + 'static,
 {

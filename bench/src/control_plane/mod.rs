@@ -32,7 +32,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Result, ensure};
 use tokio::task::LocalSet;
 
-use crate::output::say;
+use crate::output::print_line;
 use crate::{machine, process};
 use args::{Case, ControlPlaneArgs};
 use backend::Backend;
@@ -82,9 +82,9 @@ async fn measure(args: &ControlPlaneArgs) -> Result<()> {
                 backend: &backend,
                 sizes: &record.sizes,
             };
-            say(&format!("\n== {case} {}", peer.class));
+            print_line(&format!("\n== {case} {}", peer.class));
             let runs = run_case(&context, case).await;
-            runs.iter().for_each(Run::say);
+            runs.iter().for_each(Run::print);
             record.runs.extend(runs);
             record.save(&path)?;
         }
@@ -120,13 +120,13 @@ async fn run_case(context: &Context<'_>, case: Case) -> Vec<Run> {
     }
     // Remove what a failed case left behind.
     if let Err(error) = context.cluster.remove_leftovers().await {
-        say(&format!("!! {error:#}"));
+        print_line(&format!("!! {error:#}"));
     }
     runs
 }
 
 fn finish(args: &ControlPlaneArgs, record: &ControlPlaneRecord, path: PathBuf) -> Result<()> {
-    say(&format!("\nrecord: {}", path.display()));
+    print_line(&format!("\nrecord: {}", path.display()));
     report::report(&[path], &args.out)?;
     let failed = record.runs.iter().filter(|run| run.result.is_err()).count();
     ensure!(

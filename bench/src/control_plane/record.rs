@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sizes::Sizes;
 use super::usage::Usage;
-use crate::output::say;
+use crate::output::print_line;
 use crate::record::Machine;
 use crate::stats::{count, count64};
 
@@ -107,17 +107,17 @@ impl ControlPlaneRecord {
 }
 
 impl Run {
-    pub(crate) fn say(&self) {
+    pub(crate) fn print(&self) {
         let head = format!("{:<18} {:<14}", self.case, self.peer);
         let measured = match &self.result {
             Ok(measured) => measured,
-            Err(error) => return say(&format!("{head} !! FAILED: {error}")),
+            Err(error) => return print_line(&format!("{head} !! FAILED: {error}")),
         };
         for Figure { name, unit, value } in &measured.figures {
-            say(&format!("{head} {name:<42} {value:>10.1} {unit}"));
+            print_line(&format!("{head} {name:<42} {value:>10.1} {unit}"));
         }
         for (error, times) in &measured.errors {
-            say(&format!("{head} !! {times} × {error}"));
+            print_line(&format!("{head} !! {times} × {error}"));
         }
         let Measured {
             seconds,
@@ -126,7 +126,7 @@ impl Run {
             machine_busy,
             ..
         } = measured;
-        say(&format!(
+        print_line(&format!(
             "{head} {seconds:.0} s: controller {:.1} s CPU, {:.0} MB at most; proxies {:.1} s CPU, {:.0} MB at most; \
              the machine was {:.0} % busy",
             controller.cpu,

@@ -156,13 +156,13 @@ impl Reading {
                 .find(|h| h.name.eq_ignore_ascii_case(name))
                 .map(|h| h.value)
         };
-        let Some(told) = header("content-length") else {
+        let Some(value) = header("content-length") else {
             bail!("the proxy removed the origin's content-length");
         };
-        let told = std::str::from_utf8(told)?;
+        let value = std::str::from_utf8(value)?;
         ensure!(
-            told.parse() == Ok(length),
-            "content-length is {told} instead of {length}"
+            value.parse() == Ok(length),
+            "content-length is {value} instead of {length}"
         );
         self.close = header("connection").is_some_and(|v| v.eq_ignore_ascii_case(b"close"));
         Ok(Some(end))

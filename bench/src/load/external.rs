@@ -48,7 +48,7 @@ impl External {
         self.stop()?;
         let seconds = start.elapsed().as_secs_f64();
         let exit_status = self.child.try_wait()?;
-        ensure!(exit_status.is_none(), "it ended early: {}", self.told());
+        ensure!(exit_status.is_none(), "it ended early: {}", self.output());
         Ok(seconds)
     }
 
@@ -61,12 +61,12 @@ impl External {
             ensure!(
                 Instant::now() < deadline,
                 "it does not end: {}",
-                self.told()
+                self.output()
             );
             self.signal(Signal::INT)?;
             std::thread::sleep(Duration::from_millis(50));
         }
-        Ok(self.told())
+        Ok(self.output())
     }
 
     pub(super) fn kill(&mut self) -> Result<()> {
@@ -88,7 +88,7 @@ impl External {
         signal(self.child.id(), sent)
     }
 
-    fn told(&self) -> String {
+    fn output(&self) -> String {
         let text = std::fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     }
@@ -124,7 +124,7 @@ mod tests {
         while last == 0 {
             let seconds = counter.turn(Duration::from_millis(20)).expect("runs");
             assert!(seconds >= 0.02);
-            last = counter.told().lines().count();
+            last = counter.output().lines().count();
         }
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", counter.pid())).expect("lives");
         assert!(stat.contains(") T "), "{stat}");

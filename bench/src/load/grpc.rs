@@ -30,13 +30,13 @@ pub(super) struct Calls {
 impl Calls {
     /// Connects, and makes one call on each connection: other proxies run first, and a proxy may
     /// close an idle connection.
-    pub(super) fn connect(aim: LoadTarget<'_>) -> Result<Self> {
-        let load = &aim.case.load;
-        let (runtime, call) = (runtime()?, Call::of(aim));
+    pub(super) fn connect(target: LoadTarget<'_>) -> Result<Self> {
+        let load = &target.case.load;
+        let (runtime, call) = (runtime()?, Call::of(target));
         let (clients, requests) = runtime.block_on(async {
             let (mut clients, mut requests) = (Vec::new(), 0);
             for _ in 0..load.connections {
-                let client = connect(aim.address).await?;
+                let client = connect(target.address).await?;
                 let mut latency = Collector::new(LatencyBasis::ClosedLoop);
                 requests += call.run(client.clone(), &mut latency).await?;
                 clients.push(client);
@@ -89,10 +89,10 @@ impl Load for Calls {
     }
 }
 
-pub(crate) fn call_once(aim: LoadTarget<'_>) -> Result<()> {
+pub(crate) fn call_once(target: LoadTarget<'_>) -> Result<()> {
     runtime()?.block_on(async {
-        let client = connect(aim.address).await?;
-        Call::of(aim)
+        let client = connect(target.address).await?;
+        Call::of(target)
             .run(client, &mut Collector::new(LatencyBasis::ClosedLoop))
             .await
             .map(drop)
@@ -155,13 +155,13 @@ struct Call {
 }
 
 impl Call {
-    fn of(aim: LoadTarget<'_>) -> Self {
-        let message = message(&http1::body(aim.case.load.bytes));
-        let uri = format!("http://{}{}", aim.address, aim.case.path());
+    fn of(target: LoadTarget<'_>) -> Self {
+        let message = message(&http1::body(target.case.load.bytes));
+        let uri = format!("http://{}{}", target.address, target.case.path());
         Self {
             uri,
             message,
-            messages: aim.case.load.messages,
+            messages: target.case.load.messages,
         }
     }
 
@@ -236,7 +236,7 @@ mod tests {
             );
             let case = parse(&text).expect("case").remove(0);
             let folder = std::path::Path::new(".");
-            let aim = LoadTarget {
+            let target = LoadTarget {
                 address,
                 proxy: 0,
                 case: &case,
@@ -244,8 +244,8 @@ mod tests {
                 folder,
                 answer_size: 0,
             };
-            call_once(aim).expect("one call");
-            let mut calls = Calls::connect(aim).expect("connects");
+            call_once(target).expect("one call");
+            let mut calls = Calls::connect(target).expect("connects");
             let first = calls.turn(Duration::from_millis(20)).expect("a turn");
             assert!(first.latency.is_some());
             let after_one = calls.requests;

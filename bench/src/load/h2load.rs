@@ -24,17 +24,17 @@ pub(super) struct H2load {
 }
 
 impl H2load {
-    pub(super) fn start(aim: LoadTarget<'_>) -> Result<Self> {
-        let log = aim.folder.join("h2load.log");
-        let load = aim.case.load.clone();
+    pub(super) fn start(target: LoadTarget<'_>) -> Result<Self> {
+        let log = target.folder.join("h2load.log");
+        let load = target.case.load.clone();
         let mut command = Command::new("h2load");
         command.args(["-t1", "-c", &load.connections.to_string()]);
         command.args(["-m", &load.streams.to_string()]);
         // Longer than any round.
         command.args(["-D", "24h"]);
         command.arg(format!("--log-file={}", log.display()));
-        command.arg(format!("http://{}{}", aim.address, aim.case.path()));
-        let process = External::start(command, aim.folder)?;
+        command.arg(format!("http://{}{}", target.address, target.case.path()));
+        let process = External::start(command, target.folder)?;
         Ok(Self { process, log, load })
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::scenario::parse;
 
-    fn told(log: &str, read: u64) -> Result<ResponseCount> {
+    fn count_of(log: &str, read: u64) -> Result<ResponseCount> {
         let case = "id='T'\ntitle='t'\nwhy='w'\nfront='h2c'\n\
                     load={with='h2load',connections=4,streams=8,bytes=100}";
         let case = parse(case)?.remove(0);
@@ -93,12 +93,12 @@ mod tests {
 
     #[test]
     fn the_h2load_log_is_parsed_and_checked() {
-        let account = told("1\t200\t50\n2\t200\t70\n", 200).expect("right");
+        let account = count_of("1\t200\t50\n2\t200\t70\n", 200).expect("right");
         assert_eq!((account.requests, account.unanswered), (2, 32));
-        assert!(told("1\t200\t50\n2\t200\t70\n", 199).is_err(), "short");
-        assert!(told("1\t200\t50\n2\t502\t70\n", 200).is_err());
-        assert!(told("1\t-1\t50\n", 200).is_err());
-        assert!(told("", 200).is_err());
+        assert!(count_of("1\t200\t50\n2\t200\t70\n", 199).is_err(), "short");
+        assert!(count_of("1\t200\t50\n2\t502\t70\n", 200).is_err());
+        assert!(count_of("1\t-1\t50\n", 200).is_err());
+        assert!(count_of("", 200).is_err());
     }
 
     #[test]

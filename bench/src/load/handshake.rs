@@ -20,18 +20,20 @@ pub(super) struct Handshakes {
 
 impl Handshakes {
     /// Clients that have not connected yet.
-    pub(super) fn new(aim: LoadTarget<'_>) -> Result<Self> {
-        let certificate = aim.certificate.context("handshakes need a certificate")?;
+    pub(super) fn new(target: LoadTarget<'_>) -> Result<Self> {
+        let certificate = target
+            .certificate
+            .context("handshakes need a certificate")?;
         let client = |_| {
             Ok(Client {
-                address: aim.address,
-                exchange: LoadRequest::of(aim.case),
-                resume: aim.case.load.resume,
-                config: certificate.client(aim.case.load.resume)?,
+                address: target.address,
+                exchange: LoadRequest::of(target.case),
+                resume: target.case.load.resume,
+                config: certificate.client(target.case.load.resume)?,
                 done: 0,
             })
         };
-        let clients = (0..aim.case.load.connections).map(client);
+        let clients = (0..target.case.load.connections).map(client);
         Ok(Self {
             clients: clients.collect::<Result<_>>()?,
         })

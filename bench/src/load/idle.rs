@@ -25,13 +25,13 @@ pub(super) struct Idle {
 
 impl Idle {
     /// Nothing is open yet.
-    pub(super) fn new(aim: LoadTarget<'_>) -> Self {
+    pub(super) fn new(target: LoadTarget<'_>) -> Self {
         Self {
-            address: aim.address,
-            proxy: aim.proxy,
-            certificate: aim.certificate.cloned(),
-            exchange: LoadRequest::of(aim.case),
-            connections: aim.case.load.connections,
+            address: target.address,
+            proxy: target.proxy,
+            certificate: target.certificate.cloned(),
+            exchange: LoadRequest::of(target.case),
+            connections: target.case.load.connections,
             requests: 0,
         }
     }

@@ -20,15 +20,15 @@ use crate::scenario::Loader;
 use target::LoadTarget;
 use turn::Load;
 
-/// Starts the load on `aim`. It waits for its first turn.
-pub(crate) fn start(aim: LoadTarget<'_>) -> Result<Box<dyn Load>> {
-    Ok(match aim.case.load.with {
-        Loader::Wrk => Box::new(wrk::Wrk::start(aim)?),
-        Loader::Paced => Box::new(paced::Paced::connect(aim)?),
-        Loader::H2load => Box::new(h2load::H2load::start(aim)?),
-        Loader::Idle => Box::new(idle::Idle::new(aim)),
-        Loader::Handshake => Box::new(handshake::Handshakes::new(aim)?),
-        Loader::Grpc => Box::new(grpc::Calls::connect(aim)?),
+/// Starts the load on `load_target`. It waits for its first turn.
+pub(crate) fn start(target: LoadTarget<'_>) -> Result<Box<dyn Load>> {
+    Ok(match target.case.load.with {
+        Loader::Wrk => Box::new(wrk::Wrk::start(target)?),
+        Loader::Paced => Box::new(paced::Paced::connect(target)?),
+        Loader::H2load => Box::new(h2load::H2load::start(target)?),
+        Loader::Idle => Box::new(idle::Idle::new(target)),
+        Loader::Handshake => Box::new(handshake::Handshakes::new(target)?),
+        Loader::Grpc => Box::new(grpc::Calls::connect(target)?),
     })
 }
 

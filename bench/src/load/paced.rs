@@ -81,14 +81,14 @@ struct Connection {
 }
 
 impl Paced {
-    pub(super) fn connect(aim: LoadTarget<'_>) -> Result<Self> {
+    pub(super) fn connect(target: LoadTarget<'_>) -> Result<Self> {
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
         epoll::add(&poll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
-        let exchange = LoadRequest::of(aim.case);
+        let exchange = LoadRequest::of(target.case);
         let mut connections = Vec::new();
-        for token in 0..aim.case.load.connections {
-            let stream = open(aim.address, &exchange)?;
+        for token in 0..target.case.load.connections {
+            let stream = open(target.address, &exchange)?;
             let token = EventData::new_u64(token as u64);
             epoll::add(&poll, &stream, token, EventFlags::IN)?;
             connections.push(Connection {
@@ -99,9 +99,9 @@ impl Paced {
             });
         }
         Ok(Self {
-            address: aim.address,
-            rate: aim.case.load.rate,
-            may_break: aim.case.churn_ms.is_some(),
+            address: target.address,
+            rate: target.case.load.rate,
+            may_break: target.case.churn_ms.is_some(),
             exchange,
             poll,
             timer,
@@ -348,7 +348,7 @@ mod tests {
     }
 
     /// Answers one connection; before answer number `stall_at` it waits for a word.
-    fn origin(stall_at: u64, word: mpsc::Receiver<()>) -> SocketAddr {
+    fn origin(stall_at: u64, resumed: mpsc::Receiver<()>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = listener.local_addr().expect("address");
         thread::spawn(move || {
@@ -359,7 +359,7 @@ mod tests {
                 input.extend_from_slice(&chunk[..read]);
                 while let Some(answer) = talk.next(&input, &answers) {
                     if answers.counted() == stall_at {
-                        word.recv().expect("word");
+                        resumed.recv().expect("the test resumes it");
                     }
                     stream.write_all(answer.reply.as_slice()).expect("write");
                     input.drain(..answer.consumed);
@@ -371,7 +371,7 @@ mod tests {
 
     fn paced(case: &Case, address: SocketAddr) -> Paced {
         let folder = Path::new(".");
-        let aim = LoadTarget {
+        let target = LoadTarget {
             address,
             proxy: 0,
             case,
@@ -379,13 +379,13 @@ mod tests {
             folder,
             answer_size: 0,
         };
-        Paced::connect(aim).expect("connects")
+        Paced::connect(target).expect("connects")
     }
 
     #[test]
     fn every_scheduled_request_is_answered_in_each_turn() {
-        let (_word, never) = mpsc::channel();
-        let address = origin(u64::MAX, never);
+        let (_resume, resumed) = mpsc::channel();
+        let address = origin(u64::MAX, resumed);
         let case = case("with='paced', connections=1, bytes=100, rate=500");
         let mut paced = paced(&case, address);
         for turns in 1..=2 {
@@ -399,8 +399,8 @@ mod tests {
 
     #[test]
     fn echoes_are_verified_at_full_load() {
-        let (_word, never) = mpsc::channel();
-        let address = origin(u64::MAX, never);
+        let (_resume, resumed) = mpsc::channel();
+        let address = origin(u64::MAX, resumed);
         let case = case("with='paced', connections=1, bytes=100000, echo=true");
         let mut paced = paced(&case, address);
         paced.turn(Duration::from_millis(50)).expect("runs");
@@ -410,19 +410,19 @@ mod tests {
     /// The server stalls until 150 ms of the run have passed, which requests due meanwhile show.
     #[test]
     fn a_stalled_server_shows_in_the_median_of_a_paced_run() {
-        let (word, wait) = mpsc::channel();
-        let address = origin(10, wait);
+        let (resume, resumed) = mpsc::channel();
+        let address = origin(10, resumed);
         let case = case("with='paced', connections=1, bytes=10, rate=1000");
         let (stop, stopped) = mpsc::channel::<()>();
-        let teller = thread::spawn(move || {
+        let timer = thread::spawn(move || {
             // The time-out is the script of the slow server, not a wait for an event.
             let _ = stopped.recv_timeout(Duration::from_millis(150));
-            word.send(()).expect("origin listens");
+            resume.send(()).expect("origin listens");
         });
         let mut paced = paced(&case, address);
         let turn = paced.turn(Duration::from_millis(160)).expect("runs");
         drop(stop);
-        teller.join().expect("teller");
+        timer.join().expect("no panic");
         assert_eq!(paced.requests, 160);
         let latency = turn.latency.expect("some").latency().expect("some");
         let median = latency.at(0.5).expect("kept");
@@ -431,8 +431,8 @@ mod tests {
 
     #[test]
     fn a_wrong_answer_fails_the_run() {
-        let (_word, never) = mpsc::channel();
-        let address = origin(u64::MAX, never);
+        let (_resume, resumed) = mpsc::channel();
+        let address = origin(u64::MAX, resumed);
         let case = case("with='paced', connections=1, bytes=10, rate=1000");
         let mut paced = paced(&case, address);
         paced.exchange.request = b"GET /nothing HTTP/1.1\r\n\r\n".to_vec();

@@ -25,10 +25,10 @@ pub(super) struct Wrk {
 }
 
 impl Wrk {
-    pub(super) fn start(aim: LoadTarget<'_>) -> Result<Self> {
-        let script = aim.folder.join("wrk.lua");
+    pub(super) fn start(target: LoadTarget<'_>) -> Result<Self> {
+        let script = target.folder.join("wrk.lua");
         std::fs::write(&script, include_str!("wrk.lua"))?;
-        let LoadTarget { case, address, .. } = aim;
+        let LoadTarget { case, address, .. } = target;
         let scheme = if case.encrypted() { "https" } else { "http" };
         let mut command = Command::new("wrk");
         command.args(["-t1", "-c", &case.load.connections.to_string()]);
@@ -40,8 +40,8 @@ impl Wrk {
         }
         command.arg(format!("{scheme}://{address}{}", case.path()));
         // wrk counts heads too.
-        let size = aim.answer_size as u64;
-        let process = External::start(command, aim.folder)?;
+        let size = target.answer_size as u64;
+        let process = External::start(command, target.folder)?;
         let load = case.load.clone();
         Ok(Self {
             process,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::scenario::parse;
 
-    fn told(statuses: u64, bytes: u64) -> Result<ResponseCount> {
+    fn count_of(statuses: u64, bytes: u64) -> Result<ResponseCount> {
         let case = "id='T'\ntitle='t'\nwhy='w'\nfront='http1'\n\
                     load={with='wrk',connections=4,bytes=100}";
         let case = parse(case)?.remove(0);
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn wrk_counts_are_parsed() {
-        let account = told(0, 2000).expect("right");
+        let account = count_of(0, 2000).expect("right");
         assert_eq!((account.requests, account.unanswered), (10, 4));
     }
 
     #[test]
     fn wrong_statuses_and_short_bodies_fail_the_run() {
-        assert!(told(1, 2000).is_err());
+        assert!(count_of(1, 2000).is_err());
         // Heads of 100 bytes, and one body too few.
-        assert!(told(0, 1900 - 160).is_err());
+        assert!(count_of(0, 1900 - 160).is_err());
     }
 }

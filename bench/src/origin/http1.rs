@@ -96,7 +96,7 @@ impl Conversation {
                     close: false,
                 });
             }
-            ("GET", _) => match size_asked(path) {
+            ("GET", _) => match requested_size(path) {
                 Some(size) if close => Reply::Bytes(with_body(200, &body(size), close)),
                 Some(size) => Reply::Prebuilt(answers.sized(size)),
                 None => return Some(refuse(404)),
@@ -140,7 +140,7 @@ fn echo(
 }
 
 /// N of a path that ends in `/bytes/N`.
-fn size_asked(path: &str) -> Option<usize> {
+fn requested_size(path: &str) -> Option<usize> {
     let (rest, number) = path.rsplit_once('/')?;
     let size = number.parse().ok().filter(|size| *size <= MAX_BODY)?;
     rest.ends_with("/bytes").then_some(size)

@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::args::ReportArgs;
-use crate::output::say;
+use crate::output::print_line;
 use crate::record::{BenchRecord, newest};
 use crate::scenario::read_folder;
 use document::Block;
@@ -58,7 +58,7 @@ pub(crate) fn write(out: &Path, name: &str, title: &str, blocks: &[Block]) -> Re
     );
     std::fs::write(&text, markdown::render(blocks))?;
     std::fs::write(&page, html::render(title, blocks))?;
-    say(&format!(
+    print_line(&format!(
         "report: {} and {}",
         text.display(),
         page.display()

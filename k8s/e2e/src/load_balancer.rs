@@ -336,7 +336,7 @@ mod tests {
         Arc::new(serde_json::from_value(slice).expect("an EndpointSlice"))
     }
 
-    fn given(services: &[Arc<Service>]) -> Vec<(String, String)> {
+    fn assigned_names(services: &[Arc<Service>]) -> Vec<(String, String)> {
         let assigned = assignments(services);
         assigned
             .iter()
@@ -353,7 +353,7 @@ mod tests {
         ];
         let expected = [("a", "172.31.250.11"), ("b", "172.31.250.12")];
         let expected = expected.map(|(name, address)| (name.to_owned(), address.to_owned()));
-        assert_eq!(given(&services), expected);
+        assert_eq!(assigned_names(&services), expected);
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
             service("c", Some("172.31.250.7"), None),
         ];
         assert_eq!(
-            given(&services),
+            assigned_names(&services),
             [("a".to_owned(), "172.31.250.7".to_owned())]
         );
     }
@@ -373,7 +373,7 @@ mod tests {
     fn services_of_other_types_get_no_address() {
         let mut plain = (*service("a", None, None)).clone();
         plain.spec.as_mut().expect("a spec").type_ = Some("ClusterIP".to_owned());
-        assert_eq!(given(&[Arc::new(plain)]), []);
+        assert_eq!(assigned_names(&[Arc::new(plain)]), []);
     }
 
     #[test]

@@ -11,12 +11,12 @@ const LINES: usize = 15;
 /// Events, states of pods, last log lines of pods that are not ready, and where to find the rest.
 pub(super) async fn of_scope(scope: &Scope) -> String {
     let mut text = String::new();
-    let pods = asked(scope, &["get", "pods", "-o", "wide"]).await;
+    let pods = kubectl_output(scope, &["get", "pods", "-o", "wide"]).await;
     section(&mut text, "pods", &pods);
-    let events = asked(scope, &["get", "events", "--sort-by=.lastTimestamp"]).await;
+    let events = kubectl_output(scope, &["get", "events", "--sort-by=.lastTimestamp"]).await;
     section(&mut text, "events", &last_lines(&events, 2 * LINES));
     let not_ready = "jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].ready}{\"\\n\"}{end}";
-    for line in asked(scope, &["get", "pods", "-o", not_ready])
+    for line in kubectl_output(scope, &["get", "pods", "-o", not_ready])
         .await
         .lines()
     {
@@ -25,7 +25,7 @@ pub(super) async fn of_scope(scope: &Scope) -> String {
         };
         let tail = format!("--tail={LINES}");
         let mut words = vec!["logs", name, "--all-containers", &tail];
-        let log = asked(scope, &words).await;
+        let log = kubectl_output(scope, &words).await;
         section(
             &mut text,
             &format!("log of pod {name} (ready: {ready})"),
@@ -33,7 +33,7 @@ pub(super) async fn of_scope(scope: &Scope) -> String {
         );
         if ready.contains("false") {
             words.push("--previous");
-            let log = asked(scope, &words).await;
+            let log = kubectl_output(scope, &words).await;
             section(
                 &mut text,
                 &format!("log of pod {name} before its restart"),
@@ -69,7 +69,7 @@ fn of_cluster(text: &mut String, cluster: &Cluster) {
     );
 }
 
-async fn asked(scope: &Scope, words: &[&str]) -> String {
+async fn kubectl_output(scope: &Scope, words: &[&str]) -> String {
     match scope.kubectl(words, "").await {
         Ok(text) => text,
         Err(error) => format!("{error:#}"),

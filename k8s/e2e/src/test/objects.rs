@@ -16,7 +16,11 @@ pub(super) struct ExpectedCondition<'a> {
 }
 
 /// A condition of this type with this status and reason.
-pub(super) fn says<'a>(kind: &'a str, status: &'a str, reason: &'a str) -> ExpectedCondition<'a> {
+pub(super) fn expected_condition<'a>(
+    kind: &'a str,
+    status: &'a str,
+    reason: &'a str,
+) -> ExpectedCondition<'a> {
     ExpectedCondition {
         kind,
         status,
@@ -35,11 +39,11 @@ impl Scope {
     pub(super) async fn delete(&self, kind: &str, name: &str) -> Result<()> {
         let objects = self.objects(kind)?;
         objects.delete(name, &DeleteParams::background()).await?;
-        self.gone(kind, name).await
+        self.wait_until_deleted(kind, name).await
     }
 
     /// Waits until an object is gone.
-    pub(super) async fn gone(&self, kind: &str, name: &str) -> Result<()> {
+    pub(super) async fn wait_until_deleted(&self, kind: &str, name: &str) -> Result<()> {
         self.until(&format!("{kind} {name} to be gone"), async || {
             Ok(self.object(kind, name).await?.is_none().then_some(()))
         })

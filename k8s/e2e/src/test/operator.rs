@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use super::http;
 use super::load::Load;
 use super::manifests::{EchoProtocol, echo, gateway, listener, route};
-use super::objects::says;
+use super::objects::expected_condition;
 use super::scope::Scope;
 use crate::home;
 use crate::image::previous::Previous;
@@ -44,7 +44,7 @@ pub(super) async fn a_release_is_upgraded_from_the_commit_before(scope: &Scope) 
     rolled_out(scope, "gateway").await?;
     replaced(scope, old.gateway).await?;
     load.until_answers(ANSWERS).await?;
-    none_failed(load).await?;
+    assert_no_failures(load).await?;
     uninstall(scope, address).await
 }
 
@@ -140,7 +140,7 @@ async fn serve(scope: &Scope) -> Result<SocketAddr> {
     let objects = [edge, route("HTTPRoute", 80, "echo"), service, backend];
     scope.apply(&objects).await?;
     scope.ready("echo").await?;
-    let works = says("Programmed", "True", "Programmed");
+    let works = expected_condition("Programmed", "True", "Programmed");
     scope.condition("Gateway", "edge", works).await?;
     let edge = scope.object("Gateway", "edge").await?;
     let ip = edge
@@ -224,10 +224,10 @@ async fn upgrade_under_load(scope: &Scope, address: SocketAddr) -> Result<()> {
     scope.helm(&["rollback", "gateway", "1"], "").await?;
     rolled_out(scope, "gateway").await?;
     load.until_answers(ANSWERS).await?;
-    none_failed(load).await
+    assert_no_failures(load).await
 }
 
-async fn none_failed(load: Load) -> Result<()> {
+async fn assert_no_failures(load: Load) -> Result<()> {
     let counts = load.stop().await;
     let (answered, failed) = (counts.answered, counts.failed);
     ensure!(

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::ControlPlane;
 use super::edge_gateway::{EdgeGateway, HOST, address, until};
 use crate::test::manifests::{gateway, listener, route};
-use crate::test::objects::{ExpectedCondition, says};
+use crate::test::objects::{ExpectedCondition, expected_condition};
 use crate::test::scope::Scope;
 
 /// How long another controller overwrites our status, and how often we may write it meanwhile: at
@@ -34,13 +34,13 @@ fn named(name: &str) -> Value {
 async fn expect(
     scope: &Scope,
     (kind, name): (&str, &str),
-    says: ExpectedCondition<'_>,
-    words: &str,
+    expected: ExpectedCondition<'_>,
+    text: &str,
 ) -> Result<()> {
-    let message = scope.condition(kind, name, says).await?;
+    let message = scope.condition(kind, name, expected).await?;
     ensure!(
-        message.contains(words),
-        "{kind} {name} says `{message}`, and not `{words}`"
+        message.contains(text),
+        "{kind} {name} has the message `{message}`, without `{text}`"
     );
     Ok(())
 }
@@ -49,12 +49,12 @@ pub(in crate::test) async fn dangling_references_are_reported_in_the_status(
     scope: &Scope,
 ) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
-    scope.apply(&referring_to_nothing()).await?;
-    let refused = says("Accepted", "False", "InvalidParameters");
+    scope.apply(&dangling_objects()).await?;
+    let refused = expected_condition("Accepted", "False", "InvalidParameters");
     expect(scope, ("Gateway", "lost"), refused, "lost").await?;
-    let unresolved = says("ResolvedRefs", "False", "InvalidCertificateRef");
+    let unresolved = expected_condition("ResolvedRefs", "False", "InvalidCertificateRef");
     expect(scope, ("Gateway", "untrusted"), unresolved, "opaque").await?;
-    let without = says("ResolvedRefs", "False", "InvalidCACertificateRef");
+    let without = expected_condition("ResolvedRefs", "False", "InvalidCACertificateRef");
     expect(scope, ("BackendTLSPolicy", "policy"), without, "empty").await?;
     // A Service whose certificate cannot be verified is not used.
     site.until(HOST, "/", StatusCode::SERVICE_UNAVAILABLE)
@@ -84,7 +84,7 @@ pub(in crate::test) async fn dangling_references_are_reported_in_the_status(
 }
 
 /// Gateways `classless`, `lost` and `untrusted`, and a policy of Service `echo`.
-fn referring_to_nothing() -> [Value; 6] {
+fn dangling_objects() -> [Value; 6] {
     let mut classless = named("classless");
     classless["spec"]["gatewayClassName"] = json!("nobody");
     let mut lost = named("lost");
@@ -129,15 +129,15 @@ pub(in crate::test) async fn a_reserved_port_and_an_address_in_use_are_rejected(
     let first = address(scope, "first", 80).await?;
     ensure!(first.ip().to_string() == STATIC_ADDRESS, "it got {first}");
     scope.apply(&[with_address("second")]).await?;
-    let taken = says("Programmed", "False", "AddressNotUsable");
+    let taken = expected_condition("Programmed", "False", "AddressNotUsable");
     expect(scope, ("Gateway", "second"), taken, STATIC_ADDRESS).await?;
-    let refused = says("Accepted", "False", "PortUnavailable");
+    let refused = expected_condition("Accepted", "False", "PortUnavailable");
     expect(scope, ("Gateway", "reserved"), refused, "15021").await?;
     // Its other listener works.
     address(scope, "reserved", 80).await?;
     // The second gets the address once the first is deleted.
     scope.delete("Gateway", "first").await?;
-    scope.gone("Service", "first").await?;
+    scope.wait_until_deleted("Service", "first").await?;
     address(scope, "second", 80).await.map(drop)
 }
 
@@ -178,7 +178,7 @@ pub(in crate::test) async fn another_writer_replacing_our_status_causes_few_writ
         ours <= MOST_WRITES,
         "{foreign} foreign writes caused {ours} of ours in {FOREIGN_WRITES:?}"
     );
-    let accepted = says("Accepted", "True", "Accepted");
+    let accepted = expected_condition("Accepted", "True", "Accepted");
     scope.condition("HTTPRoute", "echo-80", accepted).await?;
     site.until(HOST, "/", StatusCode::OK).await.map(drop)
 }

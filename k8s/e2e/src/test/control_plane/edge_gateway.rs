@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::test::http::{Connection, HttpResponse, request};
 use crate::test::manifests::{EchoProtocol, echo, gateway, listener, route};
-use crate::test::objects::says;
+use crate::test::objects::expected_condition;
 use crate::test::scope::Scope;
 
 /// The host of requests.
@@ -123,7 +123,7 @@ pub(super) fn pod_of(answer: &HttpResponse) -> Option<String> {
 
 /// Waits until a Gateway serves, and returns its address.
 pub(super) async fn address(scope: &Scope, gateway: &str, port: u16) -> Result<SocketAddr> {
-    let works = says("Programmed", "True", "Programmed");
+    let works = expected_condition("Programmed", "True", "Programmed");
     scope.condition("Gateway", gateway, works).await?;
     let object = scope.object("Gateway", gateway).await?;
     let object = object.context("the Gateway is gone")?;

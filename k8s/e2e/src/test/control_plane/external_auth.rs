@@ -9,7 +9,7 @@ use super::edge_gateway::{EdgeGateway, HOST, send};
 use crate::image::AUTHORIZER;
 use crate::test::http::{HttpResponse, request};
 use crate::test::manifests::{gateway, listener, route};
-use crate::test::objects::says;
+use crate::test::objects::expected_condition;
 use crate::test::scope::Scope;
 
 /// The requests that the authorizer allows, and the user that it adds.
@@ -17,27 +17,27 @@ const GOOD: (&str, &str) = ("x-token", "good");
 const USER: &str = "alice";
 
 pub(in crate::test) async fn an_http_server_authorizes_requests(scope: &Scope) -> Result<()> {
-    let response = decides(scope, asks("HTTP", 80)).await?;
+    let response = authorized_response(scope, external_auth_filter("HTTP", 80)).await?;
     ensure!(echoed(&response, "X-User") == USER, "{}", response.body);
     Ok(())
 }
 
 pub(in crate::test) async fn an_ext_authz_server_authorizes_requests(scope: &Scope) -> Result<()> {
-    let response = decides(scope, asks("GRPC", 81)).await?;
+    let response = authorized_response(scope, external_auth_filter("GRPC", 81)).await?;
     ensure!(echoed(&response, "X-User") == USER, "{}", response.body);
     ensure!(echoed(&response, "X-Token").is_empty(), "{}", response.body);
     Ok(())
 }
 
 /// Adds the authorizer to a rule, then removes it. Returns the response to a request that passed.
-async fn decides(scope: &Scope, filter: Value) -> Result<HttpResponse> {
+async fn authorized_response(scope: &Scope, filter: Value) -> Result<HttpResponse> {
     let site = EdgeGateway::open(scope).await?;
     let open = route("HTTPRoute", 80, "echo");
     let mut guarded = open.clone();
     guarded["spec"]["rules"][0]["filters"] = json!([filter]);
     // Until the server is there, nothing passes.
     scope.apply(&[guarded]).await?;
-    let unresolved = says("ResolvedRefs", "False", "BackendNotFound");
+    let unresolved = expected_condition("ResolvedRefs", "False", "BackendNotFound");
     scope.condition("HTTPRoute", "echo-80", unresolved).await?;
     site.until(HOST, "/", StatusCode::FORBIDDEN).await?;
     scope.apply(&authorizer()).await?;
@@ -67,7 +67,7 @@ pub(in crate::test) async fn a_listener_authorizes_before_route_matching(
     site.until(HOST, "/", StatusCode::NOT_FOUND).await?;
 
     let mut asking = listener(80, "HTTP");
-    asking["filters"] = json!({"requests": [asks("GRPC", 81)]});
+    asking["filters"] = json!({"requests": [external_auth_filter("GRPC", 81)]});
     scope.apply(&[gateway(&[asking])]).await?;
     site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
     let response = send(site.address, request(HOST, "/", &[GOOD])?).await?;
@@ -75,17 +75,17 @@ pub(in crate::test) async fn a_listener_authorizes_before_route_matching(
     ensure!(echoed(&response, "X-User") == USER, "{}", response.body);
 
     let mut lost = listener(80, "HTTP");
-    let mut filter = asks("GRPC", 81);
+    let mut filter = external_auth_filter("GRPC", 81);
     filter["externalAuth"]["backendRef"]["name"] = json!("gone");
     lost["filters"] = json!({"requests": [filter]});
     scope.apply(&[gateway(&[lost])]).await?;
-    let unresolved = says("ResolvedRefs", "False", "InvalidListenerFilterRef");
+    let unresolved = expected_condition("ResolvedRefs", "False", "InvalidListenerFilterRef");
     scope.condition("Gateway", "edge", unresolved).await?;
     Ok(())
 }
 
 /// A filter that calls Service `authorizer`.
-fn asks(protocol: &str, port: u16) -> Value {
+fn external_auth_filter(protocol: &str, port: u16) -> Value {
     let field = protocol.to_lowercase();
     json!({
         "type": "ExternalAuth",

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::edge_gateway::{EdgeGateway, HOST, PATIENCE, pod_of, send, send_get};
 use crate::test::http::{self, HttpResponse, request};
 use crate::test::manifests::{gateway, listener, route};
-use crate::test::objects::says;
+use crate::test::objects::expected_condition;
 use crate::test::scope::Scope;
 use crate::test::tls;
 
@@ -38,7 +38,7 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
         let begun = begin_session(&site, answered, None).await?;
         // Without a session, requests reach others.
         begin_session(&site, answered, Some(&begun.1)).await?;
-        stays_with_its_pod(&site, asks, &begun).await?;
+        assert_session_stays_with_pod(&site, asks, &begun).await?;
 
         let (session, pod) = begun;
         scope.kubectl(&["delete", "pod", &pod], "").await?;
@@ -71,13 +71,13 @@ pub(in crate::test) async fn a_service_policy_enables_session_persistence(
         },
     });
     scope.apply(&[policy]).await?;
-    let accepted = says("Accepted", "True", "Accepted");
+    let accepted = expected_condition("Accepted", "True", "Accepted");
     scope
         .condition("XBackendTrafficPolicy", "seats", accepted)
         .await?;
     let begun = begin_session(&site, "set-cookie", None).await?;
     begin_session(&site, "set-cookie", Some(&begun.1)).await?;
-    stays_with_its_pod(&site, "cookie", &begun).await?;
+    assert_session_stays_with_pod(&site, "cookie", &begun).await?;
     scope.delete("XBackendTrafficPolicy", "seats").await?;
     scope
         .until("requests to begin no session", async || {
@@ -90,7 +90,7 @@ pub(in crate::test) async fn a_service_policy_enables_session_persistence(
 }
 
 /// Sends requests of a session, and checks that each reaches its pod.
-pub(super) async fn stays_with_its_pod(
+pub(super) async fn assert_session_stays_with_pod(
     site: &EdgeGateway<'_>,
     asks: &str,
     (session, pod): &(String, String),
@@ -157,7 +157,7 @@ pub(in crate::test) async fn regular_expressions_match_whole_values(scope: &Scop
 
     by_pattern["spec"]["rules"][0]["matches"][0]["path"]["value"] = json!("/(?=look)");
     scope.apply(&[by_pattern]).await?;
-    let refused = says("Accepted", "False", "UnsupportedValue");
+    let refused = expected_condition("Accepted", "False", "UnsupportedValue");
     let message = scope.condition("HTTPRoute", "echo-80", refused).await?;
     ensure!(message.contains("does not compile"), "it says {message}");
     Ok(())
@@ -174,11 +174,11 @@ pub(in crate::test) async fn retries_stay_within_their_budget(scope: &Scope) -> 
     });
     scope.apply(&[retrying()]).await?;
     let requests = Cell::new(0);
-    until_retried_comes_to(&site, &requests, StatusCode::OK).await?;
+    until_retried_request_gets(&site, &requests, StatusCode::OK).await?;
     scope.apply(&[budget]).await?;
-    until_retried_comes_to(&site, &requests, StatusCode::INTERNAL_SERVER_ERROR).await?;
+    until_retried_request_gets(&site, &requests, StatusCode::INTERNAL_SERVER_ERROR).await?;
     scope.delete("TrafficPolicy", "budget").await?;
-    until_retried_comes_to(&site, &requests, StatusCode::OK).await
+    until_retried_request_gets(&site, &requests, StatusCode::OK).await
 }
 
 pub(in crate::test) async fn retries_stay_within_their_rate(scope: &Scope) -> Result<()> {
@@ -197,18 +197,18 @@ pub(in crate::test) async fn retries_stay_within_their_rate(scope: &Scope) -> Re
         })
     };
     let accepted = async |name: &str, status: &str, reason: &str| {
-        let says = says("Accepted", status, reason);
+        let expected = expected_condition("Accepted", status, reason);
         scope
-            .condition("XBackendTrafficPolicy", name, says)
+            .condition("XBackendTrafficPolicy", name, expected)
             .await
             .map(drop)
     };
     scope.apply(&[retrying()]).await?;
     let requests = Cell::new(0);
-    until_retried_comes_to(&site, &requests, StatusCode::OK).await?;
+    until_retried_request_gets(&site, &requests, StatusCode::OK).await?;
     scope.apply(&[policy("rate", "echo")]).await?;
     accepted("rate", "True", "Accepted").await?;
-    until_retried_comes_to(&site, &requests, StatusCode::SERVICE_UNAVAILABLE).await?;
+    until_retried_request_gets(&site, &requests, StatusCode::SERVICE_UNAVAILABLE).await?;
 
     // The second is younger by a second at least, or later by name.
     scope
@@ -219,7 +219,7 @@ pub(in crate::test) async fn retries_stay_within_their_rate(scope: &Scope) -> Re
     scope.delete("XBackendTrafficPolicy", "rate").await?;
     accepted("same", "True", "Accepted").await?;
     scope.delete("XBackendTrafficPolicy", "same").await?;
-    until_retried_comes_to(&site, &requests, StatusCode::OK).await
+    until_retried_request_gets(&site, &requests, StatusCode::OK).await
 }
 
 /// A route to the echo backend that retries a failed request twice.
@@ -230,7 +230,7 @@ fn retrying() -> Value {
 }
 
 /// Waits until a request whose first two attempts fail comes to this status.
-async fn until_retried_comes_to(
+async fn until_retried_request_gets(
     site: &EdgeGateway<'_>,
     requests: &Cell<u32>,
     status: StatusCode,
@@ -250,7 +250,7 @@ pub(in crate::test) async fn routes_attach_to_default_gateways(scope: &Scope) ->
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["defaultScope"] = json!("All");
     let site = EdgeGateway::open_with(scope, edge.clone(), 1).await?;
-    let is_default = says("DefaultGateway", "True", "DefaultGateway");
+    let is_default = expected_condition("DefaultGateway", "True", "DefaultGateway");
     scope.condition("Gateway", "edge", is_default).await?;
     scope.delete("HTTPRoute", "echo-80").await?;
     site.until(HOST, "/", StatusCode::NOT_FOUND).await?;
@@ -262,7 +262,7 @@ pub(in crate::test) async fn routes_attach_to_default_gateways(scope: &Scope) ->
     asks["spec"]["useDefaultGateways"] = json!("All");
     scope.apply(&[asks]).await?;
     site.until(HOST, "/", StatusCode::OK).await?;
-    let accepted = says("Accepted", "True", "Accepted");
+    let accepted = expected_condition("Accepted", "True", "Accepted");
     scope.condition("HTTPRoute", "echo-80", accepted).await?;
 
     edge["spec"]["defaultScope"] = json!("None");
@@ -286,7 +286,7 @@ pub(in crate::test) async fn addresses_have_the_requested_routability(scope: &Sc
     };
     let both = asking(json!([{"routability": "Cluster"}, {}]));
     let mut site = EdgeGateway::open_with(scope, both, 1).await?;
-    let assigned = says("AddressesAssigned", "True", "AddressesAssigned");
+    let assigned = expected_condition("AddressesAssigned", "True", "AddressesAssigned");
     scope.condition("Gateway", "edge", assigned).await?;
     let [in_cluster, outside] = &*addresses(scope).await? else {
         anyhow::bail!("two addresses were asked for");
@@ -304,10 +304,10 @@ pub(in crate::test) async fn addresses_have_the_requested_routability(scope: &Sc
     scope
         .apply(&[asking(json!([{"routability": "example.com/Vpc"}]))])
         .await?;
-    let unassigned = says("AddressesAssigned", "False", "NotAssigned");
+    let unassigned = expected_condition("AddressesAssigned", "False", "NotAssigned");
     let message = scope.condition("Gateway", "edge", unassigned).await?;
     ensure!(message.contains("example.com/Vpc"), "it says {message}");
-    let not_programmed = says("Programmed", "False", "AddressNotAssigned");
+    let not_programmed = expected_condition("Programmed", "False", "AddressNotAssigned");
     scope.condition("Gateway", "edge", not_programmed).await?;
 
     scope
@@ -394,7 +394,7 @@ async fn with_bundle(scope: &Scope, bundle: &str) -> Result<()> {
     refused(&old).await?;
 
     scope.delete("ClusterTrustBundle", bundle).await?;
-    let missing = says("ResolvedRefs", "False", "InvalidCACertificateRef");
+    let missing = expected_condition("ResolvedRefs", "False", "InvalidCACertificateRef");
     scope.condition("Gateway", "edge", missing).await?;
     refused(&new).await?;
     site.until(HOST, "/", StatusCode::OK).await.map(drop)

@@ -14,7 +14,7 @@ use super::edge_gateway::{EdgeGateway, HOST, pod_of, send};
 use crate::conformance::PICKER;
 use crate::test::http::{HttpResponse, request};
 use crate::test::manifests::{gateway, listener, route};
-use crate::test::objects::says;
+use crate::test::objects::expected_condition;
 use crate::test::operator;
 use crate::test::scope::{Scope, is_ready};
 
@@ -34,7 +34,7 @@ pub(in crate::test) async fn an_endpoint_picker_selects_the_pod(scope: &Scope) -
     to_pool["spec"]["rules"][0]["backendRefs"] = json!([{"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "models"}]);
     scope.apply(&picker(scope)).await?;
     scope.apply(&[pool("FailClose"), to_pool]).await?;
-    let accepted = says("Accepted", "True", "Accepted");
+    let accepted = expected_condition("Accepted", "True", "Accepted");
     scope.condition("InferencePool", "models", accepted).await?;
     follows_the_picker(&site, 3).await?;
 

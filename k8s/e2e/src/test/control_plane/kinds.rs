@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::edge_gateway::{EdgeGateway, HOST, backend, until};
 use crate::test::manifests::{EchoProtocol, gateway, listener, route};
-use crate::test::objects::says;
+use crate::test::objects::expected_condition;
 use crate::test::scope::Scope;
 use crate::test::tls;
 
@@ -55,12 +55,12 @@ pub(in crate::test) async fn routes_of_each_kind_are_served_until_deleted(
         objects.push(created.clone());
         scope.apply(&objects).await?;
         let named = format!("{name}-{port}");
-        let accepted = says("Accepted", "True", "Accepted");
+        let accepted = expected_condition("Accepted", "True", "Accepted");
         scope.condition(kind, &named, accepted).await?;
         attached(scope, port, 1).await?;
         created["spec"]["rules"][0]["backendRefs"][0]["name"] = json!("missing");
         scope.apply(&[created]).await?;
-        let missing = says("ResolvedRefs", "False", "BackendNotFound");
+        let missing = expected_condition("ResolvedRefs", "False", "BackendNotFound");
         scope.condition(kind, &named, missing).await?;
         scope.delete(kind, &named).await?;
         attached(scope, port, 0).await?;
@@ -113,7 +113,7 @@ pub(in crate::test) async fn certificates_and_listener_sets_take_effect_until_de
     served_over_tls(&site, 8443, &trusted).await?;
 
     scope.delete("Secret", "shop").await?;
-    let missing = says("ResolvedRefs", "False", "InvalidCertificateRef");
+    let missing = expected_condition("ResolvedRefs", "False", "InvalidCertificateRef");
     scope.condition("ListenerSet", "more", missing).await?;
     scope.delete("ListenerSet", "more").await?;
     site.until(HOST, "/", StatusCode::OK).await.map(drop)
@@ -212,12 +212,12 @@ pub(in crate::test) async fn grants_and_labels_permit_cross_namespace_references
     scope: &Scope,
 ) -> Result<()> {
     let other = scope.another().await?;
-    let outcome = across(scope, &other).await;
+    let outcome = assert_cross_namespace_access(scope, &other).await;
     other.close().await?;
     outcome
 }
 
-async fn across(scope: &Scope, other: &Scope) -> Result<()> {
+async fn assert_cross_namespace_access(scope: &Scope, other: &Scope) -> Result<()> {
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["listeners"][0]["allowedRoutes"] =
         json!({"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}});
@@ -234,7 +234,7 @@ async fn across(scope: &Scope, other: &Scope) -> Result<()> {
     other.apply(&[elsewhere]).await?;
     let from = ("elsewhere.example.com", "/");
     let see = async |status| until(scope, site.address, from, status).await.map(drop);
-    let refused = says("Accepted", "False", "NotAllowedByListeners");
+    let refused = expected_condition("Accepted", "False", "NotAllowedByListeners");
     other.condition("HTTPRoute", "echo-80", refused).await?;
 
     other
@@ -285,7 +285,7 @@ pub(in crate::test) async fn classes_and_parameters_take_effect_until_deleted(
     let mut edge = gateway(&[listener(80, "HTTP")]);
     edge["spec"]["gatewayClassName"] = json!(class);
     scope.apply(&[created, edge.clone()]).await?;
-    let refused = says("Accepted", "False", "InvalidParameters");
+    let refused = expected_condition("Accepted", "False", "InvalidParameters");
     let message = scope.condition("GatewayClass", &class, refused).await?;
     ensure!(
         message.contains("does not exist: create it"),
@@ -294,7 +294,7 @@ pub(in crate::test) async fn classes_and_parameters_take_effect_until_deleted(
 
     let replicas = |count: u32| own("GatewayParameters", "all", &json!({"replicas": count}));
     scope.apply(&[replicas(1)]).await?;
-    let accepted = says("Accepted", "True", "Accepted");
+    let accepted = expected_condition("Accepted", "True", "Accepted");
     scope.condition("GatewayClass", &class, accepted).await?;
     EdgeGateway::open_with(scope, edge.clone(), 1).await?;
     scope.apply(&[replicas(2)]).await?;
@@ -312,7 +312,7 @@ pub(in crate::test) async fn classes_and_parameters_take_effect_until_deleted(
     edge["spec"]["gatewayClassName"] = json!("somebody-elses");
     scope.apply(&[edge]).await?;
     for kind in ["Deployment", "Service", "ServiceAccount", "ConfigMap"] {
-        scope.gone(kind, "edge").await?;
+        scope.wait_until_deleted(kind, "edge").await?;
     }
     ensure!(
         scope.object("Gateway", "edge").await?.is_some(),

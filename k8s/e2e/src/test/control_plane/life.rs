@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::edge_gateway::{EdgeGateway, HOST, backend, pod_of, send_get, service, until};
 use crate::test::manifests::{EchoProtocol, gateway, listener, route};
-use crate::test::objects::says;
+use crate::test::objects::expected_condition;
 use crate::test::scope::Scope;
 
 pub(in crate::test) async fn routes_services_and_pods_can_be_changed_and_deleted(
@@ -47,12 +47,12 @@ pub(in crate::test) async fn routes_services_and_pods_can_be_changed_and_deleted
     scope.delete("Service", "echo").await?;
     site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
         .await?;
-    let missing = says("ResolvedRefs", "False", "BackendNotFound");
+    let missing = expected_condition("ResolvedRefs", "False", "BackendNotFound");
     scope.condition("HTTPRoute", "echo-80", missing).await?;
     scope
         .apply(&[service("echo", "echo", EchoProtocol::Http)])
         .await?;
-    let found = says("ResolvedRefs", "True", "ResolvedRefs");
+    let found = expected_condition("ResolvedRefs", "True", "ResolvedRefs");
     scope.condition("HTTPRoute", "echo-80", found).await?;
     let answer = site.until(HOST, "/", StatusCode::OK).await?;
     ensure!(
@@ -87,9 +87,9 @@ pub(in crate::test) async fn a_gateway_can_be_changed_and_deleted(scope: &Scope)
 
     scope.delete("Gateway", "edge").await?;
     for kind in ["Deployment", "Service", "ServiceAccount", "ConfigMap"] {
-        scope.gone(kind, "edge").await?;
+        scope.wait_until_deleted(kind, "edge").await?;
     }
-    scope.gone("Service", "edge-metrics").await?;
+    scope.wait_until_deleted("Service", "edge-metrics").await?;
     scope
         .until("the route to have no parent", async || {
             let route = scope.object("HTTPRoute", "echo-80").await?;

@@ -17,7 +17,7 @@ use crate::args::{ComponentArgs, Condition, StopArgs};
 use crate::cluster::component::Component;
 use crate::test::load::Load;
 use crate::test::manifests::{gateway, listener, route};
-use crate::test::objects::says;
+use crate::test::objects::expected_condition;
 use crate::test::scope::Scope;
 
 /// Clients that send requests at the same time.
@@ -27,7 +27,7 @@ const CLIENTS: usize = 8;
 const ANSWERS: usize = 40 * CLIENTS;
 
 /// Runs something under load, and waits for more responses after it.
-pub(super) async fn undisturbed<T>(
+pub(super) async fn without_failed_requests<T>(
     site: &EdgeGateway<'_>,
     happens: impl AsyncFnOnce() -> Result<T>,
 ) -> Result<T> {
@@ -81,7 +81,7 @@ pub(super) async fn follows_changes(site: &EdgeGateway<'_>, path: &str) -> Resul
     more["spec"]["rules"][0]["backendRefs"] = json!([]);
     site.scope.apply(&[more]).await?;
     site.until(HOST, path, StatusCode::FOUND).await?;
-    let accepted = says("Accepted", "True", "Accepted");
+    let accepted = expected_condition("Accepted", "True", "Accepted");
     site.scope
         .condition("HTTPRoute", "more", accepted)
         .await
@@ -91,7 +91,7 @@ pub(super) async fn follows_changes(site: &EdgeGateway<'_>, path: &str) -> Resul
 pub(in crate::test) async fn the_controller_is_killed(scope: &Scope) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     let control_plane = ControlPlane::of(scope);
-    undisturbed(&site, async || {
+    without_failed_requests(&site, async || {
         for pod in control_plane.pods().await? {
             control_plane.kill(&pod).await?;
         }
@@ -107,7 +107,7 @@ pub(in crate::test) async fn another_replica_becomes_the_leader(scope: &Scope) -
     let outcome = async {
         let site = redundant(scope).await?;
         let before = programmed(scope).await?;
-        undisturbed(&site, async || {
+        without_failed_requests(&site, async || {
             let leader = control_plane.leader().await?;
             control_plane.kill(&leader).await?;
             let what = "another leader";
@@ -156,7 +156,7 @@ pub(super) async fn without_the_api_server(scope: &Scope, time: Duration) -> Res
         component: Component::Apiserver,
         node: 0,
     };
-    undisturbed(&site, async || {
+    without_failed_requests(&site, async || {
         cluster.stop(&StopArgs {
             component: component(),
             kill: true,
@@ -171,7 +171,7 @@ pub(super) async fn without_the_api_server(scope: &Scope, time: Duration) -> Res
 pub(in crate::test) async fn the_xds_mode_changes(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
     let control_plane = ControlPlane::of(scope);
-    let outcome = undisturbed(&site, async || {
+    let outcome = without_failed_requests(&site, async || {
         for mode in ["either", "plaintext"] {
             control_plane
                 .set(&[("CONTROLLER_XDS_MODE", Some(mode))])
@@ -190,13 +190,13 @@ pub(in crate::test) async fn proxies_are_replaced_while_the_controller_is_unavai
 ) -> Result<()> {
     let site = redundant(scope).await?;
     let control_plane = ControlPlane::of(scope);
-    let outcome = undisturbed(&site, async || {
+    let outcome = without_failed_requests(&site, async || {
         control_plane.scale(0).await?;
         // A new pod has no configuration, and must not replace another before it has one.
         let pods: Api<Pod> = scope.api();
         let name = proxies(scope).await?.pop().context("two proxies")?;
         pods.delete(&name, &DeleteParams::default()).await?;
-        scope.gone("Pod", &name).await?;
+        scope.wait_until_deleted("Pod", &name).await?;
         control_plane.scale(1).await?;
         follows_changes(&site, "/after").await?;
         rolled_out(scope, "edge").await
@@ -221,7 +221,7 @@ pub(in crate::test) async fn routes_change(scope: &Scope) -> Result<()> {
 pub(super) async fn change_routes(scope: &Scope, times: usize) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
     let routes = scope.objects("HTTPRoute")?;
-    undisturbed(&site, async || {
+    without_failed_requests(&site, async || {
         for number in 0..times {
             let mut changed = route("HTTPRoute", 80, "echo");
             let backends = changed["spec"]["rules"][0]["backendRefs"].take();
@@ -235,7 +235,7 @@ pub(super) async fn change_routes(scope: &Scope, times: usize) -> Result<()> {
             let patch = Patch::Merge(json!({"spec": changed["spec"]}));
             routes.patch("echo-80", &PatchParams::default(), &patch).await?;
         }
-        let accepted = says("Accepted", "True", "Accepted");
+        let accepted = expected_condition("Accepted", "True", "Accepted");
         scope.condition("HTTPRoute", "echo-80", accepted).await.map(drop)
     })
     .await
@@ -245,7 +245,7 @@ pub(super) async fn change_routes(scope: &Scope, times: usize) -> Result<()> {
 pub(in crate::test) async fn a_backend_is_restarted(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
     pause_before_termination(scope).await?;
-    undisturbed(&site, async || {
+    without_failed_requests(&site, async || {
         scope
             .kubectl(&["rollout", "restart", "deployment/echo"], "")
             .await?;
@@ -256,7 +256,7 @@ pub(in crate::test) async fn a_backend_is_restarted(scope: &Scope) -> Result<()>
 
 pub(in crate::test) async fn proxies_are_scaled_up_and_down(scope: &Scope) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
-    undisturbed(&site, async || {
+    without_failed_requests(&site, async || {
         for replicas in [3, 1] {
             let replicas = format!("--replicas={replicas}");
             scope
@@ -290,7 +290,7 @@ pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
         "--force",
         "--timeout=100s",
     ];
-    let outcome = undisturbed(&site, async || {
+    let outcome = without_failed_requests(&site, async || {
         scope.kubectl(&drain, "").await?;
         for deployment in ["edge", "echo"] {
             rolled_out(scope, deployment).await?;
@@ -355,7 +355,7 @@ pub(super) async fn cut_the_network(scope: &Scope, time: Duration) -> Result<()>
         .kubectl(&["patch", "deployment/echo", "--patch", &patch], "")
         .await?;
     rolled_out(scope, "echo").await?;
-    let outcome = undisturbed(&site, async || {
+    let outcome = without_failed_requests(&site, async || {
         cluster.set_network(&Condition::Cut)?;
         let began = Instant::now();
         sleep(time).await;

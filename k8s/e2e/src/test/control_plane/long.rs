@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 use super::ControlPlane;
 use super::edge_gateway::{EdgeGateway, HOST};
 use super::live_traffic::{
-    change_routes, cut_the_network, follows_changes, redundant, rolled_out, undisturbed,
-    without_the_api_server,
+    change_routes, cut_the_network, follows_changes, redundant, rolled_out,
+    without_failed_requests, without_the_api_server,
 };
 use super::proxy::{AUDIENCE, ControllerTunnel, pods, token};
 use crate::test::manifests::route;
@@ -50,7 +50,7 @@ pub(in crate::test) async fn routes_change_a_thousand_times(scope: &Scope) -> Re
 
 pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
-    undisturbed(&site, async || {
+    without_failed_requests(&site, async || {
         let (certificate, key) = xds_authority("of the user", LIFE)?;
         let control_plane = ControlPlane::of(scope);
         control_plane.set_authority(&certificate, &key).await?;
@@ -102,7 +102,8 @@ pub(in crate::test) async fn ten_thousand_broken_routes_do_not_delay_other_gatew
         }
         ensure!(slowest < NEIGHBOUR, "a neighbour's change took {slowest:?}");
         let last = format!("broken-{}", BROKEN - 1);
-        let missing = crate::test::objects::says("ResolvedRefs", "False", "BackendNotFound");
+        let missing =
+            crate::test::objects::expected_condition("ResolvedRefs", "False", "BackendNotFound");
         scope.condition("HTTPRoute", &last, missing).await?;
         site.until(HOST, "/", StatusCode::OK).await.map(drop)
     };

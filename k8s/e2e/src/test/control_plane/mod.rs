@@ -65,7 +65,7 @@ impl ControlPlane {
             .is_some_and(|it| it.metadata.deletion_timestamp.is_some());
         if is_ending {
             // Left by the previous run.
-            scope.gone("Namespace", NAMESPACE).await?;
+            scope.wait_until_deleted("Namespace", NAMESPACE).await?;
         }
         let was_there = found.is_some() && !is_ending;
         let own = home::repository().join("k8s/crds");

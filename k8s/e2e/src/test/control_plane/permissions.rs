@@ -14,7 +14,7 @@ use super::kinds::{object, own};
 use super::proxy::{AUDIENCE, ControllerTunnel, pods, token};
 use super::{ControlPlane, NAMESPACE};
 use crate::test::manifests::{EchoProtocol, gateway, listener, route};
-use crate::test::objects::says;
+use crate::test::objects::expected_condition;
 use crate::test::scope::Scope;
 use crate::test::tls::xds_authority;
 
@@ -174,11 +174,11 @@ async fn refuse_a_listener(site: &EdgeGateway<'_>, text: &str) -> Result<()> {
     let node = format!("{}/edge/{pod}", scope.namespace);
     let mut proxy = tunnel.connect(&token, &node).await?;
     proxy.refuse(Kind::Listener, "a test refuses it").await?;
-    let refused = says("Programmed", "False", "Invalid");
+    let refused = expected_condition("Programmed", "False", "Invalid");
     let reported = scope.condition("Gateway", "edge", refused).await;
     reported.with_context(|| format!("the {text} refusal"))?;
     drop(proxy);
-    let works = says("Programmed", "True", "Programmed");
+    let works = expected_condition("Programmed", "True", "Programmed");
     scope.condition("Gateway", "edge", works).await.map(drop)
 }
 
@@ -187,7 +187,7 @@ async fn change_the_workload(scope: &Scope) -> Result<()> {
     for (workload, former) in [("DaemonSet", "Deployment"), ("Deployment", "DaemonSet")] {
         let parameters = own("GatewayParameters", "edge", &json!({"workload": workload}));
         scope.apply(&[parameters]).await?;
-        scope.gone(former, "edge").await?;
+        scope.wait_until_deleted(former, "edge").await?;
     }
     let class = json!({"spec": {"gatewayClassName": "somebody-elses"}}).to_string();
     let change = [
@@ -200,7 +200,7 @@ async fn change_the_workload(scope: &Scope) -> Result<()> {
     ];
     scope.kubectl(&change, "").await?;
     for kind in ["Deployment", "Service", "ServiceAccount", "ConfigMap"] {
-        scope.gone(kind, "edge").await?;
+        scope.wait_until_deleted(kind, "edge").await?;
     }
     Ok(())
 }

@@ -35,12 +35,12 @@ pub(in crate::test) async fn proxies_cannot_read_resources_of_another_gateway(
     scope: &Scope,
 ) -> Result<()> {
     let other = scope.another().await?;
-    let outcome = apart(scope, &other).await;
+    let outcome = assert_isolation(scope, &other).await;
     other.close().await?;
     outcome
 }
 
-async fn apart(scope: &Scope, other: &Scope) -> Result<()> {
+async fn assert_isolation(scope: &Scope, other: &Scope) -> Result<()> {
     let (_site, _other_site) = (
         EdgeGateway::open(scope).await?,
         EdgeGateway::open(other).await?,
@@ -118,7 +118,7 @@ async fn tokens_that_are_not_the_proxys(
     objects
         .delete(pod, &DeleteParams::default().grace_period(0))
         .await?;
-    scope.gone("Pod", pod).await?;
+    scope.wait_until_deleted("Pod", pod).await?;
     let result = door.connect(&stolen, &node).await;
     refused(result, "rejects the token").await
 }
@@ -147,12 +147,12 @@ async fn refused(result: Result<Proxy, ConnectError>, words: &str) -> Result<()>
 
 pub(in crate::test) async fn the_impact_of_hostile_proxies_is_bounded(scope: &Scope) -> Result<()> {
     let neighbour = scope.another().await?;
-    let outcome = attacked(scope, &neighbour).await;
+    let outcome = assert_resilience(scope, &neighbour).await;
     neighbour.close().await?;
     outcome
 }
 
-async fn attacked(scope: &Scope, neighbour: &Scope) -> Result<()> {
+async fn assert_resilience(scope: &Scope, neighbour: &Scope) -> Result<()> {
     let (_site, neighbour) = (
         EdgeGateway::open(scope).await?,
         EdgeGateway::open(neighbour).await?,

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::edge_gateway::{EdgeGateway, HOST, backend};
-use super::features::{begin_session, stays_with_its_pod};
+use super::features::{assert_session_stays_with_pod, begin_session};
 use crate::test::manifests::{EchoProtocol, gateway, listener, route};
 use crate::test::operator;
 use crate::test::scope::Scope;
@@ -41,7 +41,7 @@ pub(in crate::test) async fn pods_are_selected_by_label_and_port(scope: &Scope) 
     scope.apply(&[sticky]).await?;
     let session = begin_session(&site, "set-cookie", None).await?;
     begin_session(&site, "set-cookie", Some(&session.1)).await?;
-    stays_with_its_pod(&site, "cookie", &session).await?;
+    assert_session_stays_with_pod(&site, "cookie", &session).await?;
 
     scope.delete("XBackend", "pods").await?;
     site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
