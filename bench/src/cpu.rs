@@ -1,10 +1,10 @@
 //! CPU time of a process tree in nanoseconds, as slices of a fraction of a second need it: the
 //! kernel's clock ticks are 10 ms.
 //!
-//! Each thread tells the time it was on a core in `/proc/PID/task/TID/schedstat`, until it ends.
-//! What ended is found in the ticks: those of a process count all its threads, and a process that
-//! was reaped is counted by its parent. So lost is only what ended threads did since the last
-//! reading, if it is below the ticks' resolution. [`Meter::verify`] holds the sum against the ticks.
+//! Each thread reports its time on a core in `/proc/PID/task/TID/schedstat`, until it ends. The
+//! time of ended threads is in the ticks: those of a process cover all its threads, and a reaped
+//! process is counted by its parent. Only what ended threads did since the last reading is lost, if
+//! it is below the resolution of the ticks. [`Meter::verify`] compares the sum with the ticks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,7 +62,7 @@ impl Meter {
     }
 }
 
-/// What the processes of a tree have used so far.
+/// CPU time of the processes of a tree so far.
 #[derive(Debug, Default, Clone)]
 struct Reading(BTreeMap<u32, Process>);
 
@@ -110,7 +110,7 @@ impl Reading {
             .0
             .iter()
             .filter(|(pid, _)| !self.0.contains_key(pid));
-        // A parent's count includes all that it reaps, most of which was counted before.
+        // A parent's time includes that of reaped children, most of which was counted before.
         let counted: u64 = ended.map(|(_, process)| process.nanoseconds()).sum();
         self.0.iter().map(own).sum::<u64>() + (reaped * tick()).saturating_sub(counted)
     }

@@ -48,7 +48,7 @@ impl Method {
             .with_context(|| format!("{} workers need as many --proxy-cores", case.workers))?;
         let mut cores = workers.to_vec();
         if case.apart {
-            // Workers that are told to bind themselves take the first cores there are.
+            // Workers that bind themselves to cores take the first ones.
             let others = self
                 .load_cores
                 .iter()

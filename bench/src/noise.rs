@@ -37,7 +37,7 @@ impl Window {
         })
     }
 
-    /// What disturbed it, if anything did.
+    /// The noise, if there was any.
     pub(crate) fn close(&self, ours: u64) -> Result<Option<Noise>> {
         let ours = ours.saturating_sub(self.ours_before);
         let (foreign, stolen) = Machine::now()?.shares_since(&self.before, ours);

@@ -97,8 +97,8 @@ pub(crate) fn exchange(channel: &mut Channel, exchange: &LoadRequest) -> Result<
     }
 }
 
-/// Asks once for what the case asks for, and verifies every byte; the size of an answer in HTTP/1,
-/// head and body, and of the body in HTTP/2.
+/// Sends one request of the case and verifies every byte of the response. Returns the size of head
+/// and body in HTTP/1, and of the body in HTTP/2.
 pub(crate) fn request_once(target: LoadTarget<'_>) -> Result<usize> {
     let case = target.case;
     match case.front {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::stats::{count, count64};
 
-/// What a proxy has used so far, summed over its process tree.
+/// Resources used by a proxy so far, summed over its process tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Usage {
     /// Clock ticks in user mode, those of reaped children included.
@@ -39,7 +39,7 @@ impl Usage {
         Ok(sum)
     }
 
-    /// What was used since `earlier`; the resident bytes are those of now.
+    /// Resources used since `earlier`; the resident bytes are the current ones.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             user_ticks: self.user_ticks.saturating_sub(earlier.user_ticks),

@@ -19,7 +19,7 @@ pub(crate) struct BenchRecord {
     pub(crate) settings: Settings,
     /// The peers that were there.
     pub(crate) peers: Vec<PeerInfo>,
-    /// What was not run, and why.
+    /// Skipped cases, with the reason.
     pub(crate) skipped: Vec<Skipped>,
     /// Every run, failed ones too.
     pub(crate) runs: Vec<Run>,
@@ -83,7 +83,7 @@ pub(crate) struct PeerInfo {
     pub(crate) version: String,
 }
 
-/// What was not run.
+/// A skipped case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Skipped {
     /// Name of the case, or `all`.
@@ -102,7 +102,7 @@ pub(crate) struct Run {
     pub(crate) peer: String,
     /// Number of the round, from 0.
     pub(crate) round: usize,
-    /// What was measured, or what went wrong.
+    /// The measurements, or the error.
     pub(crate) result: std::result::Result<Measured, String>,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct Measured {
     pub(crate) syscalls: Option<f64>,
     /// Requests lost while the configuration changed.
     pub(crate) lost: u64,
-    /// What made the run noisy, if anything.
+    /// The noise of the run, if there was any.
     pub(crate) noise: Option<String>,
     /// What only this load measures.
     pub(crate) extra: BTreeMap<String, f64>,

@@ -55,7 +55,7 @@ pub(crate) struct Case {
     /// Peers to run; empty means all.
     #[serde(default)]
     pub(crate) peers: Vec<String>,
-    /// What the clients do.
+    /// The load of the clients.
     pub(crate) load: Load,
     /// Performance targets of the gateway.
     #[serde(default, rename = "target")]

@@ -12,7 +12,7 @@ use crate::procfs::{Usage, ticks_to_us};
 use crate::record::{Measured, OneTurn};
 use crate::stats::count64;
 
-/// What was measured in one slice.
+/// The measurements of one slice.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
     /// Requests that the origin answered.
@@ -21,11 +21,11 @@ pub(crate) struct Slice {
     pub(crate) cpu: u64,
     /// Nanoseconds of CPU of the origin.
     pub(crate) origin_cpu: u64,
-    /// What else the proxy used.
+    /// Other resources used by the proxy.
     pub(crate) usage: Usage,
     /// Result of the load.
     pub(crate) turn: LoadResult,
-    /// What disturbed it, if anything did.
+    /// The noise, if there was any.
     pub(crate) noise: Option<Noise>,
 }
 
@@ -110,7 +110,7 @@ impl Sum {
         &self.turns
     }
 
-    /// What disturbed the run, if anything did.
+    /// The noise of the run, if there was any.
     fn noise(&self) -> Option<String> {
         let Self {
             disturbed,

@@ -62,7 +62,8 @@ pub(crate) fn round(
 
 struct Round<'a> {
     method: &'a Method,
-    /// A failed bench is dropped at once, so that it costs the others nothing; its reason is kept.
+    /// A failed bench is dropped immediately, so that it does not affect the others; its reason is
+    /// kept.
     benches: Vec<Result<Bench<'a>, String>>,
     runs: Vec<OpenRun<'a>>,
 }

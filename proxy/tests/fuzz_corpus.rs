@@ -1,4 +1,4 @@
-//! Replays the committed fuzz corpora: whatever once broke a check may not break it again.
+//! Replays the committed fuzz corpora: an input that once failed a check must not fail it again.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn replay(target: &str, check: fn(&[u8])) {
     for entry in entries {
         let file = entry.expect("a readable folder").path();
         let data = std::fs::read(&file).expect("a readable file");
-        // The test's output ends with the file that broke it.
+        // The test's output ends with the failing file.
         eprintln!("{}", file.display());
         check(&data);
         count += 1;
@@ -67,7 +67,7 @@ fn h2_guard_corpus() {
     replay("h2_guard", h2_guard::check);
 }
 
-/// The check drives what is private to the crate, and so is part of it.
+/// The check uses private items of the crate, and so is part of it.
 #[cfg(feature = "test-hooks")]
 #[test]
 fn h2_io_corpus() {
@@ -112,7 +112,7 @@ proptest::proptest! {
         udp_sessions::check(&data);
     }
 
-    /// Whatever comes, more of it never takes an answer back.
+    /// More bytes never change a verdict.
     #[test]
     fn verdicts_on_proxy_headers_are_final(
         start in proptest::sample::select(PROXY_STARTS),

@@ -1,4 +1,4 @@
-//! The heap profile finds what leaks, and forgets what is freed.
+//! The heap profile contains leaked allocations, and not freed ones.
 
 use std::hint::black_box;
 
@@ -29,7 +29,7 @@ fn piece() -> Vec<u8> {
 fn is_at(stack: &Stack, line: u32) -> bool {
     stack.frames.iter().any(|&frame| {
         let mut found = false;
-        // A return address lies behind its call.
+        // A return address is after its call.
         backtrace::resolve(std::ptr::without_provenance_mut(frame - 1), |symbol| {
             found |= symbol.lineno() == Some(line)
                 && symbol

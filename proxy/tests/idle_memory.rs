@@ -1,4 +1,4 @@
-//! What idle connections and streams at rest cost in memory, measured on the process as it ships:
+//! Memory of idle connections and streams, measured on the release process:
 //!
 //! `cargo test --release -p proxy --test idle_memory -- --ignored --nocapture`
 
@@ -19,7 +19,7 @@ use support::{Client, Gateway, gateway, on_both_drivers, origin, tls};
 
 const CONNECTIONS: usize = 8_000;
 
-/// Opened at a time, so that not all of them are busy at once.
+/// Connections opened at a time, so that not all of them are busy together.
 const STEP: usize = 500;
 
 /// Bytes that an idle connection may cost: 1.1 KiB, as in the bench, and a quarter for what is left of
@@ -56,14 +56,14 @@ const H2_STREAMS: usize = 50;
 /// 21.4 KB were measured, and a quarter.
 const H2_STREAM_BAR: u64 = 26_750;
 
-/// Longest wait for memory to settle.
+/// Timeout for memory to settle.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Memory is settled when it has not moved for longer than a connection takes to park, and the
-/// shard to look for memory to give back.
+/// Memory is settled when it has not changed for longer than a connection takes to park and the
+/// shard takes to free memory.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// Bytes of memory, once they stand still.
+/// Bytes of memory, once settled.
 fn settled(gateway: &Gateway) -> u64 {
     let begun = Instant::now();
     let mut last = (gateway.anonymous_bytes(), Instant::now());
@@ -77,7 +77,7 @@ fn settled(gateway: &Gateway) -> u64 {
     last.0
 }
 
-/// So many connections, each of which was asked something.
+/// This many connections, each after one request.
 fn busy_once(connect: &dyn Fn() -> Client) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..STEP).map(|_| connect()).collect();
     for client in &mut clients {
@@ -86,10 +86,10 @@ fn busy_once(connect: &dyn Fn() -> Client) -> Vec<Client> {
     clients
 }
 
-/// What each of so many idle connections costs.
+/// Memory of each of this many idle connections.
 fn measure(gateway: &Gateway, connections: usize, connect: &dyn Fn() -> Client) -> u64 {
-    // Code and tables are in memory then; buffers and whatever else a burst leaves are not, and
-    // count as the connections'.
+    // Code and tables are in memory then; buffers and other remains of a burst are not, and count
+    // as the connections'.
     connect().gets("/").expects(200);
     let before = settled(gateway);
     let mut idle = Vec::with_capacity(connections);
@@ -107,7 +107,7 @@ fn measure(gateway: &Gateway, connections: usize, connect: &dyn Fn() -> Client) 
     per_connection
 }
 
-/// What each connection of a burst costs a second after the last one was opened, or asked something.
+/// Memory of each connection of a burst, one second after the last connection or request.
 fn measure_burst(gateway: &Gateway, asks: bool) -> u64 {
     // Code and tables are in memory then.
     gateway.client().gets("/").expects(200);
@@ -139,7 +139,7 @@ fn measure_burst(gateway: &Gateway, asks: bool) -> u64 {
     per_connection
 }
 
-/// So many clients of HTTP/2, each of which has asked something on its first stream.
+/// This many HTTP/2 clients, each after one request on its first stream.
 fn h2_clients(gateway: &Gateway, count: usize) -> Vec<Peer> {
     let mut clients = Vec::with_capacity(count);
     for _ in 0..count {
@@ -190,7 +190,8 @@ on_both_drivers! {
             .limits("keepAliveTimeout: 1h")
             .start();
         let tls = tls(&ca, "a.test").forgetful();
-        // At once: so many that come together are not all served within a handshake's time.
+        // One handshake after the other: so many together would not all finish within the handshake
+        // timeout.
         let connect = || {
             let mut client = gateway.tls_client(&tls);
             client.completes_handshake();
@@ -230,7 +231,7 @@ on_both_drivers! {
         let before = settled(&gateway);
         for client in &mut clients {
             client.sends(streams().flat_map(post).collect::<Vec<_>>());
-            // Its answer comes after what was said before it has been taken in.
+            // The PING is acknowledged after the preceding frames have been processed.
             client.sends(frame(PING, 0, 0, &[0; 8]));
             assert_eq!(client.next_of(PING).flags, ACK);
         }

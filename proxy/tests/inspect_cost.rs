@@ -1,4 +1,4 @@
-//! What it costs to look inside of a proxy with many routes, measured on the process as it ships:
+//! The cost of scrapes and dumps of a proxy with many routes, measured on the release process:
 //!
 //! `cargo test --release -p proxy --test inspect_cost -- --ignored --nocapture --test-threads=1`
 
@@ -22,18 +22,18 @@ const SCRAPED: usize = 5_000;
 const SCRAPE_BAR: Duration = Duration::from_millis(50);
 const SCRAPES: u32 = 20;
 
-/// A dump of this many routes may take this much memory on top, whoever reads it.
+/// Extra memory that a dump of this many routes may take, however slowly it is read.
 const DUMPED: usize = 100_000;
 const DUMP_BAR: u64 = 16 << 20;
 
-/// What a slow reader takes at a time, and how long it rests in between.
+/// Bytes that a slow reader reads at a time, and its pause in between.
 const GULP: usize = 256 << 10;
 const REST: Duration = Duration::from_millis(20);
 
 /// Longest wait for a large configuration.
 const LOADING: Duration = Duration::from_mins(5);
 
-/// Routes with so many rules in all, each with a path of its own.
+/// Routes with this many rules in all, each with a distinct path.
 fn rules(count: usize) -> String {
     let numbers: Vec<usize> = (0..count).collect();
     let mut yaml = String::new();
@@ -55,7 +55,7 @@ fn rules(count: usize) -> String {
     yaml
 }
 
-/// A gateway with so many rules beside the one of its start.
+/// A gateway with this many rules beside the initial one.
 fn start(driver: Driver, origin: &support::Origin, count: usize) -> Gateway {
     let builder = gateway(driver).routes_to(origin).inspected();
     let gateway = builder.clone().start();
@@ -91,8 +91,8 @@ fn number(metrics: &str, name: &str) -> f64 {
     values.sum()
 }
 
-/// Reads a whole answer, slowly or not. Its bytes, and the most memory that the process had
-/// meanwhile.
+/// Reads a whole response, slowly or not. Returns its bytes and the peak memory of the process in
+/// that time.
 fn reads(gateway: &Gateway, (server, path): (&str, &str), rest: Option<Duration>) -> (usize, u64) {
     let mut stream = TcpStream::connect(gateway.server(server)).expect("the server accepts");
     let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
@@ -151,7 +151,8 @@ on_both_drivers! {
     fn a_dump_of_very_many_routes(driver) {
         let origin = origin();
         let gateway = start(driver, &origin, DUMPED);
-        // What loading has needed is given back by and by, and first answers need some for good.
+        // Memory needed for loading is freed gradually, and first responses permanently allocate
+        // some.
         reads(&gateway, ("admin", "/config_dump"), None);
         let before = gateway.anonymous_bytes();
         for (who, rest) in [("a fast reader", None), ("a slow reader", Some(REST))] {

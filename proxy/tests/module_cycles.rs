@@ -142,7 +142,7 @@ fn tests(entries: &[PathBuf]) -> BTreeSet<PathBuf> {
     tests
 }
 
-/// Takes in the text of a file, named relative to `src`.
+/// Adds the text of a file, named relative to `src`.
 fn read(file: &Path, text: &str, uses: &mut Uses) {
     let path = file.with_extension("");
     let path: Vec<_> = path
@@ -152,7 +152,7 @@ fn read(file: &Path, text: &str, uses: &mut Uses) {
         .collect();
     let module = *path.first().expect("a file has a name");
     let used = uses.entry(module.to_owned()).or_default();
-    // Tests come last in a file, and may use what they like.
+    // Tests come last in a file, and may use any module.
     let text = text
         .split("#[cfg(test)]\nmod tests")
         .next()

@@ -1,4 +1,4 @@
-//! A panic is told by the program's log, and the thread that panicked waits for nobody.
+//! A panic is logged by the program log, and the panicking thread does not wait for it.
 
 use std::io::{self, Write};
 use std::panic;
@@ -12,7 +12,7 @@ use proxy::observe::program_log::{ProgramLog, ProgramLogWriter};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An output that is stuck until it is told to go on, and then panics.
+/// An output that blocks until it is resumed, and then panics.
 struct Output {
     resumed: Receiver<()>,
     written: Sender<Vec<u8>>,
@@ -55,12 +55,12 @@ fn panics_are_logged_except_those_of_the_log_thread() {
     let panics = || panics().spawn(|| panic!("of a {}", "thread"));
     let first = panics().expect("a thread").join();
     let line = written.recv_timeout(PATIENCE);
-    // The output is stuck in that line now.
+    // The output blocks in that line now.
     let second = panics().expect("a thread").join();
     let others_at_once = panic_receiver.try_recv();
     resume.send(()).expect("it waits");
     let own_at_once = panic_receiver.recv_timeout(PATIENCE);
-    // From here on a failure is told by the test's own thread again.
+    // From here on, failures are reported by the test's own thread again.
     drop(panic::take_hook());
 
     assert!(first.is_err() && second.is_err());

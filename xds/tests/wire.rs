@@ -1,4 +1,4 @@
-//! The wire form keeps every value, and no bytes can do harm.
+//! The wire form preserves every value, and arbitrary bytes are handled safely.
 
 mod strategies;
 
@@ -47,7 +47,7 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         match decode::resource(resource.kind(), &bytes) {
-            // What decodes is a value like any other.
+            // A decoded resource is a value like any other.
             Ok(changed) => {
                 let again = decode::resource(changed.kind(), &encode::resource(&changed));
                 prop_assert_eq!(again, Ok(changed));

@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn parameters_have_defaults() {
-        let (all, count) = filter(&query("")).expect("nothing is request for");
+        let (all, count) = filter(&query("")).expect("the defaults");
         assert_eq!((all, count), (TraceFilter::default(), 1));
         assert_eq!(timeout(&query("")), Ok(None));
     }

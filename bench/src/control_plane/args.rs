@@ -25,7 +25,7 @@ pub(crate) struct ControlPlaneArgs {
     /// Cases; all unless given.
     #[arg(long = "case", value_enum, value_delimiter = ',')]
     cases: Vec<Case>,
-    /// Small numbers: to see that it works.
+    /// Small numbers, for a quick check.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Endpoints are addresses of this /16; this process answers on all of them, and they have to

@@ -1,5 +1,5 @@
-//! What all endpoints lead to: one server that answers at every address of a range, which the kernel takes
-//! for its own. So a thousand endpoints need no thousand pods.
+//! The backend of all endpoints: one server that responds at every address of a range, which the
+//! kernel treats as local. So a thousand endpoints need no thousand pods.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -61,14 +61,14 @@ impl Backend {
         })
     }
 
-    /// From now on, connections to these addresses are closed without an answer, as those of pods that have
-    /// ended.
+    /// From now on, connections to these addresses are closed without a response, like those of
+    /// pods that have ended.
     pub(crate) fn retire(&self, addresses: &[Ipv4Addr]) {
         let mut retired = self.retired.write().unwrap_or_else(PoisonError::into_inner);
         retired.extend(addresses.iter().copied().map(IpAddr::V4));
     }
 
-    /// All addresses answer again.
+    /// All addresses respond again.
     pub(crate) fn revive(&self) {
         let mut retired = self.retired.write().unwrap_or_else(PoisonError::into_inner);
         retired.clear();
@@ -78,7 +78,7 @@ impl Backend {
 async fn serve(listener: std::net::TcpListener, retired: RetiredAddresses) -> Result<()> {
     let listener = TcpListener::from_std(listener)?;
     loop {
-        // One that broke before it was accepted is its client's affair.
+        // A connection that broke before it was accepted is its client's problem.
         if let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(connection(stream, Arc::clone(&retired)));
         }
@@ -100,14 +100,14 @@ async fn connection(stream: TcpStream, retired: RetiredAddresses) {
         let gone = is_retired();
         async move {
             if gone {
-                // Ends the connection without an answer.
+                // Closes the connection without a response.
                 return Err(std::io::Error::other("the endpoint has ended"));
             }
             let body = Full::new(Bytes::from(local.to_string()));
             Ok::<_, std::io::Error>(Response::new(body))
         }
     });
-    // A proxy closes connections when it likes.
+    // A proxy may close connections at any time.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), answer)
         .await;

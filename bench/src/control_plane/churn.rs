@@ -24,7 +24,7 @@ pub(crate) async fn during<T>(
         let mut due = interval(Duration::from_secs(1) / per_second.max(1));
         for state in 1_usize.. {
             due.tick().await;
-            // Far apart, so that changes are of all namespaces.
+            // Far apart, so that the changes are spread over all namespaces.
             let number = state * 7_919 % fleet.len().max(1);
             let object = if state % 2 == 0 {
                 fleet.route(number, state)

@@ -40,7 +40,7 @@ impl Drop for Followed {
 }
 
 impl Cluster {
-    /// The one of KUBECONFIG.
+    /// The cluster of KUBECONFIG.
     pub(crate) async fn connect() -> Result<Self> {
         if std::env::var_os("KUBECONFIG").is_none() {
             bail!("KUBECONFIG names no cluster: run this with `e2e exec -- …`");
@@ -81,7 +81,7 @@ impl Cluster {
         self.api(text("apiVersion"), text("kind"), namespace)
     }
 
-    /// Creates a namespace, whose name begins with this prefix.
+    /// Creates a namespace with this name prefix.
     pub(crate) async fn namespace(&self, prefix: &str) -> Result<String> {
         let namespace = serde_json::from_value(json!({
             "metadata": {"generateName": format!("{prefix}-"), "labels": {OURS: "yes"}},
@@ -128,7 +128,7 @@ impl Cluster {
         .await
     }
 
-    /// Changes objects to be as these say, several at the same time.
+    /// Updates objects to these, several at the same time.
     pub(crate) async fn patch_all(&self, objects: impl IntoIterator<Item = Value>) -> Result<()> {
         run_concurrently(objects.into_iter().map(|object| {
             let cluster = self.another();
@@ -137,7 +137,7 @@ impl Cluster {
         .await
     }
 
-    /// Changes the fields of an object that this has.
+    /// Merges these fields into an object.
     pub(crate) async fn patch(&self, object: &Value) -> Result<()> {
         let name = name_of(object)?;
         let patch = Patch::Merge(object);
@@ -161,7 +161,7 @@ impl Cluster {
         .await
     }
 
-    /// Shows every object of a kind whenever it changes, those that there are first.
+    /// Calls back for every object of a kind: first the existing ones, then every change.
     pub(crate) fn follow(
         api: Api<DynamicObject>,
         mut see: impl FnMut(DynamicObject) + 'static,

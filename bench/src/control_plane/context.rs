@@ -5,7 +5,7 @@ use super::cluster::Cluster;
 use super::peer::Peer;
 use super::sizes::Sizes;
 
-/// What a case works with.
+/// The environment of a case.
 pub(crate) struct Context<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) peer: &'a Peer,

@@ -19,7 +19,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Makes the namespaces, and nothing in them yet.
+    /// Creates the namespaces, still empty.
     pub(crate) async fn plan(context: &Context<'_>, site: &ServingGateway) -> Result<Self> {
         let mut namespaces = Vec::new();
         for _ in 0..context.sizes.namespaces {
@@ -39,7 +39,7 @@ impl Fleet {
         self.namespaces.len() * self.each
     }
 
-    /// All objects: of each route its Service, its endpoints, and itself.
+    /// All objects: for each route its Service, its endpoints, and itself.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Value> + '_ {
         (0..self.len()).flat_map(|number| {
             let (namespace, name) = self.place(number);
@@ -65,7 +65,8 @@ impl Fleet {
         route.object()
     }
 
-    /// The endpoints of a route's Service in one of their states: two addresses, which are others in each.
+    /// The endpoints of a route's Service in one of their states: two addresses, which differ in
+    /// each state.
     pub(crate) fn endpoints(&self, number: usize, state: usize) -> Value {
         let (namespace, name) = self.place(number);
         let first = (number * 2 + state * 2 * self.len()) % 60_000;

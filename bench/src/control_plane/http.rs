@@ -1,4 +1,4 @@
-//! A client of the data plane, for a thread of its own: one connection, kept as long as it lasts.
+//! A client of the data plane, for one thread: one connection, kept open as long as possible.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ type Sender = SendRequest<Empty<Bytes>>;
 
 /// A client of one address.
 pub(crate) struct Client {
-    /// There until it is dropped.
+    /// `None` once it is dropped.
     runtime: Option<Runtime>,
     address: SocketAddr,
     tls: Option<Tls>,
@@ -54,7 +54,7 @@ impl Client {
         })
     }
 
-    /// Asks, and blocks until the answer is whole.
+    /// Sends a request, and blocks until the response is complete.
     pub(crate) fn get(&mut self, host: &str, path: &str) -> Result<HttpResponse> {
         let Self {
             runtime,
@@ -99,7 +99,7 @@ async fn get(
     {
         match sender.send_request(request()?).await {
             Ok(answer) => return whole(answer).await,
-            // The connection was closed before anything was sent on it, which is the peer's right.
+            // The connection was closed before anything was sent on it, which is allowed.
             Err(error) if error.is_canceled() => {}
             Err(error) => return Err(error).context("no answer"),
         }

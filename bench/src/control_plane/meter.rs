@@ -1,5 +1,5 @@
-//! What a case costs while it runs: CPU time and memory of controller and proxies, writes to the API server,
-//! and what else the machine was busy with.
+//! The cost of a case while it runs: CPU time and memory of controller and proxies, writes to the
+//! API server, and other load of the machine.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

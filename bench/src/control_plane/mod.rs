@@ -1,10 +1,10 @@
 //! `bench control-plane`: how fast an implementation of Gateway API follows changes of a cluster's objects,
 //! and at what cost. An implementation is named by its GatewayClass.
 //!
-//! How a figure is measured: `peer` (whose controller and proxies) → `serving_gateway` (a Gateway of its
-//! class, Services that lead to `backend`) → `cases` (write objects through `cluster`, send requests with
-//! `prober` and `traffic`) → `meter` (the cost meanwhile: `usage`, `writes`) → `record` (kept as JSON) →
-//! `report`.
+//! How a figure is measured: `peer` (whose controller and proxies) → `serving_gateway` (a Gateway
+//! of its class, Services that lead to `backend`) → `cases` (write objects through `cluster`, send
+//! requests with `prober` and `traffic`) → `meter` (the cost in that time: `usage`, `writes`) →
+//! `record` (kept as JSON) → `report`.
 
 pub(crate) mod args;
 mod backend;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-/// What every Gateway is called. Its proxies are found by that name in all namespaces.
+/// The name of every Gateway. Its proxies are found by that name in all namespaces.
 pub(crate) const GATEWAY: &str = "bench";
 
 const API: &str = "gateway.networking.k8s.io/v1";
@@ -25,7 +25,7 @@ pub(crate) fn gateway(namespace: &str, class: &str) -> Value {
     })
 }
 
-/// What a route is attached to.
+/// The parent of a route.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent {
     pub(crate) kind: &'static str,
@@ -86,8 +86,8 @@ impl Route<'_> {
     }
 }
 
-/// A Service without pods, and without an address of its own: nothing in the cluster but the implementation
-/// has to follow it. Port 8080 leads to where port 80 does.
+/// A Service without pods, and without an address of its own: nothing in the cluster but the
+/// implementation has to follow it. Port 8080 has the same target as port 80.
 pub(crate) fn service(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",

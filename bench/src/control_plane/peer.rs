@@ -152,7 +152,7 @@ impl Peer {
         Ok(pods.items.into_iter().filter(live).collect())
     }
 
-    /// What runs, for the record.
+    /// The running images, for the record.
     pub(crate) async fn describe(&self, cluster: &Cluster) -> Result<PeerInfo> {
         let pods = self.controllers(cluster).await?;
         let images = pods

@@ -1,5 +1,5 @@
-//! Asks once a millisecond until a route serves, on a thread of its own, so that nothing else that the bench
-//! does delays a question.
+//! Sends a request every millisecond until a route serves, on a separate thread, so that other work
+//! of the bench does not delay it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::http::{Client, Tls};
 
-/// Between the beginnings of two questions.
+/// Time between the starts of two requests.
 const PERIOD: Duration = Duration::from_millis(1);
 
 /// How long a route may take to serve.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Who asks, with its connection.
+/// A probing client and its connection.
 pub(crate) struct Prober {
     client: Client,
 }
@@ -26,15 +26,15 @@ pub(crate) struct Prober {
 /// Result of a probe.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// When the first 200 was there.
+    /// The time of the first 200.
     pub(crate) served: Instant,
-    /// Answers other than 404 and 200 by status, and what failed.
+    /// Responses other than 404 and 200 by status, and failures.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// The most that a question was late, because other work had the processors.
+    /// The longest delay of a request, caused by other work on the processors.
     pub(crate) late: Duration,
 }
 
-/// Questions that are being asked.
+/// Probes in progress.
 pub(crate) struct PendingProbe(JoinHandle<(Client, Result<Outcome>)>);
 
 impl Prober {
@@ -51,7 +51,7 @@ impl Prober {
         }))
     }
 
-    /// Asks until the route serves.
+    /// Sends requests until the route serves.
     pub(crate) async fn until_served(self, host: &str, path: &str) -> Result<(Self, Outcome)> {
         self.ask(host.to_owned(), path.to_owned()).end().await
     }
@@ -96,7 +96,7 @@ fn until_served(client: &mut Client, host: &str, path: &str) -> Result<Outcome> 
                 thread::sleep(rest);
                 late = late.max(due.elapsed());
             }
-            // The answer took longer than that.
+            // The response took longer than that.
             None => due = Instant::now(),
         }
     }

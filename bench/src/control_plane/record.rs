@@ -43,13 +43,13 @@ pub(crate) struct Run {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) seconds: f64,
-    /// What the case is about, in the order in which it is shown.
+    /// The figures of the case, in the order of display.
     pub(crate) figures: Vec<Figure>,
     /// Each change that was waited for.
     pub(crate) changes: Vec<Propagation>,
     /// `attachedRoutes` whenever the Gateway changed: seconds since the beginning, and the number.
     pub(crate) attached: Vec<(f64, f64)>,
-    /// Answers that are errors, and how often each came.
+    /// Error responses, and how often each occurred.
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) controller: Usage,
     pub(crate) proxies: Usage,
@@ -71,12 +71,12 @@ pub(crate) struct Figure {
 pub(crate) struct Propagation {
     /// Seconds since the beginning.
     pub(crate) at: f64,
-    /// Milliseconds from the API server's answer to the first response by the change.
+    /// Milliseconds from the API server's response to the first response of the changed route.
     pub(crate) took: f64,
 }
 
 impl ControlPlaneRecord {
-    /// Writes it; renamed into place, so that it is never half there.
+    /// Writes it; renamed into place, so that it is never incomplete.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let fresh = path.with_extension("new");
         std::fs::write(&fresh, serde_json::to_vec(self)?)?;
@@ -90,7 +90,7 @@ impl ControlPlaneRecord {
             .with_context(|| format!("{} is no record of this bench", path.display()))
     }
 
-    /// Takes over the runs of a later record, in place of earlier ones of the same case and peer.
+    /// Adds the runs of a later record, replacing earlier ones of the same case and peer.
     pub(crate) fn absorb(&mut self, later: Self) {
         self.started = self.started.max(later.started);
         self.quick |= later.quick;

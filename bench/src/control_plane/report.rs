@@ -57,10 +57,10 @@ const BARS: [(&str, &str, f64); 27] = [
     ("endpoints", "errors", 0.0),
 ];
 
-/// The class that the bars are for.
+/// The class of the targets.
 const OURS: &str = "gateway";
 
-/// Makes the report of records, later ones in place of earlier ones.
+/// Makes the report of records; later ones replace earlier ones.
 pub(super) fn report(paths: &[PathBuf], out: &Path) -> Result<()> {
     let mut paths = paths.iter();
     let mut record = ControlPlaneRecord::read(paths.next().context("no record was given")?)?;
@@ -167,7 +167,7 @@ fn measured<'a>(record: &'a ControlPlaneRecord, case: &str, peer: &str) -> Optio
     run.result.as_ref().ok()
 }
 
-/// What each peer did in a case.
+/// The results of each peer in a case.
 type Results<'a> = Vec<(&'a str, &'a Measured)>;
 
 fn of_case(record: &ControlPlaneRecord, case: &str) -> Result<Vec<Block>> {
@@ -326,7 +326,7 @@ fn plots(case: &str, results: &Results<'_>) -> Result<Vec<Block>> {
 /// Points of a line, which is enough for any picture.
 const POINTS: usize = 60;
 
-/// Half of each stretch of changes, and the longest of it.
+/// The median and the maximum of each group of changes.
 fn over_changes(took: &[(&str, Vec<f64>)]) -> Result<String> {
     let mut names = Vec::new();
     for (peer, values) in took {

@@ -1,4 +1,4 @@
-//! Where a case takes place: a namespace with a Gateway of the peer's class that serves.
+//! The site of a case: a namespace with a serving Gateway of the peer's class.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,9 +19,9 @@ pub(crate) const SERVICE: &str = "backend";
 /// A Gateway that serves.
 pub(crate) struct ServingGateway {
     pub(crate) namespace: String,
-    /// Of its listener for HTTP.
+    /// The address of its HTTP listener.
     pub(crate) address: SocketAddr,
-    /// What routes are attached to.
+    /// The parent of the routes.
     pub(crate) parent: Parent,
 }
 

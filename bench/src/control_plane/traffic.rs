@@ -15,7 +15,7 @@ use super::http::Client;
 /// Clients at the same time.
 const CLIENTS: usize = 2;
 
-/// Between two requests of a client: 1 000 a second together, which leaves the machine to the others.
+/// Time between two requests of a client: 1 000 per second in all, a low load for the machine.
 const PERIOD: Duration = Duration::from_millis(2);
 
 /// Requests on a connection before a client opens another, so that both kinds occur.
@@ -26,14 +26,14 @@ pub(crate) struct Traffic {
     clients: Vec<JoinHandle<Result<Counts>>>,
 }
 
-/// What became of the requests.
+/// The results of the requests.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Requests answered with status 200.
     pub(crate) answered: u64,
-    /// Other statuses, and what failed.
+    /// Other statuses, and failures.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Answers by their body, which is the address of the endpoint, since clients began.
+    /// Responses by their body, which is the address of the endpoint, since the clients started.
     pub(crate) last_seen: BTreeMap<String, Instant>,
 }
 

@@ -16,7 +16,7 @@ use crate::stats::count64;
 /// Time between two samples.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// What some processes used, over time.
+/// Resources used by some processes over time.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Usage {
     /// Seconds of CPU time in all.

@@ -1,4 +1,4 @@
-//! What an implementation wrote to the API server, as that counts it.
+//! Writes of an implementation to the API server, as counted by the API server.
 
 use std::collections::BTreeMap;
 

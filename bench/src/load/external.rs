@@ -20,7 +20,7 @@ pub(super) struct External {
 }
 
 impl External {
-    /// Starts `command` and suspends it at once. Its output is kept in `folder`.
+    /// Starts `command` and suspends it immediately. Its output is kept in `folder`.
     pub(super) fn start(mut command: Command, folder: &Path) -> Result<Self> {
         let output = folder.join("load.out");
         let file = File::create(&output)?;
@@ -109,7 +109,8 @@ mod tests {
     use super::*;
 
     fn counter(folder: &Path) -> External {
-        // A shell cannot trap what was ignored when it began, as it is for tests in the background.
+        // A shell cannot trap a signal that was ignored when it started, as for tests in the
+        // background.
         let mut command = Command::new("env");
         let script = "trap 'echo done $n; exit' INT; n=0; while :; do n=$((n+1)); echo $n; done";
         command.args(["--default-signal=INT", "sh", "-c", script]);

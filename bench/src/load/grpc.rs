@@ -146,7 +146,7 @@ async fn calls(client: SendRequest<Bytes>, call: Call, end: Instant) -> Result<(
     Ok((count, collector))
 }
 
-/// What every call sends.
+/// The request of every call.
 #[derive(Debug, Clone)]
 struct Call {
     uri: String,

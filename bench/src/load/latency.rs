@@ -10,13 +10,13 @@ use crate::stats::count64;
 /// Quantiles of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
-    /// What the latencies are measured from.
+    /// The starting point of the latencies.
     pub(crate) basis: LatencyBasis,
     /// Quantile and microseconds, ascending.
     pub(crate) curve: Vec<(f64, f64)>,
 }
 
-/// What a latency is measured from.
+/// The starting point of a latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LatencyBasis {

@@ -130,7 +130,7 @@ impl Paced {
                 "it cannot keep the rate: {}",
                 self.backlog(next, now)
             );
-            // Before the end there is either a connection to wait for or a moment.
+            // Before the end there is either a connection or a point in time to wait for.
             let moment = next.filter(|_| !self.idle.is_empty());
             self.wait(moment.unwrap_or(give_up), latency)?;
         }
@@ -347,7 +347,7 @@ mod tests {
         parse(&text).expect("case").remove(0)
     }
 
-    /// Answers one connection; before answer number `stall_at` it waits for a word.
+    /// Answers one connection; before answer number `stall_at` it waits until it is resumed.
     fn origin(stall_at: u64, resumed: mpsc::Receiver<()>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = listener.local_addr().expect("address");
@@ -407,7 +407,8 @@ mod tests {
         assert!(paced.requests > 0);
     }
 
-    /// The server stalls until 150 ms of the run have passed, which requests due meanwhile show.
+    /// The server stalls until 150 ms of the run have passed, which shows in the requests due in
+    /// that time.
     #[test]
     fn a_stalled_server_shows_in_the_median_of_a_paced_run() {
         let (resume, resumed) = mpsc::channel();

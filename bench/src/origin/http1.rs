@@ -1,4 +1,4 @@
-//! What our origin answers: a sans-io HTTP/1.1 responder, bytes in and bytes out.
+//! The HTTP/1.1 responder of our origin, sans-io: bytes in and bytes out.
 //!
 //! `GET …/bytes/N` answers N bytes from memory, `POST …/echo` the request's own body, `GET …/ws`
 //! upgrades to a WebSocket that echoes, `GET /stats` the number of requests answered. Anything

@@ -1,4 +1,4 @@
-//! Where the proxies get their answers from, and how it is started and asked for its counts.
+//! The origin behind the proxies: how it is started, and how its request counts are read.
 
 pub(crate) mod grpc;
 pub(crate) mod http1;
@@ -95,7 +95,7 @@ impl Origin {
         self.address
     }
 
-    /// Requests it has answered; questions like this one are not among them.
+    /// Number of requests it has answered, without those to `/stats`.
     pub(crate) fn counted(&self) -> Result<u64> {
         #[derive(Deserialize)]
         struct Stats {

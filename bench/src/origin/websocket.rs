@@ -78,7 +78,7 @@ pub(crate) fn client_frame(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The echo of [`client_frame`] as it must come back.
+/// The echo of [`client_frame`] as it must be returned.
 pub(crate) fn server_frame(payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(payload.len() + 10);
     push_head(&mut bytes, FINAL | 0x2, 0, payload.len());

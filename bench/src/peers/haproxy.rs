@@ -135,7 +135,7 @@ fn prepare(wiring: &Wiring, config: &str) -> Result<Command> {
 }
 
 /// It reserves two descriptors per connection, which some machines refuse; upstream connections are
-/// few here, so it may go on with what it gets.
+/// few here, so it may continue with what it gets.
 fn preamble(wiring: &Wiring, mode: &str, tuning: &Tuning) -> String {
     let threads = wiring.workers;
     let Tuning { global, defaults } = tuning;

@@ -42,7 +42,7 @@ pub(crate) trait Peer: Sync {
     /// Writes its configuration into the wiring's folder; the command that runs it in foreground.
     fn prepare(&self, wiring: &Wiring) -> Result<Command>;
 
-    /// Makes the running proxy take up the configuration of the wiring's current generation.
+    /// Makes the running proxy apply the configuration of the wiring's current generation.
     fn reload(&self, _wiring: &Wiring, _running: &ChildProcess) -> Result<()> {
         Ok(())
     }
@@ -64,14 +64,14 @@ pub(crate) enum Role {
     Peer,
 }
 
-/// What a proxy is to do.
+/// The task of a proxy.
 #[derive(Debug, Clone)]
 pub(crate) struct Wiring {
     pub(crate) listen: SocketAddr,
     pub(crate) origin: SocketAddr,
     pub(crate) workers: usize,
     pub(crate) front: ClientProtocol,
-    /// What the origin speaks.
+    /// The protocol of the origin.
     pub(crate) upstream: Upstream,
     pub(crate) routes: Routes,
     /// Whether the gateway samples allocations.

@@ -68,7 +68,7 @@ impl Peer for NginxTuned {
     }
 }
 
-/// What differs between the two.
+/// The differences between the two.
 struct Tuning {
     events: &'static str,
     http: &'static str,

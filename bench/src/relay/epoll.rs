@@ -72,7 +72,7 @@ struct End {
     armed: EventFlags,
 }
 
-/// A token is the number of a pair and the side it speaks of.
+/// A token is the number of a pair and one of its sides.
 const LISTENER: u64 = u64::MAX;
 
 impl Relay {

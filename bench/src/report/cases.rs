@@ -167,7 +167,7 @@ fn cells(
     ]
 }
 
-/// What failed, what was skipped, what was noisy.
+/// Failed, skipped and noisy runs.
 fn notes(summary: &CaseSummary<'_>) -> Vec<String> {
     let failed = summary
         .rows

@@ -1,4 +1,4 @@
-//! The first parts of a report: what was reached, on what, and how it was measured.
+//! The first parts of a report: the results against the targets, the machine, and the method.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn blocks(record: &BenchRecord, summaries: &[CaseSummary<'_>]) -> Vec
     blocks
 }
 
-/// What the headline is, and what must be known before a number is read.
+/// The headline, and what a reader must know about the numbers.
 pub(super) fn lead(record: &BenchRecord) -> Vec<Block> {
     let lead = "CPU time of the proxy per request is the headline: it is what a node is paid for, \
         and it compares where throughput is bounded by load and origin. All proxies had the same \

@@ -53,7 +53,7 @@ fn render_table(table: &Table) -> String {
     text
 }
 
-/// What an error message may hold must not become markup.
+/// The text of an error message must not become markup.
 fn escape(text: &str) -> String {
     text.replace('<', "&lt;").replace('\n', " ")
 }

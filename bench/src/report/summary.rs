@@ -12,7 +12,7 @@ pub(crate) struct CaseSummary<'a> {
     pub(crate) case: &'a Case,
     /// Rows, in the order of the peers.
     pub(crate) rows: Vec<Row<'a>>,
-    /// What was not run of it.
+    /// Skipped runs.
     pub(crate) skipped: Vec<&'a Skipped>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Row<'a> {
     pub(crate) role: Role,
     /// Round and numbers of each run that went well.
     pub(crate) runs: Vec<(usize, &'a Measured)>,
-    /// What went wrong, if a run did.
+    /// The error of a failed run.
     pub(crate) failure: Option<&'a str>,
 }
 
@@ -69,7 +69,7 @@ fn row<'a>(record: &'a BenchRecord, case: &str, peer: &'a str, role: Role) -> Op
 }
 
 impl CaseSummary<'_> {
-    /// What this case is about.
+    /// The metric of this case.
     pub(crate) fn metric(&self) -> Metric {
         match self.case.load.with {
             Loader::Idle => Metric::RssPerConnection,

@@ -55,7 +55,7 @@ fn repeated_writes_of_an_object_are_delayed_exponentially() {
         500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000,
     ];
     assert_eq!(waits, expected);
-    // Something else is wanted: as before.
+    // The desired status changed: the delay is reset.
     queue.push(&route("a"), after(now, 60_000));
     assert_eq!(queue.next(after(now, 60_000)), NextAction::Take(route("a")));
     queue.done(&route("a"), Outcome::Written(2), after(now, 60_000));

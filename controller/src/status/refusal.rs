@@ -180,7 +180,7 @@ mod tests {
         let one = BTreeMap::from([(key(Kind::Service, "Service/a/b"), "bad port".to_owned())]);
         assert_eq!(reported.new_ones([], &one, now).len(), 1);
         assert_eq!(reported.new_ones(one.keys(), &one, now), []);
-        // Mended, and broken again.
+        // Repaired, and broken again.
         assert_eq!(reported.new_ones(one.keys(), &BTreeMap::new(), now), []);
         assert_eq!(reported.new_ones([], &one, now).len(), 1);
         let flood = (0..100).map(|it| {

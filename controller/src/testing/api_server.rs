@@ -27,9 +27,9 @@ pub(crate) struct ApiServer(Arc<Mutex<State>>);
 /// A fault of a request that writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
-    /// It is answered with this status code; 429 asks for so many seconds of patience.
+    /// The response has this status code; with 429, `Retry-After` has this many seconds.
     Refused(u16, u32),
-    /// It is carried out, and no response is sent.
+    /// It is applied, and no response is sent.
     AppliedWithoutAnswer,
 }
 
@@ -70,7 +70,7 @@ impl ApiServer {
         self.state().latency = latency;
     }
 
-    /// The next writes go wrong, one for each fault.
+    /// The next writes fail, one for each fault.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.state().faults.extend(faults);
     }
@@ -80,12 +80,12 @@ impl ApiServer {
         self.state().faults.len()
     }
 
-    /// Creates or replaces an object, as somebody else. Returns it as it stands then.
+    /// Creates or replaces an object as another client. Returns the stored object.
     pub(crate) fn put(&self, path: &str, object: Value) -> Value {
         self.state().store(&ApiPath::parse(path), object)
     }
 
-    /// Removes an object, as somebody else.
+    /// Removes an object as another client.
     pub(crate) fn remove(&self, path: &str) {
         self.state().delete(&ApiPath::parse(path));
     }
@@ -94,7 +94,7 @@ impl ApiServer {
         self.state().objects.get(&ApiPath::parse(path)).cloned()
     }
 
-    /// Requests so far that were to write.
+    /// Write requests so far.
     pub(crate) fn writes(&self) -> Vec<Request> {
         let state = self.state();
         let writes = state.requests.iter();
@@ -109,7 +109,7 @@ impl ApiServer {
         self.state().follow(ApiPath::parse(collection), 0)
     }
 
-    /// The largest number of requests at once, watches aside.
+    /// The largest number of concurrent requests, without watches.
     pub(crate) fn most_in_flight(&self) -> usize {
         self.state().most_in_flight
     }
@@ -209,7 +209,7 @@ impl State {
         (200, self.store(&path.object(), present))
     }
 
-    /// Of two managers, the second has to use force; fields are not distinguished.
+    /// The second of two managers must use force; fields are not distinguished.
     fn apply(
         &mut self,
         path: &ApiPath,
@@ -258,8 +258,8 @@ impl State {
         }
     }
 
-    /// Puts an object in; its version moves if it is another than before, and its generation with it
-    /// if `spec` is.
+    /// Stores an object; its version changes if it differs from the stored one, and its generation
+    /// too if `spec` differs.
     fn store(&mut self, path: &ApiPath, mut object: Value) -> Value {
         let before = self.objects.get(path).cloned();
         let kept = before.as_ref().map(|it| it["metadata"].clone());
@@ -304,7 +304,7 @@ impl State {
         });
     }
 
-    /// The changes after a version, and those to come.
+    /// The changes after a version, and future ones.
     fn follow(&mut self, collection: ApiPath, since: u64) -> mpsc::UnboundedReceiver<Bytes> {
         let (sender, receiver) = mpsc::unbounded_channel();
         for (version, path, line) in &self.history {

@@ -1,4 +1,4 @@
-//! What tests of several parts need: an API server in this process.
+//! Shared by tests of several parts: an API server in this process.
 
 mod api_server;
 mod path;

@@ -119,7 +119,7 @@ mod tests {
         let both = [old.pem.clone(), new.pem.clone()];
         assert_eq!(rotation.bundle(now), both);
 
-        // Not counted before the bundle has it.
+        // The time does not count before the bundle contains it.
         let late = now + 10 * ANNOUNCED;
         rotation.set_published(std::slice::from_ref(&old.pem), late);
         rotation.advance(late);

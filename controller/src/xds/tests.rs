@@ -56,7 +56,7 @@ impl Running {
         std::fs::write(self.files.path().join("ca"), pem).expect("it is written");
     }
 
-    /// Connects a proxy that says it is `node`.
+    /// Connects a proxy with this node ID.
     async fn connect(&self, scheme: &str, node: &str) -> Result<(Client, Stream), ConnectError> {
         let file = |name: &str| Some(self.files.path().join(name));
         let address = format!("{scheme}://localhost:{}", self.address.port());
@@ -87,7 +87,7 @@ impl Running {
         key
     }
 
-    /// Waits until what is known of the proxies is so.
+    /// Waits until the known state of the proxies satisfies the condition.
     async fn sees(&self, is_it: impl Fn(Option<&Acknowledgements>) -> bool) {
         let board = &self.replica.context.outputs.acknowledgements;
         let seen = async {
@@ -99,7 +99,7 @@ impl Running {
     }
 }
 
-/// Receives a batch, and accepts it or refuses all of it.
+/// Receives a batch, and accepts or rejects all of it.
 async fn answer(client: &mut Client, stream: &mut Stream, refusal: Option<&str>) {
     loop {
         let response = within(stream.next()).await.expect("no error");

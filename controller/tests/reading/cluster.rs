@@ -1,5 +1,5 @@
 //! An API server in this process, behind kube's client: lists in pages, watches with bookmarks, and
-//! all that goes wrong between an API server and its clients.
+//! the faults between an API server and its clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ struct State {
     served: Vec<(&'static str, &'static str, &'static str)>,
     objects: BTreeMap<Key, Value>,
     version: u64,
-    /// Watches from before this version are refused.
+    /// Watches from earlier versions are rejected.
     oldest: u64,
     history: Vec<(u64, String, Bytes)>,
     watches: Vec<Watch>,
@@ -39,7 +39,7 @@ struct State {
     lists: Vec<(u64, Vec<Value>)>,
     forbidden: BTreeSet<&'static str>,
     is_away: bool,
-    /// Watches do not end by themselves: their ends get lost on the way.
+    /// Watches do not end by themselves: their ends are lost on the network.
     is_half_open: bool,
     faults: Option<SmallRng>,
 }
@@ -104,7 +104,7 @@ impl Cluster {
         self.state().objects.values().cloned().collect()
     }
 
-    /// Forgets what happened so far: a watch from before has to list again.
+    /// Drops the history so far: earlier watches have to list again.
     pub(crate) fn compact(&self) {
         let mut state = self.state();
         state.oldest = state.version;
@@ -115,12 +115,12 @@ impl Cluster {
         self.state().watches.clear();
     }
 
-    /// Watches that begin now do not end by themselves: their ends get lost on the way.
+    /// New watches do not end by themselves: their ends are lost on the network.
     pub(crate) fn set_half_open(&self) {
         self.state().is_half_open = true;
     }
 
-    /// All watches stay open, and tell nothing any more.
+    /// All watches stay open, and send no more events.
     pub(crate) fn get_stuck(&self) {
         for watch in &mut self.state().watches {
             watch.is_stuck = true;
@@ -135,7 +135,7 @@ impl Cluster {
         self.state().forbidden.remove(plural);
     }
 
-    /// Answers no request, or does again.
+    /// Stops responding to requests, or resumes.
     pub(crate) fn set_away(&self, is_away: bool) {
         let mut state = self.state();
         state.is_away = is_away;
@@ -154,7 +154,7 @@ impl Cluster {
         }
     }
 
-    /// From now on things go wrong by chance; `None` ends that.
+    /// Injects random faults from now on; `None` stops that.
     pub(crate) fn set_faults(&self, seed: Option<u64>) {
         self.state().faults = seed.map(SmallRng::seed_from_u64);
     }
@@ -362,7 +362,7 @@ impl State {
                 .as_mut()
                 .map_or(u32::MAX, |random| random.random_range(0..12));
             match chance {
-                // The connection ends before the event, or nothing comes by it any more.
+                // The connection ends before the event, or gets stuck.
                 0 => return false,
                 1 => watch.is_stuck = true,
                 2 => drop(watch.lines.send(event.clone())),

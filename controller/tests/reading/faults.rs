@@ -1,5 +1,5 @@
-//! Random schedules of changes and faults: once the faults stop, what is published is what the objects
-//! lead to.
+//! Random schedules of changes and faults: once the faults stop, the published model must match the
+//! objects.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the controller reads, from an API server with all its faults to what is published and said of
-//! objects. Time is that of the runtime, which stands still unless everybody waits.
+//! What the controller reads: from an API server with faults to the published model and the
+//! statuses. Time is the runtime's, which advances only when all tasks wait.
 
 mod cluster;
 mod election;

@@ -1,4 +1,4 @@
-//! Objects of the tests, and what they should lead to.
+//! Objects of the tests, and the model and statuses expected of them.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ pub(crate) fn reference(object: &Value) -> ObjectRef {
     }
 }
 
-/// What objects should lead to: the model of each Gateway, and the statuses.
+/// The expected result of objects: the model of each Gateway, and the statuses.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) models: BTreeMap<ObjectName, Model>,

@@ -1,4 +1,4 @@
-//! The reading half of a controller, and what it has published.
+//! The reading half of a controller, and its publications.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ impl Reader {
         }
     }
 
-    /// Waits until what is published is what the objects of the cluster lead to.
+    /// Waits until the published model matches the objects of the cluster.
     pub(crate) async fn expect(&self, cluster: &Cluster, within: Duration) {
         let expected = from_scratch(&cluster.objects(), &self.selectors);
         let end = tokio::time::Instant::now() + within;
@@ -75,7 +75,7 @@ impl Reader {
         );
     }
 
-    /// What the class says that its Gateways can do.
+    /// The supported features in the status of the class.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         let status = self.outputs.statuses.get(&objects::reference(&class()));
         let Some(Status::GatewayClass(status)) = status.as_deref() else {
@@ -85,7 +85,7 @@ impl Reader {
         features.map(|feature| feature.name).collect()
     }
 
-    /// What has been published, and said of objects.
+    /// The published models and the statuses.
     pub(crate) fn outcome(&self) -> Outcome {
         let statuses = self.outputs.statuses.keys().into_iter();
         let statuses = statuses.filter_map(|object| {
@@ -118,7 +118,7 @@ impl Reader {
     }
 }
 
-/// What a proxy of a Gateway that connects now is sent.
+/// The resources that a newly connected proxy of a Gateway receives.
 fn model(views: &mut Views, gateway: &ObjectName) -> Model {
     let mut session = ProxySession::begin(views, gateway.clone());
     let mut client = Client::new("test".to_owned());

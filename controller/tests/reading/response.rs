@@ -37,7 +37,7 @@ pub(crate) fn refuse(code: u16, message: &str) -> Response<ResponseBody> {
 
 pub(crate) enum ResponseBody {
     Whole(Option<Bytes>),
-    /// Lines of a watch, until the timeout that the client asked for.
+    /// Lines of a watch, until the timeout requested by the client.
     Lines(mpsc::UnboundedReceiver<Bytes>, Pin<Box<Sleep>>),
 }
 

@@ -1,6 +1,6 @@
 //! Every document of `tests/admit/*.yaml` is a case. A comment `#~ severity field: text` names a
-//! finding of its line, by the start of what it says; several follow one another on a line. What no
-//! comment names must not be found.
+//! finding of its line by the start of its message; a line may have several. Findings without a
+//! comment fail the test.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! No text makes admission panic or loses what a file beside it holds.
+//! No text makes admission panic or lose the objects of another file.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use translate::admit::{Configuration, Source, admit};
 
-/// A file that is always right.
+/// A file that is always valid.
 const NEIGHBOUR: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: neighbour}}";
 
 fn corpus() -> Vec<String> {
@@ -41,7 +41,7 @@ fn survives(text: &str) {
     }
 }
 
-/// A piece of YAML to put in.
+/// A piece of YAML to insert.
 fn piece() -> impl Strategy<Value = String> {
     let token = prop::sample::select(vec![
         "---\n",

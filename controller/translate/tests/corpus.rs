@@ -1,4 +1,4 @@
-//! What the fuzzer once found interesting, and every case of the other tests, checked again.
+//! Inputs that the fuzzer once found interesting, and every case of the other tests, checked again.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A translator tells what a batch of events changed, and nothing else.
+//! A translator outputs exactly the changes caused by a batch of events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

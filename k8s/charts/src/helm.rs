@@ -42,8 +42,8 @@ impl Helm {
         Some(helm)
     }
 
-    /// What `helm template` renders, as text. The release is named `gateway`, as its chart, and is in
-    /// the namespace `gateway-system`.
+    /// The output of `helm template`. The release is named `gateway`, as its chart, and is in the
+    /// namespace `gateway-system`.
     ///
     /// # Errors
     /// Helm refuses the values.
@@ -105,7 +105,7 @@ impl Helm {
         if output.status.success() {
             return Ok(text);
         }
-        // `helm lint` says on stdout what it has found.
+        // `helm lint` prints its findings on stdout.
         let complaint = String::from_utf8_lossy(&output.stderr);
         Err(HelmError(format!("{text}{complaint}")))
     }

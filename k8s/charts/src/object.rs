@@ -39,7 +39,7 @@ impl Object {
         format!("{}/{}", self.kind(), self.name())
     }
 
-    /// The value at a path; null where there is none. A path is a JSON pointer, in which `list[NAME]`
+    /// The value at a path; null if there is none. A path is a JSON pointer, in which `list[NAME]`
     /// is the element of a list that has this name.
     #[must_use]
     pub fn at(&self, path: &str) -> &Value {

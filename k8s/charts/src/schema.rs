@@ -17,7 +17,7 @@ pub struct Value {
     pub key: String,
     /// `object`, `list`, `string`, `bool` or `int`.
     pub kind: &'static str,
-    /// What it does, as the schema's `description` says.
+    /// Its purpose, from the schema's `description`.
     pub description: String,
     /// The value where a user sets none.
     pub default: Json,

@@ -28,7 +28,7 @@ pub(crate) enum Command {
         /// Build the programs of one folder of `programs` only, such as `helm`, and print where they are.
         module: Option<String>,
     },
-    /// Build an image of ours as an archive that `load`, `docker load` and `kind load` take.
+    /// Build one of our images as an archive for `load`, `docker load` and `kind load`.
     Image {
         /// Name of the program: `gateway` or `controller`.
         program: String,

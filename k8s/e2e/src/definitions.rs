@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{packages, process};
 
-/// The words by which kubectl applies a folder. A list in it names what belongs to it.
+/// The kubectl arguments that apply a folder. A list in it names what belongs to it.
 pub(crate) fn apply(folder: &Path) -> Vec<String> {
     let has_list = folder.join("kustomization.yaml").is_file();
     let flag = if has_list { "-k" } else { "-f" };

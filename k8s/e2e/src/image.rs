@@ -185,7 +185,7 @@ pub(crate) fn build_from(
     })
 }
 
-/// Name of an image of ours.
+/// Name of one of our images.
 pub(crate) fn reference(program: &str, tag: &str) -> String {
     format!("localhost/{program}:{tag}")
 }

@@ -30,7 +30,7 @@ pub(crate) fn print_line(line: &str) -> Result<()> {
     }
 }
 
-/// A command of these words.
+/// A command with these arguments.
 pub(crate) fn command<S: AsRef<OsStr>>(words: &[S]) -> Command {
     let mut command = Command::new(&words[0]);
     command

@@ -1,5 +1,5 @@
-//! Images are reproducible: whoever builds one from the same commit gets the same digest, and can so
-//! check what is published.
+//! Images are reproducible: building one from the same commit gives the same digest, so that anyone
+//! can verify a published image.
 //!
 //! Needs root: `cargo test -p e2e --test image -- --ignored --test-threads=1`. The first test takes
 //! seconds where the program is built already, the second builds everything again.
@@ -97,7 +97,7 @@ fn digest(home: &Path, words: &[&str]) -> String {
     digest.to_owned()
 }
 
-/// The folder that the program is built in, which a link may lead to.
+/// The folder that the program is built in, which may be a symlink.
 fn target(home: &Path) -> PathBuf {
     fs::canonicalize(home.join("target")).expect("it was built")
 }

@@ -1,7 +1,8 @@
 //! What a cluster leaves behind: nothing, however it ends.
 //!
-//! Needs root, and takes minutes: `cargo test -p e2e --test lifecycle -- --ignored --test-threads=1`.
-//! `E2E_ROUNDS` says how often the first test starts a cluster and removes it.
+//! Needs root, and takes minutes: `cargo test -p e2e --test lifecycle -- --ignored
+//! --test-threads=1`. `E2E_ROUNDS` is the number of times that the first test starts and removes a
+//! cluster.
 
 mod home;
 
@@ -257,7 +258,7 @@ fn missing_kernel_features_are_named() {
 #[ignore = "needs root"]
 fn ports_and_addresses_in_use_on_the_host_do_not_conflict() {
     let cluster = Cluster::named("taken");
-    // Whoever else has them, they are taken.
+    // They are in use, by this test or by another process.
     let _listening = [2379, 6443, 10250].map(|port| TcpListener::bind(("0.0.0.0", port)));
     cluster.succeeds(&["up"]);
     cluster.succeeds(&["exec", "--", "kubectl", "get", "nodes"]);
@@ -273,7 +274,7 @@ fn ports_and_addresses_in_use_on_the_host_do_not_conflict() {
     cluster.is_gone();
 }
 
-/// For what has to happen.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Cluster {
@@ -283,7 +284,7 @@ struct Cluster {
 
 impl Cluster {
     fn named(name: &str) -> Self {
-        // A name of its own, so that no test meets a cluster of somebody's.
+        // A unique name, so that no test affects a cluster of the user.
         Self {
             name: format!("t-{name}"),
             home: None,
@@ -365,7 +366,7 @@ impl Cluster {
         }
     }
 
-    /// No process, mount, network namespace, cgroup or file is there.
+    /// No process, mount, network namespace, cgroup or file is left.
     fn is_gone(&self) {
         let mark = format!("e2e-{}", self.name);
         self.has_no_processes();

@@ -139,7 +139,7 @@ mod tests {
         assert!(of_idle(serve) <= 448, "{} bytes", of_idle(serve));
     }
 
-    /// Boxed while requests come, and gone with the pause after them.
+    /// Boxed while requests arrive, and freed in the pause after them.
     #[test]
     fn the_future_of_a_request_is_bounded() {
         assert!(

@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Sends a byte that this many tasks wait for, so that as many operations complete at once.
+    /// Sends a byte that this many tasks wait for, so that as many operations complete together.
     async fn wait_for_one_byte(tasks: u32) {
         let (ours, mut theirs) = Blocking::pair().expect("a pair of sockets");
         let ours = Rc::new(UnixStream::from_std(ours).expect("a stream"));

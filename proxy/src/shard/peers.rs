@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(better_off(&[1, 0]), None);
         assert_eq!(better_off(&[2, 0]), Some(1));
         assert_eq!(better_off(&[2, 5]), None);
-        // With many, a few more do not matter.
+        // With many connections, a small difference does not matter.
         assert_eq!(better_off(&[1600, 1590]), None);
         assert_eq!(better_off(&[1600, 1500]), Some(1));
     }

@@ -71,7 +71,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(8);
 
-    /// How many looks a receiver outlasts that has taken this much at each of them.
+    /// The number of checks that a receiver passes which has taken this much at each of them.
     fn outlasts(taken: impl Fn(u64) -> u64) -> u64 {
         let mut stall = Stall::new(PATIENCE, Tick::NEVER);
         (0..100)
@@ -88,7 +88,7 @@ mod tests {
     fn a_receiver_above_the_minimum_rate_does_not_time_out() {
         let each = u64::from(RECEIVER_MIN_RATE) * PATIENCE.as_secs() / u64::from(RECEIVER_LOOKS);
         assert_eq!(outlasts(|look| look * each), 100);
-        // As much at one look in so many as others take by and by.
+        // The same amount, taken in lumps instead of evenly.
         let lumps = |look: u64| look / u64::from(RECEIVER_LOOKS) * 4 * each;
         assert_eq!(outlasts(lumps), 100);
     }

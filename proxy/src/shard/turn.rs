@@ -203,7 +203,7 @@ mod tests {
                     counted.set(counted.get() + 1);
                 }
             });
-            // It ends because the others get their turn, or not at all.
+            // It ends only if the other tasks get their turn.
             while timers.get() < 3 || tasks.get() < 100 {
                 turns.yield_turn().await;
             }
@@ -212,8 +212,8 @@ mod tests {
         assert!(timers >= 3 && tasks >= 100);
     }
 
-    /// The turns that pass while so many tasks read so often; whether what they read is there when
-    /// they have waited for one.
+    /// Number of turns that pass while this many tasks read this often. `is_there` tells whether
+    /// the data has arrived when the turn is over.
     fn turns_of(tasks: usize, reads: usize, is_there: bool) -> u64 {
         let mut runtime = RuntimeBuilder::<LegacyDriver>::new()
             .build()

@@ -141,7 +141,7 @@ mod tests {
     };
     use crate::shard::wheel::{Handle, Tick, Wheel};
 
-    /// So many deadlines, all of which wait since the first tick.
+    /// This many deadlines, all waiting since the first tick.
     fn waiting(count: usize) -> (WaitingConnections, Vec<Handle>, Vec<WaitingHandle>) {
         let mut wheel = Wheel::new(Tick::default());
         let handles: Vec<_> = (0..count).map(|at| wheel.insert(at)).collect();
@@ -185,7 +185,7 @@ mod tests {
             waiting.leave(places[at]);
         }
         assert_eq!(surplus(&waiting, later()), handles[1..2]);
-        // It has left, and its place is another's.
+        // It was removed, and its entry was reused.
         let (place, _) = waiting.enter(handles[0], later());
         waiting.leave(places[1]);
         assert_eq!(surplus(&waiting, later()), handles[2..3]);

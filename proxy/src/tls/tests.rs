@@ -1,4 +1,4 @@
-//! What listeners and backends show and believe, with a client or a server of plain rustls.
+//! Certificates and verification of listeners and backends, with a plain rustls client or server.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn compile(server: &TlsServer) -> ServerTls {
     compile_with_tickets(server, tickets().expect("randomness"))
 }
 
-/// A client that believes an authority.
+/// A client that trusts an authority.
 struct Client {
     config: ClientConfig,
     name: &'static str,
@@ -98,14 +98,14 @@ impl Client {
         Ok((client, server))
     }
 
-    /// The certificate that it is shown.
+    /// The certificate that it receives.
     fn received_certificate(&self, server: &ServerTls) -> Der {
         let (client, _) = self.handshake_with(server).expect("a sound handshake");
         let chain = client.session.agreed().peer_certificates();
         der(&chain.expect("servers show one")[0])
     }
 
-    /// How the handshake went that takes up where the one before ended.
+    /// The kind of handshake of a second connection.
     fn resumes_with(&self, server: &ServerTls) -> HandshakeKind {
         let (_, server) = self.handshake_with(server).expect("a sound handshake");
         let kind = server.session.agreed().handshake_kind();
@@ -251,7 +251,7 @@ fn optional(roots: Vec<Der>) -> ClientAuth {
     ClientAuth::Optional { roots }
 }
 
-/// What a listener learns of a client that shows this.
+/// The client certificate that a listener receives.
 fn client_certificate(
     ca: &Authority,
     server: &ServerTls,

@@ -1,14 +1,15 @@
-//! An allocator that counts what one thread asks of it, and shows where the first of it comes from.
+//! An allocator that counts the allocations of one thread, and prints the backtrace of the first
+//! ones.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
-/// What a thread asked of the allocator.
+/// Allocations of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// New memory, and memory that grew or shrank.
+    /// Allocations and reallocations.
     pub(crate) allocations: usize,
     pub(crate) frees: usize,
 }
@@ -20,7 +21,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Counts from here on, and prints where the first few come from.
+    /// Counts from here on, and prints the backtraces of the first few.
     #[track_caller]
     pub(crate) fn thread(name: &str) -> Self {
         Self::start(name, BACKTRACES)
@@ -44,7 +45,7 @@ impl Watched {
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             allocations: self.allocations.load(Ordering::Relaxed),
@@ -87,7 +88,7 @@ static TO_SHOW: AtomicUsize = AtomicUsize::new(0);
 /// Whether one is being printed, which allocates.
 static SHOWING: AtomicBool = AtomicBool::new(false);
 
-/// Printed of one test: more would bury the first.
+/// Backtraces printed per test: more would hide the first.
 const BACKTRACES: usize = 3;
 
 thread_local! {

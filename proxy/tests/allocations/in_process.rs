@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::support::{Driver, GatewayBuilder, Ports, gateway};
 
-/// A running gateway, with an access log that nobody keeps; ended when dropped.
+/// A running gateway whose access log is discarded; stopped when dropped.
 pub(crate) struct InProcess {
     address: SocketAddr,
     shards: Shards,
@@ -39,7 +39,7 @@ impl InProcess {
         Self::run(driver, &builder.rule(rule), 1)
     }
 
-    /// Starts one that is configured so, on so many ports; the last one counts.
+    /// Starts one with this configuration on this many ports; the last one is measured.
     pub(crate) fn run(driver: Driver, builder: &GatewayBuilder, ports: usize) -> Self {
         let ports = Ports::free(ports);
         let folder = tempfile::tempdir().expect("a temporary folder");

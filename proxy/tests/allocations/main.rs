@@ -1,6 +1,6 @@
 //! A request costs no heap allocation: shards in this process, their allocations counted.
 //!
-//! What is counted is the shard's thread alone, so the origin and the client may do as they like.
+//! What is counted is the shard's thread alone, so the origin and the client may allocate.
 
 mod counting;
 mod in_process;
@@ -23,15 +23,15 @@ use support::{Client, Signer, gateway, key_set, ok, on_both_drivers, origin, tls
 /// One allocator counts for one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Before anything is counted: every table and vector has its size by then.
+/// Requests before counting: every table and vector has its final size by then.
 const WARM_UP: usize = 300;
 
 const COUNTED: usize = 2_000;
 
-/// What rustls allocates for a record opened and one sealed.
+/// Allocations of rustls for a record opened and one sealed.
 const RECORDS: usize = 2;
 
-/// What a rule does to every request of these tests.
+/// Filters of the rule of these tests.
 const RULE: &str = "{matches: [{path: {value: /api}}], filters: [\
     {type: RequestHeaderModifier, requestHeaderModifier: {\
         set: [{name: X-Route, value: api}], remove: [X-Secret]}}, \
@@ -44,7 +44,7 @@ const GET: &str = "GET /api/items?page=2 HTTP/1.1\r\nHost: example.test\r\nUser-
 const POST: &str =
     "POST /api/items HTTP/1.1\r\nHost: example.test\r\nContent-Length: 5\r\n\r\nhello";
 
-/// A path that has to be brought into its normal form first.
+/// A path that must be normalised first.
 const ODD: &str = "GET /%61pi/./items HTTP/1.1\r\nHost: EXAMPLE.test:80\r\n\r\n";
 
 /// Allocations and frees of the shard while a client sends `request` again and again.
@@ -81,7 +81,7 @@ on_both_drivers! {
         }
     }
 
-    /// Whether its rest goes from socket to socket or through a buffer.
+    /// Whether its rest is spliced between the sockets or passes through a buffer.
     fn a_long_response_allocates_nothing(driver) {
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         for length in [30_000, 200_000] {
@@ -92,8 +92,7 @@ on_both_drivers! {
         }
     }
 
-    /// rustls copies each record it opens, and makes each that it seals, in memory of its own. TLS
-    /// costs nothing else.
+    /// rustls allocates for each record that it opens or seals. TLS allocates nothing else.
     fn a_request_over_tls_allocates_a_record_each_way(driver) {
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let (origin, ca) = (origin().replies(ok("hello")), authority("ca"));

@@ -1,5 +1,5 @@
-//! A controller that is away is not noticed, also by a proxy that starts meanwhile; one that comes
-//! back sends nothing that is there already.
+//! An unavailable controller has no effect, not even on a proxy that starts in that time; when it
+//! returns, it does not resend known resources.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,5 +1,5 @@
-//! Who the controller is, and who the proxy is: what does not fit is told in the log, and tried again
-//! with what the files hold then.
+//! Authentication of the controller and of the proxy: failures are logged, and retried with the
+//! current content of the files.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn a_token_is_read_again_for_each_connection() {
     gateway.waits_for_applied(1);
     gateway.client().gets("/").expects(200);
     controller.waits_until(|seen| seen.accepted.len() == 7);
-    // The next one is there before the next connection.
+    // The next token is written before the next connection.
     controller.accepts("newer");
     replace(&token, "newer");
     controller.stop();

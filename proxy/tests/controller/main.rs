@@ -1,5 +1,5 @@
-//! The proxy as client of a controller: what is published serves, what cannot be served is refused
-//! by name, and neither side's absence is noticed by a request.
+//! The proxy as client of a controller: published resources are served, unusable ones are rejected
+//! by name, and no request is affected if either side is unavailable.
 
 #[expect(
     dead_code,
@@ -35,7 +35,7 @@ fn source(gateway: &Gateway) -> Value {
     asked(gateway, "/config_dump?type=runtime")["source"].clone()
 }
 
-/// What the source says of a type.
+/// The state of a resource type, according to the source.
 #[track_caller]
 fn type_state(gateway: &Gateway, name: &str) -> Value {
     let source = source(gateway);

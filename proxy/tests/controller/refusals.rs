@@ -1,4 +1,4 @@
-//! What cannot be served is refused by name, and everything else serves.
+//! Unusable resources are rejected by name, and everything else is served.
 
 use std::net::TcpListener;
 
@@ -9,7 +9,7 @@ use crate::server::controller;
 use crate::support::{Driver, Ports, gateway, ok, on_both_drivers, origin};
 use crate::{is_ready, source, type_state};
 
-/// Has a resource come as bytes that are no message of its type.
+/// Makes a resource undecodable.
 fn spoil(encoded: &mut Encoded, key: &str) {
     if encoded.key.key.starts_with(key) {
         encoded.bytes = vec![0xff].into();
@@ -153,7 +153,7 @@ fn a_port_in_use_is_rejected_until_it_is_free() {
         "{refusal:?}"
     );
     drop(taken);
-    // It tells by a stream that begins with everything but this.
+    // The proxy reports it on a new stream, whose initial versions lack this resource.
     controller.waits_until(|seen| seen.accepted_of(Kind::Bind) == 1);
     assert!(type_state(&gateway, "binds")["refused"].is_null());
 }

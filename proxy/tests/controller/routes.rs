@@ -1,4 +1,4 @@
-//! What is published serves: changes and removals too, and each change as a whole.
+//! Published resources, changes and removals take effect, each change atomically.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,5 +1,5 @@
-//! A controller in a thread of the test: what it publishes comes from Gateway API YAML, as the real
-//! one's does.
+//! A controller in a thread of the test: it publishes resources translated from Gateway API YAML,
+//! like the real one.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -44,7 +44,7 @@ pub(crate) struct Controller {
 struct Shared {
     published: Mutex<Published>,
     news: watch::Sender<()>,
-    /// The token that it accepts; any, or none, unless said.
+    /// The accepted token; if `None`, any token or none is accepted.
     token: Mutex<Option<String>>,
     seen: Mutex<StreamLog>,
     changed: Condvar,
@@ -56,17 +56,17 @@ struct Published {
     resources: BTreeMap<ResourceKey, Arc<Encoded>>,
 }
 
-/// What came of its streams.
+/// The record of its streams.
 #[derive(Debug, Default)]
 pub(crate) struct StreamLog {
-    /// What proxies call themselves, by stream.
+    /// Node IDs of proxies, by stream.
     pub(crate) nodes: Vec<String>,
     /// Names of resources that were sent, `-` before those that were removed.
     pub(crate) sent: Vec<String>,
     /// The types of responses that were accepted.
     pub(crate) accepted: Vec<Kind>,
     pub(crate) refused: Vec<Refusal>,
-    /// Streams that were turned away.
+    /// Rejected streams.
     pub(crate) denied: usize,
 }
 
@@ -77,14 +77,14 @@ impl StreamLog {
     }
 }
 
-/// A controller that is running, in the clear.
+/// A running controller in plain text.
 pub(crate) fn controller() -> Controller {
     let mut controller = Controller::new("http");
     controller.start(None);
     controller
 }
 
-/// One that is running and shows this.
+/// A running controller with this certificate.
 pub(crate) fn secure_controller(shows: &Credential) -> Controller {
     let mut controller = Controller::new("https");
     controller.start(Some(shows));
@@ -105,7 +105,7 @@ impl Controller {
         format!("{}://127.0.0.1:{}", self.scheme, self.port[0])
     }
 
-    /// Starts again, as another process that publishes the same.
+    /// Restarts, as another process that publishes the same.
     pub(crate) fn start(&mut self, shows: Option<&Credential>) {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port[0]));
         let listener = TcpListener::bind(address).expect("our own port");
@@ -145,7 +145,7 @@ impl Controller {
         self.running = Some((stop, thread));
     }
 
-    /// Ends at once, with all of its connections.
+    /// Stops immediately and closes all its connections.
     pub(crate) fn stop(&mut self) {
         if let Some((stop, thread)) = self.running.take() {
             let _ = stop.send(());
@@ -153,18 +153,18 @@ impl Controller {
         }
     }
 
-    /// Accepts this token alone from now on.
+    /// Accepts only this token from now on.
     pub(crate) fn accepts(&self, token: &str) {
         let mut accepted = self.shared.token.lock().expect("no holder panics");
         *accepted = Some(token.to_owned());
     }
 
-    /// Publishes what a gateway's YAML says with listeners on these ports, and nothing else.
+    /// Publishes exactly the translation of a gateway's YAML with listeners on these ports.
     pub(crate) fn publish(&self, builder: &GatewayBuilder, ports: &[u16]) {
         self.publish_with(builder, ports, |_| {});
     }
 
-    /// The same, some of it spoiled.
+    /// The same, with some resources made undecodable.
     pub(crate) fn publish_with(
         &self,
         builder: &GatewayBuilder,
@@ -188,7 +188,7 @@ impl Controller {
         self.shared.news.send_replace(());
     }
 
-    /// What it has seen so far.
+    /// The events so far.
     pub(crate) fn seen(&self) -> MutexGuard<'_, StreamLog> {
         self.shared.seen()
     }

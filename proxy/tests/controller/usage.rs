@@ -1,4 +1,4 @@
-//! What is wrong with the command line is said before anything starts.
+//! Errors of the command line are reported before anything starts.
 
 use crate::support::{Driver, gateway};
 

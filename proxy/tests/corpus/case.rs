@@ -1,4 +1,4 @@
-//! A case of the corpus, as its file says it. `README.md` beside this file is the format.
+//! A case of the corpus, parsed from its file. `README.md` beside this file is the format.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use crate::escape::unescape;
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
-    /// Whether a request may have begun to reach the origin, but never wholly.
+    /// Whether a part of a request may reach the origin, but never all of it.
     pub(crate) partial: bool,
     pub(crate) client: Vec<u8>,
-    /// Whether the client ends its half after sending.
+    /// Whether the client half-closes after sending.
     pub(crate) finishes: bool,
     pub(crate) origin: Vec<OriginResponse>,
     pub(crate) forwarded: Vec<Expectation>,
     pub(crate) responses: Vec<(Presence, Expectation)>,
 }
 
-/// What an origin answers.
+/// The response of an origin.
 #[derive(Debug, Clone)]
 pub(crate) struct OriginResponse {
     pub(crate) bytes: Vec<u8>,
@@ -28,13 +28,13 @@ pub(crate) struct OriginResponse {
 /// How a case ends for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Statuses of the refusal that comes last, any of them; empty where nothing is refused. 0
-    /// stands for an end without an answer.
+    /// Allowed statuses of a final rejection; empty if nothing is rejected. 0 means that the
+    /// connection ends without a response.
     pub(crate) refusals: Vec<u16>,
     pub(crate) connection: Connection,
 }
 
-/// What becomes of the connection.
+/// Whether the connection stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connection {
     GoesOn,
@@ -42,7 +42,7 @@ pub(crate) enum Connection {
     Either,
 }
 
-/// Whether a response comes.
+/// Whether a response is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     Comes,
@@ -50,7 +50,7 @@ pub(crate) enum Presence {
     BreaksOff,
 }
 
-/// What a message must look like.
+/// The expected form of a message.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expectation {
     /// `METHOD TARGET`, or a status.

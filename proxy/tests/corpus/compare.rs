@@ -4,7 +4,7 @@
 use crate::case::Expectation;
 use crate::support::{Framing, Message};
 
-/// Judges a request that reached the origin.
+/// Compares a request that reached the origin.
 pub(crate) fn request(expected: &Expectation, got: &Message) -> Result<(), String> {
     let start = format!("{} {}", got.method(), got.target());
     if start != expected.start {
@@ -22,7 +22,7 @@ pub(crate) fn request(expected: &Expectation, got: &Message) -> Result<(), Strin
     same_body(&body, &got.body)
 }
 
-/// Judges a response that reached the client.
+/// Compares a response that reached the client.
 pub(crate) fn response(expected: &Expectation, got: &Message) -> Result<(), String> {
     if got.status().to_string() != expected.start {
         return Err(format!("{} should have come, not {got}", expected.start));
@@ -39,7 +39,7 @@ pub(crate) fn response(expected: &Expectation, got: &Message) -> Result<(), Stri
         .map_or(Ok(()), |body| same_body(body, &got.body))
 }
 
-/// What holds for every request that we forward, whatever the case.
+/// Checks that hold for every forwarded request.
 fn clean_request(got: &Message) -> Result<(), String> {
     let upgrade = got.has("Upgrade");
     let wrong = if got.version() != "HTTP/1.1" {
@@ -72,7 +72,7 @@ fn clean_request(got: &Message) -> Result<(), String> {
     Err(format!("forwarded with {wrong}: {got}"))
 }
 
-/// RFC 9110 section 10.1.4: who sends TE names it in Connection.
+/// RFC 9110 section 10.1.4: a sender of TE names it in Connection.
 fn is_te(option: &str) -> bool {
     option.eq_ignore_ascii_case("te")
 }

@@ -44,7 +44,7 @@ fn plain(letter: char) -> Option<u8> {
     }
 }
 
-/// Reads `{TEXT*N}`: the bytes it stands for, and what comes after it.
+/// Parses `{TEXT*N}`. Returns the bytes that it denotes, and the rest.
 fn repetition(escape: &str) -> (Vec<u8>, &str) {
     let (inside, after) = escape[1..]
         .split_once('}')

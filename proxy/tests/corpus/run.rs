@@ -1,5 +1,5 @@
-//! Runs cases: many clients at once, each with a listener and a recording origin of its own, so that
-//! whatever reaches an origin belongs to the case that runs.
+//! Runs cases: many concurrent clients, each with its own listener and recording origin, so that
+//! everything that reaches an origin belongs to its case.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use crate::case::{Case, Connection, Presence};
 use crate::compare;
 use crate::support::{Client, Driver, Gateway, Message, Origin, client, gateway, origin, raw};
 
-/// A gateway with lanes: listeners that each lead to an origin of their own.
+/// A gateway with tracks: listeners, each with its own origin.
 pub(crate) struct Track {
     gateway: Gateway,
     origins: Vec<Origin>,
@@ -29,7 +29,7 @@ impl Track {
         let mut builder = gateway(driver).limits(&format!("requestBodyBytes: 100000{limits}"));
         for (lane, origin) in origins.iter().enumerate() {
             let name = format!("lane-{lane}");
-            // The first lane is the listener that every gateway has.
+            // The first track is the listener that every gateway has.
             let listener = if lane == 0 {
                 "http".to_owned()
             } else {
@@ -88,7 +88,7 @@ impl Track {
             client.finishes();
         }
         let answered = answers(&mut client, run.case).and_then(|()| ending(&mut client, run.case));
-        // What was forwarded tells more than what was answered, so it is judged first.
+        // The forwarded requests tell more than the responses, so they are compared first.
         let forwarded = forwarded(origin, run.case);
         origin.forgets_replies();
         forwarded.and(answered)
@@ -137,7 +137,7 @@ fn answers(client: &mut Client, case: &Case) -> Result<(), String> {
     refusal(client, case)
 }
 
-/// The next response, interim ones left out unless they are what is expected.
+/// The next response, without interim responses unless they are expected.
 fn next_reply(client: &mut Client, method: &str, status: &str) -> Result<Message, String> {
     loop {
         let response = client.reply_to(method);
@@ -148,7 +148,8 @@ fn next_reply(client: &mut Client, method: &str, status: &str) -> Result<Message
     }
 }
 
-/// A response that breaks off; one that broke before any of it was sent on may become a refusal.
+/// A truncated response; one that was truncated before any of it was forwarded may become an error
+/// response.
 fn broken_off(client: &mut Client, method: &str) -> Result<(), String> {
     match client.reply_to(method) {
         Err(cut) if cut.by_peer() && !cut.is_empty() => Ok(()),
@@ -177,7 +178,7 @@ fn refusal(client: &mut Client, case: &Case) -> Result<(), String> {
     }
 }
 
-/// A connection that goes on serves one more request, which shows that nothing was left over on it.
+/// A connection that stays open serves one more request, which shows that no bytes were left over.
 fn ending(client: &mut Client, case: &Case) -> Result<(), String> {
     match case.verdict.connection {
         Connection::Either => Ok(()),
@@ -202,7 +203,7 @@ fn forwarded(origin: &Origin, case: &Case) -> Result<(), String> {
     if !refusals.is_empty() {
         return Err(format!("the origin was sent malformed bytes: {refusals:?}"));
     }
-    // Of a partial case before this one, the beginning may have come only now.
+    // The beginning of an earlier partial case may arrive only now.
     got.retain(|request| request.complete || request.target() != PARTIAL);
     if case.verdict.connection == Connection::GoesOn
         && got.last().is_some_and(|r| r.target() == AFTER)
@@ -231,7 +232,7 @@ pub(crate) fn splits(case: &Case) -> Vec<usize> {
         .collect()
 }
 
-/// The head deadline that the slow cases meet.
+/// The head timeout that the slow cases exceed.
 pub(crate) const SHORT_HEAD_DEADLINE: Duration = Duration::from_millis(300);
 
 /// Failures after which a run stops: one mistake can fail, and time out, thousands of splits.
@@ -243,8 +244,8 @@ const LANES: usize = 8;
 /// Boundaries at each end of a case that are tried; enough for every byte of all but the huge ones.
 const EDGE: usize = 300;
 
-/// The target of partial cases, so that what comes late of one is not taken for another's.
+/// The target of partial cases, so that a late request is not attributed to another case.
 const PARTIAL: &str = "/partial";
 
-/// The path of the request that shows that a connection goes on.
+/// The path of the request that shows that a connection is still usable.
 const AFTER: &str = "/after-the-case";

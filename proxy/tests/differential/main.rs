@@ -1,8 +1,9 @@
-//! What we forward is read the same by everyone: the corpus' forwarded cases go through the gateway
-//! to nginx, HAProxy, Apache, Node and Python, each a reverse proxy in front of a recording origin.
+//! Forwarded requests are parsed alike by other servers: the forwarded cases of the corpus are sent
+//! through the gateway to nginx, HAProxy, Apache, Node and Python, each a reverse proxy in front of
+//! a recording origin.
 //!
-//! Needs those servers (`apt-get install nginx haproxy apache2 nodejs python3`), so it runs when asked:
-//! `cargo test -p proxy --test differential -- --ignored`.
+//! Needs those servers (`apt-get install nginx haproxy apache2 nodejs python3`), so it runs only on
+//! request: `cargo test -p proxy --test differential -- --ignored`.
 
 #[expect(dead_code, reason = "a part of a case is enough here")]
 #[path = "../corpus/case.rs"]
@@ -66,7 +67,7 @@ fn replay(kind: Kind, cases: &[Case]) -> Vec<String> {
         kind.name,
         cases.len()
     );
-    // A server that refuses everything reads nothing differently, and shows nothing.
+    // A server that rejects everything has no differences, and proves nothing.
     if refused * 5 > cases.len() {
         failures.push(format!(
             "{} refused {refused} of {} cases",
@@ -77,7 +78,8 @@ fn replay(kind: Kind, cases: &[Case]) -> Vec<String> {
     failures
 }
 
-/// Sends a case; says how many of its requests the server refused, or what it read differently.
+/// Sends a case. Returns how many of its requests the server rejected, or the difference in
+/// parsing.
 fn compare(gateway: &Gateway, peer: &Peer, case: &Case) -> Result<usize, String> {
     peer.origin.take();
     let mut client = client(gateway.address());
@@ -91,7 +93,7 @@ fn compare(gateway: &Gateway, peer: &Peer, case: &Case) -> Result<usize, String>
         refusals += usize::from(answer.status() >= 400);
     }
     if case.verdict.connection == Connection::GoesOn {
-        // Anything smuggled into the server's connection would answer, or be seen, by now.
+        // A smuggled request would have been answered or recorded by now.
         client.gets("/after-the-case");
         let after = client
             .reply_to("GET")

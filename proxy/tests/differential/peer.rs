@@ -1,5 +1,5 @@
-//! Another server, started as a reverse proxy in front of a recording origin: what it sends on is
-//! how it read what it was sent.
+//! Another server, started as a reverse proxy in front of a recording origin: the requests it
+//! forwards show how it parsed them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ pub(crate) struct Kind {
     command: &'static [&'static str],
 }
 
-/// The servers that origins commonly run, and that read HTTP/1 in their own ways.
+/// Common servers with independent HTTP/1 parsers.
 pub(crate) const KINDS: [Kind; 5] = [
     Kind {
         name: "nginx",
@@ -48,7 +48,7 @@ pub(crate) const KINDS: [Kind; 5] = [
     },
 ];
 
-/// A running server and the origin behind it; ends when dropped.
+/// A running server and the origin behind it; stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Peer {
     child: Child,

@@ -1,4 +1,5 @@
-//! Hostile tokens: every line of `tokens.toml` is made, presented, and outcome as it says.
+//! Hostile tokens: every token of `tokens.toml` is created, presented, and has the expected
+//! outcome.
 
 mod recipe;
 #[path = "../support/tokens.rs"]
@@ -68,7 +69,7 @@ fn authenticate(policy: &Authenticator, token: &str, cache: &mut TokenCache) -> 
     outcome.map_or_else(|denied| denied.refusal.reason(), |_| "accept")
 }
 
-/// The policy that the table is about.
+/// The policy of the table.
 fn table_policy(signers: &Signers) -> Authenticator {
     let first = provider("https://issuer.test", &["api", "web"]);
     let second = provider("https://other.test", &[]);
@@ -89,7 +90,7 @@ fn every_token_has_its_expected_result() {
     for recipe in &recipes {
         let token = recipe.make(&signers);
         let mut cache = TokenCache::default();
-        // The second time, what was accepted comes from the cache.
+        // The second time, an accepted token is found in the cache.
         for time in ["first", "second"] {
             let outcome = authenticate(&policy, &token, &mut cache);
             if outcome != recipe.expect {

@@ -65,7 +65,7 @@ impl Signers {
     }
 }
 
-/// Claims that nobody could object to.
+/// Valid claims.
 pub(crate) fn claims() -> Value {
     json!({
         "iss": "https://issuer.test",
@@ -84,29 +84,29 @@ pub(crate) struct Recipe {
     pub(crate) name: String,
     /// `accept`, or why it is refused.
     pub(crate) expect: String,
-    /// Who signs; also the `kid`.
+    /// The signer, which is also the `kid`.
     #[serde(default = "p256")]
     signer: String,
-    /// Members of the header, put over the usual ones.
+    /// Members of the header that replace the default ones.
     #[serde(default = "nothing")]
     header: String,
     /// Members of the header that are left out.
     #[serde(default)]
     header_without: Vec<String>,
-    /// The header as it stands.
+    /// The raw header.
     header_text: Option<String>,
-    /// Claims, put over the usual ones.
+    /// Claims that replace the default ones.
     #[serde(default = "nothing")]
     claims: String,
     /// Claims that are left out.
     #[serde(default)]
     claims_without: Vec<String>,
-    /// The claims as they stand.
+    /// The raw claims.
     claims_text: Option<String>,
-    /// What the signature is, if not the signer's.
+    /// The signature, if it is not the signer's.
     #[serde(default)]
     signature: Signature,
-    /// What is done to the finished token.
+    /// The edit of the finished token.
     #[serde(default)]
     edit: Edit,
 }
@@ -118,7 +118,7 @@ enum Signature {
     Signed,
     Empty,
     Zeros,
-    /// HMAC by the text of the RSA key that everybody knows.
+    /// HMAC with the text of the public RSA key.
     MacOfPublicKey,
     /// ECDSA as TLS has it.
     Asn1,

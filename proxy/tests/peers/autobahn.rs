@@ -47,14 +47,14 @@ on_both_drivers! {
 const MOST_CASES: usize = 300;
 
 /// The suite's cases but those of compression, of which one of each kind shows that its negotiation
-/// passes: gateways do not look into frames.
+/// is forwarded: gateways do not parse frames.
 const CASES: [&str; 13] = [
     "1.*", "2.*", "3.*", "4.*", "5.*", "6.*", "7.*", "9.*", "10.*", "12.1.1", "12.2.1", "13.1.1",
     "13.5.1",
 ];
 
-/// A gateway with listeners for each way to the origin: by HTTP/1; through a second listener of ours,
-/// to which the first speaks HTTP/2; and so over TLS.
+/// A gateway with listeners for each path to the origin: over HTTP/1; through a second listener of
+/// ours over HTTP/2; and through it over HTTP/2 and TLS.
 fn chain(driver: Driver, echo: SocketAddr) -> Gateway {
     let ca = authority("ca");
     let builder = gateway(driver)
@@ -81,10 +81,10 @@ fn chain(driver: Driver, echo: SocketAddr) -> Gateway {
     gateway
 }
 
-/// What the suite says of each case.
+/// The suite's verdict on each case.
 type Verdicts = BTreeMap<String, Verdict>;
 
-/// What the suite says of a case.
+/// The suite's verdict on a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Verdict {
     exchange: String,
@@ -92,15 +92,15 @@ struct Verdict {
 }
 
 impl Verdict {
-    /// As the suite counts: what is not as strict as could be may be a matter of timing.
+    /// As the suite counts: `NON-STRICT` may be a matter of timing.
     fn is_pass(&self) -> bool {
         let passes = |verdict: &str| ["OK", "NON-STRICT", "INFORMATIONAL"].contains(&verdict);
         passes(&self.exchange) && passes(&self.close)
     }
 }
 
-/// Runs all cases against an address, and once more, alone, each that has failed: cases have clocks of
-/// their own, which a busy machine does not keep.
+/// Runs all cases against an address, and repeats each failed one alone: cases have deadlines that
+/// a busy machine may miss.
 fn run_cases(python: &Path, address: SocketAddr) -> Verdicts {
     let mut verdicts = run(python, address, 8, &CASES);
     let failed = verdicts.iter().filter(|(_, verdict)| !verdict.is_pass());
@@ -112,14 +112,14 @@ fn run_cases(python: &Path, address: SocketAddr) -> Verdicts {
     verdicts
 }
 
-/// Runs cases against an address, so many at a time.
+/// Runs cases against an address, this many at a time.
 fn run(python: &Path, address: SocketAddr, at_once: usize, cases: &[&str]) -> Verdicts {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = Command::new(python.join("kosoku"));
     command.args(["--parallelism", &at_once.to_string(), "--outdir"]);
     command.arg(folder.path());
     command.args(cases.iter().flat_map(|cases| ["--include", *cases]));
-    // A case that fails ends it with 1: the report tells which.
+    // It exits with 1 if a case fails: the report tells which.
     let output = output(command.arg(format!("ws://{address}")));
     let report = std::fs::read_to_string(folder.path().join("index.json"));
     let report = report.unwrap_or_else(|_| panic!("no report: {}", output.stderr.escape_ascii()));
@@ -135,7 +135,7 @@ fn run(python: &Path, address: SocketAddr, at_once: usize, cases: &[&str]) -> Ve
         .collect()
 }
 
-/// How many cases pass on each way, and the cases that differ.
+/// Prints how many cases pass on each path, and the cases that differ.
 fn report(ways: &[&str], verdicts: &[Verdicts]) {
     for (way, verdicts) in ways.iter().zip(verdicts) {
         let passed = verdicts

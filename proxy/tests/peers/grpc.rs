@@ -87,7 +87,8 @@ on_both_drivers! {
                 let request = Request::new(ReceiverStream::new(messages));
                 let mut answers = client.streaming(request, path("Both"), Raw).await?.into_inner();
                 for number in 0..50 {
-                    // The next word is said when the last one has come back: neither side is ahead.
+                    // Each message is sent after the previous one was echoed, so neither side is
+                    // ahead.
                     sender.send(numbered(number)).await.expect("it listens");
                     assert_eq!(answers.message().await?, Some(numbered(number)));
                 }
@@ -119,7 +120,8 @@ on_both_drivers! {
             let mut request = Request::new(Bytes::new());
             request.set_timeout(Duration::from_millis(300));
             let status = scene.caller.unary("Wait", request).expect_err("nobody answers");
-            // Client, gateway and server all keep the time: who is first says it in its own way.
+            // Client, gateway and server all enforce the deadline, and each reports it in its own
+            // words.
             let codes = [Code::DeadlineExceeded, Code::Cancelled];
             assert!(codes.contains(&status.code()), "{status:?}");
             scene.server.waits_for_cancellation(1);
@@ -180,7 +182,7 @@ struct Scene {
     _gateway: Gateway,
 }
 
-/// All of it in the clear, and all of it by TLS.
+/// Once in plain text and once over TLS on both sides.
 fn scenes(driver: Driver) -> impl Iterator<Item = Scene> {
     [scene_in_the_clear, scene_by_tls]
         .into_iter()
@@ -254,7 +256,7 @@ impl Caller {
         Self { client, runtime }
     }
 
-    /// Runs what a client does, once it can.
+    /// Runs a client function once the client is ready.
     fn run<T>(
         &mut self,
         does: impl AsyncFnOnce(&mut Grpc<Channel>) -> Result<T, Status>,

@@ -1,5 +1,4 @@
-//! GRPCRoute: which calls go where, what is done to them, and what becomes of those that nothing
-//! matches.
+//! GRPCRoute: matching, filters, and calls without a matching rule.
 
 use bytes::Bytes;
 use tonic::{Code, Request, Response, Status};
@@ -52,7 +51,7 @@ on_both_drivers! {
     backendRefs: [{@one}]");
         let request_metadata = [("x-rule", "theirs"), ("x-secret", "word"), ("x-kept", "so")];
         let answer = scene.calls("Unary", &request_metadata).expect("an answer");
-        // The server sends back what it was told.
+        // The server echoes the metadata.
         let received = |name| answer.metadata().get(name).map(|value| value.as_bytes().to_vec());
         assert_eq!(received("x-rule").as_deref(), Some(&b"ours"[..]));
         assert_eq!(received("x-kept").as_deref(), Some(&b"so"[..]));

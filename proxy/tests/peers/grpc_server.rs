@@ -1,4 +1,4 @@
-//! A server of tonic: methods that show what passes, and what it learns of calls that are given up.
+//! A tonic server: methods for each kind of streaming, and a record of cancelled calls.
 
 use std::convert::Infallible;
 use std::future::{pending, ready};
@@ -24,7 +24,7 @@ use crate::grpc::{MESSAGE_BYTES, numbered};
 use crate::support::PATIENCE;
 use crate::support::pki::Credential;
 
-/// Messages that are bytes, whatever they mean.
+/// Messages as raw bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw;
 
@@ -70,7 +70,7 @@ pub(crate) struct GrpcServer {
     thread: Option<(oneshot::Sender<()>, std::thread::JoinHandle<()>)>,
 }
 
-/// How many calls were given up while they were served.
+/// Number of calls cancelled while they were served.
 #[derive(Default)]
 struct Cancelled {
     count: Mutex<usize>,
@@ -88,7 +88,7 @@ impl Drop for UntilCancelled {
 }
 
 impl GrpcServer {
-    /// Starts it, in the clear or with what it is to show.
+    /// Starts it, in plain text or with this certificate.
     pub(crate) fn start(shows: Option<&Credential>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
@@ -132,12 +132,12 @@ impl GrpcServer {
         self.address
     }
 
-    /// How many calls have come.
+    /// Number of calls received.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Ends at once, with all of its connections.
+    /// Stops immediately and closes all its connections.
     pub(crate) fn stop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             let _ = stop.send(());
@@ -145,7 +145,7 @@ impl GrpcServer {
         }
     }
 
-    /// Waits until so many calls were given up.
+    /// Waits until this many calls were cancelled.
     #[track_caller]
     pub(crate) fn waits_for_cancellation(&self, calls: usize) {
         let Cancelled { count, changed } = &*self.cancelled;
@@ -207,7 +207,7 @@ async fn serve(
     })
 }
 
-/// The message and its metadata, sent back.
+/// Echoes the message and its metadata.
 async fn same(request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
     let (metadata, _, message) = request.into_parts();
     let mut response = Response::new(message);
@@ -230,7 +230,7 @@ fn wait(_: &UntilCancelled) -> impl Future<Output = Result<Response<Bytes>, Stat
     pending()
 }
 
-/// As many messages as the request says, and how they end.
+/// As many messages as the request says, and the final status.
 fn down(request: &Request<Bytes>, end: Option<Status>) -> Result<Response<Messages>, Status> {
     let count = std::str::from_utf8(request.get_ref())
         .ok()
@@ -240,7 +240,7 @@ fn down(request: &Request<Bytes>, end: Option<Status>) -> Result<Response<Messag
     Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
 }
 
-/// The message, and then nothing for as long as somebody waits.
+/// The message, and then nothing until the call is cancelled.
 fn send_and_wait(request: Request<Bytes>, guard: UntilCancelled) -> Response<Messages> {
     let silence = tokio_stream::pending().map(move |never: Result<Bytes, Status>| {
         let _ = &guard;
@@ -260,7 +260,7 @@ async fn up(request: Request<Streaming<Bytes>>) -> Result<Response<Bytes>, Statu
     Ok(Response::new(all.into()))
 }
 
-/// Each message, sent back as it comes.
+/// Echoes each message as it arrives.
 async fn both(request: Request<Streaming<Bytes>>) -> Result<Response<Messages>, Status> {
     Ok(Response::new(Box::pin(request.into_inner())))
 }

@@ -1,5 +1,5 @@
-//! Servers of others as origins of HTTP/2, and clients of others in front: curl, nghttp and h2load
-//! before node and nginx, `openssl s_client` before a listener.
+//! Other servers as HTTP/2 origins, and other clients: curl, nghttp and h2load before node and
+//! nginx, `openssl s_client` before a listener.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -101,7 +101,7 @@ impl Kind {
     }
 }
 
-/// A gateway with a plain listener and one of HTTPS, before an origin.
+/// A gateway with an HTTP and an HTTPS listener, in front of an origin.
 struct Scene {
     origin: Kind,
     gateway: Gateway,
@@ -133,8 +133,9 @@ impl Scene {
             .replace("@sealed", &port)
     }
 
-    /// A large file, which node gets first and sends back, and nginx has: it answers a POST before it has
-    /// read it, and this curl takes the friendly reset behind such an answer for a failure.
+    /// A large file, which node receives first and returns, and nginx has: nginx responds to a POST
+    /// before it has read it, and this curl treats the NO_ERROR reset after such a response as a
+    /// failure.
     fn gets_a_file(&self, client: &str) {
         let sent = self.folder.path().join("pattern");
         let downloaded = self.folder.path().join("got");

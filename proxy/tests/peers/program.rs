@@ -1,4 +1,4 @@
-//! Programs of others: how they are started, and that they end.
+//! Other programs: starting and stopping them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{PATIENCE, Ports};
 
-/// A running server; ends when dropped.
+/// A running server; stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -17,7 +17,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts what `command` makes of a port, and waits until it accepts there.
+    /// Starts the command for a port, and waits until it accepts connections there.
     #[track_caller]
     pub(crate) fn start(command: impl FnOnce(u16) -> Command) -> Self {
         let ports = Ports::free(1);
@@ -63,14 +63,14 @@ impl Drop for Server {
     }
 }
 
-/// A file among the programs of ours that need another's interpreter.
+/// One of our programs that need another interpreter.
 pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/peers/programs")
         .join(name)
 }
 
-/// Runs a command to its end, which must be a good one; what it printed.
+/// Runs a command, which must succeed. Returns its output.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> String {
     let output = output(command);

@@ -1,4 +1,4 @@
-//! The router against the naive reading, on rules and requests made at random.
+//! The router compared with a naive implementation, on random rules and requests.
 
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};

@@ -1,4 +1,4 @@
-//! What an operator is told of a selection.
+//! The explanation of a selection for operators.
 
 use http::{HeaderName, Method};
 use proxy::route::{ConsideredMatch, Mismatch, Outcome, RegexCache};

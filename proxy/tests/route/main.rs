@@ -1,4 +1,4 @@
-//! Routing: the precedence of Gateway API, case by case and against a naive reading of it.
+//! Routing: the precedence of Gateway API, case by case and compared with a naive implementation.
 
 #![expect(clippy::tests_outside_test_module, reason = "an integration test")]
 

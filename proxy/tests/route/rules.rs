@@ -1,8 +1,8 @@
 //! Rules and requests as lines of text, for the cases of the router.
 //!
 //! `rule NAME host=H exact=/p prefix=/p regex=R method=M header=N:V header~N:R query=N:V query~N:R
-//! created=SECONDS`: a rule with one match; `or NAME …` adds a match to it. Path `/` and time 0
-//! where nothing is said. `GET host/path?query name:value -> NAME` is a request and its rule.
+//! created=SECONDS`: a rule with one match; `or NAME …` adds a match to it. The default path is
+//! `/`, and the default time 0. `GET host/path?query name:value -> NAME` is a request and its rule.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proxy::route::{Entry, RequestView, Router, Selected};
@@ -10,7 +10,7 @@ use xds::model::{
     HeaderMatch, Hostname, HttpMatch, Order, PathMatch, Pattern, QueryMatch, StringMatch,
 };
 
-/// A rule, with what the router is told of it.
+/// A rule as the router receives it.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub(crate) hostnames: Vec<Hostname>,
@@ -122,7 +122,7 @@ impl Request {
         }
     }
 
-    /// What the router reads.
+    /// The input of the router.
     pub(crate) fn view(&self) -> RequestView<'_, HeaderMap> {
         RequestView {
             host: self.host.as_bytes(),

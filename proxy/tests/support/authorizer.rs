@@ -139,7 +139,7 @@ impl Authorizer {
         *self.shared.behavior.lock().expect("no holder panics") = AuthorizerBehavior::of(answer);
     }
 
-    /// The requests that it was called for.
+    /// The requests received so far.
     pub(crate) fn requests(&self) -> Vec<HttpRequest> {
         self.shared
             .requests
@@ -198,7 +198,7 @@ async fn answer(
         let mut sending = calls::begin(&mut respond)?;
         sending.send_data(calls::framed(&*answer), false)?;
         calls::end(&mut sending, "0")?;
-        // The question stays where it is.
+        // The request stays unread.
         return shared.note_reset(&mut respond).await;
     }
     let mut body = request.into_body();

@@ -1,6 +1,6 @@
-//! Bridges between the HTTP/1 of this language and HTTP/2 on the gateway's side, so that a test
-//! says once what holds for every pair of protocols. What comes is passed on at once, piece by
-//! piece, both ways at the same time. The HTTP/2 is another implementation's.
+//! Bridges between the HTTP/1 of the tests and HTTP/2 on the gateway's side, so that a test is
+//! written once for every pair of protocols. Data is forwarded immediately, piece by piece, in both
+//! directions. The HTTP/2 implementation is another one than the gateway's.
 
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,10 +17,10 @@ use tokio::runtime::Runtime;
 use super::conversation::{Conversation, MessageReader, MessageSender, PeerGone, Piece};
 use super::{Framing, Message};
 
-/// What may be on its way on a connection: one stream that stands still is not to stop the others.
+/// Bytes in flight on a connection: a stalled stream must not block the others.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// An address that takes HTTP/1 and passes it on to `gateway` as HTTP/2 with prior knowledge.
+/// An address that accepts HTTP/1 and forwards it to `gateway` as HTTP/2 with prior knowledge.
 pub(crate) fn into_h2(gateway: SocketAddr) -> SocketAddr {
     listen(move |client| {
         runtime().block_on(async {
@@ -43,8 +43,8 @@ pub(crate) fn into_h2(gateway: SocketAddr) -> SocketAddr {
     })
 }
 
-/// An address that takes HTTP/2 with prior knowledge and passes it on to `origin` as HTTP/1, each
-/// stream on a connection of its own.
+/// An address that accepts HTTP/2 with prior knowledge and forwards it to `origin` as HTTP/1, each
+/// stream on its own connection.
 pub(crate) fn out_of_h2(origin: SocketAddr) -> SocketAddr {
     listen(move |socket| {
         runtime().block_on(async {
@@ -105,7 +105,7 @@ async fn while_there_are_requests(
     Ok(())
 }
 
-/// Sends the body and passes the answer on, whichever ends first.
+/// Sends the body and forwards the response, whichever ends first.
 async fn exchange(
     client: &mut Conversation,
     method: &str,
@@ -132,7 +132,7 @@ async fn exchange(
 
 async fn upload(reader: &mut MessageReader, body: &mut SendStream<Bytes>) -> Result<(), PeerGone> {
     match pass_body(reader, body).await {
-        // Who is not heard to the end may have been answered.
+        // The response may come before the request has been read completely.
         Err(PeerGone) => reader.ends_the_body().await,
         Ok(()) => Ok(()),
     }
@@ -169,7 +169,7 @@ fn request_of(message: &Message) -> Request<()> {
     request
 }
 
-/// The fields that HTTP/2 has.
+/// The fields allowed in HTTP/2.
 fn map_of(fields: &[(String, String)]) -> HeaderMap {
     let mut map = HeaderMap::new();
     for (name, value) in fields {
@@ -220,7 +220,7 @@ async fn pass_body(
         match piece {
             Some(Piece::Part(part)) => send_part(stream, part.into()).await?,
             Some(Piece::End(trailers)) => {
-                // Who has been reset needs no end.
+                // A stream that was reset needs no end.
                 let _ = send_end(stream, &trailers);
                 return Ok(());
             }
@@ -283,7 +283,7 @@ async fn write_body(
     Ok(())
 }
 
-/// Takes one stream to the origin and back.
+/// Forwards one stream to the origin and back.
 async fn pass_on(
     origin: SocketAddr,
     request: Request<RecvStream>,
@@ -305,11 +305,11 @@ async fn to_the_origin(
     let mut request = pin!(write_request(&origin.writer, request));
     let mut response = pin!(pass_response(&mut origin.reader, respond));
     tokio::select! {
-        // An origin that takes no more of it may have answered.
+        // An origin that reads no more of it may have responded.
         _sent = &mut request => response.await,
         answered = &mut response => {
             answered?;
-            // Whether the rest of it is wanted is up to both ends.
+            // Both ends decide whether the rest of it is needed.
             let _ = request.await;
             Ok(())
         }

@@ -71,7 +71,7 @@ pub(crate) async fn serve_calls<F>(
     };
     while let Some(Ok((request, respond))) = connection.accept().await {
         let answered = answer(request, respond);
-        // A call that breaks off is the gateway's affair.
+        // A truncated call is the gateway's concern.
         tokio::spawn(async { drop(answered.await) });
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn begin(respond: &mut SendResponse<Bytes>) -> Result<SendStream<Byte
     respond.send_response(head.body(()).expect("a response"), false)
 }
 
-/// Takes the first message out of what was received, if it is complete.
+/// Removes the first message from the received bytes, if it is complete.
 pub(crate) fn take<M: Message + Default>(bytes: &mut Vec<u8>) -> Option<M> {
     let length = u32::from_be_bytes(bytes.get(1..5)?.try_into().expect("four bytes")) as usize;
     let message = bytes.get(5..5 + length)?;

@@ -1,4 +1,4 @@
-//! A client that says exactly what the test says and reads strictly what comes back.
+//! A client that sends exactly the bytes of the test and parses responses strictly.
 
 use std::fmt;
 use std::io::Write as _;
@@ -15,15 +15,15 @@ use super::{Broken, MOMENT, Message, PATIENCE, Tls, Wire};
 pub(crate) enum ConnectionEnd {
     Closed,
     Reset,
-    /// Without the goodbye that TLS wants.
+    /// Without close_notify.
     Truncated,
 }
 
-/// A response that did not come to its end.
+/// A truncated response.
 #[derive(Debug)]
 pub(crate) struct Cut {
     pub(crate) broken: Broken,
-    /// What had come of it.
+    /// The part that was received.
     pub(crate) so_far: Box<Message>,
 }
 
@@ -43,7 +43,7 @@ impl Cut {
         )
     }
 
-    /// Whether nothing at all had come.
+    /// Whether no byte was received.
     pub(crate) fn is_empty(&self) -> bool {
         self.so_far.raw.is_empty()
     }
@@ -61,7 +61,7 @@ pub(crate) fn client(address: SocketAddr) -> Client {
     Client::over(TcpStream::connect_timeout(&address, PATIENCE).expect("the listener accepts"))
 }
 
-/// Connects to an address by TLS. The handshake comes with the first bytes, or by
+/// Connects to an address by TLS. The handshake is done with the first bytes, or by
 /// [`Client::completes_handshake`].
 #[track_caller]
 pub(crate) fn tls_client(address: SocketAddr, tls: &Tls) -> Client {
@@ -89,7 +89,7 @@ impl Client {
         self.wire.stream().local_addr().expect("it is connected")
     }
 
-    /// Brings its TLS handshake to an end, as far as a client knows.
+    /// Completes its TLS handshake, from the client's point of view.
     #[track_caller]
     pub(crate) fn completes_handshake(&mut self) -> &mut Self {
         assert_eq!(self.wire.handshake(), Ok(()));
@@ -101,8 +101,8 @@ impl Client {
         self.wire.handshake_byte_by_byte();
     }
 
-    /// Tries its TLS handshake, and then waits for what TLS 1.3 says only after it: why there is no
-    /// session.
+    /// Expects that the TLS handshake fails, also by an alert after it as in TLS 1.3. Returns the
+    /// failure.
     #[track_caller]
     pub(crate) fn is_refused(&mut self) -> Broken {
         if let Err(broken) = self.wire.handshake() {
@@ -115,12 +115,12 @@ impl Client {
         }
     }
 
-    /// What its TLS has agreed on.
+    /// The negotiated TLS parameters.
     pub(crate) fn tls(&self) -> &rustls::Connection {
         self.wire.tls()
     }
 
-    /// The certificate that it was shown.
+    /// Whether the server presented this certificate.
     #[track_caller]
     pub(crate) fn received_certificate(&self, pair: &Credential) -> bool {
         let chain = self
@@ -130,12 +130,12 @@ impl Client {
         chain.first() == Some(&pair.der())
     }
 
-    /// Whether its handshake took up an earlier session.
+    /// Whether its handshake resumed an earlier session.
     pub(crate) fn has_resumed(&self) -> bool {
         self.tls().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Sends with other keys from here on, and asks the gateway to do so too.
+    /// Updates its sending keys, and requests the same of the gateway.
     pub(crate) fn changes_keys(&mut self) -> &mut Self {
         self.wire.change_keys();
         self
@@ -148,7 +148,7 @@ impl Client {
         self
     }
 
-    /// Sends bytes. That the peer may have gone already is no failure: what it answered decides.
+    /// Sends bytes. A closed connection is no failure here: the response decides.
     pub(crate) fn sends(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let _ = self.wire.write(bytes.as_ref());
         self
@@ -159,8 +159,8 @@ impl Client {
         self.sends(format!("GET {path} HTTP/1.1\r\nHost: example.test\r\n\r\n"))
     }
 
-    /// Sends a POST with a body of known length, in one piece: what happens to a request whose body
-    /// is still to come is another question.
+    /// Sends a POST with a body of known length, in one piece: requests with a pending body are
+    /// tested elsewhere.
     pub(crate) fn posts(&mut self, path: &str, body: impl AsRef<[u8]>) -> &mut Self {
         let body = body.as_ref();
         let length = body.len();
@@ -174,12 +174,13 @@ impl Client {
     pub(crate) fn sends_split(&mut self, bytes: &[u8], at: usize) -> &mut Self {
         let (first, second) = bytes.split_at(at);
         self.sends(first);
-        // Not to be in step: it makes a split in the gateway's reads likely, and both ways are right.
+        // Not a synchronization: it makes a split in the gateway's reads likely, and both outcomes
+        // are right.
         std::thread::park_timeout(Duration::from_micros(200));
         self.sends(second)
     }
 
-    /// Sends as much as the peer takes within a moment; says how much that was.
+    /// Sends as much as the peer accepts within a moment. Returns the number of bytes.
     pub(crate) fn sends_until_full(&mut self, most: usize) -> usize {
         let stream = self.wire.stream();
         stream
@@ -202,7 +203,7 @@ impl Client {
         self
     }
 
-    /// Ends the writing half of the connection without a word of TLS.
+    /// Ends the writing half of the connection without close_notify.
     pub(crate) fn cuts(&mut self) -> &mut Self {
         self.wire.cut();
         self
@@ -236,7 +237,7 @@ impl Client {
         response
     }
 
-    /// Reads a head alone, its body left on the wire.
+    /// Reads only a head, and leaves its body unread.
     #[track_caller]
     pub(crate) fn reads_head(&mut self) -> Message {
         self.wire
@@ -245,7 +246,7 @@ impl Client {
             .expect("a head, not the end")
     }
 
-    /// Reads so many raw bytes.
+    /// Reads this many raw bytes.
     #[track_caller]
     pub(crate) fn reads_bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -263,7 +264,7 @@ impl Client {
         head
     }
 
-    /// A response, or why there is none, with what had come of it.
+    /// A response, or the reason why there is none, with the part that was received.
     pub(crate) fn reply_to(&mut self, method: &str) -> Result<Message, Cut> {
         let mut head = match self.wire.head() {
             Ok(Some(head)) => head,
@@ -280,7 +281,7 @@ impl Client {
         }
     }
 
-    /// Reads a response that must not come to its end.
+    /// Reads a response that must be truncated.
     #[track_caller]
     pub(crate) fn expects_broken_response(&mut self) -> Message {
         match self.reply_to("GET") {
@@ -315,19 +316,19 @@ impl Client {
         }
     }
 
-    /// The gateway must end the connection in order, without another byte.
+    /// The gateway must close the connection cleanly, without another byte.
     #[track_caller]
     pub(crate) fn expects_close(&mut self) {
         assert_eq!(self.expects_end(), ConnectionEnd::Closed);
     }
 
-    /// Nothing may come for a moment.
+    /// Expects that no data arrives for a moment.
     #[track_caller]
     pub(crate) fn expects_silence(&mut self) -> &mut Self {
         self.expects_silence_for(MOMENT)
     }
 
-    /// Nothing may come for so long.
+    /// Expects that no data arrives for this long.
     #[track_caller]
     pub(crate) fn expects_silence_for(&mut self, time: Duration) -> &mut Self {
         self.wire.wait_at_most(time);

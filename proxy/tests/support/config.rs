@@ -5,26 +5,26 @@ use std::net::SocketAddr;
 
 use super::pki::{Authority, Credential};
 
-/// What a test configures, in the order it was said.
+/// The configuration of a test, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Config {
     listeners: Vec<Listener>,
     /// Ports that the listeners share.
     pub(super) ports: usize,
-    /// Which of them is the one of HTTPS.
+    /// The index of the HTTPS listener.
     pub(super) https: Option<usize>,
     gateway: Vec<String>,
     backends: Vec<(String, Vec<SocketAddr>)>,
-    /// What backends speak that do not speak HTTP/1.1.
+    /// Protocols of backends other than HTTP/1.1.
     protocols: Vec<(String, String)>,
     routes: Vec<Route>,
-    /// What each policy aims at, and its fields.
+    /// Each policy's target and fields.
     policies: Vec<(String, String)>,
     extra: Vec<String>,
 }
 
-/// A listener: its name, its port by number, and what else is said of it (a YAML flow mapping's
-/// inside).
+/// A listener: its name, its port by number, and its other fields (the inside of a YAML flow
+/// mapping).
 #[derive(Debug, Clone)]
 struct Listener {
     name: String,
@@ -54,13 +54,13 @@ struct Route {
 }
 
 impl Config {
-    /// A plain listener with a port of its own.
+    /// An HTTP listener with its own port.
     pub(super) fn http(&mut self, name: &str) {
         self.listen(name, self.ports, "protocol: HTTP".to_owned());
         self.ports += 1;
     }
 
-    /// A listener of which this is said, on a port of its own, or on that of another one.
+    /// A listener with these fields, on its own port or on that of another listener.
     pub(super) fn listener(&mut self, name: &str, beside: Option<&str>, fields: &str) {
         let mut listeners = self.listeners.iter();
         let other = beside.and_then(|beside| listeners.find(|it| it.name == beside));
@@ -69,7 +69,7 @@ impl Config {
         self.listen(name, port, fields.to_owned());
     }
 
-    /// A listener of HTTPS, on the port that all of them share.
+    /// An HTTPS listener, on the port shared by all of them.
     pub(super) fn https(
         &mut self,
         name: &str,
@@ -90,7 +90,7 @@ impl Config {
         self.listen(name, port, tls);
     }
 
-    /// Has a listener speak TLS, and show this.
+    /// Makes a listener terminate TLS with this certificate.
     pub(super) fn seal(&mut self, name: &str, pair: &Credential) {
         let mut listeners = self.listeners.iter_mut();
         let listener = listeners.find(|listener| listener.name == name);
@@ -112,7 +112,7 @@ impl Config {
         self.listeners.pop();
     }
 
-    /// A Secret with a certificate and its key, in the place of one of that name.
+    /// A Secret with a certificate and its key, which replaces an earlier one of that name.
     pub(super) fn secret(&mut self, name: &str, pair: &Credential) {
         let kind = format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n");
         self.extra.retain(|document| !document.starts_with(&kind));
@@ -142,7 +142,7 @@ impl Config {
         self.backends.push((name.to_owned(), addresses.to_vec()));
     }
 
-    /// What a backend speaks.
+    /// The protocol of a backend.
     pub(super) fn speaks(&mut self, name: &str, protocol: &str) {
         self.protocols.push((name.to_owned(), protocol.to_owned()));
     }
@@ -174,7 +174,7 @@ impl Config {
         self.policies.push((target_ref(target), fields));
     }
 
-    /// A document as it stands.
+    /// A raw document.
     pub(super) fn document(&mut self, yaml: &str) {
         self.extra.push(yaml.to_owned());
     }

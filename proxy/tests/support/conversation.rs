@@ -1,5 +1,5 @@
-//! A connection of HTTP/1 in pieces as they come, heard and spoken by a thread each: so whoever
-//! passes it on as something else can wait for both directions at once.
+//! An HTTP/1 connection in pieces as they arrive, read and written by one thread each: a bridge to
+//! another protocol can so wait for both directions together.
 
 use std::future::pending;
 use std::io::Write as _;
@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Broken, Framing, Message, PATIENCE, Wire};
 
-/// What a message comes in.
+/// A piece of a message.
 pub(super) enum Piece {
-    /// All in front of its body, and how that is delimited.
+    /// The head, and the framing of the body.
     Head(Box<Message>, Framing),
     /// Some of its body.
     Part(Vec<u8>),
@@ -20,7 +20,7 @@ pub(super) enum Piece {
     End(Vec<(String, String)>),
 }
 
-/// The other side broke off.
+/// The other side disconnected.
 pub(super) struct PeerGone;
 
 impl From<Broken> for PeerGone {
@@ -38,13 +38,13 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Takes over a connection on which bodies are delimited so.
+    /// Takes over a connection whose bodies have this framing.
     pub(super) fn over(
         socket: TcpStream,
         framing: impl Fn(&Message) -> Result<Framing, Broken> + Send + 'static,
     ) -> Self {
         let wire = Wire::new(socket.try_clone().expect("a descriptor"));
-        // Who waits for an answer says nothing meanwhile.
+        // A client that waits for a response sends nothing in that time.
         wire.wait_at_most(PATIENCE * 6);
         let (received, pieces) = mpsc::channel(1);
         std::thread::spawn(move || receive_messages(wire, framing, &received));
@@ -65,27 +65,27 @@ impl Conversation {
     /// Ends it by a reset.
     pub(super) fn resets(mut self) {
         let _ = socket2::SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
-        // An end of what we say would go out in front of the reset.
+        // A FIN would be sent before the reset.
         self.at_end = Shutdown::Read;
     }
 }
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        // Wakes who hears, and may have the descriptor for long.
+        // Wakes the reading thread, which may hold the descriptor for long.
         let _ = self.socket.shutdown(self.at_end);
     }
 }
 
-/// What the other side says.
+/// The reading half.
 pub(super) struct MessageReader {
     pieces: mpsc::Receiver<Result<Piece, Broken>>,
-    /// The beginning of a message that is not wanted yet.
+    /// The beginning of a message that was read too early.
     ahead: Option<Piece>,
 }
 
 impl MessageReader {
-    /// The next piece; none where the other side has said all.
+    /// The next piece; `None` if the other side has finished sending.
     pub(super) async fn next(&mut self) -> Result<Option<Piece>, PeerGone> {
         match self.ahead.take() {
             Some(piece) => Ok(Some(piece)),
@@ -93,7 +93,7 @@ impl MessageReader {
         }
     }
 
-    /// Waits until the other side has left. It has not where it says no more, but may still hear.
+    /// Waits until the other side has disconnected. A half-closed peer has not.
     pub(super) async fn leaves(&mut self) -> PeerGone {
         match self.next().await {
             Ok(piece) => self.ahead = piece,
@@ -102,7 +102,7 @@ impl MessageReader {
         pending().await
     }
 
-    /// Lets the rest of a body pass by.
+    /// Discards the rest of a body.
     pub(super) async fn ends_the_body(&mut self) -> Result<(), PeerGone> {
         loop {
             match self.next().await? {
@@ -114,13 +114,13 @@ impl MessageReader {
     }
 }
 
-/// What is said to the other side.
+/// The writing half.
 pub(super) struct MessageSender {
     outgoing: mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>,
 }
 
 impl MessageSender {
-    /// Says this, and waits until it has left.
+    /// Sends this, and waits until it is written.
     pub(super) async fn all_of(&self, bytes: Vec<u8>) -> Result<(), PeerGone> {
         let (said, has_left) = oneshot::channel();
         self.outgoing

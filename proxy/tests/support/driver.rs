@@ -5,12 +5,12 @@
 pub(crate) enum Driver {
     IoUring,
     Epoll,
-    /// Whichever the gateway finds best; tests of a driver name theirs.
+    /// Chosen by the gateway; tests of a driver name it.
     Auto,
 }
 
 impl Driver {
-    /// The io_uring driver, or `None` and a loud line where this machine refuses io_uring.
+    /// The io_uring driver, or `None` with a message if this machine forbids io_uring.
     pub(crate) fn io_uring() -> Option<Self> {
         match io_uring::IoUring::new(2) {
             Ok(_) => Some(Self::IoUring),

@@ -1,5 +1,5 @@
-//! HTTP/2 frame by frame: what is sent is what the test says, byte by byte, and what comes is read
-//! without a library. A peer can be either end of a connection.
+//! HTTP/2 frame by frame: the test determines every byte that is sent, and received frames are
+//! parsed without a library. A peer can be either end of a connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Driver, Gateway, PATIENCE, gateway};
 
-/// What a client begins with.
+/// The connection preface of a client.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub(crate) const DATA: u8 = 0;
@@ -20,7 +20,7 @@ pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
 
-/// Stands for an answer that is no frame; its payload is the status.
+/// Represents an HTTP/1 response; its payload is the status.
 pub(crate) const ANSWER_OF_HTTP_1: u8 = 0xff;
 
 pub(crate) const ACK: u8 = 1;
@@ -50,7 +50,7 @@ impl Frame {
         u32::from_be_bytes(*bytes)
     }
 
-    /// The status of a response's head, where it is the first of its connection.
+    /// The status of a response, if it is the first of its connection.
     pub(crate) fn status(&self) -> Option<u16> {
         let block = match self.payload.as_slice() {
             [update, rest @ ..] if update & 0xe0 == 0x20 => rest,
@@ -104,7 +104,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// Fields in the plainest form of HPACK: literal, not indexed, not compressed.
+/// Fields in the simplest form of HPACK: literal, not indexed, not compressed.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in fields {
@@ -150,7 +150,7 @@ pub(crate) fn post(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, &block(&request("POST")))
 }
 
-/// A gateway whose only backend speaks HTTP/2, frame by frame as the test says.
+/// A gateway whose only backend speaks HTTP/2, frame by frame under the test's control.
 pub(crate) fn before_frames(driver: Driver) -> (TcpListener, Gateway) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -161,7 +161,7 @@ pub(crate) fn before_frames(driver: Driver) -> (TcpListener, Gateway) {
     (listener, gateway.start())
 }
 
-/// The next connection, unless none comes in time.
+/// The next connection; fails after a timeout.
 #[track_caller]
 fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).expect("a socket of ours");
@@ -188,17 +188,17 @@ pub(crate) struct Peer {
     silence: OnSilence,
 }
 
-/// What it means that nothing comes.
+/// The meaning of silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnSilence {
     Failure,
-    /// It is one of the things that may happen.
+    /// Silence is allowed.
     Tolerated,
     Met,
 }
 
 impl Peer {
-    /// A client that has said nothing.
+    /// A client that has sent nothing.
     #[track_caller]
     pub(crate) fn silent(address: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the listener accepts");
@@ -262,7 +262,7 @@ impl Peer {
         self.stream.local_addr().expect("connected")
     }
 
-    /// Sends bytes. That the peer may have gone is no failure: what it said before decides.
+    /// Sends bytes. A closed connection is no failure here: what the peer sent before decides.
     pub(crate) fn sends(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let _ = self.stream.write_all(bytes.as_ref());
         self
@@ -323,7 +323,7 @@ impl Peer {
         }
     }
 
-    /// The GOAWAY that ends the connection: its code, once the end has come.
+    /// The error code of the GOAWAY that ends the connection, once it has ended.
     #[track_caller]
     pub(crate) fn expects_goaway(&mut self) -> u32 {
         let mut code = None;
@@ -335,7 +335,7 @@ impl Peer {
         code.expect("a GOAWAY before the end")
     }
 
-    /// Answers to its SETTINGS, and waits for the answer to ours.
+    /// Acknowledges its SETTINGS, and waits for the acknowledgement of ours.
     #[track_caller]
     pub(crate) fn settles(&mut self) -> &mut Self {
         let mut acknowledged = false;

@@ -1,4 +1,4 @@
-//! Gates that a test opens for an origin, and tallies that an origin keeps for a test.
+//! Gates that a test opens for an origin, and counters that an origin keeps for a test.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,13 +13,13 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Lets everyone through, now and later.
+    /// Lets all waiting and later callers pass.
     pub(crate) fn open(&self) {
         *self.state.0.lock().expect("no holder panics") = true;
         self.state.1.notify_all();
     }
 
-    /// Waits until it is open, or for [`PATIENCE`]; says whether it is open.
+    /// Waits until it is open, or for [`PATIENCE`]. Returns whether it is open.
     pub(crate) fn pass(&self) -> bool {
         let (open, changed) = &*self.state;
         let guard = open.lock().expect("no holder panics");
@@ -30,7 +30,7 @@ impl Gate {
     }
 }
 
-/// Counts bytes across threads. Clones are the same tally.
+/// Counts bytes across threads. Clones share the counter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ByteCounter {
     bytes: Arc<AtomicU64>,
@@ -46,7 +46,7 @@ impl ByteCounter {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is so much.
+    /// Waits until it reaches this value.
     #[track_caller]
     pub(crate) fn waits_for(&self, count: u64) {
         let deadline = Instant::now() + PATIENCE;
@@ -56,7 +56,7 @@ impl ByteCounter {
         }
     }
 
-    /// Waits until it has not grown for `calm`, and says what it is then.
+    /// Waits until it has not grown for `calm`. Returns its value.
     pub(crate) fn settled(&self, calm: Duration) -> u64 {
         let deadline = Instant::now() + PATIENCE;
         let mut last = (self.count(), Instant::now());

@@ -1,4 +1,4 @@
-//! The gateway under test: a process of its own with a configuration, a log and an end.
+//! The gateway under test: a process with a configuration and a log.
 
 mod builder;
 
@@ -24,11 +24,11 @@ pub(crate) enum Signal {
     Term,
     /// Drain without the wait for endpoint removal.
     Int,
-    /// What makes other servers reload.
+    /// The signal that makes other servers reload.
     Hup,
 }
 
-/// A running gateway; ended when dropped, and then it must still have been alive.
+/// A running gateway; stopped when dropped, and it must have been alive until then.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     child: Child,
@@ -45,17 +45,17 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Where the first listener is.
+    /// The address of the first listener.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address_of(0)
     }
 
-    /// Where the n-th listener is.
+    /// The address of the n-th listener.
     pub(crate) fn address_of(&self, listener: usize) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[listener]))
     }
 
-    /// Where its `admin`, `metrics` or `readiness` server is.
+    /// The address of its `admin`, `metrics` or `readiness` server.
     #[track_caller]
     pub(crate) fn server(&self, name: &str) -> SocketAddr {
         let prefix = format!("server=\"{name}\" address=");
@@ -82,12 +82,12 @@ impl Gateway {
         client(self.address())
     }
 
-    /// Where the listeners of HTTPS are.
+    /// The address of the HTTPS listeners.
     pub(crate) fn https_address(&self) -> SocketAddr {
         self.address_of(self.https)
     }
 
-    /// A connection to the listeners of HTTPS.
+    /// A connection to the HTTPS listeners.
     #[track_caller]
     pub(crate) fn tls_client(&self, tls: &Tls) -> Client {
         tls_client(self.https_address(), tls)
@@ -116,7 +116,7 @@ impl Gateway {
         folder.expect("our own child").count()
     }
 
-    /// Lets it open no further file, or as many as before.
+    /// Prevents it from opening files, or allows it again.
     pub(crate) fn may_open_files(&self, more: bool) {
         let process = format!("/proc/{}", self.pid());
         let most = if more {
@@ -151,7 +151,7 @@ impl Gateway {
         );
     }
 
-    /// Waits until it has no more than so many files open.
+    /// Waits until it has at most this many open files.
     #[track_caller]
     pub(crate) fn waits_for_open_files_at_most(&self, most: usize) {
         let deadline = Instant::now() + PATIENCE;
@@ -165,20 +165,20 @@ impl Gateway {
         }
     }
 
-    /// What it has logged.
+    /// The log so far.
     pub(crate) fn log(&self) -> String {
         self.log.text()
     }
 
-    /// What the reader of its log does from the next line on.
+    /// Changes what the reader of its log does after the next line.
     pub(crate) fn log_reader(&self, reader: Reader) {
         self.log.reader(reader);
     }
 
-    /// Whoever reads its log stalls, and not a byte finds room in the pipe to them any more.
+    /// Stops reading its log and fills the pipe, so that no more bytes can be logged.
     #[track_caller]
     pub(crate) fn clogs_log(&self) {
-        // What it says of its start is behind it: another line of its own would be the last one read.
+        // Its startup lines must have been read: otherwise one of them would be the last line read.
         self.waits_for_log("configuration applied");
         self.waits_for_log(" ready ");
         let mut pipe = std::fs::OpenOptions::new()
@@ -189,7 +189,7 @@ impl Gateway {
         self.log_reader(Reader::Stalls);
         let last = "the reader stalls\n";
         pipe.write_all(last.as_bytes()).expect("it is read so far");
-        // It took what it will ever take by the time it has shown this.
+        // Once this line is logged, the pipe takes no more.
         self.waits_for_log(last);
         for piece in [&[b'.'; 4096][..], b"."] {
             let full = std::iter::repeat_with(|| pipe.write(piece)).find_map(Result::err);
@@ -198,13 +198,13 @@ impl Gateway {
         }
     }
 
-    /// Waits until the log says this.
+    /// Waits until the log contains this text.
     #[track_caller]
     pub(crate) fn waits_for_log(&self, words: &str) {
         self.log.waits_for(words);
     }
 
-    /// Waits until the log has said this so many times.
+    /// Waits until the log contains this text this many times.
     #[track_caller]
     pub(crate) fn waits_for_log_times(&self, words: &str, times: usize) {
         let deadline = Instant::now() + PATIENCE;
@@ -218,7 +218,7 @@ impl Gateway {
         }
     }
 
-    /// Waits until the access log says this; all of it up to there.
+    /// Waits until the access log contains this text. Returns the log up to then.
     #[track_caller]
     pub(crate) fn waits_for_access_log(&self, words: &str) -> String {
         self.access_log.waits_for(words)
@@ -236,7 +236,7 @@ impl Gateway {
         std::fs::rename(&fresh, &self.file).expect("a file in our own folder");
     }
 
-    /// Waits until it says that a configuration of this version is in force; the first one is 1.
+    /// Waits until it logs that a configuration of this version is in force; the first one is 1.
     #[track_caller]
     pub(crate) fn waits_for_applied(&self, version: usize) {
         self.log.waits_for(&format!("version={version} "));
@@ -313,8 +313,8 @@ impl Gateway {
         }
     }
 
-    /// Waits until it says that its first configuration is in force: it has bound its ports then.
-    /// To ask a port would prove less, since whoever has it answers.
+    /// Waits until it logs that its first configuration is in force: it has bound its ports then. A
+    /// connection to a port would prove less, since another process may have it.
     #[track_caller]
     fn waits_until_listening(&mut self) {
         let deadline = Instant::now() + PATIENCE * 3;

@@ -1,9 +1,9 @@
-//! What the kernel knows of a connection between two sockets of this machine.
+//! The kernel's state of a connection between two sockets of this machine.
 
 use std::net::{SocketAddr, TcpStream};
 
 /// Bytes that the other end of a connection over IPv4 has received and its process has not read;
-/// `None` where it is gone.
+/// `None` if it is closed.
 pub(crate) fn unread_by_peer(stream: &TcpStream) -> Option<usize> {
     let ports = [stream.peer_addr(), stream.local_addr()];
     let [theirs, ours] = ports.map(|address| address.as_ref().map_or(0, SocketAddr::port));

@@ -66,7 +66,7 @@ impl Log {
                 !contents.text.contains(text)
             })
             .expect("no holder panics");
-        // A failure with the lock held would poison it for whoever prints the log.
+        // A failure with the lock held would poison it for the code that prints the log.
         let log = contents.text.clone();
         drop(contents);
         assert!(

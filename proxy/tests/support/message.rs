@@ -20,7 +20,7 @@ pub(crate) enum Framing {
 pub(crate) struct Message {
     /// The three parts of the start line.
     pub(crate) start: [String; 3],
-    /// Field lines in order, names as they came.
+    /// Field lines in order, with unchanged names.
     pub(crate) fields: Vec<(String, String)>,
     /// How the body was delimited.
     pub(crate) framing: Framing,
@@ -31,7 +31,7 @@ pub(crate) struct Message {
     pub(crate) complete: bool,
     /// Which connection of an origin it came on, counted from 0.
     pub(crate) connection: usize,
-    /// All bytes of it, as they came.
+    /// The raw bytes.
     pub(crate) raw: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ impl Message {
             .collect()
     }
 
-    /// The only value of a name; fails if it is there twice.
+    /// The only value of a field; fails if there are two.
     #[track_caller]
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let values = self.values(name);
@@ -74,7 +74,7 @@ impl Message {
         values.first().copied()
     }
 
-    /// Whether a name is there.
+    /// Whether a field is present.
     pub(crate) fn has(&self, name: &str) -> bool {
         !self.values(name).is_empty()
     }
@@ -169,7 +169,7 @@ pub(crate) fn latin1(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// What is wrong, and with what.
+/// Describes a malformed message.
 pub(crate) fn malformed(what: &str, text: &str) -> Broken {
     Broken::Malformed(format!("{what}: {}", text.escape_debug()))
 }

@@ -1,9 +1,9 @@
 //! The language of the wire tests: an `origin()` that records and replies byte by byte, the
 //! `gateway()` under test as a process of its own, and a `client()` that speaks raw bytes.
 //!
-//! Nothing here uses the proxy's own code: a parser shared with the thing it judges would share
-//! its mistakes. Nothing sleeps to be in step: what has to be waited for is waited for, with a
-//! deadline ([`PATIENCE`]).
+//! Nothing here uses the proxy's own code: a parser shared with the thing it judges would share its
+//! mistakes. Nothing sleeps to synchronize: conditions are waited for, with a deadline
+//! ([`PATIENCE`]).
 
 mod authorizer;
 mod bridge;
@@ -60,14 +60,14 @@ pub(crate) use tls_bridge::{into_tls, out_of_tls};
 pub(crate) use tokens::{Signer, key_set};
 pub(crate) use wire::{Broken, Wire};
 
-/// Longest wait for anything that has to happen. Only a failing test ever waits this long.
+/// Timeout of anything that must happen. Only a failing test waits this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A wait for something that must not happen. A pass proves little; a failure proves a bug.
 pub(crate) const MOMENT: Duration = Duration::from_millis(200);
 
-/// What may lie between a slow reader and its writer: our 64 KiB each way, and the kernel's send and
-/// receive buffers of two connections, which grow to 4 and, where it is allowed so, 32 MiB.
+/// The most bytes between a slow reader and its writer: our 64 KiB each way, and the kernel's send
+/// and receive buffers of two connections, which grow to 4 and, where it is allowed so, 32 MiB.
 pub(crate) const MOST_IN_FLIGHT: u64 = 96 << 20;
 
 /// Makes two tests of each function: `io_uring::name` and `epoll::name`.

@@ -19,12 +19,12 @@ pub(crate) fn origin() -> Origin {
     Origin::start(None)
 }
 
-/// An origin that speaks TLS, shows this, and asks for a certificate or not.
+/// An origin that speaks TLS with this certificate, and requests client certificates or not.
 pub(crate) fn tls_origin(shows: &Credential, asks: ClientCertificates<'_>) -> Origin {
     Origin::start(Some(server_config(shows, asks)))
 }
 
-/// An origin that comes up where connections were refused until now.
+/// An origin at an address where connections were refused until now.
 pub(crate) fn origin_on(refusing: Socket) -> Origin {
     refusing.listen(128).expect("a bound socket");
     Origin::serve(refusing.into(), None)
@@ -67,7 +67,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Log {
     requests: Vec<Message>,
-    /// How many requests were taken out before the first of `requests`.
+    /// How many requests were removed before the first of `requests`.
     taken: usize,
     connections: usize,
     handshakes: Vec<Handshake>,
@@ -110,25 +110,25 @@ impl Origin {
         }
     }
 
-    /// Replies so to everything that has no reply of its own.
+    /// Sends this reply to all requests without a specific one.
     pub(crate) fn replies(self, reply: Reply) -> Self {
         self.now_replies(reply);
         self
     }
 
-    /// Replies so to requests for this path (without query).
+    /// Sends this reply to requests for this path (without query).
     pub(crate) fn replies_to(self, path: &str, reply: Reply) -> Self {
         self.script().by_path.push((path.to_owned(), reply));
         self
     }
 
-    /// Replies so once, before anything else; several are used in order.
+    /// Sends this reply once, before any other; several are used in order.
     pub(crate) fn replies_once(self, reply: Reply) -> Self {
         self.next_replies([reply]);
         self
     }
 
-    /// Does so with every new connection before it reads anything.
+    /// Runs this script on every new connection before it reads anything.
     pub(crate) fn on_accept(self, reply: Reply) -> Self {
         self.script().on_accept = Some(reply);
         self
@@ -139,7 +139,7 @@ impl Origin {
         self.script().always = Some(reply);
     }
 
-    /// The next requests get exactly these replies; what was left of earlier ones is dropped.
+    /// The next requests get exactly these replies; earlier unused ones are dropped.
     pub(crate) fn next_replies(&self, replies: impl IntoIterator<Item = Reply>) {
         let mut script = self.script();
         script.next.extend(replies);
@@ -167,7 +167,7 @@ impl Origin {
         requests
     }
 
-    /// Takes the requests so far out of the log, and complaints about malformed ones.
+    /// Removes the requests so far from the log, and reports about malformed ones.
     pub(crate) fn take(&self) -> (Vec<Message>, Vec<String>) {
         let mut log = self.log();
         log.taken += log.requests.len();
@@ -185,14 +185,14 @@ impl Origin {
         requests.remove(0)
     }
 
-    /// Waits until so many heads have come.
+    /// Waits until this many request heads were received.
     #[track_caller]
     pub(crate) fn waits_for_requests(&self, count: usize) -> Vec<Message> {
         self.wait_until(|log| log.requests.len() >= count);
         self.requests()
     }
 
-    /// Waits until so many requests have come with their whole bodies.
+    /// Waits until this many requests were received with complete bodies.
     #[track_caller]
     pub(crate) fn waits_for_complete(&self, count: usize) -> Vec<Message> {
         self.wait_until(|log| log.requests.iter().filter(|r| r.complete).count() >= count);
@@ -204,7 +204,7 @@ impl Origin {
         self.log().connections
     }
 
-    /// TLS handshakes that came to their end.
+    /// Completed TLS handshakes.
     pub(crate) fn handshakes(&self) -> Vec<Handshake> {
         self.log().handshakes.clone()
     }
@@ -229,12 +229,12 @@ impl Origin {
         );
     }
 
-    /// Dies: every connection ends at once, new ones are refused.
+    /// Stops: every connection is closed immediately, new ones are refused.
     pub(crate) fn stop(&self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
         let accepting = self.accepting.lock().expect("no holder panics").take();
         // Wakes the accepting thread, which then drops the listening socket: before that, a
-        // connection would be taken, only to be reset.
+        // connection would be accepted, only to be reset.
         if let Some(accepting) = accepting
             && TcpStream::connect(self.address).is_ok()
         {
@@ -278,7 +278,7 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
         let Ok(stream) = stream else { continue };
         if shared.stopped.load(Ordering::SeqCst) {
             // A gateway that is being started elsewhere may have a copy of the socket until its
-            // exec, so closing ours would not refuse anybody.
+            // exec, so closing ours would not refuse connections.
             let _ = SockRef::from(listener).shutdown(Shutdown::Both);
             return;
         }
@@ -331,7 +331,7 @@ struct Request {
     head: Message,
 }
 
-/// Whether a connection goes on after a step.
+/// Whether a connection continues after a step.
 #[derive(PartialEq, Eq)]
 enum AfterStep {
     GoOn,
@@ -445,7 +445,7 @@ impl Connection<'_> {
             return Ok(());
         };
         let mut message = request.head.clone();
-        // Whoever waits for the word to go on gets it (RFC 9110 section 10.1.1).
+        // A client that expects `100 Continue` gets it (RFC 9110 section 10.1.1).
         if message.has("Expect") {
             self.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }

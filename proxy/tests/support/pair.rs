@@ -1,4 +1,4 @@
-//! Who speaks what around the gateway, for properties that hold for every pair of protocols.
+//! The protocols of client and origin, for properties that hold for every pair of protocols.
 
 use std::net::SocketAddr;
 use std::sync::LazyLock;
@@ -8,21 +8,21 @@ use super::pki::{Authority, Credential, authority};
 use super::tls_bridge::{into_tls, out_of_tls};
 use super::{Client, Driver, Gateway, GatewayBuilder, Origin, client, gateway, tls};
 
-/// What one side speaks with the gateway.
+/// The protocol of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SideProtocol {
     H1,
     H2c,
 }
 
-/// What one side goes through.
+/// The transport of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SideTransport {
     Nothing,
     Tls,
 }
 
-/// Who vouches for everybody, and what the gateway and origins show.
+/// The certificate authority, and the certificates of the gateway and the origins.
 struct Trust {
     authority: Authority,
     gateway: Credential,
@@ -38,15 +38,15 @@ static TRUST: LazyLock<Trust> = LazyLock::new(|| {
     }
 });
 
-/// A driver, what client and origin speak, and through what each of them does.
+/// A driver, and the protocol and transport of client and origin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
     pub(crate) driver: Driver,
     pub(crate) client: SideProtocol,
     pub(crate) origin: SideProtocol,
-    /// What the client comes through.
+    /// The transport of the client.
     pub(crate) from: SideTransport,
-    /// What the origin is reached through.
+    /// The transport of the origin.
     pub(crate) to: SideTransport,
 }
 
@@ -64,7 +64,7 @@ impl Pair {
         }
     }
 
-    /// The scheme of what clients ask for.
+    /// The scheme of the client's URLs.
     pub(crate) fn scheme(self) -> &'static str {
         match self.from {
             SideTransport::Nothing => "http",
@@ -72,13 +72,13 @@ impl Pair {
         }
     }
 
-    /// A gateway that sends everything to this origin.
+    /// A gateway that forwards everything to this origin.
     pub(crate) fn gateway_to(self, origin: &Origin) -> GatewayBuilder {
         self.backend(self.gateway(), "origin", &[origin.address()])
             .rule("{backendRefs: [{@origin}]}")
     }
 
-    /// Declares a backend of origins that speak what this pair says.
+    /// Declares a backend of origins with the pair's protocol.
     pub(crate) fn backend(
         self,
         gateway: GatewayBuilder,
@@ -89,7 +89,8 @@ impl Pair {
         self.backend_at(gateway, name, &addresses)
     }
 
-    /// Declares a backend of addresses where what this pair says is spoken, or nothing.
+    /// Declares a backend of addresses where the pair's protocol is spoken, or where nothing
+    /// listens.
     pub(crate) fn backend_at(
         self,
         gateway: GatewayBuilder,
@@ -110,7 +111,7 @@ impl Pair {
         }
     }
 
-    /// Where an origin is found that speaks what this pair says.
+    /// The address at which an origin speaks the pair's protocol.
     pub(crate) fn before(self, origin: SocketAddr) -> SocketAddr {
         let (address, protocols): (_, &'static [&'static str]) = match self.origin {
             SideProtocol::H1 => (origin, &["http/1.1"]),
@@ -140,10 +141,9 @@ impl Pair {
     }
 }
 
-/// Makes a test of each function for every pair of protocols, in the clear on both sides and through
-/// TLS on both, on every driver. What is meant by a request is settled between them, so a side cannot
-/// tell what the other one goes through; only bodies flow from one into the other, and those have
-/// tests by [`on_every_pair_and_mix`].
+/// Makes a test of each function for every pair of protocols, in plain text on both sides and with
+/// TLS on both, on every driver. The semantics of a request do not depend on the transport of the
+/// other side; only the flow of bodies does, which has tests with [`on_every_pair_and_mix`].
 #[allow(unused_macros, reason = "not every test crate has pairs")]
 macro_rules! on_every_pair {
     ($($(#[$attribute:meta])* fn $name:ident($pair:ident) $body:block)*) => {
@@ -179,8 +179,8 @@ macro_rules! on_every_pair {
 }
 pub(crate) use on_every_pair;
 
-/// As [`on_every_pair`], and with TLS on one side alone. It doubles the time that a test takes, so it
-/// is for what passes from side to side: bodies, their ends, and who waits for whom.
+/// As [`on_every_pair`], and with TLS on one side alone. It doubles the time that a test takes, so
+/// it is used only for the flow of data: bodies, their ends, and backpressure.
 #[allow(unused_macros, reason = "not every test crate has pairs")]
 macro_rules! on_every_pair_and_mix {
     ($($(#[$attribute:meta])* fn $name:ident($pair:ident) $body:block)*) => {

@@ -5,7 +5,7 @@ pub(crate) fn pattern(length: usize) -> Vec<u8> {
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
-        // xorshift64: plenty for telling bytes apart.
+        // xorshift64: good enough to distinguish bytes.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::PATIENCE;
 
-/// An origin of connections or datagrams; takes no more when dropped.
+/// An origin of connections or datagrams; stops when dropped.
 #[derive(Debug)]
 pub(crate) struct Peer {
     address: SocketAddr,
@@ -34,7 +34,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // Wakes whichever of the two it is.
+        // Wakes either kind.
         drop(TcpStream::connect(self.address));
         if let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) {
             let _ = socket.send_to(b"stop", self.address);
@@ -42,7 +42,7 @@ impl Drop for Peer {
     }
 }
 
-/// A TCP origin that serves each connection so.
+/// A TCP origin that serves each connection with this function.
 pub(crate) fn tcp_peer(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Peer {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -64,7 +64,7 @@ pub(crate) fn tcp_peer(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Pee
     Peer { address, shared }
 }
 
-/// A TCP origin that sends back what it gets.
+/// A TCP origin that echoes.
 pub(crate) fn echo_peer() -> Peer {
     tcp_peer(|mut stream| {
         let mut buffer = [0; 16 * 1024];
@@ -76,7 +76,7 @@ pub(crate) fn echo_peer() -> Peer {
     })
 }
 
-/// A TCP origin that says this to each connection, and waits for its end.
+/// A TCP origin that sends this on each connection, and waits for its end.
 pub(crate) fn greeting_peer(words: &'static str) -> Peer {
     tcp_peer(move |mut stream| {
         let _ = stream.write_all(words.as_bytes());
@@ -84,7 +84,7 @@ pub(crate) fn greeting_peer(words: &'static str) -> Peer {
     })
 }
 
-/// A UDP origin that answers each datagram with those that `answer` makes of it.
+/// A UDP origin that responds to each datagram with those returned by `answer`.
 pub(crate) fn udp_peer(mut answer: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Peer {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = socket.local_addr().expect("bound");

@@ -1,5 +1,6 @@
-//! An endpoint picker of the Inference Extension: `ext_proc` over HTTP/2, in TLS that nobody vouches
-//! for or in plain text. Its responses are scripted, and its requests are recorded.
+//! An endpoint picker of the Inference Extension: `ext_proc` over HTTP/2, over TLS with an
+//! untrusted certificate or in plain text. Its responses are scripted, and its requests are
+//! recorded.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -29,13 +30,13 @@ use mutation::{HeaderMutation, HeaderValueOption};
 /// What a picker does with requests.
 #[derive(Debug, Clone)]
 pub(crate) enum PickerBehavior {
-    /// Names these endpoints, once it has all of the request, and leaves the body alone.
+    /// Names these endpoints, once it has the whole request, and leaves the body unchanged.
     Picks(Vec<SocketAddr>),
-    /// The same, and puts another body in place of the client's, in two pieces.
+    /// The same, and replaces the client's body, in two pieces.
     Replaces(Vec<SocketAddr>, &'static str),
-    /// Answers itself, as soon as it has the head.
+    /// Responds itself, as soon as it has the head.
     Answers(u32, &'static str),
-    /// Names this, whatever it is.
+    /// Names this endpoint, valid or not.
     Names(&'static str),
     /// Ends the call with this status of gRPC.
     Fails(&'static str),
@@ -47,7 +48,7 @@ pub(crate) enum PickerBehavior {
 pub(crate) struct PickerRequest {
     /// Names and values of the head.
     pub(crate) head: Vec<(String, String)>,
-    /// Whether the head was all.
+    /// Whether there was no body.
     pub(crate) head_ends: bool,
     pub(crate) body: Vec<u8>,
     /// How many pieces the body came in.
@@ -139,12 +140,12 @@ impl Picker {
         self.server.address
     }
 
-    /// From now on says this.
+    /// Changes its behavior from now on.
     pub(crate) fn now_behaves(&self, behavior: PickerBehavior) {
         *self.shared.behavior.lock().expect("no holder panics") = behavior;
     }
 
-    /// From now on does this with responses.
+    /// Changes what it does with responses from now on.
     pub(crate) fn now_reviews(&self, reviews: ResponseBehavior) {
         *self.shared.reviews.lock().expect("no holder panics") = reviews;
     }
@@ -237,7 +238,7 @@ async fn answer(
                 return stop(sending, end).await;
             }
         }
-        // What it has not handled takes from the window.
+        // Data that is not handled yet reduces the window.
         body.flow_control().release_capacity(data.len())?;
     }
     calls::end(&mut sending, "0")
@@ -271,14 +272,14 @@ async fn send(
     Ok(())
 }
 
-/// A message that was taken note of.
+/// A recorded message.
 enum Recorded {
     /// Whether the request has a body, and whether this is the last of its messages.
     OfRequest(bool, bool),
     OfResponse(RequestMessage),
 }
 
-/// Takes note of a message.
+/// Records a message.
 fn record(
     message: ProcessingRequest,
     shared: &Shared,
@@ -344,7 +345,7 @@ fn served(metadata: Option<Metadata>) -> String {
     }
 }
 
-/// What there is to say to a message about a request.
+/// The responses to a message about a request.
 fn react(behavior: &PickerBehavior, has_body: bool, is_last: bool) -> Vec<ProcessingResponse> {
     match behavior {
         PickerBehavior::Answers(code, body) => vec![immediate(*code, body)],

@@ -1,4 +1,4 @@
-//! Certificates made on the spot: authorities, and what they vouch for.
+//! Generated certificates: authorities, and the certificates they sign.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Somebody who vouches for others.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: rcgen::Certificate,
@@ -21,7 +21,7 @@ pub(crate) struct Credential {
     key: KeyPair,
 }
 
-/// What a certificate is to say.
+/// The contents of a certificate.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     names: Vec<String>,
@@ -79,20 +79,20 @@ impl Subject {
         self
     }
 
-    /// Its time was over long ago.
+    /// It expired long ago.
     pub(crate) fn expired(mut self) -> Self {
         self.expires = Some(LONG_AGO);
         self
     }
 
-    /// Its time will be over in this time, or up to a second before.
+    /// It expires after this time, or up to a second earlier.
     pub(crate) fn expires_in(mut self, time: Duration) -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         self.expires = Some(now.expect("a clock that is set") + time);
         self
     }
 
-    /// Its key is one of Ed25519, not of P-256.
+    /// Its key is an Ed25519 key, not a P-256 one.
     pub(crate) fn ed25519(mut self) -> Self {
         self.ed25519 = true;
         self
@@ -110,7 +110,7 @@ impl Authority {
         self.signs(&subject(&[name]).of_client())
     }
 
-    /// A certificate that says this.
+    /// A certificate with these contents.
     pub(crate) fn signs(&self, subject: &Subject) -> Credential {
         let mut params = CertificateParams::new(subject.names.clone()).expect("DNS names");
         let uris = subject.uris.iter().map(|uri| {

@@ -7,17 +7,18 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use socket2::{Domain, Socket, Type};
 
-/// Ports that no other test of this or another process is given while this lives.
+/// Ports reserved for this test in all processes, until dropped.
 ///
-/// They lie below those that the kernel gives to clients: with one of those, a client that waits for
-/// the listener would sooner or later be given the very port it connects to, and meet itself (TCP
+/// They lie below those that the kernel gives to clients: with one of those, a client that waits
+/// for the listener would sooner or later get the port it connects to, and connect to itself (TCP
 /// simultaneous open); and other clients' ports would keep the listener from binding.
 #[derive(Debug)]
 pub(crate) struct Ports {
     numbers: Vec<u16>,
-    /// Bound, so that nobody binds them by chance, and never listening: whoever binds in order to
-    /// listen (`SO_REUSEADDR`) is not in their way. A socket that listened for a moment, to try a
-    /// port, would be open for longer in a process that is being forked, and take connections.
+    /// Bound, so that no other process gets them by chance, and never listening: a process that
+    /// binds in order to listen (`SO_REUSEADDR`) succeeds. A socket that listened for a moment, to
+    /// try a port, would be open for longer in a process that is being forked, and take
+    /// connections.
     _held: Vec<Socket>,
 }
 

@@ -7,22 +7,22 @@ use super::{ByteCounter, Gate};
 pub(crate) enum Step {
     /// Reads the request's body to its end.
     ReadBody,
-    /// Reads so many bytes of the request's body.
+    /// Reads this many bytes of the request's body.
     ReadSome(u64),
     Send(Vec<u8>),
-    /// Sends zeros until the peer is gone or so many are sent, counting what the kernel took.
+    /// Sends this many zeros or until the peer is gone, counting the bytes the kernel accepted.
     Pour(usize, ByteCounter),
-    /// Waits until what was sent has arrived at the gateway, which has not read it; counts one.
+    /// Waits until the sent bytes have arrived at the gateway and are unread; counts one.
     Arrive(ByteCounter),
     /// Waits for the test.
     Wait(Gate),
-    /// Sends back whatever comes, until the peer ends.
+    /// Echoes until the peer ends.
     Echo,
-    /// Reads and never answers.
+    /// Reads and never responds.
     Stall,
-    /// Ends the connection in order.
+    /// Closes the connection cleanly.
     Close,
-    /// Ends the connection without the goodbye that TLS wants.
+    /// Closes the connection without close_notify.
     Cut,
     Reset,
 }
@@ -33,14 +33,14 @@ pub(crate) struct Reply {
     pub(crate) steps: Vec<Step>,
 }
 
-/// Answers with a status and nothing else.
+/// Responds with a status and nothing else.
 pub(crate) fn status(code: u16) -> Reply {
     raw(format!(
         "HTTP/1.1 {code} Scripted\r\nContent-Length: 0\r\n\r\n"
     ))
 }
 
-/// Answers 200 with a body of known length.
+/// Responds with 200 and a body of known length.
 pub(crate) fn ok(body: impl AsRef<[u8]>) -> Reply {
     let body = body.as_ref();
     let mut bytes =
@@ -57,7 +57,7 @@ pub(super) fn unscripted(method: &str) -> Reply {
     }
 }
 
-/// Answers 200 with these chunks.
+/// Responds with 200 and these chunks.
 pub(crate) fn chunked(chunks: &[&str]) -> Reply {
     let framed = |chunk: &&str| format!("{:x}\r\n{chunk}\r\n", chunk.len());
     let text: String = chunks.iter().map(framed).collect();
@@ -72,7 +72,7 @@ pub(crate) fn raw(bytes: impl AsRef<[u8]>) -> Reply {
 }
 
 impl Reply {
-    /// Begins before the body is read.
+    /// Starts before the body is read.
     pub(crate) fn at_once() -> Self {
         Self { steps: Vec::new() }
     }
@@ -82,7 +82,7 @@ impl Reply {
         self.then(Step::ReadBody)
     }
 
-    /// Then reads so many bytes of the request's body.
+    /// Then reads this many bytes of the request's body.
     pub(crate) fn reads(self, bytes: u64) -> Self {
         self.then(Step::ReadSome(bytes))
     }
@@ -91,13 +91,13 @@ impl Reply {
         self.then(Step::Send(bytes.as_ref().to_vec()))
     }
 
-    /// Then sends so many zeros, counting what the kernel took.
+    /// Then sends this many zeros, counting the bytes the kernel accepted.
     pub(crate) fn pours(self, bytes: usize, tally: &ByteCounter) -> Self {
         self.then(Step::Pour(bytes, tally.clone()))
     }
 
-    /// Then waits until the gateway's kernel holds what was sent and the gateway has not read it, and
-    /// adds one to the tally.
+    /// Then waits until the gateway's kernel holds the sent bytes unread, and adds one to the
+    /// counter.
     pub(crate) fn arrives(self, tally: &ByteCounter) -> Self {
         self.then(Step::Arrive(tally.clone()))
     }
@@ -107,22 +107,22 @@ impl Reply {
         self.then(Step::Wait(gate.clone()))
     }
 
-    /// Then sends back whatever comes, until the peer ends in order.
+    /// Then echoes until the peer half-closes.
     pub(crate) fn echoes(self) -> Self {
         self.then(Step::Echo)
     }
 
-    /// Then neither answers nor closes.
+    /// Then neither responds nor closes.
     pub(crate) fn stalls(self) -> Self {
         self.then(Step::Stall)
     }
 
-    /// Then ends the connection in order.
+    /// Then closes the connection cleanly.
     pub(crate) fn closes(self) -> Self {
         self.then(Step::Close)
     }
 
-    /// Then ends the connection without the goodbye that TLS wants.
+    /// Then closes the connection without close_notify.
     pub(crate) fn cuts(self) -> Self {
         self.then(Step::Cut)
     }

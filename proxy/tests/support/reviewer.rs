@@ -1,5 +1,5 @@
-//! What an endpoint picker does with a response: it returns it, changed or not, in one of the ways
-//! that pickers have, or fails.
+//! What an endpoint picker does with a response: it returns it, changed or unchanged, in one of the
+//! ways that pickers do, or fails.
 
 use super::Gate;
 use super::calls::{mutation, set};
@@ -15,31 +15,31 @@ use mutation::{HeaderMutation, HttpStatus};
 pub(crate) enum ResponseBehavior {
     /// Returns each piece as it is.
     Returns,
-    /// Answers each piece with nothing, and trailers not at all, as `lwepp` v1.6.0 does.
+    /// Responds to each piece with an empty message, and not to trailers, as `lwepp` v1.6.0 does.
     Acknowledges,
     /// Returns each piece in capitals.
     Shouts,
-    /// Returns the body after its end, as pickers do that look for usage in it.
+    /// Returns the body after its end, like pickers that read usage data in it.
     Holds,
     /// The same, and the head too.
     HoldsAll,
     /// Returns one piece instead of the body, before that has ended.
     Shortens(&'static str),
-    /// Wants the head alone, and says so when it gets it.
+    /// Requests only the head, in its response to the head.
     Declines,
-    /// Wants nothing, and says so in its answer about the request.
+    /// Requests nothing, in its response to the request.
     DeclinesAll,
-    /// Takes pieces only once the test allows it.
+    /// Reads pieces only once the test allows it.
     Waits(Gate),
     /// Says nothing.
     Ignores,
-    /// Answers so many messages, with pieces in capitals or not, then ends like this.
+    /// Responds to this many messages, with pieces in capitals or not, then ends like this.
     Stops {
         after: usize,
         shouting: bool,
         end: CallEnd,
     },
-    /// Responds itself, in place of an answer to the message of this number: the head is 0.
+    /// Responds itself, instead of responding to the message of this number: the head is 0.
     Responds(usize, u32, &'static str),
 }
 
@@ -48,14 +48,14 @@ pub(crate) enum ResponseBehavior {
 pub(crate) enum CallEnd {
     Status(&'static str),
     Reset,
-    /// Sends what is no message.
+    /// Sends bytes that are not a message.
     Garbage,
-    /// Sends a message that fits nothing.
+    /// Sends an unexpected message.
     Spurious,
 }
 
 impl ResponseBehavior {
-    /// What it says about responses when it answers about the request.
+    /// The mode override for the response, in its response to the request.
     pub(super) fn mode(&self) -> Option<ProcessingMode> {
         matches!(self, Self::DeclinesAll).then(|| ProcessingMode {
             response_header_mode: HeaderSendMode::Skip.into(),
@@ -72,7 +72,7 @@ pub(super) struct Reviewer {
     held: Vec<ProcessingResponse>,
 }
 
-/// What follows from a message.
+/// The reaction to a message.
 pub(super) type Reaction = (Vec<ProcessingResponse>, Option<CallEnd>);
 
 impl Reviewer {
@@ -118,7 +118,7 @@ impl Reviewer {
         }
     }
 
-    /// The answers to a message, and whether it was the last one.
+    /// The responses to a message, and whether it was the last one.
     fn answers(&self, message: RequestMessage, served: &str) -> (Vec<ProcessingResponse>, bool) {
         match message {
             RequestMessage::ResponseHeaders(head) => (vec![self.head(served)], head.end_of_stream),
@@ -156,7 +156,7 @@ impl Reviewer {
         }
     }
 
-    /// As the pickers of the conformance suite answer: everything is set again.
+    /// As the pickers of the conformance suite respond: everything is set again.
     fn head(&self, served: &str) -> ProcessingResponse {
         let fields = vec![
             set("x-served-by", served),

@@ -1,4 +1,4 @@
-//! A kernel that refuses io_uring: a filter on the system calls of one child process.
+//! A kernel that forbids io_uring: a filter on the system calls of one child process.
 
 #![expect(unsafe_code, reason = "prctl(2) between fork and exec")]
 
@@ -15,7 +15,7 @@ pub(crate) enum RingCall {
     Enter = 426,
 }
 
-/// Has the call fail with EPERM in the process that the command starts.
+/// Makes the call fail with EPERM in the process that the command starts.
 pub(super) fn forbid(command: &mut Command, call: RingCall) {
     // SAFETY: between fork and exec it makes two system calls and allocates nothing.
     unsafe { command.pre_exec(move || install(call)) };

@@ -1,4 +1,4 @@
-//! TLS as tests speak it, to the gateway and behind it: plain rustls, with its own buffers.
+//! TLS of the tests, on both sides of the gateway: plain rustls, with its own buffers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use rustls::{
 use super::message::latin1;
 use super::pki::{Authority, Credential};
 
-/// How a client speaks TLS. Connections of the same one take up each other's sessions.
+/// TLS settings of a client. Connections with the same settings resume each other's sessions.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
     config: ClientConfig,
@@ -23,7 +23,7 @@ pub(crate) struct Tls {
     name: String,
 }
 
-/// A client that believes an authority and wants a server of this name.
+/// A client that trusts an authority and expects a server of this name.
 pub(crate) fn tls(believes: &Authority, name: &str) -> Tls {
     Tls {
         config: config(believes, VERSIONS, None),
@@ -39,7 +39,7 @@ impl Tls {
         self
     }
 
-    /// It does not say which name it wants.
+    /// It sends no server name.
     pub(crate) fn without_sni(mut self) -> Self {
         self.config.enable_sni = false;
         self
@@ -54,13 +54,13 @@ impl Tls {
         self
     }
 
-    /// It takes up no earlier session.
+    /// It resumes no earlier session.
     pub(crate) fn forgetful(mut self) -> Self {
         self.config.resumption = Resumption::disabled();
         self
     }
 
-    /// It speaks TLS 1.2 and nothing newer.
+    /// It speaks at most TLS 1.2.
     pub(crate) fn of_old(mut self, believes: &Authority) -> Self {
         self.versions = OLD_VERSION;
         self.config = config(believes, self.versions, None);
@@ -99,22 +99,22 @@ fn config(
     config
 }
 
-/// Whether a server asks for a certificate.
+/// Whether a server requests a client certificate.
 #[derive(Clone, Copy)]
 pub(crate) enum ClientCertificates<'a> {
     Nobody,
-    /// For one that this authority vouches for.
+    /// One signed by this authority.
     For(&'a Authority),
 }
 
-/// What an origin learnt in a TLS handshake.
+/// Properties of a TLS handshake at an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Handshake {
     /// The server name that the gateway sent.
     pub(crate) sni: Option<String>,
-    /// Whether it took up an earlier session.
+    /// Whether it resumed an earlier session.
     pub(crate) resumed: bool,
-    /// The certificate that the gateway has shown.
+    /// The certificate presented by the gateway.
     pub(crate) certificate: Option<Vec<u8>>,
     /// The protocol agreed on.
     pub(crate) protocol: Option<String>,
@@ -136,12 +136,12 @@ impl Handshake {
     }
 }
 
-/// A server of HTTP/1 that shows this.
+/// An HTTP/1 server with this certificate.
 pub(super) fn server_config(shows: &Credential, asks: ClientCertificates<'_>) -> Arc<ServerConfig> {
     server_config_speaking(shows, asks, &["http/1.1"])
 }
 
-/// A server that shows this, and agrees on one of these protocols.
+/// A server with this certificate, which negotiates one of these protocols.
 pub(super) fn server_config_speaking(
     shows: &Credential,
     asks: ClientCertificates<'_>,

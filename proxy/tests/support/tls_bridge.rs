@@ -1,5 +1,5 @@
-//! Bridges that put TLS around whatever somebody speaks, or take it off: what comes out is the same
-//! bytes. So a client or an origin that knows nothing of TLS can be tested behind it.
+//! Bridges that wrap bytes in TLS or unwrap them, so that clients and origins without TLS can be
+//! tested over TLS.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use super::pki::Credential;
 use super::tls::server_config_speaking;
 use super::{ClientCertificates, Tls};
 
-/// An address that puts TLS around what comes, on its way to `gateway`.
+/// An address that forwards to `gateway` over TLS.
 pub(crate) fn into_tls(gateway: SocketAddr, tls: &Tls) -> SocketAddr {
     let tls = tls.clone();
     listen(move |plain| {
@@ -22,8 +22,7 @@ pub(crate) fn into_tls(gateway: SocketAddr, tls: &Tls) -> SocketAddr {
     })
 }
 
-/// An address that takes TLS off what comes, on its way to `origin`, and agrees on one of these
-/// protocols.
+/// An address that terminates TLS in front of `origin`, and negotiates one of these protocols.
 pub(crate) fn out_of_tls(
     origin: SocketAddr,
     shows: &Credential,
@@ -51,7 +50,7 @@ fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     address
 }
 
-/// Carries bytes both ways until both sides are done, a thread for each.
+/// Forwards bytes in both directions until both sides are done, with a thread for each.
 fn carry(plain: TcpStream, sealed: TcpStream, mut tls: Connection) {
     for socket in [&plain, &sealed] {
         socket.set_nodelay(true).expect("a socket of ours");
@@ -90,7 +89,7 @@ fn seal(mut plain: TcpStream, mut sealed: TcpStream, tls: &Mutex<Connection>) {
     }
 }
 
-/// Records of these bytes; of the goodbye where there are none.
+/// Records of these bytes; close_notify if there are none.
 fn seal_records(tls: &Mutex<Connection>, bytes: &[u8]) -> Vec<u8> {
     let mut tls = tls.lock().expect("no holder panics");
     if bytes.is_empty() {
@@ -108,7 +107,7 @@ fn seal_records(tls: &Mutex<Connection>, bytes: &[u8]) -> Vec<u8> {
 fn open(mut sealed: TcpStream, mut plain: TcpStream, tls: &Mutex<Connection>) {
     let mut buffer = [0; 16 * 1024];
     let mut opened = Vec::new();
-    // What came with the end of the handshake.
+    // Data received with the end of the handshake.
     let mut ended = take_opened(tls, &mut &[][..], &mut opened);
     loop {
         if plain.write_all(&opened).is_err() {
@@ -123,7 +122,7 @@ fn open(mut sealed: TcpStream, mut plain: TcpStream, tls: &Mutex<Connection>) {
             Err(()) => return reset(&plain),
         }
         opened.clear();
-        // An end without a goodbye is none in order.
+        // An end without close_notify is a truncation.
         let Ok(count @ 1..) = sealed.read(&mut buffer) else {
             return reset(&plain);
         };
@@ -131,14 +130,14 @@ fn open(mut sealed: TcpStream, mut plain: TcpStream, tls: &Mutex<Connection>) {
     }
 }
 
-/// Has a connection end by a reset, once both threads let go of it.
+/// Makes a connection end with a reset, once both threads have dropped it.
 fn reset(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
     // Wakes the other thread, and sends nothing.
     let _ = stream.shutdown(Shutdown::Read);
 }
 
-/// Opens records; whether the peer has said that no more come.
+/// Opens records. Returns whether the peer has sent close_notify.
 fn take_opened(
     tls: &Mutex<Connection>,
     records: &mut &[u8],

@@ -1,4 +1,4 @@
-//! Keys and signed tokens for tests, made of ring and base64 alone.
+//! Keys and signed tokens for tests, with only ring and base64.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,8 +11,8 @@ use ring::signature::{
 use ring::{hmac, rand};
 use serde_json::{Value, json};
 
-/// ring makes no RSA keys: this one is of `openssl genpkey -algorithm RSA -outform DER`, and of
-/// tests alone.
+/// ring makes no RSA keys: this one is from `openssl genpkey -algorithm RSA -outform DER`, and used
+/// only in tests.
 const RSA_2048: &[u8] = include_bytes!("rsa_2048.der");
 
 pub(crate) enum Signer {
@@ -67,7 +67,7 @@ impl Signer {
         }
     }
 
-    /// Its key as others see it; of a secret, the secret.
+    /// Its public key; for HMAC, the secret.
     pub(crate) fn jwk(&self, id: &str) -> Value {
         match self {
             Self::Rsa(key) => {
@@ -85,7 +85,7 @@ impl Signer {
         }
     }
 
-    /// A signature by an algorithm that it has.
+    /// A signature by one of its algorithms.
     pub(crate) fn sign(&self, algorithm: &str, message: &[u8]) -> Vec<u8> {
         let random = SystemRandom::new();
         match self {

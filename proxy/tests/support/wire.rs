@@ -14,21 +14,21 @@ use super::{Framing, Message, PATIENCE};
 /// Why no message came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The peer ended the connection in order, in the middle of a message.
+    /// The peer closed the connection cleanly in the middle of a message.
     Closed,
     /// The peer reset the connection.
     Reset,
     /// Nothing came in time.
     Late,
-    /// What came is not HTTP/1.1 as the RFC has it.
+    /// The received bytes are not valid HTTP/1.1.
     Malformed(String),
-    /// The connection ended without the goodbye that TLS wants.
+    /// The connection ended without close_notify.
     Truncated,
-    /// TLS failed: why, in the words of rustls.
+    /// TLS failed, with rustls' message.
     Tls(String),
 }
 
-/// A connection and what was read ahead on it.
+/// A connection and the bytes read ahead on it.
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: TcpStream,
@@ -57,26 +57,26 @@ impl Wire {
         }
     }
 
-    /// Speaks TLS from here on; the handshake comes with the first bytes, or at once by
+    /// Speaks TLS from here on; the handshake is done with the first bytes, or immediately by
     /// [`Wire::handshake`].
     pub(crate) fn over_tls(mut self, tls: impl Into<Connection>) -> Self {
         self.tls = Some(Box::new(tls.into()));
         self
     }
 
-    /// What TLS has agreed on.
+    /// The negotiated TLS parameters.
     pub(crate) fn tls(&self) -> &Connection {
         self.tls.as_deref().expect("a connection with TLS")
     }
 
-    /// Sends with other keys from here on, and asks the peer to do so too.
+    /// Updates its sending keys, and requests the same of the peer.
     pub(crate) fn change_keys(&mut self) {
         let tls = self.tls.as_deref_mut().expect("a connection with TLS");
         tls.refresh_traffic_keys()
             .expect("TLS 1.3, after the handshake");
     }
 
-    /// Brings the handshake to its end.
+    /// Completes the handshake.
     pub(crate) fn handshake(&mut self) -> Result<(), Broken> {
         let Some(tls) = &mut self.tls else {
             return Ok(());
@@ -88,7 +88,7 @@ impl Wire {
         Ok(())
     }
 
-    /// As [`Wire::handshake`], with what we say of it sent byte by byte.
+    /// As [`Wire::handshake`], with our part of it sent byte by byte.
     pub(crate) fn handshake_byte_by_byte(&mut self) {
         let tls = self.tls.as_deref_mut().expect("a connection with TLS");
         while tls.is_handshaking() || tls.wants_write() {
@@ -111,7 +111,7 @@ impl Wire {
         &self.stream
     }
 
-    /// Longest wait for the next bytes.
+    /// Timeout for the next bytes.
     pub(crate) fn wait_at_most(&self, time: Duration) {
         self.stream
             .set_read_timeout(Some(time))
@@ -127,7 +127,7 @@ impl Wire {
         written.map_err(|error| broken(&error))
     }
 
-    /// Writes what the socket takes now, for counting; over TLS all of it.
+    /// Writes what the socket accepts now, for counting; over TLS all of it.
     pub(crate) fn write_some(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         if self.tls.is_some() {
             return self.write(bytes).map(|()| bytes.len());
@@ -135,8 +135,8 @@ impl Wire {
         self.stream.write(bytes).map_err(|error| broken(&error))
     }
 
-    /// Waits until the peer's kernel holds bytes that the peer has not read, unless that has closed the
-    /// connection on seeing them.
+    /// Waits until the peer's kernel holds bytes that the peer has not read, unless the peer has
+    /// closed the connection because of them.
     pub(crate) fn rest_unread(&self) -> Result<(), Broken> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -150,7 +150,7 @@ impl Wire {
 
     /// Ends the writing half.
     pub(crate) fn finish(&mut self) {
-        // A peer that has gone already has seen the end.
+        // A disconnected peer has seen the end.
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             let _ = tls.write_tls(&mut self.stream);
@@ -158,12 +158,12 @@ impl Wire {
         self.cut();
     }
 
-    /// Ends the writing half of the connection alone, without a word of TLS.
+    /// Ends only the writing half of the connection, without close_notify.
     pub(crate) fn cut(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Makes the coming close a reset.
+    /// Makes the next close a reset.
     pub(crate) fn arm_reset(&self) {
         socket2::SockRef::from(&self.stream)
             .set_linger(Some(Duration::ZERO))
@@ -189,7 +189,7 @@ impl Wire {
         }))
     }
 
-    /// Reads the body that `framing` announces into `message`.
+    /// Reads the body with this framing into `message`.
     pub(crate) fn body(&mut self, message: &mut Message, framing: Framing) -> Result<(), Broken> {
         message.framing = framing;
         let body = &mut message.body;
@@ -203,7 +203,7 @@ impl Wire {
         read
     }
 
-    /// Hands over the body that `framing` announces part by part, as it comes; the trailers after it.
+    /// Passes on the body with this framing part by part, as it arrives. Returns the trailers.
     pub(crate) fn parts(
         &mut self,
         framing: Framing,
@@ -218,7 +218,7 @@ impl Wire {
         Ok(Vec::new())
     }
 
-    /// Whatever comes next, at least one byte.
+    /// The next bytes, at least one.
     pub(crate) fn some(&mut self) -> Result<Vec<u8>, Broken> {
         if self.ahead.is_empty() {
             self.fill()?;
@@ -226,7 +226,7 @@ impl Wire {
         Ok(std::mem::take(&mut self.ahead))
     }
 
-    /// Exactly so many bytes, appended.
+    /// Appends exactly this many bytes.
     pub(crate) fn exactly(&mut self, length: u64, into: &mut Vec<u8>) -> Result<(), Broken> {
         self.parts_of(length, &mut |part| {
             into.extend(part);

@@ -1,4 +1,4 @@
-//! The access log says what its policy wants said, whichever target names it.
+//! The access log follows its policy, whatever the policy's target.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ const LEVELS: [&str; 4] = [
     "HTTPRoute/route-0/rule",
 ];
 
-/// Asks for `/requests` under the policy and for `/last` on a listener that logs everything; what the
-/// log says up to the latter.
+/// Requests `/asked` under the policy and `/last` on a listener that logs everything. Returns the
+/// lines of `/asked`.
 fn lines(driver: Driver, target: &str, log: &str, answer: u16) -> Vec<String> {
     let origin = origin().replies_to("/asked", status(answer));
     let gateway = gateway(driver)
@@ -34,7 +34,8 @@ fn lines(driver: Driver, target: &str, log: &str, answer: u16) -> Vec<String> {
         .collect()
 }
 
-/// Lines come in the order of the requests' ends: what is not there by now never will be.
+/// Lines are written in the order in which requests end: once this one is there, no earlier one is
+/// missing.
 fn request_last_line(gateway: &Gateway) {
     crate::support::client(gateway.address_of(1))
         .gets("/last")
@@ -208,7 +209,7 @@ on_both_drivers! {
         ] {
             gateway.client().sends(head).expects(status);
         }
-        // Nor where the host is another listener's than the handshake's.
+        // The same if the host belongs to another listener than the handshake's.
         let mut client = gateway.tls_client(&tls(&ca, "a.test"));
         client.sends("GET /misdirected?token=hush HTTP/1.1\r\nHost: b.test\r\n\r\n").expects(421);
         let mut peer = Peer::client(gateway.address());
@@ -216,7 +217,7 @@ on_both_drivers! {
             (":method", "GET"), (":scheme", "http"), (":path", "/two?token=hush"), (":authority", "me:hush@a.test"),
         ])));
         assert_eq!(peer.next_of(HEADERS).status(), Some(400));
-        // What a route serves is logged whole.
+        // Requests of a route are logged with their query.
         gateway.client().gets("/known?page=7").expects(200);
         let log = gateway.waits_for_access_log("/known?page=7");
         assert!(!log.contains("hush"), "{log}");

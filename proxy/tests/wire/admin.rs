@@ -1,4 +1,4 @@
-//! The admin server: what is at each path, and what is refused, to the letter.
+//! The admin server: the exact response of each path, and rejected requests.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -11,12 +11,12 @@ use crate::support::{
     Client, Driver, Gateway, Message, PATIENCE, gateway, on_both_drivers, origin,
 };
 
-/// Asks one of a gateway's servers on a connection of its own.
+/// Sends a request to one of a gateway's servers on a new connection.
 pub(crate) fn asks(gateway: &Gateway, server: &str, method: &str, target: &str) -> Message {
     asks_with(gateway, server, method, target, "Host: localhost\r\n")
 }
 
-/// Asks with these header lines.
+/// Sends a request with these header lines.
 pub(crate) fn asks_with(
     gateway: &Gateway,
     server: &str,
@@ -29,7 +29,7 @@ pub(crate) fn asks_with(
     client.reads_reply_to(method)
 }
 
-/// Asks a server that listens on a unix socket, and returns all that it says.
+/// Sends a request to a server on a Unix socket, and returns the whole response.
 fn asks_by_unix_socket(path: &Path, target: &str, host: &str) -> String {
     let mut socket = UnixStream::connect(path).expect("the server listens");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -40,7 +40,7 @@ fn asks_by_unix_socket(path: &Path, target: &str, host: &str) -> String {
     answer
 }
 
-/// What the admin server answers to a GET, as JSON.
+/// The response of the admin server to a GET, as JSON.
 pub(crate) fn json(gateway: &Gateway, target: &str) -> Value {
     let answer = asks(gateway, "admin", "GET", target);
     assert_eq!(answer.status(), 200, "{answer}");
@@ -48,7 +48,7 @@ pub(crate) fn json(gateway: &Gateway, target: &str) -> Value {
     serde_json::from_slice(&answer.body).expect("JSON")
 }
 
-/// Waits until the readiness server answers with this status and line.
+/// Waits until the readiness server responds with this status and line.
 pub(crate) fn waits_for_readiness(gateway: &Gateway, status: u16, line: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -61,7 +61,7 @@ pub(crate) fn waits_for_readiness(gateway: &Gateway, status: u16, line: &str) {
     }
 }
 
-/// Asks for a profile of so many seconds, and waits until it is under way.
+/// Requests a profile of this many seconds, and waits until it is in progress.
 #[track_caller]
 fn begins_a_profile(gateway: &Gateway, seconds: u32) -> Client {
     begins_a_profile_with(gateway, &format!("seconds={seconds}"))
@@ -82,7 +82,7 @@ fn begins_a_profile_with(gateway: &Gateway, parameters: &str) -> Client {
     client
 }
 
-/// Method, target, status, and what the body says.
+/// Method, target, status, and a part of the body.
 const ANSWERS: &[(&str, &str, u16, &str)] = &[
     ("GET", "/config_dump", 200, "\"version\""),
     ("HEAD", "/config_dump", 200, ""),
@@ -331,7 +331,7 @@ on_both_drivers! {
         let parameters = "seconds=1&format=flamegraph";
         let mut profile = begins_a_profile_with(&gateway, parameters);
         let mut client = gateway.client();
-        // No longer: names are looked up by a thread that stands back for requests.
+        // Symbols are looked up by a thread with a lower priority than requests.
         let end = Instant::now() + Duration::from_secs(1);
         while Instant::now() < end {
             client.gets("/").expects(200);

@@ -1,4 +1,4 @@
-//! `/config_dump`: everything the proxy is told, how its endpoints fare, and no secret.
+//! `/config_dump`: the whole configuration of the proxy, the state of its endpoints, and no secret.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::admin::{asks, asks_with, json};
 use crate::support::{Gateway, GatewayBuilder, gateway, on_both_drivers, origin, refused};
 
-/// Routes with so many rules in all, each with a path of its own.
+/// Routes with this many rules in all, each with a distinct path.
 pub(super) fn with_rules(builder: GatewayBuilder, count: usize) -> GatewayBuilder {
     let numbers: Vec<usize> = (0..count).collect();
     // A route takes 16 rules.
@@ -36,10 +36,10 @@ fn list<'a>(dump: &'a Value, name: &str) -> &'a Vec<Value> {
         .unwrap_or_else(|| panic!("no {name}: {dump}"))
 }
 
-/// Header lines of a client that takes gzip.
+/// Header lines of a client that accepts gzip.
 const GZIP: &str = "Host: localhost\r\nAccept-Encoding: gzip\r\n";
 
-/// Asks for an answer that is gzipped: its text, and how many bytes it came in.
+/// Requests a gzipped response. Returns its text, and its compressed size.
 fn unzipped(gateway: &Gateway, target: &str) -> (String, usize) {
     let answer = asks_with(gateway, "admin", "GET", target, GZIP);
     assert_eq!(answer.status(), 200, "{target}: {answer}");
@@ -156,7 +156,7 @@ on_both_drivers! {
         }
         let mut client = gateway.client_of("admin");
         client.sends(format!("GET /debug/pprof/heap?format=flamegraph HTTP/1.1\r\n{GZIP}\r\n"));
-        // Its names take a debug build longer than is waited here.
+        // A debug build takes longer to look up symbols than the timeout here.
         let head = client.reads_head();
         assert_eq!((head.status(), head.value("content-encoding")), (200, Some("gzip")), "{head}");
     }

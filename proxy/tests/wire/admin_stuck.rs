@@ -1,4 +1,4 @@
-//! A shard that stands still is a finding: it is reported, and nobody waits for it.
+//! A stuck shard is reported, and nothing waits for it.
 //!
 //! The binary stalls on request only when built with the feature `test-hooks` and started with
 //! `GATEWAY_TEST_STALL_PATH`: `cargo test -p proxy --features test-hooks --test wire`.
@@ -16,7 +16,7 @@ on_both_drivers! {
         let gateway = gateway(driver).routes_to(&origin)
             .environment("GATEWAY_TEST_STALL_PATH", "/stall").inspected().start();
         let mut stalled = gateway.client();
-        // The shard stands still for two seconds from here on.
+        // The shard is stuck for two seconds from here on.
         stalled.gets("/stall");
         gateway.waits_for_log("stalled on purpose");
         let tasks = json(&gateway, "/debug/tasks");
@@ -52,7 +52,7 @@ on_both_drivers! {
 
     fn a_stuck_shard_does_not_prevent_exit(driver) {
         let origin = origin();
-        // Longer than anybody here waits.
+        // Longer than every timeout here.
         let mut gateway = gateway(driver).routes_to(&origin)
             .argument("--drain-accept=0s").argument("--drain-deadline=100ms")
             .environment("GATEWAY_TEST_STALL_PATH", "/stall")

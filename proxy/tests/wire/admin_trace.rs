@@ -1,4 +1,4 @@
-//! `/debug/trace`: the life of a request as it happens, for those who watch it and at nobody's cost.
+//! `/debug/trace`: the life of a request as it happens, without effect on other requests.
 
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
@@ -8,14 +8,14 @@ use super::jwt;
 use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer, block, frame, request};
 use crate::support::{Client, Gateway, Signer, gateway, on_both_drivers, origin, refused, status};
 
-/// Enough that their events fill whatever lies between the gateway and a reader: sockets of 4 MiB,
+/// Enough that their events fill the buffers between the gateway and a reader: sockets of 4 MiB,
 /// and a thousand events.
 const REQUESTS: usize = BATCHES * BATCH;
 const BATCHES: usize = 20;
 /// Sent at a time, so that a busy machine does not make it a long test.
 const BATCH: usize = 20;
 
-/// Watches; armed when this returns.
+/// Starts a trace, which is armed when this returns.
 pub(super) fn watches(gateway: &Gateway, query: &str) -> Client {
     armed(gateway.client_of("admin"), query)
 }
@@ -32,7 +32,7 @@ fn armed(mut client: Client, query: &str) -> Client {
     client
 }
 
-/// A connection to the admin server that takes few bytes before they are read.
+/// A connection to the admin server with a small receive buffer.
 fn with_little_room(gateway: &Gateway) -> Client {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(64 << 10).expect("a size");
@@ -305,7 +305,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.sends(&request).expects(200);
         let events_per_request = events(&mut watcher).len();
-        // More than sockets and the stream's own room can hold.
+        // More than sockets and the stream's queue can hold.
         let mut unread = armed(with_little_room(&gateway), &format!("?count={REQUESTS}"));
         for _ in 0..BATCHES {
             client.sends(request.repeat(BATCH));

@@ -1,4 +1,4 @@
-//! Which requests are let through, by their claims and by what they say of themselves.
+//! Which requests are allowed, by their claims and their attributes.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn gateway_to(origin: &Origin, driver: Driver) -> GatewayBuilder {
         .rule("{name: rule, backendRefs: [{@origin}]}")
 }
 
-/// A token of somebody in this group.
+/// A token of a user in this group.
 fn of_group(signer: &Signer, group: &str) -> Vec<String> {
     let mut claims = claims();
     claims["group"] = json!(group);
@@ -98,7 +98,7 @@ on_both_drivers! {
         let policies = events.iter().map(|event| &event["message"]).filter(|it| it["type"] == "policy");
         let traced: Vec<_> = policies.filter(|it| it["kind"] == "authorization").collect();
         assert!(matches!(traced[..], [skipped] if skipped.to_string().contains("preflight")), "{events:?}");
-        // Neither is an OPTIONS without the fields of one.
+        // An OPTIONS request without the fields of a preflight is not one.
         let from_app = "Host: a\r\nOrigin: https://app.test";
         for request in [
             format!("OPTIONS / HTTP/1.1\r\n{from_app}\r\n\r\n"),

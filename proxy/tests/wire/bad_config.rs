@@ -1,12 +1,12 @@
-//! Mistakes in a configuration: each is named with its file, line and object, and what is right
-//! keeps working.
+//! Errors in a configuration: each is reported with its file, line and object, and valid objects
+//! keep working.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 
 use crate::support::{Gateway, GatewayBuilder, Ports, gateway, on_both_drivers, origin};
 
-/// A gateway that serves, with one more document that is wrong.
+/// A gateway that serves, with one more, invalid document.
 fn with(builder: GatewayBuilder, document: &str) -> Gateway {
     let origin = origin();
     let gateway = builder.routes_to(&origin).document(document).start();

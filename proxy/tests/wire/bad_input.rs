@@ -1,5 +1,5 @@
-//! What peers send before anything can be made of it: each kind has an end of its own and a counter
-//! by its cause, and a neighbour on the same shard is served all along.
+//! Invalid input before a request can be parsed: each kind ends the connection and is counted by
+//! cause, and another client of the same shard is still served.
 
 use std::net::UdpSocket;
 use std::time::Instant;
@@ -29,7 +29,7 @@ const OLD_HELLO: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-
 const BAD_NAME: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/bad-name");
 const TOO_MUCH: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/announces-too-much");
 
-/// A gateway with a listener of HTTPS for `a.test`, and a neighbour that has been served.
+/// A gateway with an HTTPS listener for `a.test`, and another client that has been served.
 struct Scene {
     gateway: Gateway,
     neighbour: Client,
@@ -63,7 +63,7 @@ impl Scene {
         }
     }
 
-    /// A handshake that begins so must have come to nothing for this cause.
+    /// A handshake that begins like this must fail for this reason.
     #[track_caller]
     fn fails(&mut self, bytes: impl AsRef<[u8]>, reason: &str) {
         let mut peer = client(self.gateway.https_address());
@@ -71,7 +71,8 @@ impl Scene {
         self.expects_count(reason, 1.0);
     }
 
-    /// So many handshakes have failed for this cause, and the neighbour has not noticed.
+    /// Expects that this many handshakes have failed for this reason, and that the other client is
+    /// still served.
     #[track_caller]
     fn expects_count(&mut self, reason: &str, expected: f64) {
         let label = format!("reason=\"{reason}\"");
@@ -108,7 +109,7 @@ on_both_drivers! {
 
     fn an_obsolete_version(driver) {
         let mut scene = scene_with_example_listener(driver);
-        // TLS 1.1, where the message says it.
+        // The version field, set to TLS 1.1.
         let mut hello = OLD_HELLO.to_vec();
         hello[9..11].copy_from_slice(&[3, 2]);
         is_answered_by_an_alert(&scene, &hello);
@@ -135,7 +136,7 @@ on_both_drivers! {
             let old = ca.signs(&subject(&["old.test"]).expired());
             builder.https("old", Some("old.test"), &[&old])
         });
-        // It is shown all the same: whom we are is for the client to judge.
+        // It is presented all the same: the client decides whether to accept it.
         scene.gateway.tls_client(&tls(&scene.ca, "old.test")).is_refused();
         scene.expects_count("distrusted", 1.0);
     }
@@ -154,7 +155,7 @@ on_both_drivers! {
         gateway.rewrite(&documents.collect::<Vec<_>>().join("\n---\n"));
         gateway.waits_for_applied(2);
         gateway.waits_for_log("ResolvedRefs/InvalidCertificateRef: Secret default/web-0 does not exist: create it");
-        // Nobody else listens on that port, so nobody does.
+        // No other listener uses that port, so it is closed.
         gateway.waits_until_refused_on(gateway.https_address());
         neighbour.sends(ASK).expects(200);
         gateway.rewrite(&yaml);
@@ -201,12 +202,12 @@ on_both_drivers! {
     fn records_that_are_not_encrypted(driver) {
         let mut scene = Scene::new(driver);
         for (broken, protocol) in (1..).zip(["http/1.1", "h2"]) {
-            // Of 32 bytes each: data, and a kind that there is not.
+            // Records of 32 bytes: data, and an unknown type.
             for (kind, reason) in [(0x17, "bad_record"), (0x99, "protocol")] {
                 let record = [&[kind, 3, 3, 0, 32][..], &[0; 32]].concat();
                 let offers = tls(&scene.ca, "a.test").offers(&[protocol]);
                 let mut peer = scene.gateway.tls_client(&offers);
-                // What comes with the end of a handshake is a part of it.
+                // Data received with the end of a handshake counts as a part of it.
                 match protocol {
                     "h2" => {
                         peer.sends(PREFACE).sends(frame(SETTINGS, 0, 0, b"")).reads_bytes(9);
@@ -272,7 +273,7 @@ on_both_drivers! {
         let mut peer = Peer::client(scene.gateway.address());
         client(scene.gateway.https_address()).expects_end();
         scene.expects_count("timeout", 1.0);
-        // Nothing is shaken hands over here, and so nothing has to come in that time.
+        // There is no handshake here, so the handshake timeout does not apply.
         slow.sends(ASK).expects(404);
         // The first letter of HTTP/2 is a header's as well.
         peer.sends(get(1));
@@ -337,7 +338,7 @@ on_both_drivers! {
             socket.connect(gateway.address_of(1)).expect("a way there");
             socket.set_read_timeout(Some(MOMENT)).expect("above zero");
             socket.send(b"?").expect("sent");
-            // The answer, or word that there will be none.
+            // The response, or an error that there will be none.
             let deadline = Instant::now() + PATIENCE;
             let mut served = socket.recv(&mut [0]).is_ok();
             while !served && !is_full() {
@@ -350,7 +351,7 @@ on_both_drivers! {
             clients.push(socket);
             assert!(clients.len() < FILES, "sessions have no bound");
         }
-        // Those who were there first still talk.
+        // The first clients are still served.
         for socket in &clients {
             socket.set_read_timeout(Some(PATIENCE)).expect("above zero");
             socket.send(b"!").expect("sent");
@@ -370,7 +371,7 @@ fn scene_with_example_listener(driver: Driver) -> Scene {
     })
 }
 
-/// A first message is answered, by why there is no more to say.
+/// Expects that a ClientHello is answered by an alert.
 #[track_caller]
 fn is_answered_by_an_alert(scene: &Scene, hello: &[u8]) {
     let mut peer = client(scene.gateway.https_address());
@@ -382,10 +383,10 @@ const ALERT: u8 = 21;
 
 const HEADER: &str = "PROXY TCP4 192.0.2.1 192.0.2.2 1 80\r\n";
 
-/// Descriptors of a gateway, of which each session takes one.
+/// Descriptors of a gateway; each session takes one.
 const FILES: usize = 300;
 
-/// A gateway on whose first listener a header has to come.
+/// A gateway whose first listener requires a PROXY protocol header.
 fn gateway_with_proxy_protocol(driver: Driver, origin: &Origin, policy: &str) -> Gateway {
     gateway(driver)
         .routes_to(origin)

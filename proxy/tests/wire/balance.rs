@@ -1,4 +1,4 @@
-//! Connections that live long are spread evenly over the shards, whatever the kernel's hash does.
+//! Long connections are spread evenly over the shards, whatever the kernel's hash does.
 
 use std::net::SocketAddr;
 
@@ -51,7 +51,7 @@ fn start(driver: Driver) -> (Origin, Gateway) {
     (origin, gateway)
 }
 
-/// Each of two shards says that it serves half of these clients, or nearly so.
+/// Each of two shards serves half of these clients, or nearly so.
 #[track_caller]
 fn assert_even(gateway: &Gateway, clients: &[SocketAddr]) {
     let ends: Vec<String> = clients

@@ -1,22 +1,22 @@
-//! A shard with many clients at once: on epoll it puts reads off for a turn, at the latest after 256
-//! that it did not. What was put off ends as it would have otherwise.
+//! A shard with many concurrent clients: on epoll it defers reads for a turn, at the latest after
+//! 256 reads. Deferred requests end as they would otherwise.
 
 use crate::support::{
     Client, Driver, Gateway, GatewayBuilder, Origin, Reply, Signal, gateway, ok, on_both_drivers,
     origin,
 };
 
-/// More than the reads after which some are put off.
+/// More than the reads after which some are deferred.
 const CLIENTS: usize = 300;
 
-/// Their connections, each of which has been answered.
+/// Connected clients, each after one response.
 fn connected_clients(gateway: &Gateway) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| gateway.client()).collect();
     all_get(&mut clients, "/", 200);
     clients
 }
 
-/// Has all of them ask before the first of them reads.
+/// Sends all requests before the first response is read.
 #[track_caller]
 fn all_get(clients: &mut [Client], path: &str, status: u16) {
     for client in &mut *clients {
@@ -27,14 +27,14 @@ fn all_get(clients: &mut [Client], path: &str, status: u16) {
     }
 }
 
-/// A gateway whose `/broken` leads to `broken` and all else to a sound origin.
+/// A gateway that routes `/broken` to `broken` and everything else to a sound origin.
 fn gateway_with_broken_route(driver: Driver, broken: &Origin, sound: &Origin) -> GatewayBuilder {
     gateway(driver)
         .backend("broken", &[broken.address()])
         .backend("sound", &[sound.address()])
         .rule("{matches: [{path: {value: /broken}}], backendRefs: [{@broken}]}")
         .rule("{backendRefs: [{@sound}]}")
-        // Whoever is sound may take their time.
+        // Requests to the sound origin may be slow.
         .policy_of("Backend/broken", "limits: {responseHeadTimeout: 500ms}")
 }
 

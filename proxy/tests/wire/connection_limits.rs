@@ -1,4 +1,4 @@
-//! Limits of a connection and of heads hold where the Gateway names them, and where a listener does.
+//! Limits of connections and heads apply if set by a policy of the Gateway or of a listener.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const NO_ERROR: u32 = 0;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// What a SETTINGS frame says of one.
+/// The value of one setting in a SETTINGS frame.
 fn setting(frame: &Frame, wanted: u16) -> Option<u32> {
     frame.payload.chunks_exact(6).find_map(|setting| {
         let (name, value) = setting.split_first_chunk()?;
@@ -84,7 +84,7 @@ on_both_drivers! {
             assert_eq!(setting(&settings, MAX_CONCURRENT_STREAMS), Some(7));
             assert_eq!(setting(&settings, INITIAL_WINDOW_SIZE), Some(1_048_576));
             let update = peer.next_of(WINDOW_UPDATE);
-            // What every connection begins with (RFC 9113 section 6.9.2), and the rest.
+            // The initial window of every connection (RFC 9113 section 6.9.2), and the rest.
             let rest = 4_194_304_u32 - 65_535;
             assert_eq!((update.stream, update.payload), (0, rest.to_be_bytes().to_vec()));
         });
@@ -143,7 +143,8 @@ on_both_drivers! {
     }
 }
 
-/// Asks on stream after stream until a GOAWAY comes: that, and the last stream that was asked on.
+/// Sends requests on one stream after the other until a GOAWAY arrives. Returns it and the last
+/// stream.
 #[track_caller]
 fn asks_until_goaway(peer: &mut Peer, first: u32) -> (Frame, u32) {
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Where threads run, and how much they stand back for requests.
+//! The cores and priorities of threads.
 
 use rustix::process::{Pid, getpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -17,7 +17,7 @@ on_both_drivers! {
         let own = cores(None);
         let (first, others) = own.split_first().expect("we run somewhere");
         for (name, thread) in threads(&gateway) {
-            // The kernel's own, for operations of its ring, are where the shard is.
+            // Kernel threads for operations of the ring run on the shard's core.
             if name == "shard-0" || name.starts_with("iou-") {
                 assert_eq!(cores(Some(thread)), [*first], "{name}");
             } else if !others.is_empty() {
@@ -28,7 +28,7 @@ on_both_drivers! {
 
     fn admin_threads_run_at_a_lower_priority(driver) {
         let origin = origin();
-        // A process begins as nice as whoever starts it.
+        // A process inherits the niceness of its parent.
         for nicer in ["0", "12"] {
             let gateway = gateway(driver).routes_to(&origin)
                 .launched_by(&["nice", "-n", nicer]).inspected().start();
@@ -43,7 +43,7 @@ on_both_drivers! {
     }
 }
 
-/// Its threads, by name. Those that end meanwhile are none.
+/// Its threads, by name, without those that end in the meantime.
 fn threads(gateway: &Gateway) -> impl Iterator<Item = (String, Pid)> {
     let folder = std::fs::read_dir(format!("/proc/{}/task", gateway.pid()));
     folder.expect("our own child").filter_map(|thread| {
@@ -54,7 +54,7 @@ fn threads(gateway: &Gateway) -> impl Iterator<Item = (String, Pid)> {
     })
 }
 
-/// Where a thread may run; `None` is this one.
+/// The CPU affinity of a thread; `None` is this one.
 fn cores(thread: Option<Pid>) -> Vec<usize> {
     let set = sched_getaffinity(thread).expect("our own child");
     (0..CpuSet::MAX_CPU)

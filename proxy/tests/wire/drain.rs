@@ -1,4 +1,4 @@
-//! The end: what was accepted is served, then the process exits with 0.
+//! Drain: accepted requests are served, then the process exits with 0.
 
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,10 @@
-//! Where the kernel refuses io_uring, epoll serves, and the log says why.
+//! If the kernel forbids io_uring, epoll is used, and the reason is logged.
 
 use crate::support::{Driver, RingCall, gateway, origin};
 
 #[test]
 fn forbidden_io_uring_falls_back_to_epoll() {
-    // Also where a ring can be made, and the calls that it is used by are not known to the profile.
+    // Also if a ring can be created, but the profile forbids the call that uses it.
     for call in [RingCall::Setup, RingCall::Enter] {
         let origin = origin();
         let gateway = gateway(Driver::Auto)

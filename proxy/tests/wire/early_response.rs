@@ -1,5 +1,5 @@
-//! An answer before the request's body has ended: it arrives, and nothing of the body is ever taken
-//! for a request.
+//! A response before the end of the request's body: it arrives, and no part of the body is ever
+//! parsed as a request.
 
 use crate::support::{Reply, gateway, on_both_drivers, origin, pattern};
 

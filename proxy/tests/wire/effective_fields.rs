@@ -1,12 +1,12 @@
-//! Who judges a request by its headers sees those that its backend gets, not what a client says in the
-//! name of the gateway or of an authorization server.
+//! Authorization sees the headers that the backend gets, not those that a client forged in the name
+//! of the gateway or of an authorization server.
 
 use super::jwt::{asks, bearer, claims, policy};
 use crate::support::{
     Signer, allowing, authorizer, client, gateway, ok, on_both_drivers, origin, raw,
 };
 
-/// What a client may not say of itself.
+/// Fields that a client must not set.
 const FORGED: [&str; 7] = [
     "X-User: admin",
     "X_User: admin",

@@ -1,4 +1,5 @@
-//! An endpoint that fails too often is put aside for a while, as the policy says; so are retries.
+//! Endpoints that fail too often are ejected for a while, and retries are limited, as the policy
+//! says.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use crate::support::{
     Client, Driver, Gateway, Origin, gateway, ok, on_both_drivers, origin, status,
 };
 
-/// Sessions hold on to an endpoint for as long as it is in service, so they show when it is not.
+/// Sessions keep their endpoint while it is in service, so they show when it is ejected.
 struct Scene {
     gateway: Gateway,
     origins: [Origin; 2],

@@ -1,4 +1,4 @@
-//! What holds whatever client and origin speak: bodies, trailers, filters, retries, timeouts,
+//! Properties that hold for every pair of protocols: bodies, trailers, filters, retries, timeouts,
 //! mirrors, failures.
 
 mod bodies;

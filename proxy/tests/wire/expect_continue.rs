@@ -1,4 +1,4 @@
-//! `Expect: 100-continue`: the client is told to go on, and its body arrives once.
+//! `Expect: 100-continue`: the client gets `100 Continue`, and its body arrives once.
 
 use crate::support::{Reply, gateway, on_both_drivers, origin};
 

@@ -1,4 +1,5 @@
-//! Authorization servers over HTTP, and for listeners: which requests pass, and what each side sees.
+//! Authorization servers over HTTP, and for listeners: which requests are allowed, and what each
+//! side receives.
 
 use std::net::SocketAddr;
 
@@ -264,7 +265,7 @@ on_both_drivers! {
         send_request(&mut client, "GET", "", "");
         auth.waits_for_requests(1);
         drop(client);
-        // Long before the server's time is over, and it is not the server's fault.
+        // Long before the server's timeout, and not counted as its failure.
         let log = gateway.waits_for_access_log("reason=client_gone");
         assert!(log.contains(" status=499 "), "{log}");
         assert_eq!(app.requests().len(), 0);
@@ -279,7 +280,7 @@ on_both_drivers! {
             let mut client = gateway.client();
             client.gets("/");
             auth.waits_for_requests(1);
-            // The server and the backend leave the configuration.
+            // The server and the backend are removed from the configuration.
             let later = logging(driver).backend("app", &[new.address()]).rule("{backendRefs: [{@app}]}");
             gateway.reconfigure(&later);
             gateway.waits_for_applied(2);

@@ -1,12 +1,12 @@
-//! Whatever an origin does, the client gets the answer of the table of failures, and a neighbour on
-//! the same shard notices nothing.
+//! Whatever an origin does, the client gets the response of the table of failures, and another
+//! client of the same shard is not affected.
 
 use crate::support::{
     Client, Driver, Gateway, Message, Origin, Reply, gateway, ok, on_both_drivers, origin, raw,
     refused, same_bytes,
 };
 
-/// A gateway whose `/broken` leads to `broken` and all else to a sound origin.
+/// A gateway that routes `/broken` to `broken` and everything else to a sound origin.
 struct Scene {
     gateway: Gateway,
     _sound: Origin,
@@ -20,7 +20,7 @@ impl Scene {
             .backend("sound", &[sound.address()])
             .rule("{matches: [{path: {value: /broken}}], backendRefs: [{@broken}]}")
             .rule("{backendRefs: [{@sound}]}")
-            // Whoever is sound may take their time.
+            // Requests to the sound origin may be slow.
             .policy_of("Backend/broken", "limits: {responseHeadTimeout: 500ms}")
             .start();
         Self {
@@ -29,7 +29,7 @@ impl Scene {
         }
     }
 
-    /// Asks the broken origin while a neighbour works, and hands over what came.
+    /// Sends a request to the broken origin while another client is served. Returns the result.
     #[track_caller]
     fn ask<T>(&self, ask: impl FnOnce(&mut Client) -> T) -> T {
         let mut neighbour = self.gateway.client();

@@ -1,4 +1,4 @@
-//! What filters make of requests and responses.
+//! Effects of filters on requests and responses.
 
 use crate::support::{Reply, gateway, on_both_drivers, origin, pattern, raw, same_bytes};
 
@@ -78,7 +78,7 @@ on_both_drivers! {
             );
             let gateway = gateway(driver).rule(&rule).start();
             let mut client = gateway.client();
-            // A body that has come does not end the connection.
+            // A body that was received does not close the connection.
             client.sends("POST /path?q=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
             let answer = client.expects(status);
             assert_eq!(answer.value("location"), Some("http://new.test/path?q=1"));

@@ -1,4 +1,4 @@
-//! Both directions flow at once, and neither buffers more than its share.
+//! Both directions flow at the same time, and neither buffers more than its share.
 
 use std::time::Duration;
 

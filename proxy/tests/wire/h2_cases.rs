@@ -2,12 +2,12 @@
 //!
 //! A case is a line `[section] title`, lines of what a client sends, and a line `=> outcome`. After
 //! preface and empty SETTINGS (unless the first line is `raw`), each line is one frame:
-//! `KIND+FLAG.. stream payload..`. Payloads are `"text"`, `0xhex`, `*N` zeros, `{name: value; ..}` as
-//! an HPACK block; `@N` claims another length. `GET n` and `POST n` are whole heads. `WAIT outcome`
-//! sends what is behind it when that has come.
+//! `KIND+FLAG.. stream payload..`. Payloads are `"text"`, `0xhex`, `*N` zeros, `{name: value; ..}`
+//! as an HPACK block; `@N` claims another length. `GET n` and `POST n` are whole heads. `WAIT
+//! outcome` delays what follows until that outcome.
 //!
-//! Every case runs whole and in small pieces, which have to come to the same. Where the kernel puts
-//! pieces together again, the gateway reads longer ones.
+//! Every case runs whole and in small pieces, with the same outcome. The kernel may join pieces
+//! before the gateway reads them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -71,17 +71,17 @@ fn run(driver: Driver, piece: usize) {
 struct Case {
     title: String,
     steps: Vec<Step>,
-    /// Whether the client ends its half after the only step.
+    /// Whether the client half-closes after the only step.
     finishes: bool,
 }
 
-/// What a client sends, and what may come of it.
+/// What a client sends, and the allowed outcomes.
 struct Step {
     bytes: Vec<u8>,
     outcomes: Vec<String>,
 }
 
-/// The first thing that comes of it, of what the case is about.
+/// The first outcome of the kinds that the case expects.
 fn outcome(peer: &mut Peer, expected: &[String]) -> String {
     let awaits = |word: &str| expected.iter().any(|outcome| outcome.starts_with(word));
     loop {
@@ -119,7 +119,7 @@ fn code(frame: &Frame) -> String {
     name.map_or_else(|| code.to_string(), |name| (*name).to_owned())
 }
 
-/// Nothing that a case is about takes nearly so long.
+/// No outcome of a case takes nearly that long.
 const SILENCE: Duration = Duration::from_secs(3);
 
 const CODES: [&str; 14] = [

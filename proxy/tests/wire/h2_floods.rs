@@ -1,5 +1,5 @@
-//! Floods over HTTP/2: frames that cost their sender nothing end their connection with
-//! `ENHANCE_YOUR_CALM`, and neither memory nor neighbours notice.
+//! Floods over HTTP/2: frames that cost their sender nothing end the connection with
+//! `ENHANCE_YOUR_CALM`, and neither memory nor other clients are affected.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 /// Frames that cost their sender nothing.
 pub(crate) struct Flood {
     pub(crate) name: &'static str,
-    /// What the gateway calls it, or HTTP/2 where the `h2` crate ends it.
+    /// The gateway's name of the flood, or HTTP/2 if the `h2` crate ends it.
     cause: &'static str,
     /// The n-th piece of it.
     nth: fn(u32) -> Vec<u8>,
@@ -46,7 +46,7 @@ pub(crate) const FLOODS: [&Flood; 12] = [
     &HPACK_BOMB,
 ];
 
-/// CVE-2023-44487: streams that are opened and reset at once.
+/// CVE-2023-44487: streams that are opened and reset immediately.
 const RAPID_RESET: Flood = Flood {
     name: "rapid reset",
     cause: "resets",
@@ -56,7 +56,7 @@ const RAPID_RESET: Flood = Flood {
     },
 };
 
-/// CVE-2025-8671: a window that is too large makes us break off what was asked for.
+/// CVE-2025-8671: an oversized window update makes the gateway reset the request.
 const OWN_RESETS: Flood = Flood {
     name: "resets that we are made to send",
     cause: "own_resets",
@@ -295,7 +295,7 @@ on_both_drivers! {
         let scene = pouring(driver);
         let mut peer = Peer::client(scene.gateway.address());
         scene.withstands(&mut peer);
-        // Each stream ends for itself.
+        // Each stream is reset separately.
         let mut reset: Vec<_> = (0..100).map(|_| peer.next_of(RST_STREAM).stream).collect();
         reset.sort_unstable();
         assert_eq!(reset, (0..100).map(|nth| nth * 2 + 1).collect::<Vec<_>>());
@@ -358,7 +358,7 @@ on_both_drivers! {
 /// More than the PINGs that are free in a second.
 const ANSWERS: u32 = 300;
 
-/// More than any flood below leaves behind; a fraction of what one sends.
+/// More memory than any flood below leaves allocated; a fraction of its bytes.
 const BOUND: u64 = 8 * 1024 * 1024;
 
 fn start(driver: Driver) -> (Origin, Gateway) {
@@ -376,7 +376,8 @@ fn flood(driver: Driver, flood: &Flood) {
     assert_ended_for(&flood_until_goaway(driver, flood), flood.cause);
 }
 
-/// Sends a flood until the gateway has enough of it, while a neighbour on the same shard is served.
+/// Sends a flood until the gateway ends the connection, while another client of the same shard is
+/// served.
 fn flood_until_goaway(driver: Driver, flood: &Flood) -> Gateway {
     let (_origin, gateway) = start(driver);
     let mut neighbour = gateway.client();
@@ -394,7 +395,7 @@ fn flood_until_goaway(driver: Driver, flood: &Flood) -> Gateway {
     gateway
 }
 
-/// The gateway says that it has ended one connection, and why.
+/// Expects that the gateway has counted one ended connection with its reason.
 #[track_caller]
 fn assert_ended_for(gateway: &Gateway, cause: &str) {
     gateway.waits_for_log(&format!("cause=\"{cause}\""));
@@ -403,7 +404,7 @@ fn assert_ended_for(gateway: &Gateway, cause: &str) {
     waits_for_count(gateway, name, "reason=", 1.0);
 }
 
-/// A gateway, an origin that pours for whoever asks it, and how much it has poured.
+/// A gateway, an origin with endless responses, and the number of bytes it has sent.
 struct PouringOrigin {
     gateway: Gateway,
     origin: Origin,
@@ -411,7 +412,7 @@ struct PouringOrigin {
     _quiet: Origin,
 }
 
-/// Pours on every path but `/quiet`.
+/// Sends endless responses on every path but `/quiet`.
 fn pouring(driver: Driver) -> PouringOrigin {
     let poured = ByteCounter::default();
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
@@ -433,8 +434,8 @@ fn pouring(driver: Driver) -> PouringOrigin {
 }
 
 impl PouringOrigin {
-    /// A hundred streams ask for what they do not read; a neighbour is served, memory has a bound,
-    /// and the origin is let go.
+    /// A hundred streams request responses that they do not read: another client is served, memory
+    /// is bounded, and the upstream requests are cancelled.
     #[track_caller]
     fn withstands(&self, peer: &mut Peer) {
         let mut neighbour = self.gateway.client();
@@ -458,11 +459,11 @@ impl PouringOrigin {
     }
 }
 
-/// What we may hold of a response whose client takes none: three buffers of 64 KiB, and a quarter
-/// more. Behind closed windows 100 KB each were measured, behind a socket that is full 207 KB.
+/// The most bytes held of a response whose client does not read: three buffers of 64 KiB, and a
+/// quarter more. 100 KB were measured with closed windows, and 207 KB with a full socket.
 const HELD_EACH: u64 = 240 * 1024;
 
-/// Within every budget, and more heads than a turn takes in.
+/// Within every budget, and more heads than a turn processes.
 const FEW: u32 = 64;
 
 /// More than any budget allows.

@@ -73,7 +73,7 @@ on_both_drivers! {
         gateway.signal(Signal::Int);
         assert_eq!(peer.next_of(GOAWAY).last_stream(), u32::MAX >> 1);
         next_ping(&mut peer);
-        // The second GOAWAY is for whoever answers.
+        // The second GOAWAY is sent to clients that acknowledge the PING.
         while let Some(frame) = peer.next() {
             assert_ne!(frame.kind, GOAWAY);
         }

@@ -1,5 +1,5 @@
-//! A peer of HTTP/2 that owes bytes and is silent is asked for a sign of life, and given up where it
-//! gives none.
+//! An HTTP/2 peer that owes bytes and is silent is sent a PING, and its connection is closed
+//! without an acknowledgement.
 //!
 //! That takes 45 seconds; deadlines skip them on request, in a binary with the feature `test-hooks`
 //! and started with `GATEWAY_TEST_SKIP_PATH`.
@@ -52,7 +52,7 @@ on_both_drivers! {
     }
 }
 
-/// A gateway whose requests may take for ever.
+/// A gateway without request timeout, and with a route that makes deadlines skip time.
 fn with_skip_route(gateway: GatewayBuilder) -> GatewayBuilder {
     gateway
         .environment("GATEWAY_TEST_SKIP_PATH", SKIP)
@@ -65,13 +65,13 @@ fn with_skip_route(gateway: GatewayBuilder) -> GatewayBuilder {
 
 const SKIP: &str = "/__skip";
 
-/// Has the gateway's deadlines see a long silence.
+/// Makes the gateway's deadlines skip a long time.
 fn skip_time(gateway: &Gateway) {
-    // Its own deadlines see it too, so it may go without an answer.
+    // Its own deadlines are affected too, so it may get no response.
     let _ = gateway.client().gets(SKIP).reply_to("GET");
 }
 
-/// Gives the sign of life that is asked for, and waits until it was noticed.
+/// Acknowledges the PING, and waits until the gateway has processed that.
 fn acknowledge_ping(peer: &mut Peer) {
     let ping = peer.next_of(PING);
     assert_eq!(ping.flags & ACK, 0);

@@ -1,7 +1,8 @@
-//! What a neighbour of a flood on the same shard notices of it: its 99th percentile, beside that of
-//! quiet times in between. It measures, so it runs when asked, on a quiet machine of two cores or more
-//! and a release: `GATEWAY_UNDER_TEST=target/release/gateway cargo test -p proxy --all-features
-//! --test wire h2_neighbours -- --ignored --nocapture`.
+//! The effect of a flood on another client of the same shard: its 99th percentile latency, compared
+//! with that of quiet periods in between. It measures, so it runs only on request, on a quiet
+//! machine with two or more cores and with a release build:
+//! `GATEWAY_UNDER_TEST=target/release/gateway cargo test -p proxy --all-features --test wire
+//! h2_neighbours -- --ignored --nocapture`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,8 +35,8 @@ on_both_drivers! {
     }
 }
 
-/// The 99th percentiles in quiet times and under a flood, in turns, so that whatever else the machine
-/// does meets both.
+/// The 99th percentiles in quiet times and under a flood, alternating, so that other load of the
+/// machine affects both.
 fn measure(driver: Driver, cores: &[usize], flood: &Flood) -> [Duration; 2] {
     let origin = origin();
     let gateway = gateway(driver).routes_to(&origin).start();
@@ -70,9 +71,9 @@ fn measure(driver: Driver, cores: &[usize], flood: &Flood) -> [Duration; 2] {
     times.map(percentile)
 }
 
-/// While it is there, the gateway has a core of its own. The neighbour and its origin share the
-/// others with the flooder, which gives way to them: what it takes from them is the gateway's time
-/// alone.
+/// While it exists, the gateway has a core of its own. The neighbour and its origin share the
+/// others with the flooder, which has the lowest priority: it takes only the gateway's time from
+/// them.
 struct CpuIsolation<'a>(&'a [usize]);
 
 impl<'a> CpuIsolation<'a> {
@@ -111,8 +112,8 @@ fn threads(process: u32) -> impl Iterator<Item = Pid> {
     })
 }
 
-/// Ends the flooder, also where a request of the neighbour's fails: the scope waits for it before it
-/// passes a panic on.
+/// Ends the flooder, also if a request of the neighbour fails: the scope waits for it before it
+/// propagates a panic.
 struct StopOnDrop<'a> {
     over: &'a AtomicBool,
     flooder: &'a Thread,

@@ -75,7 +75,7 @@ on_both_drivers! {
         origin.waits_for_requests(1);
         peer.sends(frame(RST_STREAM, 0, 1, &CANCEL.to_be_bytes()));
         origin.waits_for_hangup();
-        // The connection lives on.
+        // The connection stays open.
         origin.now_replies(status(204));
         peer.sends(get(3));
         assert_eq!(peer.next_of(HEADERS).status(), Some(204));
@@ -123,7 +123,7 @@ on_both_drivers! {
         peer.sends(get(1));
         let reset = peer.next_of(RST_STREAM);
         assert_eq!((reset.stream, reset.code()), (1, Some(INTERNAL_ERROR)));
-        // Only that stream is broken.
+        // Only that stream is affected.
         origin.now_replies(status(204));
         peer.sends(get(3));
         let head = peer.next_of(HEADERS);
@@ -168,7 +168,7 @@ on_both_drivers! {
         let (origin, gateway) = start(driver, reply.sends("HTTP/1.1 204 No\r\n\r\n"));
         let mut peer = Peer::client(gateway.address());
         peer.settles().sends(post(1));
-        // The window of a stream is 64 KiB; nothing gives it back until bytes went on.
+        // The window of a stream is 64 KiB; it is replenished only when bytes are forwarded.
         for _ in 0..4 {
             peer.sends(frame(DATA, 0, 1, &[0; 16 * 1024]));
         }
@@ -249,7 +249,7 @@ fn before_frames_inspected(driver: Driver) -> (TcpListener, Gateway) {
     (listener, gateway.start())
 }
 
-/// Waits until what is read and written of two connections is all that buffers hold.
+/// Waits until buffers hold only the read and write buffers of two connections.
 #[track_caller]
 fn wait_until_streams_hold_no_buffers(gateway: &Gateway) {
     const LARGE: f64 = 68.0 * 1024.0;

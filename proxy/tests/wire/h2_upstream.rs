@@ -32,7 +32,7 @@ on_both_drivers! {
             let stream = server.next_of(HEADERS).stream;
             server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[&[0x88], field].concat()));
             assert_eq!(over_h2.next_of(HEADERS).status(), Some(502), "{field:x?}");
-            // The connection lives on.
+            // The connection stays open.
             let mut client = gateway.client();
             client.posts("/", "");
             let stream = server.next_of(HEADERS).stream;
@@ -72,7 +72,7 @@ on_both_drivers! {
         let second = server.next_of(HEADERS).stream;
         server.sends(answer(second, 0x8d));
         client.expects(404);
-        // It frees the stream at the server, and the client's connection is whole.
+        // It frees the stream at the server, and the client's connection stays usable.
         assert_eq!(server.next_of(RST_STREAM).stream, second);
         client.gets("/");
         let third = server.next_of(HEADERS).stream;
@@ -201,7 +201,7 @@ on_both_drivers! {
     fn a_stream_refused_by_the_origin_is_retried(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut client = gateway.client();
-        // In one piece, so that all of it is there to be sent again.
+        // In one piece, so that all of it can be sent again.
         client.sends("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\n\r\nx");
         let mut server = Peer::server(&listener);
         let first = server.next_of(HEADERS).stream;
@@ -310,7 +310,7 @@ fn answer(stream: u32, status: u8) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &[status])
 }
 
-/// What a server may have sent before it learns that a stream was cancelled.
+/// Frames that a server may send before it receives the cancellation of a stream.
 fn late_frames(stream: u32) -> [Vec<u8>; LATE_FRAMES] {
     let (head, early_hints) = ([0x88], block(&[(":status", "103")]));
     let headers = |block: &[u8]| frame(HEADERS, END_HEADERS, stream, block);

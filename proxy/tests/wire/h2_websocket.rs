@@ -13,7 +13,7 @@ use crate::support::{
 
 const SWITCH: &str = "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
-/// A Close frame, 1001: as servers send it, and as clients do, which mask what they say.
+/// A Close frame with code 1001: as sent by servers, and by clients, which mask it.
 const GOODBYE: &[u8] = b"\x88\x02\x03\xe9";
 const MASKED_GOODBYE: &[u8] = b"\x88\x82\0\0\0\0\x03\xe9";
 
@@ -170,7 +170,7 @@ on_both_drivers! {
     }
 }
 
-/// A gateway with these limits before a backend that speaks HTTP/2, frame by frame.
+/// A gateway with these limits in front of an HTTP/2 backend, frame by frame.
 fn gateway_to_h2_backend(driver: Driver, limits: &str) -> (TcpListener, Gateway) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let gateway = gateway(driver)
@@ -183,7 +183,7 @@ fn gateway_to_h2_backend(driver: Driver, limits: &str) -> (TcpListener, Gateway)
     (listener, gateway.start())
 }
 
-/// A tunnel by stream 1 of a client, its server, and that one's stream.
+/// A tunnel on stream 1 of a client, its server, and the server's stream.
 fn open_tunnel(gateway: &Gateway, listener: &TcpListener) -> (Peer, Peer, u32) {
     let mut peer = Peer::client(gateway.address());
     peer.sends(websocket(1));
@@ -194,7 +194,7 @@ fn open_tunnel(gateway: &Gateway, listener: &TcpListener) -> (Peer, Peer, u32) {
     (peer, server, stream)
 }
 
-/// The next data. Who is asked for a sign of life gives one meanwhile: a drain waits for it.
+/// The next data. PINGs are acknowledged in between: a drain waits for that.
 fn next_data(peer: &mut Peer) -> Vec<u8> {
     loop {
         let frame = peer.next().expect("a Close before the end");

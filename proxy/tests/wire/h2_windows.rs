@@ -1,5 +1,5 @@
-//! No reader stops another: what one client or backend does not take fills the windows of its own
-//! streams, and the connection's has room for all of them.
+//! No reader blocks another: data that one client or backend does not read fills only the windows
+//! of its own streams, and the connection window covers all of them.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,10 @@ use crate::support::{
 /// Streams of a client, as many as it may have.
 const STREAMS: u32 = 100;
 
-/// Far above anything a loaded machine needs for one request, far below the time that a client may
-/// take nothing for.
+/// Far above the time a loaded machine needs for one request, far below the write idle timeout.
 const PROMPT: Duration = Duration::from_secs(8);
 
-/// What a stream may send before it is given more.
+/// The initial window of a stream.
 const WINDOW: usize = 64 * 1024;
 
 /// Payload of a SETTINGS frame: `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
@@ -46,14 +45,14 @@ fn fields<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
     fields
 }
 
-/// A backend that speaks HTTP/2, with a gateway before it.
+/// A backend that speaks HTTP/2, with a gateway in front of it.
 fn before(driver: Driver, reply: Reply) -> (Origin, Gateway) {
     let origin = origin().replies(reply);
     let gateway = pair(driver, SideProtocol::H1).gateway_to(&origin).start();
     (origin, gateway)
 }
 
-/// Requests of other clients are answered as if nobody else were there.
+/// Requests of other clients are answered without delay.
 #[track_caller]
 fn assert_prompt_responses(driver: Driver, gateway: &Gateway, body: &[u8]) {
     for speaks in [SideProtocol::H1, SideProtocol::H2c] {
@@ -67,7 +66,7 @@ fn assert_prompt_responses(driver: Driver, gateway: &Gateway, body: &[u8]) {
     }
 }
 
-/// Sends a window's worth of a request's body.
+/// Sends a full window of a request's body.
 fn fill_window(peer: &mut Peer, stream: u32) {
     for _ in 0..4 {
         peer.sends(frame(DATA, 0, stream, &[0; WINDOW / 4]));
@@ -100,7 +99,7 @@ on_both_drivers! {
         let call = block(&call);
         let ends = END_HEADERS | END_STREAM;
         slow.sends(streams().flat_map(|stream| frame(HEADERS, ends, stream, &call)).collect::<Vec<_>>());
-        // It never gives back what its connection began with, so not all heads can come.
+        // It never opens the connection window, so not all heads can be received.
         slow.next_of(HEADERS);
         assert_prompt_responses(driver, &gateway, &body);
     }
@@ -164,7 +163,8 @@ on_both_drivers! {
             .rule("{backendRefs: [{@own}]}")
             .policy_of("Backend/slow", "limits: {upstreamConnections: 1, connectTimeout: 1m}")
             .start();
-        // One has the only connection, and all others wait for it with what has come of their bodies.
+        // One request has the only connection, and all others wait for it with the received part of
+        // their bodies.
         let mut holder = gateway.client();
         holder.gets("/slow");
         slow.waits_for_requests(1);

@@ -1,4 +1,4 @@
-//! Clients that end their half of the connection early still get their answers.
+//! Clients that half-close early still get their responses.
 
 use crate::support::{Gate, Reply, gateway, on_both_drivers, origin};
 
@@ -21,8 +21,8 @@ on_both_drivers! {
         client.posts("/", "body").finishes();
         origin.waits_for_complete(1);
         gate.open();
-        // A client that half-closes cannot be told from one that left (nginx answers 499 to both):
-        // a whole answer or a clean end, never half an answer.
+        // A client that half-closes cannot be distinguished from one that disconnected (nginx logs
+        // 499 for both): a complete response or a clean end, never a truncated response.
         match client.reply_to("POST") {
             Ok(answer) => assert_eq!(answer.text(), "slow"),
             Err(cut) => assert!(cut.by_peer() && cut.is_empty(), "{cut}"),

@@ -1,5 +1,5 @@
-//! Inference pools: an endpoint picker says which pods a request goes to, and learns which one
-//! answered; and what becomes of requests when it does not.
+//! Inference pools: an endpoint picker selects the pods of a request, and receives the one that
+//! served it; and its failures.
 
 use std::net::SocketAddr;
 

@@ -1,9 +1,8 @@
-//! A rule that cannot be carried out takes its requests with it: no other rule, which may check less,
-//! serves them.
+//! An invalid rule rejects its requests: no other rule, which may check less, serves them.
 
 use crate::support::{Client, Driver, Gateway, Origin, gateway, ok, on_both_drivers, origin};
 
-/// A gateway with these rules, and a last one that lets every request pass.
+/// A gateway with these rules, and a last one that allows every request.
 fn beside_an_open_rule(driver: Driver, open: &Origin, rules: &[&str]) -> Gateway {
     let builder = gateway(driver).backend("app", &[open.address()]);
     let builder = rules

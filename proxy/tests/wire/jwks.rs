@@ -1,4 +1,4 @@
-//! Key sets: fetched from a real origin, which may be slow, broken, gone, or have new keys.
+//! Key sets: fetched from a real origin, which may be slow, broken, unavailable, or have new keys.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::support::{
 
 use super::jwt::{asks, bearer, claims};
 
-/// A policy whose keys come from here.
+/// A policy with this source of keys.
 fn policy(remote: &str) -> String {
     policy_of("https://issuer.test", remote)
 }
@@ -36,13 +36,13 @@ fn gateway_to(origin: &Origin, driver: Driver) -> GatewayBuilder {
     gateway(driver).routes_to(origin)
 }
 
-/// What a token of this key comes to.
+/// The status of a request with a token of this key.
 fn status_of(gateway: &Gateway, signer: &Signer, id: &str) -> u16 {
     let token = bearer(&signer.signs(id, &claims()));
     asks(&mut gateway.client(), "/", &token).status()
 }
 
-/// Asks until this status comes.
+/// Sends requests until one gets this status.
 #[track_caller]
 fn waits_for_status(gateway: &Gateway, signer: &Signer, id: &str, status: u16) {
     let deadline = Instant::now() + PATIENCE;
@@ -109,7 +109,7 @@ on_both_drivers! {
             }));
             for number in 1..=4 {
                 app.waits_for_requests(app.requests().len() + 20);
-                // The next token is of the new key at once, as with Keycloak.
+                // The next token is signed with the new key immediately, as with Keycloak.
                 keys.now_replies(rotated(number - 1));
                 current.store(number, Ordering::Release);
             }
@@ -235,7 +235,7 @@ on_both_drivers! {
                 let (signer, realm) = (&signers[own], realms[own]);
                 assert_eq!(status(paths[own], signer, realm), 200, "{realm}");
                 assert_eq!(status(paths[other], signer, realm), 401, "{realm}");
-                // Whoever has a key of one realm cannot speak for the other.
+                // A key of one realm cannot sign for the other.
                 for path in paths {
                     assert_eq!(status(path, signer, realms[other]), 401, "{realm} at {path}");
                 }

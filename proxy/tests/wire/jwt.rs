@@ -1,4 +1,4 @@
-//! Tokens: who is let in, by a token in which place, and what the backend learns.
+//! Tokens: which requests are allowed, where tokens are read from, and what the backend receives.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Tokens, whatever client and origin speak: who is let in, what the backend learns, and how a call
-//! of gRPC is refused.
+//! Tokens for every pair of protocols: which requests are allowed, what the backend receives, and
+//! how gRPC calls are rejected.
 
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ on_every_pair! {
     }
 }
 
-/// Claims of which one is another.
+/// Claims with one changed.
 fn with(name: &str, value: Value) -> Value {
     let mut claims = claims();
     claims[name] = value;

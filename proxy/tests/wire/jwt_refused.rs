@@ -1,4 +1,4 @@
-//! Policies about tokens that cannot be carried out: requests are refused, and never let in.
+//! Invalid JWT policies: requests are rejected, and never allowed.
 
 use super::admin::waits_for_readiness;
 use super::jwt::{bearer, claims};
@@ -18,7 +18,8 @@ fn policy(version: &str, targets: &str, signer: &Signer) -> String {
     )
 }
 
-/// Version and target fields of each form in which a policy was once left out, and everyone let in.
+/// Version and target fields of each form of policy that was once ignored, so that every request
+/// was allowed.
 const FORMS: [(&str, &str); 9] = [
     ("v1alpha1", "targetRefs: [{kind: HTTPRoute, name: route-0}]"),
     (
@@ -58,7 +59,7 @@ fn gateway_to(origin: &Origin, driver: crate::support::Driver) -> GatewayBuilder
         .rule("{name: rule, backendRefs: [{@origin}]}")
 }
 
-/// Nobody gets through, with a good token either.
+/// Every request is rejected, even with a valid token.
 #[track_caller]
 fn assert_all_requests_are_rejected(gateway: &Gateway, signer: &Signer, form: &str) {
     let mut client = gateway.client();
@@ -148,7 +149,7 @@ on_both_drivers! {
             gateway.waits_for_log("it may be a policy that restricts access");
             gateway.reconfigure(&open.clone().document(&good));
             waits_for_readiness(&gateway, 200, "ready");
-            // Ready once, it stays so: what was recognised stays in force.
+            // Once ready, it stays ready: the recognised configuration stays in force.
             gateway.reconfigure(&open.clone().document(&bad));
             gateway.waits_for_log("the previous version of ");
             waits_for_readiness(&gateway, 200, "ready");

@@ -1,4 +1,4 @@
-//! Connections live on between requests, on both sides, and end when they should.
+//! Connections stay open between requests, on both sides, and are closed when they should be.
 
 use super::admin::json;
 use crate::support::{PATIENCE, Reply, gateway, ok, on_both_drivers, origin, raw};
@@ -111,7 +111,7 @@ on_both_drivers! {
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
         for _ in 0..5 {
-            // Nobody may repeat a POST.
+            // A POST must not be repeated.
             client.posts("/", "body").expects(200);
             origin.waits_for_hangup();
         }
@@ -128,14 +128,14 @@ on_both_drivers! {
             let tasks = json(&gateway, "/debug/tasks").to_string();
             let in_state = |state: &str| tasks.matches(&format!("\"state\":\"{state}\"")).count();
             let (idle, waiting) = (in_state("idle"), in_state("reading-head"));
-            // Those are idle that were not asked anything for longer than the last 256.
+            // All but the 256 most recently used connections are idle.
             if idle >= CONNECTIONS - 256 && waiting <= 256 {
                 break;
             }
             assert!(std::time::Instant::now() < deadline, "{idle} idle, {waiting} waiting");
             std::thread::park_timeout(std::time::Duration::from_millis(5));
         }
-        // None of them has lost anything.
+        // All of them are still usable.
         for client in &mut clients {
             client.gets("/").expects(200);
         }

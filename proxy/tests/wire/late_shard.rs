@@ -1,7 +1,7 @@
-//! A shard that comes late to everything refuses requests, until it has caught up.
+//! A lagging shard rejects requests until it has caught up.
 //!
-//! The binary takes itself for late on request only when built with the feature `test-hooks` and
-//! started with `GATEWAY_TEST_LATE_PATH`: `cargo test -p proxy --features test-hooks --test wire`.
+//! The binary pretends to lag only when built with the feature `test-hooks` and started with
+//! `GATEWAY_TEST_LATE_PATH`: `cargo test -p proxy --features test-hooks --test wire`.
 
 #![cfg(feature = "test-hooks")]
 
@@ -20,7 +20,7 @@ on_both_drivers! {
         let refused = client.gets("/late").expects(503);
         assert_eq!(refused.value("retry-after"), Some("1"));
         assert!(refused.text().contains("overloaded"), "{refused}");
-        // The steps below that one are reached as well.
+        // The lower overload steps are reached as well.
         assert!(refused.says_close());
         client.expects_close();
         assert_eq!(origin.requests().len(), 1);

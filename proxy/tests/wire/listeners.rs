@@ -1,4 +1,4 @@
-//! Listeners and Gateways that come, go and change their names: no connection is lost with them.
+//! Listeners and Gateways that are added, removed and renamed: no connection is lost.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,8 +33,8 @@ fn listener_set(gateway: &str, port: u16) -> String {
     )
 }
 
-/// Asks over one connection after the other until `over`. Nobody has to listen, but whoever accepts
-/// a connection has to answer on it.
+/// Sends requests over one connection after the other until `over`. The port may be closed, but
+/// every accepted connection must get a response.
 fn send_requests_until(gateway: &Gateway, listener: usize, over: &AtomicBool) -> usize {
     let mut answers = 0;
     while !over.load(Ordering::Relaxed) {
@@ -59,7 +59,7 @@ fn send_requests_until(gateway: &Gateway, listener: usize, over: &AtomicBool) ->
     answers
 }
 
-/// Runs `change` while clients ask the n-th listener.
+/// Runs `change` while clients send requests to the n-th listener.
 fn under_load(gateway: &Gateway, listener: usize, change: impl FnOnce()) {
     let (over, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -69,7 +69,7 @@ fn under_load(gateway: &Gateway, listener: usize, change: impl FnOnce()) {
                 answers.fetch_add(sent, Ordering::Relaxed);
             });
         }
-        // Also where the change fails, or the clients would never end.
+        // Also if the change fails, or the clients would never end.
         let _ends = StopOnDrop(&over);
         change();
     });
@@ -121,7 +121,7 @@ on_both_drivers! {
         }
         origin.waits_for_requests(1);
         clients[3].expects_silence();
-        // Backend, routes and listener leave the configuration, and come back.
+        // Backend, routes and listener are removed from the configuration, and added again.
         gateway.reconfigure(&limited(self::gateway(driver)));
         gateway.waits_until_refused_on(gateway.address_of(1));
         gateway.reconfigure(&two);
@@ -144,7 +144,7 @@ on_both_drivers! {
         for client in [&mut persistent, &mut idle, &mut parked] {
             assert!(!client.gets("/").expects(200).says_close());
         }
-        // Long enough to be without a buffer.
+        // Long enough to be parked without a buffer.
         parked.expects_silence_for(Duration::from_millis(1_300));
         persistent.gets("/").expects(200);
         gateway.reconfigure(&one);
@@ -165,7 +165,7 @@ on_both_drivers! {
             .backend("added", &[added.address()])
             .document(&listener_set("gw", port[0]));
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port[0]));
-        // Unless a Gateway says so, it takes nobody's listeners.
+        // By default a Gateway allows no ListenerSets.
         let gateway = with.clone().start();
         gateway.client().gets("/").expects(200);
         gateway.waits_until_refused_on(address);

@@ -1,11 +1,11 @@
-//! The rest of a long response goes from socket to socket. It ends like any other, however it ends,
-//! and both connections are as good as before.
+//! The rest of a long response is spliced between the sockets. It ends like any other, and both
+//! connections can be reused.
 
 use crate::support::{
     ByteCounter, Gate, Reply, gateway, ok, on_both_drivers, origin, pattern, raw, same_bytes,
 };
 
-/// Far above what passes through buffers.
+/// Far above the part that passes through buffers.
 const LONG: usize = 3 << 20;
 
 /// Every request is logged, with how it ended.
@@ -23,7 +23,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         for _ in 0..3 {
             same_bytes(&client.gets("/long").expects(200).body, &body);
-            // A body that comes slowly needs a socket that waits for it.
+            // A slow body needs a socket that can wait for readability.
             let gate = Gate::default();
             let reply = Reply::at_once().reads_the_body().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
             origin.next_replies([reply]);

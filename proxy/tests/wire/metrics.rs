@@ -1,4 +1,4 @@
-//! `/metrics` and readiness: what is counted, in a form that others read, and when traffic may come.
+//! `/metrics` and readiness: what is counted, in which format, and when the gateway is ready.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -47,7 +47,8 @@ pub(crate) fn waits_for_count(gateway: &Gateway, name: &str, label: &str, expect
     waits_for_sum(gateway, name, &[label], expected);
 }
 
-/// Waits until a sum comes to this: a client may have a response a moment before it is counted.
+/// Waits until a sum reaches this value: a client may have a response a moment before it is
+/// counted.
 #[track_caller]
 fn waits_for_sum(gateway: &Gateway, name: &str, labels: &[&str], expected: f64) {
     let deadline = Instant::now() + PATIENCE;

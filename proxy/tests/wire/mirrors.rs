@@ -1,4 +1,4 @@
-//! Mirrors: several of one request, and connections that are used again.
+//! Mirrors: several of one request, and reused connections.
 
 use crate::support::{
     Driver, Gateway, Origin, Reply, chunked, gateway, ok, on_both_drivers, origin, pattern, raw,
@@ -45,7 +45,7 @@ on_both_drivers! {
                 let requests = copy.waits_for_requests(round);
                 assert!(!requests[round - 1].says_close());
             }
-            // One that was under way when the next mirror began is no fault.
+            // A request still in flight when the next mirror began is no failure.
             assert!(copy.connections() < 8, "{} connections", copy.connections());
         }
     }
@@ -62,7 +62,7 @@ on_both_drivers! {
         for _ in 0..60 {
             client.gets("/").expects(200);
         }
-        // Half of them would go to each, did those that are not answered count for nothing.
+        // Half of them would go to each endpoint if unanswered requests did not count as load.
         quick.waits_for_requests(45);
     }
 
@@ -85,7 +85,7 @@ on_both_drivers! {
 
     #[cfg(feature = "test-hooks")]
     fn a_mirror_uses_the_configuration_of_its_request(driver) {
-        // In the new configuration the place of `copy` is another backend's, or nobody's.
+        // In the new configuration the index of `copy` belongs to another backend, or to none.
         for others in [&["another"][..], &[]] {
             let (main, copy, other) = (origin(), origin(), origin());
             let base = gateway(driver)
@@ -108,8 +108,8 @@ on_both_drivers! {
             copy.waits_for_requests(1);
             assert_eq!(copy.only_request().value("authorization"), Some("hush"));
             assert_eq!(main.only_request().target(), "/waits");
-            assert_eq!(other.requests().len(), 0, "nobody else has the copy");
-            // The shard has outlived it.
+            assert_eq!(other.requests().len(), 0, "only this mirror gets the copy");
+            // The shard is still running.
             client.gets("/").expects(200);
         }
     }

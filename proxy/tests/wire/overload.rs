@@ -1,4 +1,4 @@
-//! A gateway that has too many clients gives up a little more with each of them, in order.
+//! A gateway with too many clients degrades step by step.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// A gateway with 300 files, of which it keeps 128 for itself, two for its bind, and ten for its
-/// backend, which takes so many connections. The rest is for clients.
+/// backend, which has that many connections. The rest is for clients.
 fn gateway_with_few_descriptors(driver: Driver, origin: &Origin) -> GatewayBuilder {
     gateway(driver)
         .routes_to(origin)
@@ -21,7 +21,7 @@ fn gateway_with_few_descriptors(driver: Driver, origin: &Origin) -> GatewayBuild
 
 const ROOM: usize = 300 - 128 - 2 - 10;
 
-/// So many clients that have a connection and a response.
+/// This many clients with a connection and a response.
 fn served_clients(gateway: &Gateway, count: usize) -> Vec<Client> {
     let client = |_| {
         let mut client = gateway.client();
@@ -31,7 +31,7 @@ fn served_clients(gateway: &Gateway, count: usize) -> Vec<Client> {
     (0..count).map(client).collect()
 }
 
-/// Asks again and again, until there is such a response.
+/// Repeats a request until a response satisfies the condition.
 pub(super) fn until(
     mut ask: impl FnMut() -> Message,
     wanted: impl Fn(&Message) -> bool,
@@ -57,7 +57,7 @@ impl Cgroup {
         cgroup
     }
 
-    /// So much is in use, beside files.
+    /// Sets the memory in use, without file pages.
     fn uses(&self, bytes: usize) {
         const FILES: usize = 1 << 30;
         self.writes(
@@ -92,7 +92,7 @@ on_both_drivers! {
         let origin = origin();
         let gateway = gateway_with_few_descriptors(driver, &origin).start();
         let clients = served_clients(&gateway, ROOM - 10);
-        // The old share of 45 % was over long before.
+        // The former share of 45 % would have been exceeded.
         assert!(clients.len() > 300 * 45 / 100);
     }
 
@@ -119,7 +119,7 @@ on_both_drivers! {
         others.extend((0..ROOM * 25 / 100).map(|_| gateway.client()));
         let begun = Instant::now();
         idle.expects_close();
-        // Otherwise it would have a minute.
+        // The idle timeout would be a minute.
         assert!(begun.elapsed() < PATIENCE, "after {:?}", begun.elapsed());
     }
 
@@ -156,7 +156,7 @@ on_both_drivers! {
         first.gets("/held");
         origin.waits_for_requests(21);
         gateway.may_open_files(false);
-        // The first one finds out, and those after it are not tried.
+        // The first one hits the limit, and later ones are rejected without an attempt.
         let mut answers = clients.iter_mut().map(|client| client.gets("/").expects(503));
         let refused = answers.find(is_refused).expect("a refusal within a second");
         assert_eq!(refused.value("retry-after"), Some("1"));
@@ -197,7 +197,8 @@ on_both_drivers! {
     }
 
     fn a_shard_above_its_buffer_limit_rejects_requests(driver) {
-        // Half of it is for buffers: three large ones, of which one is the client's connection's.
+        // Half of it is for buffers: three large ones, one of which belongs to the client's
+        // connection.
         let cgroup = Cgroup::new(2 * 3 * 68 * 1024);
         let (stuck, origin) = (TcpListener::bind("127.0.0.1:0").expect("a port"), origin());
         let builder = gateway(driver)
@@ -211,7 +212,7 @@ on_both_drivers! {
         let mut uploads = Vec::new();
         let refused = until(
             || {
-                // Nobody reads what it sends, so its buffer is soon in use for good.
+                // Its responses are not read, so its buffer soon stays in use.
                 let mut upload = gateway.client();
                 upload.sends("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000000\r\n\r\n");
                 upload.sends_until_full(64 << 20);

@@ -1,4 +1,4 @@
-//! A panic costs one connection; its neighbours on the shard never notice.
+//! A panic ends one connection; others of the shard are not affected.
 //!
 //! The binary panics on request only when built with the feature `test-hooks` and started with
 //! `GATEWAY_TEST_PANIC_PATH`: `cargo test -p proxy --features test-hooks --test wire`.

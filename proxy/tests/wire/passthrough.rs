@@ -1,5 +1,5 @@
-//! TLSRoute: connections chosen by the server name in a client's first message, passed on as they
-//! are or with TLS taken off.
+//! TLSRoute: connections routed by the server name in the ClientHello, passed through or with TLS
+//! terminated.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,12 +10,12 @@ use crate::support::{
     greeting_peer, on_both_drivers, origin, tcp_peer, tls, tls_client, tls_origin,
 };
 
-/// First messages of TLS clients as they were sent: for `www.example.com`, and for `a.example.com`.
+/// Captured ClientHello messages: for `www.example.com`, and for `a.example.com`.
 const WWW: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-13");
 const A: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-12");
 const NAMELESS: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-no-name");
 
-/// A backend that answers a first message with a word and that message.
+/// A backend that responds with its name and the first message.
 fn naming_peer(word: &'static str) -> Peer {
     tcp_peer(move |mut stream| {
         let mut buffer = [0; 4096];
@@ -30,7 +30,7 @@ fn naming_peer(word: &'static str) -> Peer {
     })
 }
 
-/// A route of this hostname, of a listener.
+/// A route for this hostname at a listener.
 fn route(builder: GatewayBuilder, listener: &str, host: &str, backend: &str) -> GatewayBuilder {
     builder.document(&format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\n\
@@ -48,7 +48,7 @@ fn connect(gateway: &Gateway) -> TcpStream {
     stream
 }
 
-/// Which backend gets this first message, unchanged.
+/// The backend that gets this ClientHello, unchanged.
 #[track_caller]
 fn owner(gateway: &Gateway, hello: &[u8]) -> String {
     let mut stream = connect(gateway);
@@ -64,7 +64,7 @@ fn read_name(stream: &mut TcpStream, hello: &[u8]) -> String {
     String::from_utf8_lossy(&answer[..3]).into_owned()
 }
 
-/// The connection ends in order, without a word.
+/// Expects that the connection is closed cleanly, without a byte.
 #[track_caller]
 fn assert_closed_without_alert(gateway: &Gateway, bytes: &[u8]) {
     let mut stream = connect(gateway);
@@ -176,7 +176,7 @@ on_both_drivers! {
         assert!(client.received_certificate(&passed_through));
         client.gets("/").expects(200);
 
-        // The backend speaks first, in plain text, inside of TLS that ends here.
+        // The backend sends first, in plain text, inside of TLS that is terminated here.
         let mut client = tls_client(address, &tls(&authority, "end.example.com"));
         client.completes_handshake();
         assert!(client.received_certificate(&terminated));
@@ -196,7 +196,7 @@ on_both_drivers! {
         client.completes_handshake();
         assert!(client.received_certificate(&terminated));
         client.gets("/").expects(200);
-        // By a listener that knows nothing of TLS as well.
+        // The same through a listener without TLS.
         crate::support::client(gateway.address_of(2)).gets("/").expects(200);
         let handshakes = origin.handshakes();
         assert_eq!(handshakes.len(), 2, "a connection each");
@@ -222,8 +222,8 @@ on_both_drivers! {
     }
 }
 
-/// A listener that ends TLS and shows this, one that knows nothing of TLS, and behind both a backend
-/// that has to be `backend.test`.
+/// A listener that terminates TLS with this certificate, one without TLS, and behind both a backend
+/// that must be `backend.test`.
 fn reencrypting_gateway(
     driver: Driver,
     authority: &Authority,

@@ -1,4 +1,4 @@
-//! How paths are normalised beyond what is always done.
+//! Optional normalisation of paths.
 
 use crate::support::{Driver, Gateway, Origin, gateway, on_both_drivers, origin};
 

@@ -1,15 +1,16 @@
-//! Processor time of the gateway for a request whose endpoint a picker chooses, beside one that is
-//! balanced.
+//! Processor time of the gateway for a request with an endpoint picker, compared with one without.
 //!
-//! It measures, so it runs when asked, with a release: `GATEWAY_UNDER_TEST=target/release/gateway cargo
-//! test -p proxy --all-features --test wire picker_cost -- --ignored --nocapture`.
+//! It measures, so it runs only on request, with a release build:
+//! `GATEWAY_UNDER_TEST=target/release/gateway cargo test -p proxy --all-features --test wire
+//! picker_cost -- --ignored --nocapture`.
 
 use std::time::Duration;
 
 use super::inference::{ROUTE, pool_with};
 use crate::support::{Gateway, PickerBehavior, on_both_drivers, origin, picker, plain_picker};
 
-/// Requests of one round, and rounds: they alternate, so that both see the machine alike.
+/// Requests of one round, and rounds: they alternate, so that both are measured under the same
+/// conditions.
 const REQUESTS: u32 = 2_000;
 const ROUNDS: u32 = 6;
 
@@ -56,7 +57,7 @@ fn cost(gateway: &Gateway, path: &str) -> Duration {
     processor_time(gateway).saturating_sub(before)
 }
 
-/// What all threads of the gateway have run for.
+/// Processor time of all threads of the gateway.
 fn processor_time(gateway: &Gateway) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", gateway.pid())).expect("it runs");
     let ran = tasks.map(|task| {

@@ -1,5 +1,5 @@
-//! Responses pass through endpoint pickers: head, body and trailers, as they arrive; and what becomes
-//! of a response whose picker fails.
+//! Responses through endpoint pickers: head, body and trailers, as they arrive; and failures of the
+//! picker.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use crate::support::{
     out_of_h2, pattern, picker, raw, same_bytes,
 };
 
-/// What translates between HTTP/1 and what is spoken at an address, if anything.
+/// Translates between HTTP/1 and the protocol spoken at an address, if it is another one.
 type Bridge = fn(SocketAddr) -> SocketAddr;
 
-/// A pod whose picker does this with responses, over HTTP/1.
+/// An HTTP/1 pod whose picker handles responses like this.
 fn scene(driver: Driver, reviews: ResponseBehavior, mode: &str) -> (Gateway, Origin, Picker) {
     scene_of(driver, reviews, mode, |address| address, "http")
 }
@@ -72,7 +72,7 @@ const FAILURES: [CallEnd; 4] = [
     CallEnd::Spurious,
 ];
 
-/// The head and the first chunk of a response, and what comes after that.
+/// Expects the head and the first chunk of a response.
 fn expect_first_part(client: &mut Client, first: &str) {
     client.reads_head();
     let read = client.reads_bytes(chunk(first).len());
@@ -390,7 +390,8 @@ on_both_drivers! {
 const GRPC: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\n\
     Transfer-Encoding: chunked\r\n\r\n6\r\nanswer\r\n0\r\ngrpc-status: 5\r\nx-secret: 1\r\n\r\n";
 
-/// Nobody takes a long response: the pod can send so much, and the gateway keeps little of it.
+/// A long response is not read: the pod can send only a bounded part, and the gateway keeps little
+/// of it.
 fn assert_buffering_is_bounded(gateway: &Gateway, pod: &Origin) {
     const FAR_MORE: usize = 256 << 20;
     let sent = ByteCounter::default();

@@ -1,4 +1,4 @@
-//! Requests sent ahead are answered in order, one after the other.
+//! Pipelined requests are answered in order, one after the other.
 
 use crate::support::{Gate, Reply, gateway, ok, on_both_drivers, origin};
 
@@ -41,7 +41,7 @@ on_both_drivers! {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();
         let mut client = gateway.client();
-        // 300 KiB of heads of a length that no buffer is a multiple of.
+        // 300 KiB of heads whose length divides no buffer size.
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Pad: {}\r\n\r\n", "p".repeat(577));
         client.sends(head.repeat(500));
         for _ in 0..500 {

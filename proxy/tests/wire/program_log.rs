@@ -1,17 +1,17 @@
-//! Whoever reads the program's log may stop or leave: nobody waits for them, and nothing ends.
+//! The reader of the program log may stop or disconnect: nothing waits for it, and nothing ends.
 
 use crate::support::{
     Driver, Gateway, GatewayBuilder, Reader, Signal, client, gateway, on_both_drivers, origin,
 };
 
-/// A gateway that is to end soon once it is told to.
+/// A gateway that exits soon after SIGTERM.
 fn gateway_with_short_drain(driver: Driver) -> GatewayBuilder {
     gateway(driver)
         .argument("--drain-accept=100ms")
         .argument("--drain-deadline=20s")
 }
 
-/// Changes the configuration, which logs lines, and sees that each change is in force.
+/// Changes the configuration, which logs lines, and waits until each change is in force.
 fn changes(gateway: &mut Gateway, mut builder: GatewayBuilder) {
     for name in ["second", "third", "fourth"] {
         let address = gateway.adds_port();
@@ -37,7 +37,7 @@ on_both_drivers! {
     }
 
     fn an_unread_log_does_not_delay_requests(driver) {
-        // Their lines are several times what fits into a pipe.
+        // Their lines are several times the size of a pipe.
         const CONNECTIONS: usize = 2000;
         let origin = origin();
         let builder = gateway_with_short_drain(driver).routes_to(&origin).environment("RUST_LOG", "trace");

@@ -1,4 +1,4 @@
-//! PROXY protocol from clients: whose address counts, and which connections are closed.
+//! PROXY protocol from clients: which address is used, and which connections are closed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,13 +18,13 @@ const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24\
     \x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x07\
     \x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01\xc3\x50\0\x50";
 
-/// Version 2, a connection of the sender's own.
+/// Version 2, command LOCAL.
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// A policy that trusts others than us.
+/// A policy that does not trust the test's address.
 const UNTRUSTED: &str = "in: Optional, trustedSources: [10.0.0.0/8]";
 
-/// A gateway whose second listener carries connections of untrusted sources to a peer.
+/// A gateway whose second listener forwards connections of untrusted sources to a peer.
 fn gateway_with_tcp_listener(driver: Driver, peer: &Peer) -> Gateway {
     gateway(driver)
         .listener_with("tcp", "protocol: TCP")
@@ -65,7 +65,7 @@ impl Scene {
         Self { gateway, origin }
     }
 
-    /// What the origin learns of a client that sends this before its request.
+    /// The source address that the origin receives if a client sends this before its request.
     #[track_caller]
     fn source_of(&self, header: &[u8]) -> String {
         let bytes = [header, REQUEST].concat();
@@ -133,7 +133,7 @@ on_both_drivers! {
         let scene = Scene::with(driver, "in: Optional");
         assert_eq!(scene.source_of(b""), "127.0.0.1");
         let mut client = scene.gateway.client();
-        // Its first letter could have been a header's.
+        // Its first letter could be that of a header.
         client.sends_split(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 1).expects(200);
         assert_eq!(scene.source(), "127.0.0.1");
     }
@@ -149,7 +149,7 @@ on_both_drivers! {
             }
         }
         assert_eq!(scene.source_of(b""), "127.0.0.1");
-        // The first letter could have been a header's.
+        // The first letter could be that of a header.
         let put = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
         scene.gateway.client().sends_split(put, 1).expects(200);
         assert_eq!(scene.source(), "127.0.0.1");
@@ -160,7 +160,7 @@ on_both_drivers! {
         let sender = Mutex::new(sender);
         let peer = tcp_peer(move |mut stream| {
             let mut bytes = Vec::new();
-            // What had come before a reset is kept.
+            // Bytes received before a reset are kept.
             let _ = stream.read_to_end(&mut bytes);
             let _ = sender.lock().expect("no panic").send(bytes);
         });

@@ -1,4 +1,4 @@
-//! PROXY protocol to backends: who is told of whom, and who gets whose connection.
+//! PROXY protocol to backends: which address they receive, and which connections are reused.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,8 +14,8 @@ use crate::support::{
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A backend that reports the first bytes of each connection, up to the first line's end or 28
-/// bytes, and answers every request.
+/// A backend that reports the first bytes of each connection, up to the end of the first line or 28
+/// bytes, and responds to every request.
 fn reporting_backend() -> (Peer, Receiver<Vec<u8>>) {
     let (report, reports) = channel();
     let peer = tcp_peer(move |mut stream| {
@@ -34,7 +34,7 @@ fn reporting_backend() -> (Peer, Receiver<Vec<u8>>) {
     (peer, reports)
 }
 
-/// A backend that reports the first line of each connection, and has the rest served by another.
+/// A backend that reports the first line of each connection, and relays the rest to another one.
 fn relaying_backend(origin: SocketAddr) -> (Peer, Receiver<Vec<u8>>) {
     let (report, reports) = channel();
     let peer = tcp_peer(move |mut stream| {
@@ -65,7 +65,7 @@ fn gateway_to(driver: Driver, peer: SocketAddr, version: &str) -> GatewayBuilder
     gateway_with_backend_fields(driver, peer, &format!("proxyProtocol: {version}"))
 }
 
-/// A gateway to a backend of which this is said.
+/// A gateway to a backend with these fields.
 fn gateway_with_backend_fields(driver: Driver, peer: SocketAddr, fields: &str) -> GatewayBuilder {
     let backend = format!(
         "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\nmetadata: {{name: told}}\n\
@@ -99,7 +99,7 @@ fn send_request(stream: &mut TcpStream) {
     }
 }
 
-/// What a header of version 1 says of a connection.
+/// The version 1 header of a connection.
 fn line(stream: &TcpStream, gateway: &Gateway, listener: usize) -> String {
     let from = stream.local_addr().expect("connected");
     let to = gateway.address_of(listener);
@@ -111,7 +111,7 @@ fn line(stream: &TcpStream, gateway: &Gateway, listener: usize) -> String {
     )
 }
 
-/// Answers 204 to the next request of an HTTP/1 client.
+/// Responds with 204 to the next request of an HTTP/1 client.
 #[track_caller]
 fn respond(server: &mut H2Peer, client: &mut TcpStream) {
     let stream = server.next_of(HEADERS).stream;
@@ -200,7 +200,7 @@ on_both_drivers! {
         }
     }
 
-    /// A connection that named another client cannot be handed over, but its slot can.
+    /// A connection with another client's address cannot be reused, but its slot can.
     fn a_waiting_request_gets_the_connection_slot_of_another_client(driver) {
         let gate = Gate::default();
         let copy = gate.clone();
@@ -237,7 +237,7 @@ on_both_drivers! {
             let words = line(&client, &gateway, 0);
             let mut server = H2Peer::server_after_preamble(&listener, words.as_bytes(), b"");
             respond(&mut server, &mut client);
-            // What the client asks next goes the same way.
+            // The client's next request uses the same connection.
             client.write_all(REQUEST).expect("taken");
             respond(&mut server, &mut client);
             servers.push((server, client));

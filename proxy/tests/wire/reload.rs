@@ -1,4 +1,4 @@
-//! A changed configuration is in force soon, and no request notices the change.
+//! A changed configuration is soon in force, and no request fails because of the change.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -15,7 +15,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Asks on new connections until this answer comes.
+/// Sends requests on new connections until one gets this response.
 #[track_caller]
 fn waits_for_body(gateway: &Gateway, body: &str) {
     let deadline = std::time::Instant::now() + PATIENCE;
@@ -97,7 +97,7 @@ on_both_drivers! {
                     }
                 });
             }
-            // By then everything has been needed once.
+            // By then everything was allocated once.
             let before = change(0..100);
             let after = change(100..CHANGES);
             let grown = after.saturating_sub(before);

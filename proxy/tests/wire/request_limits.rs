@@ -1,4 +1,4 @@
-//! Limits of a request hold whichever target names them: Gateway, listener, route or rule.
+//! Limits of a request apply whatever the policy's target: Gateway, listener, route or rule.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const LEVELS: [&str; 4] = [
     "HTTPRoute/route-0/rule",
 ];
 
-/// Runs `check` with a gateway for each target that the limits can be named by, all at once.
+/// Runs `check` concurrently with a gateway for each target of a policy with the limits.
 fn at_every_level(
     driver: Driver,
     backend: SocketAddr,
@@ -38,8 +38,7 @@ fn at_every_level(
     });
 }
 
-/// An address that takes no connection and refuses none: there is one in its queue, which is full
-/// with that.
+/// An address that neither accepts nor refuses connections: its queue is full with one.
 pub(super) fn unresponsive_address() -> (Socket, TcpStream, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -56,12 +55,12 @@ pub(super) fn unresponsive_address() -> (Socket, TcpStream, SocketAddr) {
     (socket, queued, address)
 }
 
-/// How many connections wait to be accepted on a port of 127.0.0.1.
+/// Number of connections in the accept queue of a port of 127.0.0.1.
 fn queue_of(port: u16) -> usize {
     let sockets = std::fs::read_to_string("/proc/net/tcp").expect("procfs");
     let local = format!(" 0100007F:{port:04X} 00000000:0000 0A ");
     let line = sockets.lines().find(|line| line.contains(&local));
-    // Bytes to send, which there are none of, and after the colon what waits.
+    // No bytes to send, and after the colon the accept queue.
     let queues = line.and_then(|line| line.split(&local).nth(1)?.split([' ', ':']).nth(1));
     let queue = queues.and_then(|queue| usize::from_str_radix(queue, 16).ok());
     queue.expect("a socket that listens")
@@ -132,7 +131,7 @@ on_both_drivers! {
 
     fn connect_timeout(driver) {
         let (_socket, _queued, address) = unresponsive_address();
-        // Longer than the default one, since what comes too late may be the machine's fault.
+        // Longer than the default, since a delay may be caused by a busy machine.
         at_every_level(driver, address, "connectTimeout: 3s", |gateway| {
             let begun = Instant::now();
             gateway.client().gets("/").expects(503);

@@ -275,7 +275,7 @@ on_both_drivers! {
         while resets < 5 {
             let before = bad.requests().len();
             client.gets("/").expects(200);
-            // The next one is sent where a connection is idle.
+            // The next request uses the idle connection.
             if bad.requests().len() > before {
                 client.gets("/reset").expects(200);
             }

@@ -1,7 +1,7 @@
-//! What a request costs the ring: four operations, five where the connection had gone idle.
+//! Ring operations of a request: four, or five if the connection was idle.
 //!
-//! The kernel counts: `SqTail` of the ring's `fdinfo` moves by one with every operation that was
-//! submitted. Timers are no operations, since the loop waits for completions with a timeout.
+//! The kernel counts: `SqTail` in the ring's `fdinfo` increases with every submitted operation.
+//! Timers are not operations, since the loop waits for completions with a timeout.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use crate::support::{Client, Driver, Gateway, PATIENCE, gateway, ok, origin};
 const BUSY: u32 = 4;
 /// One more, which waited for the socket without a buffer.
 const PARKED: u32 = BUSY + 1;
-/// What giving the buffer back takes: the receive is cancelled, and the socket is waited for.
+/// Operations of giving the buffer back: the receive is cancelled, and the socket is polled.
 const PARKING: u32 = 2;
 
 const REQUESTS: u32 = 500;
 
-/// Operations that were submitted since the ring was made.
+/// Number of operations submitted since the ring was created.
 fn submitted_operations(gateway: &Gateway) -> u32 {
     let process = format!("/proc/{}", gateway.pid());
     let descriptors = std::fs::read_dir(format!("{process}/fd")).expect("our own child");
@@ -32,7 +32,7 @@ fn submitted_operations(gateway: &Gateway) -> u32 {
         if let Some(tail) = tail {
             break tail.trim().to_owned();
         }
-        // The kernel leaves the ring out while its owner is submitting.
+        // The kernel omits the ring while its owner is submitting.
         assert!(begun.elapsed() < PATIENCE, "no SqTail in\n{info}");
     };
     let number = tail

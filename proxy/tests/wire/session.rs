@@ -141,7 +141,7 @@ on_both_drivers! {
         };
         assert!(is_secure(&ask(&mut gateway.tls_client(&tls), "X-A: b")));
         assert!(!is_secure(&ask(&mut gateway.client(), "X-A: b")));
-        // Where a hop that is believed has ended the client's TLS, or its plain connection.
+        // If a trusted hop has terminated the client's TLS, or its plain connection.
         assert!(is_secure(&ask(&mut gateway.client(), "X-Forwarded-Proto: https")));
         assert!(!is_secure(&ask(&mut gateway.tls_client(&tls), "X-Forwarded-Proto: http")));
     }

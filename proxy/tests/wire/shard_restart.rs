@@ -1,4 +1,4 @@
-//! A shard that dies is started again, and those who wait to be accepted are.
+//! A dead shard is restarted, and queued connections are accepted.
 //!
 //! The binary ends a shard on request only when built with the feature `test-hooks`.
 
@@ -18,12 +18,12 @@ on_both_drivers! {
             let mut persistent = gateway.client();
             persistent.gets("/").expects(200);
             persistent.gets("/__death");
-            // It has answered, or not: its shard is gone, and hangs up.
+            // It may have responded: its shard has ended, and its connection is closed.
             match persistent.reply_to("GET") {
                 Ok(_) => drop(persistent.expects_end()),
                 Err(cut) => assert!(cut.by_peer(), "{cut}"),
             }
-            // The accepts that its ring had under way take some with them (`limits::ACCEPT_LOOPS`).
+            // Pending accepts of its ring may drop some connections (`limits::ACCEPT_LOOPS`).
             let lost = if driver == Driver::IoUring { 4 } else { 0 };
             let _lost: Vec<_> = (0..lost).map(|_| gateway.client()).collect();
             let mut waiting: Vec<_> = (0..20).map(|_| gateway.client()).collect();

@@ -1,4 +1,4 @@
-//! Many slow peers cost little and slow nobody else down.
+//! Many slow peers use little memory and do not slow down others.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ on_both_drivers! {
         }
         is_prompt(&mut gateway.client());
         let per_connection = gateway.anonymous_bytes().saturating_sub(before) / SLOW as u64;
-        // Two pages, working memory and a future, and what the first requests of all left behind.
+        // Two pages, working memory and a future, and the remains of the very first requests.
         assert!(per_connection < 48 * 1024, "{per_connection} bytes for one unfinished head");
         for client in &mut slow {
             client.sends("x\r\n\r\n").expects(200);

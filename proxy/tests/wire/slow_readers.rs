@@ -1,5 +1,4 @@
-//! Readers that take their time are waited for as long as they read, and those that hardly read are
-//! not.
+//! Slow readers are served as long as they read at a minimum rate; others are reset.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -12,19 +11,19 @@ use crate::support::frames::{
 };
 use crate::support::{Client, Gateway, gateway, ok, on_both_drivers, origin, pattern, same_bytes};
 
-/// Within this time, a reader takes a piece of what waits for it, or is reset.
+/// Within this time, a reader must read a part of the waiting data, or is reset.
 const LIMITS: &str = "writeIdleTimeout: 3s";
 
-/// Between two pieces: much less, so that a busy machine does not make a reader late.
+/// Pause between two reads: much shorter, so that a busy machine does not delay a reader too much.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a reader goes on like that.
+/// How long a reader continues like that.
 const SLOW_FOR: Duration = Duration::from_secs(8);
 
 /// Payload of a SETTINGS frame: `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
 const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
-/// A client of HTTP/2 whose window opens only by what it says.
+/// An HTTP/2 client whose window opens only as the test says.
 fn client_with_small_window(gateway: &Gateway) -> Peer {
     let mut peer = Peer::silent(gateway.address());
     peer.sends(PREFACE)
@@ -35,7 +34,7 @@ fn client_with_small_window(gateway: &Gateway) -> Peer {
     peer
 }
 
-/// Opens the window of the stream by so much.
+/// Opens the window of the stream by this many bytes.
 fn open_window(peer: &mut Peer, bytes: u32) {
     peer.sends(frame(WINDOW_UPDATE, 0, 1, &bytes.to_be_bytes()));
 }
@@ -51,7 +50,7 @@ fn next(peer: &mut Peer) -> Frame {
     }
 }
 
-/// A client over a connection that takes little ahead of what is read.
+/// A client with a small receive buffer.
 fn with_little_room(gateway: &Gateway) -> Client {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket

@@ -1,5 +1,5 @@
-//! A response that nobody asked for answers nobody, however soon its connection would be used again
-//! (RFC 9112 section 9.2).
+//! An unsolicited response is never used, however soon its connection would be reused (RFC 9112
+//! section 9.2).
 
 use crate::support::pki::authority;
 use crate::support::{
@@ -13,7 +13,7 @@ const DENIAL: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
 
 const ROUNDS: usize = 100;
 
-/// Responses that end with their heads, or say where they end.
+/// Responses without a body, or with a declared length.
 const RESPONSES: [(&str, &str); 7] = [
     ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 43\r\n\r\n"),
     (
@@ -36,7 +36,7 @@ const RESPONSES: [(&str, &str); 7] = [
     ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
 ];
 
-/// What an origin sends after them.
+/// Bytes that an origin sends after them.
 const LEFTOVERS: [&str; 5] = [
     STRAY,
     "HTTP/1.1 103 Early Hints\r\nLink: </stray>\r\n\r\n",
@@ -50,8 +50,8 @@ fn ok_response(text: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}")
 }
 
-/// Two clients in turn get their own answers from an origin that sends a second one as soon as the
-/// first has been passed on.
+/// Two clients in turn get their own responses from an origin that sends a second one as soon as
+/// the first has been forwarded.
 fn assert_clients_get_their_own_responses(origin: &Origin, gateway: &Gateway) {
     let gates: Vec<Gate> = (0..ROUNDS).map(|_| Gate::default()).collect();
     let strays = ByteCounter::default();
@@ -69,11 +69,11 @@ fn assert_clients_get_their_own_responses(origin: &Origin, gateway: &Gateway) {
     assert_eq!(origin.connections(), ROUNDS);
 }
 
-/// A connection goes from one request to the next that waits for it only without what came behind
-/// its response.
+/// A connection is passed on to a waiting request only without the bytes after its response.
 fn assert_stray_response_is_dropped(origin: &Origin, gateway: &Gateway) {
     // No multiple of a TLS record, so that the stray response is in the last record of the body and
-    // has arrived when the connection is looked at. What comes later cannot be told from an answer.
+    // has arrived when the connection is looked at. Later bytes cannot be distinguished from a
+    // response.
     let (gate, body) = (Gate::default(), pattern(500_000));
     let length = body.len();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
@@ -89,7 +89,7 @@ fn assert_stray_response_is_dropped(origin: &Origin, gateway: &Gateway) {
     assert_eq!(origin.connections(), 2);
 }
 
-/// A rule that asks an authorization server over HTTP before it forwards.
+/// A gateway with a rule that calls an HTTP authorization server before it forwards.
 fn gateway_with_authorization(driver: Driver, auth: &Origin, app: &Origin) -> GatewayBuilder {
     let filter =
         "{type: ExternalAuth, externalAuth: {protocol: HTTP, http: {}, backendRef: {@auth}}}";
@@ -106,7 +106,7 @@ fn nested_request(method: &str) -> String {
     format!("{method} /outer HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{content}")
 }
 
-/// An origin that does not read the content of some requests, and so takes it for a request.
+/// An origin that does not read the content of some requests, and so parses it as a request.
 fn origin_ignoring_content() -> Origin {
     origin()
         .replies_to("/outer", Reply::at_once().sends(ok_response("outer")))
@@ -154,7 +154,7 @@ on_both_drivers! {
         for (method, head) in RESPONSES {
             let (origin, strays) = (origin(), ByteCounter::default());
             let gates: Vec<Gate> = LEFTOVERS.iter().map(|_| Gate::default()).collect();
-            // Each comes once with its response, and once later.
+            // Each is sent once with its response, and once later.
             origin.next_replies(LEFTOVERS.iter().zip(&gates).flat_map(|(stray, gate)| {
                 let at_once = Reply::at_once().sends([head, stray].concat());
                 let later = Reply::at_once().sends(head).waits_for(gate).sends(stray);
@@ -271,7 +271,7 @@ on_both_drivers! {
 
     fn responses_to_smuggled_requests_of_an_authorization_server_are_ignored(driver) {
         let (app, auth) = (origin(), origin());
-        // It does not read bodies, and lets `/inner` pass.
+        // It does not read bodies, and allows `/inner`.
         auth.now_replies(Reply::at_once().sends(DENIAL));
         let auth = auth.replies_to("/inner", Reply::at_once().sends(ok_response("")));
         let filter = "{type: ExternalAuth, externalAuth: {protocol: HTTP, http: {}, backendRef: {@auth}, \

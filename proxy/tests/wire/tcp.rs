@@ -1,5 +1,4 @@
-//! TCPRoute: connections carried as they are, from whichever side speaks first to whichever way
-//! they end.
+//! TCPRoute: connections are forwarded unchanged, whichever side sends first and however they end.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -11,7 +10,7 @@ use crate::support::{
     on_both_drivers, pattern, refused, same_bytes, tcp_peer,
 };
 
-/// A gateway with a TCP listener that sends everything to these addresses.
+/// A gateway with a TCP listener that forwards to these addresses.
 fn tcp_gateway(driver: Driver, addresses: &[SocketAddr]) -> GatewayBuilder {
     gateway(driver)
         .listener_with("tcp", "protocol: TCP")
@@ -34,7 +33,7 @@ fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// Everything up to an orderly end.
+/// Everything up to a clean end.
 fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("an end in order");
@@ -87,7 +86,7 @@ on_both_drivers! {
     }
 
     fn either_side_may_half_close_first(driver) {
-        // Answers after the client's last byte.
+        // Responds after the client's last byte.
         let late = tcp_peer(|mut stream| {
             let count = rest(&mut stream).len();
             let _ = write!(stream, "{count} bytes");
@@ -98,7 +97,7 @@ on_both_drivers! {
         stream.shutdown(Shutdown::Write).expect("open");
         assert_eq!(rest(&mut stream), b"1000 bytes");
 
-        // Is done at once, and listens on.
+        // Half-closes immediately, and continues to read.
         let (sender, receiver) = mpsc::channel();
         let early = tcp_peer(move |mut stream| {
             let _ = stream.write_all(b"bye");
@@ -121,12 +120,12 @@ on_both_drivers! {
         });
         let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
-        // So much that the rest goes through a pipe, which stops at urgent data.
+        // Enough that the rest is spliced, which stops at urgent data.
         for _ in 0..3 {
             stream.write_all(&vec![7; 2 << 20]).expect("taken");
             let urgent = socket2::SockRef::from(&stream).send_out_of_band(b"!");
             assert_eq!(urgent.expect("taken"), 1);
-            // Nobody else of the shard may wait for that.
+            // Other connections of the shard must not wait for that.
             let mut neighbour = connect(&gateway);
             neighbour.shutdown(Shutdown::Write).expect("open");
             assert_eq!(rest(&mut neighbour), b"0 bytes");
@@ -135,7 +134,7 @@ on_both_drivers! {
         stream.shutdown(Shutdown::Write).expect("open");
         let text = String::from_utf8(rest(&mut stream)).expect("text");
         let count = text.strip_suffix(" bytes").and_then(|count| count.parse::<u64>().ok());
-        // An urgent byte that nobody took before the next one came is an ordinary one.
+        // An urgent byte that was not read before the next one arrives becomes an ordinary one.
         assert!(matches!(count, Some(6_291_459..=6_291_462)), "{text}");
     }
 
@@ -249,7 +248,7 @@ on_both_drivers! {
         let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         for _ in 0..2 {
-            // Longer than it takes to give the buffers back.
+            // Longer than buffers are kept.
             stream.set_read_timeout(Some(Duration::from_millis(1500))).expect("above zero");
             assert!(stream.read(&mut [0]).is_err(), "nothing was said");
             stream.set_read_timeout(Some(PATIENCE)).expect("above zero");

@@ -1,4 +1,4 @@
-//! Every wait has an end, and `0s` takes it away.
+//! Every wait has a timeout, and `0s` disables it.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         let begun = Instant::now();
         client.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
-        // A byte now and then does not move an absolute deadline.
+        // Single bytes do not extend an absolute deadline.
         while begun.elapsed() < Duration::from_secs(1) {
             client.sends("x");
             std::thread::park_timeout(Duration::from_millis(50));
@@ -47,7 +47,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.gets("/");
         let head = client.reads_head();
-        // Longer than a client may take no bytes; there are none to take.
+        // Longer than the write idle timeout; but there are no bytes to write.
         std::thread::park_timeout(Duration::from_millis(600));
         gate.open();
         assert_eq!(client.reads_body_of(head).text(), "forenoon");

@@ -1,5 +1,5 @@
 //! TLS from clients: termination, which listener and certificate a name gets, both versions,
-//! resumption, and what becomes of handshakes and records that are no good.
+//! resumption, and invalid handshakes and records.
 
 use super::metrics;
 use crate::support::pki::{Authority, Credential, authority, subject};
@@ -13,7 +13,7 @@ fn asks<'c>(client: &'c mut Client, host: &str, path: &str) -> &'c mut Client {
     client.sends(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
 }
 
-/// A gateway with one listener of HTTPS for every name, and a certificate for `a.test`.
+/// A gateway with one HTTPS listener for every name, and a certificate for `a.test`.
 struct Scene {
     gateway: Gateway,
     origin: Origin,
@@ -132,7 +132,7 @@ on_both_drivers! {
         let scene = Scene::new(driver);
         let mut client = scene.client();
         client.gets("/").expects(200);
-        // Longer than it takes to give the buffers back.
+        // Longer than buffers are kept.
         std::thread::park_timeout(std::time::Duration::from_millis(1500));
         client.gets("/").expects(200);
     }

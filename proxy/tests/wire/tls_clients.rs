@@ -1,5 +1,5 @@
-//! Certificates of clients: asked for by the Gateway's frontend, by default and for a port, taken
-//! when valid or whatever they are.
+//! Client certificates: requested by the Gateway's frontend settings, by default and for a port,
+//! and accepted if valid or always.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ const BY_DEFAULT: &str = "tls: {frontend: {default: {validation: {mode: @mode, \
 const BY_PORT: &str = "tls: {frontend: {default: {}, perPort: [{port: @https, tls: {validation: \
     {mode: @mode, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: clients}]}}}]}}";
 
-/// How long a certificate is good that is to expire: for some handshakes on a busy machine.
+/// Lifetime of a certificate that expires: enough for some handshakes on a busy machine.
 const BRIEFLY: Duration = Duration::from_secs(4);
 
-/// A gateway that asks for certificates of `clients`.
+/// A gateway that requests certificates of `clients`.
 struct Scene {
     gateway: Gateway,
     origin: Origin,
@@ -90,7 +90,7 @@ on_both_drivers! {
             (scene.gateway.tls_client(&scene.tls()), None),
         ];
         for (mut client, expected) in clients {
-            // What it says of itself is not believed.
+            // A certificate header of the client is not trusted.
             client.sends("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Client-Cert: Hash=0\r\n\r\n");
             client.expects(200);
             let (requests, _) = scene.origin.take();
@@ -162,7 +162,7 @@ on_both_drivers! {
                 broken => panic!("{broken:?}"),
             }
         }
-        // Whoever takes any takes it for one that proves nothing.
+        // In the insecure mode, any certificate is accepted as an unverified one.
         let mut unproved = lenient.gateway.tls_client(&forgiven);
         unproved.gets("/last").expects(200);
         assert!(unproved.has_resumed());
@@ -197,7 +197,7 @@ on_both_drivers! {
         let field = BY_DEFAULT.replace("@mode", "AllowValidOnly");
         gateway.reconfigure(&open.gateway_field(&field));
         let deadline = Instant::now() + PATIENCE;
-        // A connection from before proved nothing.
+        // An earlier connection has no client certificate.
         while early.gets("/").reads().status() == 200 {
             assert!(Instant::now() < deadline, "it is still served");
         }

@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS, agreed on by ALPN: from clients, to backends, and both.
+//! HTTP/2 over TLS, negotiated by ALPN: from clients, to backends, and both.
 
 use crate::support::frames::{PREFACE, SETTINGS, frame, get};
 use crate::support::pki::{Authority, authority};
@@ -7,7 +7,7 @@ use crate::support::{
     origin, out_of_h2, out_of_tls, pattern, same_bytes, tls,
 };
 
-/// A gateway with listeners for `a.test` and `b.test`, before an origin of HTTP/2 over TLS.
+/// A gateway with listeners for `a.test` and `b.test`, in front of an origin with HTTP/2 over TLS.
 struct Scene {
     gateway: Gateway,
     origin: Origin,
@@ -40,13 +40,13 @@ impl Scene {
         }
     }
 
-    /// A client that says HTTP/1 to a bridge, and so HTTP/2 over TLS to the gateway.
+    /// A client behind a bridge that speaks HTTP/2 over TLS to the gateway.
     fn client(&self) -> Client {
         let tls = tls(&self.ca, "a.test").offers(&["h2"]);
         client(into_h2(into_tls(self.gateway.https_address(), &tls)))
     }
 
-    /// A client of HTTP/1 over TLS.
+    /// An HTTP/1 client over TLS.
     fn old_client(&self) -> Client {
         self.gateway
             .tls_client(&tls(&self.ca, "a.test").offers(&["http/1.1"]))

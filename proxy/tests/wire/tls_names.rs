@@ -1,5 +1,5 @@
-//! Which listener and which certificate a TLS client gets by the name it asks for, and what becomes
-//! of requests for another one's host.
+//! Selection of the listener and the certificate by server name, and requests for the host of
+//! another listener.
 
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
@@ -7,7 +7,7 @@ use crate::support::{
 };
 
 /// Listeners of one port for `a.test`, `*.wild.test`, `*.very.wild.test` and every other name, each
-/// with an origin that says which one it is of.
+/// with an origin that responds with the listener's name.
 struct Scene {
     gateway: Gateway,
     ca: Authority,
@@ -49,7 +49,7 @@ impl Scene {
         self.gateway.tls_client(&tls(&self.ca, name))
     }
 
-    /// What a request for `host` over a connection for `sni` comes to.
+    /// The response to a request for `host` over a connection for `sni`.
     fn asks(&self, sni: &str, host: &str) -> Message {
         let mut client = self.client(sni);
         client.sends(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));

@@ -1,5 +1,5 @@
 //! TLS across changes of the configuration: certificates rotate without a dropped connection, and
-//! tickets stay good where what a client proved still counts.
+//! tickets stay valid while the client's authentication is still valid.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ fn builder(driver: Driver, origin: &Origin, pair: &Credential) -> GatewayBuilder
         .rule_of("web", "{backendRefs: [{@origin}]}")
 }
 
-/// Waits until new connections are shown a certificate.
+/// Waits until new connections get a certificate.
 #[track_caller]
 fn waits_until_shown(gateway: &Gateway, tls: &Tls, pair: &Credential) {
     let deadline = std::time::Instant::now() + PATIENCE;
@@ -35,7 +35,7 @@ fn waits_until_shown(gateway: &Gateway, tls: &Tls, pair: &Credential) {
     }
 }
 
-/// A client whose first connection has left it a ticket.
+/// A client with a ticket of an earlier connection.
 fn client_with_ticket(gateway: &Gateway, ca: &Authority) -> Tls {
     let tls = tls(ca, "a.test");
     gateway.tls_client(&tls).gets("/").expects(200);
@@ -118,15 +118,15 @@ on_both_drivers! {
     }
 }
 
-/// Rotates certificates, each as soon as the one before is shown, under clients that come and go, by
-/// HTTP/1 and HTTP/2, and one that stays.
+/// Rotates certificates, each as soon as the previous one is served, under load of short HTTP/1 and
+/// HTTP/2 connections and one that persists.
 fn rotate(driver: Driver, rotations: usize) {
     let (origin, ca) = (origin(), authority("ca"));
     let pairs: Vec<Credential> = (0..10).map(|_| ca.server(&["a.test"])).collect();
     let gateway = builder(driver, &origin, &pairs[0]).start();
     let over = AtomicBool::new(false);
     let (old, new) = (tls(&ca, "a.test"), tls(&ca, "a.test").offers(&["h2"]));
-    // Says HTTP/2 over TLS to the gateway, each connection by itself.
+    // Speaks HTTP/2 over TLS to the gateway, on a new connection each.
     let bridge = into_h2(into_tls(gateway.https_address(), &new));
     std::thread::scope(|scope| {
         let loads = [
@@ -150,7 +150,8 @@ fn rotate(driver: Driver, rotations: usize) {
     });
 }
 
-/// Asks until it is over, on connections that serve so many requests each; how many were served.
+/// Sends requests until `over`, on connections with this many requests each. Returns the number of
+/// responses.
 fn load(over: &AtomicBool, connect: impl Fn() -> (Client, usize)) -> usize {
     let mut served = 0;
     while !over.load(Ordering::Relaxed) {

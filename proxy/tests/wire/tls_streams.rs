@@ -1,5 +1,6 @@
-//! What flows through the gateway flows the same with TLS on both sides: both directions at once,
-//! tunnels and their ends, slow readers, handshakes in pieces, PROXY protocol before them, drains.
+//! Data flows through the gateway with TLS on both sides as without: both directions at the same
+//! time, tunnels and their ends, slow readers, handshakes in pieces, PROXY protocol before them,
+//! drains.
 
 use crate::support::pki::{Authority, authority};
 use crate::support::{

@@ -1,5 +1,5 @@
-//! TLS to backends: who they have to be, what they are shown, and what becomes of a handshake that
-//! fails. Nothing is ever sent in plain text to a backend that has a policy.
+//! TLS to backends: verification, client certificates, and failed handshakes. Nothing is ever sent
+//! in plain text to a backend with a policy.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -23,13 +23,13 @@ fn builder(driver: Driver, origin: &Origin, ca: &Authority, validation: &str) ->
         .environment("RUST_LOG", "proxy=debug")
 }
 
-/// A gateway that believes `ca`, and a backend that shows `pair`.
+/// A gateway that trusts `ca`, and a backend with the certificate `pair`.
 fn scene(driver: Driver, ca: &Authority, pair: &Credential, validation: &str) -> (Gateway, Origin) {
     let origin = tls_origin(pair, ClientCertificates::Nobody);
     (builder(driver, &origin, ca, validation).start(), origin)
 }
 
-/// The status of a request, and what the log says of its failure.
+/// The status of a request, and the logged failure.
 #[track_caller]
 fn fails_with(gateway: &Gateway, origin: &Origin, reason: &str) {
     let answer = gateway.client().gets("/").expects(503);
@@ -38,14 +38,14 @@ fn fails_with(gateway: &Gateway, origin: &Origin, reason: &str) {
     assert!(origin.requests().is_empty());
 }
 
-/// A request has failed for this cause: one that never left is tried once more.
+/// Expects that a request has failed for this reason, twice: an unsent one is retried once.
 #[track_caller]
 fn waits_for_two_failures(gateway: &Gateway, cause: &str) {
     let label = format!("reason=\"{cause}\"");
     waits_for_count(gateway, "gateway_upstream_tls_failures_total", &label, 2.0);
 }
 
-/// A gateway whose backend is spoken to by HTTP/2 over TLS.
+/// A gateway that uses HTTP/2 over TLS to its backend.
 fn over_http_2(driver: Driver, ca: &Authority, backend: SocketAddr) -> Gateway {
     gateway(driver)
         .authority("ca", ca)
@@ -67,7 +67,7 @@ fn tls_policy(spec: &str) -> String {
     )
 }
 
-/// How the head of a request to a backend begins.
+/// The method and scheme of a request to a backend.
 fn method_and_scheme(listener: &TcpListener, gateway: &Gateway) -> [u8; 2] {
     let mut client = gateway.client();
     client.gets("/");
@@ -276,7 +276,7 @@ on_both_drivers! {
             let shown = bare.clone().secret("own", pair);
             shown.gateway_field("tls: {backend: {clientCertificateRef: {name: own}}}").start()
         };
-        // In TLS 1.3 it says so in place of its first response.
+        // In TLS 1.3 the alert arrives instead of its first response.
         let stranger = authority("stranger").client("gateway.test");
         for (gateway, why) in [
             (bare.clone().start(), "CertificateRequired"),
@@ -368,7 +368,7 @@ on_both_drivers! {
     fn a_truncated_response_is_reported_as_broken(driver) {
         let ca = authority("ca");
         let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
-        // Its length says that it is cut, and where it has none only the missing goodbye does.
+        // Its length shows that it is truncated, or without a length only the missing close_notify.
         for head in ["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"] {
             origin.now_replies(Reply::at_once().reads_the_body().sends(head).sends("half").cuts());
             gateway.client().gets("/").expects_broken_response();
@@ -425,7 +425,7 @@ on_both_drivers! {
         for path in ["/first", "/second"] {
             gateway.client().gets(path).expects(503);
         }
-        // The first one was spoken to by TLS, which it does not know.
+        // The first one received a TLS handshake, which it does not understand.
         assert_eq!(second.requests().len(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! `/debug/trace` of connections that are carried as they are: listener, rule, endpoint and end.
+//! `/debug/trace` of connections that are forwarded unchanged: listener, rule, endpoint and end.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -11,7 +11,7 @@ use crate::support::{
     refused, udp_peer,
 };
 
-/// A first message of a TLS client as it was sent, for `a.example.com`.
+/// A captured ClientHello for `a.example.com`.
 const HELLO: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-12");
 
 fn l4_gateway(driver: Driver, protocol: &str, addresses: &[SocketAddr]) -> GatewayBuilder {
@@ -21,7 +21,7 @@ fn l4_gateway(driver: Driver, protocol: &str, addresses: &[SocketAddr]) -> Gatew
         .inspected()
 }
 
-/// A route of TLS for a hostname.
+/// A TLSRoute for a hostname.
 fn with_tls_route(builder: GatewayBuilder, name: &str, host: &str) -> GatewayBuilder {
     builder.document(&format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\nmetadata: {{name: {name}}}\n\
@@ -36,7 +36,7 @@ fn connect(gateway: &Gateway) -> TcpStream {
     stream
 }
 
-/// Says this, hears it back, and ends in order.
+/// Sends this, reads the echo, and closes cleanly.
 fn echoes(gateway: &Gateway, bytes: &[u8]) {
     let mut stream = connect(gateway);
     stream.write_all(bytes).expect("taken");
@@ -85,7 +85,7 @@ on_both_drivers! {
         let gateway = l4_gateway(driver, "protocol: TCP", &[refused])
             .rule_of("raw", "{backendRefs: [{@peer}]}").start();
         let mut watcher = watches(&gateway, "?match=TCP");
-        // Whether it is reset before or after it was accepted is the kernel's.
+        // The kernel decides whether it is reset before or after it is accepted.
         let _ = connect(&gateway).read(&mut [0]);
         let events = events(&mut watcher);
         assert_eq!(message(&events, "backendCallResult")["reason"], "connect_failed");
@@ -153,7 +153,7 @@ on_both_drivers! {
         client.set_read_timeout(Some(PATIENCE)).expect("above zero");
         client.send_to(b"hello", gateway.address_of(1)).expect("sent");
         assert_eq!(client.recv(&mut [0; 16]).expect("an answer"), 5);
-        // The end of the gateway is the end of the session.
+        // The session ends when the gateway exits.
         gateway.signal(Signal::Int);
         let traced = events(&mut watcher);
         assert_eq!(types(&traced)[..5], [

@@ -1,11 +1,11 @@
-//! Whose forwarding headers are believed: nobody's, the last hops', those of some networks.
+//! Which forwarding headers are trusted: none, those of the last hops, or those of some networks.
 
 use crate::support::{Driver, Message, gateway, on_both_drivers, origin};
 
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\n\
     X-Forwarded-Proto: https\r\nX-Request-Id: theirs\r\n\r\n";
 
-/// The origin's view of a request that says where it came from.
+/// A request with forwarding headers, as the origin receives it.
 fn forwarded_request(driver: Driver, target: &str, policy: &str) -> Message {
     let origin = origin();
     let gateway = gateway(driver)

@@ -1,4 +1,4 @@
-//! UDPRoute: sessions of datagrams, their answers, and how they end.
+//! UDPRoute: datagram sessions, their responses, and how they end.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ use crate::support::{
     Driver, Gateway, GatewayBuilder, MOMENT, PATIENCE, Signal, gateway, on_both_drivers, udp_peer,
 };
 
-/// A gateway with a UDP listener that sends everything to these addresses.
+/// A gateway with a UDP listener that forwards to these addresses.
 fn udp_gateway(driver: Driver, addresses: &[SocketAddr]) -> GatewayBuilder {
     gateway(driver)
         .listener_with("udp", "protocol: UDP")
@@ -25,8 +25,8 @@ fn client_of(address: SocketAddr) -> UdpSocket {
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let socket = UdpSocket::bind((any, 0)).expect("a free port");
-    // Connected: an answer from any other address would not come.
-    socket.connect(address).expect("a way there");
+    // Connected: a response from another address would be dropped.
+    socket.connect(address).expect("a route to the peer");
     socket.set_read_timeout(Some(PATIENCE)).expect("above zero");
     socket
 }
@@ -53,10 +53,10 @@ fn echo(datagram: &[u8]) -> Vec<Vec<u8>> {
     vec![datagram.to_vec()]
 }
 
-/// Datagrams that got no further, by reason.
+/// Dropped datagrams, by reason.
 const DROPPED: &str = "gateway_l4_dropped_datagrams_total";
 
-/// More than 10 000 clients leave behind, 0.1 MB; less than their sessions would take.
+/// More than 10 000 clients leave allocated, 0.1 MB; less than their sessions would take.
 const FLOOD_BOUND: u64 = 4 * 1024 * 1024;
 
 on_both_drivers! {
@@ -74,7 +74,7 @@ on_both_drivers! {
     }
 
     fn a_session_keeps_its_endpoint(driver) {
-        // Answers with the port that it was asked from: that of the session.
+        // Responds with the source port of the datagram: that of the session.
         let ports = |name: u8| udp_peer(move |_| vec![vec![name]]);
         let (one, two) = (ports(1), ports(2));
         let gateway = udp_gateway(driver, &[one.address(), two.address()]).start();
@@ -131,8 +131,8 @@ on_both_drivers! {
         let gone = udp_peer(echo).address();
         let here = udp_peer(|_| vec![b"here".to_vec()]);
         let gateway = udp_gateway(driver, &[gone, here.address()]).start();
-        // Sooner or later each client gets to the endpoint that is there: a session that was
-        // refused does not stay.
+        // Eventually each client reaches the available endpoint: a refused session does not
+        // persist.
         for _ in 0..8 {
             let client = client(&gateway);
             client.set_read_timeout(Some(MOMENT)).expect("above zero");
@@ -216,17 +216,17 @@ on_both_drivers! {
                 for _ in 0..50 {
                     client(&gateway).send(b"flood").expect("sent");
                 }
-                // An answer says that what came before it was taken in, so that none is lost.
+                // A response shows that earlier datagrams were processed, so that none is lost.
                 assert_eq!(exchange(&talking, b"during"), b"during");
             }
         };
-        // As many sessions as there may be.
+        // The maximum number of sessions.
         flood(20);
         let before = gateway.anonymous_bytes();
         flood(200);
         let after = gateway.anonymous_bytes();
         assert!(after < before + FLOOD_BOUND, "{before} bytes before, {after} after");
-        // Those that nobody answered have made room for others.
+        // Unanswered sessions were evicted for others.
         let ended = count(&gateway, "gateway_l4_sessions_total", "reason=\"sessions_full\"");
         assert!(ended > 8_000.0, "{ended} of 11000");
         waits_for_count(&gateway, DROPPED, "reason=", 0.0);

@@ -59,8 +59,8 @@ on_both_drivers! {
         origin.waits_for_requests(1);
         gate.open();
         client.expects(403);
-        // The bytes sent too early are a request of their own (or the connection is given up):
-        // whatever reaches an origin of them was parsed and judged.
+        // The bytes sent too early are a separate request (or the connection is closed): any of
+        // them that reach an origin were parsed as a request.
         if client.reply_to("GET").is_ok() {
             let smuggled = origin.requests().pop().expect("it was answered");
             assert!(smuggled.has("X-Forwarded-For"), "passed on raw: {smuggled}");

@@ -1,11 +1,11 @@
-//! Connections to a service are bounded; requests wait for one in order, and not for ever.
+//! Connections to a service are limited; requests queue for one in order, for a limited time.
 
 use std::time::{Duration, Instant};
 
 use super::metrics::waits_for_count;
 use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2};
 
-/// Answers when the gate is open.
+/// Responds once the gate is open.
 fn reply_after_gate(gate: &Gate) -> Reply {
     Reply::at_once()
         .waits_for(gate)
@@ -57,7 +57,7 @@ on_both_drivers! {
         assert!(answers.contains(&"a".to_owned()) && answers.contains(&"b".to_owned()));
     }
 
-    /// A rollout replaces all endpoints of a service, whose idle connections have all its places.
+    /// A rollout replaces all endpoints of a service, whose idle connections use all its slots.
     fn an_idle_connection_to_a_removed_endpoint_frees_its_slot(driver) {
         let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
         let at = |endpoint| {
@@ -88,7 +88,7 @@ on_both_drivers! {
         assert!(answers.contains(&"a".to_owned()) && answers.contains(&"b".to_owned()));
     }
 
-    /// As above, for a rollout of a service of HTTP/2.
+    /// As above, for a rollout of an HTTP/2 service.
     fn an_http_2_connection_to_a_removed_endpoint_frees_its_slot(driver) {
         let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
         let at = |endpoint| {

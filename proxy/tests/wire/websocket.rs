@@ -1,5 +1,5 @@
-//! A WebSocket at the end of a gateway: both sides are told so, between two frames (RFC 6455
-//! section 7.4.1).
+//! WebSockets during a drain: both sides get a Close frame, between two frames (RFC 6455 section
+//! 7.4.1).
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgra
 const SWITCH: &str =
     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
-/// The answer to it, as a client sends it.
+/// The response to it, as sent by a client.
 const ANSWER: &[u8] = b"\x88\x82\0\0\0\0\x03\xe9";
 
 struct Scene {
@@ -22,7 +22,7 @@ struct Scene {
 }
 
 fn scene(driver: crate::support::Driver) -> Scene {
-    // What it echoes of our own Close is its answer to that.
+    // The echo of our own Close is its response to that.
     let origin = origin().replies(Reply::at_once().sends(SWITCH).echoes());
     let gateway = gateway(driver)
         .routes_to(&origin)
@@ -38,11 +38,11 @@ fn scene(driver: crate::support::Driver) -> Scene {
     }
 }
 
-/// Whose Close a client gets.
+/// The sender of the Close frame that a client gets.
 #[derive(Debug, PartialEq, Eq)]
 enum CloseSender {
     Ours,
-    /// The origin's, which answers to the one that it got, if that was quicker.
+    /// The origin's, which responds to its own Close frame, if that was quicker.
     Origins,
 }
 
@@ -51,7 +51,7 @@ enum CloseSender {
 fn read_close_frame(client: &mut Client) -> CloseSender {
     match client.reads_bytes(4).as_slice() {
         b"\x88\x02\x03\xe9" => CloseSender::Ours,
-        // What is echoed has the mask that clients put on what they say.
+        // An echoed frame has the client's mask.
         b"\x88\x82\0\0" => {
             assert_eq!(client.reads_bytes(4), b"\0\0\x03\xe9");
             CloseSender::Origins
@@ -78,7 +78,7 @@ on_both_drivers! {
     fn an_idle_websocket_gets_a_close_frame_too(driver) {
         let mut scene = scene(driver);
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
-        // Longer than a connection waits before it gives its buffer back.
+        // Longer than a waiting connection keeps its buffer.
         for _ in 0..7 {
             client.expects_silence();
         }

@@ -1,4 +1,4 @@
-//! Backends get their share, request by request.
+//! Backends get their share of requests.
 
 use crate::support::{Origin, gateway, on_both_drivers, origin};
 
@@ -63,7 +63,7 @@ on_both_drivers! {
             client.gets("/").expects(200);
         }
         for origin in &origins {
-            // Shares follow latency and load, so they are uneven; but nobody is left out.
+            // Shares follow latency and load, so they are uneven; but every endpoint gets requests.
             assert!(request_count(origin) > 0, "an endpoint got none of 300");
         }
     }

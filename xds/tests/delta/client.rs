@@ -1,4 +1,4 @@
-//! The proxy's side: parts, refusals of one object, and what it says to the next stream.
+//! The proxy's side: parts, rejections of one object, and the initial requests of the next stream.
 
 use prost::Message;
 use xds::delta::{Client, Encoded, ProtocolError, Received, Refusal};
@@ -44,7 +44,7 @@ fn response(
     }
 }
 
-/// The same with a resource whose content is not valid.
+/// The same with an invalid resource.
 fn spoiled(mut response: DeltaDiscoveryResponse, name: &str) -> DeltaDiscoveryResponse {
     for resource in &mut response.resources {
         if resource.name.ends_with(name) {
@@ -194,7 +194,7 @@ fn one_invalid_rule_keeps_the_whole_object_at_its_previous_version() {
     assert_eq!(received.refused.len(), 1, "those that wait are not refused");
     let _ = client.answer(received, Vec::new());
 
-    // The controller sends what changes, so the correction is all that comes.
+    // The controller sends only changes, so it sends only the correction.
     let corrected = response(Kind::Policy, "3/1/1", &[policy("two", "newer")], &[]);
     let received = whole(&mut client, corrected);
     assert_eq!(changed(&received), ["one", "-three", "two"]);
@@ -247,7 +247,7 @@ fn failed_resources_are_rejected_again_on_the_next_stream() {
     };
     let answers = client.answer(received, vec![failed]);
     assert!(answers[0].error_detail.is_some());
-    // It is in the model, so its removal has to be told; but in no version.
+    // It is in the model, so its removal must be sent; but without a version.
     let expected = [("Service/a/x".to_owned(), String::new())];
     assert_eq!(held(&mut client, Kind::Service), expected);
 }

@@ -1,4 +1,4 @@
-//! Whatever happens in between, in the end both sides have the same.
+//! Both sides converge to the same resources, whatever happens in between.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -17,9 +17,9 @@ enum Step {
     Publish(Vec<(&'static str, Option<u8>)>),
     /// Everything that is due is sent and accepted.
     Deliver,
-    /// The same, but one response is refused, whatever is in it.
+    /// The same, but one response is rejected, whatever its content.
     Refuse,
-    /// What is due is sent, and the stream ends before so many responses arrive.
+    /// Responses are sent, and the stream ends before this many of them arrive.
     Break(usize),
     Reconnect,
 }
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A client that believes everything as it comes.
+/// A client that applies every response as it arrives.
 #[derive(Default)]
 struct Naive(BTreeMap<String, String>);
 
@@ -133,7 +133,7 @@ proptest! {
         prop_assert_eq!(naive.0, versions(&published));
     }
 
-    /// A server that compares what it has with what it believes that the client has.
+    /// A server that compares its resources with those it assumes the client has.
     #[test]
     fn the_client_converges_with_a_naive_server(
         states in prop::collection::vec(
@@ -148,7 +148,7 @@ proptest! {
         let mut believed: BTreeMap<String, String> = BTreeMap::new();
         let last = states.len() - 1;
         for (at, state) in states.iter().enumerate() {
-            // At last everything is sent again, and nothing is wrong with it.
+            // Finally everything is sent again without errors.
             if reconnect[at] || at == last {
                 let mut requests = client.connect().into_iter();
                 let services = requests.find(|it| it.type_url == Kind::Service.type_url());
@@ -220,7 +220,7 @@ proptest! {
     }
 }
 
-/// What differs, in two parts: half of the changes each.
+/// The changes in two parts of equal size.
 fn naive_parts(
     state: &BTreeMap<&str, u8>,
     believed: &mut BTreeMap<String, String>,
@@ -262,7 +262,7 @@ fn connect(client: &mut Client, views: &mut Views) -> ProxySession {
     session
 }
 
-/// Sends until nothing is due, but for so many responses at most.
+/// Sends until nothing is due, but at most this many responses.
 fn exchange(
     session: &mut ProxySession,
     client: &mut Client,

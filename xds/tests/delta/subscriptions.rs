@@ -1,4 +1,4 @@
-//! Subscribing, unsubscribing, and beginning a stream with what is held.
+//! Subscribing, unsubscribing, and starting a stream with held versions.
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! A controller of one Gateway with services alone, and a stream to it that is driven by hand.
+//! A controller of one Gateway with only services, and a stream to it controlled by the test.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ impl Stream {
             .expect("it is one of our types")
     }
 
-    /// Requests for services, which also lets the time pass that a first answer waits.
+    /// Requests for services, which also lets the delay of the first response pass.
     pub(crate) fn services(&mut self, request: DeltaDiscoveryRequest) -> Answered {
         let answered = self.request(Kind::Service, request);
         self.now += Duration::from_secs(2);
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// What is sent, as text: `name` for a resource, `-name` for a removal.
+    /// The sent resources as text: `name` for a resource, `-name` for a removal.
     pub(crate) fn names(&mut self, views: &mut Views) -> Vec<String> {
         let sent = self.sent(views);
         self.acknowledge(&sent);

@@ -1,4 +1,4 @@
-//! Which requests are let through.
+//! Authorization rules.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

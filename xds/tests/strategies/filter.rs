@@ -1,4 +1,4 @@
-//! What a rule, or one backend of it, does to requests and responses.
+//! Filters of a rule, or of one of its backends.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! Who may come in by which token.
+//! JWT policies.
 
 use proptest::prelude::*;
 use proptest::{collection::vec, option};

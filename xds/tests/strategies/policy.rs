@@ -1,4 +1,4 @@
-//! Policies and what they aim at.
+//! Policies and their targets.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;

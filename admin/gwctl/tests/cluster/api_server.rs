@@ -38,7 +38,7 @@ struct Contents {
     kinds: BTreeSet<String>,
     /// Addresses by pod and port.
     ports: BTreeMap<(String, u16), String>,
-    /// Answers with 403 where a path ends so.
+    /// Responds with 403 if a path ends with this.
     forbidden: Vec<&'static str>,
     /// That every request has to bear.
     token: Option<&'static str>,
@@ -85,7 +85,7 @@ impl ApiServer {
             .insert(format!("/{group}/{version}/{plural}"));
     }
 
-    /// Lets a port of a pod lead to an address.
+    /// Forwards a port of a pod to an address.
     pub(super) fn forward(&self, pod: &str, port: u16, address: &str) {
         let mut contents = self.state.contents();
         let key = (pod.to_owned(), port);

@@ -1,4 +1,5 @@
-//! Gateways in a cluster: found by name, reached by port-forward, and what is said where they are not.
+//! Gateways in a cluster: found by name, reached by port-forward, and the messages if they are not
+//! found.
 
 mod api_server;
 mod port_forward;

@@ -10,7 +10,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// Forwards to an address, or says that nobody listens.
+/// Forwards to an address, or reports that nothing listens there.
 pub(super) async fn forward(upgraded: Upgraded, port: u16, address: Option<String>) {
     let upgraded = TokioIo::new(upgraded);
     let socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, None).await;

@@ -1,4 +1,5 @@
-//! Whether `attachedRoutes` of a Gateway's listener follows routes that come and go, and in how many writes.
+//! Whether `attachedRoutes` of a Gateway's listener follows the creation and deletion of routes,
+//! and in how many writes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use crate::stats::count;
 /// How long the number may take to be right.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// After the number is right: whether it stays so.
+/// Time after the number is right, to see whether it stays right.
 const AFTER: Duration = Duration::from_secs(5);
 
 /// The number, whenever the Gateway was written.

@@ -1,5 +1,5 @@
-//! All endpoints of a Service are replaced at once under load, and the old ones end soon after: whether a
-//! request fails, and when the last one goes to an old endpoint.
+//! All endpoints of a Service are replaced at once under load, and the old ones stop soon after:
+//! whether a request fails, and when the last one goes to an old endpoint.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::stats::{count, count64};
 /// Endpoints in one EndpointSlice, as Kubernetes makes them.
 const EACH: usize = 100;
 
-/// How long old endpoints keep answering after the last write, like terminating pods.
+/// How long old endpoints keep responding after the last write, like terminating pods.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long requests are sent before and after.

@@ -64,7 +64,7 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     let began = Instant::now();
     for number in 1..=CHANGES {
         let set = number * 7_919 % sets.count;
-        // The connection is there before the change.
+        // The connection is opened before the change.
         let prober = probe(set, &format!("/1/state-{}", sets.state_before(number, set))).await?;
         let asking = prober.ask(Sets::host(set), format!("/1/state-{number}"));
         cluster.patch(&sets.route(set, 1, number)).await?;
@@ -124,7 +124,7 @@ async fn cold_start(context: &Context<'_>, sets: &Sets, prober: Prober) -> Resul
     Ok(took.as_secs_f64())
 }
 
-/// The ListenerSets and what hangs on them.
+/// The ListenerSets and their routes and Services.
 struct Sets {
     namespaces: Vec<String>,
     count: usize,
@@ -203,7 +203,7 @@ impl Sets {
         route.object()
     }
 
-    /// The state that a change finds: of the change before that fell on the same set, or the first.
+    /// The state before a change: that of the previous change of the same set, or the first.
     fn state_before(&self, number: usize, set: usize) -> usize {
         (1..number)
             .rev()

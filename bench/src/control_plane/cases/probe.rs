@@ -1,5 +1,6 @@
-//! How long a new route takes to serve: routes are created one after the other, and each is asked for every
-//! millisecond from before its write until it answers 200. Until then it may answer 404 and nothing else.
+//! How long a new route takes to serve: routes are created one after the other, and each is
+//! requested every millisecond from before its write until the status is 200. Until then only 404
+//! is allowed.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,9 +33,10 @@ pub(super) struct Probed {
     measured: Measured,
     /// Milliseconds that each write took.
     writes: Vec<f64>,
-    /// Milliseconds from each answer to the event of a watch: what no implementation can beat.
+    /// Milliseconds from each response to the event of a watch: the lower bound of every
+    /// implementation.
     floor: Vec<f64>,
-    /// The most that a question of each was late.
+    /// The longest delay of a request of each route.
     late: Vec<f64>,
 }
 
@@ -61,7 +63,7 @@ pub(super) async fn probe(
     let mut prober = Prober::new(site.address, None)?;
     for number in 0..routes {
         let name = format!("probe-{number}");
-        // Another one in each namespace: none that has served before.
+        // Another one in each namespace, which has not served before.
         let host = format!("{name}.{}.example.com", site.namespace);
         let path = format!("/{number}");
         let route = site.route(&name, &host, &path).with_broken_rest();
@@ -98,7 +100,7 @@ impl Probed {
         measured.errors = self.measured.errors;
         measured.figure_changes();
         measured.figure("errors", measured.error_count(), "");
-        // Unlike times, these hardly depend on what else the machine does.
+        // Unlike times, these hardly depend on other load of the machine.
         let thousands = count(measured.changes.len()) / 1e3;
         let of_controller = measured.controller.cpu / thousands;
         measured.figure("CPU of the controller per route", of_controller, "ms");

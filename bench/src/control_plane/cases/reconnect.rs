@@ -21,7 +21,7 @@ use crate::stats::{count, count64};
 /// Timeout for this many proxies to start or to connect.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// After the last has connected: whether anything is sent later.
+/// Time after the last connection, to see whether anything is sent later.
 const AFTER: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {

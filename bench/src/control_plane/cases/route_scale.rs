@@ -26,7 +26,7 @@ use crate::stats::count;
 /// How long all routes may take to be accepted.
 const PATIENCE: Duration = Duration::from_mins(20);
 
-/// How long nothing changes, to see what that costs.
+/// Time without changes, to measure its cost.
 const REST: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(context: &Context<'_>, done: &mut Done) -> Result<()> {

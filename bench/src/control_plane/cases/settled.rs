@@ -1,4 +1,4 @@
-//! Waiting until an implementation has nothing left to do.
+//! Waits until an implementation is idle.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(super) async fn settled(context: &Context<'_>) -> Result<Instant> {
         .until("statuses to be written", PATIENCE, async || {
             tokio::time::sleep(Duration::from_millis(400)).await;
             let now = writes::count(client).await?;
-            // Events of other components come at any time.
+            // Events of other components occur at any time.
             let statuses = |of: &std::collections::BTreeMap<String, f64>| -> f64 {
                 let all = of.iter().filter(|(name, _)| name.ends_with("/status"));
                 all.map(|(_, count)| count).sum()

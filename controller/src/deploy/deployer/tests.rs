@@ -24,7 +24,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A deployer that leads, in a cluster with this in it.
+    /// A deployer that is the leader, in a cluster with these objects.
     fn with(objects: &[(&str, Value)]) -> Self {
         let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
         server.put("/api/v1/namespaces/infra", json!({}));
@@ -131,7 +131,7 @@ async fn edited_objects_are_reverted_and_deleted_ones_recreated() {
         "edge"
     );
     assert!(scene.server.get(ACCOUNT).is_some());
-    // A status moves no generation.
+    // A status update changes no generation.
     let before = scene.writes();
     let mut running = deployment;
     running["status"] = json!({"readyReplicas": 1});
@@ -225,7 +225,7 @@ async fn changing_the_workload_kind_replaces_the_workload() {
     settle().await;
     assert!(scene.server.get(DAEMON_SET).is_some());
     assert!(scene.server.get(DEPLOYMENT).is_none());
-    // Parameters that are gone change nothing.
+    // Deleted parameters change nothing.
     let before = scene.writes();
     scene.outputs.parameters.set(&parameters, None);
     sleep(Duration::from_secs(700)).await;
@@ -255,7 +255,7 @@ async fn objects_are_deleted_when_a_gateway_gets_another_class() {
     let scene = Scene::begin().await;
     let other = Some(present("uid-1", "other"));
     scene.outputs.gateways.set(&edge(), other);
-    // It is being looked at when the translation follows.
+    // It is being processed when the translation follows.
     for _ in 0..3 {
         tokio::task::yield_now().await;
     }
@@ -343,7 +343,7 @@ async fn deployment_recovers_from_api_server_errors() {
     sleep(Duration::from_mins(1)).await;
     assert_eq!(scene.deployment(), Some(Deployment::Done));
     assert_eq!(scene.server.faults_left(), 0);
-    // What is refused for good is told, and tried again later.
+    // A permanent rejection is reported, and retried later.
     scene.server.fail([Fault::Refused(422, 0)]);
     scene.outputs.authorities.send_replace("other".into());
     settle().await;

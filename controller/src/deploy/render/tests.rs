@@ -1,6 +1,6 @@
-//! A Gateway, its parameters and its namespace in; the objects that it runs on out: `NAME.yaml` beside
-//! `NAME.out` in `tests/golden/deploy`. `UPDATE_GOLDEN=1` writes what came out, to be read before it is
-//! committed.
+//! Input is a Gateway, its parameters and its namespace; output is the objects that run it:
+//! `NAME.yaml` beside `NAME.out` in `tests/golden/deploy`. `UPDATE_GOLDEN=1` writes the actual
+//! output, to be reviewed before it is committed.
 
 use std::fmt::Write as _;
 use std::fs;

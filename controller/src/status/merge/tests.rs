@@ -155,7 +155,7 @@ fn entries_are_limited_to_the_api_servers_maximum() {
         let wanted = DesiredStatus::Entries(kind, wanted);
         let result = compare(&present, &wanted, author());
         let Comparison::Differs { fields, left_out } = result else {
-            // Ancestors are told apart by `ancestorRef`, which these do not have: all the same.
+            // Ancestors are distinguished by `ancestorRef`, which these entries do not have.
             panic!("{result:?}");
         };
         assert_eq!(left_out, 3, "{kind:?}");
@@ -221,8 +221,8 @@ fn by_reference(entries: Vec<Value>) -> Vec<Value> {
 }
 
 proptest! {
-    /// Whatever stands there: a second comparison finds nothing, what others wrote stays in its order,
-    /// and ours is there once.
+    /// For any present status: a second comparison finds no difference, entries of others keep
+    /// their order, and ours is present once.
     #[test]
     fn a_merge_is_idempotent_and_keeps_entries_of_others(
         present in any_entries(&[OURS, "example.com/one", "example.com/two"]),
@@ -261,7 +261,7 @@ proptest! {
     }
 }
 
-/// The standard channel's Gateway has no `routability`: an API server leaves it out of what is written.
+/// The standard channel's Gateway has no `routability`: an API server drops it on writes.
 #[test]
 fn a_missing_routability_is_written_once() {
     let address = |extra: Value| {

@@ -38,7 +38,7 @@ fn acks(accepted: usize, connected: usize) -> AckCount {
     }
 }
 
-/// What is said of the Gateway and of its listener, which is the same with one listener.
+/// The condition of the Gateway and of its listener, which are equal with one listener.
 fn judged(generation: i64, deployment: &Deployment, acks: AckCount, present: &Value) -> String {
     let mut status = gateway(generation);
     let listeners = BTreeMap::from([("web".to_owned(), acks)]);

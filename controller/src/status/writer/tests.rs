@@ -17,7 +17,7 @@ use crate::testing::{ApiServer, Fault};
 const OURS: &str = "gateway-system.io/controller";
 const ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/httproutes";
 
-/// A writer at work on a cluster.
+/// A running writer on a cluster.
 struct Scene {
     server: ApiServer,
     outputs: Arc<Outputs>,
@@ -26,7 +26,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// With watches that tell of a change after `watch_delay`.
+    /// With watches that report a change after `watch_delay`.
     fn begin(watch_delay: Duration) -> Self {
         let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
         let (election, leadership) = Leadership::new();
@@ -61,7 +61,7 @@ impl Scene {
         self.outputs.statuses.set(&object(name), Some(status));
     }
 
-    /// What the route's parents are, by controller and message of the first condition.
+    /// The route's parents, by controller and message of the first condition.
     fn parents(&self, name: &str) -> Vec<String> {
         let route = self.server.get(&path(name)).expect("a route");
         let parents = route["status"]["parents"].as_array().cloned();
@@ -75,7 +75,7 @@ impl Scene {
         parents.unwrap_or_default().iter().map(text).collect()
     }
 
-    /// Somebody else replaces the parents of a route by what they want.
+    /// Another writer replaces the parents of a route.
     fn overwrite(&self, name: &str, change: impl FnOnce(&mut Vec<Value>)) {
         let mut route = self.server.get(&path(name)).expect("a route");
         let mut parents = route["status"]["parents"]
@@ -199,7 +199,7 @@ async fn no_status_is_removed_before_the_first_translation() {
     let scene = Scene::now();
     scene.outputs.translated.send_replace(false);
     let scene = {
-        // A controller that has just started, with entries of ours from before.
+        // A controller that has just started, with entries of ours from an earlier run.
         let fresh = Scene::begin(Duration::ZERO);
         drop(scene);
         fresh

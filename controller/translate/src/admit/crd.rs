@@ -61,7 +61,7 @@ mod tests {
             let schema = value.pointer("/spec/versions/0/schema/openAPIV3Schema/properties");
             let schema = schema.expect("a schema");
             inspect(&schema["spec"], &FieldPath::default().field("spec"));
-            // API servers describe it themselves, and refuse a definition that does.
+            // API servers describe it themselves, and reject definitions that do.
             assert_eq!(schema["metadata"], serde_json::json!({"type": "object"}));
         }
     }

@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn features_are_sorted_and_unique() {
         assert!(FEATURES.is_sorted_by(|one, other| one.name < other.name));
-        // The most that a status has room for.
+        // The maximum in a status.
         assert!(names(V1_7, Channel::Experimental).len() <= 64);
     }
 

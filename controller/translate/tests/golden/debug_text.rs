@@ -1,5 +1,5 @@
-//! Debug text of any value, made short enough to be read: what is `None`, empty or `Default` is
-//! left out, `Some(x)` is `x`, names of objects are short, and what fits is put on one line.
+//! Debug text of any value, shortened for reading: `None`, empty and `Default` values are omitted,
+//! `Some(x)` is `x`, names of objects are short, and what fits is put on one line.
 
 use std::fmt::Debug;
 

@@ -1,7 +1,7 @@
-//! The objects of a case: admitted, or for cases of what no file gets past `admit` with (but a
-//! cluster with other definitions might hold) only parsed, or for cases of what is refused what is in
-//! force in its place. `@web.crt` stands for the file of that name
-//! in `tests/pem`, in base64, and `@pem:web.crt` for its text, to be quoted.
+//! The objects of a case: admitted; or only parsed, for objects that `admit` would reject in a file
+//! but a cluster with other definitions might hold; or, for cases of rejections, the objects in
+//! force instead. `@web.crt` stands for the file of that name in `tests/pem`, in base64, and
+//! `@pem:web.crt` for its text, to be quoted.
 
 use std::fs;
 use std::path::Path;

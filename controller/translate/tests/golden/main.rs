@@ -1,7 +1,7 @@
-//! Objects in, model and statuses out: `NAME.yaml` beside `NAME.out` for each case.
+//! Input is objects, output is model and statuses: `NAME.yaml` beside `NAME.out` for each case.
 //!
-//! Lines `#! …` at the head of a case set the options. `UPDATE_GOLDEN=1` writes what came out, to
-//! be read before it is committed.
+//! Lines `#! …` at the head of a case set the options. `UPDATE_GOLDEN=1` writes the actual output,
+//! to be reviewed before it is committed.
 
 mod debug_text;
 mod load;

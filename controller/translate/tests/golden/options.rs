@@ -6,9 +6,9 @@ use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
 use translate::{CLUSTER_DOMAIN, Environment, Options};
 use xds::model::ObjectName;
 
-/// Reads `cluster`, `domain NAME`, `no-trust-bundles`, `now TIME`, `port-offset N`, `machine-address IP`,
-/// `assigned NS/GATEWAY TYPE ADDRESS`,
-/// `assigned-cluster-ip NS/GATEWAY ADDRESS` and `parameters NS/NAME`.
+/// Parses `cluster`, `domain NAME`, `no-trust-bundles`, `now TIME`, `port-offset N`,
+/// `machine-address IP`, `assigned NS/GATEWAY TYPE ADDRESS`, `assigned-cluster-ip NS/GATEWAY
+/// ADDRESS` and `parameters NS/NAME`.
 pub(crate) fn of(text: &str) -> Options {
     let mut options = Options::machine();
     for line in text.lines().filter_map(|line| line.strip_prefix("#! ")) {

@@ -1,4 +1,4 @@
-//! A translation as text: first what the user is told, then what the proxies are told.
+//! A translation as text: first the statuses for the user, then the configuration of the proxies.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display, Write as _};

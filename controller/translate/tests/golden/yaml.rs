@@ -30,7 +30,7 @@ fn value<'a>(event: Event<'a>, events: &mut dyn Iterator<Item = Event<'a>>) -> V
     }
 }
 
-/// What JSON takes for a number, a boolean or a null; everything else is text.
+/// Numbers, booleans and nulls of JSON; everything else is text.
 fn plain(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }

@@ -57,7 +57,7 @@ fn definitions_and_their_objects_are_kept_on_uninstall_by_default() {
     );
 }
 
-/// An API server refuses a definition that says anything else of its objects' metadata.
+/// An API server rejects definitions with other constraints on metadata.
 #[test]
 fn definitions_do_not_constrain_metadata() {
     for definition in definitions() {

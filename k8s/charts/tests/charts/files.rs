@@ -1,4 +1,4 @@
-//! What is made from the schemas, and the charts' versions.
+//! Files generated from the schemas, and the charts' versions.
 
 use charts::{CHARTS, Schema, path, values_file, with_table};
 use serde_json::Value;
@@ -39,7 +39,7 @@ fn charts_have_the_version_of_the_programs() {
     }
 }
 
-/// Charts hold the files that they need: Helm says so of each symbolic link.
+/// Charts hold the files that they need: Helm warns about each symbolic link.
 #[test]
 fn the_seccomp_profile_is_current() {
     let profile = read(&path("../seccomp/gateway.json"));

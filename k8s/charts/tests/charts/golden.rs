@@ -1,4 +1,5 @@
-//! What is rendered for whole sets of values: `NAME.values.yaml` and `NAME.yaml` in `tests/golden`.
+//! The rendered objects of whole sets of values: `NAME.values.yaml` and `NAME.yaml` in
+//! `tests/golden`.
 
 use std::fs;
 

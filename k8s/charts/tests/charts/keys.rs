@@ -1,4 +1,4 @@
-//! Each value reaches the right field of the right object.
+//! Each value sets the right field of the right object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use crate::cases;
 struct Case {
     key: String,
     values: Value,
-    /// By kind and name: what is at which paths of the object, or `absent`.
+    /// By kind and name: values by path of the object, or `absent`.
     expect: BTreeMap<String, Expected>,
-    /// What is at which paths of every object.
+    /// Values by path, in every object.
     #[serde(default)]
     everywhere: BTreeMap<String, Value>,
 }

@@ -1,5 +1,5 @@
-//! The charts, rendered by Helm, and what is made from their schemas. `UPDATE_GOLDEN=1` writes what came
-//! out, to be read before it is committed.
+//! The charts, rendered by Helm, and what is made from their schemas. `UPDATE_GOLDEN=1` writes the
+//! actual output, to be reviewed before it is committed.
 
 mod arguments;
 mod crds;
@@ -26,7 +26,7 @@ fn read(file: &PathBuf) -> String {
     fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// Compares a file with what it should hold, or writes it.
+/// Compares a file with its expected content, or writes it.
 fn check_file(file: &PathBuf, wanted: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(file, wanted).expect("the file can be written");

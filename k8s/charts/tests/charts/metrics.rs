@@ -13,10 +13,10 @@ use serde_json::Value;
 use self::written::SourceMetrics;
 use crate::read;
 
-/// What Prometheus and its operator add.
+/// Labels added by Prometheus and its operator.
 const TARGET_LABELS: [&str; 3] = ["namespace", "pod", "le"];
 
-/// All queries, with where they are.
+/// All queries, with their places.
 fn queries() -> Vec<(String, String)> {
     let dashboard = read(&path("gateway/dashboards/gateway.json"));
     let dashboard: Value = serde_json::from_str(&dashboard).expect("JSON");
@@ -46,7 +46,7 @@ fn collect(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// The words of a query outside of strings, and what follows each.
+/// The words of a query outside of strings, each with the text after it.
 fn words(query: &str) -> Vec<(&str, &str)> {
     let mut words = Vec::new();
     let mut rest = query;

@@ -1,4 +1,4 @@
-//! What the controller may do.
+//! The permissions of the controller.
 
 use charts::{Helm, Object, objects, path};
 use serde_json::Value;
@@ -70,7 +70,7 @@ fn secrets_can_be_written_only_in_the_release_namespace() {
     assert!(rules(&helm, "{}", "Role").iter().any(|rule| secrets(&rule)));
 }
 
-/// Whoever installs without Helm grants the same.
+/// An installation without Helm grants the same permissions.
 #[test]
 fn the_plain_manifests_have_the_same_rules() {
     let Some(helm) = Helm::find() else { return };

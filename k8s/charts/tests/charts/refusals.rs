@@ -1,4 +1,4 @@
-//! What the chart refuses, and in what words.
+//! Values that the chart rejects, and the messages.
 
 use charts::{Helm, HelmError};
 use serde::Deserialize;

@@ -133,7 +133,7 @@ const APISERVER: &str = "kube-apiserver --etcd-servers=http://127.0.0.1:2379
     --audit-policy-file={own}/audit.yaml --audit-log-path={own}/audit.log";
 
 /// A node that tests cut off for minutes stays Ready: otherwise its pods would leave every Service
-/// after 50 s, and what our components do meanwhile could not be seen.
+/// after 50 s, and the behavior of our components in that time could not be observed.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager
     --kubeconfig={folder}/controller-manager.conf --leader-elect=false
     --node-monitor-grace-period=10m

@@ -1,4 +1,4 @@
-//! What a suite tests: definitions, and a release of the chart, with images of this tree.
+//! The system under test: definitions, and a release of the chart, with images of this tree.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The image that stands in for upstream's of Keycloak, which no cluster of ours can pull: its
+//! The replacement for upstream's image of Keycloak, which our clusters cannot pull: Keycloak's
 //! distribution, which `k8s/idp/keycloak` downloads and builds, and Debian's Java.
 
 use std::fs;
@@ -20,7 +20,7 @@ const NEEDED: [(&str, &str); 3] = [
     ("mvn", "maven"),
 ];
 
-/// What Keycloak needs to run: Java, and what its start script calls.
+/// Packages that Keycloak needs: Java, and the programs of its start script.
 const PACKAGES: &str = "openjdk-17-jre-headless,bash,coreutils,dash,findutils,grep,sed";
 
 /// The authorities that Java trusts: a package makes the file when it is configured, which none is here.

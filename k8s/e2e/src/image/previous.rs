@@ -17,7 +17,7 @@ const TAG: &str = "e2e-previous";
 const COMMIT: &str = "HEAD^";
 const VARIABLE: &str = "E2E_UPGRADE_FROM";
 
-/// What was released from the commit before.
+/// The release of the commit before.
 #[derive(Debug, Clone)]
 pub(crate) struct Previous {
     /// The folder of its chart.

@@ -85,7 +85,7 @@ pub(super) const CLUSTER: [Module; 7] = [
     },
 ];
 
-/// What the conformance suites need. Each suite comes with the definitions of its release.
+/// Programs of the conformance suites. Each suite comes with the definitions of its release.
 pub(super) const CONFORMANCE: [Module; 4] = [
     Module {
         name: "gateway-api-v1.7.0",

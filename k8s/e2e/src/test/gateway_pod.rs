@@ -24,7 +24,7 @@ use crate::home;
 /// Number of concurrent client connections.
 const CLIENTS: usize = 16;
 
-/// Concurrent connections where their number is what costs memory.
+/// Concurrent connections of the tests of memory.
 const MANY_CLIENTS: usize = 1_000;
 
 /// Kubelet's default profile allows io_uring.
@@ -188,7 +188,7 @@ pub(super) async fn a_shard_is_bound_to_an_exclusive_cpu(scope: &Scope) -> Resul
 }
 
 /// Waits until no pod of a node requests CPU time. Pods of an earlier test are still terminating,
-/// and a pod that requests a whole CPU meanwhile is rejected for good, with `OutOfcpu`.
+/// and a pod that requests a whole CPU in that time is permanently rejected, with `OutOfcpu`.
 async fn until_cpus_are_free(scope: &Scope, node: &str) -> Result<()> {
     let pods: Api<Pod> = Api::all(scope.client.clone());
     let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
@@ -245,7 +245,7 @@ fn reconfigure_kubelet(scope: &Scope, node: NetworkNamespace, lines: &str) -> Re
 /// Marks the lines that a test appended.
 const OWN_LINES: &str = "# Of a test:\n";
 
-/// A thousand clients are no reason to refuse anything.
+/// No request of a thousand clients is rejected.
 pub(super) async fn many_clients_fit_into_the_memory_limit(scope: &Scope) -> Result<()> {
     let limited = json!({"limits": {"memory": "128Mi"}});
     let gateway = GatewayPod::named(&scope.images, "gateway").resources(limited);
@@ -262,7 +262,7 @@ pub(super) async fn many_clients_fit_into_the_memory_limit(scope: &Scope) -> Res
     never_restarted(scope, gateway.name()).await
 }
 
-/// Clients that keep its buffers full cost requests, which are refused, but not the pod.
+/// Clients that fill its buffers cause rejected requests, but the pod is not killed.
 pub(super) async fn requests_are_rejected_before_the_pod_is_oom_killed(
     scope: &Scope,
 ) -> Result<()> {

@@ -18,7 +18,7 @@ pub(super) struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// A header; empty where there is none.
+    /// A header; empty if there is none.
     pub(super) fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
         value
@@ -45,7 +45,7 @@ pub(super) fn request(
     Ok(request.body(Full::default())?)
 }
 
-/// A connection that HTTP/1 is spoken on.
+/// An HTTP/1 connection.
 pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
 }
@@ -54,7 +54,7 @@ impl Connection {
     pub(super) async fn over(stream: Box<dyn Stream>) -> Result<Self> {
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(async move {
-            // An error shows in the request that it breaks.
+            // An error is reported by the affected request.
             let _ = driver.await;
         });
         Ok(Self { sender })

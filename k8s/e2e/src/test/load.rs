@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// connections are tested.
 const REQUESTS: usize = 100;
 
-/// A number of clients at work.
+/// A number of running clients.
 pub(super) struct Load {
     clients: JoinSet<()>,
     state: Rc<State>,
@@ -32,7 +32,7 @@ struct State {
     stopping: Cell<bool>,
 }
 
-/// What became of the requests.
+/// The results of the requests.
 #[derive(Debug)]
 pub(super) struct Counts {
     pub(super) answered: usize,

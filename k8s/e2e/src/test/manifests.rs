@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::scope::{Images, address};
 
-/// What an echo backend speaks.
+/// The protocol of an echo backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EchoProtocol {
-    /// HTTP/1 and WebSocket on port 3000, HTTP/2 in the clear on port 3001.
+    /// HTTP/1 and WebSocket on port 3000, HTTP/2 in plain text on port 3001.
     Http,
     Grpc,
     /// Lines on port 3000.
@@ -105,7 +105,7 @@ pub(super) fn service(name: &str, pod: &Pod, port: &Value) -> anyhow::Result<[Va
     ])
 }
 
-/// The usual configuration: port 80 leads to an HTTP echo backend.
+/// The usual configuration: port 80 is routed to an HTTP echo backend.
 pub(super) fn http_to(backend: &Pod) -> anyhow::Result<Vec<Value>> {
     let mut objects = vec![
         gateway(&[listener(80, "HTTP")]),

@@ -41,7 +41,8 @@ use scope::{Images, Scope};
 const PATIENCE: Duration = Duration::from_mins(5);
 const LONG_PATIENCE: Duration = Duration::from_mins(30);
 
-/// What a test has to have: a cluster, which is ours and has the controller from there on.
+/// The requirements of a test: a cluster; from `TestCluster` on one of e2e's, from `Controller` on
+/// one with the controller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needs {
     Any,

@@ -29,7 +29,7 @@ pub(super) fn expected_condition<'a>(
 }
 
 impl Scope {
-    /// An object, if it is there.
+    /// An object, if it exists.
     pub(super) async fn object(&self, kind: &str, name: &str) -> Result<Option<Value>> {
         let found = self.objects(kind)?.get_opt(name).await?;
         Ok(found.map(serde_json::to_value).transpose()?)

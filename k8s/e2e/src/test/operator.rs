@@ -62,7 +62,7 @@ async fn replaced(scope: &Scope, image: &str) -> Result<()> {
     rolled_out(scope, "edge").await
 }
 
-/// Installs this tree's release, with more words of Helm.
+/// Installs this tree's release, with more arguments for Helm.
 pub(super) async fn install(scope: &Scope, more: &[&str]) -> Result<()> {
     Release::of_tree(scope).run(scope, "install", more).await
 }

@@ -79,7 +79,7 @@ pub(super) async fn load_balancer_addresses_are_reachable_until_released(
     scope
         .until("an answer", async || Ok(answered_by(address).await.ok()))
         .await?;
-    // A released address is unreachable at once, and can be assigned again.
+    // A released address is unreachable immediately, and can be assigned again.
     scope.kubectl(&["delete", "service", "echo"], "").await?;
     scope
         .until("the address to be free", async || {

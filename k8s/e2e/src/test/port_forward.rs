@@ -1,4 +1,4 @@
-//! Ports of this machine that lead to Services, as an operator forwards them with kubectl.
+//! Local ports that are forwarded to Services, as an operator does with kubectl.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -12,7 +12,7 @@ use super::scope::Scope;
 pub(super) struct ForwardedPort {
     process: Child,
     number: u16,
-    /// kubectl tells of each connection, and ends where nobody listens.
+    /// kubectl prints a line for each connection, and exits when its output is closed.
     _told: BufReader<ChildStdout>,
 }
 

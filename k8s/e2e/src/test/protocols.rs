@@ -16,7 +16,7 @@ use super::manifests::{
 };
 use super::scope::{Scope, Stream, address};
 
-/// Port 80 of a gateway leads to an echo backend of this kind.
+/// Port 80 of a gateway is routed to an echo backend of this kind.
 struct Path {
     speech: EchoProtocol,
     protocol: &'static str,

@@ -27,7 +27,7 @@ pub(super) struct TestCluster<'a> {
     pub(super) name: &'a str,
     /// Whether to keep a temporary cluster.
     pub(super) keep: bool,
-    /// What is needed for it.
+    /// The requirements of the tests.
     pub(super) needs: &'a [Needs],
 }
 

@@ -222,7 +222,7 @@ impl Scope {
         }
     }
 
-    /// Waits until a pod is ready. Fails at once if it cannot become ready.
+    /// Waits until a pod is ready. Fails immediately if it cannot become ready.
     pub(super) async fn ready(&self, name: &str) -> Result<Pod> {
         let pods: Api<Pod> = self.api();
         self.until(&format!("pod {name} to be ready"), async || {

@@ -38,13 +38,13 @@ pub(super) fn xds_authority(name: &str, life: Duration) -> Result<(String, Strin
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// Who signs the certificates of clients.
+/// The authority of client certificates.
 pub(super) struct Authority {
     pub(super) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// What a client shows.
+/// The certificate of a client.
 pub(super) struct Credential {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
@@ -82,7 +82,7 @@ pub(super) async fn client(
     client_with(stream, name, trusted, None).await
 }
 
-/// The same, of a client that may show a certificate.
+/// The same, for a client with an optional certificate.
 pub(super) async fn client_with(
     stream: Box<dyn Stream>,
     name: &str,

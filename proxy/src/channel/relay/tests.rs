@@ -66,7 +66,7 @@ async fn relay_all(
         .await
 }
 
-/// Reads until nothing comes for a moment, then until the end.
+/// Reads until no data arrives for a moment, then until the end.
 fn reads_in_two_parts(mut stream: UnixStream, most: usize, pause: impl FnOnce()) -> (usize, usize) {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut total = 0;
@@ -136,7 +136,7 @@ fn a_body_past_its_deadline_is_aborted_even_if_it_never_blocks() {
             until: Some(Instant::now()),
             ..body
         };
-        // Nobody turns the wheel here, so no deadline fires.
+        // Nothing advances the timer wheel here, so no deadline fires.
         let result = epoll().block_on(async {
             let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
             let shard = shard(Rc::clone(&turns));
@@ -179,7 +179,7 @@ fn assert_yields(body: &Body) {
         told.set_nonblocking(true).expect("our own socket");
         let mut told = monoio::net::UnixStream::from_std(told).expect("a runtime");
         monoio::spawn(async move {
-            // Until the receiver says so, nobody's turn ever comes.
+            // No turn begins until the receiver signals.
             told.read_exact(vec![0]).await.0.expect("the receiver");
             turns.run(ringing).await
         });

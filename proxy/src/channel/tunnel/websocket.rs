@@ -146,7 +146,7 @@ const LENGTH: u8 = 0x7f;
 mod tests {
     use super::{FrameTracker, Receiver, going_away};
 
-    /// A frame with this first byte and so many bytes of payload.
+    /// A frame with this first byte and payload length.
     fn frame(first: u8, length: usize, masked: bool) -> Vec<u8> {
         let mask = if masked { 0x80 } else { 0 };
         let mut frame = vec![first];

@@ -1,4 +1,4 @@
-//! What a model comes to, seen from the request path.
+//! The compiled form of a model, seen from the request path.
 
 mod incremental;
 mod l4;
@@ -263,7 +263,7 @@ fn backends_are_static_named_or_sockets() {
             .map(|it| it.parse().expect("an address"))
             .collect()
     };
-    // The second address of a listed host plays no part; its first one is listed already.
+    // The second address of a listed host is ignored; its first one is listed already.
     assert!(resolved.insert(&name("one.test"), answers(&["10.0.0.9", "10.0.0.1"])));
     assert!(resolved.insert(
         &name("many.test"),
@@ -299,7 +299,7 @@ fn ids_are_stable_and_not_reused_before_their_snapshots_are_released() {
     let second = compile(&mut compiler, &["b", "c"]);
     assert_eq!(first[1], second[0]);
     assert_eq!((second[1].0.index, second[1].0.generation), (2, 0));
-    // Somebody still has the first snapshot.
+    // The first snapshot is still in use.
     compiler.release(1);
     let third = compile(&mut compiler, &["b", "d"]);
     assert_eq!((third[1].0.index, third[1].0.generation), (3, 0));

@@ -8,11 +8,11 @@ use translate::admit::{Listed, Source};
 use super::{Files, Stamp};
 use crate::limits::EMPTY_PATIENCE;
 
-/// Looks at files, and knows what each says as a configuration does.
+/// Scans files and keeps their contents, as a configuration does.
 struct Reader {
     files: Files,
     said: BTreeMap<String, Source>,
-    /// The files that the last look read.
+    /// The files that were read in the last scan.
     read: usize,
 }
 
@@ -44,7 +44,7 @@ fn read(files: &mut Reader) -> Vec<Source> {
     files.scan(&BTreeSet::new())
 }
 
-/// Makes a file look as if it had been written long ago, but for what nobody can set back.
+/// Sets the modification time of a file back; the change time cannot be set.
 fn age(path: &Path, by: Duration) {
     let file = fs::File::options().write(true).open(path).expect("a file");
     let then = SystemTime::now() - by;

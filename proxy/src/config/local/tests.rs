@@ -1,4 +1,4 @@
-//! The configuration thread as a whole, with a supervisor that only says what it was asked.
+//! The configuration thread as a whole, with a supervisor that only records its bind requests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ impl Local {
         Self::start_where(files, |_| Vec::new())
     }
 
-    /// Starts one whose supervisor answers like this.
+    /// Starts one whose supervisor responds like this.
     fn start_where(
         files: &[(&str, String)],
         answer: impl Fn(&[BindRequest]) -> Vec<(u32, io::Error)> + Send + 'static,
@@ -71,7 +71,7 @@ impl Local {
         }
     }
 
-    /// Waits until the supervisor is asked.
+    /// Waits for the next request to the supervisor.
     fn next_bind_addresses(&self) -> Vec<String> {
         let bind_requests = self.bind_requests.recv_timeout(Duration::from_secs(20));
         let bind_requests = bind_requests.expect("the supervisor is asked");
@@ -174,7 +174,7 @@ fn invalid_objects_are_ignored_and_previous_versions_are_kept() {
     local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
     local.write("app.yaml", "kind: [");
-    // Nothing changed, so the binds are only asked for again.
+    // Nothing changed, so only the binds are requested again.
     assert_eq!(local.next_bind_addresses(), ["[::]:8080"]);
     assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
     local.write("app.yaml", &fixed("127.0.0.3"));
@@ -214,7 +214,7 @@ fn a_change_does_not_wait_for_an_unresponsive_dns_name() {
     local.write("app.yaml", &app(both));
     local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
-    // Two seconds were waited for an answer once; what else takes its time here is the machine.
+    // A lookup used to block for two seconds; any other delay here is the machine's.
     assert!(
         begun.elapsed() < Duration::from_millis(1_500),
         "after {:?}",
@@ -236,7 +236,7 @@ fn a_slowly_rewritten_file_is_read_when_it_is_complete() {
     let mut file = fs::File::create(local.path("app.yaml")).expect("a file");
     for part in ["", half, "---"] {
         file.write_all(part.as_bytes()).expect("a file");
-        // It was looked at, and says what it said.
+        // The file was read, and its previous content is in force.
         local.next_bind_addresses();
         assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
     }
@@ -246,7 +246,7 @@ fn a_slowly_rewritten_file_is_read_when_it_is_complete() {
         assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
         local.next_bind_addresses();
     }
-    // An empty one is believed when it stays empty.
+    // An empty file is accepted once it stays empty.
     local.write("app.yaml", "");
     local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.2:80"]);

@@ -1,4 +1,5 @@
-//! What editors, people and Kubernetes do to files. Each change must be told, and be whole then.
+//! What editors, people and Kubernetes do to files. Each change must be reported, once it is
+//! complete.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -101,8 +102,8 @@ async fn a_directory_created_later_is_reported() {
     scene.expects_change().await;
 }
 
-/// As the kubelet does it: a folder for each version, a link to the present one, and files that are
-/// links through it.
+/// As the kubelet does: a directory for each version, a symlink to the current one, and files that
+/// are symlinks through it.
 fn mounted(root: &Path) {
     fs::create_dir(root.join("mount")).expect("a folder");
     version(root, 1);
@@ -153,7 +154,7 @@ async fn reads_and_temporary_files_of_editors_are_ignored() {
         write(&scene.path("config").join(name), "");
     }
     fs::read(scene.path("config/a.yaml")).expect("a file");
-    // Events come in order: what came before this one is judged before it.
+    // Events arrive in order: earlier ones are handled before this one.
     let (events, mut judged) = (&mut scene.watch.events, 0);
     write(&scene.root.path().join("config/a.yaml"), "2");
     loop {

@@ -276,7 +276,7 @@ mod tests {
         let mut blocks = FieldBlocks::default();
         assert_fragment(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
         assert_fragment(&mut blocks, &[0xbe], Some(true));
-        // By the name of an entry, which is a path's.
+        // By the name of an entry with the name `:path`.
         assert_fragment(&mut blocks, &literal(&[0x7e], "", "/c"), Some(false));
         assert_fragment(&mut blocks, &[0xbe], Some(false));
         assert_fragment(&mut blocks, &[0xbf], Some(true));
@@ -320,7 +320,7 @@ mod tests {
     fn old_entries_are_evicted_from_the_dynamic_table() {
         let mut blocks = FieldBlocks::default();
         assert_fragment(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
-        // Each counts 32 bytes and its text: the path leaves with the last one.
+        // Each entry counts 32 bytes and its text: the path is evicted by the last one.
         let each = 32 + 3 + 100;
         let room = TABLE_BYTES - (32 + 5 + 4);
         for number in 0..room / each {

@@ -1,4 +1,4 @@
-//! What passes through the adapter, by scripts of hand and of chance, on both drivers.
+//! Data through the adapter, by written and random scripts, on both drivers.
 
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};

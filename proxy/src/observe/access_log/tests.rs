@@ -148,7 +148,7 @@ fn long_fields_are_clipped() {
     let long = vec![b'x'; LOG_FIELD_BYTES + 1];
     let line = line(&short(&long), LogFormat::Text);
     let length = line.bytes().filter(|byte| *byte == b'x').count();
-    // `example.com` has one of its own.
+    // `example.com` contains an `x` too.
     assert_eq!(length, LOG_FIELD_BYTES + 1);
 }
 

@@ -11,7 +11,7 @@ use crate::limits::{LOG_CHUNK_BYTES, LOG_QUEUED_CHUNKS};
 const PATIENCE: Duration = Duration::from_secs(30);
 const LINE: &[u8] = b"one line of the log\n";
 
-/// An output that does what it is told, write by write.
+/// An output whose writes have scripted results.
 struct Output {
     answers: Receiver<io::Result<()>>,
     written: Sender<Vec<u8>>,
@@ -19,7 +19,7 @@ struct Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // No answer left and no one to give one: writes succeed.
+        // Without further scripted results, writes succeed.
         self.answers.recv().unwrap_or(Ok(()))?;
         let _ = self.written.send(bytes.to_vec());
         Ok(bytes.len())
@@ -107,7 +107,7 @@ fn a_stuck_writer_drops_lines_and_does_not_block() {
         !fixture.writer.stop(Duration::from_millis(1)),
         "it is stuck"
     );
-    // The reader comes back: what was queued is written, chunks go round again.
+    // The reader continues: queued chunks are written and reused.
     drop(fixture.answers);
     let lines: usize = fixture
         .written

@@ -10,7 +10,7 @@ use crate::observe::program_log::LogFormat;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An output whose every write waits for an answer.
+/// An output whose every write waits for a scripted result.
 struct Output {
     answers: Receiver<io::Result<()>>,
     written: Sender<Vec<u8>>,
@@ -18,7 +18,8 @@ struct Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What was begun is told before the answer, so that a test knows where the writer is.
+        // A write is reported before its result is returned, so that a test knows the state of the
+        // writer.
         let _ = self.written.send(bytes.to_vec());
         self.answers.recv().unwrap_or(Ok(()))?;
         Ok(bytes.len())
@@ -31,7 +32,7 @@ impl Write for Output {
 
 struct Fixture {
     log: Arc<ProgramLog>,
-    /// Dropped before the writer, which has every write succeed.
+    /// Dropped before the writer, so that every further write succeeds.
     answers: Sender<io::Result<()>>,
     written: Receiver<Vec<u8>>,
     writer: ProgramLogWriter,
@@ -58,13 +59,13 @@ fn log(fixture: &Fixture, line: &[u8]) {
     (&*fixture.log).write_all(line).expect("it never fails");
 }
 
-/// What is being written, once it is.
+/// Waits for the next write. Returns its text.
 fn writes(fixture: &Fixture) -> String {
     let written = fixture.written.recv_timeout(PATIENCE).expect("a write");
     String::from_utf8(written).expect("text")
 }
 
-/// Says so many lines more than there is room for.
+/// Logs this many lines more than the queue holds.
 fn floods(fixture: &Fixture, more: usize) {
     let line = [&[b'x'; 1023][..], b"\n"].concat();
     for _ in 0..LINES + more {
@@ -72,7 +73,7 @@ fn floods(fixture: &Fixture, more: usize) {
     }
 }
 
-/// Lines of a flood that find room.
+/// Lines of a flood that fit into the queue.
 const LINES: usize = PROGRAM_LOG_BYTES / 1024;
 
 /// The number in the last line.
@@ -112,7 +113,7 @@ fn each_write_during_a_flood_reports_the_dropped_lines() {
     log(&fixture, b"first\n");
     assert_eq!(writes(&fixture), "first\n");
     for dropped in [5, 1, 7] {
-        // It begins before the write before it is over, so there is never room for a line.
+        // Each flood begins before the previous write ends, so there is never room for a line.
         floods(&fixture, dropped);
         fixture.answers.send(Ok(())).expect("it listens");
         let written = writes(&fixture);

@@ -20,7 +20,7 @@ fn policy(deny: &[&str], allow: &[&str]) -> Authorization {
     })
 }
 
-/// Judges a GET of `/a/b` on `a.test` with these claims.
+/// Evaluates a GET of `/a/b` on `a.test` with these claims.
 fn evaluate(policy: &Authorization, claims: Option<&Value>) -> Result<(), Forbidden> {
     let claims = claims.and_then(Value::as_object).map(ClaimValues::new);
     let head = fields(&[("X-Team", "red"), ("x-team", "blue"), ("X-Odd", "\u{7f}")]);
@@ -49,7 +49,7 @@ fn requests_are_rejected_if_denied_or_not_allowed_by_any_rule() {
         (&[], &[no, yes], Ok(())),
         (&[no], &[], Ok(())),
         (&[no, yes], &[yes], Err(Denied)),
-        // What cannot be evaluated counts against the request.
+        // A rule that cannot be evaluated counts against the request.
         (&[], &[missing], Err(NotAllowed)),
         (&[], &[missing, yes], Ok(())),
         (&[missing], &[yes], Err(NotEvaluated)),

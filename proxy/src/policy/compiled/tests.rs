@@ -169,7 +169,7 @@ fn parsed(text: &str) -> RequestHead {
     head
 }
 
-/// A request as a backend gets it, the parts put together as the request path does.
+/// A request as a backend receives it, with the filters applied as in the request path.
 fn forwarded(filters: FilterSet, text: &str, matched_prefix: usize) -> String {
     let (head, bytes) = (parsed(text), text.as_bytes());
     let policy = RulePolicy::compile(&rule(filters.into(), vec![Filters::default()]));

@@ -22,7 +22,7 @@ fn edit(set: &[(&str, &str)], add: &[(&str, &str)], remove: &[&str]) -> HeaderEd
     }
 }
 
-/// The lines of a head after the edits, as the encoder carries them out.
+/// The lines of a head after the edits, as applied by the encoder.
 fn applied(edits: &HeaderEdits, head: &[(&str, &str)]) -> String {
     let remaining = head
         .iter()
@@ -138,7 +138,7 @@ fn borrowed<'a>(list: &'a [(&'static str, String)]) -> Vec<(&'a str, &'a str)> {
         .collect()
 }
 
-/// What Gateway API says, carried out one step after the other on a plain list.
+/// The edits of Gateway API, applied one after the other to a plain list.
 fn one_by_one(lines: &mut Vec<(String, String)>, edit: &HeaderEdit) {
     let own = |(name, value): &(HeaderName, HeaderValue)| {
         let value = value.to_str().expect("ASCII").to_owned();

@@ -25,7 +25,7 @@ fn binary(command: u8, family: u8, len: u16, body: &[u8]) -> Vec<u8> {
 
 const TCP4: [u8; 12] = [192, 0, 2, 1, 198, 51, 100, 1, 0x30, 0x39, 0, 80];
 
-/// Headers that are whole, and whom they tell of.
+/// Complete headers, and their addresses.
 fn whole() -> Vec<(Vec<u8>, Option<Endpoints>)> {
     let v4 = Some(ends("192.0.2.1:12345", "198.51.100.1:80"));
     let with_tlvs = [&TCP4[..], &[0x03, 0, 4, 1, 2, 3, 4]].concat();

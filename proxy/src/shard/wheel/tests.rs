@@ -142,7 +142,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the wheel should do, at the cost of looking at every entry.
+/// A naive model of the wheel, which checks every entry at each tick.
 #[derive(Default)]
 struct Naive {
     due: BTreeMap<u32, Option<u64>>,

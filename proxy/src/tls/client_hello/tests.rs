@@ -1,7 +1,7 @@
 use super::{ClientHello, HelloError, HelloReader, Progress};
 use crate::limits::CLIENT_HELLO_BYTES;
 
-/// Hellos as real clients sent them.
+/// Captured ClientHello messages of real clients.
 macro_rules! captured {
     ($name:literal) => {
         include_bytes!(concat!("../../../fuzz/corpus/client_hello/", $name)).as_slice()
@@ -241,7 +241,7 @@ fn rejects_other_handshake_messages_and_oversized_hellos() {
     let whole = records(&large, 1 << 14);
     assert!(whole.len() <= CLIENT_HELLO_BYTES);
     assert_eq!(hello(&whole).server_name(), Some("a.example"));
-    // The same in shreds: record headers count too.
+    // The same in small records: record headers count too.
     assert_eq!(read(&records(&large, 100)), Err(HelloError::TooLarge));
 }
 

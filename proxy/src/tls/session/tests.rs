@@ -1,4 +1,4 @@
-//! Both ends of a session, with the records between them cut, mangled and held back.
+//! Both ends of a session, with the records between them split, corrupted and delayed.
 
 use std::sync::Arc;
 
@@ -242,8 +242,8 @@ fn a_response_can_be_sent_after_the_peers_close_notify() {
     }
 }
 
-/// TLS 1.3: what a handshake message is cut to may stand in several records, and the other end can
-/// still write while it waits for the rest.
+/// TLS 1.3: a handshake message may be split into several records, and the other end can still
+/// write while it waits for the rest.
 #[test]
 fn an_incomplete_handshake_message_does_not_stop_the_other_direction() {
     let (mut client, mut server) = pair_before_handshake(&TLS13);

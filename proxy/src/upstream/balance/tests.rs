@@ -44,7 +44,7 @@ fn set_with(weights: &[u32], ejection: Ejection) -> EndpointSet {
     EndpointSet::new(endpoint(0), ejection, &members)
 }
 
-/// Sends requests through a service and counts who gets them.
+/// Sends requests through a service and counts them by endpoint.
 struct Fixture {
     upstreams: EndpointStates,
     set: EndpointSet,
@@ -80,8 +80,8 @@ impl Fixture {
         }
     }
 
-    /// The share of each endpoint in `requests`, of which `concurrency` are in flight. `serve` says
-    /// how each endpoint does; one that gives `None` never answers.
+    /// The share of each endpoint in `requests`, of which `concurrency` are in flight. `serve` is
+    /// the outcome for each endpoint; `None` means that it never responds.
     fn shares(
         &mut self,
         requests: u32,
@@ -195,7 +195,7 @@ fn retries_go_to_other_endpoints_first() {
         assert_eq!(fixture.choose(&[endpoint(1), endpoint(2)]), Some(0));
     }
     fixture.fail(0);
-    // The untried one is ejected: better the one that failed once.
+    // The untried endpoint is ejected, so the one that failed once is chosen.
     assert_ne!(fixture.choose(&[endpoint(1), endpoint(2)]), Some(0));
     let everyone = [endpoint(0), endpoint(1), endpoint(2)];
     assert!(fixture.choose(&everyone).is_some());

@@ -35,16 +35,16 @@ use crate::tls::UpstreamTls;
 use crate::tls::pki::authority;
 use crate::upstream::Upstreams;
 
-/// For what takes milliseconds.
+/// Timeout of operations that take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// For what is to be late.
+/// Delay of a late response.
 const IMPATIENCE: Duration = Duration::from_millis(200);
 
-/// A server that a thread of its own runs until its test is over.
+/// A server that runs in its own thread until dropped.
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    /// Tells of calls that the other side gave up.
+    /// Receives the reasons of cancelled calls.
     given_up: mpsc::Receiver<h2::Reason>,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
@@ -312,7 +312,7 @@ fn a_server_with_an_unverified_certificate_can_be_called() {
     });
 }
 
-/// Sends messages while it takes them back, more than the windows of both sides hold.
+/// Sends messages while it receives their echoes, more than the windows of both sides hold.
 async fn stream_through(call: &Call<'_>, answers: &mut CallMessages, texts: &[String]) {
     let sending = async {
         for (number, text) in texts.iter().enumerate() {

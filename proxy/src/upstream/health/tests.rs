@@ -110,7 +110,7 @@ fn repeated_ejections_last_longer_each_time() {
     assert_eq!(fixture.ejected_for(0), None);
     fixture.fail(0, 1);
     assert_eq!(fixture.ejected_for(0), Some(EJECTION.base));
-    // What was in flight and fails while it is ejected changes nothing.
+    // Failures of requests in flight during the ejection change nothing.
     fixture.fail(0, 3);
     fixture.now += 29 * SECOND;
     assert_eq!(fixture.ejected_for(0), Some(SECOND));

@@ -1,4 +1,4 @@
-//! A gateway that a test describes in a sentence, until it starts as a process.
+//! Builder of a gateway, which starts as a process.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub(crate) fn gateway(driver: Driver) -> GatewayBuilder {
     }
 }
 
-/// A gateway that was said but not started.
+/// A gateway that is not started yet.
 #[derive(Debug, Clone)]
 pub(crate) struct GatewayBuilder {
     driver: Driver,
@@ -45,7 +45,7 @@ pub(crate) struct GatewayBuilder {
     source: Vec<String>,
 }
 
-/// A gateway that ended by itself at its start.
+/// A gateway that exited at startup.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Option<i32>,
@@ -53,7 +53,7 @@ pub(crate) struct Failure {
 }
 
 impl GatewayBuilder {
-    /// Everything on the listener `http` goes to this origin.
+    /// Routes everything on the listener `http` to this origin.
     pub(crate) fn routes_to(self, origin: &Origin) -> Self {
         self.backend("origin", &[origin.address()])
             .rule("{backendRefs: [{@origin}]}")
@@ -65,7 +65,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Says what a backend speaks: `H2C`, `HTTPS` …; HTTP/1.1 unless said.
+    /// Sets the protocol of a backend: `H2C`, `HTTPS` …; the default is HTTP/1.1.
     pub(crate) fn speaks(mut self, backend: &str, protocol: &str) -> Self {
         self.config.speaks(backend, protocol);
         self
@@ -92,7 +92,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// One more listener, of which this is said: `protocol: TCP` and the like.
+    /// One more listener with these fields: `protocol: TCP` and the like.
     pub(crate) fn listener_with(mut self, name: &str, fields: &str) -> Self {
         self.config.listener(name, None, fields);
         self
@@ -104,20 +104,19 @@ impl GatewayBuilder {
         self
     }
 
-    /// One more listener of HTTPS, for a hostname or for all; they share a port.
+    /// One more HTTPS listener, for a hostname or for all; they share a port.
     pub(crate) fn https(mut self, name: &str, host: Option<&str>, shows: &[&Credential]) -> Self {
         self.config.https(name, host, shows);
         self
     }
 
-    /// Has a listener speak TLS, and show this.
+    /// Makes a listener terminate TLS with this certificate.
     pub(crate) fn seals(mut self, listener: &str, pair: &Credential) -> Self {
         self.config.seal(listener, pair);
         self
     }
 
-    /// A Secret of this name, in the place of the one there was: `name-0` is the first of a
-    /// listener.
+    /// A Secret of this name, replacing an earlier one: `name-0` is the first of a listener.
     pub(crate) fn secret(mut self, name: &str, pair: &Credential) -> Self {
         self.config.secret(name, pair);
         self
@@ -154,7 +153,7 @@ impl GatewayBuilder {
         ))
     }
 
-    /// Drops a listener and keeps its port for the ones after it out of use.
+    /// Drops a listener and leaves its port unused.
     pub(crate) fn without_last_listener(mut self) -> Self {
         self.config.without_last_listener();
         self
@@ -177,13 +176,13 @@ impl GatewayBuilder {
         self
     }
 
-    /// One more YAML document, as it stands.
+    /// One more raw YAML document.
     pub(crate) fn document(mut self, yaml: &str) -> Self {
         self.config.document(yaml);
         self
     }
 
-    /// How many shards; one unless said.
+    /// The number of shards; the default is one.
     pub(crate) fn shards(mut self, shards: usize) -> Self {
         self.shards = shards;
         self
@@ -200,19 +199,19 @@ impl GatewayBuilder {
         self.launched_by(&["sh", "-c", &limited])
     }
 
-    /// Which command starts it; the binary and its arguments follow that command's own.
+    /// The command that starts it; the binary and its arguments are appended to its own.
     pub(crate) fn launched_by(mut self, command: &[&str]) -> Self {
         self.launcher = command.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
-    /// The kernel refuses a call of io_uring, as a container's seccomp profile has it.
+    /// The kernel forbids a system call of io_uring, as a container's seccomp profile does.
     pub(crate) fn forbidding(mut self, call: RingCall) -> Self {
         self.forbidden = Some(call);
         self
     }
 
-    /// Where its configuration comes from, in the place of a file.
+    /// Sets arguments for the configuration source, instead of a file.
     pub(crate) fn configured_by(mut self, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|it| (*it).to_owned());
         self.source = arguments.collect();
@@ -230,7 +229,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// A panic in its log is what the test asks for.
+    /// The test expects panics in its log.
     pub(crate) fn expecting_panics(mut self) -> Self {
         self.panics = true;
         self
@@ -250,7 +249,7 @@ impl GatewayBuilder {
         gateway
     }
 
-    /// Starts it with this text for its configuration; it must end by itself.
+    /// Starts it with this text for its configuration; it must exit by itself.
     #[track_caller]
     pub(crate) fn fails_with(self, yaml: &str) -> Failure {
         let mut gateway = self.spawn(yaml, Vec::new());
@@ -289,7 +288,7 @@ impl GatewayBuilder {
             .collect()
     }
 
-    /// The binary, within the limits that it is to have.
+    /// The command that starts the binary, with its limits.
     fn command(&self) -> Command {
         let mut command = match self.launcher.split_first() {
             None => Command::new(binary()),

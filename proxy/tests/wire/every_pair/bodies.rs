@@ -1,4 +1,4 @@
-//! Bodies of every size and none, and what of them is held.
+//! Bodies of every size and none, and how much of them is buffered.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::support::{
     ByteCounter, Gate, Reply, ok, on_every_pair, origin, pattern, raw, same_bytes,
 };
 
-/// More than all buffers between the ends hold.
+/// More than all buffers between client and origin hold.
 const FAR_MORE: usize = 256 << 20;
 
 on_every_pair! {

@@ -1,4 +1,4 @@
-//! What origins and clients do wrong, beyond what one line of a table says.
+//! Failures of origins and clients that need more than a line of a table.
 
 use crate::support::{Reply, on_every_pair, origin, raw};
 

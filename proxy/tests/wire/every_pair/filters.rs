@@ -1,4 +1,4 @@
-//! What filters make of requests and responses, beyond heads and paths.
+//! Effects of filters on requests and responses, beyond heads and paths.
 
 use crate::support::{on_every_pair, origin};
 
@@ -60,7 +60,7 @@ on_every_pair! {
             .start();
         let mut client = pair.client(&gateway);
         for status in STATUSES {
-            // A body that has come does not end the connection.
+            // A body that was received does not close the connection.
             let response = client.posts(&format!("/{status}?q=1"), "body").expects(status);
             let expected = format!("https://new.test:8443/{status}?q=1");
             assert_eq!(response.value("location"), Some(expected.as_str()));

@@ -1,5 +1,5 @@
-//! Bodies that flow from side to side: nobody waits for more than they need, and whoever leaves takes
-//! the other side along.
+//! Bodies in both directions: data is forwarded as it arrives, and a disconnect of one side cancels
+//! the other.
 
 use crate::support::{Gate, Reply, ok, on_every_pair_and_mix, origin, pattern, raw, same_bytes};
 

@@ -1,4 +1,4 @@
-//! Copies of requests: several, a part of them, and one that nobody takes.
+//! Mirrored requests: several mirrors, a percentage, and a mirror that is stuck.
 
 use crate::support::{Reply, on_every_pair, origin, pattern, same_bytes};
 

@@ -6,7 +6,7 @@ use crate::support::{
 
 const RETRY: &str = "{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}";
 
-/// How many requests came for a path.
+/// Number of requests for a path.
 fn attempts_of(origin: &Origin, path: &str) -> usize {
     let requests = origin.requests();
     let targets = requests.iter().map(Message::target);
@@ -112,7 +112,7 @@ on_every_pair! {
             assert_eq!(attempts_of(&origin, path), 1);
         }
         gateway.waits_for_access_log("reason=retries_over_budget");
-        // Nothing that would not be retried is affected.
+        // Requests that are not retried are not affected.
         origin.now_replies(status(501));
         client.gets("/5").expects(501);
     }

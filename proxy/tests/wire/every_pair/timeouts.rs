@@ -1,4 +1,4 @@
-//! Every wait has an end, and `0s` takes it away. Waits that may pass side by side share a gateway.
+//! Every wait has a timeout, and `0s` disables it. Waits that can run concurrently share a gateway.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ on_every_pair! {
         idle.sends("POST /idle HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhalf");
         slow.sends("POST /rate HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n");
         let begun = Instant::now();
-        // Never idle for long, and always too slow; the rate counts from where idleness would end it.
+        // Never idle for long, and always too slow; the rate is checked from the idle timeout on.
         while begun.elapsed() < Duration::from_millis(2_500) {
             slow.sends("x");
             std::thread::park_timeout(Duration::from_millis(100));
@@ -109,7 +109,7 @@ on_every_pair! {
         let mut client = pair.client(&gateway);
         client.gets("/");
         let head = client.reads_head();
-        // Longer than a client may take no bytes; there are none to take.
+        // Longer than the write idle timeout; but there are no bytes to write.
         std::thread::park_timeout(Duration::from_millis(300));
         gate.open();
         assert_eq!(client.reads_body_of(head).text(), "forenoon");

@@ -1,4 +1,4 @@
-//! A hostile peer is bounded, and no other proxy notices.
+//! The impact of a hostile peer is bounded, and no other proxy is affected.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ fn large() -> Publication {
     publication
 }
 
-/// A proxy of which only one small resource is needed, so that it answers at once.
+/// A proxy that needs only one small resource, so that it responds immediately.
 async fn neighbour(controller: &Controller) -> Stream {
     let mut proxy = controller.stream("a/web", "a/web/neighbour").await;
     let named = DeltaDiscoveryRequest {
@@ -256,7 +256,7 @@ async fn a_slow_authorization_times_out() {
     );
 }
 
-/// What the server does with a connection that begins so, until it closes it.
+/// The bytes that the server sends on a connection that begins like this, until it closes it.
 async fn answer(controller: &Controller, begin: &[u8]) -> Vec<u8> {
     let mut socket = TcpStream::connect(controller.address)
         .await
@@ -276,7 +276,7 @@ async fn connections_that_send_garbage_are_closed() {
         Transport::Tls(configs.subscribe()),
         Transport::Either(configs.subscribe()),
     ] {
-        // It is closed because of what it sends, not because of what it does not send.
+        // It is closed because of the bytes it sends, not because of a timeout.
         let limits = Limits {
             handshake: 2 * PATIENCE,
             idle: 2 * PATIENCE,

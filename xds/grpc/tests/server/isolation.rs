@@ -1,4 +1,4 @@
-//! A proxy sees its own Gateway and nothing else, whatever it says and whatever token it has.
+//! A proxy receives only resources of its own Gateway, whatever its node ID and its token.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ async fn names_of_another_gateway_appear_not_to_exist() {
     };
     proxy.request(Kind::Service, named).await;
     assert_eq!(proxy.names().await, ["-absent", "-secret", "own"]);
-    // What is held by another Gateway's proxies is not told by its version either.
+    // A known version reveals no resource of another Gateway either.
     let mut again = controller.stream("a/web", "a/web/q").await;
     let version = crate::support::service("secret", 1, 0).version.to_string();
     let held = HashMap::from([("Service/a/secret".to_owned(), version)]);

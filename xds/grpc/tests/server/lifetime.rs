@@ -68,7 +68,7 @@ async fn a_vanished_proxy_is_detected() {
         .await
         .expect("it listens");
     let (client, connection) = h2::client::handshake(socket).await.expect("HTTP/2");
-    // The connection stays open, and nobody answers pings.
+    // The connection stays open, and pings are not acknowledged.
     tokio::spawn(async move {
         let mut connection = std::pin::pin!(connection);
         tokio::select! {

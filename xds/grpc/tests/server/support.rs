@@ -1,4 +1,4 @@
-//! A server for two Gateways, and proxies that are driven by hand.
+//! A server for two Gateways, and proxies controlled by the test.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -23,10 +23,10 @@ use xds_grpc::server::{
 };
 use xds_grpc::{METHOD, Prost};
 
-/// How long a condition is waited for that is bound to come true.
+/// Timeout of conditions that must become true.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A limit that is waited for.
+/// A timeout that tests wait for.
 pub(crate) const SOON: Duration = Duration::from_millis(300);
 
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
@@ -42,7 +42,7 @@ pub(crate) fn other() -> ObjectName {
     ObjectName::new("b", "other")
 }
 
-/// A service whose content depends on `content`, of so many bytes.
+/// A service whose content depends on `content`.
 pub(crate) fn service(name: &str, content: u8, bytes: usize) -> Arc<Encoded> {
     let addresses = bytes / 6;
     Arc::new(Encoded::new(&Resource::from(Service {
@@ -119,7 +119,7 @@ impl Observer for Events {
             Event::Refused { refusals, .. } => ServerEvent::Refused(refusals.to_vec()),
             Event::Disconnected { reason } => ServerEvent::Disconnected((*reason).to_owned()),
         };
-        // After a test, nobody listens.
+        // The receiver is dropped at the end of a test.
         let _ = self.0.send((proxy.node.proxy.to_string(), seen));
     }
 }
@@ -213,7 +213,7 @@ impl Controller {
         stream
     }
 
-    /// A stream of whoever says so.
+    /// A stream with this token and node ID.
     pub(crate) async fn stream(&self, token: &str, node: &str) -> Stream {
         let stream = Stream::open(self.channel().await, Some(token), node).await;
         stream.expect("it is served")
@@ -243,7 +243,7 @@ impl Controller {
     }
 }
 
-/// A client that does nothing by itself.
+/// A client that sends only what the test says.
 pub(crate) struct Stream {
     node: String,
     requests: mpsc::Sender<DeltaDiscoveryRequest>,
@@ -282,7 +282,7 @@ impl Stream {
         .await;
     }
 
-    /// Sends a request as it is, except that it says who the proxy is.
+    /// Sends a request, with the node ID added.
     pub(crate) async fn send(&mut self, request: DeltaDiscoveryRequest) {
         let request = DeltaDiscoveryRequest {
             node: Some(Node {
@@ -290,7 +290,7 @@ impl Stream {
             }),
             ..request
         };
-        // Where the stream has ended, its status says why.
+        // If the stream has ended, its status has the reason.
         let _ = within(self.requests.send(request)).await;
     }
 
@@ -315,7 +315,7 @@ impl Stream {
         response.expect("no error").expect("no end")
     }
 
-    /// How the stream ends, passing over what comes before.
+    /// The status with which the stream ends, ignoring earlier messages.
     pub(crate) async fn end(&mut self) -> Status {
         loop {
             match within(self.responses.message()).await {
@@ -381,7 +381,7 @@ pub(crate) fn names(batch: &[DeltaDiscoveryResponse]) -> Vec<String> {
     names
 }
 
-/// What a proxy holds after a batch, by name.
+/// The versions that a proxy holds after a batch, by name.
 pub(crate) fn versions(batch: &[DeltaDiscoveryResponse]) -> HashMap<String, String> {
     let resources = batch.iter().flat_map(|response| &response.resources);
     let versions = resources.map(|it| (it.name.clone(), it.version.clone()));

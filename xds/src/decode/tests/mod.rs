@@ -1,4 +1,4 @@
-//! Bad messages, and word for word what is said of them.
+//! Invalid messages, and the exact problems reported.
 
 mod route;
 
@@ -8,7 +8,7 @@ use super::resource;
 use crate::model::{Kind, Resource};
 use crate::proto;
 
-/// What is wrong with a message.
+/// The problems of a message.
 fn problems(kind: Kind, message: &impl Message) -> Vec<String> {
     let problems = resource(kind, &message.encode_to_vec()).expect_err("something is wrong");
     problems.0.iter().map(ToString::to_string).collect()

@@ -15,7 +15,7 @@ fn prefix(path: &str) -> proto::HttpMatch {
     }
 }
 
-/// A route that is good but for its rule.
+/// A valid route with this rule.
 fn route(rule: proto::HttpRule) -> proto::Route {
     proto::Route {
         key: "HTTPRoute/app/shop/0/Gateway/infra/web/http".to_owned(),

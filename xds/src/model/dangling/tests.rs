@@ -1,4 +1,4 @@
-//! References that lead nowhere, in a small whole model with parts taken out.
+//! Dangling references, in a small complete model with parts removed.
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;

@@ -242,11 +242,11 @@ fn a_repeated_finding_is_not_new() {
     let wrong = service("a", 0);
     let reload = load(&mut configuration, &[("a.yaml", &wrong)]);
     assert_eq!((reload.findings.len(), reload.repeated.len()), (1, 0));
-    // Elsewhere in the file it is the same finding still.
+    // At another line of the file it is still the same finding.
     let moved = service("b", 81) + &wrong;
     let reload = load(&mut configuration, &[("a.yaml", &moved)]);
     assert_eq!((reload.findings.len(), reload.repeated.len()), (0, 1));
-    // Repaired and broken again it is worth a line again.
+    // Repaired and broken again, it is logged again.
     load(&mut configuration, &[("a.yaml", &service("a", 80))]);
     assert_eq!(
         load(&mut configuration, &[("a.yaml", &wrong)])
@@ -354,7 +354,7 @@ fn a_duplicate_policy_closes_its_targets_until_it_is_removed() {
     assert_eq!(load(&mut configuration, &files[..1]).events, [gone]);
 }
 
-/// Any history of three files, with documents that are the same, changed, twice, refused or broken.
+/// Any history of three files, with unchanged, changed, duplicate, rejected or malformed documents.
 fn histories() -> impl Strategy<Value = Vec<[Option<Vec<u8>>; 3]>> {
     let file = prop::option::weighted(0.8, prop::collection::vec(0_u8..14, 0..4));
     prop::collection::vec([file.clone(), file.clone(), file], 1..6)
@@ -382,8 +382,8 @@ fn sources(files: &[Option<Vec<u8>>; 3]) -> Vec<Source> {
 }
 
 proptest! {
-    /// Whatever came before: what is admitted now is in force, nothing else is without a finding
-    /// that says why, and the events lead to just that.
+    /// Regardless of earlier files, the objects admitted now are in force, any other object in
+    /// force has a finding that says why, and the events add up to exactly these objects.
     #[test]
     fn incremental_reloads_equal_a_load_of_the_last_files(history in histories()) {
         let mut configuration = Configuration::default();

@@ -1,4 +1,4 @@
-//! Whatever the history: a translator that followed it says what one says that sees its end alone.
+//! For any history, a translator that applied it has the same output as one that sees only its end.
 
 mod universe;
 
@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::store::ObjectRef;
 use universe::{VersionedObject, things};
 
-/// What one who listens to deltas knows.
+/// The state of a consumer of deltas.
 #[derive(Debug, Default, PartialEq)]
 struct Listener {
     model: Model,
@@ -31,7 +31,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Takes a delta in; nothing in it may say what was known.
+    /// Applies a delta, which must not repeat what was known.
     fn apply_delta(&mut self, delta: Delta) {
         for (key, resource) in &delta.resources {
             let known = self.model.resource(key.kind, &key.key);
@@ -147,7 +147,7 @@ fn options(machine: bool) -> Options {
     }
 }
 
-/// What a translator says that sees the state of another one all at once.
+/// The output of a translator that receives the state of another one in one batch.
 fn from_scratch(translator: &Translator) -> Listener {
     let objects = &translator.state.objects;
     let mut fresh = Translator::new(objects.options.clone());
@@ -159,7 +159,7 @@ fn from_scratch(translator: &Translator) -> Listener {
     listener
 }
 
-/// Follows a history; returns whether all that is said is right after each batch.
+/// Applies a history. Returns whether the output is right after each batch.
 fn follow(translator: &mut Translator, listener: &mut Listener, history: &History) -> bool {
     let mut now = Timestamp::MIN;
     translator.apply(vec![Event::Synced], now);
@@ -191,8 +191,8 @@ proptest! {
     }
 }
 
-/// Each kind of fact is needed: a translator that does not record it says something wrong in some
-/// history, or says something twice.
+/// Each kind of fact is needed: a translator that does not record it has a wrong or repeated output
+/// in some history.
 #[test]
 fn every_kind_of_fact_is_needed() {
     let mut runner = TestRunner::deterministic();
@@ -214,7 +214,7 @@ fn every_kind_of_fact_is_needed() {
     assert!(unneeded.is_empty(), "{unneeded:?}");
 }
 
-/// Histories that are enough to notice.
+/// Number of histories that suffice to detect it.
 const HISTORIES: usize = 1000;
 
 /// Before the certificates of the universe expire, and after.

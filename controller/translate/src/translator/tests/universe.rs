@@ -1,4 +1,4 @@
-//! A small world of objects that have much to do with one another, each in several versions.
+//! A small set of closely related objects, each in several versions.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ pub(super) struct VersionedObject {
     pub(super) versions: Vec<Object>,
 }
 
-/// Every object of `universe.yaml`, apart by `===`, in its versions, apart by `---`. Each is there at two
-/// ages and in two generations.
+/// Every object of `universe.yaml`, apart by `===`, in its versions, apart by `---`. Each exists
+/// with two ages and in two generations.
 pub(super) fn things() -> Vec<VersionedObject> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = folder.join("src/translator/tests/universe.yaml");

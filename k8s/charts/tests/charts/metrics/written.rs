@@ -14,7 +14,7 @@ pub(super) struct SourceMetrics {
     counters: BTreeSet<String>,
     gauges: BTreeSet<String>,
     histograms: BTreeSet<String>,
-    /// Of the controller, where its sources do not say what kind they are.
+    /// Metrics of the controller whose kind is not in its sources.
     others: BTreeSet<String>,
     pub(super) labels: BTreeSet<String>,
 }
@@ -32,9 +32,9 @@ impl SourceMetrics {
         written
     }
 
-    /// What a file of the proxy's scrape writes.
+    /// Metrics written by a file of the proxy's scrape.
     pub(super) fn read_proxy(&mut self, source: &str) {
-        // However the lines are broken.
+        // Regardless of line breaks.
         let source: String = source.split_whitespace().collect();
         for (names, prefix, markers) in [
             (
@@ -43,7 +43,7 @@ impl SourceMetrics {
                 &["counter(", "by_cause(", "by_reason("][..],
             ),
             (&mut self.gauges, "gateway_", &["gauge("]),
-            // Histograms alone have names that are said beforehand.
+            // Only histograms declare their names in advance.
             (
                 &mut self.histograms,
                 "gateway_",
@@ -63,7 +63,7 @@ impl SourceMetrics {
         }
     }
 
-    /// What a file of the controller registers.
+    /// Metrics registered by a file of the controller.
     pub(super) fn read_controller(&mut self, source: &str) {
         let source: String = source.split_whitespace().collect();
         let section = source

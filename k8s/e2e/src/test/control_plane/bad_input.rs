@@ -1,4 +1,5 @@
-//! Invalid objects: each says so in its own status, with what to do, and nothing else is affected.
+//! Invalid objects: each is reported in its own status, with a remedy, and nothing else is
+//! affected.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ use crate::test::manifests::{gateway, listener, route};
 use crate::test::objects::{ExpectedCondition, expected_condition};
 use crate::test::scope::Scope;
 
-/// How long another controller overwrites our status, and how often we may write it meanwhile: at
-/// once and after 0.5, 1, 2 and 4 s.
+/// How long another controller overwrites our status, and how often the controller may write it in
+/// that time: immediately and after 0.5, 1, 2 and 4 s.
 const FOREIGN_WRITES: Duration = Duration::from_secs(10);
 const MOST_WRITES: usize = 5;
 
-/// For what has happened already to be read.
+/// Timeout of reading what has already happened.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A Gateway of this name with one HTTP listener on port 80.

@@ -132,7 +132,7 @@ pub(super) async fn address(scope: &Scope, gateway: &str, port: u16) -> Result<S
     Ok(SocketAddr::new(ip.parse()?, port))
 }
 
-/// A Deployment of echo pods, and a Service that leads to them from port 80.
+/// A Deployment of echo pods, and a Service that routes port 80 to them.
 pub(super) fn backend(scope: &Scope, name: &str, speech: EchoProtocol, pods: u32) -> Vec<Value> {
     let pod = echo(&scope.images, name, speech);
     let deployment = json!({

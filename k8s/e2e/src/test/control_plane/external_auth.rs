@@ -35,7 +35,7 @@ async fn authorized_response(scope: &Scope, filter: Value) -> Result<HttpRespons
     let open = route("HTTPRoute", 80, "echo");
     let mut guarded = open.clone();
     guarded["spec"]["rules"][0]["filters"] = json!([filter]);
-    // Until the server is there, nothing passes.
+    // Until the server exists, every request is denied.
     scope.apply(&[guarded]).await?;
     let unresolved = expected_condition("ResolvedRefs", "False", "BackendNotFound");
     scope.condition("HTTPRoute", "echo-80", unresolved).await?;

@@ -1,4 +1,4 @@
-//! What users use and no conformance suite tests: set, used and changed, as a client sees it.
+//! Features that no conformance suite tests: enabled, used and changed, as a client sees them.
 
 use std::cell::Cell;
 
@@ -57,7 +57,7 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
     Ok(())
 }
 
-/// A policy of a Service keeps sessions of rules that have none, as long as it is there.
+/// A policy of a Service enables sessions for rules without their own, as long as it exists.
 pub(in crate::test) async fn a_service_policy_enables_session_persistence(
     scope: &Scope,
 ) -> Result<()> {
@@ -229,7 +229,7 @@ fn retrying() -> Value {
     retrying
 }
 
-/// Waits until a request whose first two attempts fail comes to this status.
+/// Waits until a request whose first two attempts fail gets this status.
 async fn until_retried_request_gets(
     site: &EdgeGateway<'_>,
     requests: &Cell<u32>,
@@ -338,7 +338,7 @@ pub(in crate::test) async fn client_certificates_are_verified_with_trust_bundles
     // Its kind has no namespaces.
     let bundle = scope.namespace.clone();
     let outcome = with_bundle(scope, &bundle).await;
-    // Where the test has not come so far, there is none.
+    // It does not exist if the test failed earlier.
     let _ = scope.delete("ClusterTrustBundle", &bundle).await;
     outcome
 }

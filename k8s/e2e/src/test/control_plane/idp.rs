@@ -1,5 +1,6 @@
-//! Keycloak in a namespace of its own, as `k8s/idp/keycloak.yaml` installs it: set up through a forwarded
-//! port, its policy applied, its users told apart by their group, and gone with its namespace.
+//! Keycloak in a namespace of its own, as `k8s/idp/keycloak.yaml` installs it: set up through a
+//! forwarded port, its policy applied, its users distinguished by their group, and deleted with its
+//! namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ use crate::test::objects::expected_condition;
 use crate::test::operator;
 use crate::test::scope::{Scope, is_ready};
 
-/// The header in which the picker is told whom to pick.
+/// The header that names the pod for the picker to select.
 const SELECTION: &str = "test-epp-endpoint-selection";
 
 /// Requests to each pod, of which none may reach another.
@@ -69,7 +69,7 @@ async fn scale(scope: &Scope, deployment: &str, replicas: usize) -> Result<()> {
     scope.kubectl(&words, "").await.map(drop)
 }
 
-/// Waits until each of so many pods is reached by those who ask the picker for it, and by no others.
+/// Waits until each of this many pods receives the requests that select it, and no others.
 async fn follows_the_picker(site: &EdgeGateway<'_>, pods: usize) -> Result<()> {
     for (pod, ip) in ready_pods(site.scope, pods).await? {
         let selected = ip.to_string();

@@ -21,7 +21,7 @@ pub(super) fn object(kind: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// An object of ours.
+/// An object of one of our kinds.
 pub(super) fn own(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "gateway-system.io/v1alpha1", "kind": kind, "metadata": {"name": name},
@@ -188,8 +188,8 @@ pub(in crate::test) async fn policies_and_backends_take_effect_until_deleted(
     scope.apply(&[addresses("127.0.0.1", 15000)]).await?;
     site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
         .await?;
-    // Its pod refuses connections to a port that nothing listens on; for an address of a Service without
-    // such a port nobody answers.
+    // A pod refuses connections to a port that nothing listens on; the address of a Service without
+    // such a port does not respond.
     let pod = echo_pod_address(scope).await?;
     scope.apply(&[addresses(&pod, 9)]).await?;
     site.until(HOST, "/", StatusCode::SERVICE_UNAVAILABLE)

@@ -1,11 +1,12 @@
-//! The controller on a cluster, as `k8s/install` tells to install it: once for all tests that need it.
+//! The controller on a cluster, installed as described in `k8s/install`, once for all tests that
+//! need it.
 //!
-//! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays. The tests
-//! are grouped by subject: `life` and `kinds` (what becomes of each kind of object that changes or goes),
-//! `features`, `external_auth` and `x_backends` (what users use and no conformance suite tests),
-//! `live_traffic` (what clients notice of failures and changes), `tenancy` (proxies that are not what they
-//! say), `permissions` (of the controller), `bad_input`, `idp` (users of an identity provider); `long` are
-//! those that take minutes.
+//! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays.
+//! The tests are grouped by subject: `life` and `kinds` (what becomes of each kind of object that
+//! changes or goes), `features`, `external_auth` and `x_backends` (what users use and no
+//! conformance suite tests), `live_traffic` (what clients notice of failures and changes),
+//! `tenancy` (proxies with a false identity), `permissions` (of the controller), `bad_input`, `idp`
+//! (users of an identity provider); `long` are those that take minutes.
 
 pub(super) mod bad_input;
 mod edge_gateway;

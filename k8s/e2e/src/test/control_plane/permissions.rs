@@ -165,7 +165,7 @@ fn all_listeners() -> Value {
     edge
 }
 
-/// Refuses the Gateway's listener as one of its proxies, until the Gateway says so.
+/// Rejects the Gateway's listener as one of its proxies, until the Gateway's status reports it.
 async fn refuse_a_listener(site: &EdgeGateway<'_>, text: &str) -> Result<()> {
     let scope = site.scope;
     let tunnel = ControllerTunnel::open(scope).await?;
@@ -212,7 +212,7 @@ async fn role(scope: &Scope, name: &str) -> Result<Value> {
     Ok(serde_json::from_str(&role)?)
 }
 
-/// What a role permits.
+/// The permissions of a role.
 fn granted(role: &Value) -> Permissions {
     let mut granted = Permissions::new();
     for rule in role["rules"].as_array().into_iter().flatten() {

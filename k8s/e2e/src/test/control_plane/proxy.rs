@@ -18,7 +18,7 @@ use xds_grpc::client::{ConnectError, Controller, Stream};
 use super::NAMESPACE;
 use crate::test::scope::Scope;
 
-/// What tokens of proxies are for.
+/// The audience of proxies' tokens.
 pub(super) const AUDIENCE: &str = "gateway-system.io/xds";
 
 /// Timeout of a response from the controller.

@@ -123,7 +123,7 @@ async fn tokens_that_are_not_the_proxys(
     refused(result, "rejects the token").await
 }
 
-/// A mismatch that the token alone does not show: the stream opens, and ends before anything is
+/// A mismatch that the token alone does not reveal: the stream opens, and ends before anything is
 /// sent.
 async fn refused(result: Result<Proxy, ConnectError>, words: &str) -> Result<()> {
     let why = match result {
@@ -221,7 +221,7 @@ async fn half_open(door: &ControllerTunnel) -> Result<JoinSet<()>> {
     Ok(open)
 }
 
-/// What a proxy does wrong.
+/// The misbehavior of a proxy.
 #[derive(Debug, Clone, Copy)]
 enum Attack {
     Nacks,

@@ -1,4 +1,4 @@
-//! However a model came to be, it compiles to the same, and what did not change is shared.
+//! The compiled form does not depend on the history of a model, and unchanged parts are shared.
 
 mod description;
 
@@ -24,7 +24,7 @@ use crate::config::{Bind, Snapshot};
 
 const VARIANTS: u8 = 3;
 
-/// The resources that models are made of; each is there in one of its variants, or not.
+/// The resources of the models; each is present in one of its variants, or absent.
 const RESOURCES: [fn(u8) -> Resource; 21] = [
     |variant| bind(&gateway(), 80, variant),
     |variant| bind(&other_gateway(), 90, variant),
@@ -322,7 +322,7 @@ proptest! {
             let distinct: BTreeSet<_> = ids.iter().collect();
             prop_assert_eq!(distinct.len(), ids.len(), "two things have one id");
         }
-        // Nothing is left of what is gone.
+        // Nothing remains of removed resources.
         let none = Model::default();
         let snapshot = compiler.compile(&none, &resolved, &options());
         compiler.release(u64::MAX);

@@ -1,4 +1,4 @@
-//! Rules of connections: which one a server name gets, and where it leads.
+//! L4 rules: which one a server name selects, and its cluster.
 
 use std::net::IpAddr;
 
@@ -43,7 +43,7 @@ fn l4(name: &str, created: i64, hostnames: &[&str], of: fn(L4Rule) -> RouteRule)
     route
 }
 
-/// The route object that has connections to a server name.
+/// The route object that gets connections for a server name.
 fn owner(snapshot: &Snapshot, server_name: Option<&str>) -> Option<String> {
     let listener = bind(snapshot).listener(server_name.unwrap_or_default())?;
     let name = &listener.l4.find(server_name)?.name;

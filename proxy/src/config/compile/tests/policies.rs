@@ -1,4 +1,4 @@
-//! Which policy has the say where several speak.
+//! Which policy wins if several apply.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -63,7 +63,8 @@ fn the_policy_of_the_nearest_target_wins_for_each_field() {
     };
     assert_eq!(*rule.limits, expected);
     assert_eq!(rule.backends[0].connect_timeout, expected.connect_timeout);
-    // Another rule of the same object, and another object, have no part in the nearer ones.
+    // Policies of the nearer targets do not apply to another rule of the same object, or to another
+    // object.
     let mut other = route("shop", 1, "/other", Vec::new());
     http_rule(&mut other).name = None;
     model.insert(other.into());
@@ -180,7 +181,7 @@ fn connection_settings_come_from_gateway_and_listener_policies() {
     model.insert(policy("b", narrow, trust(3)).into());
     let hops = |model: &Model| bind(&compile(model)).trust.clone();
     assert_eq!(hops(&model), TrustedHops::Last(3));
-    // The wider listener is where everything unknown goes.
+    // The wider listener gets unknown hosts.
     model.insert(policy("c", wide, trust(1)).into());
     assert_eq!(hops(&model), TrustedHops::Last(1));
     assert!(bind(&compile(&model)).path_options.merge_slashes);
@@ -363,13 +364,13 @@ fn jwt_policies_and_key_sources_are_kept_across_unrelated_changes() {
     let (again, _, same) = compile(&model);
     assert!(again.is_some_and(|again| Arc::ptr_eq(&again, &first)));
     assert!(Arc::ptr_eq(&sources[0], &same[0]) && same.len() == 1);
-    // Another policy with the keys of the same place.
+    // Another policy with the same source of keys.
     let spec = jwt("j", fetched("http://keys.test/"));
     model.insert(policy("jwt", PolicyTarget::Gateway(gateway()), spec).into());
     let (other, _, same) = compile(&model);
     assert!(other.is_some_and(|other| !Arc::ptr_eq(&other, &first)));
     assert!(Arc::ptr_eq(&sources[0], &same[0]) && same.len() == 1);
-    // Keys that stand in the policy are not fetched; that they cannot be read lets nobody in.
+    // Inline keys are not fetched; if they are unreadable, every request is rejected.
     let spec = jwt("j", JwtKeys::Inline("[".to_owned()));
     model.insert(policy("jwt", PolicyTarget::Gateway(gateway()), spec).into());
     let (inline, _, none) = compile(&model);

@@ -176,7 +176,7 @@ pub(super) fn policy(name: &str, target: PolicyTarget, spec: PolicySpec) -> Poli
     }
 }
 
-/// A policy that speaks of limits alone.
+/// A policy with only limits.
 pub(super) fn limits(limits: Limits) -> PolicySpec {
     PolicySpec {
         limits,

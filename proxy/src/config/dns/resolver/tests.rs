@@ -1,4 +1,4 @@
-//! Against a name server of our own, which speaks real DNS over UDP.
+//! Against a DNS server of the test, over UDP.
 
 use std::net::IpAddr;
 use std::time::Duration;

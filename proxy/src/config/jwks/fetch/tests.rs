@@ -12,7 +12,7 @@ use crate::config::Snapshot;
 use crate::config::dns::sample::Server;
 use crate::limits::JWKS_BYTES;
 
-/// Answers one request with these bytes and then closes; gives back what was asked.
+/// Responds to one request with these bytes and then closes. Returns the request.
 fn serve_once(answer: Vec<u8>) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -24,7 +24,7 @@ fn serve_once(answer: Vec<u8>) -> (String, JoinHandle<String>) {
             stream.read_exact(&mut byte).expect("a whole head");
             request.extend_from_slice(&byte);
         }
-        // Who has had enough hangs up.
+        // A client that has read enough closes the connection.
         let _ = stream.write_all(&answer);
         String::from_utf8(request).expect("ASCII")
     };

@@ -57,7 +57,7 @@ impl Fixture {
         self.begin + Duration::from_secs(seconds)
     }
 
-    /// Takes an answer at a second of monotonic and of Unix time.
+    /// Records a response at a second of monotonic and of Unix time.
     fn take(&mut self, seconds: u64, fetched: Fetched) {
         let (now, unix) = (self.at(seconds), seconds.cast_signed());
         self.sets.take(self.id, Ok(fetched), now, unix);
@@ -162,7 +162,7 @@ fn key_requests_cause_at_most_one_fetch_per_second() {
         let request = one.remote.source.request_keys(second.cast_signed());
         assert!(request.is_some(), "at {second}");
         assert_eq!(one.sets.take_due(one.at(second)).len(), 1, "{second}");
-        // The first ones bring other keys, the others nothing new.
+        // The first fetches return other keys, later ones the same.
         one.take(second, changed(second.min(12)));
         one.remote.source.request_keys(second.cast_signed());
         assert_eq!(one.due(), Some(second + 1), "not at once again");

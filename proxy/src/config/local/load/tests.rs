@@ -1,4 +1,4 @@
-//! What a change of a file costs, counted, and what it comes to.
+//! The counted cost of a change of a file, and its result.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use xds::model::Model;
 use super::{LoadWork, Loaded, Loader};
 use crate::config::origin;
 
-/// A folder of files, and what is loaded of it.
+/// A directory of files, and what is loaded from it.
 struct Scene {
     folder: TempDir,
     loader: Loader,
@@ -19,7 +19,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A Gateway, and as many files of so many routes each.
+    /// A Gateway, and this many files with this many routes each.
     fn new(files: usize, routes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = vec![folder.path().to_owned()];
@@ -42,7 +42,7 @@ impl Scene {
         fs::write(self.folder.path().join(name), text).expect("a file");
     }
 
-    /// Writes the routes of a file; one of them may be another one than at first.
+    /// Writes the routes of a file; one of them may differ from the initial one.
     fn write_routes(&self, file: usize, routes: usize, changed: Option<usize>) {
         let mut text = String::new();
         for number in 0..routes {
@@ -54,7 +54,7 @@ impl Scene {
         self.write(&format!("routes-{file}.yaml"), &text);
     }
 
-    /// Looks at the files; returns how many resources changed.
+    /// Scans the files. Returns how many resources changed.
     fn load(&mut self) -> usize {
         match self.loader.load(&BTreeSet::new()) {
             Loaded::Changed(changes) => {
@@ -67,7 +67,7 @@ impl Scene {
         }
     }
 
-    /// What everything in force comes to, translated from scratch.
+    /// A translation from scratch of everything in force.
     fn translated_from_scratch(&self) -> Model {
         let configuration = &self.loader.configuration;
         let store: Store = configuration.in_force().collect();
@@ -110,9 +110,9 @@ fn incremental_translation_equals_translation_from_scratch() {
     let route = |name: &str, path| ROUTE.replace("NAME", name).replace("PATH", path);
     let steps = [
         ("routes-0.yaml", route("0-0", "b") + &route("new", "c")),
-        // Twice: the first file has it.
+        // A duplicate: the object of the first file wins.
         ("routes-1.yaml", route("new", "d") + &route("1-1", "a")),
-        // Refused, and not YAML: what was there stays.
+        // Rejected, and not YAML: the previous version stays.
         (
             "routes-0.yaml",
             route("0-0", "b") + &ROUTE.replace("NAME", "new").replace("/PATH", "no"),

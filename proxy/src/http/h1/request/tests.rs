@@ -33,7 +33,7 @@ fn parse_dripped(bytes: &[u8]) -> Result<Progress, RequestError> {
     parse_request(bytes, &LIMITS, &mut scan, &mut head)
 }
 
-/// Every way of cutting the bytes comes to the same verdict.
+/// Every split of the bytes gives the same verdict.
 fn verdict(bytes: &[u8]) -> Result<Progress, RequestError> {
     let (whole, _) = parse(bytes);
     let status = |verdict: Result<Progress, RequestError>| verdict.map_err(RequestError::status);

@@ -13,7 +13,7 @@ const LIMITS: HeadLimits = HeadLimits {
     fields: 20,
 };
 
-/// What an HTTP/1 request comes to on its way to `/to`.
+/// Converts an HTTP/1 request, which is forwarded to `target`.
 fn convert_request(head: &str, switch: Switch, target: &str) -> Option<http::Request<()>> {
     let (mut parsed, mut scan) = (RequestHead::default(), HeadScan::default());
     parse_request(head.as_bytes(), &LIMITS, &mut scan, &mut parsed).expect("well-formed");

@@ -122,8 +122,8 @@ fn data_and_streams_raise_the_budget_of_window_updates() {
     );
 }
 
-/// Opens streams and resets `cut_short` of every hundred before they are answered; a second for
-/// each hundred. How many streams that went well for.
+/// Opens streams and resets `cut_short` of every hundred before they are answered; one second for
+/// each hundred. Returns how many streams were accepted.
 fn accepted_with_resets(cut_short: u32) -> u32 {
     let mut guard = guard_after_preface();
     for nth in 0..4 * H2_RESET_SAMPLE {
@@ -188,7 +188,7 @@ fn every_data_frame_sent_permits_one_ping() {
         guard.sent(&frame(0, 0, 1, b"x")).expect("our own");
         assert_eq!(guard.received(&ping, START), Ok(()));
     }
-    // However much was sent, the next is worth nothing.
+    // However much was sent, further PINGs are not permitted by it.
     let (count, abuse) = accepted_frames(&mut guard, &ping);
     assert_eq!(
         (count, abuse),

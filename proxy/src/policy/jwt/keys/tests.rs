@@ -75,7 +75,7 @@ fn an_unusable_key_does_not_affect_others() {
 
 #[test]
 fn wrong_lengths_of_key_parameters_are_corrected() {
-    // A zero in front of the modulus, padding behind it, and a coordinate without its zero.
+    // A leading zero of the modulus, padding after it, and a coordinate without its leading zero.
     let modulus = format!("AIAA{}", "AAAA".repeat(84) + "AAA=");
     let short = json!({"kty": "EC", "crv": "P-256", "x": "AQ", "y": "Ag"});
     let set = parse(&json!({"keys": [rsa(&modulus), short]})).expect("a key set");

@@ -40,7 +40,7 @@ fn step(text: &str, is_last: bool) -> Step {
     Step::Body { bytes, is_last }
 }
 
-/// A passage whose head was answered, and whose body so far was sent in these pieces.
+/// A passage after the response to the head, with these pieces of the body sent.
 fn passage_with_sent(pieces: &[&str]) -> Passage {
     let mut passage = Passage::new(Interest::HeadAndBody);
     let taken = passage.take(head());

@@ -35,7 +35,7 @@ fn values_have_their_line_and_column() {
         ("spec.rules[0].port", 5, 7),
         ("spec.rules[1]", 6, 7),
         ("spec.rules[1].name", 6, 8),
-        // What was not written: its nearest parent.
+        // Missing fields are located at their nearest parent.
         ("spec.rules[1].port", 6, 7),
         ("spec.hostnames[3]", 2, 1),
     ] {

@@ -1,4 +1,4 @@
-//! A snapshot as text, to compare what two compilers made.
+//! A snapshot as text, to compare the output of two compilers.
 
 use std::fmt::Write;
 use std::sync::Arc;
