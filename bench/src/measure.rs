@@ -288,8 +288,11 @@ mod tests {
         assert!(verify_count(104, account).is_ok());
         assert!(
             verify_count(99, account).is_err(),
-            "the proxy made an answer up"
+            "the proxy generated a response"
         );
-        assert!(verify_count(105, account).is_err(), "the proxy asked twice");
+        assert!(
+            verify_count(105, account).is_err(),
+            "the proxy repeated a request"
+        );
     }
 }

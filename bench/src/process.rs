@@ -50,7 +50,10 @@ impl ChildProcess {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
         };
-        bail!("it ended ({status}) and said: {}", self.last_lines())
+        bail!(
+            "it exited ({status}) with the output: {}",
+            self.last_lines()
+        )
     }
 
     /// The end of its log.

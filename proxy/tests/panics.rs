@@ -69,6 +69,6 @@ fn panics_are_logged_except_those_of_the_log_thread() {
     assert!(line.contains(place), "{line}");
     assert!(line.contains(": of a thread thread=\"some\""), "{line}");
     assert!(others_at_once.is_err(), "{others_at_once:?}");
-    let own = own_at_once.expect("the thread of the log says it");
+    let own = own_at_once.expect("the log thread reports it");
     assert!(own.ends_with("of the output"), "{own}");
 }

@@ -175,9 +175,9 @@ mod tests {
         let address = Address::Unix(path.clone());
         // Its file stays, as after a kill.
         drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
-        let bound = bind(&address).expect("nobody listens");
+        let bound = bind(&address).expect("nothing listens");
         UnixStream::connect(&path).expect("it listens");
-        bind(&address).expect_err("somebody listens");
+        bind(&address).expect_err("a socket listens");
         drop(bound);
         assert!(!path.exists());
     }

@@ -97,7 +97,7 @@ mod tests {
             let (ours, _theirs) = tokio::io::duplex(16);
             let mut ours = WriteTimeout::new(ours);
             let begun = Instant::now();
-            let error = ours.write_all(&[0; 17]).await.expect_err("nobody reads");
+            let error = ours.write_all(&[0; 17]).await.expect_err("nothing reads");
             assert_eq!(error.kind(), ErrorKind::TimedOut);
             assert_eq!(begun.elapsed(), WRITE_TIMEOUT);
         });
@@ -115,7 +115,7 @@ mod tests {
                 }
             };
             let (written, ()) = tokio::join!(async { ours.write_all(&[0; 160]).await }, reads);
-            written.expect("somebody reads");
+            written.expect("something reads");
         });
     }
 }

@@ -88,7 +88,7 @@ fn until_served(client: &mut Client, host: &str, path: &str) -> Result<Outcome> 
             *errors.entry(error).or_insert(0) += 1;
         }
         if began.elapsed() > PATIENCE {
-            bail!("{host}{path} does not serve; last came {errors:?} or 404");
+            bail!("{host}{path} does not serve; the last responses were {errors:?} or 404");
         }
         due += PERIOD;
         match due.checked_duration_since(Instant::now()) {

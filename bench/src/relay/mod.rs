@@ -71,7 +71,7 @@ mod tests {
         client.read_to_end(&mut back).expect("receive");
         assert!(
             back == sent,
-            "{} bytes came back of {}",
+            "{} of {} bytes were echoed",
             back.len(),
             sent.len()
         );

@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(take(&[1, 0, 0, 0, 0]), Err(MessageError::Compressed));
         assert_eq!(take(&[0, 0, 0, 0, 9]), Err(MessageError::TooLarge));
         assert_eq!(take(&[0, 0, 0, 0, 1, 0xff]), Err(MessageError::Malformed));
-        assert_eq!(take(&[0, 0, 0, 0]), Ok(None), "not all of it has come");
+        assert_eq!(take(&[0, 0, 0, 0]), Ok(None), "a part is missing");
     }
 
     #[test]

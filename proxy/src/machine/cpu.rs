@@ -102,7 +102,7 @@ mod tests {
         let last = before[before.len() - 1];
         let there = std::thread::spawn(move || {
             bind_thread(&[last]).expect("its own core");
-            std::thread::spawn(affinity).join().expect("tells")
+            std::thread::spawn(affinity).join().expect("it reports")
         });
         assert_eq!(there.join().expect("binds"), [last]);
         assert_eq!(affinity(), before);

@@ -132,7 +132,7 @@ mod tests {
 
     /// Kilobytes of code that are mapped.
     fn mapped_code() -> u64 {
-        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel tells");
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel reports it");
         let mut mappings = maps.lines().skip_while(|line| !line.contains(" r-xp "));
         let rss = mappings.find_map(|line| line.strip_prefix("Rss:"));
         let kilobytes = rss.and_then(|rss| rss.trim().strip_suffix(" kB"));

@@ -184,7 +184,7 @@ mod tests {
         let mut pipe = Pipes::default().take().expect("a pipe");
         let nothing = pipe
             .fill(ours.as_raw_fd(), u64::MAX)
-            .expect_err("nothing was said");
+            .expect_err("no bytes were sent");
         assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
         client.write_all(b"hello").expect("taken");
         assert_eq!(pipe.fill(ours.as_raw_fd(), u64::MAX).expect("bytes"), 5);

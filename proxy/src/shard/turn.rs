@@ -250,7 +250,10 @@ mod tests {
     fn reads_are_deferred_if_that_saves_system_calls() {
         let often = 2048;
         assert!(turns_of(16, often, true) > 1024);
-        assert!(turns_of(16, often, false) < 1024, "what comes too late");
+        assert!(
+            turns_of(16, often, false) < 1024,
+            "data that arrives too late"
+        );
         assert!(turns_of(1, often, true) < 128, "a turn for one read");
     }
 

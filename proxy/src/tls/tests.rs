@@ -50,7 +50,7 @@ fn compile_with_tickets(server: &TlsServer, tickets: Arc<dyn ProducesTickets>) -
         gateway: ObjectName::new("ns", "gw"),
         client_auth: server.client_auth.clone(),
     });
-    ServerTls::compile(server, domain, tickets, &[Alpn::Http11]).expect("a sound listener")
+    ServerTls::compile(server, domain, tickets, &[Alpn::Http11]).expect("a valid listener")
 }
 
 fn compile(server: &TlsServer) -> ServerTls {
@@ -100,14 +100,14 @@ impl Client {
 
     /// The certificate that it receives.
     fn received_certificate(&self, server: &ServerTls) -> Der {
-        let (client, _) = self.handshake_with(server).expect("a sound handshake");
+        let (client, _) = self.handshake_with(server).expect("a valid handshake");
         let chain = client.session.agreed().peer_certificates();
         der(&chain.expect("servers show one")[0])
     }
 
     /// The kind of handshake of a second connection.
     fn resumes_with(&self, server: &ServerTls) -> HandshakeKind {
-        let (_, server) = self.handshake_with(server).expect("a sound handshake");
+        let (_, server) = self.handshake_with(server).expect("a valid handshake");
         let kind = server.session.agreed().handshake_kind();
         kind.expect("it is done")
     }
@@ -180,14 +180,16 @@ fn both_versions_are_supported_unless_the_listener_restricts_them() {
         .expect("ring speaks it")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let (end, _) = old.handshake_with(&compile(&server)).expect("it is spoken");
+    let (end, _) = old
+        .handshake_with(&compile(&server))
+        .expect("the version is supported");
     assert_eq!(
         end.session.agreed().protocol_version(),
         Some(ProtocolVersion::TLSv1_2)
     );
     let (end, _) = client(&ca, "a.test")
         .handshake_with(&compile(&server))
-        .expect("it is spoken");
+        .expect("the version is supported");
     assert_eq!(
         end.session.agreed().protocol_version(),
         Some(ProtocolVersion::TLSv1_3)
@@ -211,7 +213,7 @@ fn alpn_selects_only_supported_protocols() {
         Some(Some(b"http/1.1".to_vec()))
     );
     assert_eq!(agreed(&[]), Some(None));
-    assert_eq!(agreed(&["h2"]), None, "there is nothing to speak");
+    assert_eq!(agreed(&["h2"]), None, "there is no common protocol");
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn client_certificate(
     shows: Option<&Credential>,
 ) -> Option<ClientCertificate> {
     let client = client_with(ca, "a.test", ring::default_provider(), shows);
-    let (_, end) = client.handshake_with(server).expect("it is let in");
+    let (_, end) = client.handshake_with(server).expect("it is accepted");
     let chain = end.session.agreed().peer_certificates()?;
     ClientCertificate::read(chain, &**server.clients.as_ref()?)
 }
@@ -370,14 +372,14 @@ fn upstream(
     };
     let roots = roots::of(&[der(&ca.der())]).expect("an authority");
     let shows = shows.map(certificate);
-    UpstreamTls::compile(&client, roots, shows.as_ref(), NonZeroU32::MIN).expect("sound settings")
+    UpstreamTls::compile(&client, roots, shows.as_ref(), NonZeroU32::MIN).expect("valid settings")
 }
 
 fn connect(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind, SessionError> {
     let mut client = End::new(
         upstream
             .session(0, Some(Alpn::Http11))
-            .expect("sound settings"),
+            .expect("valid settings"),
     );
     let mut server = End::new(TlsSession::server(Arc::clone(&backend.config))?);
     handshake(&mut client, &mut server, 16 * 1024)?;
@@ -405,7 +407,8 @@ fn a_backend_certificate_must_match_the_hostname_of_the_policy() {
         ),
         (expired, "its certificate is not valid at this time"),
     ] {
-        let error = connect(&upstream, &backend(&pair, None)).expect_err("nobody we know");
+        let error =
+            connect(&upstream, &backend(&pair, None)).expect_err("an unknown authority or name");
         assert_eq!(UpstreamTlsFailure::from(&error).detail(), why);
     }
 }

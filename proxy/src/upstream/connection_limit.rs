@@ -205,7 +205,7 @@ mod tests {
             .poll(&mut Context::from_waker(Waker::noop()))
         {
             Poll::Ready(Grant::Slot(place)) => Some(place),
-            Poll::Ready(Grant::Connection(_)) => panic!("nobody has connections here"),
+            Poll::Ready(Grant::Connection(_)) => panic!("there are no connections"),
             Poll::Pending => None,
         }
     }
@@ -223,7 +223,7 @@ mod tests {
         let place = has_place(&mut first).expect("its turn");
         drop(place);
         assert!(has_place(&mut second).is_some());
-        assert!(limit.enter(1).is_some(), "nobody is left");
+        assert!(limit.enter(1).is_some(), "the queue is empty");
     }
 
     #[test]

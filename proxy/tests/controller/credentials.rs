@@ -81,7 +81,7 @@ fn the_ca_bundle_is_read_again_for_each_connection() {
     assert_eq!(
         controller.seen().nodes.len(),
         0,
-        "nothing is said to a stranger"
+        "nothing is sent to an unknown server"
     );
 
     replace(&bundle, &format!("{}{}", stranger.pem(), first.pem()));

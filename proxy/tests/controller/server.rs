@@ -114,7 +114,7 @@ impl Controller {
         if let Some(shows) = shows {
             let identity = Identity::from_pem(shows.pem(), shows.key_pem());
             let tls = ServerTlsConfig::new().identity(identity);
-            server = server.tls_config(tls).expect("a sound configuration");
+            server = server.tls_config(tls).expect("a valid configuration");
         }
         {
             let mut published = self.shared.published();

@@ -30,7 +30,7 @@ impl Signers {
     pub(crate) fn find(&self, name: &str) -> &Signer {
         let signer = self.0.iter().find(|(known, _)| *known == name);
         &signer
-            .unwrap_or_else(|| panic!("nobody is called {name}"))
+            .unwrap_or_else(|| panic!("no signer is called {name}"))
             .1
     }
 

@@ -216,7 +216,7 @@ fn scene_by_tls(driver: Driver) -> Scene {
         .ca_certificate(Certificate::from_pem(ca.pem()))
         .domain_name("a.test");
     let endpoint = endpoint("https", gateway.https_address()).tls_config(tls);
-    Scene::new(server, gateway, &endpoint.expect("a sound configuration"))
+    Scene::new(server, gateway, &endpoint.expect("a valid configuration"))
 }
 
 fn shown(ca: &Authority) -> Credential {

@@ -100,7 +100,7 @@ impl GrpcServer {
         if let Some(shows) = shows {
             let identity = Identity::from_pem(shows.pem(), shows.key_pem());
             let tls = ServerTlsConfig::new().identity(identity);
-            server = server.tls_config(tls).expect("a sound configuration");
+            server = server.tls_config(tls).expect("a valid configuration");
         }
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {

@@ -157,7 +157,7 @@ impl Scene {
             );
         }
         same_bytes(
-            &std::fs::read(&downloaded).expect("what came"),
+            &std::fs::read(&downloaded).expect("the downloaded file"),
             &pattern(BODY),
         );
     }

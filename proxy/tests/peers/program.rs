@@ -50,7 +50,11 @@ impl Server {
                 exit_status.is_none(),
                 "the peer ended at its start with {exit_status:?}"
             );
-            assert!(Instant::now() < deadline, "nobody on {}", self.address);
+            assert!(
+                Instant::now() < deadline,
+                "nothing listens on {}",
+                self.address
+            );
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }

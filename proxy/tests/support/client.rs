@@ -225,7 +225,7 @@ impl Client {
     pub(crate) fn reads_reply_to(&mut self, method: &str) -> Message {
         match self.reply_to(method) {
             Ok(message) => message,
-            Err(cut) => panic!("no whole response: {cut}"),
+            Err(cut) => panic!("no complete response: {cut}"),
         }
     }
 
@@ -285,7 +285,7 @@ impl Client {
     #[track_caller]
     pub(crate) fn expects_broken_response(&mut self) -> Message {
         match self.reply_to("GET") {
-            Ok(message) => panic!("a whole response, but it was cut: {message}"),
+            Ok(message) => panic!("a complete response instead of a truncated one: {message}"),
             Err(cut) if cut.by_peer() && cut.so_far.status() != 0 => *cut.so_far,
             Err(cut) => panic!("{cut}"),
         }
@@ -333,11 +333,7 @@ impl Client {
     pub(crate) fn expects_silence_for(&mut self, time: Duration) -> &mut Self {
         self.wire.wait_at_most(time);
         let received = self.wire.some();
-        assert_eq!(
-            received,
-            Err(Broken::Late),
-            "something came where nothing should"
-        );
+        assert_eq!(received, Err(Broken::Late), "data arrived unexpectedly");
         self.wire.wait_at_most(PATIENCE);
         self
     }

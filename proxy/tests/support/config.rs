@@ -94,7 +94,7 @@ impl Config {
     pub(super) fn seal(&mut self, name: &str, pair: &Credential) {
         let mut listeners = self.listeners.iter_mut();
         let listener = listeners.find(|listener| listener.name == name);
-        let fields = &mut listener.expect("a listener that was said").fields;
+        let fields = &mut listener.expect("a declared listener").fields;
         *fields = format!("protocol: HTTPS, tls: {{certificateRefs: [{{name: {name}}}]}}");
         self.secret(name, pair);
     }

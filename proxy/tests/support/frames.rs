@@ -365,7 +365,7 @@ impl Peer {
                     self.silence = OnSilence::Met;
                     return None;
                 }
-                Err(error) => panic!("nothing came in time: {error}"),
+                Err(error) => panic!("no data arrived in time: {error}"),
             }
         }
         let rest = self.ahead.split_off(count);

@@ -70,7 +70,7 @@ impl Message {
     #[track_caller]
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let values = self.values(name);
-        assert!(values.len() < 2, "{name} is there twice in {self}");
+        assert!(values.len() < 2, "{name} occurs twice in {self}");
         values.first().copied()
     }
 

@@ -181,7 +181,11 @@ impl Origin {
     #[track_caller]
     pub(crate) fn only_request(&self) -> Message {
         let mut requests = self.requests();
-        assert_eq!(requests.len(), 1, "exactly one request should have come");
+        assert_eq!(
+            requests.len(),
+            1,
+            "exactly one request should have been received"
+        );
         requests.remove(0)
     }
 
@@ -255,7 +259,7 @@ impl Origin {
             .expect("no holder panics");
         let held = holds(&guard);
         drop(guard);
-        assert!(held, "the origin got only {:?}", self.requests());
+        assert!(held, "the origin received only {:?}", self.requests());
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -295,7 +299,7 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
         std::thread::spawn(move || {
             let mut wire = Wire::new(stream);
             if let Some(config) = &shared.tls {
-                let tls = ServerConnection::new(Arc::clone(config)).expect("a sound configuration");
+                let tls = ServerConnection::new(Arc::clone(config)).expect("a valid configuration");
                 wire = wire.over_tls(tls);
             }
             let mut connection = Connection {

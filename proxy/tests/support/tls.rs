@@ -75,7 +75,7 @@ impl Tls {
 
     pub(crate) fn connection(&self) -> ClientConnection {
         let name = ServerName::try_from(self.name.clone()).expect("a name");
-        ClientConnection::new(Arc::new(self.config.clone()), name).expect("a sound configuration")
+        ClientConnection::new(Arc::new(self.config.clone()), name).expect("a valid configuration")
     }
 }
 

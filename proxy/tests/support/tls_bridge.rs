@@ -30,7 +30,7 @@ pub(crate) fn out_of_tls(
 ) -> SocketAddr {
     let config = server_config_speaking(shows, ClientCertificates::Nobody, protocols);
     listen(move |sealed| {
-        let tls = ServerConnection::new(Arc::clone(&config)).expect("a sound configuration");
+        let tls = ServerConnection::new(Arc::clone(&config)).expect("a valid configuration");
         if let Ok(plain) = TcpStream::connect(origin) {
             carry(plain, sealed, tls.into());
         }

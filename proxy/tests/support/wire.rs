@@ -102,7 +102,7 @@ impl Wire {
             if tls.is_handshaking() && !tls.wants_write() {
                 tls.read_tls(&mut self.stream)
                     .expect("a gateway that answers");
-                tls.process_new_packets().expect("a sound handshake");
+                tls.process_new_packets().expect("a valid handshake");
             }
         }
     }

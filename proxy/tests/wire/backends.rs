@@ -38,7 +38,7 @@ on_both_drivers! {
         for _ in 0..2 {
             assert_eq!(gateway.client().gets("/path").expects(200).text(), "unix");
         }
-        let head = serving.join().expect("both requests came over one connection");
+        let head = serving.join().expect("both requests used one connection");
         assert!(head.starts_with(b"GET /path HTTP/1.1\r\n"));
     }
 

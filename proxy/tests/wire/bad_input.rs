@@ -335,7 +335,7 @@ on_both_drivers! {
         let mut clients = Vec::new();
         loop {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-            socket.connect(gateway.address_of(1)).expect("a way there");
+            socket.connect(gateway.address_of(1)).expect("a route to the peer");
             socket.set_read_timeout(Some(MOMENT)).expect("above zero");
             socket.send(b"?").expect("sent");
             // The response, or an error that there will be none.

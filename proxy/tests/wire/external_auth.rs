@@ -97,7 +97,7 @@ on_both_drivers! {
         let backend_request = only(&app);
         assert_eq!(backend_request.values("x-user"), ["me"]);
         assert_eq!(backend_request.text(), "body");
-        assert!(!backend_request.has("content-type"), "what tells of the answer is not the request's");
+        assert!(!backend_request.has("content-type"), "fields of the response's body are not added to the request");
     }
 
     fn a_denied_request_gets_the_servers_response_and_is_not_forwarded(driver) {

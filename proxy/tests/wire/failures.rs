@@ -58,7 +58,7 @@ impl Scene {
         assert_eq!(
             answer.text().lines().count(),
             1,
-            "one line says what is wrong"
+            "one line describes the failure"
         );
         answer
     }

@@ -126,7 +126,7 @@ on_both_drivers! {
         let requests = picker.requests();
         same_bytes(&requests[0].body, &body);
         assert!(requests.iter().all(|request| request.ended && !request.head_ends));
-        assert!(requests[0].pieces > 1, "it is told as it comes");
+        assert!(requests[0].pieces > 1, "the body is streamed to the picker");
     }
 
     fn a_client_that_expects_100_gets_it_before_the_picker(driver) {
@@ -172,7 +172,7 @@ on_both_drivers! {
         assert_eq!(answer.value("x-served-by"), Some(&*last));
         assert_eq!(pods[0].requests().len(), 1);
         assert_eq!(pods[1].waits_for_complete(1)[0].body, b"once more");
-        assert_eq!(picker.requests().len(), 1, "a picker is asked once");
+        assert_eq!(picker.requests().len(), 1, "a picker is called once");
     }
 
     fn no_other_endpoint_is_tried_after_the_last_picked_one(driver) {

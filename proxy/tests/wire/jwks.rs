@@ -320,7 +320,7 @@ on_both_drivers! {
             assert_eq!(status_of(&gateway, &signer, "key"), expected, "{reply:?}");
         }
         assert!(app.requests().is_empty());
-        assert!(elsewhere.requests().is_empty(), "nobody is led elsewhere");
+        assert!(elsewhere.requests().is_empty(), "requests are not redirected");
     }
 
     fn keys_are_kept_across_configuration_changes(driver) {

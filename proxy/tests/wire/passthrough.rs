@@ -71,7 +71,7 @@ fn assert_closed_without_alert(gateway: &Gateway, bytes: &[u8]) {
     stream.write_all(bytes).expect("taken");
     let mut received = Vec::new();
     stream.read_to_end(&mut received).expect("an end in order");
-    assert!(received.is_empty(), "it said {}", received.escape_ascii());
+    assert!(received.is_empty(), "received {}", received.escape_ascii());
 }
 
 fn passthrough_gateway(driver: Driver) -> GatewayBuilder {
@@ -143,7 +143,7 @@ on_both_drivers! {
         client.completes_handshake();
         assert!(client.received_certificate(&pair));
         client.gets("/").expects(200);
-        assert!(!origin.only_request().has("X-Forwarded-For"), "nobody looked inside");
+        assert!(!origin.only_request().has("X-Forwarded-For"), "TLS was not terminated");
     }
 
     fn passthrough_and_terminating_listeners_share_a_port(driver) {
@@ -202,7 +202,7 @@ on_both_drivers! {
         assert_eq!(handshakes.len(), 2, "a connection each");
         for handshake in handshakes {
             assert_eq!(handshake.sni.as_deref(), Some("backend.test"));
-            assert_eq!(handshake.protocol, None, "nobody knows what they speak");
+            assert_eq!(handshake.protocol, None, "their protocol is unknown");
         }
     }
 

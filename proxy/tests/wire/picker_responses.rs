@@ -91,7 +91,7 @@ on_both_drivers! {
         let answer = client.gets("/").expects(200);
         assert_eq!((answer.text(), answer.value("content-length")), ("A LENGTH".to_owned(), None));
         assert_eq!(client.gets("/").expects(200).text(), "");
-        assert_eq!(pod.connections(), 1, "connections are as good as before");
+        assert_eq!(pod.connections(), 1, "connections are reused");
         let requests = picker.requests();
         let bodies: Vec<_> = requests.iter().map(|it| String::from_utf8_lossy(&it.response.body)).collect();
         assert_eq!(bodies, ["one two", "a length", ""]);

@@ -44,7 +44,7 @@ fn connect(gateway: &Gateway) -> TcpStream {
 #[track_caller]
 fn expect_bytes(stream: &mut TcpStream, expected: &[u8]) {
     let mut received = vec![0; expected.len()];
-    stream.read_exact(&mut received).expect("so many bytes");
+    stream.read_exact(&mut received).expect("enough bytes");
     assert_eq!(received, expected);
 }
 

@@ -185,7 +185,7 @@ on_both_drivers! {
             for _ in 0..30 {
                 let again = ask(&mut gateway.client(), &field);
                 assert_eq!(again.text(), text);
-                assert!(!again.has("set-cookie") && !again.has("x-two"), "the session goes on");
+                assert!(!again.has("set-cookie") && !again.has("x-two"), "the session continues");
             }
         }
     }

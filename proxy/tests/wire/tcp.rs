@@ -250,7 +250,7 @@ on_both_drivers! {
         for _ in 0..2 {
             // Longer than buffers are kept.
             stream.set_read_timeout(Some(Duration::from_millis(1500))).expect("above zero");
-            assert!(stream.read(&mut [0]).is_err(), "nothing was said");
+            assert!(stream.read(&mut [0]).is_err(), "no bytes were sent");
             stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
             stream.write_all(b"again").expect("taken");
             let mut back = [0; 5];

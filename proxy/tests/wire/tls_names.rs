@@ -101,7 +101,7 @@ on_both_drivers! {
             ("other.test", "a.test"),
             ("a.test", "nobody.test"),
         ] {
-            assert_eq!(scene.asks(sni, host).status(), 421, "{host} asked for at {sni}");
+            assert_eq!(scene.asks(sni, host).status(), 421, "{host} requested over {sni}");
         }
         // The connection is fine.
         let mut client = scene.client("a.test");

@@ -75,7 +75,7 @@ on_both_drivers! {
         assert_eq!((&finished["bytesIn"], &finished["bytesOut"]), (&4.into(), &4.into()));
         assert_eq!(finished["endpoint"], peer.address().to_string());
         assert!(finished.get("reason").is_none(), "{finished}");
-        assert!(!format!("{events:?}").contains("hush"), "what is carried is nobody's business");
+        assert!(!format!("{events:?}").contains("hush"), "forwarded bytes are not traced");
         let ids: std::collections::HashSet<_> = events.iter().map(|it| it["requestId"].as_str()).collect();
         assert!(ids.len() == 1 && !ids.contains(&None), "one connection, one id: {events:?}");
     }

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(
             view.tombstones.len(),
             1,
-            "the second connection has to be told"
+            "the second connection must receive it"
         );
         view.advance(2);
         assert_eq!(view.tombstones.len(), 0);

@@ -295,7 +295,7 @@ fn resources_cached_by_an_earlier_process_are_reported_as_held() {
     let mut client = Client::new("pod".to_owned());
     let (x, y) = (Encoded::new(&service("x", 1)), key("y"));
     client.restore([(x.key.clone(), Some(x.version)), (y, None)]);
-    assert!(client.is_complete(), "it was whole when it was kept");
+    assert!(client.is_complete(), "it was complete when it was saved");
     let expected = [
         ("Service/a/x".to_owned(), x.version.to_string()),
         ("Service/a/y".to_owned(), String::new()),

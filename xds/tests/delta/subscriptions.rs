@@ -61,7 +61,7 @@ fn no_response_is_sent_before_the_first_publication() {
     assert_eq!(
         sent.len(),
         Kind::ALL.len(),
-        "each type, though there is nothing"
+        "each type, even without resources"
     );
 }
 
@@ -71,7 +71,7 @@ fn the_first_response_waits_a_bounded_time_for_the_other_types() {
     let mut stream = Stream::to(&mut views);
     stream.request(Kind::Service, subscribe(&[]));
     let Poll::Wait(Some(until)) = stream.poll(&mut views) else {
-        panic!("it answers before it knows what is asked for");
+        panic!("it responds before it knows the subscriptions");
     };
     assert!(
         matches!(stream.session.poll(&mut views, until), Poll::Send(parts) if parts.len() == 1)

@@ -150,7 +150,7 @@ mod tests {
         let other = thread::spawn(move || {
             let link = std::fs::read_link("/proc/thread-self").expect("a link");
             ids.send(link.file_name().expect("a thread").to_owned())
-                .expect("somebody waits");
+                .expect("a thread waits");
             // It waits for the end of the sending threads.
             let _ = ends.recv();
         });

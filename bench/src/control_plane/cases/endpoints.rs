@@ -77,7 +77,7 @@ async fn replace(context: &Context<'_>) -> Result<Measured> {
     let answering = answering.count();
     ensure!(
         answering > 0,
-        "no new endpoint was asked: {:?}",
+        "no new endpoint got a request: {:?}",
         counts.errors
     );
     let mut measured = meter.stop().await?;

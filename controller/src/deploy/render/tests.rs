@@ -14,13 +14,13 @@ use crate::deploy::ports::Transport;
 #[test]
 fn golden_cases_match_the_expected_output() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/deploy");
-    let entries = fs::read_dir(folder).expect("the folder of cases is there");
+    let entries = fs::read_dir(folder).expect("the folder of cases exists");
     let paths = entries.map(|entry| entry.expect("an entry can be read").path());
     let mut cases: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|it| it == "yaml"))
         .collect();
     cases.sort();
-    assert!(!cases.is_empty(), "the cases are gone");
+    assert!(!cases.is_empty(), "there are no cases");
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut failures = Vec::new();
     for case in cases {

@@ -257,7 +257,7 @@ async fn another_manager_replacing_our_status_causes_few_writes() {
     assert_eq!(
         scene.parents("a"),
         [ours("one")],
-        "it stops, and we have the last word"
+        "the other writer stopped, and our status stays"
     );
 }
 
@@ -306,7 +306,7 @@ async fn a_write_applied_without_a_response_is_not_repeated() {
     scene.want("a", "one");
     seconds(60).await;
     assert_eq!(scene.parents("a"), [ours("one")]);
-    assert_eq!(scene.count(), 1, "the watch told that it was applied");
+    assert_eq!(scene.count(), 1, "the watch reported that it was applied");
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,7 +42,7 @@ pub(crate) fn objects(text: &str) -> Vec<Object> {
 
 fn with_files(text: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pem");
-    let files = fs::read_dir(folder).expect("the folder is there");
+    let files = fs::read_dir(folder).expect("the folder exists");
     files.fold(text.to_owned(), |text, file| {
         let path = file.expect("an entry can be read").path();
         let name = path.file_name().expect("a name").to_string_lossy();

@@ -18,7 +18,7 @@ use xds::{decode, encode};
 #[test]
 fn golden_cases_match_the_expected_output() {
     let cases = cases();
-    assert!(!cases.is_empty(), "the cases are gone");
+    assert!(!cases.is_empty(), "there are no cases");
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut failures = Vec::new();
     for input in cases {
@@ -73,7 +73,7 @@ fn encoded_resources_of_golden_cases_decode() {
 
 fn cases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let entries = fs::read_dir(folder).expect("the folder of cases is there");
+    let entries = fs::read_dir(folder).expect("the folder of cases exists");
     let mut cases: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry can be read").path())
         .filter(|path| {

@@ -16,7 +16,7 @@ fn golden() -> Vec<(String, String)> {
         Some((name.to_owned(), read(&file)))
     });
     let cases: Vec<_> = named.collect();
-    assert!(!cases.is_empty(), "the cases are gone");
+    assert!(!cases.is_empty(), "there are no cases");
     cases
 }
 

@@ -124,7 +124,7 @@ fn queries_use_existing_metrics_and_labels() {
             }
         }
     }
-    assert!(used > 50, "the queries are gone");
+    assert!(used > 50, "there are no queries");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -150,7 +150,7 @@ fn a_body_past_its_deadline_is_aborted_even_if_it_never_blocks() {
         sending
             .join()
             .expect("no panic")
-            .expect_err("nobody reads on");
+            .expect_err("the receiver stopped reading");
         let received = receiving.join().expect("no panic").expect("an end");
         assert!(received < length, "{received} bytes");
     }

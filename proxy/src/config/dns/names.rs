@@ -209,7 +209,7 @@ mod tests {
             names.set_desired(&model(&[("a.test", refresh)]), begin);
             assert_eq!(names.take_due(begin), [name("a.test")]);
             assert_eq!(names.next_due(), None);
-            assert!(names.take_due(begin).is_empty(), "it is asked for already");
+            assert!(names.take_due(begin).is_empty(), "it is being looked up");
             assert!(names.record(&name("a.test"), Ok(answer("10.0.0.1", ttl)), begin));
             assert_eq!(
                 names.next_due(),
@@ -254,6 +254,6 @@ mod tests {
         names.set_desired(&model(&[("b.test", None)]), begin);
         assert!(!names.record(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
         assert!(names.resolved().addresses(&name("a.test")).is_empty());
-        assert_eq!(names.next_due(), None, "the other one is still asked for");
+        assert_eq!(names.next_due(), None, "the other one is still looked up");
     }
 }

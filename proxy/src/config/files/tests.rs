@@ -88,7 +88,11 @@ fn a_file_being_written_or_just_emptied_keeps_its_previous_content() {
     fs::write(&new, "ha").expect("a file");
     let written = BTreeSet::from([old.clone(), new.clone()]);
     assert_eq!(files.scan(&written), before);
-    assert_eq!(files.files.next_scan(), None, "its writer's end is told");
+    assert_eq!(
+        files.files.next_scan(),
+        None,
+        "the end of its writer is reported"
+    );
     assert_eq!(read(&mut files).len(), 2);
 
     fs::write(&old, "").expect("a file");

@@ -30,7 +30,7 @@ impl Scene {
 
     async fn expects_change(&mut self) {
         let changed = tokio::time::timeout(Duration::from_secs(10), self.watch.changed()).await;
-        changed.expect("a change is told");
+        changed.expect("a change is reported");
     }
 }
 
@@ -193,7 +193,7 @@ async fn simultaneous_changes_are_reported_once() {
         let event = event.expect("no event is lost");
         assert!(
             scene.watch.interest.classify(&event).is_none(),
-            "all was told"
+            "everything was reported"
         );
     }
 }

@@ -140,7 +140,7 @@ mod tests {
             assert_eq!((tasks.trim(), alive()), (0, 3));
             let used = tasks.0.take().expect("one of them");
             tasks.0.put(used);
-            assert_eq!((tasks.trim(), alive()), (2, 1), "nobody needed them");
+            assert_eq!((tasks.trim(), alive()), (2, 1), "they were unused");
             drop(tasks);
             assert_eq!(alive(), 0);
         });

@@ -204,7 +204,7 @@ mod tests {
             let mut heads = heads(&bytes, piece);
             let found: Vec<_> = (1..7).filter(|id| heads.take_fragment(*id)).collect();
             assert_eq!(found, [1, 5], "in pieces of {piece}");
-            assert!(!heads.take_fragment(1), "told once");
+            assert!(!heads.take_fragment(1), "reported once");
         }
     }
 

@@ -73,7 +73,7 @@ fn only_the_bytes_written_in_place_are_appended() {
     let mut buffer = Buffer::with_room();
     assert!(buffer.append(b"front|"));
     let written = buffer.append_with(8, |room| {
-        assert_eq!(room, [0; 8], "nobody sees memory that nobody wrote");
+        assert_eq!(room, [0; 8], "uninitialized memory is not visible");
         room[..3].copy_from_slice(b"abc");
         3
     });
@@ -97,7 +97,7 @@ fn framing_overwrites_consumed_bytes_or_is_appended() {
     assert_eq!(buffer.filled(), b"dataENDbbish-next");
     assert!(
         !buffer.put_behind(4, &mut consumed, &[b'x'; 32]),
-        "over what comes next"
+        "it would overwrite the next bytes"
     );
 
     let mut buffer = Buffer::with_room();

@@ -79,7 +79,7 @@ const LINES: usize = PROGRAM_LOG_BYTES / 1024;
 /// The number in the last line.
 fn reported(written: &str) -> usize {
     let line = written.lines().last().expect("a line");
-    let (said, lines) = line.split_once(" lines=").expect("it tells");
+    let (said, lines) = line.split_once(" lines=").expect("it reports");
     assert!(said.ends_with(LOSS), "{line}");
     lines.parse().expect("a number")
 }

@@ -249,11 +249,7 @@ fn a_header_is_recognised_by_its_first_bytes_at_every_split() {
             let mut watch = StartWatch::default();
             watch.advance(first);
             assert_eq!(watch.advance(b"?"), Start::Data, "another byte at {at}");
-            assert_eq!(
-                watch.advance(bytes),
-                Start::Data,
-                "what comes later is data"
-            );
+            assert_eq!(watch.advance(bytes), Start::Data, "later bytes are data");
         }
     }
 }

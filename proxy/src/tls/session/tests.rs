@@ -50,7 +50,7 @@ fn pair_before_handshake(version: &'static SupportedProtocolVersion) -> (End, En
 /// Both ends after a handshake whose bytes came in pieces of this size.
 fn connected_pair(version: &'static SupportedProtocolVersion, cut: usize) -> (End, End) {
     let (mut client, mut server) = pair_before_handshake(version);
-    handshake(&mut client, &mut server, cut).expect("a sound handshake");
+    handshake(&mut client, &mut server, cut).expect("a valid handshake");
     for end in [&client, &server] {
         assert!(!end.session.agreed().is_handshaking());
     }
@@ -65,7 +65,7 @@ fn handshake_and_data_do_not_depend_on_the_sizes_of_reads() {
         for cut in 1..=64 {
             let (mut client, mut server) = connected_pair(version, cut);
             let records = client.seals(b"a question");
-            server.takes(&records, cut).expect("sound records");
+            server.takes(&records, cut).expect("valid records");
             assert_eq!(server.plain.filled(), b"a question", "in pieces of {cut}");
             let records = [
                 server.seals(b"an "),
@@ -73,7 +73,7 @@ fn handshake_and_data_do_not_depend_on_the_sizes_of_reads() {
                 server.closes(),
             ]
             .concat();
-            client.takes(&records, cut).expect("sound records");
+            client.takes(&records, cut).expect("valid records");
             assert_eq!(client.plain.filled(), b"an answer", "in pieces of {cut}");
             assert!(client.session.is_at_end());
             assert!(
@@ -104,7 +104,7 @@ fn a_full_buffer_is_sealed_in_few_records_and_opened() {
         let sent: Vec<u8> = (0..=250).cycle().take(BUFFER_BYTES).collect();
         let records = client.seals(&sent);
         assert!(records.len() < sent.len() + 256, "{} bytes", records.len());
-        server.takes(&records, 10_000).expect("sound records");
+        server.takes(&records, 10_000).expect("valid records");
         assert!(server.plain.filled() == sent);
     }
 }
@@ -125,7 +125,7 @@ fn plaintext_without_space_stays_queued() {
         server
             .session
             .process(&mut server.incoming, plain)
-            .expect("sound records")
+            .expect("valid records")
     };
     assert_eq!(process(&mut server.plain), 1000);
     assert_eq!(process(&mut server.plain), 0, "it is full");
@@ -155,15 +155,15 @@ fn a_session_that_cannot_read_can_still_write() {
     server
         .session
         .process(&mut server.incoming, &mut full)
-        .expect("sound records");
+        .expect("valid records");
     assert!(server.session.has_more());
     let answer = server.seals(b"answer");
-    client.takes(&answer, BUFFER_BYTES).expect("sound records");
+    client.takes(&answer, BUFFER_BYTES).expect("valid records");
     assert_eq!(client.plain.filled(), b"answer");
     server
         .session
         .process(&mut server.incoming, &mut server.plain)
-        .expect("sound records");
+        .expect("valid records");
     assert_eq!(server.plain.len(), 5999);
 }
 
@@ -231,12 +231,12 @@ fn a_response_can_be_sent_after_the_peers_close_notify() {
     for version in VERSIONS {
         let (mut client, mut server) = connected_pair(version, BUFFER_BYTES);
         let records = [client.seals(b"question"), client.closes()].concat();
-        server.takes(&records, BUFFER_BYTES).expect("sound records");
+        server.takes(&records, BUFFER_BYTES).expect("valid records");
         assert!(server.session.is_at_end());
         let records = [server.seals(b"answer"), server.closes()].concat();
-        assert!(server.seal_fails(), "it has said that nothing more comes");
-        assert!(server.closes().is_empty(), "it has said so once");
-        client.takes(&records, BUFFER_BYTES).expect("sound records");
+        assert!(server.seal_fails(), "close_notify was sent");
+        assert!(server.closes().is_empty(), "close_notify is sent once");
+        client.takes(&records, BUFFER_BYTES).expect("valid records");
         assert_eq!(client.plain.filled(), b"answer");
         assert!(client.session.is_at_end());
     }

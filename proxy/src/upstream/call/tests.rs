@@ -76,7 +76,11 @@ fn server(tls: Option<Arc<ServerConfig>>) -> Server {
                             None => serve(socket, gives_up).await,
                             Some(tls) => {
                                 let socket = TlsAcceptor::from(tls).accept(socket).await;
-                                serve(socket.expect("a client that believes us"), gives_up).await;
+                                serve(
+                                    socket.expect("a client that trusts the certificate"),
+                                    gives_up,
+                                )
+                                .await;
                             }
                         }
                     });
@@ -161,7 +165,7 @@ async fn answer(
 
 async fn echo(mut body: RecvStream, mut sending: h2::SendStream<Bytes>) {
     while let Some(bytes) = body.data().await {
-        let mut bytes = bytes.expect("a client that goes on");
+        let mut bytes = bytes.expect("a client that continues");
         let _ = body.flow_control().release_capacity(bytes.len());
         while !bytes.is_empty() {
             sending.reserve_capacity(bytes.len());
@@ -303,7 +307,7 @@ fn a_server_with_an_unverified_certificate_can_be_called() {
         config.alpn_protocols = vec![b"h2".to_vec()];
         let server = server(Some(Arc::new(config)));
         let name = Hostname::parse("picker.default.svc").expect("a name");
-        let tls = UpstreamTls::unverified(&name, None, NonZeroU32::MIN).expect("sound settings");
+        let tls = UpstreamTls::unverified(&name, None, NonZeroU32::MIN).expect("valid settings");
         let cluster = cluster(&[server.address], Protection::Tls(Arc::new(tls)));
         assert_eq!(
             call_once(&upstreams, &cluster, "/t/Echo").await.as_deref(),
@@ -334,7 +338,7 @@ async fn stream_through(call: &Call<'_>, answers: &mut CallMessages, texts: &[St
     let ((), found) = tokio::join!(sending, receiving);
     assert!(
         found == texts,
-        "{} of {} came back",
+        "{} of {} were echoed",
         found.len(),
         texts.len()
     );

@@ -247,7 +247,7 @@ mod tests {
         let early = verdict(vec![body(None)]);
         assert!(!early.is_complete(true), "no response to the head yet");
         let deferred = verdict(vec![body(None), headers("a:1")]);
-        assert!(!deferred.is_complete(true), "the last piece is to come");
+        assert!(!deferred.is_complete(true), "the last piece is missing");
         let complete = verdict(vec![body(None), headers("a:1"), body(None)]);
         assert!(complete.is_complete(true));
         assert_eq!(complete.body, Body::Unchanged);

@@ -61,7 +61,9 @@ fn connecting_to_a_deleted_pod_fails_quickly() {
         let listener = socket.listen(0).expect("it listens");
         let address = listener.local_addr().expect("an address");
         // The queue has room for one connection: the packets of others are dropped.
-        let _queued = TcpStream::connect(address).await.expect("there is room");
+        let _queued = TcpStream::connect(address)
+            .await
+            .expect("the queue has room");
         let controller = Controller::new(&format!("http://{address}"), None, None);
         let controller = controller.expect("an address");
         let begun = Instant::now();

@@ -35,7 +35,7 @@ impl Listener {
     fn apply_delta(&mut self, delta: Delta) {
         for (key, resource) in &delta.resources {
             let known = self.model.resource(key.kind, &key.key);
-            assert_ne!(&known, resource, "{key} is told again");
+            assert_ne!(&known, resource, "{key} is repeated");
         }
         self.model.apply(delta.resources);
         for (gateway, change) in delta.views {
@@ -64,7 +64,7 @@ fn take<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
     changes: Vec<(K, Option<V>)>,
 ) {
     for (key, value) in changes {
-        assert_ne!(known.get(&key), value.as_ref(), "{key:?} is told again");
+        assert_ne!(known.get(&key), value.as_ref(), "{key:?} is repeated");
         match value {
             Some(value) => known.insert(key, value),
             None => known.remove(&key),

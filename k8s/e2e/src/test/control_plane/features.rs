@@ -51,7 +51,7 @@ pub(in crate::test) async fn a_session_stays_with_its_pod(scope: &Scope) -> Resu
             .await?;
         ensure!(
             !answer.header(answered).is_empty(),
-            "the client was not told its new session"
+            "the client did not get its new session"
         );
     }
     Ok(())
@@ -159,7 +159,10 @@ pub(in crate::test) async fn regular_expressions_match_whole_values(scope: &Scop
     scope.apply(&[by_pattern]).await?;
     let refused = expected_condition("Accepted", "False", "UnsupportedValue");
     let message = scope.condition("HTTPRoute", "echo-80", refused).await?;
-    ensure!(message.contains("does not compile"), "it says {message}");
+    ensure!(
+        message.contains("does not compile"),
+        "the message is {message}"
+    );
     Ok(())
 }
 
@@ -289,7 +292,7 @@ pub(in crate::test) async fn addresses_have_the_requested_routability(scope: &Sc
     let assigned = expected_condition("AddressesAssigned", "True", "AddressesAssigned");
     scope.condition("Gateway", "edge", assigned).await?;
     let [in_cluster, outside] = &*addresses(scope).await? else {
-        anyhow::bail!("two addresses were asked for");
+        anyhow::bail!("two addresses were requested");
     };
     ensure!(in_cluster["routability"] == "Cluster" && outside["routability"] == "");
     let service = scope.object("Service", "edge").await?;
@@ -306,7 +309,10 @@ pub(in crate::test) async fn addresses_have_the_requested_routability(scope: &Sc
         .await?;
     let unassigned = expected_condition("AddressesAssigned", "False", "NotAssigned");
     let message = scope.condition("Gateway", "edge", unassigned).await?;
-    ensure!(message.contains("example.com/Vpc"), "it says {message}");
+    ensure!(
+        message.contains("example.com/Vpc"),
+        "the message is {message}"
+    );
     let not_programmed = expected_condition("Programmed", "False", "AddressNotAssigned");
     scope.condition("Gateway", "edge", not_programmed).await?;
 

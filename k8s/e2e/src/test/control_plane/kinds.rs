@@ -289,7 +289,7 @@ pub(in crate::test) async fn classes_and_parameters_take_effect_until_deleted(
     let message = scope.condition("GatewayClass", &class, refused).await?;
     ensure!(
         message.contains("does not exist: create it"),
-        "it says {message}"
+        "the message is {message}"
     );
 
     let replicas = |count: u32| own("GatewayParameters", "all", &json!({"replicas": count}));

@@ -80,7 +80,7 @@ async fn assert_isolation(scope: &Scope, other: &Scope) -> Result<()> {
         responses
             .iter()
             .all(|it| !it.key.contains(&other.namespace)),
-        "it is sent what it asked for: {responses:?}"
+        "it received resources of the other Gateway: {responses:?}"
     );
 
     for (who, token, node) in [
@@ -140,7 +140,7 @@ async fn refused(result: Result<Proxy, ConnectError>, words: &str) -> Result<()>
     );
     ensure!(
         is_denied && why.to_string().contains(words),
-        "it is told `{why}`, and not `{words}`"
+        "its error is `{why}`, without `{words}`"
     );
     Ok(())
 }
@@ -183,7 +183,7 @@ async fn assert_resilience(scope: &Scope, neighbour: &Scope) -> Result<()> {
     let why = silent.end().await?;
     ensure!(!why.contains("without an error"), "it ended with `{why}`");
     let closed = timeout(HALF_OPEN_PATIENCE, half_open.join_all()).await;
-    ensure!(closed.is_ok(), "connections that say nothing stay open");
+    ensure!(closed.is_ok(), "silent connections stay open");
     let after = control_plane.memory().await?;
     ensure!(
         after - before < MEMORY,

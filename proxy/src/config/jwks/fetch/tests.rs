@@ -127,7 +127,7 @@ fn a_refused_connection_is_reported_with_the_address() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);
-    let error = fetched(&format!("http://{address}/")).expect_err("nobody");
+    let error = fetched(&format!("http://{address}/")).expect_err("nothing listens");
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     let error = fetched("http://nowhere.test/").expect_err("no such name");
     assert!(matches!(error, FetchError::Nowhere(_)), "{error}");

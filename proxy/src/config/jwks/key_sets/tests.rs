@@ -165,7 +165,7 @@ fn key_requests_cause_at_most_one_fetch_per_second() {
         // The first fetches return other keys, later ones the same.
         one.take(second, changed(second.min(12)));
         one.remote.source.request_keys(second.cast_signed());
-        assert_eq!(one.due(), Some(second + 1), "not at once again");
+        assert_eq!(one.due(), Some(second + 1), "not immediately again");
         assert!(one.sets.take_due(one.at(second)).is_empty());
     }
 }
@@ -180,7 +180,7 @@ fn a_key_request_is_answered_only_by_a_fetch_started_after_it() {
     assert_eq!(
         one.due(),
         Some(300),
-        "whoever still misses a key asks once more"
+        "a request that still misses a key triggers another fetch"
     );
     let after = source.request_keys(0).expect("soon");
     one.sets.take_due(one.at(1));
@@ -239,7 +239,7 @@ fn removed_key_sets_are_dropped_and_others_continue() {
     sets.set_desired(std::slice::from_ref(&second), begin);
     assert!(
         sets.take_due(begin).is_empty(),
-        "the other one is asked for already"
+        "the other one is being fetched"
     );
     for (id, _) in due {
         sets.take(id, Ok(fetched(EMPTY, None)), begin, 0);
