@@ -91,17 +91,22 @@ pub(crate) fn list(places: &PathArgs) -> Result<()> {
 
 fn chosen_cases(args: &RunArgs) -> Result<Vec<Case>> {
     let mut cases = read_folder(&args.places.scenarios_folder)?;
-    for asked in &args.scenarios {
-        let known = cases.iter().any(|case| is_selected(case, asked));
-        ensure!(known, "unknown scenario {asked}: bench list shows all");
+    for selection in &args.scenarios {
+        let known = cases.iter().any(|case| is_selected(case, selection));
+        ensure!(known, "unknown scenario {selection}: bench list shows all");
     }
     let all = args.scenarios.is_empty();
-    cases.retain(|case| all || args.scenarios.iter().any(|asked| is_selected(case, asked)));
+    cases.retain(|case| {
+        all || args
+            .scenarios
+            .iter()
+            .any(|selection| is_selected(case, selection))
+    });
     Ok(cases)
 }
 
-fn is_selected(case: &Case, asked: &str) -> bool {
-    case.id.eq_ignore_ascii_case(asked) || case.name().eq_ignore_ascii_case(asked)
+fn is_selected(case: &Case, selection: &str) -> bool {
+    case.id.eq_ignore_ascii_case(selection) || case.name().eq_ignore_ascii_case(selection)
 }
 
 fn method(args: &RunArgs) -> Method {
@@ -145,14 +150,18 @@ fn settings(args: &RunArgs, method: &Method) -> Settings {
 /// The requested peers that are installed; missing ones are printed and recorded.
 fn present_peers(args: &RunArgs, record: &mut BenchRecord) -> Result<Vec<Box<dyn Peer>>> {
     let mut list = peers::all(&args.places);
-    for asked in &args.peers {
+    for selection in &args.peers {
         let known = list
             .iter()
-            .any(|peer| peers::is_meant(peer.as_ref(), asked));
-        ensure!(known, "unknown peer {asked}: bench list shows all");
+            .any(|peer| peers::is_selected_by(peer.as_ref(), selection));
+        ensure!(known, "unknown peer {selection}: bench list shows all");
     }
-    let meant = |peer: &dyn Peer| args.peers.iter().any(|asked| peers::is_meant(peer, asked));
-    list.retain(|peer| args.peers.is_empty() || meant(peer.as_ref()));
+    let is_selected_peer = |peer: &dyn Peer| {
+        args.peers
+            .iter()
+            .any(|selection| peers::is_selected_by(peer, selection))
+    };
+    list.retain(|peer| args.peers.is_empty() || is_selected_peer(peer.as_ref()));
     list.retain(|peer| match peer.version() {
         Ok(version) => {
             let (name, role) = (peer.name().to_owned(), peer.role());

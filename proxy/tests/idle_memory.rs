@@ -65,9 +65,9 @@ const SETTLED: Duration = Duration::from_secs(7);
 
 /// Bytes of memory, once settled.
 fn settled(gateway: &Gateway) -> u64 {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut last = (gateway.anonymous_bytes(), Instant::now());
-    while last.1.elapsed() < SETTLED && begun.elapsed() < PATIENCE {
+    while last.1.elapsed() < SETTLED && started.elapsed() < PATIENCE {
         std::thread::park_timeout(Duration::from_millis(50));
         let now = gateway.anonymous_bytes();
         if now != last.0 {
@@ -112,7 +112,7 @@ fn measure_burst(gateway: &Gateway, asks: bool) -> u64 {
     // Code and tables are in memory then.
     gateway.client().gets("/").expects(200);
     let before = settled(gateway);
-    let begun = Instant::now();
+    let started = Instant::now();
     let connect = |_| {
         let mut client = gateway.client();
         if asks {
@@ -121,7 +121,7 @@ fn measure_burst(gateway: &Gateway, asks: bool) -> u64 {
         client
     };
     let mut burst: Vec<Client> = (0..BURST).map(connect).collect();
-    let (took, ended) = (begun.elapsed(), Instant::now());
+    let (took, ended) = (started.elapsed(), Instant::now());
     let mut most = 0;
     while ended.elapsed() < SOON {
         most = most.max(gateway.anonymous_bytes());

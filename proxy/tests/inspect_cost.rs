@@ -129,9 +129,9 @@ on_both_drivers! {
         let before = asks(&gateway, "metrics", "/metrics");
         let mut times = Vec::new();
         for _ in 0..SCRAPES {
-            let begun = Instant::now();
+            let started = Instant::now();
             reads(&gateway, ("metrics", "/metrics"), None);
-            times.push(begun.elapsed());
+            times.push(started.elapsed());
         }
         let after = asks(&gateway, "metrics", "/metrics");
         times.sort_unstable();
@@ -156,13 +156,13 @@ on_both_drivers! {
         reads(&gateway, ("admin", "/config_dump"), None);
         let before = gateway.anonymous_bytes();
         for (who, rest) in [("a fast reader", None), ("a slow reader", Some(REST))] {
-            let begun = Instant::now();
+            let started = Instant::now();
             let (bytes, most) = reads(&gateway, ("admin", "/config_dump"), rest);
             let grown = most.saturating_sub(before);
             eprintln!(
                 "{driver:?}: {DUMPED} routes, {:.1} MiB to {who} in {:.1?}: {:.1} MiB of memory, \
                  {:.1} more meanwhile, {:.1} after",
-                mebibytes(bytes as u64), begun.elapsed(), mebibytes(before), mebibytes(grown),
+                mebibytes(bytes as u64), started.elapsed(), mebibytes(before), mebibytes(grown),
                 mebibytes(gateway.anonymous_bytes().saturating_sub(before))
             );
             assert!(grown < DUMP_BAR, "{grown} bytes more");

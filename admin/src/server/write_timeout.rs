@@ -96,10 +96,10 @@ mod tests {
         run(async {
             let (ours, _theirs) = tokio::io::duplex(16);
             let mut ours = WriteTimeout::new(ours);
-            let begun = Instant::now();
+            let started = Instant::now();
             let error = ours.write_all(&[0; 17]).await.expect_err("nothing reads");
             assert_eq!(error.kind(), ErrorKind::TimedOut);
-            assert_eq!(begun.elapsed(), WRITE_TIMEOUT);
+            assert_eq!(started.elapsed(), WRITE_TIMEOUT);
         });
     }
 

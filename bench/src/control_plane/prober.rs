@@ -66,8 +66,8 @@ impl PendingProbe {
 }
 
 fn until_served(client: &mut Client, host: &str, path: &str) -> Result<Outcome> {
-    let began = Instant::now();
-    let mut due = began;
+    let started = Instant::now();
+    let mut due = started;
     let mut late = Duration::ZERO;
     let mut errors = BTreeMap::new();
     loop {
@@ -87,7 +87,7 @@ fn until_served(client: &mut Client, host: &str, path: &str) -> Result<Outcome> 
         if let Some(error) = error {
             *errors.entry(error).or_insert(0) += 1;
         }
-        if began.elapsed() > PATIENCE {
+        if started.elapsed() > PATIENCE {
             bail!("{host}{path} does not serve; the last responses were {errors:?} or 404");
         }
         due += PERIOD;

@@ -77,7 +77,7 @@ impl Sampler {
 }
 
 fn sample(stopping: &AtomicBool, watched: &Watched) -> [Usage; 2] {
-    let began = Instant::now();
+    let started = Instant::now();
     let mut series = [Series::default(), Series::default()];
     while !stopping.load(Ordering::Relaxed) {
         let now = watched
@@ -85,7 +85,7 @@ fn sample(stopping: &AtomicBool, watched: &Watched) -> [Usage; 2] {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         for (series, pids) in series.iter_mut().zip(now) {
-            series.push(began.elapsed(), &pids);
+            series.push(started.elapsed(), &pids);
         }
         thread::sleep(PERIOD);
     }

@@ -93,7 +93,7 @@ impl Client {
     fn run(&mut self, end: Instant) -> Result<Collector> {
         let mut collector = Collector::new(LatencyBasis::ClosedLoop);
         while Instant::now() < end {
-            let begun = Instant::now();
+            let started = Instant::now();
             let stream = TcpStream::connect(self.address)?;
             let mut channel = Channel::tls(stream, Arc::clone(&self.config))?;
             probe::exchange(&mut channel, &self.exchange)?;
@@ -105,7 +105,7 @@ impl Client {
                 resumed == wanted,
                 "expected resumed to be {wanted}, but a handshake was {kind:?}"
             );
-            collector.record(begun.elapsed());
+            collector.record(started.elapsed());
             self.done += 1;
         }
         Ok(collector)

@@ -54,7 +54,7 @@ pub(crate) struct Origin {
     kind: Kind,
     upstream: Upstream,
     /// Questions for its counts so far, which nginx counts too.
-    asked: Cell<u64>,
+    stats_requests: Cell<u64>,
 }
 
 impl Origin {
@@ -74,7 +74,7 @@ impl Origin {
             address,
             kind,
             upstream,
-            asked: Cell::new(0),
+            stats_requests: Cell::new(0),
         };
         let deadline = Instant::now() + PATIENCE;
         while let Err(error) = origin.counted() {
@@ -106,7 +106,8 @@ impl Origin {
             (Upstream::Http1, Kind::Glommio) => probe::get(self.address, "/stats")?,
             (Upstream::Http1, Kind::Nginx) => {
                 let counted = nginx::counted(&probe::get(self.address, "/stats")?)?;
-                return Ok(counted.saturating_sub(self.asked.replace(self.asked.get() + 1)));
+                return Ok(counted
+                    .saturating_sub(self.stats_requests.replace(self.stats_requests.get() + 1)));
             }
         };
         Ok(serde_json::from_str::<Stats>(&text)?.requests)

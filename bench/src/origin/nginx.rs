@@ -59,7 +59,7 @@ mod tests {
     fn the_request_for_the_count_is_not_counted() {
         let text =
             "Active connections: 1 \nserver accepts handled requests\n 3 3 17 \nReading: 0\n";
-        assert_eq!(counted(text).expect("told"), 16);
+        assert_eq!(counted(text).expect("valid"), 16);
         assert!(counted("nothing").is_err());
     }
 }

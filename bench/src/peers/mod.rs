@@ -144,14 +144,14 @@ pub(crate) fn all(places: &PathArgs) -> Vec<Box<dyn Peer>> {
     list
 }
 
-/// Whether `asked` on the command line means this peer: its name, or its name's first part
+/// Whether `selection` on the command line means this peer: its name, or its name's first part
 /// (`gateway` means both drivers, while `haproxy` and `nginx` mean the untuned ones).
-pub(crate) fn is_meant(peer: &dyn Peer, asked: &str) -> bool {
+pub(crate) fn is_selected_by(peer: &dyn Peer, selection: &str) -> bool {
     let name = peer.name();
-    name == asked
+    name == selection
         || name
-            .strip_prefix(asked)
-            .is_some_and(|rest| rest.starts_with('-') && !["haproxy", "nginx"].contains(&asked))
+            .strip_prefix(selection)
+            .is_some_and(|rest| rest.starts_with('-') && !["haproxy", "nginx"].contains(&selection))
 }
 
 /// Features that a bare relay lacks: anything beyond forwarding bytes.
@@ -250,19 +250,19 @@ pub(crate) mod tests {
     #[test]
     fn peer_names_select_peers() {
         let peers = all(&places());
-        let meant = |asked: &str| {
+        let selected = |selection: &str| {
             let names = peers
                 .iter()
-                .filter(|p| is_meant(p.as_ref(), asked))
+                .filter(|p| is_selected_by(p.as_ref(), selection))
                 .map(|p| p.name());
             names.collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(meant("gateway"), "gateway-io-uring gateway-epoll");
-        assert_eq!(meant("before"), "before-io-uring before-epoll");
-        assert_eq!(meant("haproxy"), "haproxy");
-        assert_eq!(meant("nginx"), "nginx");
-        assert_eq!(meant("nginx-tuned"), "nginx-tuned");
-        assert_eq!(meant("relay"), "relay-epoll relay-io-uring");
+        assert_eq!(selected("gateway"), "gateway-io-uring gateway-epoll");
+        assert_eq!(selected("before"), "before-io-uring before-epoll");
+        assert_eq!(selected("haproxy"), "haproxy");
+        assert_eq!(selected("nginx"), "nginx");
+        assert_eq!(selected("nginx-tuned"), "nginx-tuned");
+        assert_eq!(selected("relay"), "relay-epoll relay-io-uring");
     }
 
     #[test]

@@ -310,11 +310,11 @@ fn ip(words: &[&str]) -> Command {
 mod tests {
     use super::*;
 
-    fn service(name: &str, asked: Option<&str>, has: Option<&str>) -> Arc<Service> {
+    fn service(name: &str, requested: Option<&str>, has: Option<&str>) -> Arc<Service> {
         let ingress = has.map(|ip| json!([{"ip": ip}]));
         let service = json!({
             "metadata": {"name": name, "namespace": "default"},
-            "spec": {"type": "LoadBalancer", "loadBalancerIP": asked},
+            "spec": {"type": "LoadBalancer", "loadBalancerIP": requested},
             "status": {"loadBalancer": {"ingress": ingress}},
         });
         Arc::new(serde_json::from_value(service).expect("a Service"))

@@ -10,7 +10,7 @@ pub(crate) struct Progress {
     all: usize,
     done: usize,
     began: Instant,
-    said: Instant,
+    last_printed: Instant,
     pause: Duration,
     terminal: bool,
 }
@@ -25,7 +25,7 @@ impl Progress {
             all,
             done: 0,
             began: now,
-            said: now,
+            last_printed: now,
             pause: Duration::from_secs(if terminal { 1 } else { 60 }),
             terminal,
         }
@@ -33,10 +33,10 @@ impl Progress {
 
     pub(crate) fn advance(&mut self) {
         self.done += 1;
-        if self.said.elapsed() < self.pause {
+        if self.last_printed.elapsed() < self.pause {
             return;
         }
-        self.said = Instant::now();
+        self.last_printed = Instant::now();
         let line = format!(
             "{}: {} of {} packages, {}",
             self.name,

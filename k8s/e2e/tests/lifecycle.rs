@@ -22,12 +22,12 @@ fn removed_clusters_leave_nothing_behind() {
     let rounds = std::env::var("E2E_ROUNDS").map_or(3, |text| text.parse().expect("a number"));
     let cluster = Cluster::named("rounds");
     for round in 0..rounds {
-        let began = Instant::now();
+        let started = Instant::now();
         cluster.succeeds(&["up"]);
-        let up = began.elapsed();
-        let began = Instant::now();
+        let up = started.elapsed();
+        let started = Instant::now();
         cluster.succeeds(&["down"]);
-        let down = began.elapsed();
+        let down = started.elapsed();
         cluster.is_gone();
         eprintln!(
             "round {round}: up {:.1} s, down {:.1} s",

@@ -273,11 +273,11 @@ fn a_required_client_certificate_must_be_present_and_valid() {
     let certificate = client_certificate(&ca, &server, Some(&shown)).expect("it has shown one");
     assert_eq!(certificate.trust, CertificateTrust::Verified);
     assert_eq!(*certificate.fingerprint, *der(&shown.der()).fingerprint());
-    let told = format!(
+    let expected_header = format!(
         "Hash={};Subject=\"CN=client.test\";URI=spiffe://a/b;DNS=client.test",
         certificate.fingerprint
     );
-    assert_eq!(*certificate.forwarded, *told);
+    assert_eq!(*certificate.forwarded, *expected_header);
     let expired = ca.signs(&subject(&["client.test"]).of_client().expired());
     for shows in [None, Some(&stranger.client("client.test")), Some(&expired)] {
         let client = client_with(&ca, "a.test", ring::default_provider(), shows);

@@ -22,7 +22,7 @@ use support::Gateway;
 
 /// The JSON of an admin endpoint.
 #[track_caller]
-fn asked(gateway: &Gateway, target: &str) -> Value {
+fn admin_json(gateway: &Gateway, target: &str) -> Value {
     let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let answer = gateway.client_of("admin").sends(request).reads();
     assert_eq!(answer.status(), 200, "{answer}");
@@ -32,7 +32,7 @@ fn asked(gateway: &Gateway, target: &str) -> Value {
 /// The `source` of its dump.
 #[track_caller]
 fn source(gateway: &Gateway) -> Value {
-    asked(gateway, "/config_dump?type=runtime")["source"].clone()
+    admin_json(gateway, "/config_dump?type=runtime")["source"].clone()
 }
 
 /// The state of a resource type, according to the source.

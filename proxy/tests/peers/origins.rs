@@ -145,15 +145,15 @@ impl Scene {
         }
         curl.args(["--dump-header", "-", "--output"])
             .arg(&downloaded);
-        let (origin, said) = (self.origin, run(&mut curl).to_lowercase());
+        let (origin, output) = (self.origin, run(&mut curl).to_lowercase());
         let version = match client {
             "--http1.1" => "http/1.1 200",
             _ => "http/2 200",
         };
         for line in [version, "x-version: http/2.0"] {
             assert!(
-                said.contains(line),
-                "{origin:?} {client}: {line} is not in {said}"
+                output.contains(line),
+                "{origin:?} {client}: {line} is not in {output}"
             );
         }
         same_bytes(

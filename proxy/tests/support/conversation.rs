@@ -122,9 +122,9 @@ pub(super) struct MessageSender {
 impl MessageSender {
     /// Sends this, and waits until it is written.
     pub(super) async fn all_of(&self, bytes: Vec<u8>) -> Result<(), PeerGone> {
-        let (said, has_left) = oneshot::channel();
+        let (written, has_left) = oneshot::channel();
         self.outgoing
-            .send((bytes, said))
+            .send((bytes, written))
             .await
             .map_err(|_| PeerGone)?;
         has_left.await.map_err(|_| PeerGone)
@@ -159,10 +159,10 @@ fn send_messages(
     mut socket: TcpStream,
     mut outgoing: mpsc::Receiver<(Vec<u8>, oneshot::Sender<()>)>,
 ) {
-    while let Some((bytes, said)) = outgoing.blocking_recv() {
+    while let Some((bytes, written)) = outgoing.blocking_recv() {
         if socket.write_all(&bytes).is_err() {
             return;
         }
-        let _ = said.send(());
+        let _ = written.send(());
     }
 }

@@ -117,12 +117,12 @@ on_both_drivers! {
         let origin = origin().replies(status(204));
         let gateway = gateway(driver).routes_to(&origin).limits("connectionAge: 300ms").start();
         origin.next_replies([held]);
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut peer = Peer::client(gateway.address());
         peer.sends(get(1));
         origin.waits_for_requests(1);
         let (first, last) = asks_until_goaway(&mut peer, 3);
-        assert!(begun.elapsed() >= Duration::from_millis(250), "after {:?}", begun.elapsed());
+        assert!(started.elapsed() >= Duration::from_millis(250), "after {:?}", started.elapsed());
         assert_eq!((first.last_stream(), first.code()), (u32::MAX >> 1, Some(NO_ERROR)));
         let ping = peer.next_of(PING);
         peer.sends(frame(PING, ACK, 0, &ping.payload));
@@ -147,11 +147,11 @@ on_both_drivers! {
 /// stream.
 #[track_caller]
 fn asks_until_goaway(peer: &mut Peer, first: u32) -> (Frame, u32) {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut stream = first;
     peer.sends(get(stream));
     loop {
-        assert!(begun.elapsed() < PATIENCE, "the connection grows old");
+        assert!(started.elapsed() < PATIENCE, "the connection grows old");
         let frame = peer.next().expect("an answer, or a GOAWAY");
         match frame.kind {
             GOAWAY => return (frame, stream),

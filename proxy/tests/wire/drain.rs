@@ -65,10 +65,10 @@ on_both_drivers! {
         for client in &mut idle {
             client.gets("/").expects(200);
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         gateway.signal(Signal::Term);
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
-        assert!(begun.elapsed() < Duration::from_secs(15), "waited for idle connections");
+        assert!(started.elapsed() < Duration::from_secs(15), "waited for idle connections");
         for client in &mut idle {
             client.expects_end();
         }
@@ -127,10 +127,10 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.gets("/");
         origin.waits_for_requests(1);
-        let begun = Instant::now();
+        let started = Instant::now();
         gateway.signal(Signal::Term);
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
-        assert!(begun.elapsed() < Duration::from_secs(20), "took {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(20), "took {:?}", started.elapsed());
         client.expects_end();
     }
 

@@ -72,13 +72,13 @@ on_both_drivers! {
             .start();
         let lines = forged_with_token(&signer);
         assert_eq!(asks(&mut gateway.client(), "/", &lines).status(), 200);
-        let (asked, got) = (auth.only_request(), app.only_request());
+        let (auth_request, backend_request) = (auth.only_request(), app.only_request());
         for name in ["x-user", "x_user", "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "forwarded", "x-request-id"] {
-            assert_eq!(asked.values(name), got.values(name), "{name}");
+            assert_eq!(auth_request.values(name), backend_request.values(name), "{name}");
         }
-        assert_eq!(asked.values("x-user"), ["alice"]);
-        assert_eq!(asked.values("x-forwarded-for"), ["127.0.0.1"]);
-        assert_eq!(asked.value("authorization"), lines[0].strip_prefix("Authorization: "), "which the backend does not get");
+        assert_eq!(auth_request.values("x-user"), ["alice"]);
+        assert_eq!(auth_request.values("x-forwarded-for"), ["127.0.0.1"]);
+        assert_eq!(auth_request.value("authorization"), lines[0].strip_prefix("Authorization: "), "which the backend does not get");
     }
 
     fn a_grpc_auth_server_gets_the_gateways_headers_and_not_forged_ones(driver) {
@@ -92,15 +92,15 @@ on_both_drivers! {
             .policy(&policy("Strict", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
             .start();
         assert_eq!(asks(&mut gateway.client(), "/", &forged_with_token(&signer)).status(), 200);
-        let (asked, got) = (auth.requests().remove(0).headers, app.only_request());
+        let (auth_request, backend_request) = (auth.requests().remove(0).headers, app.only_request());
         for name in ["x-user", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-request-id"] {
-            assert_eq!(asked.get(name).map(String::as_str), got.value(name), "{name}");
+            assert_eq!(auth_request.get(name).map(String::as_str), backend_request.value(name), "{name}");
         }
-        assert_eq!(asked.get("x-user").map(String::as_str), Some("alice"));
+        assert_eq!(auth_request.get("x-user").map(String::as_str), Some("alice"));
         for name in ["x_user", "x-real-ip", "forwarded"] {
-            assert!(!asked.contains_key(name), "{name}");
+            assert!(!auth_request.contains_key(name), "{name}");
         }
-        assert!(asked.contains_key("authorization"));
+        assert!(auth_request.contains_key("authorization"));
     }
 
     fn authorization_rules_use_the_gateways_headers_and_not_forged_ones(driver) {

@@ -69,7 +69,7 @@ on_both_drivers! {
         let mut peer = Peer::client(gateway.address());
         peer.sends(get(1));
         assert_eq!(peer.next_of(HEADERS).status(), Some(200));
-        let begun = Instant::now();
+        let started = Instant::now();
         gateway.signal(Signal::Int);
         assert_eq!(peer.next_of(GOAWAY).last_stream(), u32::MAX >> 1);
         next_ping(&mut peer);
@@ -77,7 +77,7 @@ on_both_drivers! {
         while let Some(frame) = peer.next() {
             assert_ne!(frame.kind, GOAWAY);
         }
-        assert!(begun.elapsed() >= Duration::from_secs(2), "after {:?}", begun.elapsed());
+        assert!(started.elapsed() >= Duration::from_secs(2), "after {:?}", started.elapsed());
         assert!(gateway.waits_for_exit().success());
         gateway.waits_for_log("resetting the remaining connections");
     }

@@ -134,9 +134,9 @@ fn send(address: SocketAddr, bytes: &[u8]) {
 }
 
 fn time(neighbour: &mut Client) -> Duration {
-    let begun = Instant::now();
+    let started = Instant::now();
     neighbour.gets("/").expects(200);
-    begun.elapsed()
+    started.elapsed()
 }
 
 fn percentile(mut times: Vec<Duration>) -> Duration {

@@ -253,10 +253,10 @@ fn before_frames_inspected(driver: Driver) -> (TcpListener, Gateway) {
 #[track_caller]
 fn wait_until_streams_hold_no_buffers(gateway: &Gateway) {
     const LARGE: f64 = 68.0 * 1024.0;
-    let begun = Instant::now();
+    let started = Instant::now();
     let held = || count(gateway, "gateway_shard_buffer_bytes", "");
     while held() > 4.0 * LARGE {
-        assert!(begun.elapsed() < PATIENCE, "{} bytes are held", held());
+        assert!(started.elapsed() < PATIENCE, "{} bytes are held", held());
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }

@@ -122,10 +122,10 @@ on_both_drivers! {
         let mut peer = Peer::client(gateway.address());
         peer.sends(websocket(1));
         assert_eq!(peer.next_of(HEADERS).status(), Some(200));
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(peer.next_of(RST_STREAM).stream, 1);
         // The default would be an hour.
-        assert!(begun.elapsed() < Duration::from_secs(8), "took {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(8), "took {:?}", started.elapsed());
         origin.waits_for_hangup();
         peer.sends(websocket(3));
         assert_eq!(peer.next_of(HEADERS).stream, 3);
@@ -148,25 +148,25 @@ on_both_drivers! {
         let mut peer = Peer::client(gateway.address());
         peer.sends(websocket(1));
         assert_eq!(peer.next_of(HEADERS).status(), Some(200));
-        let begun = Instant::now();
+        let started = Instant::now();
         gateway.signal(Signal::Term);
         // Ours, or the origin's answer to the one that it got, if that was quicker: it echoes.
         let goodbye = next_data(&mut peer);
         assert!([GOODBYE, MASKED_GOODBYE].contains(&&*goodbye), "{}", goodbye.escape_ascii());
         peer.sends(frame(DATA, END_STREAM, 1, MASKED_GOODBYE));
-        assert_drained(&mut gateway, peer, begun);
+        assert_drained(&mut gateway, peer, started);
     }
 
     fn a_drain_sends_close_frames_from_http_2_to_http_2(driver) {
         let (listener, mut gateway) = gateway_to_h2_backend(driver, "streamIdleTimeout: 1h");
         let (mut peer, mut server, stream) = open_tunnel(&gateway, &listener);
-        let begun = Instant::now();
+        let started = Instant::now();
         gateway.signal(Signal::Term);
         assert_eq!(next_data(&mut peer), GOODBYE);
         assert_eq!(next_data(&mut server), MASKED_GOODBYE);
         server.sends(frame(DATA, END_STREAM, stream, GOODBYE));
         peer.sends(frame(DATA, END_STREAM, 1, MASKED_GOODBYE));
-        assert_drained(&mut gateway, peer, begun);
+        assert_drained(&mut gateway, peer, started);
     }
 }
 

@@ -58,9 +58,9 @@ fn assert_prompt_responses(driver: Driver, gateway: &Gateway, body: &[u8]) {
     for speaks in [SideProtocol::H1, SideProtocol::H2c] {
         let mut neighbour: Client = pair(driver, speaks).client(gateway);
         for _ in 0..5 {
-            let begun = Instant::now();
+            let started = Instant::now();
             same_bytes(&neighbour.gets("/").expects(200).body, body);
-            let took = begun.elapsed();
+            let took = started.elapsed();
             assert!(took < PROMPT, "a neighbour waited {took:?}");
         }
     }

@@ -36,13 +36,13 @@ pub(super) fn until(
     mut ask: impl FnMut() -> Message,
     wanted: impl Fn(&Message) -> bool,
 ) -> Message {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let response = ask();
         if wanted(&response) {
             return response;
         }
-        assert!(begun.elapsed() < PATIENCE * 6, "only {response}");
+        assert!(started.elapsed() < PATIENCE * 6, "only {response}");
     }
 }
 
@@ -102,9 +102,9 @@ on_both_drivers! {
         let mut early = gateway.client();
         assert!(!early.gets("/").expects(200).says_close());
         let _others: Vec<_> = (0..ROOM * 88 / 100).map(|_| gateway.client()).collect();
-        let begun = Instant::now();
+        let started = Instant::now();
         while !gateway.client().gets("/").expects(200).says_close() {
-            assert!(begun.elapsed() < PATIENCE, "all of them are accepted by and by");
+            assert!(started.elapsed() < PATIENCE, "all of them are accepted by and by");
         }
         assert!(early.gets("/").expects(200).says_close());
         early.expects_close();
@@ -117,10 +117,10 @@ on_both_drivers! {
         idle.gets("/").expects(200);
         let mut others = served_clients(&gateway, ROOM * 70 / 100);
         others.extend((0..ROOM * 25 / 100).map(|_| gateway.client()));
-        let begun = Instant::now();
+        let started = Instant::now();
         idle.expects_close();
         // The idle timeout would be a minute.
-        assert!(begun.elapsed() < PATIENCE, "after {:?}", begun.elapsed());
+        assert!(started.elapsed() < PATIENCE, "after {:?}", started.elapsed());
     }
 
     fn connections_over_the_limit_wait_and_are_served(driver) {
@@ -185,10 +185,10 @@ on_both_drivers! {
         assert!(count_of("gateway_memory_working_set_bytes", "") > 0.9 * limit);
 
         cgroup.uses(LIMIT / 100 * 97);
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut waiting = Vec::new();
         while count(&gateway, "gateway_shard_accept_pauses_total", "") < 1.0 {
-            assert!(begun.elapsed() < PATIENCE, "all of them are accepted");
+            assert!(started.elapsed() < PATIENCE, "all of them are accepted");
             waiting.push(gateway.client());
         }
         cgroup.uses(LIMIT / 2);

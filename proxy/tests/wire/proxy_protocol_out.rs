@@ -68,12 +68,12 @@ fn gateway_to(driver: Driver, peer: SocketAddr, version: &str) -> GatewayBuilder
 /// A gateway to a backend with these fields.
 fn gateway_with_backend_fields(driver: Driver, peer: SocketAddr, fields: &str) -> GatewayBuilder {
     let backend = format!(
-        "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\nmetadata: {{name: told}}\n\
+        "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\nmetadata: {{name: target}}\n\
          spec: {{{fields}, addresses: [{{host: {}, port: {}}}]}}",
         peer.ip(),
         peer.port()
     );
-    let to = "{backendRefs: [{group: gateway-system.io, kind: Backend, name: told}]}";
+    let to = "{backendRefs: [{group: gateway-system.io, kind: Backend, name: target}]}";
     gateway(driver)
         .listener_with("tcp", "protocol: TCP")
         .document(&backend)
@@ -216,7 +216,7 @@ on_both_drivers! {
             }
         });
         let gateway = gateway_to(driver, peer.address(), "V1")
-            .policy_of("Backend/told", "limits: {upstreamConnections: 1, connectTimeout: 1m}")
+            .policy_of("Backend/target", "limits: {upstreamConnections: 1, connectTimeout: 1m}")
             .start();
         let (mut first, mut second) = (gateway.client(), gateway.client());
         first.gets("/").expects_silence();
@@ -251,7 +251,7 @@ on_both_drivers! {
         let trust = "caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
         let gateway = gateway_to(driver, peer.address(), "V1")
             .authority("ca", &ca)
-            .backend_tls("told", &format!("hostname: a.test, {trust}"))
+            .backend_tls("target", &format!("hostname: a.test, {trust}"))
             .start();
         for listener in [0, 1] {
             let mut stream = connect(&gateway, listener);

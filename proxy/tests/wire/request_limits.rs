@@ -94,9 +94,9 @@ on_both_drivers! {
         at_every_level(driver, origin.address(), limits, |gateway| {
             let mut client = gateway.client();
             client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
-            let begun = Instant::now();
+            let started = Instant::now();
             // Never idle for long, and always too slow.
-            while begun.elapsed() < Duration::from_millis(1_300) {
+            while started.elapsed() < Duration::from_millis(1_300) {
                 client.sends("x");
                 std::thread::park_timeout(Duration::from_millis(50));
             }
@@ -133,10 +133,10 @@ on_both_drivers! {
         let (_socket, _queued, address) = unresponsive_address();
         // Longer than the default, since a delay may be caused by a busy machine.
         at_every_level(driver, address, "connectTimeout: 3s", |gateway| {
-            let begun = Instant::now();
+            let started = Instant::now();
             gateway.client().gets("/").expects(503);
             // It is tried twice.
-            assert!(begun.elapsed() >= Duration::from_secs(6), "after {:?}", begun.elapsed());
+            assert!(started.elapsed() >= Duration::from_secs(6), "after {:?}", started.elapsed());
         });
     }
 

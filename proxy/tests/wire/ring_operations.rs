@@ -25,7 +25,7 @@ fn submitted_operations(gateway: &Gateway) -> u32 {
     });
     let ring = ring.expect("a ring").file_name();
     let info = format!("{process}/fdinfo/{}", ring.to_string_lossy());
-    let begun = Instant::now();
+    let started = Instant::now();
     let tail = loop {
         let info = std::fs::read_to_string(&info).expect("our own child");
         let tail = info.lines().find_map(|line| line.strip_prefix("SqTail:"));
@@ -33,7 +33,7 @@ fn submitted_operations(gateway: &Gateway) -> u32 {
             break tail.trim().to_owned();
         }
         // The kernel omits the ring while its owner is submitting.
-        assert!(begun.elapsed() < PATIENCE, "no SqTail in\n{info}");
+        assert!(started.elapsed() < PATIENCE, "no SqTail in\n{info}");
     };
     let number = tail
         .strip_prefix("0x")

@@ -12,12 +12,12 @@ const PROMPT: Duration = Duration::from_secs(2);
 #[track_caller]
 fn is_prompt(neighbour: &mut Client) {
     for _ in 0..20 {
-        let begun = Instant::now();
+        let started = Instant::now();
         neighbour.gets("/").expects(200);
         assert!(
-            begun.elapsed() < PROMPT,
+            started.elapsed() < PROMPT,
             "a neighbour waited {:?}",
-            begun.elapsed()
+            started.elapsed()
         );
     }
 }

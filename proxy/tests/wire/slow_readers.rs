@@ -107,13 +107,13 @@ on_both_drivers! {
         let origin = origin().replies(ok(pattern(150_000)));
         let gateway = gateway(driver).routes_to(&origin).limits("writeIdleTimeout: 1s").start();
         let mut peer = client_with_small_window(&gateway);
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             open_window(&mut peer, 1);
             if next(&mut peer).kind == RST_STREAM {
                 break;
             }
-            assert!(begun.elapsed() < SLOW_FOR * 2, "it still gets a byte now and then");
+            assert!(started.elapsed() < SLOW_FOR * 2, "it still gets a byte now and then");
             std::thread::park_timeout(PAUSE / 5);
         }
     }

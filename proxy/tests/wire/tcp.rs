@@ -139,16 +139,16 @@ on_both_drivers! {
     }
 
     fn a_reset_is_forwarded(driver) {
-        let (told, ending) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let peer = tcp_peer(move |mut stream| {
             let _ = stream.write_all(b"220");
-            let _ = told.send(stream.read(&mut [0]).map_err(|error| error.kind()));
+            let _ = sender.send(stream.read(&mut [0]).map_err(|error| error.kind()));
         });
         let gateway = tcp_gateway(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
         stream.read_exact(&mut [0; 3]).expect("a greeting");
         reset(stream);
-        let mut endings = ending.iter();
+        let mut endings = receiver.iter();
         assert!(endings.any(|ending| ending == Err(ErrorKind::ConnectionReset)));
         gateway.waits_for_access_log("client_gone");
 
@@ -268,11 +268,11 @@ on_both_drivers! {
         let mut stream = connect(&gateway);
         stream.write_all(b"x").expect("taken");
         stream.read_exact(&mut [0]).expect("echoed");
-        let begun = Instant::now();
+        let started = Instant::now();
         gateway.signal(Signal::Term);
         let error = stream.read(&mut [0]).expect_err("a reset");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
+        assert!(started.elapsed() >= Duration::from_millis(900), "{:?}", started.elapsed());
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
         gateway.waits_for_access_log("\"reason\":\"drained\"");
     }

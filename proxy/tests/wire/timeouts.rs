@@ -9,17 +9,17 @@ on_both_drivers! {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("headTimeout: 500ms").start();
         let mut client = gateway.client();
-        let begun = Instant::now();
+        let started = Instant::now();
         client.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
         // Single bytes do not extend an absolute deadline.
-        while begun.elapsed() < Duration::from_secs(1) {
+        while started.elapsed() < Duration::from_secs(1) {
             client.sends("x");
             std::thread::park_timeout(Duration::from_millis(50));
         }
         client.expects(408);
         client.expects_end();
         // The default would be ten.
-        assert!(begun.elapsed() < Duration::from_secs(8), "took {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(8), "took {:?}", started.elapsed());
         assert!(origin.requests().is_empty());
     }
 
@@ -30,9 +30,9 @@ on_both_drivers! {
             .rule("{timeouts: {request: 300ms}, backendRefs: [{@origin}]}")
             .start();
         let mut client = gateway.client();
-        let begun = Instant::now();
+        let started = Instant::now();
         client.gets("/").expects(504);
-        assert!(begun.elapsed() >= Duration::from_millis(300));
+        assert!(started.elapsed() >= Duration::from_millis(300));
         origin.waits_for_hangup();
         origin.now_replies(ok("ok"));
         client.gets("/").expects(200);

@@ -270,10 +270,10 @@ on_both_drivers! {
             .start();
         let client = client(&gateway);
         assert_eq!(exchange(&client, b"hello"), b"hello");
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         gateway.signal(Signal::Term);
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
-        assert!(begun.elapsed() < Duration::from_secs(10), "took {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
         gateway.waits_for_access_log("\"bytes_in\":5,\"bytes_out\":5");
     }
 }

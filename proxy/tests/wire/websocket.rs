@@ -66,13 +66,13 @@ on_both_drivers! {
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
         let message = b"\x81\x82\0\0\0\0hi";
         assert_eq!(client.sends(message).reads_bytes(message.len()), message);
-        let begun = Instant::now();
+        let started = Instant::now();
         gateway.signal(Signal::Term);
         let goodbye = read_close_frame(client);
         let ending = client.sends(ANSWER).expects_end();
         assert!(goodbye == CloseSender::Origins || ending == ConnectionEnd::Closed, "{ending:?}");
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
-        assert!(begun.elapsed() < Duration::from_secs(15), "took {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(15), "took {:?}", started.elapsed());
     }
 
     fn an_idle_websocket_gets_a_close_frame_too(driver) {
@@ -106,11 +106,11 @@ on_both_drivers! {
     fn an_unanswered_close_frame_does_not_delay_the_exit(driver) {
         let mut scene = scene(driver);
         let (client, gateway) = (&mut scene.client, &mut scene.gateway);
-        let begun = Instant::now();
+        let started = Instant::now();
         gateway.signal(Signal::Term);
         read_close_frame(client);
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
-        assert!(begun.elapsed() < Duration::from_secs(18), "took {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(18), "took {:?}", started.elapsed());
         client.expects_end();
     }
 }

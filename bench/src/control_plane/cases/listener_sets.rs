@@ -61,7 +61,7 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     );
     at_rest(context, &mut measured).await?;
 
-    let began = Instant::now();
+    let started = Instant::now();
     for number in 1..=CHANGES {
         let set = number * 7_919 % sets.count;
         // The connection is opened before the change.
@@ -71,7 +71,7 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
         let written = Instant::now();
         let (_, outcome) = asking.end().await?;
         measured.changes.push(Propagation {
-            at: (written - began).as_secs_f64(),
+            at: (written - started).as_secs_f64(),
             took: millis(outcome.served.saturating_duration_since(written)),
         });
         for (error, times) in outcome.errors {

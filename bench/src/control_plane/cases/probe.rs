@@ -68,12 +68,12 @@ pub(super) async fn probe(
         let path = format!("/{number}");
         let route = site.route(&name, &host, &path).with_broken_rest();
         let asking = prober.ask(host, path);
-        let began = Instant::now();
+        let started = Instant::now();
         context.cluster.create(&route).await?;
         let written = Instant::now();
         let (same, outcome) = asking.end().await?;
         prober = same;
-        probed.writes.push(millis(written - began));
+        probed.writes.push(millis(written - started));
         probed.late.push(millis(outcome.late));
         probed.measured.changes.push(Propagation {
             at: meter.at(written),

@@ -45,9 +45,9 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
             .await?;
     }
     let controller = Controller::find(context, &before.pods).await?;
-    let began = Instant::now();
+    let started = Instant::now();
     controller.until_connected(context, replicas).await?;
-    let connected = began.elapsed().as_secs_f64();
+    let connected = started.elapsed().as_secs_f64();
     context.peer.ready(context.cluster).await?;
     meter.look_again().await?;
     tokio::time::sleep(AFTER).await;

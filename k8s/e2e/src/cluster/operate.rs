@@ -128,16 +128,16 @@ impl Cluster {
             return Ok(());
         }
         let signal = if kill { Signal::KILL } else { Signal::TERM };
-        let began = Instant::now();
+        let started = Instant::now();
         let mut running = runs(&Request::Signal(component, signal.as_raw()))?;
         let mut killed = kill;
         while running {
             thread::sleep(Duration::from_millis(20));
-            if began.elapsed() > STOP_PATIENCE && !killed {
+            if started.elapsed() > STOP_PATIENCE && !killed {
                 killed = true;
                 runs(&Request::Signal(component, Signal::KILL.as_raw()))?;
             }
-            if began.elapsed() > 2 * STOP_PATIENCE {
+            if started.elapsed() > 2 * STOP_PATIENCE {
                 bail!("{component} does not exit, although it was killed");
             }
             running = runs(&Request::Status)?;

@@ -38,7 +38,7 @@ impl Cluster {
         let images = image::build_backends(home)?;
         packages::check_machine(home.folder())?;
         process::catch_interrupts()?;
-        let began = Instant::now();
+        let started = Instant::now();
         self.remove()
             .context("cannot remove what an earlier run left behind")?;
         if let Err(error) = self.start_all(nodes, &programs, &images) {
@@ -50,7 +50,7 @@ impl Cluster {
                 Err(also) => error.context(format!("and not all could be removed: {also:#}")),
             });
         }
-        self.print_summary(nodes, began.elapsed())
+        self.print_summary(nodes, started.elapsed())
     }
 
     fn print_summary(&self, nodes: u8, took: Duration) -> Result<()> {

@@ -40,9 +40,9 @@ pub(super) async fn packets_between_nodes_can_be_delayed(scope: &Scope) -> Resul
     let cluster = scope.ours()?;
     let by = Duration::from_millis(150);
     cluster.set_network(&Condition::Delay { by })?;
-    let began = Instant::now();
+    let started = Instant::now();
     let delayed = get_from_client(scope, &pod).await;
-    let took = began.elapsed();
+    let took = started.elapsed();
     cluster.set_network(&Condition::Heal)?;
     delayed?;
     // At least one round trip.

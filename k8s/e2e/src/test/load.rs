@@ -56,9 +56,9 @@ impl Load {
     /// Waits for this many more responses.
     pub(super) async fn until_answers(&self, more: usize) -> Result<()> {
         let wanted = self.state.answered.get() + more;
-        let began = Instant::now();
+        let started = Instant::now();
         while self.state.answered.get() < wanted {
-            if began.elapsed() > PATIENCE {
+            if started.elapsed() > PATIENCE {
                 bail!("too few answers: {:?}", self.state.failed.borrow());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

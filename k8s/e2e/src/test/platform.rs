@@ -22,7 +22,7 @@ pub(super) async fn a_missing_image_is_named_within_seconds(scope: &Scope) -> Re
     let mut pod = echo(&scope.images, "echo", EchoProtocol::Http);
     pod["spec"]["containers"][0]["image"] = json!("localhost/nowhere:1");
     scope.apply(&[pod]).await?;
-    let began = Instant::now();
+    let started = Instant::now();
     let Err(error) = scope.ready("echo").await else {
         bail!("a pod without an image is ready");
     };
@@ -31,7 +31,11 @@ pub(super) async fn a_missing_image_is_named_within_seconds(scope: &Scope) -> Re
         message.contains("localhost/nowhere:1"),
         "the image is not named: {message}"
     );
-    ensure!(began.elapsed() < SECONDS, "it took {:?}", began.elapsed());
+    ensure!(
+        started.elapsed() < SECONDS,
+        "it took {:?}",
+        started.elapsed()
+    );
     Ok(())
 }
 

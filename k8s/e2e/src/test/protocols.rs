@@ -66,7 +66,7 @@ pub(super) async fn h2c_reaches_a_backend(scope: &Scope) -> Result<()> {
     let body: Value = serde_json::from_slice(&answer.body)?;
     ensure!(
         body["proto"] == "HTTP/2.0",
-        "the backend was asked over {}",
+        "the backend got the request over {}",
         body["proto"]
     );
     Ok(())

@@ -125,9 +125,9 @@ impl Runner {
                 print_line(&format!("test {} ... skipped: {why}", test.name))?;
                 continue;
             }
-            let began = Instant::now();
+            let started = Instant::now();
             let result = self.run(test);
-            let took = began.elapsed().as_secs_f64();
+            let took = started.elapsed().as_secs_f64();
             match result {
                 Ok(()) => {
                     passed += 1;

@@ -167,20 +167,20 @@ fn assert_yields(body: &Body) {
     let (length, most) = (body.length, body.most);
     let (mut sender, from) = UnixStream::pair().expect("descriptors");
     let (to, receiver) = UnixStream::pair().expect("descriptors");
-    let (mut tells, told) = UnixStream::pair().expect("descriptors");
+    let (mut signal, signalled) = UnixStream::pair().expect("descriptors");
     let sending = thread::spawn(move || sender.write_all(&vec![7; length]));
     let receiving = thread::spawn(move || {
-        let pause = || tells.write_all(&[1]).expect("it is awaited");
+        let pause = || signal.write_all(&[1]).expect("it is awaited");
         reads_in_two_parts(receiver, most, pause)
     });
     epoll().block_on(async {
         let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
         let shard = shard(Rc::clone(&turns));
-        told.set_nonblocking(true).expect("our own socket");
-        let mut told = monoio::net::UnixStream::from_std(told).expect("a runtime");
+        signalled.set_nonblocking(true).expect("our own socket");
+        let mut signalled = monoio::net::UnixStream::from_std(signalled).expect("a runtime");
         monoio::spawn(async move {
             // No turn begins until the receiver signals.
-            told.read_exact(vec![0]).await.0.expect("the receiver");
+            signalled.read_exact(vec![0]).await.0.expect("the receiver");
             turns.run(ringing).await
         });
         let relayed = relay_all(&shard, ours(from), ours(to), body).await;

@@ -11,7 +11,7 @@ use crate::limits::EMPTY_PATIENCE;
 /// Scans files and keeps their contents, as a configuration does.
 struct Reader {
     files: Files,
-    said: BTreeMap<String, Source>,
+    sources: BTreeMap<String, Source>,
     /// The files that were read in the last scan.
     read: usize,
 }
@@ -20,7 +20,7 @@ impl Reader {
     fn new(paths: Vec<PathBuf>) -> Self {
         Self {
             files: Files::new(paths),
-            said: BTreeMap::new(),
+            sources: BTreeMap::new(),
             read: 0,
         }
     }
@@ -29,10 +29,10 @@ impl Reader {
         let listed = self.files.scan(written).into_iter();
         self.read = 0;
         let sources = listed.map(|listed| match listed {
-            Listed::Unchanged(name) => self.said[&name].clone(),
+            Listed::Unchanged(name) => self.sources[&name].clone(),
             Listed::Read(source) => {
                 self.read += 1;
-                self.said.insert(source.name.clone(), source.clone());
+                self.sources.insert(source.name.clone(), source.clone());
                 source
             }
         });

@@ -147,12 +147,12 @@ fn configuration_files_are_applied_and_watched() {
     assert_eq!(local.next_bind_addresses(), ["[::]:8080"]);
     assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
 
-    let begun = Instant::now();
+    let started = Instant::now();
     local.write("app.yaml", &fixed("127.0.0.2"));
     assert_eq!(local.next_bind_addresses(), ["[::]:8080"]);
     println!(
         "a change of a file was in force after {:?}",
-        begun.elapsed()
+        started.elapsed()
     );
     assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
 
@@ -210,15 +210,15 @@ fn a_change_does_not_wait_for_an_unresponsive_dns_name() {
     local.next_bind_addresses();
     local.names.stop_answering("slow.test");
     let both = "{addresses: [{host: 127.0.0.2, port: 80}, {host: slow.test, port: 80}]}";
-    let begun = Instant::now();
+    let started = Instant::now();
     local.write("app.yaml", &app(both));
     local.next_bind_addresses();
     assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
     // A lookup used to block for two seconds; any other delay here is the machine's.
     assert!(
-        begun.elapsed() < Duration::from_millis(1_500),
+        started.elapsed() < Duration::from_millis(1_500),
         "after {:?}",
-        begun.elapsed()
+        started.elapsed()
     );
 }
 

@@ -79,8 +79,8 @@ const LINES: usize = PROGRAM_LOG_BYTES / 1024;
 /// The number in the last line.
 fn reported(written: &str) -> usize {
     let line = written.lines().last().expect("a line");
-    let (said, lines) = line.split_once(" lines=").expect("it reports");
-    assert!(said.ends_with(LOSS), "{line}");
+    let (message, lines) = line.split_once(" lines=").expect("it reports");
+    assert!(message.ends_with(LOSS), "{line}");
     lines.parse().expect("a number")
 }
 

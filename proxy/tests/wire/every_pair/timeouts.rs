@@ -41,9 +41,9 @@ on_every_pair! {
             .limits("connectTimeout: 300ms")
             .start();
         let mut client = pair.client(&gateway);
-        let begun = Instant::now();
+        let started = Instant::now();
         client.gets("/").expects(503);
-        assert!(begun.elapsed() >= Duration::from_millis(300), "after {:?}", begun.elapsed());
+        assert!(started.elapsed() >= Duration::from_millis(300), "after {:?}", started.elapsed());
     }
 
     fn waiting_for_a_request_body_times_out(pair) {
@@ -60,14 +60,14 @@ on_every_pair! {
         let [mut idle, mut slow] = std::array::from_fn(|_| pair.client(&gateway));
         idle.sends("POST /idle HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhalf");
         slow.sends("POST /rate HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n");
-        let begun = Instant::now();
+        let started = Instant::now();
         // Never idle for long, and always too slow; the rate is checked from the idle timeout on.
-        while begun.elapsed() < Duration::from_millis(2_500) {
+        while started.elapsed() < Duration::from_millis(2_500) {
             slow.sends("x");
             std::thread::park_timeout(Duration::from_millis(100));
         }
         slow.expects(408);
-        assert!(begun.elapsed() < Duration::from_millis(3_900), "it was the silence that ended it");
+        assert!(started.elapsed() < Duration::from_millis(3_900), "it was the silence that ended it");
         idle.expects(408);
         origin.waits_for_requests(2);
         origin.waits_for_hangup();

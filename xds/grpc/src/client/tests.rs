@@ -66,9 +66,9 @@ fn connecting_to_a_deleted_pod_fails_quickly() {
             .expect("the queue has room");
         let controller = Controller::new(&format!("http://{address}"), None, None);
         let controller = controller.expect("an address");
-        let begun = Instant::now();
+        let started = Instant::now();
         let error = controller.connect(Vec::new()).await.expect_err("no answer");
-        assert!(begun.elapsed() < CONNECT / 2, "{error}");
+        assert!(started.elapsed() < CONNECT / 2, "{error}");
         assert!(matches!(error, ConnectError::Unreachable(_)), "{error}");
     });
 }

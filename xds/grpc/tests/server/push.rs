@@ -32,15 +32,15 @@ async fn one_change_is_encoded_once_for_a_hundred_proxies() {
     let mut proxies = connected(&controller).await;
     let before = controller.batches();
     let change = publication(&web(), &[("7", Some(2))]);
-    let begun = Instant::now();
+    let started = Instant::now();
     controller.published.publish(change);
-    let published = begun.elapsed();
+    let published = started.elapsed();
     for proxy in &mut proxies {
         let batch = proxy.batch().await;
         assert_eq!(versions(&batch).len(), 1, "what changed, and nothing else");
         proxy.acknowledge(&batch).await;
     }
-    let received = begun.elapsed();
+    let received = started.elapsed();
     assert_eq!(controller.batches() - before, 1);
     eprintln!("published in {published:?}; received by {PROXIES} proxies in {received:?}");
     drop(proxies);

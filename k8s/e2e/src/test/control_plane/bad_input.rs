@@ -164,9 +164,9 @@ pub(in crate::test) async fn another_writer_replacing_our_status_causes_few_writ
     let routes = scope.objects("HTTPRoute")?;
     let before = routes.get("echo-80").await?.resource_version();
     let before = before.context("an object has a version")?;
-    let began = Instant::now();
+    let started = Instant::now();
     let (mut foreign, mut last) = (0, before.clone());
-    while began.elapsed() < FOREIGN_WRITES {
+    while started.elapsed() < FOREIGN_WRITES {
         let patch = Patch::Merge(json!({"status": {"parents": []}}));
         let params = PatchParams::default();
         let patched = routes.patch_status("echo-80", &params, &patch).await?;

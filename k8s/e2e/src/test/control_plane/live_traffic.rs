@@ -357,11 +357,11 @@ pub(super) async fn cut_the_network(scope: &Scope, time: Duration) -> Result<()>
     rolled_out(scope, "echo").await?;
     let outcome = without_failed_requests(&site, async || {
         cluster.set_network(&Condition::Cut)?;
-        let began = Instant::now();
+        let started = Instant::now();
         sleep(time).await;
         cluster.set_network(&Condition::Heal)?;
         ensure!(
-            began.elapsed() >= time,
+            started.elapsed() >= time,
             "the network was not cut for long enough"
         );
         follows_changes(&site, "/after").await

@@ -55,7 +55,7 @@ pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope
         let control_plane = ControlPlane::of(scope);
         control_plane.set_authority(&certificate, &key).await?;
         let door = ControllerTunnel::trusting(scope, &certificate).await?;
-        let began = Instant::now();
+        let started = Instant::now();
         loop {
             let pod = pods(scope, "edge").await?.pop().context("a proxy")?;
             let token = token(scope, "edge", AUDIENCE, Some(&pod)).await?;
@@ -64,7 +64,7 @@ pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope
                 break;
             }
             ensure!(
-                began.elapsed() < ROTATION,
+                started.elapsed() < ROTATION,
                 "the new authority does not sign"
             );
             sleep(Duration::from_secs(10)).await;
@@ -95,9 +95,9 @@ pub(in crate::test) async fn ten_thousand_broken_routes_do_not_delay_other_gatew
             let broken = serde_json::from_value(broken)?;
             routes.create(&PostParams::default(), &broken).await?;
             if number % 1_000 == 999 {
-                let began = Instant::now();
+                let started = Instant::now();
                 follows_changes(&neighbour, &format!("/{number}")).await?;
-                slowest = slowest.max(began.elapsed());
+                slowest = slowest.max(started.elapsed());
             }
         }
         ensure!(slowest < NEIGHBOUR, "a neighbour's change took {slowest:?}");
