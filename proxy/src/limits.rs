@@ -331,9 +331,10 @@ pub const PICKER_TRAILERS_PATIENCE: Duration = Duration::from_secs(1);
 pub const PICKER_WINDOW_BYTES: usize = 256 * KIB;
 /// Messages of a response body without an answer, to a picker that answers each: 1024.
 pub const PICKER_WINDOW_MESSAGES: usize = 1024;
-/// Time that a picker with a full window has for its first answer: 100 ms. Without one, it is taken
-/// for a picker that holds the body back, which answers only after the end.
-pub const PICKER_FIRST_ANSWER: Duration = Duration::from_millis(100);
+/// Time that a picker with a full window has for its first answer about a body: 1 s. Without one, it is
+/// taken for a picker that holds the body back, which answers only after the end. A picker that answers
+/// each message and pauses for longer has its response cut short.
+pub const PICKER_FIRST_ANSWER: Duration = Duration::from_secs(1);
 /// Endpoints tried for such a call: 3.
 pub const CALL_TRIES: usize = 3;
 /// Timeout of a request to an external authorization server: 5 s. The client waits meanwhile.

@@ -322,6 +322,12 @@ impl Client {
         assert_eq!(self.expects_end(), ConnectionEnd::Closed);
     }
 
+    /// Waits for data as long as this from now on.
+    pub(crate) fn waits_at_most(&mut self, time: Duration) -> &mut Self {
+        self.wire.wait_at_most(time);
+        self
+    }
+
     /// Expects that no data arrives for a moment.
     #[track_caller]
     pub(crate) fn expects_silence(&mut self) -> &mut Self {

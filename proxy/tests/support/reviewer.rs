@@ -1,6 +1,8 @@
 //! What an endpoint picker does with a response: it returns it, changed or unchanged, in one of the
 //! ways that pickers do, or fails.
 
+use std::time::Duration;
+
 use super::Gate;
 use super::calls::{mutation, set};
 use super::picker::messages::{
@@ -17,6 +19,10 @@ pub(crate) enum ResponseBehavior {
     Returns,
     /// Responds to each piece with an empty message, and not to trailers, as `lwepp` v1.6.0 does.
     Acknowledges,
+    /// The same, after a pause before its first answer.
+    AcknowledgesLate(Duration),
+    /// Responds to this many messages as `Acknowledges` does, then goes on reading and says nothing.
+    FallsSilent(usize),
     /// Returns each piece in capitals.
     Shouts,
     /// Returns the body after its end, like pickers that read usage data in it.
@@ -55,6 +61,14 @@ pub(crate) enum CallEnd {
 }
 
 impl ResponseBehavior {
+    /// Whether it responds to each piece with an empty message.
+    fn acknowledges(&self) -> bool {
+        matches!(
+            self,
+            Self::Acknowledges | Self::AcknowledgesLate(_) | Self::FallsSilent(_)
+        )
+    }
+
     /// The mode override for the response, in its response to the request.
     pub(super) fn mode(&self) -> Option<ProcessingMode> {
         matches!(self, Self::DeclinesAll).then(|| ProcessingMode {
@@ -90,6 +104,12 @@ impl Reviewer {
         self.messages += 1;
         match &self.behavior {
             ResponseBehavior::Ignores => return (Vec::new(), None),
+            ResponseBehavior::FallsSilent(after) if number >= *after => {
+                return (Vec::new(), None);
+            }
+            ResponseBehavior::AcknowledgesLate(pause) if number == 0 => {
+                std::thread::sleep(*pause);
+            }
             ResponseBehavior::Responds(at, code, body) if number == *at => {
                 return (vec![immediate(*code, body)], None);
             }
@@ -125,7 +145,7 @@ impl Reviewer {
             RequestMessage::ResponseBody(piece) => {
                 let is_last = piece.end_of_stream;
                 let answers = match &self.behavior {
-                    ResponseBehavior::Acknowledges => vec![body(None)],
+                    behavior if behavior.acknowledges() => vec![body(None)],
                     ResponseBehavior::Shortens(text) => vec![streamed(text.as_bytes(), true)],
                     ResponseBehavior::Shouts | ResponseBehavior::Stops { shouting: true, .. } => {
                         vec![streamed(&piece.body.to_ascii_uppercase(), is_last)]
@@ -134,9 +154,7 @@ impl Reviewer {
                 };
                 (answers, is_last)
             }
-            RequestMessage::ResponseTrailers(_)
-                if matches!(self.behavior, ResponseBehavior::Acknowledges) =>
-            {
+            RequestMessage::ResponseTrailers(_) if self.behavior.acknowledges() => {
                 (Vec::new(), true)
             }
             RequestMessage::ResponseTrailers(_) => {

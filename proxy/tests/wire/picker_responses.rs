@@ -2,6 +2,7 @@
 //! picker.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::admin_trace::{events, watches};
 use super::inference::{ROUTE, pool_of, pool_with};
@@ -110,6 +111,30 @@ on_both_drivers! {
             same_bytes(&picker.requests()[0].response.body, &body);
             assert_eq!(pod.connections(), 1, "{reviews:?}");
         }
+    }
+
+    fn a_picker_that_acknowledges_each_piece_may_begin_late(driver) {
+        let late = ResponseBehavior::AcknowledgesLate(Duration::from_millis(300));
+        let (gateway, pod, _picker) = scene(driver, late, "FailClose");
+        let body = pattern(1 << 20);
+        pod.now_replies(ok(&body));
+        same_bytes(&gateway.client().gets("/").expects(200).body, &body);
+    }
+
+    fn a_picker_that_falls_silent_during_a_long_body_fails(driver) {
+        let body = pattern(1 << 20);
+        let started = ["FailOpen", "FailClose"].map(|mode| {
+            let (gateway, pod, picker) = scene(driver, ResponseBehavior::FallsSilent(2), mode);
+            pod.now_replies(ok(&body));
+            let mut client = gateway.client();
+            // It has 10 s for an answer.
+            client.waits_at_most(Duration::from_secs(30)).gets("/");
+            (gateway, pod, picker, client)
+        });
+        let [(_open, _pod, _picker, mut opened), (closed, _, _, mut cut)] = started;
+        same_bytes(&opened.expects(200).body, &body);
+        cut.expects_broken_response();
+        closed.waits_for_access_log("reason=picker_failed");
     }
 
     fn a_picker_may_defer_its_response_to_the_head(driver) {

@@ -36,6 +36,8 @@ pub(crate) struct Review<'a> {
     awaits: Cell<bool>,
     /// Whether a message to the picker is being sent.
     sends: Cell<bool>,
+    /// Whether the picker must answer before it is sent more.
+    waits_for_room: Cell<bool>,
     /// Whether nothing more is sent to the picker.
     is_stopped: Cell<bool>,
     /// Waits until the picker has answered.
@@ -56,6 +58,7 @@ impl<'a> Pick<'a> {
             passage: RefCell::new(Passage::new(interest)),
             awaits: Cell::new(false),
             sends: Cell::new(false),
+            waits_for_room: Cell::new(false),
             is_stopped: Cell::new(false),
             waker: Cell::new(None),
         };
@@ -137,6 +140,8 @@ impl Review<'_> {
         if !self.passage.borrow().is_full() {
             return;
         }
+        self.waits_for_room.set(true);
+        self.arm();
         // Boxed: the runtime's timer is large, and few bodies are that long.
         let mut timer = Box::pin(monoio::time::sleep(PICKER_FIRST_ANSWER));
         let mut room = pin!(poll_fn(|context| self.poll_room(context)));
@@ -149,6 +154,8 @@ impl Review<'_> {
             room.as_mut().poll(context)
         })
         .await;
+        self.waits_for_room.set(false);
+        self.arm();
     }
 
     fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
@@ -212,7 +219,8 @@ impl Review<'_> {
         } else if passage.awaits_trailers_alone() {
             Some(PICKER_TRAILERS_PATIENCE)
         } else {
-            (self.sends.get() || passage.awaits_end()).then_some(PICKER_PATIENCE)
+            let is_due = self.sends.get() || self.waits_for_room.get() || passage.awaits_end();
+            is_due.then_some(PICKER_PATIENCE)
         };
         self.call
             .wait_at_most(match (patience, self.until.map(left)) {
