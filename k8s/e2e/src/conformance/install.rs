@@ -60,6 +60,7 @@ impl Installation<'_> {
         let deployment = format!("deployment/{RELEASE}");
         let deployment = [&*deployment, "-n", NAMESPACE];
         if self.is_there {
+            self.wait_for_last_run()?;
             // The images may have changed under the same references.
             self.kubectl(&[&["rollout", "restart"], &deployment[..]].concat(), "")?;
         }
@@ -80,6 +81,17 @@ impl Installation<'_> {
         let how = ["--namespace", NAMESPACE, "--values", "-"];
         let mut command = self.cluster.command(&[&upgrade[..], &how].concat());
         process::run_with_input(&mut command, &values.to_string()).map(drop)
+    }
+
+    /// Waits until the namespaces of an earlier run are gone: nothing can be created in one that is being
+    /// deleted, and suites do not wait.
+    fn wait_for_last_run(&self) -> Result<()> {
+        let what = "the namespaces of the last run to be deleted";
+        process::wait_for(what, PATIENCE, || {
+            let phases = "jsonpath={.items[*].status.phase}";
+            let phases = self.kubectl(&["get", "namespaces", "-o", phases], "")?;
+            Ok((!phases.contains("Terminating")).then_some(()))
+        })
     }
 
     fn wait_for_class(&self) -> Result<()> {
