@@ -8,7 +8,6 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use jiff::Timestamp;
 use rand::{Rng, RngExt};
 use xds::model::{AccessLog, AccessLogFilter, LogFormat};
 
@@ -16,8 +15,10 @@ use crate::failure::FailureKind;
 use crate::limits::LOG_FIELD_BYTES;
 
 mod connection;
+mod values;
 
 pub use connection::ConnectionEntry;
+use values::Quoting;
 
 /// Whether a request with this result is logged.
 pub fn wants(log: &AccessLog, status: u16, duration: Duration, rng: &mut impl Rng) -> bool {
@@ -160,9 +161,10 @@ trait Line {
 
     fn time(&mut self, time: SystemTime) {
         self.key("time");
-        let time = Timestamp::try_from(time).unwrap_or_default();
         // Digits, dashes, colons: no format needs to escape them, and both allow quotes.
-        let _ = write!(self.out(), "\"{time:.3}\"");
+        self.out().push(b'"');
+        values::time(self.out(), time);
+        self.out().push(b'"');
     }
 
     fn name(&mut self, key: &str, value: Option<&str>) {
@@ -179,22 +181,21 @@ trait Line {
     fn address(&mut self, key: &str, value: Option<IpAddr>) {
         if let Some(value) = value {
             self.key(key);
-            let _ = write!(self.out(), "\"{value}\"");
+            self.out().push(b'"');
+            values::address(self.out(), value);
+            self.out().push(b'"');
         }
     }
 
     fn number(&mut self, key: &str, value: u64) {
         self.key(key);
-        let mut digits = itoa::Buffer::new();
-        self.out()
-            .extend_from_slice(digits.format(value).as_bytes());
+        values::number(self.out(), value);
     }
 
     fn millis(&mut self, key: &str, value: Option<Duration>) {
         if let Some(value) = value {
             self.key(key);
-            let micros = value.as_micros();
-            let _ = write!(self.out(), "{}.{:03}", micros / 1000, micros % 1000);
+            values::millis(self.out(), value);
         }
     }
 }
@@ -216,21 +217,29 @@ impl Line for Text<'_> {
     }
 
     fn quoted(&mut self, value: &[u8]) {
-        let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=');
-        if !value.is_empty() && value.iter().all(plain) {
+        let quoting = Quoting::of(value);
+        if quoting == Quoting::Bare && !value.is_empty() {
             return self.0.extend_from_slice(value);
         }
         self.0.push(b'"');
-        for byte in value {
-            match byte {
-                b'"' | b'\\' => self.0.extend_from_slice(&[b'\\', *byte]),
-                b' '..=b'~' => self.0.push(*byte),
-                _ => {
-                    let _ = write!(self.0, "\\x{byte:02x}");
-                }
-            }
+        if quoting == Quoting::Escapes {
+            value.iter().for_each(|byte| self.byte(*byte));
+        } else {
+            self.0.extend_from_slice(value);
         }
         self.0.push(b'"');
+    }
+}
+
+impl Text<'_> {
+    fn byte(&mut self, byte: u8) {
+        match byte {
+            b'"' | b'\\' => self.0.extend_from_slice(&[b'\\', byte]),
+            b' '..=b'~' => self.0.push(byte),
+            _ => {
+                let _ = write!(self.0, "\\x{byte:02x}");
+            }
+        }
     }
 }
 
@@ -251,6 +260,17 @@ impl Line for Json<'_> {
 
     fn quoted(&mut self, value: &[u8]) {
         self.0.push(b'"');
+        if Quoting::of(value) == Quoting::Escapes {
+            self.escaped(value);
+        } else {
+            self.0.extend_from_slice(value);
+        }
+        self.0.push(b'"');
+    }
+}
+
+impl Json<'_> {
+    fn escaped(&mut self, value: &[u8]) {
         for chunk in value.utf8_chunks() {
             for char in chunk.valid().chars() {
                 self.char(char);
@@ -259,11 +279,8 @@ impl Line for Json<'_> {
                 self.char(char::REPLACEMENT_CHARACTER);
             }
         }
-        self.0.push(b'"');
     }
-}
 
-impl Json<'_> {
     fn char(&mut self, char: char) {
         match char {
             '"' => self.0.extend_from_slice(b"\\\""),
