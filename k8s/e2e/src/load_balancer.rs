@@ -57,14 +57,18 @@ async fn balance(client: Client) -> Result<()> {
     slices.wait_until_ready().await?;
     nodes.wait_until_ready().await?;
     let mut routes = Routes::in_force()?;
+    let mut written = Written::default();
     loop {
         let services = services.state();
-        let assigned = assignments(&services);
+        written.forget_seen(&services);
         let mut failed = false;
-        for (service, address) in &assigned {
-            if let Err(error) = assign(&client, service, *address).await {
-                eprintln!("cannot give {} {address}: {error:#}", named(service));
-                failed = true;
+        for (service, address) in assignments(&services, &written) {
+            match assign(&client, &service, address).await {
+                Ok(()) => written.note(&service, address),
+                Err(error) => {
+                    eprintln!("cannot give {} {address}: {error:#}", named(&service));
+                    failed = true;
+                }
             }
         }
         routes.set(wanted_routes(&services, &slices.state(), &nodes.state()))?;
@@ -154,13 +158,40 @@ fn is_in_pool(address: Ipv4Addr) -> bool {
     [a, b, c] == LOAD_BALANCER_PREFIX && !matches!(last, 0 | 255)
 }
 
+/// Addresses that were written to Services, by UID, and that the watch has not shown yet. Without them,
+/// a Service would get a second address, or share one with another.
+#[derive(Default)]
+struct Written(BTreeMap<String, Ipv4Addr>);
+
+impl Written {
+    fn note(&mut self, service: &Service, address: Ipv4Addr) {
+        self.0.insert(service.uid().unwrap_or_default(), address);
+    }
+
+    fn has(&self, service: &Service) -> bool {
+        service.uid().is_some_and(|uid| self.0.contains_key(&uid))
+    }
+
+    /// Forgets Services that show an address by now, or are gone.
+    fn forget_seen(&mut self, services: &[Arc<Service>]) {
+        let waiting = services
+            .iter()
+            .filter(|service| is_balanced(service) && addresses_of(service).is_empty());
+        let waiting: BTreeSet<String> = waiting.filter_map(|service| service.uid()).collect();
+        self.0.retain(|uid, _| waiting.contains(uid));
+    }
+}
+
 /// Assigns an address to each Service: the requested one, or else the lowest free one. A Service
 /// that requests one outside of the pool, or one that is taken, gets none.
-fn assignments(services: &[Arc<Service>]) -> Vec<(Arc<Service>, Ipv4Addr)> {
+fn assignments(services: &[Arc<Service>], written: &Written) -> Vec<(Arc<Service>, Ipv4Addr)> {
     let balanced = || services.iter().filter(|service| is_balanced(service));
-    let mut used: BTreeSet<Ipv4Addr> = balanced().flat_map(|s| addresses_of(s)).collect();
+    let shown = balanced().flat_map(|service| addresses_of(service));
+    let mut used: BTreeSet<Ipv4Addr> = shown.chain(written.0.values().copied()).collect();
     let mut assigned = Vec::new();
-    for service in balanced().filter(|service| addresses_of(service).is_empty()) {
+    let has_none =
+        |service: &&Arc<Service>| addresses_of(service).is_empty() && !written.has(service);
+    for service in balanced().filter(has_none) {
         let requested = service
             .spec
             .as_ref()
@@ -313,7 +344,7 @@ mod tests {
     fn service(name: &str, requested: Option<&str>, has: Option<&str>) -> Arc<Service> {
         let ingress = has.map(|ip| json!([{"ip": ip}]));
         let service = json!({
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-of-{name}")},
             "spec": {"type": "LoadBalancer", "loadBalancerIP": requested},
             "status": {"loadBalancer": {"ingress": ingress}},
         });
@@ -337,7 +368,7 @@ mod tests {
     }
 
     fn assigned_names(services: &[Arc<Service>]) -> Vec<(String, String)> {
-        let assigned = assignments(services);
+        let assigned = assignments(services, &Written::default());
         assigned
             .iter()
             .map(|(service, address)| (service.name_any(), address.to_string()))
@@ -354,6 +385,28 @@ mod tests {
         let expected = [("a", "172.31.250.11"), ("b", "172.31.250.12")];
         let expected = expected.map(|(name, address)| (name.to_owned(), address.to_owned()));
         assert_eq!(assigned_names(&services), expected);
+    }
+
+    #[test]
+    fn an_address_that_the_watch_has_not_shown_yet_is_taken() {
+        let unseen = service("unseen", None, None);
+        let services = [Arc::clone(&unseen), service("new", None, None)];
+        let mut written = Written::default();
+        written.note(&unseen, pool_address(FIRST));
+        written.forget_seen(&services);
+        let assigned = assignments(&services, &written);
+        let assigned: Vec<_> = assigned
+            .iter()
+            .map(|(it, at)| (it.name_any(), *at))
+            .collect();
+        assert_eq!(assigned, [("new".to_owned(), pool_address(FIRST + 1))]);
+
+        let shown = [service("unseen", None, Some("172.31.250.10"))];
+        written.forget_seen(&shown);
+        assert!(written.0.is_empty(), "the status has it");
+        written.note(&unseen, pool_address(FIRST));
+        written.forget_seen(&[]);
+        assert!(written.0.is_empty(), "the Service is gone");
     }
 
     #[test]
