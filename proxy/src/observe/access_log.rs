@@ -223,7 +223,9 @@ impl Line for Text<'_> {
         }
         self.0.push(b'"');
         if quoting == Quoting::Escapes {
-            value.iter().for_each(|byte| self.byte(*byte));
+            for &byte in value {
+                self.byte(byte);
+            }
         } else {
             self.0.extend_from_slice(value);
         }
