@@ -134,7 +134,7 @@ impl Scene {
     }
 
     /// A large file, which node receives first and returns, and nginx has: nginx responds to a POST
-    /// before it has read it, and this curl treats the NO_ERROR reset after such a response as a
+    /// before it has read it, and this curl treats the `NO_ERROR` reset after such a response as a
     /// failure.
     fn gets_a_file(&self, client: &str) {
         let sent = self.folder.path().join("pattern");

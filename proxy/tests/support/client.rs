@@ -15,7 +15,7 @@ use super::{Broken, MOMENT, Message, PATIENCE, Tls, Wire};
 pub(crate) enum ConnectionEnd {
     Closed,
     Reset,
-    /// Without close_notify.
+    /// Without `close_notify`.
     Truncated,
 }
 
@@ -203,7 +203,7 @@ impl Client {
         self
     }
 
-    /// Ends the writing half of the connection without close_notify.
+    /// Ends the writing half of the connection without `close_notify`.
     pub(crate) fn cuts(&mut self) -> &mut Self {
         self.wire.cut();
         self

@@ -22,7 +22,7 @@ pub(crate) enum Step {
     Stall,
     /// Closes the connection cleanly.
     Close,
-    /// Closes the connection without close_notify.
+    /// Closes the connection without `close_notify`.
     Cut,
     Reset,
 }
@@ -122,7 +122,7 @@ impl Reply {
         self.then(Step::Close)
     }
 
-    /// Then closes the connection without close_notify.
+    /// Then closes the connection without `close_notify`.
     pub(crate) fn cuts(self) -> Self {
         self.then(Step::Cut)
     }

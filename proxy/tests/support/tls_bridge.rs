@@ -89,7 +89,7 @@ fn seal(mut plain: TcpStream, mut sealed: TcpStream, tls: &Mutex<Connection>) {
     }
 }
 
-/// Records of these bytes; close_notify if there are none.
+/// Records of these bytes; `close_notify` if there are none.
 fn seal_records(tls: &Mutex<Connection>, bytes: &[u8]) -> Vec<u8> {
     let mut tls = tls.lock().expect("no holder panics");
     if bytes.is_empty() {
@@ -137,7 +137,7 @@ fn reset(stream: &TcpStream) {
     let _ = stream.shutdown(Shutdown::Read);
 }
 
-/// Opens records. Returns whether the peer has sent close_notify.
+/// Opens records. Returns whether the peer has sent `close_notify`.
 fn take_opened(
     tls: &Mutex<Connection>,
     records: &mut &[u8],

@@ -22,7 +22,7 @@ pub(crate) enum Broken {
     Late,
     /// The received bytes are not valid HTTP/1.1.
     Malformed(String),
-    /// The connection ended without close_notify.
+    /// The connection ended without `close_notify`.
     Truncated,
     /// TLS failed, with rustls' message.
     Tls(String),
@@ -158,7 +158,7 @@ impl Wire {
         self.cut();
     }
 
-    /// Ends only the writing half of the connection, without close_notify.
+    /// Ends only the writing half of the connection, without `close_notify`.
     pub(crate) fn cut(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
