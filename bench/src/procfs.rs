@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_the_own_process_tree_is_measured() {
+    fn the_own_process_tree_is_listed_and_uses_memory() {
         let usage = Usage::of_tree(std::process::id()).expect("own process");
         assert!(usage.rss > 0);
         assert!(

@@ -333,7 +333,8 @@ pub const PICKER_WINDOW_BYTES: usize = 256 * KIB;
 pub const PICKER_WINDOW_MESSAGES: usize = 1024;
 /// Time that a picker with a full window has for its first answer about a body: 1 s. Without one, it is
 /// taken for a picker that holds the body back, which answers only after the end. A picker that answers
-/// each message and pauses for longer has its response cut short.
+/// each message, and sends its first answer later than that, fails: its answers no longer fit what it was
+/// sent.
 pub const PICKER_FIRST_ANSWER: Duration = Duration::from_secs(1);
 /// Endpoints tried for such a call: 3.
 pub const CALL_TRIES: usize = 3;

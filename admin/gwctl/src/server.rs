@@ -99,7 +99,7 @@ mod tests {
     use super::Server;
 
     #[test]
-    fn server_addresses_are_parsed() {
+    fn server_addresses_are_validated_and_printed_as_given() {
         for (text, listener) in [
             ("localhost:15000", Some("localhost:80")),
             ("[::1]:26000", Some("[::1]:80")),

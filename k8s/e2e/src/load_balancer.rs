@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_the_watch_has_not_shown_yet_is_taken() {
+    fn an_assigned_address_is_reserved_until_the_watch_shows_it() {
         let unseen = service("unseen", None, None);
         let services = [Arc::clone(&unseen), service("new", None, None)];
         let mut written = Written::default();

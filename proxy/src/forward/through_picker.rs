@@ -53,7 +53,7 @@ impl Download<'_, '_> {
         if !has_body || !review.wants_body() {
             let ended = returned.take_head(answers).await;
             *side.decoder = decoder;
-            settle(&review, ended, false, side.record, shard)?;
+            settle(&review, ended, true, side.record, shard)?;
             return Ok(None);
         }
         self.buffer.consume(length);
@@ -74,42 +74,43 @@ impl Download<'_, '_> {
     }
 }
 
-/// Whether the response goes on without the picker, whose part has ended like this. It cannot if the
-/// picker has altered it.
+/// Whether the response goes on without the picker, whose part has ended like this. `can_go_on` says
+/// whether it could: not if the picker has altered the body, or if bytes that it holds back were dropped.
 fn settle(
     review: &Review<'_>,
     ended: PickerEnd,
-    is_altered: bool,
+    can_go_on: bool,
     record: &RequestRecord<'_>,
     shard: &Shard,
 ) -> Result<(), Failure> {
-    let error = match ended {
-        PickerEnd::Complete | PickerEnd::Done if is_altered => return Err(altered()),
-        PickerEnd::Complete | PickerEnd::Done => return Ok(()),
+    let mode = review.failure_mode;
+    let (error, opens) = match ended {
+        PickerEnd::Complete | PickerEnd::Done if can_go_on => return Ok(()),
+        PickerEnd::Complete | PickerEnd::Done => (ENDED_EARLY, false),
         PickerEnd::Broken(failure) => return Err(failure),
         PickerEnd::Responds => return Err(picker_failure("the picker responded")),
-        PickerEnd::Failed(error) => error,
+        PickerEnd::Failed(error) => (error.detail(), mode == PickerFailureMode::FailOpen),
     };
-    let (picker, mode) = (&review.picker().name, review.failure_mode);
+    let picker = &review.picker().name;
     tracing::debug!(%picker, %error, ?mode, "an endpoint picker failed during a response");
-    let (result, settled) = match mode {
-        PickerFailureMode::FailOpen if is_altered => (ReviewFailure::FailedClosed, Err(altered())),
-        PickerFailureMode::FailOpen => (ReviewFailure::FailedOpen, Ok(())),
-        PickerFailureMode::FailClose => {
-            let failure = picker_failure(error.detail());
-            (ReviewFailure::FailedClosed, Err(failure))
-        }
+    let (result, settled) = if opens && can_go_on {
+        (ReviewFailure::FailedOpen, Ok(()))
+    } else {
+        let detail = if opens { NOT_WHOLE } else { error };
+        (ReviewFailure::FailedClosed, Err(picker_failure(detail)))
     };
     shard.counters.picks.review_failures.count(result);
     if let Some(trace) = &record.trace {
-        trace.review_failed(review.picker(), result, &error);
+        trace.review_failed(review.picker(), result, error);
     }
     settled
 }
 
-fn altered() -> Failure {
-    picker_failure("the picker has altered the body")
-}
+/// Why a response cannot go on although its picker may fail.
+const NOT_WHOLE: &str = "the picker has altered the body, or holds back too much of it";
+
+const ENDED_EARLY: &str =
+    "the picker ended the call after it had altered the body, or held back too much of it";
 
 fn picker_failure(detail: &'static str) -> Failure {
     Failure::because(FailureKind::PickerFailed, detail)
@@ -164,7 +165,7 @@ impl EndpointBody<'_> {
             (_, Some(error)) => Err(before_head(&error)),
             (ended, None) => {
                 let rest = review.passage.borrow().rest().map(<[u8]>::to_vec);
-                settle(review, ended, rest.is_none(), returned.record(), shard)?;
+                settle(review, ended, rest.is_some(), returned.record(), shard)?;
                 self.go_on(&rest.unwrap_or_default(), returned, shard).await
             }
         }

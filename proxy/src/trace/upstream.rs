@@ -1,6 +1,5 @@
 //! Trace events of the upstream: selection, attempts, retries, and the response head.
 
-use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use admin_types::trace::{EndpointScore, Message, PolicyOutcome, Severity};
@@ -94,15 +93,12 @@ impl Tracer {
 
     /// The endpoint picker failed after it had answered about the request.
     #[cold]
-    pub(crate) fn review_failed(
-        &self,
-        picker: &Endpoint,
-        result: ReviewFailure,
-        error: &impl Display,
-    ) {
+    pub(crate) fn review_failed(&self, picker: &Endpoint, result: ReviewFailure, error: &str) {
         let (severity, consequence) = match result {
             ReviewFailure::FailedOpen => (Severity::Warn, "goes on without it"),
-            ReviewFailure::FailedClosed => (Severity::Error, "is not sent on"),
+            ReviewFailure::FailedClosed => {
+                (Severity::Error, "is cut short, or replaced by an error")
+            }
         };
         let message = Message::Policy {
             kind: "endpointPicker".to_owned(),

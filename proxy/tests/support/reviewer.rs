@@ -39,6 +39,8 @@ pub(crate) enum ResponseBehavior {
     Waits(Gate),
     /// Says nothing.
     Ignores,
+    /// Responds to the head, holds the body back, and resets the call at the message of this number.
+    HoldsThenResets(usize),
     /// Responds to this many messages, with pieces in capitals or not, then ends like this.
     Stops {
         after: usize,
@@ -104,6 +106,9 @@ impl Reviewer {
         self.messages += 1;
         match &self.behavior {
             ResponseBehavior::Ignores => return (Vec::new(), None),
+            ResponseBehavior::HoldsThenResets(at) if number > 0 => {
+                return (Vec::new(), (number == *at).then_some(CallEnd::Reset));
+            }
             ResponseBehavior::FallsSilent(after) if number >= *after => {
                 return (Vec::new(), None);
             }

@@ -215,11 +215,21 @@ on_both_drivers! {
         }
     }
 
+    fn a_picker_that_fails_after_it_has_held_back_too_much_fails_the_response(driver) {
+        // The head and more than 256 KiB, of which nothing was returned.
+        let (gateway, pod, _picker) = scene(driver, ResponseBehavior::HoldsThenResets(6), "FailOpen");
+        pod.now_replies(ok(pattern(1 << 20)));
+        gateway.client().gets("/").expects_broken_response();
+        let metrics = gateway.client_of("metrics").gets("/metrics").expects(200).text();
+        let line = "gateway_endpoint_picker_response_failures_total{result=\"failed_closed\"} 1";
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+
     fn picker_failures_during_responses_are_counted_and_traced(driver) {
         let consequences = [
             ("FailOpen", false, "failed_open", "goes on without it"),
-            ("FailOpen", true, "failed_closed", "is not sent on"),
-            ("FailClose", false, "failed_closed", "is not sent on"),
+            ("FailOpen", true, "failed_closed", "is cut short, or replaced by an error"),
+            ("FailClose", false, "failed_closed", "is cut short, or replaced by an error"),
         ];
         for (mode, shouting, result, consequence) in consequences {
             let behavior = stopping(2, shouting, CallEnd::Status("13"));

@@ -66,7 +66,8 @@ pub(crate) struct SetupArgs {
     /// Also print a TrafficPolicy for this target: gateway/NAME, httproute/NAME or grpcroute/NAME
     #[arg(long, value_name = "KIND/NAME")]
     pub(crate) target: Option<PolicyTarget>,
-    /// Apply the TrafficPolicy to the cluster of the kubeconfig instead, beside its target
+    /// Apply the TrafficPolicy to the cluster of the kubeconfig instead, beside its target, with the Backend, or
+    /// the ReferenceGrant in the namespace of the Service, that it needs
     #[arg(long, requires = "target")]
     pub(crate) apply: bool,
     /// Where the gateway fetches the provider's keys from, unless from --url: a Service in a cluster is

@@ -148,6 +148,19 @@ fn path_of(url: &str) -> String {
 }
 
 impl Setup {
+    /// A set-up whose keys are at this path of the provider.
+    #[cfg(test)]
+    pub(super) fn of_keys_at(path: &str) -> Self {
+        Self {
+            issuer: "http://127.0.0.1:8180/realms/master".to_owned(),
+            jwks_path: path.to_owned(),
+            client_id: "client".to_owned(),
+            client_secret: None,
+            changed: false,
+            manifests: Vec::new(),
+        }
+    }
+
     fn print(&self, args: &SetupArgs, out: &mut dyn Write) -> Result<()> {
         match args.output {
             IdpOutput::Json => output::json(self, out),

@@ -168,7 +168,7 @@ fn a_gateway_is_found_by_every_resource_name() {
 }
 
 #[test]
-fn a_diff_with_manifests_ignores_objects_managed_by_the_cluster() {
+fn a_diff_with_manifests_ignores_endpoint_slices() {
     let cluster = Cluster::start();
     let file = &cluster.proxy.file;
     let whole = std::fs::read_to_string(file).expect("our file");

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_upper_bound_belongs_to_a_histogram_class() {
+    fn upper_bounds_of_buckets_are_inclusive() {
         assert_eq!(shares(&[1.0, 2.0, 2.5, 9.0], &[1.0, 2.0, 5.0]), [25.0; 4]);
         assert_eq!(shares(&[], &[1.0]), [0.0, 0.0]);
     }

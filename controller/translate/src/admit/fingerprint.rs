@@ -22,7 +22,7 @@ mod tests {
     use super::FingerprintKeys;
 
     #[test]
-    fn fingerprints_are_equal_only_for_equal_texts() {
+    fn fingerprints_depend_on_the_text() {
         let keys = FingerprintKeys::default();
         assert_eq!(keys.of("a: 1"), keys.of("a: 1"));
         assert_ne!(keys.of("a: 1"), keys.of("a: 2"));

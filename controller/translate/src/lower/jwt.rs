@@ -2,6 +2,7 @@
 //! without keys nothing is verified.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
@@ -168,17 +169,21 @@ fn url(
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
     external_host::check_url_host(reader, host).map_err(|error| invalid("url", error))?;
     check_scheme(text, uri.as_ref(), host)?;
-    let permitted = match Hostname::parse_exact(&host.to_ascii_lowercase()) {
-        Ok(name) => external_host::check_service(reader, from, &name),
-        // An address, or a name that resolves to nothing.
-        Err(_) => Ok(()),
+    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let permitted = if is_address {
+        Ok(())
+    } else {
+        let name = Hostname::parse_exact(&host.to_ascii_lowercase());
+        let name = name.map_err(|error| invalid("url", error))?;
+        external_host::check_service(reader, from, &name)
     };
     let Err(problem) = permitted else {
         return Ok((JwksLocation::Url(text.to_owned()), None));
     };
     let target = Target::Invalid {
         why: InvalidBackend::NotPermitted,
-        reference: text.to_owned(),
+        // Without its query, which may contain a secret.
+        reference: host.to_owned(),
     };
     let path = uri.as_ref().map_or("/", Uri::path).to_owned();
     let location = JwksLocation::Backend { target, path };

@@ -119,7 +119,7 @@ impl Origin {
         let addresses = match literal {
             Ok(ip) => Addresses::Known(vec![Address::Tcp(SocketAddr::new(ip, port))]),
             Err(_) => Addresses::Name(
-                Hostname::parse(&host.to_ascii_lowercase())
+                Hostname::parse_exact(&host.to_ascii_lowercase())
                     .map_err(|_| wrong("has an invalid host"))?,
                 port,
             ),

@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_body_waits_only_for_the_response_to_its_head() {
+    fn a_request_without_a_body_needs_only_the_response_to_its_head() {
         assert!(!verdict(Vec::new()).is_complete(false));
         assert!(verdict(vec![headers("a:1")]).is_complete(false));
     }
 
     #[test]
-    fn an_unchanged_body_needs_a_response_to_each_piece() {
+    fn an_unchanged_body_needs_a_response_to_its_head_and_last_piece() {
         let early = verdict(vec![body(None)]);
         assert!(!early.is_complete(true), "no response to the head yet");
         let deferred = verdict(vec![body(None), headers("a:1")]);

@@ -52,7 +52,7 @@ fn unusable_files_are_named() {
 }
 
 #[test]
-fn connecting_to_a_deleted_pod_fails_quickly() {
+fn connecting_to_an_unresponsive_address_fails_quickly() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().expect("a runtime");
     runtime.block_on(async {

@@ -37,7 +37,7 @@ fn accepted_frames(guard: &mut Guard, bytes: &[u8]) -> (u64, Abuse) {
 }
 
 #[test]
-fn frames_without_content_are_rate_limited() {
+fn frames_that_carry_no_data_are_rate_limited() {
     let headers = frame(1, 0, 1, b"");
     for (first, repeated, count, abuse) in [
         (
