@@ -2,6 +2,8 @@
 //! changes of the configuration.
 
 use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, UNIX_EPOCH};
 
 use http::HeaderMap;
 use http::uri::Scheme;
@@ -13,13 +15,16 @@ use proxy::http::h2::encode::Switch;
 use proxy::http::h2::request::{BodyPresence, convert};
 use proxy::http::head::{Framing, RequestHead, ResponseHead, Version};
 use proxy::limits::Limits;
+use proxy::observe::access_log::RequestEntry;
 use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::normalise::normalise_target;
 use proxy::policy::path_edit::RequestPath;
 use proxy::policy::request_id::RequestId;
 use proxy::policy::rewrite::Rewrite;
 use proxy::route::{Entry, RegexCache, RequestView, Router};
-use xds::model::{EscapedSlash, Hostname, HttpMatch, Order, PathEdit, PathMatch, PathOptions};
+use xds::model::{
+    EscapedSlash, Hostname, HttpMatch, LogFormat, Order, PathEdit, PathMatch, PathOptions,
+};
 
 use crate::configuration::{compile_changes, translate_changes};
 
@@ -99,6 +104,11 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         name: "request_id",
         calls: CALLS,
         run: request_ids,
+    },
+    Subject {
+        name: "access_log_line",
+        calls: CALLS,
+        run: write_access_log_lines,
     },
     Subject {
         name: "encode_request",
@@ -373,6 +383,41 @@ fn outgoing(head: &RequestHead) -> UpstreamRequest<'_> {
         host: b"shop.example.com",
         expectation: Expectation::Ours,
         append: b"x-forwarded-for: 192.0.2.1\r\nx-forwarded-proto: http\r\n",
+    }
+}
+
+/// Lines of one second, as at thousands of requests per second.
+fn write_access_log_lines(times: u64) {
+    let entry = RequestEntry {
+        time: UNIX_EPOCH + Duration::from_millis(1_795_000_000_123),
+        gateway: "default/edge",
+        listener: Some("Gateway/default/edge/http"),
+        route: Some("HTTPRoute/default/shop/0"),
+        backend: Some("Service/default/shop:8080"),
+        endpoint: Some("10.244.1.17:8080"),
+        client: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 201))),
+        method: b"GET",
+        host: b"shop.example.com",
+        path: b"/api/v1/items/42?q=1",
+        protocol: "HTTP/1.1",
+        status: 200,
+        grpc_status: None,
+        bytes_in: 0,
+        bytes_out: 1_234,
+        duration: Duration::from_micros(1_234),
+        upstream: Some(Duration::from_micros(987)),
+        reason: None,
+        retries: 0,
+        user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"),
+        request_id: Some(b"6f1c8f2e-6d0a-4b57-9d57-1f2b3c4d5e6f"),
+        client_certificate: None,
+        jwt_subject: None,
+    };
+    let mut out = Vec::new();
+    for _ in 0..times {
+        out.clear();
+        black_box(&entry).write(LogFormat::Text, &mut out);
+        black_box(&out);
     }
 }
 
