@@ -320,7 +320,7 @@ on_every_pair! {
         let mut client = pair.client(&gateway);
         let response = client.sends(call("grpc-timeout: 300m\r\n")).expects(200);
         assert_eq!(response.value("grpc-status"), Some("4"));
-        let sent = origin.requests().remove(0);
+        let sent = origin.waits_for_requests(1).remove(0);
         assert_eq!(sent.value("grpc-timeout"), Some("300m"));
     }
 
