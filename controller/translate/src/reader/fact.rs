@@ -69,6 +69,8 @@ facts! {
     Session(Upstream);
     /// An XBackendTrafficPolicy with its targets resolved.
     BackendTrafficPolicy(ObjectName);
+    /// The policies whose statuses have no room for a Gateway.
+    LeftOutOf(ObjectName);
     /// Whether a Gateway belongs to this controller, and its terms for ListenerSets and clients.
     ListenerSetTerms(ObjectName);
     /// A Gateway without its listeners.

@@ -101,6 +101,14 @@ impl Changes<'_> {
         self.facts.extend(facts);
     }
 
+    /// The Gateways that a policy does not apply to for lack of room in its status, before and after.
+    pub(crate) fn left_out(&mut self, policy: &ObjectRef, old: &[ObjectName], new: &[ObjectName]) {
+        let entry = |gateway: &ObjectName| (gateway.clone(), policy.clone());
+        let (old, new) = (old.iter().map(entry), new.iter().map(entry));
+        let changed = self.counts.left_out.replace(old, new).into_keys();
+        self.facts.extend(changed.map(Fact::LeftOutOf));
+    }
+
     /// Whether an object of this controller carries requests, before and after.
     pub(crate) fn ours(
         &mut self,

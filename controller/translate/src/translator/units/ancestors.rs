@@ -7,7 +7,9 @@ use std::sync::Arc;
 use xds::model::ObjectName;
 
 use crate::api::{BackendTlsPolicy, Gateway, PolicyEntries};
+use crate::reader::Fact;
 use crate::status::LeftOut;
+use crate::store::ObjectRef;
 use crate::translator::emitted::Gateways;
 use crate::translator::unit::UnitReader;
 use crate::upstream::Upstream;
@@ -50,6 +52,32 @@ impl UnitReader<'_> {
             listed,
             left_out: LeftOut(left_out),
         }
+    }
+
+    /// The Gateways among the users of these upstreams that a policy of them leaves out.
+    pub(super) fn left_out_users<'u>(
+        &self,
+        left_out: &LeftOut,
+        upstreams: impl Iterator<Item = &'u Upstream>,
+    ) -> Box<[ObjectName]> {
+        if left_out.is_empty() {
+            return Box::default();
+        }
+        let mut gateways = BTreeSet::new();
+        for upstream in upstreams {
+            let users = self.users(upstream);
+            gateways.extend(users.iter().filter(|it| left_out.0.contains(*it)).cloned());
+        }
+        gateways.into_iter().collect()
+    }
+
+    /// The policies that do not apply to a Gateway because their statuses have no room for it.
+    pub(super) fn policies_without(
+        &self,
+        gateway: &ObjectName,
+    ) -> impl Iterator<Item = &ObjectRef> {
+        self.depend_on(Fact::LeftOutOf(gateway.clone()));
+        self.counts.left_out.at(gateway)
     }
 
     /// The users of an upstream that may send requests to it: none that a BackendTLSPolicy of it
