@@ -105,6 +105,28 @@ fn gateways_beyond_the_ancestor_limit_of_a_policy_do_not_get_it() {
     }
 }
 
+#[test]
+fn session_persistence_applies_to_the_gateways_that_a_policys_status_lists() {
+    let (mut translator, delta) = with_policies_of_many_gateways();
+    let mut model = Model::default();
+    model.apply(delta.resources);
+    let has_session = |model: &Model, gateway: &str| {
+        let rule = format!("HTTPRoute/default/web/1/Gateway/default/{gateway}/http");
+        let route = model.routes.iter().find(|(key, _)| key.as_str() == rule);
+        let (_, route) = route.expect("the rule is carried");
+        let rule = route.rule.http().expect("a rule of HTTP");
+        rule.backends[0].session.is_some()
+    };
+    assert!(has_session(&model, "gw-00"));
+    assert!(has_session(&model, "gw-16"));
+    assert!(!has_session(&model, "gw-01"), "it is the newest");
+
+    let oldest = ObjectName::new("default", "gw-00");
+    let batch = vec![Event::Delete(ObjectRef::of::<api::Gateway>(&oldest))];
+    model.apply(translator.apply(batch, Timestamp::UNIX_EPOCH).resources);
+    assert!(has_session(&model, "gw-01"), "there is room now");
+}
+
 /// The message of the condition that tells a Gateway which policies leave it out.
 fn left_out_of(delta: &Delta, gateway: &str) -> Option<String> {
     let gateway = ObjectName::new("default", gateway);

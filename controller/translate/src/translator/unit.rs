@@ -16,8 +16,8 @@ use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
-    ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit,
-    SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
+    ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteSessionsUnit, RouteUnit, ServiceUnit,
+    SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
 };
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
@@ -323,6 +323,8 @@ units! {
     BackendTrafficEffectUnit in backend_traffic_effects;
     /// The status of a BackendTLSPolicy.
     BackendTlsStatusUnit in backend_tls_statuses;
+    /// The rules of a route with session persistence of `XBackendTrafficPolicies`.
+    RouteSessionsUnit in route_sessions;
     /// The status of a ListenerSet.
     SetStatusUnit in set_statuses;
     /// The status of a Gateway.
