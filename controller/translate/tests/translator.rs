@@ -127,6 +127,34 @@ fn session_persistence_applies_to_the_gateways_that_a_policys_status_lists() {
     assert!(has_session(&model, "gw-01"), "there is room now");
 }
 
+#[test]
+fn a_gateway_beyond_the_ancestor_limit_of_a_pickers_policy_does_not_reach_the_pool() {
+    const POOL: &str = r"
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: chat}
+spec:
+  parentRefs: [{name: gw-00}, {name: gw-01}]
+  rules: [{backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}]
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: models}
+spec:
+  selector: {matchLabels: {app: model}}
+  targetPorts: [{number: 8000}]
+  endpointPickerRef: {name: sealed, port: {number: 443}}
+";
+    let (mut translator, _) = with_policies_of_many_gateways();
+    let delta = translator.apply(upserts(POOL), Timestamp::UNIX_EPOCH);
+    let joined = |gateway: &str| {
+        let view = &delta.views[&ObjectName::new("default", gateway)];
+        view.joined.iter().any(|it| it.kind == Kind::Backend)
+    };
+    assert!(joined("gw-00"));
+    assert!(!joined("gw-01"), "it would ask the picker without TLS");
+}
+
 /// The message of the condition that tells a Gateway which policies leave it out.
 fn left_out_of(delta: &Delta, gateway: &str) -> Option<String> {
     let gateway = ObjectName::new("default", gateway);

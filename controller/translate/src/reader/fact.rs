@@ -111,6 +111,8 @@ facts! {
     ClaimedPolicy(Arc<PolicyTarget>, ObjectName);
     /// The Gateways that send to an upstream.
     Users(Upstream);
+    /// The Gateways that ask an endpoint picker at a Service.
+    PickerUsers(Upstream);
     /// Our objects of a namespace that requests pass.
     OursIn(Arc<str>);
 }

@@ -19,6 +19,8 @@ pub(crate) struct Counts {
     pub(crate) sets: Count<ObjectName, ()>,
     /// References to each upstream, by Gateway.
     pub(crate) users: Count<Upstream, ObjectName>,
+    /// References to Services of endpoint pickers, by Gateway.
+    pub(crate) picker_users: Count<Upstream, ObjectName>,
     /// The policies that do not apply to each Gateway because their statuses have no room for it.
     pub(crate) left_out: Count<ObjectName, ObjectRef>,
     /// The objects of this controller that carry requests, by namespace: kind and name.
@@ -111,6 +113,7 @@ impl Counts {
         self.routes.is_empty()
             && self.sets.is_empty()
             && self.users.is_empty()
+            && self.picker_users.is_empty()
             && self.left_out.is_empty()
             && self.ours.is_empty()
     }

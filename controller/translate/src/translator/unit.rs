@@ -16,8 +16,8 @@ use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
-    ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteSessionsUnit, RouteUnit, ServiceUnit,
-    SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
+    ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteSessionsUnit, RouteUnit,
+    ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
 };
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
@@ -309,6 +309,8 @@ units! {
     TargetUnit in targets;
     /// The key sets that a `TrafficPolicy` verifies tokens with.
     TokensUnit in tokens;
+    /// The Gateways that ask the endpoint picker of an InferencePool.
+    PickerUnit in pickers;
     /// A Service that something is sent to.
     ServiceUnit in services;
     /// A `Backend` that something is sent to.

@@ -22,17 +22,13 @@ pub(super) struct Ancestors {
 }
 
 impl UnitReader<'_> {
-    /// The Gateways that send requests to one of these targets of a policy. The oldest ones are
-    /// listed, so that a new Gateway takes the policy from no other.
-    pub(super) fn ancestors<'u>(
+    /// The ancestors of a policy, of the Gateways that it applies to. The oldest ones are listed, so
+    /// that a new Gateway takes the policy from no other.
+    pub(super) fn ancestors(
         &self,
-        targets: impl Iterator<Item = &'u Upstream>,
+        mut listed: BTreeSet<ObjectName>,
         status: &PolicyEntries,
     ) -> Ancestors {
-        let mut listed = BTreeSet::new();
-        for target in targets {
-            listed.extend(self.users(target).iter().cloned());
-        }
         let room = if self.is_machine() {
             usize::MAX
         } else {
@@ -54,21 +50,26 @@ impl UnitReader<'_> {
         }
     }
 
-    /// The Gateways among the users of these upstreams that a policy of them leaves out.
-    pub(super) fn left_out_users<'u>(
+    /// The Gateways that send requests to one of these upstreams.
+    pub(super) fn all_users<'u>(
         &self,
-        left_out: &LeftOut,
         upstreams: impl Iterator<Item = &'u Upstream>,
-    ) -> Box<[ObjectName]> {
-        if left_out.is_empty() {
-            return Box::default();
-        }
+    ) -> BTreeSet<ObjectName> {
+        let users = upstreams.map(|upstream| self.users(upstream));
+        users.flat_map(|users| users.to_vec()).collect()
+    }
+
+    /// The Gateways that connect to one of these upstreams.
+    pub(super) fn all_tls_users<'u>(
+        &self,
+        upstreams: impl Iterator<Item = &'u Upstream>,
+    ) -> BTreeSet<ObjectName> {
         let mut gateways = BTreeSet::new();
         for upstream in upstreams {
-            let users = self.users(upstream);
-            gateways.extend(users.iter().filter(|it| left_out.0.contains(*it)).cloned());
+            gateways.extend(self.users(upstream).iter().cloned());
+            gateways.extend(self.picker_users(upstream).cloned());
         }
-        gateways.into_iter().collect()
+        gateways
     }
 
     /// The policies that do not apply to a Gateway because their statuses have no room for it.
@@ -96,8 +97,16 @@ impl UnitReader<'_> {
                 return users;
             };
             let targets = policy.targets.iter().map(|target| &target.upstream);
-            without(&self.ancestors(targets, &object.status).left_out, users)
+            let ancestors = self.ancestors(self.all_tls_users(targets), &object.status);
+            without(&ancestors.left_out, users)
         })
+    }
+}
+
+impl LeftOut {
+    /// Those among these Gateways.
+    pub(super) fn among(&self, gateways: &BTreeSet<ObjectName>) -> Box<[ObjectName]> {
+        self.0.intersection(gateways).cloned().collect()
     }
 }
 

@@ -36,11 +36,13 @@ impl Unit for BackendTlsStatusUnit {
             }
         }
         let targets = policy.targets.iter().map(|target| &target.upstream);
-        let ancestors = reader.ancestors(targets, &object.status);
+        let ancestors = reader.ancestors(reader.all_tls_users(targets), &object.status);
         let users = (&ancestors.listed, &ancestors.left_out);
         Some(BackendTlsStatus {
             status: backend_tls::status(reader, (&self.0, object), policy, &refusals, users),
-            left_out: reader.left_out_users(&ancestors.left_out, won.into_iter()),
+            left_out: ancestors
+                .left_out
+                .among(&reader.all_tls_users(won.into_iter())),
         })
     }
 

@@ -33,7 +33,7 @@ impl Unit for BackendTrafficEffectUnit {
         let mut refusals = policy.refusals.clone();
         let (mut resources, mut won) = (Vec::new(), Vec::new());
         let targets = policy.targets.iter().map(|target| &target.upstream);
-        let ancestors = reader.ancestors(targets, &object.status);
+        let ancestors = reader.ancestors(reader.all_users(targets), &object.status);
         for target in &policy.targets {
             let users = without(&ancestors.left_out, reader.users(&target.upstream));
             match reader.backend_traffic_winner(&target.upstream) {
@@ -62,7 +62,7 @@ impl Unit for BackendTrafficEffectUnit {
         let missing = &policy.missing;
         Some(BackendTrafficEffect {
             emitted: Emitted::new(resources),
-            left_out: reader.left_out_users(&ancestors.left_out, won.into_iter()),
+            left_out: ancestors.left_out.among(&reader.all_users(won.into_iter())),
             status: backend_traffic::status(
                 reader,
                 name_and_object,
