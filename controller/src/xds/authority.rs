@@ -17,7 +17,7 @@ use x509_parser::pem::parse_x509_pem;
 pub(super) struct Authority {
     /// Its certificate in PEM, as passed to proxies.
     pub(super) pem: String,
-    not_after: SystemTime,
+    pub(super) not_after: SystemTime,
     issuer: Issuer<'static, KeyPair>,
 }
 

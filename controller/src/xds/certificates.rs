@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource as _};
 use rustls::ServerConfig;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::authority::{Authority, Generated, InvalidAuthority, LEAF_AGE, certificates};
+use super::authority_report::AuthorityReport;
 use super::rotation::Rotation;
 use crate::context::Context;
 
@@ -30,6 +31,7 @@ pub(super) struct Certificates {
     /// Names by which proxies reach the server.
     names: Vec<String>,
     rotation: Rotation,
+    report: AuthorityReport,
     /// The authority of the current certificate, and when it was signed.
     issued: Option<(String, Instant)>,
     configs: Option<watch::Sender<Arc<ServerConfig>>>,
@@ -40,9 +42,14 @@ enum Failure {
     #[error("{0}")]
     Api(#[from] Box<kube::Error>),
     #[error(
-        "the Secret {0} is not a certificate authority: {1}; correct it, or delete it to have it replaced"
+        "the Secret {} is not a certificate authority: {why}; put a CA certificate and its key into \
+         tls.crt and tls.key, or delete the Secret to have one created",
+        .secret.name.as_deref().unwrap_or_default()
     )]
-    Authority(String, InvalidAuthority),
+    Authority {
+        secret: Box<ObjectReference>,
+        why: InvalidAuthority,
+    },
     #[error("cannot create a certificate: {0}")]
     Making(#[from] InvalidAuthority),
     #[error("no response from the API server")]
@@ -71,6 +78,7 @@ impl Certificates {
                 "localhost".to_owned(),
             ],
             rotation: Rotation::default(),
+            report: AuthorityReport::register(context),
             issued: None,
             configs: None,
             context: context.clone(),
@@ -98,9 +106,9 @@ impl Certificates {
 
     async fn step(&mut self) {
         let step = timeout(PATIENCE, self.compare(Instant::now()));
-        let step = step.await.unwrap_or(Err(Failure::TimedOut));
-        if let Err(failure) = step {
-            warn!(%failure, "cannot watch the CA of the xDS server");
+        match step.await.unwrap_or(Err(Failure::TimedOut)) {
+            Ok(()) => {}
+            Err(failure) => self.report_failure(failure).await,
         }
         // Also while the API server is unavailable.
         if let Err(failure) = self.issue(Instant::now()) {
@@ -108,12 +116,42 @@ impl Certificates {
         }
     }
 
-    /// Compares the cluster with the desired state, and corrects it as the leader.
-    async fn compare(&mut self, now: Instant) -> Result<(), Failure> {
-        let Some(authority) = self.authority().await? else {
-            return Ok(());
+    async fn report_failure(&mut self, failure: Failure) {
+        let effect = match self.rotation.signing() {
+            Some(_) => "until then, the previous one stays in use",
+            None => "until then, proxies cannot connect and keep their last configuration",
         };
-        self.rotation.set_desired(Arc::new(authority));
+        let problem = format!("{failure}; {effect}");
+        match failure {
+            Failure::Authority { secret, .. } => {
+                let report = self.report.invalid(&secret, problem);
+                let _: Result<(), _> = timeout(PATIENCE, report).await;
+            }
+            failure => warn!(%failure, "cannot watch the CA of the xDS server"),
+        }
+    }
+
+    /// Compares the cluster with the desired state, and corrects it as the leader. While the Secret is
+    /// invalid, the authority before it stays published.
+    async fn compare(&mut self, now: Instant) -> Result<(), Failure> {
+        match self.authority().await {
+            Ok(None) => Ok(()),
+            Ok(Some(authority)) => {
+                self.report.valid(authority.not_after);
+                self.rotation.set_desired(Arc::new(authority));
+                self.compare_bundle(now).await
+            }
+            Err(failure) => {
+                let is_invalid = matches!(failure, Failure::Authority { .. });
+                if is_invalid && self.rotation.signing().is_some() {
+                    self.compare_bundle(now).await?;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    async fn compare_bundle(&mut self, now: Instant) -> Result<(), Failure> {
         let config_map = self.config_maps.get_opt(&self.name).await?;
         let present = config_map.as_ref().and_then(|it| it.data.as_ref());
         let present = present.and_then(|data| data.get(BUNDLE));
@@ -138,8 +176,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// The authority of the Secret. The leader creates one if missing, or if a generated one is
-    /// old.
+    /// The authority of the Secret. The leader creates one if missing, or if a generated one is old or
+    /// has expired.
     async fn authority(&self) -> Result<Option<Authority>, Failure> {
         let secret = self.secrets.get_opt(&self.name).await?;
         let now = SystemTime::now();
@@ -157,8 +195,10 @@ impl Certificates {
         if is_old && is_ours(&secret.metadata) && self.context.leadership.is_leader() {
             return self.make(Some(secret), now).await.map(Some);
         }
-        let authority = authority.map(Some);
-        authority.map_err(|why| Failure::Authority(self.name.clone(), why))
+        authority.map(Some).map_err(|why| Failure::Authority {
+            secret: Box::new(secret.object_ref(&())),
+            why,
+        })
     }
 
     /// Generates an authority, replacing the previous one, if any.

@@ -36,6 +36,14 @@ fn replace(cluster: &Cluster) -> String {
     certificates(&certificate).remove(0)
 }
 
+/// The value of a metric without labels.
+fn metric(replica: &Replica, name: &str) -> String {
+    let text = replica.context.metrics.text();
+    let name = format!("gateway_controller_{name} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&name));
+    value.expect("it is there").to_owned()
+}
+
 #[tokio::test]
 async fn the_leader_creates_the_authority_and_followers_wait_for_it() {
     let cluster = Cluster::new();
@@ -111,6 +119,41 @@ async fn the_certificate_is_renewed_before_it_expires_even_without_the_api_serve
         .issue(Instant::now() + LEAF_AGE)
         .expect("it signs");
     assert!(configs.has_changed().expect("open"));
+}
+
+#[tokio::test]
+async fn an_invalid_authority_secret_is_reported_while_the_previous_one_stays_in_use() {
+    let cluster = Cluster::new();
+    let (replica, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    let before = bundle(&cluster);
+    let (own, other) = (
+        cluster.object(SECRET),
+        Authority::generate(SystemTime::now()),
+    );
+    let other = other.expect("an authority");
+    // The certificate is replaced, and the key is not.
+    let certificate = json!(ByteString(other.certificate.into_bytes()));
+    cluster.change(SECRET, |secret| secret["data"]["tls.crt"] = certificate);
+    cluster.change(CONFIG_MAP, |bundle| bundle["data"] = json!({}));
+    certificates.step().await;
+    certificates.step().await;
+    assert_eq!(metric(&replica, "xds_ca_invalid"), "1");
+    assert_eq!(bundle(&cluster), before, "it is published again");
+    let events = cluster.events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["regarding"]["name"], "controller-xds-ca");
+    let note = events[0]["note"].as_str().expect("a text");
+    assert!(
+        note.contains("tls.key does not belong to tls.crt"),
+        "{note}"
+    );
+    assert!(note.contains("delete the Secret"), "{note}");
+    assert!(note.contains("the previous one stays in use"), "{note}");
+
+    cluster.change(SECRET, |secret| *secret = own.expect("it is there"));
+    certificates.step().await;
+    assert_eq!(metric(&replica, "xds_ca_invalid"), "0");
 }
 
 #[tokio::test]
