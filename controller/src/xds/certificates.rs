@@ -1,6 +1,6 @@
 //! The certificate of the xDS server: its authority in a Secret and the bundle that proxies trust
 //! in a ConfigMap, both in the namespace of the controller. The leader writes them; every replica
-//! signs its own certificate.
+//! signs its own certificate. An authority that the user put into the Secret is never replaced.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::authority::{Authority, Generated, InvalidAuthority, LEAF_AGE, certificates};
+use super::authority::{
+    Authority, Generated, InvalidAuthority, LEAF_AGE, certificates, is_generated,
+};
 use super::authority_report::AuthorityReport;
 use super::rotation::Rotation;
 use crate::context::Context;
@@ -192,7 +194,7 @@ impl Certificates {
             Ok(authority) => authority.is_old(now),
             Err(why) => matches!(why, InvalidAuthority::Expired),
         };
-        if is_old && is_ours(&secret.metadata) && self.context.leadership.is_leader() {
+        if is_old && is_ours(&secret) && self.context.leadership.is_leader() {
             return self.make(Some(secret), now).await.map(Some);
         }
         authority.map(Some).map_err(|why| Failure::Authority {
@@ -204,16 +206,18 @@ impl Certificates {
     /// Generates an authority, replacing the previous one, if any.
     async fn make(&self, before: Option<Secret>, now: SystemTime) -> Result<Authority, Failure> {
         let Generated { certificate, key } = Authority::generate(now)?;
-        let data = [("tls.crt", &certificate), ("tls.key", &key)];
-        let data = data.map(|(name, pem)| (name.to_owned(), ByteString(pem.clone().into_bytes())));
         let params = PostParams::default();
         let is_new = before.is_none();
-        let secret = Secret {
-            metadata: self.metadata(before.map(|it| it.metadata)),
+        // The rest of it, such as annotations, stays as it is.
+        let mut secret = before.unwrap_or_else(|| Secret {
+            metadata: self.metadata(None),
             type_: Some("kubernetes.io/tls".to_owned()),
-            data: Some(data.into()),
             ..Secret::default()
-        };
+        });
+        let data = secret.data.get_or_insert_default();
+        for (name, pem) in [(CERTIFICATE, &certificate), (KEY, &key)] {
+            data.insert(name.to_owned(), ByteString(pem.clone().into_bytes()));
+        }
         if is_new {
             self.secrets.create(&params, &secret).await?;
         } else {
@@ -281,17 +285,24 @@ impl Certificates {
 }
 
 fn read(secret: &Secret, now: SystemTime) -> Result<Authority, InvalidAuthority> {
-    let data = secret.data.as_ref();
-    let entry = |name: &str| data.and_then(|data| data.get(name));
-    let bytes = |name| entry(name).map_or(&[][..], |it| it.0.as_slice());
-    Authority::parse(bytes("tls.crt"), bytes("tls.key"), now)
+    Authority::parse(entry(secret, CERTIFICATE), entry(secret, KEY), now)
 }
 
-fn is_ours(metadata: &ObjectMeta) -> bool {
-    let labels = metadata.labels.as_ref();
-    let manager = labels.and_then(|labels| labels.get(MANAGED_BY));
-    manager.is_some_and(|it| it == MANAGER)
+fn entry<'a>(secret: &'a Secret, name: &str) -> &'a [u8] {
+    let entry = secret.data.as_ref().and_then(|data| data.get(name));
+    entry.map_or(&[], |it| it.0.as_slice())
 }
+
+/// Whether the Secret may be overwritten. The label is not enough: it stays when the user replaces
+/// the content.
+fn is_ours(secret: &Secret) -> bool {
+    let labels = secret.metadata.labels.as_ref();
+    let manager = labels.and_then(|labels| labels.get(MANAGED_BY));
+    manager.is_some_and(|it| it == MANAGER) && is_generated(entry(secret, CERTIFICATE))
+}
+
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
 
 /// The ConfigMap entry with the bundle.
 const BUNDLE: &str = "ca.crt";
