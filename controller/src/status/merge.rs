@@ -310,7 +310,7 @@ const CONDITIONS: &str = "conditions";
 const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every condition type that we write: others belong to other controllers.
-const OWN_CONDITIONS: [&str; 12] = [
+const OWN_CONDITIONS: [&str; 13] = [
     "Accepted",
     "AddressesAssigned",
     "DefaultGateway",
@@ -322,6 +322,7 @@ const OWN_CONDITIONS: [&str; 12] = [
     "InsecureFrontendValidationMode",
     "OverlappingTLSConfig",
     "CertificateExpired",
+    "PolicyAncestorLimitReached",
     "SupportedVersion",
 ];
 /// The `maxItems` of Gateway API for conditions of any object.

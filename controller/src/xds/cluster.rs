@@ -108,6 +108,12 @@ impl Cluster {
         found.next().map(|(_, object)| object.clone())
     }
 
+    pub(super) fn events(&self) -> Vec<Value> {
+        let objects = locked(&self.objects);
+        let events = objects.iter().filter(|(it, _)| it.contains("/events/"));
+        events.map(|(_, event)| event.clone()).collect()
+    }
+
     /// Changes an object, as a user does.
     pub(super) fn change(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut objects = locked(&self.objects);

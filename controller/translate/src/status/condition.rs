@@ -75,6 +75,9 @@ pub enum ConditionType {
     /// A referenced certificate has expired. Not in Gateway API, whose `ResolvedRefs` is about
     /// references that cannot be resolved. Written only if one has.
     CertificateExpired,
+    /// Policies do not apply to this Gateway, because their statuses have no room for it. Gateway API
+    /// requires to signal it on the Gateway, without naming a condition. Written only if there are any.
+    PolicyAncestorLimitReached,
     /// The definitions of Gateway API are of a release that the controller was tested with.
     SupportedVersion,
 }
@@ -86,7 +89,8 @@ impl ConditionType {
             | Self::PartiallyInvalid
             | Self::InsecureFrontendValidationMode
             | Self::OverlappingTLSConfig
-            | Self::CertificateExpired => ConditionStatus::False,
+            | Self::CertificateExpired
+            | Self::PolicyAncestorLimitReached => ConditionStatus::False,
             Self::Accepted
             | Self::Programmed
             | Self::ResolvedRefs

@@ -16,8 +16,8 @@ use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
-    ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit,
-    SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
+    ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteSessionsUnit, RouteUnit,
+    ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
 };
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
@@ -99,6 +99,14 @@ impl Changes<'_> {
         let changed = changed.filter(|(_, is_other_set)| *is_other_set);
         let facts = changed.map(|(upstream, _)| Fact::Users(upstream));
         self.facts.extend(facts);
+    }
+
+    /// The Gateways that a policy does not apply to for lack of room in its status, before and after.
+    pub(crate) fn left_out(&mut self, policy: &ObjectRef, old: &[ObjectName], new: &[ObjectName]) {
+        let entry = |gateway: &ObjectName| (gateway.clone(), policy.clone());
+        let (old, new) = (old.iter().map(entry), new.iter().map(entry));
+        let changed = self.counts.left_out.replace(old, new).into_keys();
+        self.facts.extend(changed.map(Fact::LeftOutOf));
     }
 
     /// Whether an object of this controller carries requests, before and after.
@@ -301,6 +309,8 @@ units! {
     TargetUnit in targets;
     /// The key sets that a `TrafficPolicy` verifies tokens with.
     TokensUnit in tokens;
+    /// The Gateways that ask the endpoint picker of an InferencePool.
+    PickerUnit in pickers;
     /// A Service that something is sent to.
     ServiceUnit in services;
     /// A `Backend` that something is sent to.
@@ -315,6 +325,8 @@ units! {
     BackendTrafficEffectUnit in backend_traffic_effects;
     /// The status of a BackendTLSPolicy.
     BackendTlsStatusUnit in backend_tls_statuses;
+    /// The rules of a route with session persistence of `XBackendTrafficPolicies`.
+    RouteSessionsUnit in route_sessions;
     /// The status of a ListenerSet.
     SetStatusUnit in set_statuses;
     /// The status of a Gateway.
