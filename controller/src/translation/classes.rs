@@ -80,7 +80,7 @@ impl Classes {
     }
 
     /// The release has been looked for, whether or not there was anything to see.
-    pub(super) fn release_was_looked_for(&mut self, outputs: &Outputs) {
+    pub(super) fn record_release_lookup(&mut self, outputs: &Outputs) {
         if !self.is_release_known {
             self.set_release(None, outputs);
         }

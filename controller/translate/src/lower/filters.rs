@@ -84,9 +84,9 @@ fn add(
             Ok(())
         }
         FilterType::ExternalAuth => {
-            let asks = present(spec.external_auth.as_deref())
+            let external_auth = present(spec.external_auth.as_deref())
                 .and_then(|it| external_auth::lower(scope.reader, scope.from, it));
-            let (auth, problem) = asks.map_err(|problem| problem.under("externalAuth"))?;
+            let (auth, problem) = external_auth.map_err(|problem| problem.under("externalAuth"))?;
             filters.external_auth.push(auth);
             let problem = problem.map(|problem| problem.under("externalAuth"));
             notes.refs.extend(problem);

@@ -122,7 +122,7 @@ impl Listener {
         };
         match protocol {
             None => listener.refusals.push(unknown_protocol(spec)),
-            Some(protocol) => listener.speak(reader, spec, protocol, validation),
+            Some(protocol) => listener.lower_protocol(reader, spec, protocol, validation),
         }
         listener.filter(reader, spec);
         listener.refusals.extend(port.err());
@@ -170,7 +170,7 @@ impl Listener {
         }
     }
 
-    fn speak(
+    fn lower_protocol(
         &mut self,
         reader: &Reader<'_>,
         spec: &api::Listener,

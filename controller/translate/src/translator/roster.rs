@@ -59,9 +59,9 @@ impl Roster {
     /// The unit's number; it gets one if it is new.
     pub(super) fn enter(&mut self, unit: AnyUnit) -> UnitId {
         let hash = self.hasher.hash_one(&unit);
-        let is_it =
+        let is_same =
             |id: &UnitId| self.slots[id.0 as usize].as_ref().map(|it| &it.unit) == Some(&unit);
-        if let Some(id) = self.ids.find(hash, is_it) {
+        if let Some(id) = self.ids.find(hash, is_same) {
             return *id;
         }
         let slot = Some(Slot {

@@ -32,7 +32,9 @@ impl Report {
     pub(super) fn statuses(&mut self, statuses: Statuses, configuration: &Configuration) {
         for (object, status) in statuses {
             let before = self.reported.remove(&object).unwrap_or_default();
-            let unhappy = status.iter().flat_map(|status| status.unhappy(&object));
+            let unhappy = status
+                .iter()
+                .flat_map(|status| status.problem_conditions(&object));
             let now: BTreeSet<String> = unhappy
                 .map(|unhappy| {
                     let whole = unhappy.to_string();

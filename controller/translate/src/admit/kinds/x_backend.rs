@@ -21,7 +21,7 @@ impl Admissible for XBackend {
                 }
             });
             let is = |kind| spec.kind == kind;
-            for (field, is_asked, is_given) in [
+            for (field, is_required, is_set) in [
                 (
                     "externalHostname",
                     is(XBackendType::ExternalHostname),
@@ -33,7 +33,7 @@ impl Admissible for XBackend {
                     spec.endpoint_selector.is_some(),
                 ),
             ] {
-                match (is_asked, is_given) {
+                match (is_required, is_set) {
                     (true, false) => check.missing(field, "is missing: the type asks for it"),
                     (false, true) if known => check.field(field, |check| {
                         check.refuse("goes with another type: change type, or remove it");
