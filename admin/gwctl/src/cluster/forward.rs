@@ -46,7 +46,7 @@ impl PodPort {
             stream: stream.expect("the port was requested"),
             error: error.map(|it| -> Refusal { Box::pin(it) }),
             has_received: false,
-            unasked: Some(self.clone()),
+            pending_port: Some(self.clone()),
         })
     }
 
@@ -87,7 +87,7 @@ pub(crate) struct ForwardedConnection {
     error: Option<Refusal>,
     has_received: bool,
     /// The port, until another connection asks why it sent nothing.
-    unasked: Option<PodPort>,
+    pending_port: Option<PodPort>,
 }
 
 impl ForwardedConnection {
@@ -126,7 +126,7 @@ impl AsyncRead for ForwardedConnection {
             if this.error.is_some() {
                 return Poll::Pending;
             }
-            let Some(port) = this.unasked.take() else {
+            let Some(port) = this.pending_port.take() else {
                 return read;
             };
             this.error = Some(Box::pin(port.refusal()));

@@ -36,14 +36,14 @@ impl From<&Pod> for PodState {
             } else if is_ready {
                 "Running".to_owned()
             } else {
-                trouble(&status, containers)
+                not_ready_reason(&status, containers)
             },
         }
     }
 }
 
 /// Why a pod is not ready.
-fn trouble(status: &PodStatus, containers: &[ContainerStatus]) -> String {
+fn not_ready_reason(status: &PodStatus, containers: &[ContainerStatus]) -> String {
     let states = containers.iter().filter_map(|it| it.state.as_ref());
     for state in states {
         if let Some(waiting) = &state.waiting {
