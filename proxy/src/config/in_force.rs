@@ -87,7 +87,7 @@ impl InForce {
     }
 
     /// Sets the result of binding: how many binds are listened on, and which failed.
-    pub fn tried(&self, up: usize, down: Vec<BindDown>) {
+    pub fn set_bound(&self, up: usize, down: Vec<BindDown>) {
         if up > 0 || down.is_empty() {
             self.0.listened.store(true, Ordering::Relaxed);
         }

@@ -130,8 +130,8 @@ impl UploadResult {
         if self.answered.get() {
             return;
         }
-        let patience = attempt.head_timeout();
-        connection.deadline.arm(patience, Expiry::Disconnect);
+        let timeout = attempt.head_timeout();
+        connection.deadline.arm(timeout, Expiry::Disconnect);
         // The client is not read any more, so watch for its disconnect.
         let watch = Expiry::Watch {
             other: connection.stream.cutoff(),

@@ -9,7 +9,7 @@ use crate::http::h1::encode::{self, Persist};
 use crate::http::h2::trailers::pairs;
 use crate::http::head::Framing;
 use crate::http::hop_by_hop::is_forbidden_trailer;
-use crate::limits::CLIENT_LOOK;
+use crate::limits::CLIENT_CHECK_INTERVAL;
 use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
@@ -147,9 +147,9 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
         let client = self.side.client.deadline;
         let watch = Expiry::Watch {
             other: self.review.cutoff(),
-            again: CLIENT_LOOK,
+            again: CLIENT_CHECK_INTERVAL,
         };
-        client.arm(Some(CLIENT_LOOK), watch);
+        client.arm(Some(CLIENT_CHECK_INTERVAL), watch);
         let step = self.review.next(answers).await;
         client.disarm();
         if client.expired() {

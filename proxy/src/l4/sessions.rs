@@ -27,7 +27,7 @@ pub struct Sessions<K, V> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of sessions.
-    pub most: usize,
+    pub max: usize,
     /// For how long one may be quiet.
     pub idle: Duration,
     /// Idle time after which an answered session may be evicted for another.
@@ -108,7 +108,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
     ///
     /// No session may be evicted.
     pub fn make_room(&mut self, now: Tick) -> Result<Option<V>, TableFull> {
-        if self.places.len() < self.bounds.most {
+        if self.places.len() < self.bounds.max {
             return Ok(None);
         }
         let quiet = self.bounds.yields_after;
@@ -222,7 +222,7 @@ mod tests {
     use crate::shard::wheel::Tick;
 
     const BOUNDS: Bounds = Bounds {
-        most: 3,
+        max: 3,
         idle: Duration::from_mins(1),
         yields_after: Duration::from_secs(5),
     };

@@ -20,4 +20,4 @@ pub const OVERLOAD_ROOM_PERCENT: [usize; 2] = [80, 90];
 pub const OVERLOAD_MEMORY_PERCENT: [usize; 4] = [80, 85, 90, 95];
 /// Interval of measuring the memory in use: 100 ms. A measurement costs about 30 µs, and in that
 /// time a shard does not allocate a tenth of any sensible limit.
-pub const MEMORY_LOOK: Duration = Duration::from_millis(100);
+pub const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -11,4 +11,4 @@ pub const RING_MAX_COMPLETIONS: u32 = 65_536;
 pub const RING_SHARE_OF_LOCKED_MEMORY: u64 = 128;
 /// Operations in one submission of a ring that has to be smaller for want of locked memory: 256, which
 /// takes 28 KiB.
-pub const RING_LEAST_ENTRIES: u32 = 256;
+pub const RING_MIN_ENTRIES: u32 = 256;

@@ -138,17 +138,17 @@ impl Exchange<'_> {
     fn log(&self, failure: Option<Failure>, duration: Duration, target: Option<Target<'_>>) {
         let record = &self.record;
         let log = self.access_log();
-        let wanted = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
-        let wanted = self.shard.with_rng(wanted);
+        let is_logged = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
+        let is_logged = self.shard.with_rng(is_logged);
         if let Some(trace) = &record.trace {
-            let effect = if wanted {
+            let effect = if is_logged {
                 PolicyEffect::Applied("the request is logged")
             } else {
                 PolicyEffect::Skipped("excluded by its filter or sample")
             };
             trace.policy("accessLog", effect);
         }
-        if !wanted {
+        if !is_logged {
             return;
         }
         let received = self.received;

@@ -114,7 +114,7 @@ pub(crate) async fn unary<A: Message + Default>(
     client: Client<'_>,
 ) -> Result<A, CallError> {
     let until = Instant::now() + timeout;
-    let mut tried_again = false;
+    let mut was_retried = false;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let begun = Call::begin(upstreams, cluster, method, left, Some(left), client);
@@ -135,7 +135,7 @@ pub(crate) async fn unary<A: Message + Default>(
                 if used
                     && answers.state == State::Sent
                     && !call.is_abandoned()
-                    && !std::mem::replace(&mut tried_again, true) => {}
+                    && !std::mem::replace(&mut was_retried, true) => {}
             answer => return answer,
         }
     }
@@ -213,11 +213,11 @@ impl<'a> Call<'a> {
     }
 
     /// Sets the timeout for all that follows, until it is set again; `None` for no timeout.
-    pub(crate) fn wait_at_most(&self, patience: Option<Duration>) {
+    pub(crate) fn wait_at_most(&self, timeout: Option<Duration>) {
         self.reached
             .connection
             .deadline
-            .arm(patience, Expiry::Disconnect);
+            .arm(timeout, Expiry::Disconnect);
     }
 
     /// Sends a message, as soon as flow control allows.

@@ -72,7 +72,7 @@ pub(crate) async fn send(
     limits: SubrequestLimits<'_>,
 ) -> Result<Reply, Failure> {
     let until = Instant::now() + limits.timeout;
-    let mut tried_again = false;
+    let mut was_retried = false;
     loop {
         let reached = reach(upstreams, cluster, cluster.protocol, until).await?;
         let used = reached.connection.used;
@@ -89,7 +89,7 @@ pub(crate) async fn send(
                 if used
                     && is_stale(failure)
                     && !limits.client.has_expired()
-                    && !std::mem::replace(&mut tried_again, true) => {}
+                    && !std::mem::replace(&mut was_retried, true) => {}
             result => return result,
         }
     }
@@ -345,20 +345,20 @@ impl InterimCount {
 struct Body {
     /// `None` once the limit is exceeded.
     bytes: Option<Vec<u8>>,
-    most: usize,
+    max: usize,
 }
 
 impl Body {
-    fn of(most: usize) -> Self {
+    fn of(max: usize) -> Self {
         let bytes = Some(Vec::new());
-        Self { bytes, most }
+        Self { bytes, max }
     }
 
     fn take(&mut self, payload: &[u8]) {
         let Some(bytes) = &mut self.bytes else {
             return;
         };
-        if bytes.len().saturating_add(payload.len()) > self.most {
+        if bytes.len().saturating_add(payload.len()) > self.max {
             self.bytes = None;
         } else {
             bytes.extend_from_slice(payload);

@@ -442,9 +442,9 @@ impl Compiler {
 
     /// One that has this called when a shard misses a key.
     #[must_use]
-    pub fn woken_by(wake: Option<FetchWaker>) -> Self {
+    pub fn with_waker(wake: Option<FetchWaker>) -> Self {
         Self {
-            jwt: Authenticators::woken_by(wake),
+            jwt: Authenticators::with_waker(wake),
             ..Self::default()
         }
     }

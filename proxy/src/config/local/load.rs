@@ -13,7 +13,7 @@ use xds::model::{BindKey, Change, Kind, Model};
 use super::report::Report;
 use crate::config::files::Files;
 use crate::config::origin;
-use crate::limits::CLOCK_LOOK;
+use crate::limits::CLOCK_CHECK_INTERVAL;
 
 /// The current objects and their translation.
 pub(super) struct Loader {
@@ -83,7 +83,7 @@ impl Loader {
     pub(super) fn load(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
         let loaded = self.read(written);
         let left = self.changes_after.map(|at| until(at, Timestamp::now()));
-        self.look_at = left.map(|left| Instant::now() + left.min(CLOCK_LOOK));
+        self.look_at = left.map(|left| Instant::now() + left.min(CLOCK_CHECK_INTERVAL));
         loaded
     }
 
@@ -154,8 +154,8 @@ impl Loader {
     }
 
     /// Conditions with a problem.
-    pub(super) fn unhappy(&self) -> usize {
-        self.report.unhappy()
+    pub(super) fn problems(&self) -> usize {
+        self.report.problems()
     }
 }
 

@@ -210,12 +210,12 @@ impl Worker {
             let is_first = !self.in_force.was_recognised();
             let changes = std::mem::take(&mut self.held_back);
             if is_first || !changes.is_empty() {
-                let patience = if is_first {
+                let timeout = if is_first {
                     DNS_FIRST_WAIT
                 } else {
                     DNS_CHANGE_WAIT
                 };
-                self.apply(changes, begun, patience).await;
+                self.apply(changes, begun, timeout).await;
             }
         }
         let failed: Vec<Refusal> = self.down().collect();
@@ -233,7 +233,7 @@ impl Worker {
         self.publish_versions();
     }
 
-    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, patience: Duration) {
+    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, timeout: Duration) {
         let update = Update {
             changes,
             problems: self.refused.len(),
@@ -241,7 +241,7 @@ impl Worker {
         };
         let in_force = self.in_force.clone();
         let locate = |bind: &_| locate(bind, &in_force);
-        self.applier.update(update, patience, &locate).await;
+        self.applier.update(update, timeout, &locate).await;
         self.in_force.recognise();
         if let Some(keeper) = &mut self.keeper {
             keeper.record_change();

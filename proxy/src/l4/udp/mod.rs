@@ -284,7 +284,7 @@ impl UdpListener {
 
 fn bounds(shard: &Shard, idle: Option<Duration>) -> Bounds {
     Bounds {
-        most: UDP_SESSIONS.min(shard.room() / 2),
+        max: UDP_SESSIONS.min(shard.room() / 2),
         idle: idle.unwrap_or(Duration::MAX),
         yields_after: UDP_YIELD_AFTER,
     }

@@ -11,7 +11,7 @@ use super::messages::{
     Request, SocketAddress,
 };
 use super::{Denial, MissingVerdict, Subject, Verdict};
-use crate::http::grammar::is_alike;
+use crate::http::grammar::is_equivalent;
 use crate::http::known::KnownHeader;
 use crate::limits::MUTATION_EDITS;
 use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
@@ -34,7 +34,7 @@ pub struct RequestSource {
 
 /// The question about a request. `listed` are the fields that are shown; none means all.
 #[must_use]
-pub fn question(
+pub fn check_request(
     listed: &[HeaderName],
     subject: &Subject<'_>,
     arrival: &RequestSource,
@@ -42,7 +42,7 @@ pub fn question(
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in subject.lines() {
-        let is_shown = |it: &HeaderName| is_alike(it.as_str().as_bytes(), name);
+        let is_shown = |it: &HeaderName| is_equivalent(it.as_str().as_bytes(), name);
         if !listed.is_empty() && !listed.iter().any(is_shown) {
             continue;
         }

@@ -16,7 +16,7 @@ use super::token_location::{Carrier, TokenLocation};
 use super::verify::Unverified;
 use super::{Refusal, TokenError};
 use crate::failure::FailureKind;
-use crate::http::grammar::is_alike;
+use crate::http::grammar::is_equivalent;
 use crate::http::h1::encode::field;
 use crate::http::known::KnownHeader;
 use crate::limits::LOG_FIELD_BYTES;
@@ -32,7 +32,7 @@ pub struct Authenticator {
     /// Of a request without a token.
     challenge: Box<[u8]>,
     /// `WWW-Authenticate` line for a request whose token is invalid.
-    rebuff: Box<[u8]>,
+    invalid_token: Box<[u8]>,
     locations: Vec<TokenLocation>,
     providers: Vec<Provider>,
     /// Headers that come from claims, so that they never come from clients.
@@ -138,7 +138,7 @@ impl Authenticator {
             id: next_id(),
             mode: policy.mode,
             challenge: challenge(policy.realm.as_deref(), ""),
-            rebuff: challenge(policy.realm.as_deref(), ", error=\"invalid_token\""),
+            invalid_token: challenge(policy.realm.as_deref(), ", error=\"invalid_token\""),
             locations,
             providers,
             claimed,
@@ -165,7 +165,7 @@ impl Authenticator {
         };
         let fingerprint = Fingerprint::of(token);
         if let Some(entry) = cache.find(&fingerprint, self.id, location, now)
-            && self.keys_are(entry, now)
+            && self.are_keys_current(entry, now)
         {
             let token = (location, Rc::clone(&entry.verified));
             return Ok(self.admit(Proof::Cached, Some(token)));
@@ -182,7 +182,7 @@ impl Authenticator {
     pub fn challenge(&self, failure: FailureKind) -> Option<&[u8]> {
         match failure {
             FailureKind::NoToken => Some(&self.challenge),
-            FailureKind::Unauthenticated => Some(&self.rebuff),
+            FailureKind::Unauthenticated => Some(&self.invalid_token),
             _ => None,
         }
     }
@@ -224,7 +224,7 @@ impl Authenticator {
     }
 
     /// Whether the keys that an entry was verified with are still in force.
-    fn keys_are(&self, entry: &Entry, now: i64) -> bool {
+    fn are_keys_current(&self, entry: &Entry, now: i64) -> bool {
         let provider = self.providers.get(entry.provider);
         provider.and_then(|provider| provider.keys.version(now)) == Some(entry.keys)
     }
@@ -350,7 +350,7 @@ impl Principal<'_> {
     #[must_use]
     pub fn claims_header(&self, name: &[u8]) -> bool {
         let mut claimed = self.policy.claimed.iter();
-        claimed.any(|claimed| is_alike(claimed.as_str().as_bytes(), name))
+        claimed.any(|claimed| is_equivalent(claimed.as_str().as_bytes(), name))
     }
 
     /// Appends the lines of claims, and what stays of a field that held the token. Names that

@@ -27,7 +27,7 @@ pub struct KeySource {
     /// Whether the last one failed.
     is_failing: AtomicBool,
     /// No question is followed before, in seconds of Unix time.
-    deaf_until: AtomicI64,
+    refetch_after: AtomicI64,
     wake: Option<FetchWaker>,
 }
 
@@ -80,7 +80,7 @@ impl KeySource {
         Self {
             current: ArcSwapOption::from_pointee(current),
             // A source of configured keys, which never change.
-            deaf_until: AtomicI64::new(i64::MAX),
+            refetch_after: AtomicI64::new(i64::MAX),
             ..Self::pending(None)
         }
     }
@@ -96,7 +96,7 @@ impl KeySource {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
-            deaf_until: AtomicI64::new(0),
+            refetch_after: AtomicI64::new(0),
             wake,
         }
     }
@@ -127,9 +127,9 @@ impl KeySource {
 
     /// Records that the fetch in progress has ended; its result must be published before. No fetch
     /// is requested before `not_before`, in seconds since 1970.
-    pub fn end_fetch(&self, failed: bool, deaf_until: i64) {
+    pub fn end_fetch(&self, failed: bool, refetch_after: i64) {
         self.is_failing.store(failed, Ordering::Release);
-        self.deaf_until.store(deaf_until, Ordering::Release);
+        self.refetch_after.store(refetch_after, Ordering::Release);
         let begun = self.begun.load(Ordering::Acquire);
         self.ended.store(begun, Ordering::Release);
     }
@@ -150,7 +150,7 @@ impl KeySource {
     /// end soon enough. Only the first of many requests wakes the thread.
     pub fn request_keys(&self, now: i64) -> Option<u64> {
         let soon = now.saturating_add(JWKS_WAIT.as_secs().cast_signed());
-        if self.deaf_until.load(Ordering::Acquire) > soon {
+        if self.refetch_after.load(Ordering::Acquire) > soon {
             return None;
         }
         // Before the question: a fetch that begins between the two is new enough.

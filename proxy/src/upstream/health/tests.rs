@@ -140,14 +140,14 @@ fn the_ejection_time_is_reset_after_a_calm_period() {
 
 #[test]
 fn at_most_half_of_a_service_is_ejected() {
-    for (endpoints, most) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
+    for (endpoints, max) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
         let fixture = Fixture::new(endpoints);
         for index in 0..endpoints {
             fixture.fail(index, 9);
         }
         assert_eq!(
             fixture.upstreams.ejected(&fixture.set, fixture.now),
-            most,
+            max,
             "of {endpoints}"
         );
     }
