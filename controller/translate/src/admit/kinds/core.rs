@@ -102,7 +102,7 @@ fn addresses(check: &mut Check, kind: AddressType, endpoint: &Endpoint) {
         };
         if !valid {
             check.refuse(format!(
-                "`{address}` is not {expected}, as addressType asks for"
+                "`{address}` is not {expected}, as addressType requires"
             ));
         }
     });
