@@ -10,7 +10,8 @@ use crate::args::Output;
 use crate::output;
 use crate::table::Table;
 
-/// Writes an answer. Where answers are of pods, tables have headings, and JSON and YAML are maps by pod.
+/// Writes responses. Those of several pods have headings in tables, and are maps by pod in JSON and
+/// YAML.
 ///
 /// # Errors
 /// Writing failed.

@@ -23,7 +23,7 @@ impl Blocking {
         Ok(Self(Arc::new(Inner(Some(runtime)))))
     }
 
-    /// Runs a future to its end. The future has to bound its own waits.
+    /// Runs a future to its end. The future must have timeouts of its own.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let runtime = self.0.0.as_ref().expect("present until drop");
         runtime.block_on(future)

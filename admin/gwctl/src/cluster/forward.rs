@@ -86,7 +86,7 @@ pub(crate) struct ForwardedConnection {
     /// None once it has resolved.
     error: Option<Refusal>,
     has_received: bool,
-    /// The port, until another connection asks why it sent nothing.
+    /// The port, until another connection was opened to query the error.
     pending_port: Option<PodPort>,
 }
 
@@ -102,8 +102,8 @@ impl ForwardedConnection {
 }
 
 impl AsyncRead for ForwardedConnection {
-    /// Reads. If the node reports an error for the port, fails with it. A stream that ends without any
-    /// data ends after the report, or after another connection that asks for it.
+    /// Reads. If the node reports an error for the port, fails with it. If a stream ends without
+    /// any data, waits for the report, or queries it over another connection.
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -23,7 +23,7 @@ pub(super) struct Admin {
     token: RefCell<Option<Secret>>,
 }
 
-/// The answer of the token endpoint.
+/// The response of the token endpoint.
 #[derive(Deserialize)]
 struct TokenResponse {
     access_token: String,

@@ -130,7 +130,7 @@ impl Client {
     }
 }
 
-/// Has our client as it should be.
+/// Creates or corrects our client.
 ///
 /// # Errors
 /// The provider refuses.

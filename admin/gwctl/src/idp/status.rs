@@ -20,7 +20,7 @@ struct Status {
     issuer: String,
     jwks_uri: String,
     client_id: Option<String>,
-    /// Whether all is as `setup` leaves it.
+    /// Whether the set-up is complete.
     complete: bool,
     parts: Vec<Part>,
     registration_policies: RegistrationPolicies,

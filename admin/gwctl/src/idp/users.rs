@@ -90,7 +90,7 @@ impl TestUser {
         Ok(())
     }
 
-    /// Whether the user exists, as it should be.
+    /// Whether the user exists, with the settings that `setup` gives it.
     ///
     /// # Errors
     /// The provider refuses.
