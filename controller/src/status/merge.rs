@@ -1,4 +1,4 @@
-//! The changes needed to make an object's status as wanted: pure, no I/O.
+//! The changes needed to bring an object's status to the desired one: pure, no I/O.
 //!
 //! A status has several authors. The result contains only our own fields; in lists that the API
 //! server replaces as a whole, the entries and conditions of others are kept unchanged.
@@ -59,10 +59,10 @@ pub struct Author<'a> {
     pub now: Timestamp,
 }
 
-/// The result of comparing a status with the wanted one.
+/// The result of comparing a status with the desired one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {
-    /// It is as wanted already.
+    /// It is up to date.
     Equal,
     /// It refers to a newer version of the object than is known: writing would be a step back.
     Newer,
@@ -75,7 +75,7 @@ pub enum Comparison {
     },
 }
 
-/// Compares the status in the cluster with the wanted one.
+/// Compares the status in the cluster with the desired one.
 #[must_use]
 pub fn compare(present: &Value, desired: &DesiredStatus, author: Author<'_>) -> Comparison {
     match desired {
@@ -168,7 +168,7 @@ fn compare_entries(
     differing(fields, left_out)
 }
 
-/// Our wanted entry, with the conditions of others from the present one.
+/// Our desired entry, with the conditions of others from the present one.
 fn entry(before: Option<&Value>, desired: &Value, now: Timestamp) -> Value {
     let mut after = desired.clone();
     let before = before.map_or(&[][..], |it| list(it, CONDITIONS));
@@ -179,7 +179,7 @@ fn entry(before: Option<&Value>, desired: &Value, now: Timestamp) -> Value {
     after
 }
 
-/// The conditions of others unchanged, ours as wanted, in their present order.
+/// The conditions of others unchanged, ours as desired, in their present order.
 fn conditions(before: &[Value], desired: &[Value], now: Timestamp) -> Vec<Value> {
     let mut waiting: Vec<&Value> = desired.iter().collect();
     let mut after = Vec::with_capacity(before.len().max(desired.len()));
@@ -265,8 +265,8 @@ fn is_same(before: &Value, after: &Value) -> bool {
     before == after || is_empty(before) && is_empty(after)
 }
 
-/// Whether a status differs from the wanted one only because the CRD of the standard channel prunes
-/// `routability` of addresses: writing it again would change nothing.
+/// Whether a status differs from the desired one only because the CRD of the standard channel
+/// prunes `routability` of addresses: writing it again would change nothing.
 fn is_pruned(field: &str, before: &Value, after: &Value) -> bool {
     let known = |address: &Value| {
         let mut address = address.clone();

@@ -39,13 +39,13 @@ pub struct Write {
     pub resource: ApiResource,
     /// A JSON merge patch, which applies only to one version of the object.
     pub patch: Value,
-    /// Identifies the wanted content, independent of the present one.
+    /// Identifies the desired content, independent of the present one.
     pub desired: u64,
     /// Number of our entries that did not fit.
     pub left_out: usize,
 }
 
-/// The write that makes a status as wanted, if needed.
+/// The write that brings a status to the desired one, if needed.
 #[must_use]
 pub fn plan(
     object: &ObjectRef,
@@ -79,7 +79,7 @@ pub fn plan(
     })
 }
 
-/// The wanted status in JSON, including the state of proxies and deployment.
+/// The desired status in JSON, including the state of proxies and deployment.
 fn desired(
     object: &ObjectRef,
     inputs: &StatusInputs<'_>,
@@ -138,7 +138,7 @@ fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
     }
 }
 
-/// The wanted status of an object that is no longer ours: no entries in lists. If the whole status
+/// The desired status of an object that is no longer ours: no entries in lists. If the whole status
 /// was ours, the next owner replaces it.
 fn released(object: &ObjectRef) -> Option<DesiredStatus> {
     let list = match &*object.kind {

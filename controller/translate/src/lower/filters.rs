@@ -123,7 +123,7 @@ fn unsupported(kind: FilterType) -> Problem {
     Problem::new(Reason::UnsupportedValue, "type", message)
 }
 
-/// A mirror that leads nowhere is left out: the request itself is not to suffer for it.
+/// A mirror with an unresolved reference is left out, so that the request itself is unaffected.
 fn mirror(
     scope: &Scope<'_>,
     spec: &MirrorFilter,

@@ -23,7 +23,7 @@ pub(crate) struct LoweredXBackend {
     pub(crate) backend: Backend,
     /// The client certificate for it, in the place of a Gateway's.
     pub(crate) certificate: Option<Certificate>,
-    /// Why it is refused.
+    /// Why it is rejected.
     pub(crate) refusals: Vec<Problem>,
     /// Expired certificates: those presented to it, and the CA certificates that are trusted.
     pub(crate) expiries: Expiries,

@@ -27,7 +27,7 @@ use crate::problem::Problem;
 use crate::store::StoredKind;
 use crate::upstream::Upstream;
 
-/// Answers the questions of one run of a unit.
+/// Provides read access to one run of a unit.
 pub(crate) struct Reader<'a> {
     objects: &'a ObjectIndex,
     facts: RefCell<Vec<Fact>>,
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         (self.facts.into_inner(), self.expires.get())
     }
 
-    /// Notes that the output depends on this.
+    /// Records that the output depends on this.
     pub(crate) fn depend_on(&self, fact: Fact) {
         self.facts.borrow_mut().push(fact);
     }

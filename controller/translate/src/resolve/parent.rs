@@ -43,7 +43,7 @@ pub(crate) fn owner(reference: &ParentReference, namespace: &str) -> Option<Owne
     }
 }
 
-/// Why a ListenerSet that its Gateway does not take has no listeners for routes.
+/// Why a ListenerSet that its Gateway does not accept offers no listeners to routes.
 pub(crate) fn not_attached(set: &ObjectName, problem: &Problem) -> Problem {
     let message = format!("ListenerSet {set} is not attached: {problem}");
     Problem::new(Reason::NoMatchingParent, "", message)

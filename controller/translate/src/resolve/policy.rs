@@ -27,7 +27,7 @@ pub(crate) type ClaimRank = (Phase, i64, ObjectName);
 pub(crate) enum Phase {
     /// Settings of policies for their targets.
     Configured,
-    /// Rejection of every request, because an access-restricting policy may have meant the target.
+    /// Rejection of every request, because the target may be that of an access-restricting policy.
     /// Last: a target with its own restriction keeps that.
     Denied,
 }
