@@ -402,7 +402,7 @@ pub struct DrainPlan {
     pub deadline: Duration,
 }
 
-/// Watches over the shards until an end is wanted, then brings it about.
+/// Supervises the shards until a shutdown is requested, then performs it.
 pub fn supervise(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan) {
     let mut memory = MemoryWatch::new(Arc::clone(shards.memory()));
     loop {

@@ -70,7 +70,7 @@ pub(crate) fn check(data: &[u8]) {
                 plain.moves(key, now, false)
             ),
             1 => assert_eq!(
-                sessions.answer(&key, now),
+                sessions.record_response(&key, now),
                 plain.moves(key, now, true).is_some()
             ),
             2 => {

@@ -33,7 +33,7 @@ pub fn check(
     let listed = Files::new(paths).scan(&BTreeSet::new()).into_iter();
     let sources = listed.filter_map(|listed| match listed {
         Listed::Read(source) => Some(source),
-        // The first look reads everything.
+        // The first load reads everything.
         Listed::Unchanged(_) => None,
     });
     let sources: Vec<Source> = sources.collect();

@@ -30,7 +30,7 @@ use crate::limits::{
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// The files of the last look.
+    /// The files of the last load.
     seen: BTreeSet<PathBuf>,
     /// Files that were complete when last read, with a stamp unless they may have changed since;
     /// without those that were empty.

@@ -94,7 +94,7 @@ impl InForce {
         self.0.down.store(Arc::new(down));
     }
 
-    /// Notes that every document of a configuration was recognised.
+    /// Records that every document of a configuration was recognised.
     pub fn recognise(&self) {
         self.0.recognised.store(true, Ordering::Relaxed);
     }

@@ -193,7 +193,7 @@ enum FileEvent {
     Anything,
 }
 
-/// Which events mean anything.
+/// Selects the relevant events.
 #[derive(Debug, Default)]
 struct Interest {
     /// Folders to watch; every one exists.
@@ -278,7 +278,7 @@ impl Interest {
         if event.need_rescan() {
             return Some(FileEvent::Anything);
         }
-        let path = event.paths.iter().find(|path| self.means(path))?;
+        let path = event.paths.iter().find(|path| self.is_relevant(path))?;
         match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
                 Some(FileEvent::Whole(path.clone()))
@@ -295,7 +295,7 @@ impl Interest {
         }
     }
 
-    fn means(&self, path: &Path) -> bool {
+    fn is_relevant(&self, path: &Path) -> bool {
         let listed = path
             .parent()
             .is_some_and(|folder| self.listed.contains(folder));

@@ -404,7 +404,7 @@ impl<'a> Attempt<'a> {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun);
         record.upstream_time = Some(took);
-        self.report(Outcome::answered(status, took), now);
+        self.report(Outcome::of_response(status, took), now);
     }
 }
 

@@ -37,7 +37,7 @@ impl Download<'_, '_> {
         uploaded: &impl Fn() -> bool,
     ) -> Result<Option<ResponseEnd>, Failure> {
         let (picked, until) = (side.picked.as_deref_mut(), self.attempt.until);
-        let Some((review, answers)) = picked.and_then(|picked| picked.review(until)) else {
+        let Some((review, messages)) = picked.and_then(|picked| picked.review(until)) else {
             return Ok(None);
         };
         let head = self.buffer.filled().get(..length).unwrap_or_default();
@@ -51,7 +51,7 @@ impl Download<'_, '_> {
         let mut decoder = std::mem::take(side.decoder);
         let mut returned = ReturnedResponse::new(&review, self.attempt, &head, side);
         if !has_body || !review.wants_body() {
-            let ended = returned.take_head(answers).await;
+            let ended = returned.take_head(messages).await;
             *side.decoder = decoder;
             settle(&review, ended, true, side.record, shard)?;
             return Ok(None);
@@ -66,7 +66,7 @@ impl Download<'_, '_> {
             is_complete: false,
             failure: None,
         };
-        let passed = body.pass(&mut returned, answers, shard).await;
+        let passed = body.pass(&mut returned, messages, shard).await;
         let reusable = uploaded() && body.is_complete;
         returned.record_end(decoder, passed.is_ok(), &self.connection.stream);
         passed?;
@@ -140,7 +140,7 @@ impl EndpointBody<'_> {
     async fn pass(
         &mut self,
         returned: &mut ReturnedResponse<'_, '_, '_>,
-        answers: CallMessages,
+        messages: CallMessages,
         shard: &Shard,
     ) -> Result<(), Failure> {
         let relay = returned.relay(self.from, Reads::Cancelable);
@@ -151,7 +151,7 @@ impl EndpointBody<'_> {
         let (review, from) = (self.review, self.from);
         let ended = {
             let sending = self.send(&relay, first);
-            let receiving = returned.receive(answers, shard);
+            let receiving = returned.receive(messages, shard);
             first_until_second(pin!(sending), pin!(receiving), || {
                 from.deadline.cancel_read();
                 review.stop();

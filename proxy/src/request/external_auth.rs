@@ -171,7 +171,7 @@ impl<'a> Exchange<'a> {
             ExternalAuthProtocol::Grpc { request_headers } => {
                 let check_request = grpc::check_request(request_headers, &subject, &self.arrival());
                 let (timeout, client) = (call.timeout, Some(&self.client.deadline));
-                let answer = call::unary(
+                let response = call::unary(
                     upstreams,
                     cluster,
                     grpc::CHECK,
@@ -179,10 +179,10 @@ impl<'a> Exchange<'a> {
                     timeout,
                     client,
                 );
-                let answer = answer
+                let response = response
                     .await
                     .map_err(|error| MissingVerdict(error.reason()))?;
-                grpc::interpret(answer, &subject)
+                grpc::interpret(response, &subject)
             }
         }
     }
@@ -256,10 +256,10 @@ impl<'a> Exchange<'a> {
                 GrpcStatus::PermissionDenied
             };
             self.write_grpc_failure(status, FailureKind::ExternalAuthDenied);
-            return self.answer(StatusCode::OK, b"").await;
+            return self.respond(StatusCode::OK, b"").await;
         }
         self.work.response_lines.extend_from_slice(&denial.lines);
-        self.answer(denial.status, &denial.body).await
+        self.respond(denial.status, &denial.body).await
     }
 }
 

@@ -87,7 +87,7 @@ impl Exchange<'_> {
         ended(match kind.connection_action() {
             // The bytes that follow cannot be trusted, so they are not read.
             ConnectionAction::Close => self.send_answer(status, text, Persist::Close).await,
-            ConnectionAction::Keep | ConnectionAction::Reset => self.answer(status, text).await,
+            ConnectionAction::Keep | ConnectionAction::Reset => self.respond(status, text).await,
         })
     }
 
@@ -210,8 +210,8 @@ impl Exchange<'_> {
 }
 
 /// How the connection continues after the response to a failure.
-fn ended(answered: Result<ConnectionOutcome, Failure>) -> ConnectionOutcome {
-    match answered {
+fn ended(result: Result<ConnectionOutcome, Failure>) -> ConnectionOutcome {
+    match result {
         Ok(ConnectionOutcome::End(_)) => ConnectionOutcome::End(NextStep::Linger),
         Ok(ConnectionOutcome::KeepAlive) => ConnectionOutcome::KeepAlive,
         Err(_) => ConnectionOutcome::End(NextStep::Close),

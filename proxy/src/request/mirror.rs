@@ -151,21 +151,21 @@ async fn carry(
     send(copy, &connection, limits.write_idle_timeout).await?;
     let timeout = limits.response_head_timeout.unwrap_or(LINGER_TIMEOUT);
     connection.deadline.arm(Some(timeout), Expiry::Disconnect);
-    let mut answer = DiscardedResponse {
+    let mut response = DiscardedResponse {
         connection: &connection,
         buffer: shard.buffers.take(),
         left: MIRROR_RESPONSE_BYTES,
     };
     let ended = match connection.stream.as_h2() {
-        Some(stream) => answer.discard_stream(stream).await,
+        Some(stream) => response.discard_stream(stream).await,
         None => {
-            answer
+            response
                 .discard(request_kind, &HeadLimits::of_response(limits))
                 .await
         }
     };
-    let exact = answer.buffer.is_empty();
-    shard.buffers.put(answer.buffer);
+    let exact = response.buffer.is_empty();
+    shard.buffers.put(response.buffer);
     let keeps = ended? == Persist::Keep && persist == Persist::Keep;
     if keeps && exact && !shard.draining.get() {
         upstreams.pool.put(endpoint.id, connection, shard);

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "standing still is what the test asks for"
+    reason = "blocking is what the test requires"
 )]
 
 use std::sync::LazyLock;

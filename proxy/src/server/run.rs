@@ -8,7 +8,7 @@ use monoio::io::AsyncReadRent;
 use monoio::net::UnixStream;
 use xds::model::Transport;
 
-use super::{Server, accept, answers};
+use super::{Server, accept, replies};
 use crate::limits::{
     DRAIN_BATCH, DRAIN_SPREAD_TICKS, ORPHAN_GRACE, POOL_SWEEP_TICKS, STOP_TICKS, TRIM_TICKS,
     WHEEL_TICK,
@@ -163,7 +163,7 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                     upstreams.pool.clear();
                     upstreams.sessions.clear();
                 }
-                ShardMessage::Admin(query) => answers::answer(server.proxy(), query),
+                ShardMessage::Admin(query) => replies::reply(server.proxy(), query),
                 ShardMessage::Stop => return stop(server).await,
             }
         }

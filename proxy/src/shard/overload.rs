@@ -104,7 +104,7 @@ impl Overload {
     pub(crate) fn pressure(&self, clients: usize, room: usize, now: Tick) -> Pressure {
         let full = |percent| clients.saturating_mul(100) >= room.saturating_mul(percent);
         let resource_pressure = self.resource_pressure(now);
-        // Asked for with every request, and hardly ever so.
+        // Checked for every request, and rarely true.
         if !full(OVERLOAD_ROOM_PERCENT[0]) {
             return resource_pressure;
         }

@@ -302,7 +302,7 @@ impl TlsSession {
         }
     }
 
-    /// Notes a failure. An alert may be waiting, and is all that can still be had.
+    /// Records a failure. An alert may be queued, and is all that can still be sent.
     fn fail(&mut self, error: SessionError) -> SessionError {
         self.us = LocalState::Failed(Fault::of(&error));
         while self.agreed().wants_write() {

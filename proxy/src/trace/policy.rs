@@ -27,10 +27,10 @@ impl Tracer {
     /// each.
     #[cold]
     pub(crate) fn policies(&self, rule: &Rule) {
-        let answers = rule.answers.as_deref();
+        let responses = rule.responses.as_deref();
         let filters = || rule.backends.iter().filter_map(|it| it.policy.as_deref());
-        let cors = answers.is_some_and(|it| it.cors.is_some());
-        let redirect = answers.is_some_and(|it| it.redirect.is_some());
+        let cors = responses.is_some_and(|it| it.cors.is_some());
+        let redirect = responses.is_some_and(|it| it.redirect.is_some());
         let backend_has_auth = || rule.backends.iter().any(|it| !it.external_auth.is_empty());
         let has_external_auth = !rule.external_auth.is_empty() || backend_has_auth();
         let first = [
@@ -114,7 +114,7 @@ impl Tracer {
         self.emit(severity, message);
     }
 
-    /// Whether an authorization server lets the request pass.
+    /// Whether an authorization server allows the request.
     #[cold]
     pub(crate) fn external_auth(
         &self,

@@ -203,15 +203,15 @@ pub(crate) fn read_failure(
     Failure::because(FailureKind::UpstreamReset, why.detail())
 }
 
-/// Counts a connection that TLS came to nothing on.
+/// Counts a connection whose TLS handshake failed.
 fn no_tls(shard: &Shard, endpoint: &Endpoint, why: UpstreamTlsFailure) -> Failure {
     let counters = shard.counters.endpoints.of(endpoint.id);
     counters.tls_failures.count(why);
     Failure::because(FailureKind::UpstreamTls, why.detail())
 }
 
-/// Whether TLS has agreed on this protocol. HTTP/2 is spoken over TLS after that alone (RFC 9113
-/// section 3.2); a server that knows HTTP/1.1 would take our preface for a request.
+/// Whether TLS has agreed on this protocol. HTTP/2 over TLS requires it (RFC 9113 section 3.2): an
+/// HTTP/1.1 server would take our preface for a request.
 fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
     let agreed = stream.with_session(|session| {
         session.agreed().alpn_protocol() == Some(protocol.as_str().as_bytes())

@@ -28,7 +28,7 @@ pub enum Outcome {
 impl Outcome {
     /// The result for a response of this status.
     #[must_use]
-    pub fn answered(status: u16, head_after: Duration) -> Self {
+    pub fn of_response(status: u16, head_after: Duration) -> Self {
         match status {
             502..=504 => Self::BadAnswer(head_after),
             _ => Self::Success(head_after),

@@ -48,14 +48,14 @@ pub(crate) struct Reply {
     pub(crate) body: Option<Vec<u8>>,
 }
 
-/// How much is waited for.
+/// The limits of a subrequest.
 #[derive(Clone, Copy)]
 pub(crate) struct SubrequestLimits<'a> {
-    /// For all of it.
+    /// Timeout of the whole exchange.
     pub(crate) timeout: Duration,
     /// Maximum size of the body in bytes.
     pub(crate) body_bytes: usize,
-    /// The client that is waited for: when it leaves, the request ends.
+    /// The client on whose behalf it is sent: if it disconnects, the request is cancelled.
     pub(crate) client: &'a Deadline,
 }
 
@@ -188,7 +188,10 @@ impl PendingSubrequest<'_> {
         let (head, headers) = self.read_head(stream, buffer).await?;
         let status = StatusCode::from_u16(head.status);
         let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
-        reached.report(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
+        reached.report(Outcome::of_response(
+            status.as_u16(),
+            reached.begun.elapsed(),
+        ));
         let mut decoder = BodyDecoder::new(head.framing);
         loop {
             let decoded = decoder.decode(buffer.filled_mut());
@@ -278,7 +281,10 @@ impl PendingSubrequest<'_> {
             }
         };
         let status = response.status();
-        reached.report(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
+        reached.report(Outcome::of_response(
+            status.as_u16(),
+            reached.begun.elapsed(),
+        ));
         while !stream.is_read() && self.body.bytes.is_some() {
             let read = stream.read(buffer, Reads::ToTheEnd).await;
             read.map_err(|_| FailureKind::UpstreamReset)?;

@@ -49,7 +49,7 @@ pub(super) struct CompiledCluster {
 }
 
 impl CompiledCluster {
-    /// Gives back its ids.
+    /// Releases its ids.
     pub(super) fn remove_reference(&self, ids: &mut Ids) {
         remove_reference(&self.cluster, self.settings, ids);
         if let Some(picker) = &self.cluster.picker {
@@ -298,7 +298,7 @@ fn protocol(protocol: BackendProtocol) -> Protocol {
     }
 }
 
-/// A port's name; that of TCP is silent.
+/// A port's name, with the transport unless it is TCP.
 fn port_name(service: &Service, port: &ServicePort) -> String {
     match port.transport {
         Transport::Tcp => format!("{}:{}", service.key, port.port),
@@ -357,7 +357,7 @@ fn members(members: &[Member]) -> BTreeMap<Address, AddressState> {
     address_states
 }
 
-/// Notes the state of an address, unless a better one is known.
+/// Records the state of an address, unless a better one is known.
 fn record_state(
     address_states: &mut BTreeMap<Address, AddressState>,
     address: Address,

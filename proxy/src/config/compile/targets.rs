@@ -39,7 +39,7 @@ pub(super) type Port = (Transport, u16);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientCredential {
     pub(super) certificate: Option<Certificate>,
-    /// The first Gateway that shows it; `None` for the first of all.
+    /// The first Gateway that presents it; `None` for the first of all.
     pub(super) gateway: Option<ObjectName>,
 }
 
@@ -161,7 +161,7 @@ impl Targets {
 pub(super) struct ClusterUsers(HashMap<usize, SmallMap<ObjectName, u32>>);
 
 impl ClusterUsers {
-    /// Notes a use. Returns whether it is the Gateway's first one.
+    /// Records a use. Returns whether it is the Gateway's first one.
     pub(super) fn add(&mut self, cluster: ClusterIndex, gateway: &ObjectName) -> bool {
         let gateways = self.0.entry(cluster.0).or_default();
         let Some(uses) = gateways.get_mut(gateway) else {

@@ -13,7 +13,7 @@ use crate::policy::jwt::FetchWaker;
 #[derive(Debug)]
 pub(super) struct Bell(Option<UnixStream>);
 
-/// Makes a bell. Call it on the configuration thread's runtime.
+/// Creates a bell. Call it on the configuration thread's runtime.
 ///
 /// # Errors
 /// No file descriptors are left.

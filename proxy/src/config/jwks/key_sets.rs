@@ -35,7 +35,7 @@ struct Set {
     failures: u32,
     /// Whether a shard requested the fetch in progress.
     was_requested: bool,
-    /// No question of a shard is followed before.
+    /// Requests of shards are ignored before this time.
     refetch_not_before: Instant,
     /// The keys in force, and the hash of their text, by which an unchanged text is recognised.
     keys: Option<(digest::Digest, Arc<KeySet>)>,
@@ -110,7 +110,7 @@ impl KeySets {
         }
     }
 
-    /// Whether every set was fetched or could not be.
+    /// Whether the first fetch of every set has ended.
     #[must_use]
     pub(super) fn settled(&self) -> bool {
         let mut sets = self.sets.iter();

@@ -26,7 +26,7 @@ pub(super) struct Loader {
     listeners: Model,
     report: Report,
     effort: LoadWork,
-    /// Whether a file of the last look was unreadable, or has a document that was not recognised.
+    /// Whether a file of the last load was unreadable, or has a document that was not recognised.
     unrecognised: bool,
     /// When the same objects translate differently, as a certificate expires.
     changes_after: Option<Timestamp>,
@@ -125,7 +125,7 @@ impl Loader {
         Loaded::Changed(changes)
     }
 
-    /// The work of the last look.
+    /// The work of the last load.
     pub(super) fn effort(&self) -> LoadWork {
         self.effort
     }
@@ -136,7 +136,7 @@ impl Loader {
         times.into_iter().flatten().min()
     }
 
-    /// Whether every document of the last look was recognised.
+    /// Whether every document of the last load was recognised.
     pub(super) fn is_recognised(&self) -> bool {
         !self.unrecognised
     }

@@ -225,9 +225,9 @@ impl Worker {
             .iter()
             .map(|it| it.key.clone())
             .collect();
-        for answer in self.client.answer(received, failed) {
-            self.record_response(&answer);
-            self.link.send(answer);
+        for request in self.client.acknowledge(received, failed) {
+            self.record_response(&request);
+            self.link.send(request);
         }
         self.backoff.reset();
         self.publish_versions();
@@ -278,15 +278,15 @@ impl Worker {
         }
     }
 
-    fn record_response(&self, answer: &DeltaDiscoveryRequest) {
-        let Some(kind) = Kind::from_type_url(&answer.type_url) else {
+    fn record_response(&self, request: &DeltaDiscoveryRequest) {
+        let Some(kind) = Kind::from_type_url(&request.type_url) else {
             return;
         };
         let is_refused = self.refused.iter().any(|key| key.kind == kind)
             || (kind == Kind::Bind && !self.reported_down.is_empty());
         self.state.change(|state| {
             let of_type = state.types.entry(kind).or_default();
-            if let Some(status) = &answer.error_detail {
+            if let Some(status) = &request.error_detail {
                 of_type.nacks += 1;
                 of_type.nacked = Some(Instant::now());
                 of_type.refused = Some(status.message.clone());

@@ -45,7 +45,9 @@ pub fn interpret(
             response: Vec::new(),
         }),
         // A cache would mistake it for the response to the client.
-        304 => Err(MissingVerdict("the authorization server answered 304")),
+        304 => Err(MissingVerdict(
+            "the authorization server responded with 304",
+        )),
         300..=499 => Ok(Verdict::Denied(denial(status, headers, body))),
         // To a client it would read as success.
         201..=299 => Ok(Verdict::Denied(Denial::bare(StatusCode::FORBIDDEN))),

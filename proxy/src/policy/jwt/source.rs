@@ -18,7 +18,7 @@ use crate::limits::JWKS_WAIT;
 /// that begins: the response of one in progress may be older than the key.
 #[derive(Debug)]
 pub struct KeySource {
-    /// No two of a process have the same.
+    /// Unique in the process.
     id: u64,
     current: ArcSwapOption<Current>,
     requested: AtomicBool,
@@ -26,7 +26,7 @@ pub struct KeySource {
     ended: AtomicU64,
     /// Whether the last one failed.
     is_failing: AtomicBool,
-    /// No question is followed before, in seconds of Unix time.
+    /// No fetch is requested before this time, in seconds since 1970.
     refetch_after: AtomicI64,
     wake: Option<FetchWaker>,
 }
@@ -40,7 +40,7 @@ pub enum Reply {
     Failed,
     /// The keys were already replaced in the meantime.
     Changed,
-    /// None has ended yet.
+    /// No such fetch has ended yet.
     Pending,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Debug for FetchWaker {
     }
 }
 
-/// Keys, and for how long they are believed.
+/// Keys, and how long they are valid.
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) keys: Arc<KeySet>,
@@ -109,24 +109,24 @@ impl KeySource {
         })));
     }
 
-    /// No two of a process have the same.
+    /// Unique in the process.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Clears the requests so far, which are answered.
+    /// Clears the requests so far; returns whether there were any.
     pub fn take_requested(&self) -> bool {
         self.requested.swap(false, Ordering::AcqRel)
     }
 
-    /// Records that a fetch begins, which answers all requests so far.
+    /// Records that a fetch begins, which serves all requests so far.
     pub fn begin_fetch(&self) {
         self.take_requested();
         self.begun.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Records that the fetch in progress has ended; its result must be published before. No fetch
-    /// is requested before `not_before`, in seconds since 1970.
+    /// is requested before `refetch_after`, in seconds since 1970.
     pub fn end_fetch(&self, failed: bool, refetch_after: i64) {
         self.is_failing.store(failed, Ordering::Release);
         self.refetch_after.store(refetch_after, Ordering::Release);
@@ -153,7 +153,7 @@ impl KeySource {
         if self.refetch_after.load(Ordering::Acquire) > soon {
             return None;
         }
-        // Before the question: a fetch that begins between the two is new enough.
+        // Before the request: a fetch that begins between the two is new enough.
         let fetch = self.begun.load(Ordering::Acquire).saturating_add(1);
         let first =
             !self.requested.load(Ordering::Relaxed) && !self.requested.swap(true, Ordering::AcqRel);

@@ -107,7 +107,7 @@ impl Mutation {
         self.dropped.is_empty() && self.lines.is_empty()
     }
 
-    /// Whether lines of this name go.
+    /// Whether lines of this name are removed.
     #[must_use]
     pub fn drops(&self, name: &[u8]) -> bool {
         self.dropped.iter().any(|it| is_equivalent(it, name))

@@ -58,7 +58,7 @@ pub(super) async fn call_picker<'a>(
         Some(&client.deadline),
     );
     let opened = opened.await;
-    let (body, answered) = match opened {
+    let (body, result) = match opened {
         Err(error) => (authorized_body, Err(error.into())),
         Ok(call) => {
             if has_body && authorized_body.is_none() && exchange.buffer.is_empty() {
@@ -73,13 +73,13 @@ pub(super) async fn call_picker<'a>(
             let (body, verdict) = query
                 .put(exchange, matched, authorized_body, &call.0, call.1)
                 .await?;
-            let verdict = verdict.map(|(verdict, answers)| (verdict, (call.0, answers)));
+            let verdict = verdict.map(|(verdict, messages)| (verdict, (call.0, messages)));
             (has_body.then_some(body), verdict)
         }
     };
     let took = begun.elapsed();
     exchange.shard.counters.picks.took.observe(took);
-    let picked = answered.and_then(|(verdict, call)| {
+    let picked = result.and_then(|(verdict, call)| {
         conclude(
             (destination.cluster, picker.failure_mode),
             verdict,
@@ -108,7 +108,7 @@ impl PickerQuery {
         matched: &Matched<'_>,
         authorized_body: Option<Kept>,
         call: &Call<'_>,
-        mut answers: CallMessages,
+        mut messages: CallMessages,
     ) -> Result<(Kept, Result<(Verdict, CallMessages), PickError>), Failure> {
         let client: &'a Client = exchange.client;
         let received = exchange.received;
@@ -129,12 +129,12 @@ impl PickerQuery {
             received.value(name).is_some()
                 || pairs(&lines).any(|(it, _)| it.eq_ignore_ascii_case(name))
         };
-        let (sent, answered) = {
+        let (sent, result) = {
             let sending = send_request(exchange, &self, call, &mut body);
             let answering = async {
                 let mut verdict = Verdict::default();
                 while !verdict.is_complete(self.has_body) {
-                    let message = answers.next::<ProcessingResponse>(call).await?;
+                    let message = messages.next::<ProcessingResponse>(call).await?;
                     let message = message.ok_or(PickError::Ended)?;
                     let taken = verdict.take(message, has);
                     taken.map_err(|error| match error {
@@ -144,7 +144,7 @@ impl PickerQuery {
                 }
                 Ok(verdict)
             };
-            let is_done_with = |answered: &Result<Verdict, PickError>| match answered {
+            let is_done_with = |result: &Result<Verdict, PickError>| match result {
                 Ok(verdict) => verdict.immediate.is_some(),
                 Err(_) => self.mode == PickerFailureMode::FailClose,
             };
@@ -160,8 +160,8 @@ impl PickerQuery {
         sent?;
         exchange.record.bytes_in = body.all.len() as u64;
         // Without a verdict, sending has failed.
-        let answered = answered.unwrap_or(Err(PickError::Ended));
-        Ok((body.all, answered.map(|verdict| (verdict, answers))))
+        let result = result.unwrap_or(Err(PickError::Ended));
+        Ok((body.all, result.map(|verdict| (verdict, messages))))
     }
 }
 
@@ -199,7 +199,7 @@ async fn join_unless_done<T>(
     stop: impl FnOnce(),
 ) -> (Result<(), Failure>, Option<T>) {
     let mut sent = None;
-    let answered = poll_fn(|context| {
+    let result = poll_fn(|context| {
         if sent.is_none()
             && let Poll::Ready(result) = first.as_mut().poll(context)
         {
@@ -212,7 +212,7 @@ async fn join_unless_done<T>(
         second.as_mut().poll(context).map(Some)
     })
     .await;
-    let sent = match (sent, &answered) {
+    let sent = match (sent, &result) {
         (Some(sent), _) => sent,
         (None, Some(result)) if is_done_with(result) => {
             stop();
@@ -222,7 +222,7 @@ async fn join_unless_done<T>(
         }
         (None, _) => first.await,
     };
-    (sent, answered)
+    (sent, result)
 }
 
 impl<'a> Exchange<'a> {

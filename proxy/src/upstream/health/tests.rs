@@ -179,14 +179,14 @@ fn only_failures_of_the_endpoint_count_against_it() {
     }
     for status in [200, 404, 500, 501, 505] {
         assert_eq!(
-            Outcome::answered(status, SECOND),
+            Outcome::of_response(status, SECOND),
             Outcome::Success(SECOND),
             "{status}"
         );
     }
     for status in 502..=504 {
         assert_eq!(
-            Outcome::answered(status, SECOND),
+            Outcome::of_response(status, SECOND),
             Outcome::BadAnswer(SECOND),
             "{status}"
         );

@@ -47,7 +47,7 @@ pub(crate) struct Review<'a> {
 impl<'a> Pick<'a> {
     /// The call, for the response, if the picker wants any of it.
     pub(crate) fn review(&mut self, until: Option<Instant>) -> Option<(Review<'a>, CallMessages)> {
-        let (call, answers) = self.call.take()?;
+        let (call, messages) = self.call.take()?;
         let interest = self.interest;
         let review = Review {
             call,
@@ -62,7 +62,7 @@ impl<'a> Pick<'a> {
             is_stopped: Cell::new(false),
             waker: Cell::new(None),
         };
-        (interest != Interest::Nothing).then_some((review, answers))
+        (interest != Interest::Nothing).then_some((review, messages))
     }
 }
 
@@ -147,7 +147,7 @@ impl Review<'_> {
         let mut room = pin!(poll_fn(|context| self.poll_room(context)));
         poll_fn(|context| {
             let is_unanswered = self.passage.borrow().is_unanswered();
-            // While the client is slow, nobody looks at the answers.
+            // While the client is slow, the picker's messages are not read.
             if is_unanswered && self.awaits.get() && timer.as_mut().poll(context).is_ready() {
                 self.passage.borrow_mut().expect_stream();
                 return Poll::Ready(());
@@ -172,10 +172,13 @@ impl Review<'_> {
     /// # Errors
     ///
     /// The call failed, or the message does not fit the response.
-    pub(crate) async fn next(&self, answers: &mut CallMessages) -> Result<Option<Step>, PickError> {
+    pub(crate) async fn next(
+        &self,
+        messages: &mut CallMessages,
+    ) -> Result<Option<Step>, PickError> {
         self.awaits.set(true);
         self.arm();
-        let message = answers.next::<ProcessingResponse>(&self.call).await;
+        let message = messages.next::<ProcessingResponse>(&self.call).await;
         self.awaits.set(false);
         self.arm();
         let message = match message {
