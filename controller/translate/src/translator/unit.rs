@@ -40,7 +40,7 @@ pub(crate) trait Unit: Clone + fmt::Debug + Eq + Hash + Into<AnyUnit> {
         changes: &mut Changes<'_>,
     );
 
-    /// Whether it can still have output: its object or claims exist. Otherwise it is forgotten.
+    /// Whether it can still have output: its object or claims exist. Otherwise it is removed.
     fn is_alive(&self, state: &State) -> bool;
 }
 
@@ -77,19 +77,19 @@ impl Changes<'_> {
         self.facts.push(fact);
     }
 
-    /// This is to run, whether or not it did before.
+    /// Schedules a unit to run, even if it has run before.
     pub(crate) fn run(&mut self, unit: impl Into<AnyUnit>) {
         self.units.push(unit.into());
     }
 }
 
 impl Changes<'_> {
-    /// An object has this status from now on.
+    /// Sets the status of an object.
     pub(crate) fn status(&mut self, object: ObjectRef, status: Option<Status>) {
         self.outcome.statuses.insert(object, status);
     }
 
-    /// A unit sends to other upstreams, or for other Gateways, than before.
+    /// Records the upstreams that a unit sends requests to, by Gateway, before and after.
     pub(crate) fn users(
         &mut self,
         old: impl Iterator<Item = (Upstream, ObjectName)>,
@@ -311,13 +311,13 @@ units! {
     TokensUnit in tokens;
     /// The Gateways that ask the endpoint picker of an InferencePool.
     PickerUnit in pickers;
-    /// A Service that something is sent to.
+    /// A Service in use.
     ServiceUnit in services;
-    /// A `Backend` that something is sent to.
+    /// A `Backend` in use.
     BackendUseUnit in backend_uses;
-    /// An InferencePool that something is sent to.
+    /// An InferencePool in use.
     PoolUnit in pools;
-    /// An XBackend that something is sent to.
+    /// An XBackend in use.
     XBackendUnit in x_backends;
     /// A `TrafficPolicy` at its targets.
     EffectUnit in effects;
