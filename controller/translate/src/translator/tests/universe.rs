@@ -29,9 +29,9 @@ fn thing(text: &str) -> VersionedObject {
     for version in text.split("\n---\n") {
         for metadata in METADATA {
             let text = version.replace("AGE", metadata);
-            let text = text.replace("LAST_PLACE", &status(PolicyEntries::MOST - 1));
+            let text = text.replace("LAST_PLACE", &status(PolicyEntries::MAX - 1));
             versions.push(object(
-                &text.replace("NO_PLACE", &status(PolicyEntries::MOST)),
+                &text.replace("NO_PLACE", &status(PolicyEntries::MAX)),
             ));
         }
     }
