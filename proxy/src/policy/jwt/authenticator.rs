@@ -148,8 +148,9 @@ impl Authenticator {
 
     /// Authenticates or rejects a request, at a time in seconds since 1970.
     ///
-    /// # Errors Its token is missing, or is not accepted by any provider of the policy; or not yet,
-    /// if its key may be new.
+    /// # Errors
+    /// Its token is missing, or is not accepted by any provider of the policy; or not yet, if its
+    /// key may be new.
     pub fn authenticate<'a>(
         &'a self,
         carrier: Carrier<'_>,
