@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 
 use crate::args::{ReportArgs, RunArgs};
 use crate::measure::Method;
-use crate::output::print_line;
+use crate::output::{create_folder, print_line};
 use crate::paths::PathArgs;
 use crate::peers::{self, Peer};
 use crate::record::{BenchRecord, PeerInfo, Run, Settings, Skipped};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
             &format!("system calls are not counted: {why}"),
         );
     }
-    std::fs::create_dir_all(&args.out)?;
+    create_folder(&args.out)?;
     let path = args.out.join(format!("{}.json", record.started));
     for variants in cases.chunk_by(|a, b| a.id == b.id) {
         run_scenario(variants, &present, &method, &mut record, &path)?;

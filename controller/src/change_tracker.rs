@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct ChangeTracker<K, V> {
     entries: Mutex<Entries<K, V>>,
-    news: Notify,
+    notify: Notify,
 }
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl<K, V> Default for ChangeTracker<K, V> {
                 current: BTreeMap::new(),
                 changed: BTreeSet::new(),
             }),
-            news: Notify::new(),
+            notify: Notify::new(),
         }
     }
 }
@@ -57,7 +57,7 @@ impl<K: Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
         }
         drop(entries);
         if is_changed {
-            self.news.notify_one();
+            self.notify.notify_one();
         }
     }
 
@@ -80,7 +80,7 @@ impl<K: Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
             if !changed.is_empty() {
                 return changed;
             }
-            self.news.notified().await;
+            self.notify.notified().await;
         }
     }
 
@@ -95,7 +95,7 @@ impl<K: Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
         let keys: Vec<K> = entries.current.keys().cloned().collect();
         entries.changed.extend(keys);
         drop(entries);
-        self.news.notify_one();
+        self.notify.notify_one();
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries<K, V>> {

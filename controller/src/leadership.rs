@@ -54,10 +54,10 @@ impl Leadership {
         self.wait_for(false).await;
     }
 
-    async fn wait_for(&mut self, wanted: bool) {
+    async fn wait_for(&mut self, expected: bool) {
         if self
             .0
-            .wait_for(|is_leader| *is_leader == wanted)
+            .wait_for(|is_leader| *is_leader == expected)
             .await
             .is_err()
         {

@@ -20,7 +20,7 @@ use crate::watch::ClassParameters;
 pub struct Outputs {
     /// Configuration for proxies: from translation to the xDS server.
     pub published: Arc<Published>,
-    /// The wanted entries of statuses: from translation to the status writer.
+    /// The desired entries of statuses: from translation to the status writer.
     pub statuses: ChangeTracker<ObjectRef, Arc<Status>>,
     /// Whether translation has published its first complete result. Until then, an object without a
     /// status has not been evaluated yet.

@@ -101,7 +101,7 @@ pub const ACCEPTS_PER_POLL: u32 = 16;
 /// dropped.
 pub const MIRROR_BYTES: usize = 64 * KIB;
 /// Bytes of a mirror's response read to reuse its connection: 1 MiB; then it is closed.
-pub const MIRROR_ANSWER_BYTES: usize = 1024 * KIB;
+pub const MIRROR_RESPONSE_BYTES: usize = 1024 * KIB;
 /// File descriptors (`RLIMIT_NOFILE`) reserved for other than connections: 128, for rings, inboxes,
 /// logs, files and DNS.
 pub const OWN_DESCRIPTORS: u64 = 128;
@@ -187,14 +187,14 @@ pub const KEEPALIVE_AFTER: Duration = MINUTE;
 pub const RECEIVER_MIN_RATE: u32 = 256;
 /// Measurements within that time: 4. The first has nothing to compare with, so the effective time
 /// is a quarter longer.
-pub const RECEIVER_LOOKS: u32 = 4;
+pub const RECEIVER_CHECKS: u32 = 4;
 /// Interval of checking whether a client is still connected while nothing is sent to it: 5 s, so
 /// that abandoned streams end soon.
-pub const CLIENT_LOOK: Duration = Duration::from_secs(5);
+pub const CLIENT_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout for the start of a shard: 10 s.
 pub const SHARD_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time to write the last lines of a log at shutdown: 1 s.
-pub const LOG_STOP_PATIENCE: Duration = Duration::from_secs(1);
+pub const LOG_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause before a dead shard is restarted: 100 ms.
 pub const SHARD_RESTART_PAUSE: Duration = Duration::from_millis(100);
 /// Timeout for a WebSocket's response to a Close on drain: 5 s; then it is reset.
@@ -202,10 +202,10 @@ pub const WEBSOCKET_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after an accept that failed for lack of descriptors or memory: 100 ms.
 pub const ACCEPT_PAUSE: Duration = WHEEL_TICK;
 /// Checks of the accept queues of stopping sockets: at most 100, with `QUEUE_PAUSE` between.
-pub const QUEUE_LOOKS: u32 = 100;
+pub const QUEUE_CHECKS: u32 = 100;
 /// Consecutive checks that find them empty: 20, the time of a TCP handshake in progress on most
 /// networks.
-pub const QUEUE_QUIET_LOOKS: u32 = 20;
+pub const QUEUE_EMPTY_CHECKS: u32 = 20;
 /// Pause between two such checks: 1 ms, the resolution of a shard's timers.
 pub const QUEUE_PAUSE: Duration = Duration::from_millis(1);
 /// Time for which stopped sockets may block new ones on their port: 1 s, far more than shards take
@@ -225,11 +225,11 @@ pub const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 pub const STOP_TICKS: u32 = 20;
 /// Timeout for a stopping shard: 5 s, more than twice those ticks. Otherwise a stuck shard would
 /// keep the process alive forever.
-pub const STOP_PATIENCE: Duration = Duration::from_secs(5);
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// From SIGTERM until accepting stops: 5 s, the time for endpoint removal to reach every node.
 pub const DRAIN_ACCEPT: Duration = Duration::from_secs(5);
 /// Interval of checking whether a drain is complete: 20 ms.
-pub const DRAIN_LOOK: Duration = Duration::from_millis(20);
+pub const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// From SIGTERM until remaining connections are reset: 30 s.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -293,7 +293,7 @@ pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
 /// Timeout for the response to that PING: 15 s.
 pub const H2_PING_PATIENCE: Duration = Duration::from_secs(15);
 /// Timeout for an endpoint's HTTP/2 preface, the rest of a head, and writes: 10 s.
-pub const H2_UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
+pub const H2_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
 
 // Upstreams.
 
@@ -308,7 +308,7 @@ pub const MUTATION_EDITS: usize = 100;
 
 /// Random draws of an endpoint before all are examined: 8. If half are unavailable, one choice in
 /// 256 needs that.
-pub const QUICK_DRAWS: u32 = 8;
+pub const MAX_RANDOM_DRAWS: u32 = 8;
 /// Factor by which a second draw has to score better to replace the first: 2; less is noise.
 pub const CLEARLY_BETTER: f64 = 2.0;
 /// One choice in this many goes to the endpoint drawn first, if that is idle: 32, so that an
@@ -321,10 +321,10 @@ pub const CALL_MESSAGE_BYTES: usize = 4096 * KIB;
 pub const PICKER_BODY_BYTES: usize = 10 * 1024 * KIB;
 /// Timeout for an endpoint picker's answer that is due: 10 s, since pickers hold requests back while their
 /// pods are busy.
-pub const PICKER_PATIENCE: Duration = Duration::from_secs(10);
+pub const PICKER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that trailers wait for a picker's answer if it has returned all of the body unaltered: 1 s.
 /// Some pickers never answer to trailers.
-pub const PICKER_TRAILERS_PATIENCE: Duration = Duration::from_secs(1);
+pub const PICKER_TRAILERS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of a response body that an endpoint picker has received and not returned: 256 KiB. They are
 /// kept, so that the response can go on if the picker fails; of a picker that holds back more,
 /// nothing is kept.
@@ -335,14 +335,14 @@ pub const PICKER_WINDOW_MESSAGES: usize = 1024;
 /// taken for a picker that holds the body back, which answers only after the end. A picker that answers
 /// each message, and sends its first answer later than that, fails: its answers no longer fit what it was
 /// sent.
-pub const PICKER_FIRST_ANSWER: Duration = Duration::from_secs(1);
+pub const PICKER_FIRST_RESPONSE: Duration = Duration::from_secs(1);
 /// Endpoints tried for such a call: 3.
 pub const CALL_TRIES: usize = 3;
 /// Timeout of a request to an external authorization server: 5 s. The client waits meanwhile.
 pub const EXTERNAL_AUTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest response body of an authorization server that is passed on to the client: 64 KiB. A longer
 /// one is left out.
-pub const EXTERNAL_AUTH_ANSWER_BYTES: usize = 64 * KIB;
+pub const EXTERNAL_AUTH_RESPONSE_BYTES: usize = 64 * KIB;
 /// When an endpoint is ejected: 5 failures in a row, 30 s times the number of times, at most
 /// 5 min, at most half of a service.
 pub const EJECTION: model::Ejection = model::Ejection {
@@ -365,7 +365,7 @@ pub const RETRY_BACKOFF: Duration = Duration::from_millis(25);
 pub const RETRY_BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// Retries without a retry policy, after a failure in which no endpoint can have processed the
 /// request (connection refused): 1.
-pub const UNASKED_RETRIES: u32 = 1;
+pub const DEFAULT_RETRIES: u32 = 1;
 /// Reused connections of one request that may turn out to be closed: 2. After the first one, new
 /// connections are preferred.
 pub const STALE_CONNECTIONS: u32 = 2;
@@ -419,10 +419,10 @@ pub const JWKS_UNKNOWN: Duration = Duration::from_secs(30);
 pub const JWKS_WAIT: Duration = Duration::from_secs(3);
 /// Wait before the first check whether the fetch has ended: 5 ms. Keys are published for all shards
 /// at once, without waking them.
-pub const JWKS_LOOK: Duration = Duration::from_millis(5);
+pub const JWKS_POLL: Duration = Duration::from_millis(5);
 /// Longest interval of these checks, which doubles each time: 40 ms. With as many as may wait, they
 /// cost a shard a hundredth of its time.
-pub const JWKS_LOOK_MAX: Duration = Duration::from_millis(40);
+pub const JWKS_POLL_MAX: Duration = Duration::from_millis(40);
 /// Requests of a shard that wait for a key set to be fetched: 512; further ones get 503. Made-up
 /// keys may take all slots, but only until the next fetch.
 pub const JWKS_WAITING: usize = 512;
@@ -475,7 +475,7 @@ pub const TRIM_WHEN_QUIET: Duration = Duration::from_secs(3);
 pub const SESSION_KEY_BYTES: usize = 32;
 /// Longest interval of checking for expired certificates: 1 h, since clocks are set and machines
 /// sleep.
-pub const CLOCK_LOOK: Duration = HOUR;
+pub const CLOCK_CHECK_INTERVAL: Duration = HOUR;
 /// Interval of retrying to listen on an unavailable port: 3 s, so that a port freed by another
 /// process is taken soon.
 pub const BIND_RETRY: Duration = Duration::from_secs(3);

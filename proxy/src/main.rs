@@ -24,7 +24,7 @@ use proxy::config::in_force::InForce;
 use proxy::config::local::{self, LocalConfig, LocalHandle};
 use proxy::config::xds::{self, ControllerState, XdsConfig, XdsHandle};
 use proxy::inspect::{Inspected, Origin, servers};
-use proxy::limits::LOG_STOP_PATIENCE;
+use proxy::limits::LOG_STOP_TIMEOUT;
 use proxy::machine::cpu::{self, Cpus};
 use proxy::machine::descriptors;
 use proxy::memory;
@@ -143,7 +143,7 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     drop(watcher.join());
     drop(config);
     drop(admin);
-    if !writer.stop(LOG_STOP_PATIENCE) {
+    if !writer.stop(LOG_STOP_TIMEOUT) {
         warn!("the last lines of the access log were lost");
     }
     Ok(())
@@ -228,9 +228,9 @@ fn plan(args: &RunArgs, cpus: &Cpus) -> Result<ShardPlan> {
 
 /// Lets the shards listen on the configuration's binds.
 fn binder(shards: Shards) -> Binder {
-    Box::new(move |wanted| {
-        let wanted = wanted.iter();
-        shards.listen_on(wanted.map(|bind| (bind.id, bind.transport, bind.address)))
+    Box::new(move |binds| {
+        let binds = binds.iter();
+        shards.listen_on(binds.map(|bind| (bind.id, bind.transport, bind.address)))
     })
 }
 
@@ -268,13 +268,13 @@ fn watch(mut signals: Signals, events: Sender<Event>) -> io::Result<JoinHandle<(
 }
 
 fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
-    let said = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+    let directives = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
     let filter = EnvFilter::builder()
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
-        .parse(trimmed_filter(&said))
+        .parse(trimmed_filter(&directives))
         .context("RUST_LOG is not a valid filter; use `info`, or `info,proxy::forward=debug`")?;
     // Its warnings can be triggered by any client, at any rate.
-    let filter = if said.contains("h2") {
+    let filter = if directives.contains("h2") {
         filter
     } else {
         filter.add_directive("h2=off".parse().context("a directive of our own")?)
@@ -312,12 +312,12 @@ fn shards(args: &RunArgs, cpus: &Cpus) -> NonZeroU16 {
 /// than fixed cores; a restricted CPU set is a promise of exclusive cores.
 fn cores(args: &RunArgs, cpus: &Cpus) -> Option<Vec<usize>> {
     let shards = usize::from(shards(args, cpus).get());
-    let wanted = match args.pin {
+    let is_pinned = match args.pin {
         Pin::Always => true,
         Pin::Never => false,
         Pin::Auto => cpus.is_part_of_machine() && shards == cpus.set.len(),
     };
-    wanted.then(|| cpus.set.iter().copied().cycle().take(shards).collect())
+    is_pinned.then(|| cpus.set.iter().copied().cycle().take(shards).collect())
 }
 
 /// Moves this thread, and all threads it starts, off the cores that shards are pinned to, if there

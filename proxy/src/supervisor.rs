@@ -220,15 +220,15 @@ impl Shards {
     /// why.
     pub fn listen_on(
         &self,
-        wanted: impl Iterator<Item = (u32, Transport, SocketAddr)>,
+        desired: impl Iterator<Item = (u32, Transport, SocketAddr)>,
     ) -> Vec<(u32, io::Error)> {
-        let wanted = wanted.map(|(bind, transport, address)| (bind, (transport, address)));
-        let wanted: HashMap<u32, (Transport, SocketAddr)> = wanted.collect();
+        let desired = desired.map(|(bind, transport, address)| (bind, (transport, address)));
+        let desired: HashMap<u32, (Transport, SocketAddr)> = desired.collect();
         let present: Vec<u32> = self.state().sockets.keys().copied().collect();
-        for bind in present.iter().filter(|bind| !wanted.contains_key(bind)) {
+        for bind in present.iter().filter(|bind| !desired.contains_key(bind)) {
             self.unlisten(*bind);
         }
-        let missing = wanted
+        let missing = desired
             .into_iter()
             .filter(|(bind, _)| !present.contains(bind));
         missing
@@ -402,11 +402,11 @@ pub struct DrainPlan {
     pub deadline: Duration,
 }
 
-/// Watches over the shards until an end is wanted, then brings it about.
+/// Supervises the shards until a shutdown is requested, then performs it.
 pub fn supervise(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan) {
     let mut memory = MemoryWatch::new(Arc::clone(shards.memory()));
     loop {
-        match events.recv_timeout(memory.patience()) {
+        match events.recv_timeout(memory.interval()) {
             Ok(Event::Ended(id)) => shards.restart(id),
             Ok(Event::Stop(urgency)) => {
                 return drain::run(shards, events, &mut memory, plan, urgency);

@@ -34,7 +34,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         matches!(self.0, Entries::None)
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -57,7 +57,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// The value of a key, to change it.
+    /// The mutable value of a key.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         match &mut self.0 {
             Entries::One(only, value) if only == key => Some(value),
@@ -66,7 +66,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// Puts an entry in; returns the value of its key before.
+    /// Inserts an entry; returns the previous value of its key.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         if let Some(before) = self.get_mut(&key) {
             return Some(std::mem::replace(before, value));
@@ -84,7 +84,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         None
     }
 
-    /// Takes an entry out; returns its value.
+    /// Removes an entry; returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         match std::mem::replace(&mut self.0, Entries::None) {
             Entries::One(only, value) if only == *key => Some(value),

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use translate::check::{Verdict, asked_addresses, check};
+use translate::check::{Verdict, check, requested_addresses};
 use translate::{Environment, Options, Store};
 
 use crate::args::CheckArgs;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode> {
 pub(crate) fn options(store: &Store) -> Options {
     Options {
         environment: Environment::Machine {
-            addresses: asked_addresses(store).collect(),
+            addresses: requested_addresses(store).collect(),
         },
         ..Options::machine()
     }

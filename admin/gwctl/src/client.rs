@@ -107,7 +107,7 @@ impl Client {
         self.timeout.unwrap_or(DEFAULT_TIMEOUT)
     }
 
-    /// Runs a future on the client's runtime. The future has to bound its own waits.
+    /// Runs a future on the client's runtime. The future must have timeouts of its own.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }

@@ -79,7 +79,7 @@ fn matching(names: Vec<String>, prefix: &str) -> Vec<CompletionCandidate> {
     names.map(CompletionCandidate::new).collect()
 }
 
-/// The options among the words so far that say where to look.
+/// The options so far that select the source.
 fn words(words: impl IntoIterator<Item = OsString>) -> SourceArgs {
     let mut args = SourceArgs {
         // The user waits for it between two keys.
@@ -106,7 +106,7 @@ fn words(words: impl IntoIterator<Item = OsString>) -> SourceArgs {
     args
 }
 
-/// Of a request for names: 3 s.
+/// Timeout of a request for names: 3 s.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 #[cfg(test)]

@@ -15,16 +15,16 @@ use crate::source::{PodClient, Source};
 /// The gateway rejects the level, or is unreachable.
 pub(crate) fn run(args: &LogArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
     for PodClient { pod, client } in source.clients(args.resource.as_ref(), args.all_pods)? {
-        let answer = match &args.level {
+        let response = match &args.level {
             Some(level) => client.post(&format!("/logging?level={}", escaped(level)))?,
             None => client.get("/logging")?,
         };
-        let answer = String::from_utf8_lossy(&answer);
-        if !answer.starts_with(PREFIX) {
+        let response = String::from_utf8_lossy(&response);
+        if !response.starts_with(PREFIX) {
             bail!("the response is not a log level; is it the address of an admin server?");
         }
         let prefix = pod.map_or_else(String::new, |pod| format!("{pod}: "));
-        for text in answer.lines() {
+        for text in response.lines() {
             line(&format!("{prefix}{text}"), out)?;
         }
     }

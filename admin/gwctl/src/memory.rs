@@ -37,7 +37,7 @@ fn table(memory: &Memory) -> Table<3> {
     row("process", "swapped", Some(bytes(process.swap)));
     row("process", "threads", Some(process.threads.to_string()));
     let descriptors = match process.max_fds {
-        Some(most) => format!("{} of {most}", process.fds),
+        Some(max) => format!("{} of {max}", process.fds),
         None => process.fds.to_string(),
     };
     row("process", "file descriptors", Some(descriptors));

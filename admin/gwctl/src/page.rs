@@ -16,7 +16,7 @@ use crate::source::Source;
 /// The gateway is unreachable, or the local port is taken.
 pub(crate) fn run(args: &PageArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
     let client = source.client(args.resource.as_ref())?;
-    // Whether it answers, before its URL is given.
+    // Checks that it responds before its URL is printed.
     client.get("/logging")?;
     let server = client.server();
     client.block_on(async {

@@ -10,36 +10,37 @@ use crate::args::Output;
 use crate::output;
 use crate::table::Table;
 
-/// Writes an answer. Where answers are of pods, tables have headings, and JSON and YAML are maps by pod.
+/// Writes responses. Those of several pods have headings in tables, and are maps by pod in JSON and
+/// YAML.
 ///
 /// # Errors
 /// Writing failed.
 pub(crate) fn write<T: Serialize, const COLUMNS: usize>(
-    answers: &[(Option<String>, T)],
+    rows: &[(Option<String>, T)],
     table: impl Fn(&T) -> Table<COLUMNS>,
     format: Output,
     out: &mut dyn Write,
 ) -> Result<()> {
-    match (format, answers) {
-        (Output::Table, answers) => {
-            for (index, (pod, answer)) in answers.iter().enumerate() {
+    match (format, rows) {
+        (Output::Table, rows) => {
+            for (index, (pod, dump)) in rows.iter().enumerate() {
                 if let Some(pod) = pod {
                     let gap = if index > 0 { "\n" } else { "" };
                     writeln!(out, "{gap}pod {pod}")?;
                 }
-                table(answer).write(out)?;
+                table(dump).write(out)?;
             }
             Ok(())
         }
-        (Output::Yaml, [(None, answer)]) => output::yaml(answer, out),
-        (Output::Json, [(None, answer)]) => output::json(answer, out),
-        (Output::Yaml, answers) => output::yaml(&by_pod(answers), out),
-        (Output::Json, answers) => output::json(&by_pod(answers), out),
+        (Output::Yaml, [(None, dump)]) => output::yaml(dump, out),
+        (Output::Json, [(None, dump)]) => output::json(dump, out),
+        (Output::Yaml, rows) => output::yaml(&by_pod(rows), out),
+        (Output::Json, rows) => output::json(&by_pod(rows), out),
     }
 }
 
-fn by_pod<T>(answers: &[(Option<String>, T)]) -> BTreeMap<&str, &T> {
-    let named = answers
+fn by_pod<T>(rows: &[(Option<String>, T)]) -> BTreeMap<&str, &T> {
+    let named = rows
         .iter()
         .filter_map(|(pod, it)| Some((pod.as_deref()?, it)));
     named.collect()
@@ -53,7 +54,7 @@ mod tests {
 
     #[test]
     fn responses_of_several_pods_are_labelled_by_pod() {
-        let answers = [(Some("a".to_owned()), 1), (Some("b".to_owned()), 2)];
+        let rows = [(Some("a".to_owned()), 1), (Some("b".to_owned()), 2)];
         let table = |number: &i32| {
             let mut table = Table::new(["N"]);
             table.row([number.to_string()]);
@@ -61,7 +62,7 @@ mod tests {
         };
         let written = |format| {
             let mut text = Vec::new();
-            write(&answers, table, format, &mut text).expect("memory");
+            write(&rows, table, format, &mut text).expect("memory");
             String::from_utf8(text).expect("text")
         };
         assert_eq!(written(Output::Table), "pod a\nN\n1\n\npod b\nN\n2\n");

@@ -23,7 +23,7 @@ impl Blocking {
         Ok(Self(Arc::new(Inner(Some(runtime)))))
     }
 
-    /// Runs a future to its end. The future has to bound its own waits.
+    /// Runs a future to its end. The future must have timeouts of its own.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let runtime = self.0.0.as_ref().expect("present until drop");
         runtime.block_on(future)
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn dropping_a_runtime_does_not_wait_for_a_name_lookup() {
-        let patience = Duration::from_secs(20);
+        let timeout = Duration::from_secs(20);
         let runtime = Blocking::new().expect("a runtime");
         let (_never, answer) = mpsc::channel::<()>();
         // Name lookups run on such a thread, and may block for longer than our timeout.
@@ -57,12 +57,12 @@ mod tests {
             let (started, has_started) = tokio::sync::oneshot::channel();
             tokio::task::spawn_blocking(move || {
                 let _ = started.send(());
-                answer.recv_timeout(patience)
+                answer.recv_timeout(timeout)
             });
             has_started.await.expect("it starts");
         });
         let started = Instant::now();
         drop(runtime);
-        assert!(started.elapsed() < patience);
+        assert!(started.elapsed() < timeout);
     }
 }

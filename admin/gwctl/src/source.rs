@@ -289,8 +289,8 @@ fn fetch_dump(client: &Client) -> Result<Dump> {
 /// # Errors
 /// It cannot be fetched, or does not have the expected type.
 pub(crate) fn json<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T> {
-    let answer = client.get(path)?;
-    serde_json::from_slice(&answer).with_context(|| {
+    let response = client.get(path)?;
+    serde_json::from_slice(&response).with_context(|| {
         format!("unexpected response from {path}; is it the address of an admin server?")
     })
 }

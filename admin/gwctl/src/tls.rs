@@ -42,7 +42,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// For a host, with the trust that the command line gives.
+    /// For a host, with the trust options of the command line.
     ///
     /// # Errors
     /// There are no CA certificates, or the host is not a valid server name.

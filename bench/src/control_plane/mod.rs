@@ -32,7 +32,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Result, ensure};
 use tokio::task::LocalSet;
 
-use crate::output::print_line;
+use crate::output::{create_folder, print_line};
 use crate::{machine, process};
 use args::{Case, ControlPlaneArgs};
 use backend::Backend;
@@ -59,7 +59,7 @@ async fn measure(args: &ControlPlaneArgs) -> Result<()> {
     cluster.remove_leftovers().await?;
     let peers = args.peers()?;
     let backend = Backend::start(args.endpoints_range)?;
-    std::fs::create_dir_all(&args.out)?;
+    create_folder(&args.out)?;
     let mut record = ControlPlaneRecord {
         started: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
         machine: machine::describe(),

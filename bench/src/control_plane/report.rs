@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 
 use super::record::{ControlPlaneRecord, Measured, quantile};
 use super::usage::{Point, Usage};
+use crate::output::create_folder;
 use crate::report::document::{Block, NOTHING, Plot, Table, Tone};
 use crate::report::plots::{Line, PeerValues, course, figure, histogram};
 use crate::report::write;
@@ -67,7 +68,7 @@ pub(super) fn report(paths: &[PathBuf], out: &Path) -> Result<()> {
     for path in paths {
         record.absorb(ControlPlaneRecord::read(path)?);
     }
-    std::fs::create_dir_all(out)?;
+    create_folder(out)?;
     write(out, "control-plane", TITLE, &blocks(&record)?)
 }
 

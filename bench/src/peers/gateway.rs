@@ -235,8 +235,8 @@ mod tests {
             assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
             let store = admitted.objects.into_iter().map(|(object, _)| object);
             let translation = translate(&store.collect(), &Options::machine());
-            let unhappy: Vec<_> = translation.statuses.unhappy().collect();
-            assert!(unhappy.is_empty(), "{:?}: {unhappy:?}", wiring.front);
+            let problems: Vec<_> = translation.statuses.problem_conditions().collect();
+            assert!(problems.is_empty(), "{:?}: {problems:?}", wiring.front);
         }
     }
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::args::ReportArgs;
-use crate::output::print_line;
+use crate::output::{create_folder, print_line};
 use crate::record::{BenchRecord, newest};
 use crate::scenario::read_folder;
 use document::Block;
@@ -46,7 +46,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
 /// Writes `NAME.md`, `NAME.html` and the plots.
 pub(crate) fn write(out: &Path, name: &str, title: &str, blocks: &[Block]) -> Result<()> {
     let plots = out.join("plots");
-    std::fs::create_dir_all(&plots)?;
+    create_folder(&plots)?;
     for block in blocks {
         if let Block::Plot(plot) = block {
             std::fs::write(plots.join(format!("{}.svg", plot.name)), &plot.svg)?;

@@ -100,29 +100,29 @@ impl Applier {
             let applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
             applied.get(child).cloned()
         };
-        let by_force = match action(child, seen.as_ref(), applied.as_ref(), (gateway, hash)) {
+        let is_forced = match action(child, seen.as_ref(), applied.as_ref(), (gateway, hash)) {
             Action::Keep => return Ok(false),
-            Action::Apply { by_force } => by_force,
+            Action::Apply { is_forced } => is_forced,
             Action::Wait => return Err(Failure::Waiting),
             Action::Refuse(why) => return Err(Failure::Refused(why)),
         };
         let api = self.api(child);
         let parameters = PatchParams {
             field_manager: Some(MANAGER.to_owned()),
-            force: by_force,
+            force: is_forced,
             ..PatchParams::default()
         };
         let patch = Patch::Apply(&object.object);
-        let answer = api.patch(&child.name.name, &parameters, &patch);
+        let response = api.patch(&child.name.name, &parameters, &patch);
         self.children.begin(child);
-        let answer = within_deadline(answer).await;
-        let seen = answer
+        let response = within_deadline(response).await;
+        let seen = response
             .as_ref()
             .ok()
             .map(|it| ObservedChild::of(&it.metadata));
-        self.children.answered(child, seen);
-        let answer = match answer {
-            Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() && !by_force => {
+        self.children.record_response(child, seen);
+        let response = match response {
+            Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() && !is_forced => {
                 let why = format!(
                     "another client has just created {child}: delete it, or give the \
                      Gateway another name"
@@ -137,10 +137,10 @@ impl Applier {
                 );
                 return Err(Failure::Refused(why));
             }
-            answer => answer?,
+            response => response?,
         };
         info!(%child, "applied");
-        let mark = ObservedChild::of(&answer.metadata).mark;
+        let mark = ObservedChild::of(&response.metadata).mark;
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         applied.insert(child.clone(), Applied { hash, mark });
         Ok(true)
@@ -255,10 +255,10 @@ fn hash(object: &Rendered) -> u64 {
 }
 
 async fn within_deadline<T>(
-    answer: impl Future<Output = std::result::Result<T, kube::Error>>,
+    response: impl Future<Output = std::result::Result<T, kube::Error>>,
 ) -> std::result::Result<T, Failure> {
-    match timeout(DEADLINE, answer).await {
-        Ok(answer) => Ok(answer?),
+    match timeout(DEADLINE, response).await {
+        Ok(response) => Ok(response?),
         Err(_) => Err(Failure::Unanswered),
     }
 }

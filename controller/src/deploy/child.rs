@@ -132,7 +132,7 @@ pub(super) enum Action {
     Keep,
     /// Apply it. With force if it is ours already, to restore its fields.
     Apply {
-        by_force: bool,
+        is_forced: bool,
     },
     Wait,
     /// It belongs to something else; with advice.
@@ -147,7 +147,7 @@ pub(super) fn action(
     (gateway, hash): (&str, u64),
 ) -> Action {
     let Some(seen) = seen else {
-        return Action::Apply { by_force: false };
+        return Action::Apply { is_forced: false };
     };
     match &seen.owner {
         Some(owner) if owner == gateway => {}
@@ -162,7 +162,7 @@ pub(super) fn action(
     if is_current {
         Action::Keep
     } else {
-        Action::Apply { by_force: true }
+        Action::Apply { is_forced: true }
     }
 }
 
@@ -214,20 +214,20 @@ mod tests {
     #[test]
     fn an_object_is_reapplied_when_it_or_its_desired_state_has_changed() {
         let ours = seen(Some("gateway"), 4);
-        assert_eq!(decide(None, None), Action::Apply { by_force: false });
-        assert_eq!(decide(Some(&ours), None), Action::Apply { by_force: true });
+        assert_eq!(decide(None, None), Action::Apply { is_forced: false });
+        assert_eq!(decide(Some(&ours), None), Action::Apply { is_forced: true });
         assert_eq!(decide(Some(&ours), Some((1, 4))), Action::Keep);
         assert_eq!(
             decide(Some(&ours), Some((2, 4))),
-            Action::Apply { by_force: true }
+            Action::Apply { is_forced: true }
         );
         assert_eq!(
             decide(Some(&ours), Some((1, 3))),
-            Action::Apply { by_force: true }
+            Action::Apply { is_forced: true }
         );
         assert_eq!(
             decide(None, Some((1, 4))),
-            Action::Apply { by_force: false }
+            Action::Apply { is_forced: false }
         );
     }
 

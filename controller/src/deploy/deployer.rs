@@ -217,7 +217,7 @@ impl Sources {
         }
         let mut objects = render(&input, &defaults);
         let mut result = applier.apply_all(&input.uid, &objects).await;
-        if matches!(result, Result::Refused(_)) && input.gives_up_cluster_ip() {
+        if matches!(result, Result::Refused(_)) && input.release_cluster_ip() {
             // It may be in use, outside the range, or not assignable: the other addresses of the
             // Gateway do not depend on it, and its status reports this one.
             objects = render(&input, &defaults);

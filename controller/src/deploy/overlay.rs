@@ -16,7 +16,7 @@ pub(super) fn merge(target: &mut Value, overlay: &Value) {
             }
         }
         (Value::Array(target), Value::Array(overlay))
-            if are_named(target) && are_named(overlay) =>
+            if all_named(target) && all_named(overlay) =>
         {
             for item in overlay {
                 let name = item.get(NAME);
@@ -31,7 +31,7 @@ pub(super) fn merge(target: &mut Value, overlay: &Value) {
 }
 
 /// Whether all items have names; ports of containers may.
-fn are_named(items: &[Value]) -> bool {
+fn all_named(items: &[Value]) -> bool {
     items.iter().all(|it| it.get(NAME).is_some())
 }
 

@@ -65,7 +65,7 @@ impl Children {
     }
 
     /// Stores the object in the response of an application, unless it was deleted meanwhile.
-    pub(super) fn answered(&self, child: &Child, seen: Option<ObservedChild>) {
+    pub(super) fn record_response(&self, child: &Child, seen: Option<ObservedChild>) {
         let mut known = self.known();
         let gone = known.applying.remove(child).unwrap_or_default();
         if let Some(seen) = seen.filter(|it| !gone.contains(&it.uid)) {
@@ -246,7 +246,7 @@ mod tests {
         children.begin(&child);
         children.put(&child, seen("first"));
         children.remove(&child, "first");
-        children.answered(&child, Some(seen("first")));
+        children.record_response(&child, Some(seen("first")));
         assert_eq!(children.get(&child), None);
     }
 
@@ -255,10 +255,10 @@ mod tests {
         let (children, child) = (Children::default(), service());
         children.begin(&child);
         children.remove(&child, "first");
-        children.answered(&child, Some(seen("second")));
+        children.record_response(&child, Some(seen("second")));
         assert_eq!(children.get(&child), Some(seen("second")));
         children.begin(&child);
-        children.answered(&child, None);
+        children.record_response(&child, None);
         assert_eq!(children.get(&child), Some(seen("second")), "it failed");
     }
 }

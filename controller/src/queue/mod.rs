@@ -189,7 +189,7 @@ impl Queue {
                 true
             }
             Outcome::Conflict { is_known: false } => {
-                return self.delay(object, now + WATCH_PATIENCE, true);
+                return self.delay(object, now + WATCH_TIMEOUT, true);
             }
             Outcome::Throttled(_) | Outcome::Unavailable => true,
             Outcome::Refused => return self.delay(object, now + REFUSED_PAUSE, true),
@@ -359,7 +359,7 @@ const MAX_SPACING: Duration = Duration::from_mins(1);
 /// Time after which a repeated write counts as a first one: 3 min.
 const QUIET: Duration = Duration::from_mins(3);
 /// Time for a conflicting write to arrive by the watch: 60 s, in which a dead watch ends.
-const WATCH_PATIENCE: Duration = Duration::from_mins(1);
+const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
 /// Pause after a permanently rejected write: 10 min, unless the object changes.
 const REFUSED_PAUSE: Duration = Duration::from_mins(10);
 /// Pause after a 429 without `Retry-After`: 1 s.

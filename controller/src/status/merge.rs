@@ -1,4 +1,4 @@
-//! The changes needed to make an object's status as wanted: pure, no I/O.
+//! The changes needed to bring an object's status to the desired one: pure, no I/O.
 //!
 //! A status has several authors. The result contains only our own fields; in lists that the API
 //! server replaces as a whole, the entries and conditions of others are kept unchanged.
@@ -59,10 +59,10 @@ pub struct Author<'a> {
     pub now: Timestamp,
 }
 
-/// The result of comparing a status with the wanted one.
+/// The result of comparing a status with the desired one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {
-    /// It is as wanted already.
+    /// It is up to date.
     Equal,
     /// It refers to a newer version of the object than is known: writing would be a step back.
     Newer,
@@ -75,23 +75,23 @@ pub enum Comparison {
     },
 }
 
-/// Compares the status in the cluster with the wanted one.
+/// Compares the status in the cluster with the desired one.
 #[must_use]
-pub fn compare(present: &Value, wanted: &DesiredStatus, author: Author<'_>) -> Comparison {
-    match wanted {
+pub fn compare(present: &Value, desired: &DesiredStatus, author: Author<'_>) -> Comparison {
+    match desired {
         DesiredStatus::Whole(fields) => compare_whole(present, fields, author),
         DesiredStatus::Entries(list, entries) => compare_entries(present, *list, entries, author),
     }
 }
 
-fn compare_whole(present: &Value, wanted: &Map<String, Value>, author: Author<'_>) -> Comparison {
+fn compare_whole(present: &Value, desired: &Map<String, Value>, author: Author<'_>) -> Comparison {
     let newest = generation(list(present, CONDITIONS));
-    if is_older(generation(items(wanted.get(CONDITIONS))), newest) {
+    if is_older(generation(items(desired.get(CONDITIONS))), newest) {
         return Comparison::Newer;
     }
     let mut fields = Map::new();
     let mut pruned = Map::new();
-    for (name, value) in wanted {
+    for (name, value) in desired {
         let before = present.get(name).unwrap_or(&Value::Null);
         let after = match name.as_str() {
             CONDITIONS => Value::Array(conditions(
@@ -116,8 +116,8 @@ fn compare_whole(present: &Value, wanted: &Map<String, Value>, author: Author<'_
 }
 
 /// The listeners are ours; each may have conditions of others.
-fn listeners(before: &[Value], wanted: &[Value], now: Timestamp) -> Value {
-    let merged = wanted.iter().map(|listener| {
+fn listeners(before: &[Value], desired: &[Value], now: Timestamp) -> Value {
+    let merged = desired.iter().map(|listener| {
         let same = before
             .iter()
             .find(|it| it.get("name") == listener.get("name"));
@@ -129,20 +129,20 @@ fn listeners(before: &[Value], wanted: &[Value], now: Timestamp) -> Value {
 fn compare_entries(
     present: &Value,
     kind: Entries,
-    wanted: &[Value],
+    desired: &[Value],
     author: Author<'_>,
 ) -> Comparison {
     let before = list(present, kind.field());
     let is_ours = |it: &Value| it.get("controllerName") == Some(&author.controller_name.into());
     let newest = before.iter().filter(|it| is_ours(it));
     let newest = newest.filter_map(|it| generation(list(it, CONDITIONS)));
-    let known = wanted.iter();
+    let known = desired.iter();
     let known = known.filter_map(|it| generation(list(it, CONDITIONS)));
     if is_older(known.max(), newest.max()) {
         return Comparison::Newer;
     }
-    let mut waiting: Vec<&Value> = wanted.iter().collect();
-    let mut after = Vec::with_capacity(before.len().max(wanted.len()));
+    let mut waiting: Vec<&Value> = desired.iter().collect();
+    let mut after = Vec::with_capacity(before.len().max(desired.len()));
     for present in before {
         if !is_ours(present) {
             after.push(present.clone());
@@ -168,21 +168,21 @@ fn compare_entries(
     differing(fields, left_out)
 }
 
-/// Our wanted entry, with the conditions of others from the present one.
-fn entry(before: Option<&Value>, wanted: &Value, now: Timestamp) -> Value {
-    let mut after = wanted.clone();
+/// Our desired entry, with the conditions of others from the present one.
+fn entry(before: Option<&Value>, desired: &Value, now: Timestamp) -> Value {
+    let mut after = desired.clone();
     let before = before.map_or(&[][..], |it| list(it, CONDITIONS));
-    let merged = conditions(before, list(wanted, CONDITIONS), now);
+    let merged = conditions(before, list(desired, CONDITIONS), now);
     if let Some(fields) = after.as_object_mut() {
         fields.insert(CONDITIONS.to_owned(), Value::Array(merged));
     }
     after
 }
 
-/// The conditions of others unchanged, ours as wanted, in their present order.
-fn conditions(before: &[Value], wanted: &[Value], now: Timestamp) -> Vec<Value> {
-    let mut waiting: Vec<&Value> = wanted.iter().collect();
-    let mut after = Vec::with_capacity(before.len().max(wanted.len()));
+/// The conditions of others unchanged, ours as desired, in their present order.
+fn conditions(before: &[Value], desired: &[Value], now: Timestamp) -> Vec<Value> {
+    let mut waiting: Vec<&Value> = desired.iter().collect();
+    let mut after = Vec::with_capacity(before.len().max(desired.len()));
     for present in before {
         let kind = present.get("type").and_then(Value::as_str).unwrap_or("");
         let place = waiting
@@ -201,13 +201,13 @@ fn conditions(before: &[Value], wanted: &[Value], now: Timestamp) -> Vec<Value> 
 }
 
 /// One condition of ours. Its time is the last change of `status`, not of its text.
-fn condition(before: Option<&Value>, wanted: &Value, now: Timestamp) -> Value {
+fn condition(before: Option<&Value>, desired: &Value, now: Timestamp) -> Value {
     let since = before
-        .filter(|it| it.get("status") == wanted.get("status"))
+        .filter(|it| it.get("status") == desired.get("status"))
         .and_then(|it| it.get(TRANSITION))
         .cloned()
         .unwrap_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());
-    let mut after = wanted.clone();
+    let mut after = desired.clone();
     if let Some(fields) = after.as_object_mut() {
         fields.insert(TRANSITION.to_owned(), since);
         let message = fields.get_mut("message");
@@ -265,8 +265,8 @@ fn is_same(before: &Value, after: &Value) -> bool {
     before == after || is_empty(before) && is_empty(after)
 }
 
-/// Whether a status differs from the wanted one only because the CRD of the standard channel prunes
-/// `routability` of addresses: writing it again would change nothing.
+/// Whether a status differs from the desired one only because the CRD of the standard channel
+/// prunes `routability` of addresses: writing it again would change nothing.
 fn is_pruned(field: &str, before: &Value, after: &Value) -> bool {
     let known = |address: &Value| {
         let mut address = address.clone();
@@ -310,7 +310,7 @@ const CONDITIONS: &str = "conditions";
 const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every condition type that we write: others belong to other controllers.
-const OWN_CONDITIONS: [&str; 12] = [
+const OWN_CONDITIONS: [&str; 13] = [
     "Accepted",
     "AddressesAssigned",
     "DefaultGateway",
@@ -322,6 +322,7 @@ const OWN_CONDITIONS: [&str; 12] = [
     "InsecureFrontendValidationMode",
     "OverlappingTLSConfig",
     "CertificateExpired",
+    "PolicyAncestorLimitReached",
     "SupportedVersion",
 ];
 /// The `maxItems` of Gateway API for conditions of any object.

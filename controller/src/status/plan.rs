@@ -39,13 +39,13 @@ pub struct Write {
     pub resource: ApiResource,
     /// A JSON merge patch, which applies only to one version of the object.
     pub patch: Value,
-    /// Identifies the wanted content, independent of the present one.
-    pub wanted: u64,
+    /// Identifies the desired content, independent of the present one.
+    pub desired: u64,
     /// Number of our entries that did not fit.
     pub left_out: usize,
 }
 
-/// The write that makes a status as wanted, if needed.
+/// The write that brings a status to the desired one, if needed.
 #[must_use]
 pub fn plan(
     object: &ObjectRef,
@@ -58,29 +58,33 @@ pub fn plan(
         return None;
     }
     let present = serde_json::from_str(&observed.status).unwrap_or(Value::Null);
-    let wanted = wanted(object, inputs, &present)?;
+    let desired = desired(object, inputs, &present)?;
     let author = Author {
         controller_name,
         now,
     };
-    let Comparison::Differs { fields, left_out } = compare(&present, &wanted, author) else {
+    let Comparison::Differs { fields, left_out } = compare(&present, &desired, author) else {
         return None;
     };
     let mut hasher = DefaultHasher::new();
-    format!("{wanted:?}").hash(&mut hasher);
+    format!("{desired:?}").hash(&mut hasher);
     Some(Write {
         resource: resource(object, &observed.api_version),
         patch: json!({
             "metadata": {"resourceVersion": observed.resource_version},
             "status": fields,
         }),
-        wanted: hasher.finish(),
+        desired: hasher.finish(),
         left_out,
     })
 }
 
-/// The wanted status in JSON, including the state of proxies and deployment.
-fn wanted(object: &ObjectRef, inputs: &StatusInputs<'_>, present: &Value) -> Option<DesiredStatus> {
+/// The desired status in JSON, including the state of proxies and deployment.
+fn desired(
+    object: &ObjectRef,
+    inputs: &StatusInputs<'_>,
+    present: &Value,
+) -> Option<DesiredStatus> {
     let Some(status) = inputs.translated else {
         return released(object);
     };
@@ -109,7 +113,7 @@ fn wanted(object: &ObjectRef, inputs: &StatusInputs<'_>, present: &Value) -> Opt
         },
         _ => Vec::new(),
     };
-    let wanted = match status {
+    let desired = match status {
         Status::GatewayClass(status) => DesiredStatus::Whole(fields(&status)),
         Status::Gateway(status) => DesiredStatus::Whole(fields(&status)),
         Status::ListenerSet(status) => DesiredStatus::Whole(fields(&status)),
@@ -123,7 +127,7 @@ fn wanted(object: &ObjectRef, inputs: &StatusInputs<'_>, present: &Value) -> Opt
             DesiredStatus::Entries(Entries::Ancestors, list)
         }
     };
-    Some(wanted)
+    Some(desired)
 }
 
 fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
@@ -134,7 +138,7 @@ fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
     }
 }
 
-/// The wanted status of an object that is no longer ours: no entries in lists. If the whole status
+/// The desired status of an object that is no longer ours: no entries in lists. If the whole status
 /// was ours, the next owner replaces it.
 fn released(object: &ObjectRef) -> Option<DesiredStatus> {
     let list = match &*object.kind {
@@ -154,7 +158,7 @@ fn deny(status: &mut Status, why: &str, generation: Option<i64>) {
         if let Some(generation) = generation {
             condition.observed_generation = generation;
         }
-        if condition.kind == ConditionType::Accepted && !condition.is_unhappy() {
+        if condition.kind == ConditionType::Accepted && !condition.is_problem() {
             condition.status = ConditionStatus::False;
             condition.reason = Reason::UnsupportedValue;
             condition.message = why.to_owned().into();

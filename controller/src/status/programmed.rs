@@ -103,7 +103,7 @@ fn evaluate(
             why.clone(),
         );
     }
-    if condition.is_unhappy() {
+    if condition.is_problem() {
         return;
     }
     let AckCount {

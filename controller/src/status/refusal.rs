@@ -59,16 +59,16 @@ impl ReportedRejections {
         while self.recent.front().is_some_and(|at| *at + PERIOD <= now) {
             self.recent.pop_front();
         }
-        let mut news = Vec::new();
+        let mut unreported = Vec::new();
         for (key, text) in refused {
             if self.texts.get(key) == Some(text) || self.recent.len() >= PER_PERIOD {
                 continue;
             }
             self.texts.insert(key.clone(), text.clone());
             self.recent.push_back(now);
-            news.push((key, text.as_str()));
+            unreported.push((key, text.as_str()));
         }
-        news
+        unreported
     }
 }
 

@@ -185,10 +185,10 @@ impl StatusWriter {
 
     fn record_events(&mut self, before: &Acknowledgements, after: &Acknowledgements) {
         let now = Instant::now();
-        let news = self
+        let new_refusals = self
             .reported
             .new_ones(before.refused.keys(), &after.refused, now);
-        for (resource, why) in news {
+        for (resource, why) in new_refusals {
             let Some(object) = object_of(resource) else {
                 continue;
             };
@@ -331,11 +331,11 @@ async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
         Api::namespaced_with(client, &name.namespace, &write.resource)
     };
     let (parameters, patch) = (PatchParams::default(), Patch::Merge(&write.patch));
-    let answer = api.patch_status(&name.name, &parameters, &patch);
-    let error = match timeout(WRITE_DEADLINE, answer).await {
+    let response = api.patch_status(&name.name, &parameters, &patch);
+    let error = match timeout(WRITE_DEADLINE, response).await {
         Ok(Ok(_)) => {
             debug!(%object, "wrote the status");
-            return Outcome::Written(write.wanted);
+            return Outcome::Written(write.desired);
         }
         Ok(Err(error)) => error,
         Err(_) => {

@@ -141,7 +141,7 @@ impl ApiServer {
                 _ => state.faults.pop_front(),
             };
             let (code, value) = match fault {
-                Some(Fault::Refused(code, seconds)) => refusal(code, "as told", seconds),
+                Some(Fault::Refused(code, seconds)) => refusal(code, "injected fault", seconds),
                 _ => state.answer(&head.method, &path, &query, &body),
             };
             state.requests.push(Request {

@@ -1,6 +1,6 @@
 //! Paths of the Kubernetes API.
 
-/// A path, taken apart.
+/// A parsed path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ApiPath {
     /// Group and version, such as `apps/v1`.

@@ -79,8 +79,8 @@ impl Classes {
         self.publish_all(outputs);
     }
 
-    /// The release has been looked for, whether or not there was anything to see.
-    pub(super) fn release_was_looked_for(&mut self, outputs: &Outputs) {
+    /// Records that the CRDs were read, whether or not they state a release.
+    pub(super) fn record_release_lookup(&mut self, outputs: &Outputs) {
         if !self.is_release_known {
             self.set_release(None, outputs);
         }

@@ -89,7 +89,7 @@ impl Intake {
                 },
             ) => {
                 // Its previous version stays in effect; a stand-in is used only without one.
-                if let Some(object) = stand_in.filter(|_| !is_there(&reference, store, batch)) {
+                if let Some(object) = stand_in.filter(|_| !exists(&reference, store, batch)) {
                     batch.push(Event::Upsert(object));
                 }
                 if let Some(observed) = observed
@@ -109,10 +109,10 @@ impl Intake {
     }
 
     fn set_parameters(&self, name: ObjectName, spec: Option<Arc<Value>>, batch: &mut Batch) {
-        let is_there = spec.is_some();
+        let exists = spec.is_some();
         self.outputs.parameters.set(&name, spec);
         self.classes.parameters_changed(&name, &self.outputs);
-        batch.push(Event::Parameters(name, is_there));
+        batch.push(Event::Parameters(name, exists));
     }
 
     fn synced(&mut self, kind: KindId, is_served: bool, batch: &mut Batch) {
@@ -122,7 +122,7 @@ impl Intake {
             self.classes.set_trust_bundles(is_served, &self.outputs);
         }
         if self.kinds.reading(kind) == Some(Reading::Release) {
-            self.classes.release_was_looked_for(&self.outputs);
+            self.classes.record_release_lookup(&self.outputs);
         }
     }
 
@@ -165,7 +165,7 @@ impl Intake {
 }
 
 /// Whether an object exists, once the batch is applied.
-fn is_there(object: &ObjectRef, store: &Store, batch: &Batch) -> bool {
+fn exists(object: &ObjectRef, store: &Store, batch: &Batch) -> bool {
     let last = batch.iter().rev().find_map(|event| match event {
         Event::Upsert(it) if it.object_ref() == *object => Some(true),
         Event::Delete(it) if it == object => Some(false),

@@ -22,7 +22,7 @@ impl Oversized {
     /// Checks the current version of a resource. Returns whether it may be sent.
     pub(super) fn admit(&mut self, key: &ResourceKey, encoded: Option<&Arc<Encoded>>) -> bool {
         let size = encoded.map_or(0, |it| it.bytes.len());
-        let is_admitted = size <= MOST_BYTES;
+        let is_admitted = size <= MAX_BYTES;
         let before = if is_admitted {
             self.sizes.remove(key)
         } else {
@@ -42,7 +42,7 @@ impl Oversized {
             let found = sizes.find(|(key, _)| object_of(key).as_ref() == Some(&object));
             let why = found.map(|(key, size)| {
                 let text = format!(
-                    "{} {} takes {size} bytes; the limit is {MOST_BYTES}: split the object",
+                    "{} {} takes {size} bytes; the limit is {MAX_BYTES}: split the object",
                     key.kind, key.key
                 );
                 text.into()
@@ -55,7 +55,7 @@ impl Oversized {
 
 /// Limit of one resource in wire form: 1 MiB, about the limit of an object in etcd. A proxy
 /// receives a copy of a rule for each listener.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn an_oversized_object_is_reported_until_it_is_smaller() {
         let mut oversized = Oversized::default();
-        let (small, large) = (encoded(1), encoded(MOST_BYTES / 8));
+        let (small, large) = (encoded(1), encoded(MAX_BYTES / 8));
         assert!(oversized.admit(&small.key, Some(&small)));
         assert_eq!(oversized.take_changed(), []);
         assert!(!oversized.admit(&large.key, Some(&large)));

@@ -30,15 +30,15 @@ pub(super) fn built_in(kinds: &Kinds) -> ServedKinds {
 pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<ServedKinds> {
     let others = kinds.iter().filter(|kind| !kind.is_built_in());
     let others: Vec<_> = others.collect();
-    let wanted: BTreeSet<(&str, &str)> = others
+    let required: BTreeSet<(&str, &str)> = others
         .iter()
         .flat_map(|kind| kind.versions.iter().map(|version| (kind.group, *version)))
         .collect();
     let mut resources: BTreeMap<(&str, &str), Vec<APIResource>> = BTreeMap::new();
     for group in client.list_api_groups().await?.groups {
         for version in &group.versions {
-            let mut wanted = wanted.iter();
-            let key = wanted.find(|it| **it == (group.name.as_str(), version.version.as_str()));
+            let mut required = required.iter();
+            let key = required.find(|it| **it == (group.name.as_str(), version.version.as_str()));
             let Some(key) = key else { continue };
             let listed = match client
                 .list_api_group_resources(&version.group_version)

@@ -19,7 +19,7 @@ pub(super) struct Reporter {
     measures: Measures,
     replicas: Arc<Replicas>,
     changed: Mutex<BTreeSet<ObjectName>>,
-    news: Notify,
+    notify: Notify,
 }
 
 impl Observer for Reporter {
@@ -35,14 +35,14 @@ impl Reporter {
             measures,
             replicas,
             changed: Mutex::default(),
-            news: Notify::new(),
+            notify: Notify::new(),
         }
     }
 
     /// Marks these Gateways as changed.
     pub(super) fn mark(&self, gateways: impl IntoIterator<Item = ObjectName>) {
         self.changed().extend(gateways);
-        self.news.notify_one();
+        self.notify.notify_one();
     }
 
     fn changed(&self) -> MutexGuard<'_, BTreeSet<ObjectName>> {
@@ -53,23 +53,23 @@ impl Reporter {
     pub(super) async fn report(&self, server: &Server, outputs: &Outputs) {
         loop {
             tokio::select! {
-                () = self.news.notified() => {}
+                () = self.notify.notified() => {}
                 // The applied version may not be the current one any more.
                 gateways = outputs.published.changed() => self.mark(gateways),
             }
             let begun = Instant::now();
             for gateway in std::mem::take(&mut *self.changed()) {
-                let standing = server.standing(&gateway, Kind::Listener);
-                self.replicas.set(&gateway, GatewayReport::of(&standing));
+                let ack_summary = server.ack_summary(&gateway, Kind::Listener);
+                self.replicas.set(&gateway, GatewayReport::of(&ack_summary));
                 let others = self.replicas.of_others(&gateway);
-                let known = merged(standing, others.iter()).map(Arc::new);
+                let known = merged(ack_summary, others.iter()).map(Arc::new);
                 outputs.acknowledgements.set(&gateway, known);
             }
             // A hundred proxies acknowledge one by one: process their acknowledgements together.
-            sleep((3 * begun.elapsed()).clamp(LEAST_PAUSE, MOST_PAUSE)).await;
+            sleep((3 * begun.elapsed()).clamp(LEAST_PAUSE, MAX_PAUSE)).await;
         }
     }
 }
 
 const LEAST_PAUSE: Duration = Duration::from_millis(2);
-const MOST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_millis(100);

@@ -17,7 +17,7 @@ use x509_parser::pem::parse_x509_pem;
 pub(super) struct Authority {
     /// Its certificate in PEM, as passed to proxies.
     pub(super) pem: String,
-    not_after: SystemTime,
+    pub(super) not_after: SystemTime,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -53,7 +53,7 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new())?;
         // Each has a unique name, so that a proxy which trusts two can select the right one.
         let serial = u64::from_be_bytes(rand::random());
-        let name = format!("gateway xDS {serial:016x}");
+        let name = format!("{GENERATED}{serial:016x}");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -125,6 +125,22 @@ impl Authority {
     }
 }
 
+/// Whether [`Authority::generate`] made a certificate, whether or not it has expired since: its only
+/// name is one of those, and it is signed by itself.
+pub(super) fn is_generated(certificate: &[u8]) -> bool {
+    let Ok((_, block)) = parse_x509_pem(certificate) else {
+        return false;
+    };
+    let Ok(parsed) = block.parse_x509() else {
+        return false;
+    };
+    let name = parsed.subject().to_string();
+    let serial = name.strip_prefix("CN=");
+    let serial = serial.and_then(|name| name.strip_prefix(GENERATED));
+    let is_serial = |it: &str| it.len() == 16 && it.bytes().all(|it| it.is_ascii_hexdigit());
+    serial.is_some_and(is_serial) && parsed.subject() == parsed.issuer()
+}
+
 /// The validity period, with a margin for the clocks of proxies.
 fn validity<T: From<SystemTime>>(now: SystemTime, life: Duration) -> (T, T) {
     ((now - SKEW).into(), (now + life).into())
@@ -148,6 +164,9 @@ fn first_block(text: &str) -> Option<String> {
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
+/// The name of a generated authority begins with this, and a number follows.
+const GENERATED: &str = "gateway xDS ";
+
 /// Lifetime of a generated authority.
 const AUTHORITY_LIFE: Duration = Duration::from_hours(10 * 365 * 24);
 
@@ -163,6 +182,29 @@ const SKEW: Duration = Duration::from_hours(1);
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+
+    /// An authority that someone else made.
+    pub(in crate::xds) fn users_authority(now: SystemTime, life: Duration) -> Generated {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        let name = "Example Corporation";
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        (params.not_before, params.not_after) = validity(now, life);
+        let certificate = params.self_signed(&key).expect("a certificate").pem();
+        let key = key.serialize_pem();
+        Generated { certificate, key }
+    }
+
+    #[test]
+    fn generated_authorities_are_told_from_those_of_users() {
+        let now = SystemTime::now();
+        let own = Authority::generate(now).expect("an authority");
+        assert!(is_generated(own.certificate.as_bytes()));
+        let users = users_authority(now, AUTHORITY_LIFE);
+        assert!(!is_generated(users.certificate.as_bytes()));
+        assert!(!is_generated(b"garbage"));
+    }
 
     pub(in crate::xds) fn authority() -> Authority {
         let now = SystemTime::now();

@@ -1,23 +1,26 @@
 //! The certificate of the xDS server: its authority in a Secret and the bundle that proxies trust
 //! in a ConfigMap, both in the namespace of the controller. The leader writes them; every replica
-//! signs its own certificate.
+//! signs its own certificate. An authority that the user put into the Secret is never replaced.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource as _};
 use rustls::ServerConfig;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::authority::{Authority, Generated, InvalidAuthority, LEAF_AGE, certificates};
+use super::authority::{
+    Authority, Generated, InvalidAuthority, LEAF_AGE, certificates, is_generated,
+};
+use super::authority_report::AuthorityReport;
 use super::rotation::Rotation;
 use crate::context::Context;
 
@@ -30,6 +33,7 @@ pub(super) struct Certificates {
     /// Names by which proxies reach the server.
     names: Vec<String>,
     rotation: Rotation,
+    report: AuthorityReport,
     /// The authority of the current certificate, and when it was signed.
     issued: Option<(String, Instant)>,
     configs: Option<watch::Sender<Arc<ServerConfig>>>,
@@ -40,9 +44,14 @@ enum Failure {
     #[error("{0}")]
     Api(#[from] Box<kube::Error>),
     #[error(
-        "the Secret {0} is not a certificate authority: {1}; correct it, or delete it to have it replaced"
+        "the Secret {} is not a certificate authority: {why}; put a CA certificate and its key into \
+         tls.crt and tls.key, or delete the Secret to have one created",
+        .secret.name.as_deref().unwrap_or_default()
     )]
-    Authority(String, InvalidAuthority),
+    Authority {
+        secret: Box<ObjectReference>,
+        why: InvalidAuthority,
+    },
     #[error("cannot create a certificate: {0}")]
     Making(#[from] InvalidAuthority),
     #[error("no response from the API server")]
@@ -71,6 +80,7 @@ impl Certificates {
                 "localhost".to_owned(),
             ],
             rotation: Rotation::default(),
+            report: AuthorityReport::register(context),
             issued: None,
             configs: None,
             context: context.clone(),
@@ -98,9 +108,9 @@ impl Certificates {
 
     async fn step(&mut self) {
         let step = timeout(PATIENCE, self.compare(Instant::now()));
-        let step = step.await.unwrap_or(Err(Failure::TimedOut));
-        if let Err(failure) = step {
-            warn!(%failure, "cannot watch the CA of the xDS server");
+        match step.await.unwrap_or(Err(Failure::TimedOut)) {
+            Ok(()) => {}
+            Err(failure) => self.report_failure(failure).await,
         }
         // Also while the API server is unavailable.
         if let Err(failure) = self.issue(Instant::now()) {
@@ -108,12 +118,42 @@ impl Certificates {
         }
     }
 
-    /// Compares the cluster with the desired state, and corrects it as the leader.
-    async fn compare(&mut self, now: Instant) -> Result<(), Failure> {
-        let Some(authority) = self.authority().await? else {
-            return Ok(());
+    async fn report_failure(&mut self, failure: Failure) {
+        let effect = match self.rotation.signing() {
+            Some(_) => "until then, the previous one stays in use",
+            None => "until then, proxies cannot connect and keep their last configuration",
         };
-        self.rotation.set_desired(Arc::new(authority));
+        let problem = format!("{failure}; {effect}");
+        match failure {
+            Failure::Authority { secret, .. } => {
+                let report = self.report.invalid(&secret, problem);
+                let _: Result<(), _> = timeout(PATIENCE, report).await;
+            }
+            failure => warn!(%failure, "cannot watch the CA of the xDS server"),
+        }
+    }
+
+    /// Compares the cluster with the desired state, and corrects it as the leader. While the Secret is
+    /// invalid, the authority before it stays published.
+    async fn compare(&mut self, now: Instant) -> Result<(), Failure> {
+        match self.authority().await {
+            Ok(None) => Ok(()),
+            Ok(Some(authority)) => {
+                self.report.valid(authority.not_after);
+                self.rotation.set_desired(Arc::new(authority));
+                self.compare_bundle(now).await
+            }
+            Err(failure) => {
+                let is_invalid = matches!(failure, Failure::Authority { .. });
+                if is_invalid && self.rotation.signing().is_some() {
+                    self.compare_bundle(now).await?;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    async fn compare_bundle(&mut self, now: Instant) -> Result<(), Failure> {
         let config_map = self.config_maps.get_opt(&self.name).await?;
         let present = config_map.as_ref().and_then(|it| it.data.as_ref());
         let present = present.and_then(|data| data.get(BUNDLE));
@@ -138,8 +178,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// The authority of the Secret. The leader creates one if missing, or if a generated one is
-    /// old.
+    /// The authority of the Secret. The leader creates one if missing, or if a generated one is old or
+    /// has expired.
     async fn authority(&self) -> Result<Option<Authority>, Failure> {
         let secret = self.secrets.get_opt(&self.name).await?;
         let now = SystemTime::now();
@@ -154,26 +194,30 @@ impl Certificates {
             Ok(authority) => authority.is_old(now),
             Err(why) => matches!(why, InvalidAuthority::Expired),
         };
-        if is_old && is_ours(&secret.metadata) && self.context.leadership.is_leader() {
+        if is_old && is_ours(&secret) && self.context.leadership.is_leader() {
             return self.make(Some(secret), now).await.map(Some);
         }
-        let authority = authority.map(Some);
-        authority.map_err(|why| Failure::Authority(self.name.clone(), why))
+        authority.map(Some).map_err(|why| Failure::Authority {
+            secret: Box::new(secret.object_ref(&())),
+            why,
+        })
     }
 
     /// Generates an authority, replacing the previous one, if any.
     async fn make(&self, before: Option<Secret>, now: SystemTime) -> Result<Authority, Failure> {
         let Generated { certificate, key } = Authority::generate(now)?;
-        let data = [("tls.crt", &certificate), ("tls.key", &key)];
-        let data = data.map(|(name, pem)| (name.to_owned(), ByteString(pem.clone().into_bytes())));
         let params = PostParams::default();
         let is_new = before.is_none();
-        let secret = Secret {
-            metadata: self.metadata(before.map(|it| it.metadata)),
+        // The rest of it, such as annotations, stays as it is.
+        let mut secret = before.unwrap_or_else(|| Secret {
+            metadata: self.metadata(None),
             type_: Some("kubernetes.io/tls".to_owned()),
-            data: Some(data.into()),
             ..Secret::default()
-        };
+        });
+        let data = secret.data.get_or_insert_default();
+        for (name, pem) in [(CERTIFICATE, &certificate), (KEY, &key)] {
+            data.insert(name.to_owned(), ByteString(pem.clone().into_bytes()));
+        }
         if is_new {
             self.secrets.create(&params, &secret).await?;
         } else {
@@ -241,17 +285,24 @@ impl Certificates {
 }
 
 fn read(secret: &Secret, now: SystemTime) -> Result<Authority, InvalidAuthority> {
-    let data = secret.data.as_ref();
-    let entry = |name: &str| data.and_then(|data| data.get(name));
-    let bytes = |name| entry(name).map_or(&[][..], |it| it.0.as_slice());
-    Authority::parse(bytes("tls.crt"), bytes("tls.key"), now)
+    Authority::parse(entry(secret, CERTIFICATE), entry(secret, KEY), now)
 }
 
-fn is_ours(metadata: &ObjectMeta) -> bool {
-    let labels = metadata.labels.as_ref();
-    let manager = labels.and_then(|labels| labels.get(MANAGED_BY));
-    manager.is_some_and(|it| it == MANAGER)
+fn entry<'a>(secret: &'a Secret, name: &str) -> &'a [u8] {
+    let entry = secret.data.as_ref().and_then(|data| data.get(name));
+    entry.map_or(&[], |it| it.0.as_slice())
 }
+
+/// Whether the Secret may be overwritten. The label is not enough: it stays when the user replaces
+/// the content.
+fn is_ours(secret: &Secret) -> bool {
+    let labels = secret.metadata.labels.as_ref();
+    let manager = labels.and_then(|labels| labels.get(MANAGED_BY));
+    manager.is_some_and(|it| it == MANAGER) && is_generated(entry(secret, CERTIFICATE))
+}
+
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
 
 /// The ConfigMap entry with the bundle.
 const BUNDLE: &str = "ca.crt";

@@ -64,7 +64,7 @@ impl Cluster {
         let cluster = Arc::clone(self);
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let cluster = Arc::clone(&cluster);
-            async move { Ok::<_, Infallible>(cluster.answer(request).await) }
+            async move { Ok::<_, Infallible>(cluster.respond(request).await) }
         });
         Client::new(service, "default")
     }
@@ -108,6 +108,12 @@ impl Cluster {
         found.next().map(|(_, object)| object.clone())
     }
 
+    pub(super) fn events(&self) -> Vec<Value> {
+        let objects = locked(&self.objects);
+        let events = objects.iter().filter(|(it, _)| it.contains("/events/"));
+        events.map(|(_, event)| event.clone()).collect()
+    }
+
     /// Changes an object, as a user does.
     pub(super) fn change(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut objects = locked(&self.objects);
@@ -115,14 +121,14 @@ impl Cluster {
         change(found.next().expect("there is one").1);
     }
 
-    async fn answer(&self, request: http::Request<Body>) -> Response<Body> {
+    async fn respond(&self, request: http::Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         if self.is_away.load(Ordering::Relaxed) {
             return status(StatusCode::INTERNAL_SERVER_ERROR);
         }
         let body = body.collect().await.expect("a body").to_bytes();
         let sent = serde_json::from_slice(&body).unwrap_or_default();
-        let answer = match parts.uri.path() {
+        let body = match parts.uri.path() {
             "/.well-known/openid-configuration" => json!({"issuer": ISSUER}),
             "/openid/v1/jwks" => self.signer.jwks(),
             "/apis/authentication.k8s.io/v1/tokenreviews" => self.reviewed(sent),
@@ -131,7 +137,7 @@ impl Cluster {
                 Err(code) => return status(code),
             },
         };
-        Response::new(Body::from(answer.to_string().into_bytes()))
+        Response::new(Body::from(body.to_string().into_bytes()))
     }
 
     fn reviewed(&self, mut review: Value) -> Value {
@@ -149,7 +155,7 @@ impl Cluster {
     fn stored(&self, method: &Method, path: &str, mut sent: Value) -> Result<Value, StatusCode> {
         let mut objects = locked(&self.objects);
         let version = self.versions.fetch_add(1, Ordering::Relaxed);
-        let asked = sent["metadata"]["resourceVersion"].take();
+        let sent_version = sent["metadata"]["resourceVersion"].take();
         sent["metadata"]["resourceVersion"] = json!(version.to_string());
         let path = match sent["metadata"]["name"].as_str() {
             Some(name) if method == Method::POST => format!("{path}/{name}"),
@@ -161,7 +167,7 @@ impl Cluster {
             ("GET" | "PUT" | "PATCH", None) => return Err(StatusCode::NOT_FOUND),
             ("POST", None) => {}
             // Requests contain the whole object, also patches.
-            ("PUT" | "PATCH", Some(it)) if it["metadata"]["resourceVersion"] == asked => {}
+            ("PUT" | "PATCH", Some(it)) if it["metadata"]["resourceVersion"] == sent_version => {}
             _ => return Err(StatusCode::CONFLICT),
         }
         objects.insert(path, sent.clone());

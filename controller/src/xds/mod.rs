@@ -12,6 +12,7 @@
 pub mod account;
 mod acknowledgements;
 mod authority;
+mod authority_report;
 mod authorize;
 mod certificates;
 mod keys;

@@ -35,7 +35,7 @@ pub(super) struct Replicas {
     /// Name of this replica's ConfigMap.
     name: String,
     own: Mutex<OwnReport>,
-    news: Notify,
+    notify: Notify,
     others: Mutex<BTreeMap<String, OtherReplica>>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Replicas {
 struct OwnReport {
     report: Report,
     /// Whether a ConfigMap of this replica may exist.
-    is_told: bool,
+    is_reported: bool,
 }
 
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Replicas {
             config_maps: Api::namespaced(context.client.clone(), &args.namespace),
             name: format!("{}-proxies", args.pod_name),
             own: Mutex::default(),
-            news: Notify::new(),
+            notify: Notify::new(),
             others: Mutex::default(),
         }
     }
@@ -77,7 +77,7 @@ impl Replicas {
             Some(known) => drop(gateways.insert(gateway, known)),
             None => drop(gateways.remove(&gateway)),
         }
-        self.news.notify_one();
+        self.notify.notify_one();
     }
 
     /// The other replicas' acknowledgements for a Gateway.
@@ -105,15 +105,15 @@ impl Replicas {
         loop {
             tokio::select! {
                 _ = renewal.tick() => {}
-                () = self.news.notified() => {}
+                () = self.notify.notified() => {}
             }
             let report = {
                 let mut own = locked(&self.own);
                 // Most replicas start without proxies.
-                if own.report.0.is_empty() && !own.is_told {
+                if own.report.0.is_empty() && !own.is_reported {
                     continue;
                 }
-                own.is_told = true;
+                own.is_reported = true;
                 own.report.clone()
             };
             match timeout(DEADLINE, self.write(report)).await {
@@ -147,7 +147,7 @@ impl Replicas {
 
     /// Deletes this replica's report.
     pub(super) async fn withdraw(&self) {
-        if std::mem::take(&mut locked(&self.own).is_told) {
+        if std::mem::take(&mut locked(&self.own).is_reported) {
             let params = DeleteParams::default();
             let deleted = timeout(DEADLINE, self.config_maps.delete(&self.name, &params)).await;
             if !matches!(deleted, Ok(Ok(_))) {

@@ -34,12 +34,12 @@ struct RejectedResource {
 
 impl GatewayReport {
     /// From the server's state; `None` without connected proxies.
-    pub(super) fn of(standing: &AckSummary) -> Option<Self> {
-        let listeners = standing.accepted.iter().filter_map(|(key, count)| {
-            let version = standing.versions.get(key)?.to_string();
+    pub(super) fn of(ack_summary: &AckSummary) -> Option<Self> {
+        let listeners = ack_summary.accepted.iter().filter_map(|(key, count)| {
+            let version = ack_summary.versions.get(key)?.to_string();
             Some((key.key.to_string(), (version, *count)))
         });
-        let refused = standing.refused.iter().take(MOST_REFUSED);
+        let refused = ack_summary.refused.iter().take(MAX_REFUSED);
         let refused = refused.map(|(key, why)| RejectedResource {
             type_url: key.kind.type_url().to_owned(),
             key: key.key.to_string(),
@@ -48,8 +48,8 @@ impl GatewayReport {
                 .unwrap_or_default()
                 .to_owned(),
         });
-        (standing.connected > 0).then(|| Self {
-            connected: standing.connected,
+        (ack_summary.connected > 0).then(|| Self {
+            connected: ack_summary.connected,
             listeners: listeners.collect(),
             refused: refused.collect(),
         })
@@ -105,7 +105,7 @@ pub(super) fn gateway(name: &str) -> Option<ObjectName> {
 }
 
 /// Most rejections of one Gateway in a report: all that fit into events and statuses.
-const MOST_REFUSED: usize = 100;
+const MAX_REFUSED: usize = 100;
 /// Most bytes of a reason.
 const LONGEST_REASON: usize = 1 << 10;
 
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    fn standing(version: &[u8], accepted: usize) -> AckSummary {
+    fn ack_summary(version: &[u8], accepted: usize) -> AckSummary {
         AckSummary {
             connected: 2,
             versions: BTreeMap::from([(key("a"), Version::of(version))]),
@@ -131,12 +131,13 @@ mod tests {
 
     #[test]
     fn reports_of_all_replicas_are_merged_by_version() {
-        let other = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");
-        let known = merged(standing(b"new", 1), [&other].into_iter()).expect("they are connected");
+        let other = GatewayReport::of(&ack_summary(b"new", 2)).expect("they are connected");
+        let known =
+            merged(ack_summary(b"new", 1), [&other].into_iter()).expect("they are connected");
         assert_eq!((known.connected, known.listeners[&key("a")]), (4, 3));
         assert!(known.refused.contains_key(&key("b")));
         // This replica has a later version, or the other one has.
-        let known = merged(standing(b"newer", 1), [&other].into_iter());
+        let known = merged(ack_summary(b"newer", 1), [&other].into_iter());
         assert_eq!(known.expect("they are connected").listeners[&key("a")], 1);
     }
 
@@ -144,13 +145,13 @@ mod tests {
     fn without_connected_proxies_nothing_is_reported() {
         assert_eq!(GatewayReport::of(&AckSummary::default()), None);
         assert_eq!(merged(AckSummary::default(), [].into_iter()), None);
-        let other = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");
+        let other = GatewayReport::of(&ack_summary(b"new", 2)).expect("they are connected");
         assert!(merged(AckSummary::default(), [&other].into_iter()).is_some());
     }
 
     #[test]
     fn a_report_round_trips() {
-        let of_gateway = GatewayReport::of(&standing(b"new", 2)).expect("they are connected");
+        let of_gateway = GatewayReport::of(&ack_summary(b"new", 2)).expect("they are connected");
         let report = Report(BTreeMap::from([("infra/edge".to_owned(), of_gateway)]));
         let text = serde_json::to_string(&report).expect("JSON");
         assert_eq!(serde_json::from_str::<Report>(&text).expect("JSON"), report);

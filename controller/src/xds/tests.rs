@@ -115,7 +115,7 @@ async fn answer(client: &mut Client, stream: &mut Stream, refusal: Option<&str>)
             })
         });
         let refused = refused.collect();
-        for request in client.answer(received, refused) {
+        for request in client.acknowledge(received, refused) {
             stream.send(request);
         }
         return;

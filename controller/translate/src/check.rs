@@ -46,8 +46,8 @@ pub fn check(
     let refused = findings
         .iter()
         .any(|finding| finding.severity == Severity::Error);
-    let unhappy = translation.statuses.unhappy().next().is_some();
-    Ok(if sources.is_empty() || refused || unhappy {
+    let has_problems = translation.statuses.problem_conditions().next().is_some();
+    Ok(if sources.is_empty() || refused || has_problems {
         Verdict::Bad
     } else {
         Verdict::Good
@@ -55,15 +55,15 @@ pub fn check(
 }
 
 /// The addresses that the Gateways of a store request.
-pub fn asked_addresses(store: &Store) -> impl Iterator<Item = IpAddr> {
+pub fn requested_addresses(store: &Store) -> impl Iterator<Item = IpAddr> {
     let gateways = store.gateways.values();
     gateways.flat_map(|gateway| addresses_of(gateway))
 }
 
 /// The addresses that a Gateway requests.
 pub fn addresses_of(gateway: &Gateway) -> impl Iterator<Item = IpAddr> {
-    let asked = gateway.spec.addresses.iter();
-    asked.filter_map(|address| address.value.parse().ok())
+    let spec_addresses = gateway.spec.addresses.iter();
+    spec_addresses.filter_map(|address| address.value.parse().ok())
 }
 
 fn severity(severity: Severity) -> &'static str {
@@ -147,7 +147,7 @@ fn write_conditions(indent: &str, conditions: &[Condition], out: &mut dyn Write)
             ConditionStatus::Unknown => "Unknown",
         };
         let Condition { kind, reason, .. } = condition;
-        let mark = if condition.is_unhappy() { "! " } else { "" };
+        let mark = if condition.is_problem() { "! " } else { "" };
         writeln!(
             out,
             "{indent}{mark}{kind}={status} ({reason}): {}",
@@ -229,14 +229,14 @@ spec:
 
     #[test]
     fn an_unknown_field_rejects_its_object_unless_unknown_fields_only_warn() {
-        let slip = GOOD.replace("spec:", "spec:\n  listenrs: []");
-        let (verdict, text) = checked(&slip);
+        let typo = GOOD.replace("spec:", "spec:\n  listenrs: []");
+        let (verdict, text) = checked(&typo);
         assert_eq!(verdict, Verdict::Bad, "{text}");
         let refused = "error: a.yaml:5: Gateway default/web spec.listenrs: unknown field \
                        (did you mean `listeners`?): correct or remove it\n0 listeners";
         assert!(text.starts_with(refused), "{text}");
 
-        let source = Source::new("a.yaml", slip);
+        let source = Source::new("a.yaml", typo);
         let mut out = Vec::new();
         let options = |_: &_| Options::machine();
         let verdict = check(&[source], UnknownFields::Warn, options, &mut out);

@@ -24,12 +24,12 @@ pub struct Infrastructure {
 impl Infrastructure {
     /// The infrastructure of a Gateway in a cluster. Deleted parameters do not affect it.
     pub(crate) fn of(name: &ObjectName, spec: &GatewaySpec) -> Self {
-        let asked = spec.infrastructure.clone().unwrap_or_default();
-        let parameters = asked.parameters_ref;
+        let requested = spec.infrastructure.clone().unwrap_or_default();
+        let parameters = requested.parameters_ref;
         Self {
             class: spec.gateway_class_name.clone(),
-            labels: asked.labels,
-            annotations: asked.annotations,
+            labels: requested.labels,
+            annotations: requested.annotations,
             parameters: parameters.map(|it| ObjectName::new(&name.namespace, &it.name)),
             addresses: spec.addresses.clone(),
         }

@@ -92,9 +92,9 @@ mod tests {
             (r#"{"keys":{}}"#, "has no list `keys`"),
             (r#"{"keys":[]}"#, "has 0 keys: use 1 to 100"),
         ];
-        for (text, said) in cases {
+        for (text, expected) in cases {
             let error = check(text).expect_err(text);
-            assert!(error.starts_with(said), "{text}: {error}");
+            assert!(error.starts_with(expected), "{text}: {error}");
         }
         let many = set(&vec![RSA; 101].join(","));
         assert_eq!(check(&many), Err("has 101 keys: use 1 to 100".to_owned()));
@@ -126,9 +126,9 @@ mod tests {
                 "is a private key",
             ),
         ];
-        for (key, said) in cases {
+        for (key, expected) in cases {
             let error = check(&set(&format!("{RSA},{key}"))).expect_err(key);
-            let start = format!("has an unusable key: keys[1] {said}");
+            let start = format!("has an unusable key: keys[1] {expected}");
             assert!(error.starts_with(&start), "{key}: {error}");
         }
     }

@@ -48,13 +48,16 @@ impl fmt::Display for Problem {
 
 /// All texts in one line, up to a readable number.
 pub(crate) fn join(texts: impl ExactSizeIterator<Item = impl fmt::Display>) -> String {
-    let more = texts.len().saturating_sub(MOST_TOLD);
-    let mut told: Vec<String> = texts.take(MOST_TOLD).map(|text| text.to_string()).collect();
+    let more = texts.len().saturating_sub(MAX_LISTED);
+    let mut listed: Vec<String> = texts
+        .take(MAX_LISTED)
+        .map(|text| text.to_string())
+        .collect();
     if more > 0 {
-        told.push(format!("and {more} more"));
+        listed.push(format!("and {more} more"));
     }
-    told.join("; ")
+    listed.join("; ")
 }
 
 /// Most problems in one message. Kubernetes allows 32 KiB.
-const MOST_TOLD: usize = 8;
+const MAX_LISTED: usize = 8;

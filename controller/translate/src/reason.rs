@@ -50,6 +50,8 @@ pub enum Reason {
     ParentNotProgrammed,
     PartiallyAssigned,
     Pending,
+    /// Not in Gateway API, which requires a signal without naming it.
+    PolicyAncestorLimitReached,
     PortUnavailable,
     Programmed,
     ProtocolConflict,

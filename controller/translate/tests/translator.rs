@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use translate::admit::{Source, admit};
-use translate::status::{ConditionStatus, Status};
-use translate::{CLUSTER_DOMAIN, Delta, Environment, Event, Object, Options, Translator};
+use translate::status::{ConditionStatus, ConditionType, Status};
+use translate::{
+    CLUSTER_DOMAIN, Delta, Environment, Event, Object, ObjectRef, Options, Translator, api,
+};
 use xds::model::{Kind, Model, ObjectName};
 
 fn objects(text: &str) -> Vec<Object> {
@@ -57,9 +59,8 @@ fn nothing_is_published_before_every_source_is_synced() {
     assert_eq!(changed(&after), [bind, listener]);
 }
 
-/// `status.ancestors` has no room for the newest Gateways.
-#[test]
-fn gateways_beyond_the_ancestor_limit_of_a_policy_do_not_get_it() {
+/// 17 Gateways with policies, of whose statuses one has room for 15 of them, and the other for 16.
+fn with_policies_of_many_gateways() -> (Translator, Delta) {
     let mut translator = Translator::new(Options {
         environment: Environment::Cluster {
             domain: CLUSTER_DOMAIN.to_owned(),
@@ -72,6 +73,13 @@ fn gateways_beyond_the_ancestor_limit_of_a_policy_do_not_get_it() {
     let mut batch = upserts(include_str!("golden/policy-ancestors.yaml"));
     batch.push(Event::Synced);
     let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    (translator, delta)
+}
+
+/// `status.ancestors` has no room for the newest Gateways.
+#[test]
+fn gateways_beyond_the_ancestor_limit_of_a_policy_do_not_get_it() {
+    let (_, delta) = with_policies_of_many_gateways();
     let needs = |gateway: &str, resource: &str| {
         let view = &delta.views[&ObjectName::new("default", gateway)];
         view.joined
@@ -95,6 +103,95 @@ fn gateways_beyond_the_ancestor_limit_of_a_policy_do_not_get_it() {
             "{gateway}"
         );
     }
+}
+
+#[test]
+fn session_persistence_applies_to_the_gateways_that_a_policys_status_lists() {
+    let (mut translator, delta) = with_policies_of_many_gateways();
+    let mut model = Model::default();
+    model.apply(delta.resources);
+    let has_session = |model: &Model, gateway: &str| {
+        let rule = format!("HTTPRoute/default/web/1/Gateway/default/{gateway}/http");
+        let route = model.routes.iter().find(|(key, _)| key.as_str() == rule);
+        let (_, route) = route.expect("the rule is carried");
+        let rule = route.rule.http().expect("a rule of HTTP");
+        rule.backends[0].session.is_some()
+    };
+    assert!(has_session(&model, "gw-00"));
+    assert!(has_session(&model, "gw-16"));
+    assert!(!has_session(&model, "gw-01"), "it is the newest");
+
+    let oldest = ObjectName::new("default", "gw-00");
+    let batch = vec![Event::Delete(ObjectRef::of::<api::Gateway>(&oldest))];
+    model.apply(translator.apply(batch, Timestamp::UNIX_EPOCH).resources);
+    assert!(has_session(&model, "gw-01"), "there is room now");
+}
+
+#[test]
+fn a_gateway_beyond_the_ancestor_limit_of_a_pickers_policy_does_not_reach_the_pool() {
+    const POOL: &str = r"
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: chat}
+spec:
+  parentRefs: [{name: gw-00}, {name: gw-01}]
+  rules: [{backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}]
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: models}
+spec:
+  selector: {matchLabels: {app: model}}
+  targetPorts: [{number: 8000}]
+  endpointPickerRef: {name: sealed, port: {number: 443}}
+";
+    let (mut translator, _) = with_policies_of_many_gateways();
+    let delta = translator.apply(upserts(POOL), Timestamp::UNIX_EPOCH);
+    let joined = |gateway: &str| {
+        let view = &delta.views[&ObjectName::new("default", gateway)];
+        view.joined.iter().any(|it| it.kind == Kind::Backend)
+    };
+    assert!(joined("gw-00"));
+    assert!(!joined("gw-01"), "it would ask the picker without TLS");
+}
+
+/// The message of the condition that tells a Gateway which policies leave it out.
+fn left_out_of(delta: &Delta, gateway: &str) -> Option<String> {
+    let gateway = ObjectName::new("default", gateway);
+    let gateway = ObjectRef::of::<api::Gateway>(&gateway);
+    let (_, status) = delta.statuses.iter().find(|(it, _)| *it == gateway)?;
+    let Some(Status::Gateway(status)) = status else {
+        panic!("{gateway} has no status");
+    };
+    let mut conditions = status.conditions.iter();
+    let condition = conditions.find(|it| it.kind == ConditionType::PolicyAncestorLimitReached)?;
+    Some(condition.message.to_string())
+}
+
+#[test]
+fn a_gateway_beyond_the_ancestor_limit_of_a_policy_is_told_until_it_has_room() {
+    let (mut translator, delta) = with_policies_of_many_gateways();
+    assert_eq!(left_out_of(&delta, "gw-15"), None);
+    let newest = left_out_of(&delta, "gw-01").expect("it is told");
+    assert!(
+        newest.contains("BackendTLSPolicy default/sealed"),
+        "{newest}"
+    );
+    assert!(
+        newest.contains("XBackendTrafficPolicy default/plain"),
+        "{newest}"
+    );
+    let other = left_out_of(&delta, "gw-16").expect("it is told");
+    assert!(!other.contains("XBackendTrafficPolicy"), "{other}");
+
+    let oldest = ObjectName::new("default", "gw-00");
+    let batch = vec![Event::Delete(ObjectRef::of::<api::Gateway>(&oldest))];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    let gateway = ObjectRef::of::<api::Gateway>(&ObjectName::new("default", "gw-16"));
+    assert!(delta.statuses.iter().any(|(it, _)| *it == gateway));
+    assert_eq!(left_out_of(&delta, "gw-16"), None);
+    let newest = left_out_of(&delta, "gw-01").expect("it is told");
+    assert!(!newest.contains("XBackendTrafficPolicy"), "{newest}");
 }
 
 #[test]

@@ -6,14 +6,14 @@ use proxy::policy::proxy_protocol::{Endpoints, Progress, Version, parse, write};
 
 /// Checks `data` as the first bytes of a connection.
 pub(crate) fn check(data: &[u8]) {
-    let mut answer = Ok(Progress::Partial);
+    let mut record_response = Ok(Progress::Partial);
     for end in 0..=data.len() {
-        let before = std::mem::replace(&mut answer, parse(&data[..end]));
+        let before = std::mem::replace(&mut record_response, parse(&data[..end]));
         if before != Ok(Progress::Partial) {
-            assert_eq!(answer, before, "after {end} bytes");
+            assert_eq!(record_response, before, "after {end} bytes");
             continue;
         }
-        match answer {
+        match record_response {
             Ok(Progress::Partial) => assert!(end < PROXY_HEADER_BYTES),
             Ok(Progress::Complete { len, .. }) => {
                 assert_eq!(len, end);
@@ -22,7 +22,7 @@ pub(crate) fn check(data: &[u8]) {
             Ok(Progress::NotProxy) | Err(_) => {}
         }
     }
-    if let Ok(Progress::Complete { endpoints, .. }) = answer {
+    if let Ok(Progress::Complete { endpoints, .. }) = record_response {
         for version in [Version::V1, Version::V2] {
             check_sent_on(version, endpoints);
         }
@@ -33,13 +33,13 @@ pub(crate) fn check(data: &[u8]) {
 fn check_sent_on(version: Version, endpoints: Option<Endpoints>) {
     let mut header = Vec::new();
     write(version, endpoints, &mut header);
-    let answer = parse(&header);
+    let record_response = parse(&header);
     let Ok(Progress::Complete {
         len,
         endpoints: read,
-    }) = answer
+    }) = record_response
     else {
-        panic!("{answer:?} of {}", header.escape_ascii());
+        panic!("{record_response:?} of {}", header.escape_ascii());
     };
     assert_eq!(len, header.len());
     assert_eq!(read.map(canonical), endpoints.map(canonical));

@@ -6,7 +6,7 @@ use proxy::l4::sessions::{Bounds, Sessions, TableFull};
 use proxy::shard::wheel::Tick;
 
 const BOUNDS: Bounds = Bounds {
-    most: 8,
+    max: 8,
     idle: Duration::from_mins(1),
     yields_after: Duration::from_secs(5),
 };
@@ -37,7 +37,7 @@ impl Plain {
     }
 
     fn make_room(&mut self, now: Tick) -> Result<Option<usize>, TableFull> {
-        if self.0.len() < BOUNDS.most {
+        if self.0.len() < BOUNDS.max {
             return Ok(None);
         }
         let quiet = |entry: &Entry| entry.moved.after(BOUNDS.yields_after) <= now;
@@ -70,7 +70,7 @@ pub(crate) fn check(data: &[u8]) {
                 plain.moves(key, now, false)
             ),
             1 => assert_eq!(
-                sessions.answer(&key, now),
+                sessions.record_response(&key, now),
                 plain.moves(key, now, true).is_some()
             ),
             2 => {
@@ -100,7 +100,7 @@ pub(crate) fn check(data: &[u8]) {
             }
         }
         assert_eq!(sessions.len(), plain.0.len());
-        assert!(sessions.len() <= BOUNDS.most);
+        assert!(sessions.len() <= BOUNDS.max);
     }
     let mut rest: Vec<_> = sessions.drain().collect();
     rest.sort_unstable();

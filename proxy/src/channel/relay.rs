@@ -11,7 +11,7 @@ use crate::http::h1::BodyError;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::encode;
 use crate::http::head::Framing;
-use crate::limits::{BYTES_PER_POLL, CLIENT_LOOK};
+use crate::limits::{BYTES_PER_POLL, CLIENT_CHECK_INTERVAL};
 use crate::memory::Buffer;
 use crate::net::{CancelHandle, Pipes, Stream};
 use crate::shard::deadline::{Deadline, Expiry};
@@ -207,7 +207,7 @@ impl Relay<'_> {
             let done = piece.done;
             if let Some(bypass) = self.bypass(decoder, 0) {
                 since_turn += self
-                    .send_past(bypass, out, buffer, decoder, piece, moved)
+                    .send_and_splice(bypass, out, buffer, decoder, piece, moved)
                     .await?;
                 if decoder.is_done() {
                     return Ok(());
@@ -397,9 +397,9 @@ impl Relay<'_> {
         if watched {
             let watch = Expiry::Watch {
                 other: stream.cutoff(),
-                again: CLIENT_LOOK,
+                again: CLIENT_CHECK_INTERVAL,
             };
-            self.to.deadline.arm(Some(CLIENT_LOOK), watch);
+            self.to.deadline.arm(Some(CLIENT_CHECK_INTERVAL), watch);
         }
         let read = match handle {
             Some(handle) => stream.read_until_canceled(buffer, handle).await,

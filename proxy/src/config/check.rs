@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use translate::admit::{Listed, Source, UnknownFields};
-use translate::check::{Verdict, asked_addresses};
+use translate::check::{Verdict, requested_addresses};
 use translate::{Environment, Options, Store};
 
 use super::files::Files;
@@ -26,14 +26,14 @@ pub fn check(
         port_offset,
         now: Some(Timestamp::now()),
         environment: Environment::Machine {
-            addresses: origin::local_addresses(asked_addresses(store)),
+            addresses: origin::local_addresses(requested_addresses(store)),
         },
         ..Options::machine()
     };
     let listed = Files::new(paths).scan(&BTreeSet::new()).into_iter();
     let sources = listed.filter_map(|listed| match listed {
         Listed::Read(source) => Some(source),
-        // The first look reads everything.
+        // The first load reads everything.
         Listed::Unchanged(_) => None,
     });
     let sources: Vec<Source> = sources.collect();

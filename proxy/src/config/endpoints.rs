@@ -26,7 +26,7 @@ pub struct EndpointSet {
     serving: Box<[EndpointRef]>,
     draw: Draw,
     /// Average weight, to compare loads by.
-    mean_weight: f64,
+    average_weight: f64,
     /// All endpoints that a session may name, by identity; draining ones keep their sessions.
     identities: Box<[(EndpointIdentity, Interned)]>,
 }
@@ -40,8 +40,8 @@ impl EndpointSet {
         ejection: Ejection,
         endpoints: &[(EndpointRef, Health, EndpointIdentity)],
     ) -> Self {
-        let of = |wanted: Health| -> Box<[EndpointRef]> {
-            let with = endpoints.iter().filter(|(_, health, _)| *health == wanted);
+        let of = |state: Health| -> Box<[EndpointRef]> {
+            let with = endpoints.iter().filter(|(_, health, _)| *health == state);
             with.map(|(endpoint, ..)| *endpoint).collect()
         };
         let ready = of(Health::Ready);
@@ -62,7 +62,7 @@ impl EndpointSet {
                 clippy::cast_precision_loss,
                 reason = "an average of weights need not be exact"
             )]
-            mean_weight: draw.total as f64 / serving.len().max(1) as f64,
+            average_weight: draw.total as f64 / serving.len().max(1) as f64,
             serving,
             draw,
             identities,
@@ -92,8 +92,8 @@ impl EndpointSet {
         &self.draw
     }
 
-    pub(crate) fn mean_weight(&self) -> f64 {
-        self.mean_weight
+    pub(crate) fn average_weight(&self) -> f64 {
+        self.average_weight
     }
 
     /// The endpoint that a session names, if it still exists.

@@ -22,13 +22,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use translate::admit::{Listed, Source};
 
-use crate::limits::{CONFIGURATION_FILE_BYTES, EMPTY_PATIENCE, STAMP_GRAIN, STAMP_GRAIN_SECONDS};
+use crate::limits::{
+    CONFIGURATION_FILE_BYTES, EMPTY_FILE_TIMEOUT, STAMP_GRAIN, STAMP_GRAIN_SECONDS,
+};
 
 /// The files and folders that the user named.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// The files of the last look.
+    /// The files of the last load.
     seen: BTreeSet<PathBuf>,
     /// Files that were complete when last read, with a stamp unless they may have changed since;
     /// without those that were empty.
@@ -130,7 +132,7 @@ impl DirectoryScan<'_> {
         let (bytes, stamp) = match contents(file) {
             Ok(contents) => contents,
             Err(error) => {
-                self.doubt(file);
+                self.invalidate(file);
                 return Listed::Read(Source::unreadable(name, why(&error)));
             }
         };
@@ -139,7 +141,7 @@ impl DirectoryScan<'_> {
             return Listed::Read(Source::from_bytes(name, bytes));
         }
         if self.whole.contains_key(file)
-            && let Some(left) = age(file).and_then(|age| EMPTY_PATIENCE.checked_sub(age))
+            && let Some(left) = age(file).and_then(|age| EMPTY_FILE_TIMEOUT.checked_sub(age))
         {
             let again = Instant::now() + left;
             let earliest = self.next_scan.map_or(again, |other| other.min(again));
@@ -155,17 +157,17 @@ impl DirectoryScan<'_> {
         let why = why(error);
         let unreadable = |file: &Path| Listed::Read(Source::unreadable(name(file), why.as_str()));
         self.listed.push(unreadable(path));
-        self.doubt(path);
+        self.invalidate(path);
         for file in before.iter().filter(|file| file.parent() == Some(path)) {
             if self.seen.insert(file.clone()) {
                 self.listed.push(unreadable(file));
-                self.doubt(file);
+                self.invalidate(file);
             }
         }
     }
 
     /// Forces a file to be read again once it can be.
-    fn doubt(&mut self, file: &Path) {
+    fn invalidate(&mut self, file: &Path) {
         if let Some(stamp) = self.whole.get_mut(file) {
             *stamp = None;
         }
@@ -198,11 +200,11 @@ impl Stamp {
     /// The stamp of a file that was just opened. `None` if it is so young that another write may
     /// leave the same stamp.
     fn of_opened(metadata: &Metadata) -> Option<Self> {
-        Self::of(metadata).if_lasting(SystemTime::now())
+        Self::of(metadata).if_settled(SystemTime::now())
     }
 
     /// It, if no write after `now` can leave the same.
-    fn if_lasting(self, now: SystemTime) -> Option<Self> {
+    fn if_settled(self, now: SystemTime) -> Option<Self> {
         let now = now.duration_since(UNIX_EPOCH).ok()?;
         let (seconds, nanoseconds) = self.changed.max(self.modified);
         let changed = u64::try_from(seconds).ok()?;

@@ -87,14 +87,14 @@ impl InForce {
     }
 
     /// Sets the result of binding: how many binds are listened on, and which failed.
-    pub fn tried(&self, up: usize, down: Vec<BindDown>) {
+    pub fn set_bound(&self, up: usize, down: Vec<BindDown>) {
         if up > 0 || down.is_empty() {
             self.0.listened.store(true, Ordering::Relaxed);
         }
         self.0.down.store(Arc::new(down));
     }
 
-    /// Notes that every document of a configuration was recognised.
+    /// Records that every document of a configuration was recognised.
     pub fn recognise(&self) {
         self.0.recognised.store(true, Ordering::Relaxed);
     }

@@ -169,7 +169,7 @@ pub struct Rule {
     /// Authorization servers that are called for each request.
     pub external_auth: Box<[ExternalAuth]>,
     /// Redirects and CORS, which need no backend.
-    pub answers: Option<Box<RuleResponses>>,
+    pub responses: Option<Box<RuleResponses>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
     /// Where its requests go.
@@ -202,7 +202,7 @@ impl Rule {
     /// Its own CORS filter.
     #[must_use]
     pub fn cors(&self) -> Option<&Cors> {
-        self.answers.as_deref()?.cors.as_ref()
+        self.responses.as_deref()?.cors.as_ref()
     }
 }
 
@@ -242,7 +242,7 @@ pub struct RuleBackend {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterIndex(pub usize);
 
-/// A service port, or a backend: endpoints that do the same.
+/// A service port, or a backend: interchangeable endpoints.
 #[derive(Debug)]
 pub struct Cluster {
     /// Its id on the shards.

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
 use super::files::is_configuration;
-use crate::limits::{CHANGE_QUIET, CHANGE_QUIET_MAX, FILE_POLL, MOST_LINKS, WRITE_PATIENCE};
+use crate::limits::{CHANGE_QUIET, CHANGE_QUIET_MAX, FILE_POLL, MAX_LINKS, WRITE_TIMEOUT};
 
 /// Watches the files and folders of a configuration.
 pub struct Watch {
@@ -69,7 +69,7 @@ impl Watch {
     /// Cancel-safe: the next call continues the wait.
     pub async fn changed(&mut self) {
         if self.watcher.is_some() {
-            self.quiet().await;
+            self.wait_until_quiet().await;
         } else {
             tokio::time::sleep_until((self.last_look + FILE_POLL).into()).await;
         }
@@ -83,12 +83,13 @@ impl Watch {
     }
 
     /// Waits for the end of a burst of events.
-    async fn quiet(&mut self) {
+    async fn wait_until_quiet(&mut self) {
         loop {
             let event = match self.quiet_at() {
                 None => self.events.recv().await,
-                Some(quiet) => {
-                    match tokio::time::timeout_at(quiet.into(), self.events.recv()).await {
+                Some(wait_until_quiet) => {
+                    match tokio::time::timeout_at(wait_until_quiet.into(), self.events.recv()).await
+                    {
                         Ok(event) => event,
                         Err(_) => break,
                     }
@@ -105,7 +106,7 @@ impl Watch {
         }
         self.burst = None;
         self.written
-            .retain(|_, last| last.elapsed() < WRITE_PATIENCE);
+            .retain(|_, last| last.elapsed() < WRITE_TIMEOUT);
     }
 
     fn record(&mut self, touch: FileEvent) {
@@ -126,13 +127,13 @@ impl Watch {
     /// but does not delay other files.
     fn quiet_at(&self) -> Option<Instant> {
         let Some(burst) = &self.burst else {
-            return self.written.values().min().map(|it| *it + WRITE_PATIENCE);
+            return self.written.values().min().map(|it| *it + WRITE_TIMEOUT);
         };
-        let most = burst.first + CHANGE_QUIET_MAX;
+        let max = burst.first + CHANGE_QUIET_MAX;
         Some(if self.written.is_empty() {
-            most.min(burst.last + CHANGE_QUIET)
+            max.min(burst.last + CHANGE_QUIET)
         } else {
-            most
+            max
         })
     }
 
@@ -192,7 +193,7 @@ enum FileEvent {
     Anything,
 }
 
-/// Which events mean anything.
+/// Selects the relevant events.
 #[derive(Debug, Default)]
 struct Interest {
     /// Folders to watch; every one exists.
@@ -231,7 +232,7 @@ impl Interest {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut rest = path;
         let mut at = PathBuf::from("/");
-        let mut links = MOST_LINKS;
+        let mut links = MAX_LINKS;
         loop {
             let mut components = rest.components();
             let Some(component) = components.next() else {
@@ -277,7 +278,7 @@ impl Interest {
         if event.need_rescan() {
             return Some(FileEvent::Anything);
         }
-        let path = event.paths.iter().find(|path| self.means(path))?;
+        let path = event.paths.iter().find(|path| self.is_relevant(path))?;
         match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
                 Some(FileEvent::Whole(path.clone()))
@@ -294,7 +295,7 @@ impl Interest {
         }
     }
 
-    fn means(&self, path: &Path) -> bool {
+    fn is_relevant(&self, path: &Path) -> bool {
         let listed = path
             .parent()
             .is_some_and(|folder| self.listed.contains(folder));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use xds::model::Alpn;
 
-use crate::exchange::answer::reject_for_removed_bind;
+use crate::exchange::local_response::reject_for_removed_bind;
 use crate::exchange::scratch::Scratch;
 use crate::exchange::{Client, ConnectionOutcome, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};
@@ -48,10 +48,10 @@ async fn requests(
     scratch: &mut Scratch,
 ) -> NextStep {
     let shard = &proxy.shard;
-    let (mut without_wait, mut answered) = (0, false);
+    let (mut without_wait, mut after_response) = (0, false);
     loop {
         shard.set_task_state(TaskState::ReadingHead);
-        match read_head(shard, client, buffer, scratch, answered).await {
+        match read_head(shard, client, buffer, scratch, after_response).await {
             Head::Complete { waited } => {
                 without_wait = if waited { 0 } else { without_wait + 1 };
             }
@@ -72,7 +72,7 @@ async fn requests(
             ConnectionOutcome::KeepAlive => {}
             ConnectionOutcome::End(next) => return next,
         }
-        answered = true;
+        after_response = true;
         if without_wait >= REQUESTS_PER_POLL {
             shard.turns.yield_turn().await;
             without_wait = 0;
@@ -94,14 +94,14 @@ enum Head {
     Ended(NextStep),
 }
 
-/// Reads until the buffer holds a head, takes it out and parses it. After a response (`answered`),
+/// Reads until the buffer holds a head, takes it out and parses it. After a response (`after_response`),
 /// the next request is unlikely to have arrived yet.
 async fn read_head(
     shard: &Rc<Shard>,
     client: &Client,
     buffer: &mut Buffer,
     scratch: &mut Scratch,
-    answered: bool,
+    after_response: bool,
 ) -> Head {
     let mut scan = HeadScan::default();
     let (mut waited, mut timed) = (false, false);
@@ -140,7 +140,7 @@ async fn read_head(
         }
         buffer.make_room();
         let read = if buffer.is_empty() {
-            read_or_park(client, buffer, answered).await
+            read_or_park(client, buffer, after_response).await
         } else {
             // Measured from the head's first bytes: later ones do not extend it.
             if !std::mem::replace(&mut timed, true) {
@@ -197,11 +197,15 @@ fn preface(client: &Client, bytes: &[u8]) -> Preface {
 
 /// Reads a request's first bytes; after a while without any, or when too many connections wait,
 /// returns the buffer to the pool.
-async fn read_or_park(client: &Client, buffer: &mut Buffer, answered: bool) -> io::Result<usize> {
+async fn read_or_park(
+    client: &Client,
+    buffer: &mut Buffer,
+    after_response: bool,
+) -> io::Result<usize> {
     let handle = client.deadline.cancel_handle();
     let _waits = client.deadline.wait_with_buffer();
     let read = pin!(client.stream.read_until_canceled(buffer, handle));
-    if answered {
+    if after_response {
         client.deadline.postpone(read).await
     } else {
         read.await

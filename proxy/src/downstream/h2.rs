@@ -60,7 +60,7 @@ pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, earl
         parks: BufferParking::Yes,
     };
     let link = Link::new(shard, socket, deadlines, pace, Peer::Client, early);
-    if let Some(mut connection) = shake_hands(shard, client, &link, &limits).await {
+    if let Some(mut connection) = negotiate(shard, client, &link, &limits).await {
         let liveness = Liveness::of(connection.ping_pong());
         let mut driver = Driver {
             downstream,
@@ -85,7 +85,7 @@ fn limits(shard: &Shard, bind: u32) -> Option<Limits> {
     Some(snapshot.bind(bind)?.limits)
 }
 
-async fn shake_hands<'l, 'a>(
+async fn negotiate<'l, 'a>(
     shard: &Shard,
     client: &Client,
     link: &'l Link<'a>,
@@ -103,12 +103,12 @@ async fn shake_hands<'l, 'a>(
         .max_pending_accept_reset_streams(2 * H2_RESETS_PER_SECOND as usize)
         .max_send_buffer_size(H2_SEND_BYTES)
         .enable_connect_protocol();
-    let mut shaking = pin!(builder.handshake(link.io()));
+    let mut opening = pin!(builder.handshake(link.io()));
     poll_fn(|context| {
         link.begin_turn();
-        let shaken = shaking.as_mut().poll(context);
+        let opened = opening.as_mut().poll(context);
         let sent = link.end_turn(context);
-        match (shaken, link.verdict()) {
+        match (opened, link.verdict()) {
             (Poll::Ready(Ok(connection)), _) => Poll::Ready(Some(connection)),
             (Poll::Ready(Err(error)), _) => {
                 record_error(shard, client, link, &error);

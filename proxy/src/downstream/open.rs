@@ -59,7 +59,7 @@ async fn begin_tls(
     buffer: &mut Buffer,
 ) -> Result<(), NextStep> {
     let shard = &proxy.shard;
-    let hello = tls::greet(shard, client, buffer).await?;
+    let hello = tls::read_client_hello(shard, client, buffer).await?;
     let (found, record) = {
         let snapshot = shard.config.load();
         let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;

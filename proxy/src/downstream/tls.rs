@@ -16,7 +16,7 @@ use crate::net::{HandshakeError, Stream};
 use crate::observe::handshakes::HandshakeFailure;
 use crate::policy::forwarded::Hop;
 use crate::shard::Shard;
-use crate::tls::certificate_flaw::{CertificateFlaw, is_distrust};
+use crate::tls::certificate_flaw::{CertificateFlaw, is_certificate_rejection};
 use crate::tls::client_hello::{ClientHello, HelloError, HelloReader, Progress};
 use crate::tls::session::{SessionError, TlsSession};
 use crate::tls::{ClientCertificate, ServerTls};
@@ -76,13 +76,15 @@ fn refusal(error: &SessionError) -> HandshakeFailure {
             CertificateFlaw::Untrusted => HandshakeFailure::CertificateUntrusted,
             CertificateFlaw::OtherName | CertificateFlaw::Other => HandshakeFailure::CertificateBad,
         },
-        Error::AlertReceived(alert) if is_distrust(*alert) => HandshakeFailure::Distrusted,
+        Error::AlertReceived(alert) if is_certificate_rejection(*alert) => {
+            HandshakeFailure::Distrusted
+        }
         _ => HandshakeFailure::Refused,
     }
 }
 
 /// Reads the first message of a new connection into `buffer`. The handshake timeout starts here.
-pub(super) async fn greet(
+pub(super) async fn read_client_hello(
     shard: &Shard,
     client: &Client,
     buffer: &mut Buffer,

@@ -228,10 +228,10 @@ pub(crate) struct ClientTls {
 impl ClientTls {
     /// Whether the listener would have accepted the same handshake.
     pub(crate) fn is_for(&self, listener: &Listener) -> bool {
-        let believes_the_same = match &listener.accepts {
+        let trusts_same_clients = match &listener.accepts {
             Accepts::Tls(tls) => *tls.domain == *self.domain,
             Accepts::Plain | Accepts::Nothing => false,
         };
-        listener.id == self.listener && believes_the_same
+        listener.id == self.listener && trusts_same_clients
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! The phases themselves are in [`crate::request`] and [`crate::forward`].
 
-pub(crate) mod answer;
 pub(crate) mod choice;
 pub(crate) mod client;
 mod expect_continue;
 pub(crate) mod feed;
 mod key_waits;
+pub(crate) mod local_response;
 mod outgoing;
 mod proxy;
 mod record;

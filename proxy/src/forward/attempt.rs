@@ -148,12 +148,12 @@ impl<'a> Attempt<'a> {
                 connection
             } else {
                 // Boxed: every request would otherwise reserve space for a rare case.
-                let wanted = ConnectionRequirements {
+                let requirements = ConnectionRequirements {
                     proxied: proxied.clone(),
                     fresh: tries.was_stale(),
                     ..ConnectionRequirements::default()
                 };
-                Box::pin(self.connect(wanted, trace)).await?
+                Box::pin(self.connect(requirements, trace)).await?
             };
             let (used, protocol) = (connection.used, self.protocol());
             match self.over(connection, exchange, upload, tries).await {
@@ -180,15 +180,22 @@ impl<'a> Attempt<'a> {
 
     async fn connect(
         &self,
-        wanted: ConnectionRequirements,
+        requirements: ConnectionRequirements,
         trace: Option<&Tracer>,
     ) -> Result<Box<Connection>, Failure> {
         let timeout = self.limited(self.destination.backend.connect_timeout);
-        let wanted = (self.protocol(), wanted);
+        let requirements = (self.protocol(), requirements);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.set_task_state(TaskState::Connecting);
         let cluster = self.destination.cluster;
-        let opened = open(self.upstreams, cluster, self.endpoint, wanted, timeout).await;
+        let opened = open(
+            self.upstreams,
+            cluster,
+            self.endpoint,
+            requirements,
+            timeout,
+        )
+        .await;
         shard.set_task_state(TaskState::Forwarding);
         let took = begun.elapsed();
         let route = shard.counters.routes.of(self.matched.rule.id);
@@ -397,7 +404,7 @@ impl<'a> Attempt<'a> {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun);
         record.upstream_time = Some(took);
-        self.report(Outcome::answered(status, took), now);
+        self.report(Outcome::of_response(status, took), now);
     }
 }
 

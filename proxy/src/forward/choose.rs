@@ -24,10 +24,10 @@ impl<'a> Exchange<'a> {
         let pinned = self.pinned.filter(|_| tried.is_empty());
         let picked = self.picked.as_mut();
         let picked = picked.and_then(|picked| picked.next_endpoint());
-        let wanted = picked.or(pinned.map(|pinned| pinned.endpoint));
+        let preferred = picked.or(pinned.map(|pinned| pinned.endpoint));
         let trace = self.record.trace.as_deref_mut();
         let (endpoint, booking) =
-            choose(upstreams, destination.cluster, wanted, tried, trace, now)?;
+            choose(upstreams, destination.cluster, preferred, tried, trace, now)?;
         self.record.endpoint = Some(endpoint);
         self.work.response_lines.clear();
         if let Some(policy) = rule.session_of(destination.backend) {

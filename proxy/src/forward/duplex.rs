@@ -60,7 +60,7 @@ pub(super) async fn run(
                 .deadline
                 .arm(attempt.time_left(), Expiry::Disconnect);
             let head = download.head(&mut response, shard).await;
-            uploaded.answered.set(true);
+            uploaded.has_response.set(true);
             client.deadline.disarm();
             if client.deadline.expired() {
                 return Err(AttemptEnd::Final(FailureKind::ClientGone.into()));
@@ -90,7 +90,7 @@ struct UploadResult {
     /// Whether everything sent so far is kept for a retry.
     replay: Cell<Replay>,
     /// Whether the response head has arrived.
-    answered: Cell<bool>,
+    has_response: Cell<bool>,
 }
 
 impl UploadResult {
@@ -99,7 +99,7 @@ impl UploadResult {
             done: Cell::new(false),
             failure: Cell::new(None),
             replay: Cell::new(replay),
-            answered: Cell::new(false),
+            has_response: Cell::new(false),
         }
     }
 
@@ -127,11 +127,11 @@ impl UploadResult {
 
     /// Starts the timeout of the response head, unless it has arrived.
     fn await_answer(&self, attempt: &Attempt<'_>, connection: &Connection, client: &Deadline) {
-        if self.answered.get() {
+        if self.has_response.get() {
             return;
         }
-        let patience = attempt.head_timeout();
-        connection.deadline.arm(patience, Expiry::Disconnect);
+        let timeout = attempt.head_timeout();
+        connection.deadline.arm(timeout, Expiry::Disconnect);
         // The client is not read any more, so watch for its disconnect.
         let watch = Expiry::Watch {
             other: connection.stream.cutoff(),

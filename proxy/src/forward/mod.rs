@@ -27,10 +27,10 @@ pub(crate) async fn forward<'a>(
     destination: Destination<'a>,
 ) -> Result<ConnectionOutcome, Failure> {
     let rule = matched.rule;
-    if let (Framing::Length(length), Some(most)) = (
+    if let (Framing::Length(length), Some(max)) = (
         exchange.received.head.framing,
         rule.limits.request_body_bytes,
-    ) && length > most.get()
+    ) && length > max.get()
     {
         return Err(FailureKind::BodyTooLarge.into());
     }

@@ -35,7 +35,7 @@ impl<'a> RequestAttempts<'a> {
                 .and_then(|picked| picked.tries())
                 .map(|tries| tries.saturating_sub(1)),
             stale: 0,
-            until: patience(exchange, rule).map(|timeout| exchange.record.started + timeout),
+            until: request_timeout(exchange, rule).map(|timeout| exchange.record.started + timeout),
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> RequestAttempts<'a> {
 }
 
 /// The request timeout: of the rule, or of the gRPC call.
-fn patience(exchange: &Exchange<'_>, rule: &Rule) -> Option<Duration> {
+fn request_timeout(exchange: &Exchange<'_>, rule: &Rule) -> Option<Duration> {
     let own = if exchange.record.is_grpc {
         exchange.received.grpc_timeout()
     } else {

@@ -9,7 +9,7 @@ use crate::http::h1::encode::{self, Persist};
 use crate::http::h2::trailers::pairs;
 use crate::http::head::Framing;
 use crate::http::hop_by_hop::is_forbidden_trailer;
-use crate::limits::CLIENT_LOOK;
+use crate::limits::CLIENT_CHECK_INTERVAL;
 use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
@@ -67,10 +67,10 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
         }
     }
 
-    /// Takes the picker's edits of the head, which are all that it has to say.
-    pub(super) async fn take_head(&mut self, mut answers: CallMessages) -> PickerEnd {
+    /// Takes the picker's edits of the head; it returns nothing else.
+    pub(super) async fn take_head(&mut self, mut messages: CallMessages) -> PickerEnd {
         loop {
-            let edits = match self.next(&mut answers).await {
+            let edits = match self.next(&mut messages).await {
                 Ok(Step::Head(edits, _)) => edits,
                 Ok(Step::Immediate(response)) => {
                     if let Some(picked) = self.side.picked.as_deref_mut() {
@@ -89,9 +89,9 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
     }
 
     /// Sends the client what the picker returns.
-    pub(super) async fn receive(&mut self, mut answers: CallMessages, shard: &Shard) -> PickerEnd {
+    pub(super) async fn receive(&mut self, mut messages: CallMessages, shard: &Shard) -> PickerEnd {
         loop {
-            let step = match self.next(&mut answers).await {
+            let step = match self.next(&mut messages).await {
                 Ok(step) => step,
                 Err(end) => return end,
             };
@@ -143,14 +143,14 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
     }
 
     /// Waits for the picker's next message while the client is watched.
-    async fn next(&self, answers: &mut CallMessages) -> Result<Step, PickerEnd> {
+    async fn next(&self, messages: &mut CallMessages) -> Result<Step, PickerEnd> {
         let client = self.side.client.deadline;
         let watch = Expiry::Watch {
             other: self.review.cutoff(),
-            again: CLIENT_LOOK,
+            again: CLIENT_CHECK_INTERVAL,
         };
-        client.arm(Some(CLIENT_LOOK), watch);
-        let step = self.review.next(answers).await;
+        client.arm(Some(CLIENT_CHECK_INTERVAL), watch);
+        let step = self.review.next(messages).await;
         client.disarm();
         if client.expired() {
             return Err(PickerEnd::Broken(FailureKind::ClientGone.into()));

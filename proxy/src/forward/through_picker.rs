@@ -37,7 +37,7 @@ impl Download<'_, '_> {
         uploaded: &impl Fn() -> bool,
     ) -> Result<Option<ResponseEnd>, Failure> {
         let (picked, until) = (side.picked.as_deref_mut(), self.attempt.until);
-        let Some((review, answers)) = picked.and_then(|picked| picked.review(until)) else {
+        let Some((review, messages)) = picked.and_then(|picked| picked.review(until)) else {
             return Ok(None);
         };
         let head = self.buffer.filled().get(..length).unwrap_or_default();
@@ -51,7 +51,7 @@ impl Download<'_, '_> {
         let mut decoder = std::mem::take(side.decoder);
         let mut returned = ReturnedResponse::new(&review, self.attempt, &head, side);
         if !has_body || !review.wants_body() {
-            let ended = returned.take_head(answers).await;
+            let ended = returned.take_head(messages).await;
             *side.decoder = decoder;
             settle(&review, ended, true, side.record, shard)?;
             return Ok(None);
@@ -66,7 +66,7 @@ impl Download<'_, '_> {
             is_complete: false,
             failure: None,
         };
-        let passed = body.pass(&mut returned, answers, shard).await;
+        let passed = body.pass(&mut returned, messages, shard).await;
         let reusable = uploaded() && body.is_complete;
         returned.record_end(decoder, passed.is_ok(), &self.connection.stream);
         passed?;
@@ -74,18 +74,18 @@ impl Download<'_, '_> {
     }
 }
 
-/// Whether the response goes on without the picker, whose part has ended like this. `can_go_on` says
+/// Whether the response goes on without the picker, whose part has ended like this. `can_continue` says
 /// whether it could: not if the picker has altered the body, or if bytes that it holds back were dropped.
 fn settle(
     review: &Review<'_>,
     ended: PickerEnd,
-    can_go_on: bool,
+    can_continue: bool,
     record: &RequestRecord<'_>,
     shard: &Shard,
 ) -> Result<(), Failure> {
     let mode = review.failure_mode;
     let (error, opens) = match ended {
-        PickerEnd::Complete | PickerEnd::Done if can_go_on => return Ok(()),
+        PickerEnd::Complete | PickerEnd::Done if can_continue => return Ok(()),
         PickerEnd::Complete | PickerEnd::Done => (ENDED_EARLY, false),
         PickerEnd::Broken(failure) => return Err(failure),
         PickerEnd::Responds => return Err(picker_failure("the picker responded")),
@@ -93,10 +93,10 @@ fn settle(
     };
     let picker = &review.picker().name;
     tracing::debug!(%picker, %error, ?mode, "an endpoint picker failed during a response");
-    let (result, settled) = if opens && can_go_on {
+    let (result, settled) = if opens && can_continue {
         (ReviewFailure::FailedOpen, Ok(()))
     } else {
-        let detail = if opens { NOT_WHOLE } else { error };
+        let detail = if opens { INCOMPLETE } else { error };
         (ReviewFailure::FailedClosed, Err(picker_failure(detail)))
     };
     shard.counters.picks.review_failures.count(result);
@@ -107,7 +107,7 @@ fn settle(
 }
 
 /// Why a response cannot go on although its picker may fail.
-const NOT_WHOLE: &str = "the picker has altered the body, or holds back too much of it";
+const INCOMPLETE: &str = "the picker has altered the body, or holds back too much of it";
 
 const ENDED_EARLY: &str =
     "the picker ended the call after it had altered the body, or held back too much of it";
@@ -140,7 +140,7 @@ impl EndpointBody<'_> {
     async fn pass(
         &mut self,
         returned: &mut ReturnedResponse<'_, '_, '_>,
-        answers: CallMessages,
+        messages: CallMessages,
         shard: &Shard,
     ) -> Result<(), Failure> {
         let relay = returned.relay(self.from, Reads::Cancelable);
@@ -151,7 +151,7 @@ impl EndpointBody<'_> {
         let (review, from) = (self.review, self.from);
         let ended = {
             let sending = self.send(&relay, first);
-            let receiving = returned.receive(answers, shard);
+            let receiving = returned.receive(messages, shard);
             first_until_second(pin!(sending), pin!(receiving), || {
                 from.deadline.cancel_read();
                 review.stop();
@@ -166,7 +166,8 @@ impl EndpointBody<'_> {
             (ended, None) => {
                 let rest = review.passage.borrow().rest().map(<[u8]>::to_vec);
                 settle(review, ended, rest.is_some(), returned.record(), shard)?;
-                self.go_on(&rest.unwrap_or_default(), returned, shard).await
+                self.continue_without_picker(&rest.unwrap_or_default(), returned, shard)
+                    .await
             }
         }
     }
@@ -207,7 +208,7 @@ impl EndpointBody<'_> {
 
     /// Sends the response to the client without the picker: what it has not returned, and all that
     /// follows.
-    async fn go_on(
+    async fn continue_without_picker(
         &mut self,
         rest: &[u8],
         returned: &mut ReturnedResponse<'_, '_, '_>,

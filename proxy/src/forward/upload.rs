@@ -35,7 +35,7 @@ pub(crate) struct Upload {
     kept: ReplayCopy,
     mirrors: Vec<Feed>,
     /// Whether 100 Continue was sent, or was not needed.
-    goes_on: bool,
+    continue_sent: bool,
 }
 
 /// The copy of a streamed body for retries.
@@ -88,7 +88,7 @@ impl Upload {
             moved: Transferred::default(),
             kept,
             mirrors: std::mem::take(&mut exchange.mirrors),
-            goes_on: came_at_once,
+            continue_sent: came_at_once,
         })
     }
 
@@ -106,13 +106,13 @@ impl Upload {
             moved: Transferred::default(),
             kept: ReplayCopy::All(body),
             mirrors: Vec::new(),
-            goes_on: true,
+            continue_sent: true,
         }
     }
 
     /// Whether the client may be waiting for 100 Continue; true only once.
     pub(crate) fn is_waited_for(&mut self) -> bool {
-        !std::mem::replace(&mut self.goes_on, true)
+        !std::mem::replace(&mut self.continue_sent, true)
     }
 
     /// Whether a complete body may have to wait until the endpoint gives room for it, which one that
@@ -139,7 +139,7 @@ impl Upload {
         if self.whole {
             self.send_whole(relay, request).await
         } else {
-            self.send_as_it_comes(relay, request, replay).await
+            self.stream_body(relay, request, replay).await
         }
     }
 
@@ -179,7 +179,7 @@ impl Upload {
     }
 
     /// Sends head and body while the body is received.
-    async fn send_as_it_comes(
+    async fn stream_body(
         &mut self,
         relay: &Relay<'_>,
         request: &mut RequestSide<'_>,

@@ -29,7 +29,7 @@ pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Whether two field names are the same to a backend that ignores case and reads `_` as `-`, as CGI
 /// and WSGI do.
 #[must_use]
-pub fn is_alike(one: &[u8], other: &[u8]) -> bool {
+pub fn is_equivalent(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().map(folded).eq(other.iter().map(folded))
 }
 
@@ -44,7 +44,7 @@ pub fn folded(byte: &u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_alike, is_token, list, trim};
+    use super::{is_equivalent, is_token, list, trim};
 
     #[test]
     fn names_are_compared_without_case_and_with_underscores_as_hyphens() {
@@ -55,7 +55,7 @@ mod tests {
             ("x-user", "x.user", false),
         ] {
             assert_eq!(
-                is_alike(one.as_bytes(), other.as_bytes()),
+                is_equivalent(one.as_bytes(), other.as_bytes()),
                 alike,
                 "{one} {other}"
             );

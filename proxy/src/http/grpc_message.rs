@@ -40,17 +40,17 @@ pub struct Assembler {
     /// Bytes at the front that were consumed.
     taken: usize,
     /// Largest message in bytes.
-    most: usize,
+    max: usize,
 }
 
 impl Assembler {
     /// For messages up to this size in bytes.
     #[must_use]
-    pub fn new(most: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         Self {
             bytes: Vec::new(),
             taken: 0,
-            most,
+            max,
         }
     }
 
@@ -76,7 +76,7 @@ impl Assembler {
             return Err(MessageError::Compressed);
         }
         let length = u32::from_be_bytes(*length) as usize;
-        if length > self.most {
+        if length > self.max {
             return Err(MessageError::TooLarge);
         }
         let Some(message) = rest.get(..length) else {

@@ -39,14 +39,14 @@ const PROTECTED: KnownSet = KnownSet::of(&[
 #[inline]
 pub fn passes(fields: &Fields, head: &[u8], name: &[u8], known: KnownHeader) -> bool {
     let ends_here = REGENERATED.has(known)
-        || (known == KnownHeader::Other && resembles_reserved(name) && is_taken_for_reserved(name))
+        || (known == KnownHeader::Other && may_be_reserved(name) && reads_as_reserved(name))
         || (fields.connection_lists() && is_listed(fields, head, name, known));
     !ends_here
 }
 
 /// Whether a name has the first letter and length of a reserved name with a dash: a cheap check
 /// that suffices for most fields.
-fn resembles_reserved(name: &[u8]) -> bool {
+fn may_be_reserved(name: &[u8]) -> bool {
     match name.first() {
         Some(b'p' | b'P' | b'x' | b'X') => true,
         Some(b'c' | b'C') => name.len() == "content-length".len(),
@@ -59,7 +59,7 @@ fn resembles_reserved(name: &[u8]) -> bool {
 /// Whether it is a `Proxy-` field, or has underscores and would be taken for a reserved field by a
 /// backend that reads them as dashes (CGI, WSGI). No legitimate hop sends such a name.
 #[inline(never)]
-fn is_taken_for_reserved(name: &[u8]) -> bool {
+fn reads_as_reserved(name: &[u8]) -> bool {
     has_prefix(name, b"proxy-") || is_reserved_with_underscores(name)
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Outbox<'a> {
     pool: &'a Rc<BufferPool>,
     deadline: &'a Deadline,
     /// Write timeout, with a minimum rate.
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
     waiting: Buffer,
     operation: Option<Sending<'a>>,
     failed: Option<io::ErrorKind>,
@@ -34,13 +34,13 @@ impl<'a> Outbox<'a> {
         stream: &'a Stream,
         pool: &'a Rc<BufferPool>,
         deadline: &'a Deadline,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> Self {
         Self {
             stream,
             pool,
             deadline,
-            patience,
+            timeout,
             waiting: Buffer::default(),
             operation: None,
             failed: None,
@@ -83,7 +83,7 @@ impl<'a> Outbox<'a> {
             } else if self.waiting.is_empty() {
                 return Poll::Ready(Ok(()));
             } else {
-                self.deadline.arm_write(self.patience, None);
+                self.deadline.arm_write(self.timeout, None);
                 let (stream, mut buffer) = (self.stream, std::mem::take(&mut self.waiting));
                 self.operation = Some(Box::pin(async move {
                     let all = 0..buffer.len();
@@ -98,7 +98,7 @@ impl<'a> Outbox<'a> {
     pub(super) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(context))?;
         if !std::mem::replace(&mut self.ended, true) {
-            self.deadline.arm_write(self.patience, None);
+            self.deadline.arm_write(self.timeout, None);
             let stream = self.stream;
             self.operation = Some(Box::pin(async move {
                 stream.shutdown_write().await;

@@ -48,7 +48,7 @@ pub(super) fn play(choice: DriverChoice, script: &[u8]) {
         return;
     };
     let plan = Plan {
-        streams: 1 + u32::from(streams % MOST_STREAMS),
+        streams: 1 + u32::from(streams % MAX_STREAMS),
         size: size.into(),
         window: WINDOWS[usize::from(form & 3)],
         frame: if form & 4 == 0 {
@@ -64,7 +64,7 @@ pub(super) fn play(choice: DriverChoice, script: &[u8]) {
 }
 
 /// Three times the heads processed in an iteration.
-const MOST_STREAMS: u8 = 48;
+const MAX_STREAMS: u8 = 48;
 const WINDOWS: [u32; 4] = [0, 1, 1_000, 65_535];
 const DESCRIPTORS: u32 = 64;
 /// Send buffer of the server's socket: small, so that sends have to wait.
@@ -73,14 +73,18 @@ const SEND_BYTES: usize = 4_096;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Window updates and read timeouts in a script, each of which may cost a PING: below the flood
 /// limits.
-const MOST_OPENED: u32 = 64;
-const MOST_CANCELED: u32 = 32;
+const MAX_OPENED: u32 = 64;
+const MAX_CANCELED: u32 = 32;
 
 async fn run(waits: WaitMode, plan: &Plan, steps: &[u8]) {
-    let (turns, ringing) = Turns::new(waits).expect("descriptors");
-    let bell = ringing.try_clone().expect("descriptors");
-    let answering = monoio::spawn(Rc::clone(&turns).run(ringing));
-    let shard = Rc::new(Shard::new(ShardOptions::alone(), waits, Rc::clone(&turns)));
+    let (turns, bell_receiver) = Turns::new(waits).expect("descriptors");
+    let bell = bell_receiver.try_clone().expect("descriptors");
+    let answering = monoio::spawn(Rc::clone(&turns).run(bell_receiver));
+    let shard = Rc::new(Shard::new(
+        ShardOptions::standalone(),
+        waits,
+        Rc::clone(&turns),
+    ));
     let (ours, theirs) = UnixStream::pair().expect("descriptors");
     let socket = socket2::SockRef::from(&ours);
     socket.set_send_buffer_size(SEND_BYTES).expect("our socket");
@@ -223,12 +227,12 @@ impl Step {
 
     async fn take(self, client: &mut Client, turns: &Turns, reads: &Deadline) {
         match self {
-            Self::Deliver(most) => client.delivers(most),
-            Self::DeliverAlone(most) => {
-                client.delivers(most);
+            Self::Deliver(max) => client.delivers(max),
+            Self::DeliverAlone(max) => {
+                client.delivers(max);
                 turns.wait_for_next_turn().await;
             }
-            Self::Read(most) => client.reads(most),
+            Self::Read(max) => client.reads(max),
             Self::Stall => turns.wait_for_next_turn().await,
             Self::Open(by) => client.opens_a_window(by),
             Self::LosePatience => {

@@ -305,10 +305,14 @@ impl Stream {
         let stream = response.stream_id().into();
         let usage = self.usage.as_ref();
         let is_malformed = || usage.is_some_and(|usage| usage.is_malformed(stream));
+        let attribute = |error| match usage {
+            Some(usage) => usage.attribute(error, stream),
+            None => error,
+        };
         if let Poll::Ready(Some(interim)) = response.poll_informational(context) {
             return Poll::Ready(match interim {
                 Ok(_) if is_malformed() => Err(Reason::PROTOCOL_ERROR.into()),
-                interim => interim.map(Head::Interim),
+                interim => interim.map(Head::Interim).map_err(attribute),
             });
         }
         let response = ready!(std::pin::Pin::new(response).poll(context));
@@ -324,7 +328,7 @@ impl Stream {
             }
             Err(error) => {
                 *receiving = Receiving::Broken;
-                Err(error)
+                Err(attribute(error))
             }
         })
     }

@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
+use h2::Reason;
+
 use crate::limits::H2_WATCHED_STREAMS;
 
 /// The streams of a connection.
@@ -48,6 +50,17 @@ impl Usage {
     /// Whether a stream's response is malformed.
     pub(super) fn is_malformed(&self, stream: u32) -> bool {
         self.malformed.borrow().contains(&stream)
+    }
+
+    /// The error of a stream for that of its connection. If the connection ended because another
+    /// stream's response is malformed, this one was reset, and its own response is not at fault.
+    pub(super) fn attribute(&self, error: h2::Error, stream: u32) -> h2::Error {
+        let malformed = self.malformed.borrow();
+        let is_ours = error.is_go_away() && error.is_library();
+        if is_ours && !malformed.is_empty() && !malformed.contains(&stream) {
+            return Reason::INTERNAL_ERROR.into();
+        }
+        error
     }
 
     /// Wakes the task that drives the connection.

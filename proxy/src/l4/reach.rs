@@ -35,7 +35,7 @@ pub(super) async fn reach(
     );
     let (backend, cluster) = draw(shard, snapshot, backends, trace)?;
     record.cluster = Some((cluster.id, cluster.name.clone()));
-    let wanted = ConnectionRequirements {
+    let requirements = ConnectionRequirements {
         proxied: client.proxied_to(cluster),
         speaks: None,
         fresh: true,
@@ -51,7 +51,7 @@ pub(super) async fn reach(
             upstreams,
             cluster,
             endpoint,
-            wanted.clone(),
+            requirements.clone(),
             backend.connect_timeout,
         )
         .await;

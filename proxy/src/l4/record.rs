@@ -42,7 +42,7 @@ pub(crate) struct ConnectionRecord<'a> {
     protocol: Protocol,
     server_name: Option<&'a str>,
     /// Access log and owner for connections without a rule.
-    nobodys: ListenerDefaults,
+    defaults: ListenerDefaults,
     rule: Option<Arc<L4Rule>>,
     pub(super) cluster: Option<(Interned, Arc<str>)>,
     pub(super) endpoint: Option<Arc<str>>,
@@ -74,7 +74,7 @@ impl<'a> ConnectionRecord<'a> {
             started: Instant::now(),
             protocol,
             server_name,
-            nobodys: ListenerDefaults {
+            defaults: ListenerDefaults {
                 gateway: Arc::clone(&bind.gateway),
                 listener: listener.map(|it| (it.id, it.key.as_str().to_owned())),
                 access_log: access_log.clone(),
@@ -146,7 +146,7 @@ impl<'a> ConnectionRecord<'a> {
 
     fn count(&self, shard: &Shard, failure: Option<Failure>, duration: Duration) {
         let counters = &shard.counters;
-        let owner = match (&self.rule, &self.nobodys.listener) {
+        let owner = match (&self.rule, &self.defaults.listener) {
             (Some(rule), _) => {
                 // Its id may belong to another rule by now.
                 let Some(route) = counters.routes.read(rule.id) else {
@@ -178,16 +178,16 @@ impl<'a> ConnectionRecord<'a> {
 
     fn log(&self, shard: &Shard, client: IpAddr, failure: Option<Failure>, duration: Duration) {
         let rule = self.rule.as_deref();
-        let log = rule.map_or(&self.nobodys.access_log, |rule| &rule.access_log);
+        let log = rule.map_or(&self.defaults.access_log, |rule| &rule.access_log);
         let status = failure.map_or(0, |failure| failure.kind.status());
-        let wanted = |rng: &mut SmallRng| access_log::wants(log, status, duration, rng);
-        if !shard.with_rng(wanted) {
+        let is_logged = |rng: &mut SmallRng| access_log::wants(log, status, duration, rng);
+        if !shard.with_rng(is_logged) {
             return;
         }
-        let listener = self.nobodys.listener.as_ref();
+        let listener = self.defaults.listener.as_ref();
         let line = ConnectionEntry {
             time: SystemTime::now() - duration,
-            gateway: &self.nobodys.gateway,
+            gateway: &self.defaults.gateway,
             listener: rule
                 .map(|rule| &*rule.listener)
                 .or(listener.map(|(_, key)| key.as_str())),

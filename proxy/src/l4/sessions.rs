@@ -27,7 +27,7 @@ pub struct Sessions<K, V> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of sessions.
-    pub most: usize,
+    pub max: usize,
     /// For how long one may be quiet.
     pub idle: Duration,
     /// Idle time after which an answered session may be evicted for another.
@@ -94,7 +94,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
     }
 
     /// Records a response in the session of `key`. `false` if there is none.
-    pub fn answer(&mut self, key: &K, now: Tick) -> bool {
+    pub fn record_response(&mut self, key: &K, now: Tick) -> bool {
         let Some(at) = self.places.get(key).copied() else {
             return false;
         };
@@ -108,7 +108,7 @@ impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
     ///
     /// No session may be evicted.
     pub fn make_room(&mut self, now: Tick) -> Result<Option<V>, TableFull> {
-        if self.places.len() < self.bounds.most {
+        if self.places.len() < self.bounds.max {
             return Ok(None);
         }
         let quiet = self.bounds.yields_after;
@@ -222,7 +222,7 @@ mod tests {
     use crate::shard::wheel::Tick;
 
     const BOUNDS: Bounds = Bounds {
-        most: 3,
+        max: 3,
         idle: Duration::from_mins(1),
         yields_after: Duration::from_secs(5),
     };
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn unanswered_sessions_are_evicted_first_by_idle_time() {
         let mut sessions = full();
-        sessions.answer(&'b', at(3));
+        sessions.record_response(&'b', at(3));
         sessions.touch(&'a', at(4));
         assert_eq!(sessions.make_room(at(4)), Ok(Some('c')));
         sessions.insert('d', 'd', at(4));
@@ -255,7 +255,7 @@ mod tests {
     fn answered_sessions_are_evicted_only_after_a_while() {
         let mut sessions = full();
         for (second, name) in (3..).zip(['a', 'b', 'c']) {
-            assert!(sessions.answer(&name, at(second)));
+            assert!(sessions.record_response(&name, at(second)));
         }
         assert_eq!(sessions.make_room(at(6)), Err(TableFull));
         assert_eq!(sessions.make_room(at(9)), Ok(Some('a')));
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn idle_sessions_expire() {
         let mut sessions = full();
-        sessions.answer(&'a', at(30));
+        sessions.record_response(&'a', at(30));
         assert_eq!(sessions.expire(at(61)), None);
         assert_eq!(sessions.expire(at(62)), Some('b'));
         assert_eq!(sessions.expire(at(62)), None);
@@ -285,6 +285,6 @@ mod tests {
         let mut rest: Vec<_> = sessions.drain().collect();
         rest.sort_unstable();
         assert_eq!(rest, ['b', 'c', 'z']);
-        assert!(sessions.is_empty() && !sessions.answer(&'b', at(10)));
+        assert!(sessions.is_empty() && !sessions.record_response(&'b', at(10)));
     }
 }

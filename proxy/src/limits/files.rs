@@ -8,12 +8,12 @@ pub const CHANGE_QUIET: Duration = Duration::from_millis(2);
 pub const CHANGE_QUIET_MAX: Duration = Duration::from_millis(100);
 /// Time after the last write for which a file that was not closed counts as incomplete: 5 s. Until
 /// then its previous content applies.
-pub const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for which the previous content of a suddenly empty file applies: 1 s. Some editors truncate
 /// a file before writing it.
-pub const EMPTY_PATIENCE: Duration = Duration::from_secs(1);
+pub const EMPTY_FILE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Symbolic links followed to reach a file: 40, as in Linux.
-pub const MOST_LINKS: u32 = 40;
+pub const MAX_LINKS: u32 = 40;
 /// A file that changed less than this before it was read is read again at every check: 100 ms, several
 /// ticks of the clock that file systems take timestamps from.
 pub const STAMP_GRAIN: Duration = Duration::from_millis(100);

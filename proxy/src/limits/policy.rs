@@ -43,7 +43,7 @@ pub struct Limits {
     pub datagram_idle_timeout: Option<Duration>,
     /// For how long a client may take no byte of a response, or fewer than `RECEIVER_MIN_RATE`: 30 s.
     pub write_idle_timeout: Option<Duration>,
-    /// Between two requests of a client's connection: 60 s, a browser's own patience.
+    /// Between two requests of a client's connection: 60 s, as in browsers.
     pub keep_alive_timeout: Option<Duration>,
     /// Requests of one client connection: 10 000, so that load spreads again now and then.
     pub requests_per_connection: NonZeroU64,

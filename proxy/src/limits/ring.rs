@@ -9,6 +9,6 @@ pub const RING_MAX_COMPLETIONS: u32 = 65_536;
 /// Share of the limit of locked memory (`RLIMIT_MEMLOCK`) for the completions of one ring: a 128th, so
 /// that 30 proxies with two shards fit into the usual 8 MiB of a node.
 pub const RING_SHARE_OF_LOCKED_MEMORY: u64 = 128;
-/// Operations in one submission of a ring that has to be smaller for want of locked memory: 256, which
-/// takes 28 KiB.
-pub const RING_LEAST_ENTRIES: u32 = 256;
+/// Operations in one submission of a ring that has to be smaller because locked memory is limited:
+/// 256, which takes 28 KiB.
+pub const RING_MIN_ENTRIES: u32 = 256;

@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::limits::{
-    RING_ENTRIES, RING_LEAST_ENTRIES, RING_MAX_COMPLETIONS, RING_MIN_COMPLETIONS,
+    RING_ENTRIES, RING_MAX_COMPLETIONS, RING_MIN_COMPLETIONS, RING_MIN_ENTRIES,
     RING_SHARE_OF_LOCKED_MEMORY,
 };
 
@@ -204,8 +204,8 @@ struct RingSize {
 }
 
 const SMALLEST_RING: RingSize = RingSize {
-    submissions: RING_LEAST_ENTRIES,
-    completions: 2 * RING_LEAST_ENTRIES,
+    submissions: RING_MIN_ENTRIES,
+    completions: 2 * RING_MIN_ENTRIES,
 };
 
 /// Size of `struct io_uring_cqe`.

@@ -8,7 +8,7 @@ use admin::cgroup::MemoryCgroup;
 use rustix::system::sysinfo;
 use tracing::{info, warn};
 
-use crate::limits::{MEMORY_LOOK, OVERLOAD_MEMORY_PERCENT};
+use crate::limits::{MEMORY_CHECK_INTERVAL, OVERLOAD_MEMORY_PERCENT};
 
 /// The result of the last measurement, shared by all threads.
 #[derive(Debug)]
@@ -64,9 +64,9 @@ impl MemoryUse {
 pub(crate) struct MemoryWatch {
     cgroup: Option<MemoryCgroup>,
     found: Arc<MemoryUse>,
-    looked: Instant,
+    measured_at: Instant,
     /// Whether low memory was logged.
-    told: bool,
+    is_logged: bool,
 }
 
 impl MemoryWatch {
@@ -81,22 +81,22 @@ impl MemoryWatch {
         let mut watch = Self {
             cgroup,
             found,
-            looked: Instant::now(),
-            told: false,
+            measured_at: Instant::now(),
+            is_logged: false,
         };
         watch.read();
         watch
     }
 
     /// Time until the next measurement.
-    pub(crate) fn patience(&self) -> Duration {
-        MEMORY_LOOK.saturating_sub(self.looked.elapsed())
+    pub(crate) fn interval(&self) -> Duration {
+        MEMORY_CHECK_INTERVAL.saturating_sub(self.measured_at.elapsed())
     }
 
     /// Measures if it is time to.
     pub(crate) fn refresh(&mut self) {
-        if self.patience().is_zero() {
-            self.looked = Instant::now();
+        if self.interval().is_zero() {
+            self.measured_at = Instant::now();
             self.read();
         }
     }
@@ -113,16 +113,16 @@ impl MemoryWatch {
         let [_, relaxed, refuses, _] = OVERLOAD_MEMORY_PERCENT;
         let percent = self.found.percent();
         let (limit, working_set) = (now.limit.unwrap_or_default(), now.working_set);
-        if percent >= refuses && !self.told {
-            self.told = true;
+        if percent >= refuses && !self.is_logged {
+            self.is_logged = true;
             warn!(
                 working_set,
                 limit,
                 "memory is close to the limit: rejecting requests until usage falls; raise the \
                  limit if this happens under normal load"
             );
-        } else if percent < relaxed && self.told {
-            self.told = false;
+        } else if percent < relaxed && self.is_logged {
+            self.is_logged = false;
             info!(working_set, limit, "memory is no longer close to the limit");
         }
     }

@@ -228,18 +228,18 @@ impl Buffer {
         true
     }
 
-    /// Lets `write` write up to `most` bytes after the last byte; it returns how many it wrote.
+    /// Lets `write` write up to `max` bytes after the last byte; it returns how many it wrote.
     /// `false` if there is not enough space; then it is not called.
-    pub fn append_with(&mut self, most: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
-        let Some(room) = self.memory.get_mut(self.end..self.end + most) else {
+    pub fn append_with(&mut self, max: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
+        let Some(room) = self.memory.get_mut(self.end..self.end + max) else {
             return false;
         };
-        let initialised = self.written.saturating_sub(self.end).min(most);
+        let initialised = self.written.saturating_sub(self.end).min(max);
         room[initialised..].fill(MaybeUninit::new(0));
-        self.written = self.written.max(self.end + most);
+        self.written = self.written.max(self.end + max);
         // SAFETY: up to `written` the memory was written before, and behind that just now.
         let room = unsafe { room.assume_init_mut() };
-        self.end += write(room).min(most);
+        self.end += write(room).min(max);
         true
     }
 

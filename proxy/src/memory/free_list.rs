@@ -1,8 +1,8 @@
-//! A free list of reusable things: buffers, working memory, tasks.
+//! A free list of reusable objects: buffers, working memory, tasks.
 
 use std::cell::{Cell, RefCell};
 
-/// Unused things of one kind, the most recently used on top: it is still in the processor's cache.
+/// Unused objects of one kind, the most recently used on top: it is still in the processor's cache.
 pub(crate) struct FreeList<T> {
     free: RefCell<Vec<T>>,
     /// The fewest that were free at once since the last trim: this many were not needed.

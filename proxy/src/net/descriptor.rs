@@ -32,7 +32,7 @@ pub(crate) fn liveness(fd: RawFd) -> Liveness {
     // Not by libc, for which it is a point of thread cancellation: two atomic operations.
     match recv(socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((_, 0)) => Liveness::Gone,
-        Ok(((bytes, _), _)) if is_goodbye(bytes) && has_ended(fd) => Liveness::Gone,
+        Ok(((bytes, _), _)) if is_close_alert(bytes) && has_ended(fd) => Liveness::Gone,
         Ok(_) => Liveness::Readable,
         Err(Errno::WOULDBLOCK | Errno::INTR) => Liveness::Quiet,
         Err(_) => Liveness::Gone,
@@ -80,7 +80,7 @@ pub(crate) fn reset(fd: RawFd) {
 
 /// Whether the only available bytes are a sealed record of an alert's size. Two bytes of data look
 /// the same (RFC 8446 section 5.2), and are not a request either.
-fn is_goodbye(bytes: &[u8]) -> bool {
+fn is_close_alert(bytes: &[u8]) -> bool {
     matches!(bytes, [21 | 23, 3, 3, 0, length, record @ ..]
         if record.len() == usize::from(*length) && bytes.len() <= GOODBYE_BYTES)
 }

@@ -51,8 +51,8 @@ impl Secure {
     }
 
     /// Borrows the session for one call.
-    pub(super) fn with_session<R>(&self, look: impl FnOnce(&TlsSession) -> R) -> R {
-        look(&self.state.borrow().session)
+    pub(super) fn with_session<R>(&self, inspect: impl FnOnce(&TlsSession) -> R) -> R {
+        inspect(&self.state.borrow().session)
     }
 
     /// Completes the handshake. Plaintext received with it is appended to `plain`.

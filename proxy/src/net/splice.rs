@@ -48,16 +48,16 @@ impl Pipe {
         self.held == 0
     }
 
-    /// Moves up to `most` available bytes from a socket into the pipe; returns how many, 0 at the
+    /// Moves up to `max` available bytes from a socket into the pipe; returns how many, 0 at the
     /// end.
     ///
     /// # Errors
     ///
     /// Errors of splice(2); `WouldBlock` if none are available.
-    pub(crate) fn fill(&mut self, from: RawFd, most: u64) -> io::Result<usize> {
+    pub(crate) fn fill(&mut self, from: RawFd, max: u64) -> io::Result<usize> {
         let room = SPLICE_PIPE_BYTES.unsigned_abs() as usize;
-        let most = usize::try_from(most).map_or(room, |most| most.min(room));
-        let count = splice(from, self.into.as_raw_fd(), most)?;
+        let max = usize::try_from(max).map_or(room, |max| max.min(room));
+        let count = splice(from, self.into.as_raw_fd(), max)?;
         self.held = self.held.saturating_add(count);
         Ok(count)
     }
@@ -74,7 +74,7 @@ impl Pipe {
     }
 }
 
-fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<usize> {
+fn splice(from: RawFd, to: RawFd, max: usize) -> io::Result<usize> {
     // SAFETY: splice takes plain integers; null offsets are required for sockets and pipes.
     let count = unsafe {
         libc::splice(
@@ -82,7 +82,7 @@ fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<usize> {
             std::ptr::null_mut(),
             to,
             std::ptr::null_mut(),
-            most,
+            max,
             libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK,
         )
     };

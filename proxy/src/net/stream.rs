@@ -147,9 +147,9 @@ impl Stream {
     }
 
     /// Borrows the TLS session for one call; `None` without TLS.
-    pub fn with_session<R>(&self, look: impl FnOnce(&TlsSession) -> R) -> Option<R> {
+    pub fn with_session<R>(&self, inspect: impl FnOnce(&TlsSession) -> R) -> Option<R> {
         let secure = self.secure.as_deref()?;
-        Some(secure.with_session(look))
+        Some(secure.with_session(inspect))
     }
 
     /// Reads available bytes behind those in the buffer, and waits in a small buffer until there

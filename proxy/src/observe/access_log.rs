@@ -22,7 +22,7 @@ use values::Quoting;
 
 /// Whether a request with this result is logged.
 pub fn wants(log: &AccessLog, status: u16, duration: Duration, rng: &mut impl Rng) -> bool {
-    !log.off && passes(log.filter, status, duration) && drawn(log.sample_per_million, rng)
+    !log.off && passes(log.filter, status, duration) && is_sampled(log.sample_per_million, rng)
 }
 
 fn passes(filter: AccessLogFilter, status: u16, duration: Duration) -> bool {
@@ -35,7 +35,7 @@ fn passes(filter: AccessLogFilter, status: u16, duration: Duration) -> bool {
     }
 }
 
-fn drawn(per_million: u32, rng: &mut impl Rng) -> bool {
+fn is_sampled(per_million: u32, rng: &mut impl Rng) -> bool {
     per_million >= MILLION || rng.random_range(0..MILLION) < per_million
 }
 

@@ -366,7 +366,7 @@ pub struct ShardCounters {
     pub authorizations: AuthorizationResults,
     /// Calls to endpoint pickers.
     pub picks: Picks,
-    /// Questions to authorization servers.
+    /// Calls to authorization servers.
     pub external_auth: ExternalAuths,
     /// Connections closed over their PROXY protocol header.
     pub proxy_headers: ByCause<ProxyHeaderFailure>,

@@ -5,7 +5,7 @@ use super::counters::Histogram;
 use crate::names::causes;
 use crate::policy::external_auth::{MissingVerdict, Verdict};
 
-/// Questions to authorization servers.
+/// Calls to authorization servers.
 #[derive(Debug, Default)]
 pub struct ExternalAuths {
     /// Checks by their result.

@@ -171,14 +171,14 @@ impl LogWriter {
         Ok(Self { queue, ended })
     }
 
-    /// Writes what is queued and ends the thread; gives up after `patience`, since a blocked output
+    /// Writes what is queued and ends the thread; gives up after `timeout`, since a blocked output
     /// must not keep the process alive. Returns whether all was written.
     #[must_use]
-    pub fn stop(self, patience: Duration) -> bool {
+    pub fn stop(self, timeout: Duration) -> bool {
         self.queue.stopping.store(true, Ordering::Relaxed);
         self.queue.writer_sleeps.store(true, Ordering::Relaxed);
         self.queue.wake_writer();
-        self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
+        self.ended.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
     }
 }
 

@@ -27,8 +27,8 @@ pub fn log_panics(writer: &ProgramLogWriter) {
     let writer = writer.thread();
     let default_hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
-        let amid_another = UNWINDING.replace(true);
-        if amid_another || thread::current().id() == writer {
+        let is_nested = UNWINDING.replace(true);
+        if is_nested || thread::current().id() == writer {
             default_hook(panic);
         } else {
             log_panic(panic);
@@ -37,13 +37,13 @@ pub fn log_panics(writer: &ProgramLogWriter) {
 }
 
 /// Call it after catching a panic.
-pub(crate) fn outlived() {
+pub(crate) fn record_caught() {
     UNWINDING.set(false);
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
-    let said = panic.payload_as_str().unwrap_or("its message is not text");
+    let message = panic.payload_as_str().unwrap_or("its message is not text");
     let location = panic.location().map(ToString::to_string);
     let location = location.as_deref().unwrap_or("an unknown location");
     // Empty unless RUST_BACKTRACE is set.
@@ -53,6 +53,6 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
         target: TARGET,
         thread = thread.name(),
         backtrace,
-        "panicked at {location}: {said}"
+        "panicked at {location}: {message}"
     );
 }

@@ -19,7 +19,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
-use crate::limits::{LOG_STOP_PATIENCE, PROGRAM_LOG_BYTES, PROGRAM_LOG_KEPT_BYTES};
+use crate::limits::{LOG_STOP_TIMEOUT, PROGRAM_LOG_BYTES, PROGRAM_LOG_KEPT_BYTES};
 
 /// Output format of the program log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -36,7 +36,7 @@ pub enum LogFormat {
 pub struct ProgramLog {
     format: LogFormat,
     pending: Mutex<Pending>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl ProgramLog {
 
     /// Waits for lines, and takes them in exchange for an empty buffer; `None` at the end.
     fn take(&self, empty: Vec<u8>) -> Option<PendingLines> {
-        let waiting = self.news.wait_while(self.pending(), |pending| {
+        let waiting = self.changed.wait_while(self.pending(), |pending| {
             pending.lines.is_empty() && !pending.stopping
         });
         let mut pending = waiting.unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ impl Write for &ProgramLog {
             pending.dropped += 1;
         } else {
             pending.lines.extend_from_slice(line);
-            self.news.notify_one();
+            self.changed.notify_one();
         }
         Ok(line.len())
     }
@@ -131,12 +131,12 @@ impl ProgramLogWriter {
         self.thread
     }
 
-    /// Writes what is left and ends the thread; gives up after `patience`, since a blocked output
+    /// Writes what is left and ends the thread; gives up after `timeout`, since a blocked output
     /// must not keep the process alive. Returns whether all was written.
-    fn stop(&self, patience: Duration) -> bool {
+    fn stop(&self, timeout: Duration) -> bool {
         self.log.pending().stopping = true;
-        self.log.news.notify_one();
-        self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
+        self.log.changed.notify_one();
+        self.ended.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
     }
 }
 
@@ -144,7 +144,7 @@ impl Drop for ProgramLogWriter {
     /// Waits briefly for the last lines: if the main thread panicked, they say so.
     fn drop(&mut self) {
         // There is no other place to report the loss.
-        let _ = self.stop(LOG_STOP_PATIENCE);
+        let _ = self.stop(LOG_STOP_TIMEOUT);
     }
 }
 

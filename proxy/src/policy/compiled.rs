@@ -16,7 +16,7 @@ use super::rewrite::Rewrite;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RulePolicy {
     /// Responses of the rule itself.
-    pub answers: Option<Box<RuleResponses>>,
+    pub responses: Option<Box<RuleResponses>>,
     /// Filters of each backend, in the order of the rule's backends.
     pub backends: Box<[Option<Box<BackendPolicy>>]>,
 }
@@ -53,7 +53,7 @@ impl RulePolicy {
     pub fn compile(rule: &HttpRule) -> Self {
         let backends = rule.backends.iter();
         Self {
-            answers: RuleResponses::compile(&rule.filters).map(Box::new),
+            responses: RuleResponses::compile(&rule.filters).map(Box::new),
             backends: backends
                 .map(|backend| BackendPolicy::compile(&rule.filters, &backend.filters))
                 .map(|policy| policy.map(Box::new))
@@ -70,11 +70,11 @@ impl RulePolicy {
 
 impl RuleResponses {
     fn compile(rule: &Filters) -> Option<Self> {
-        let answers = Self {
+        let responses = Self {
             cors: rule.cors.as_ref().map(Cors::compile),
             redirect: rule.redirect.as_ref().map(Redirect::compile),
         };
-        (answers.cors.is_some() || answers.redirect.is_some()).then_some(answers)
+        (responses.cors.is_some() || responses.redirect.is_some()).then_some(responses)
     }
 }
 

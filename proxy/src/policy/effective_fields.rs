@@ -4,7 +4,7 @@
 use super::forwarded::HeaderTrust;
 use super::jwt::Principal;
 use super::mutation::Mutation;
-use crate::http::grammar::is_alike;
+use crate::http::grammar::is_equivalent;
 use crate::http::h2::trailers::pairs;
 use crate::http::head::{Field, Fields};
 use crate::http::known::KnownHeader;
@@ -46,7 +46,7 @@ impl<'a> EffectiveFields<'a> {
     fn drops(self, known: KnownHeader, name: &[u8]) -> bool {
         self.header_trust.drops(known, name)
             || self.is_granted(name)
-            || pairs(self.own).any(|(own, _)| is_alike(own, name))
+            || pairs(self.own).any(|(own, _)| is_equivalent(own, name))
             || self.principal.is_some_and(|principal| match known {
                 // Authorization servers see it even if the backend does not.
                 KnownHeader::Authorization => principal.claims_header(name),

@@ -6,7 +6,7 @@
 use http::{HeaderName, HeaderValue};
 use xds::model::HeaderEdit;
 
-use crate::http::grammar::is_alike;
+use crate::http::grammar::is_equivalent;
 use crate::http::hop_by_hop::{REGENERATED, known_with_underscores};
 use crate::http::known::KnownHeader;
 
@@ -66,7 +66,7 @@ impl HeaderEdits {
             && self
                 .dropped
                 .iter()
-                .any(|dropped| is_alike(dropped.as_str().as_bytes(), name))
+                .any(|dropped| is_equivalent(dropped.as_str().as_bytes(), name))
     }
 
     /// Lines to append, `name: value\r\n` each.

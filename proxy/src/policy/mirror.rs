@@ -8,7 +8,7 @@ pub struct Mirror {
     /// The backend that receives the copies.
     pub target: Target,
     /// Whether this request is copied.
-    pub coin: SampleRate,
+    pub rate: SampleRate,
 }
 
 impl Mirror {
@@ -17,7 +17,7 @@ impl Mirror {
     pub fn compile(mirror: &model::Mirror) -> Self {
         Self {
             target: mirror.target.clone(),
-            coin: SampleRate::new(mirror.fraction),
+            rate: SampleRate::new(mirror.fraction),
         }
     }
 }
@@ -43,7 +43,7 @@ impl SampleRate {
 
     /// Draws with 64 random bits that are used only here: all draws are independent.
     #[must_use]
-    pub fn lands(self, random: u64) -> bool {
+    pub fn samples(self, random: u64) -> bool {
         u128::from(random) < self.below
     }
 }
@@ -70,25 +70,25 @@ mod tests {
     #[test]
     fn fractions_of_zero_one_and_none() {
         for random in [0, 1, u64::MAX / 2, u64::MAX] {
-            assert!(!sample_rate(0, 100).lands(random));
-            assert!(sample_rate(100, 100).lands(random));
-            assert!(sample_rate(u32::MAX, u32::MAX).lands(random));
-            assert!(SampleRate::new(None).lands(random));
+            assert!(!sample_rate(0, 100).samples(random));
+            assert!(sample_rate(100, 100).samples(random));
+            assert!(sample_rate(u32::MAX, u32::MAX).samples(random));
+            assert!(SampleRate::new(None).samples(random));
         }
     }
 
     #[test]
     fn the_threshold_of_one_half_is_exact() {
-        assert!(sample_rate(1, 2).lands((1 << 63) - 1));
-        assert!(!sample_rate(1, 2).lands(1 << 63));
+        assert!(sample_rate(1, 2).samples((1 << 63) - 1));
+        assert!(!sample_rate(1, 2).samples(1 << 63));
     }
 
     #[test]
     fn the_sampled_share_equals_the_fraction() {
         for percent in [1_u32, 20, 35, 50, 99] {
-            let coin = sample_rate(percent, 100);
+            let rate = sample_rate(percent, 100);
             let step = u64::MAX / 9_999;
-            let landed = (0..10_000_u64).filter(|at| coin.lands(at * step)).count();
+            let landed = (0..10_000_u64).filter(|at| rate.samples(at * step)).count();
             let expected = usize::try_from(percent).expect("small") * 100;
             assert!(
                 landed.abs_diff(expected) <= 1,

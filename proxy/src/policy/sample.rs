@@ -20,7 +20,7 @@ pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
     (fields, head)
 }
 
-/// The fields of a client that is not trusted, of which nothing is known.
+/// The fields of an untrusted client that is not authenticated.
 pub(super) fn effective((fields, bytes): &(Fields, Vec<u8>)) -> EffectiveFields<'_> {
     EffectiveFields {
         fields,

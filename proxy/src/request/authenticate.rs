@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
-use crate::limits::{JWKS_LOOK, JWKS_LOOK_MAX, JWKS_WAIT};
+use crate::limits::{JWKS_POLL, JWKS_POLL_MAX, JWKS_WAIT};
 use crate::policy::cors::Preflight;
 use crate::policy::jwt::{
     Authenticator, Carrier, MissingKey, Principal, Refusal, Reply, TokenError,
@@ -80,7 +80,7 @@ impl<'a> Exchange<'a> {
     ) -> Result<Principal<'a>, Refusal> {
         let _slot = self.proxy.key_waits.enter().ok_or(Refusal::NoKeys)?;
         let until = Instant::now() + JWKS_WAIT;
-        let mut pause = JWKS_LOOK;
+        let mut pause = JWKS_POLL;
         loop {
             match missing.reply(unix_time()) {
                 Reply::Changed => {}
@@ -90,7 +90,7 @@ impl<'a> Exchange<'a> {
                 }
                 Reply::Pending if Instant::now() < until => {
                     monoio::time::sleep(pause).await;
-                    pause = pause.saturating_mul(2).min(JWKS_LOOK_MAX);
+                    pause = pause.saturating_mul(2).min(JWKS_POLL_MAX);
                     continue;
                 }
                 Reply::Pending | Reply::Failed => return Err(Refusal::NoKeys),

@@ -21,7 +21,7 @@ pub(super) struct Body<'r> {
     has_begun: bool,
     started: Option<Instant>,
     /// Maximum length in bytes.
-    most: u64,
+    max: u64,
     /// Whether the whole body was read before, and was not returned yet.
     was_buffered: bool,
     /// The bytes received so far.
@@ -35,7 +35,7 @@ impl<'r> Body<'r> {
         shard: &Shard,
         client: &'r Client,
         limits: &Limits,
-        most: u64,
+        max: u64,
         reading: &'r Deadline,
     ) -> Self {
         let from = Side {
@@ -57,7 +57,7 @@ impl<'r> Body<'r> {
             handle: reading.cancel_handle(),
             has_begun: false,
             started: (limits.body_min_rate > 0).then(Instant::now),
-            most: most.min(allowed),
+            max: max.min(allowed),
             was_buffered: false,
             all: Kept::new(&shard.buffers),
             done: false,
@@ -100,7 +100,7 @@ impl<'r> Body<'r> {
             buffer.consume(piece.consumed);
             self.done = piece.done;
             let announced = decoder.announced().saturating_add(self.all.len() as u64);
-            if announced > self.most {
+            if announced > self.max {
                 return Err(FailureKind::BodyTooLarge.into());
             }
         }

@@ -11,7 +11,7 @@ use crate::config::{ExternalAuth, Listener};
 use crate::exchange::{Client, ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind, GrpcStatus};
 use crate::http::head::{Framing, Version};
-use crate::limits::{EXTERNAL_AUTH_ANSWER_BYTES, EXTERNAL_AUTH_TIMEOUT, Limits};
+use crate::limits::{EXTERNAL_AUTH_RESPONSE_BYTES, EXTERNAL_AUTH_TIMEOUT, Limits};
 use crate::policy::external_auth::grpc::{self, RequestSource};
 use crate::policy::external_auth::{Denial, MissingVerdict, Subject, Verdict, http};
 use crate::policy::normalise::Target;
@@ -26,7 +26,7 @@ struct AuthorizationCall<'a> {
     target: Target<'a>,
     limits: &'a Limits,
     /// Timeout of each server.
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl<'a> Exchange<'a> {
@@ -44,7 +44,7 @@ impl<'a> Exchange<'a> {
             servers,
             target,
             limits: &self.bind.limits,
-            patience: EXTERNAL_AUTH_TIMEOUT,
+            timeout: EXTERNAL_AUTH_TIMEOUT,
         };
         // Boxed, here and below: few requests need this state, and others should not reserve it.
         Box::pin(self.call_servers(call)).await
@@ -84,8 +84,8 @@ impl<'a> Exchange<'a> {
     async fn call_servers(&mut self, call: AuthorizationCall<'a>) -> Result<(), Failure> {
         let own = self.own_lines(call.target);
         for server in call.servers {
-            if let Some(most) = server.body_bytes {
-                self.read_body(most, call.limits).await?;
+            if let Some(max) = server.body_bytes {
+                self.read_body(max, call.limits).await?;
             }
             self.shard.set_task_state(TaskState::Authorizing);
             let begun = Instant::now();
@@ -159,24 +159,30 @@ impl<'a> Exchange<'a> {
                     lines: &lines,
                     body: subject.body,
                 };
-                let patience = SubrequestLimits {
-                    timeout: call.patience,
-                    body_bytes: EXTERNAL_AUTH_ANSWER_BYTES,
+                let subrequest_limits = SubrequestLimits {
+                    timeout: call.timeout,
+                    body_bytes: EXTERNAL_AUTH_RESPONSE_BYTES,
                     client: &self.client.deadline,
                 };
-                let reply = subrequest::send(upstreams, cluster, request, patience).await;
+                let reply = subrequest::send(upstreams, cluster, request, subrequest_limits).await;
                 let reply = reply.map_err(|failure| MissingVerdict(failure.kind.reason()))?;
                 http::interpret(reply.status, &reply.headers, reply.body, response_headers)
             }
             ExternalAuthProtocol::Grpc { request_headers } => {
-                let question = grpc::question(request_headers, &subject, &self.arrival());
-                let (patience, client) = (call.patience, Some(&self.client.deadline));
-                let answer =
-                    call::unary(upstreams, cluster, grpc::CHECK, &question, patience, client);
-                let answer = answer
+                let check_request = grpc::check_request(request_headers, &subject, &self.arrival());
+                let (timeout, client) = (call.timeout, Some(&self.client.deadline));
+                let response = call::unary(
+                    upstreams,
+                    cluster,
+                    grpc::CHECK,
+                    &check_request,
+                    timeout,
+                    client,
+                );
+                let response = response
                     .await
                     .map_err(|error| MissingVerdict(error.reason()))?;
-                grpc::interpret(answer, &subject)
+                grpc::interpret(response, &subject)
             }
         }
     }
@@ -203,21 +209,21 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Reads the whole body of the request, unless it exceeds `most` bytes.
-    async fn read_body(&mut self, most: u64, limits: &Limits) -> Result<(), Failure> {
-        let came = self
+    /// Reads the whole body of the request, unless it exceeds `max` bytes.
+    async fn read_body(&mut self, max: u64, limits: &Limits) -> Result<(), Failure> {
+        let authorized_body = self
             .server_decision
             .as_deref()
             .and_then(|server_decision| server_decision.body.as_ref());
-        let length = match (came, self.received.head.framing) {
+        let length = match (authorized_body, self.received.head.framing) {
             (Some(body), _) => body.len() as u64,
             (None, Framing::Length(length)) => length,
             (None, _) => 0,
         };
-        if length > most {
+        if length > max {
             return Err(FailureKind::BodyTooLarge.into());
         }
-        if came.is_some() || self.work.request_body.is_done() {
+        if authorized_body.is_some() || self.work.request_body.is_done() {
             return Ok(());
         }
         if self.buffer.is_empty() {
@@ -225,7 +231,7 @@ impl<'a> Exchange<'a> {
         }
         let client: &'a Client = self.client;
         let reading = Deadline::new(self.shard, client.stream.cutoff());
-        let mut body = Body::of(self.shard, client, limits, most, &reading);
+        let mut body = Body::of(self.shard, client, limits, max, &reading);
         while !body.done {
             body.next(self).await?;
         }
@@ -250,10 +256,10 @@ impl<'a> Exchange<'a> {
                 GrpcStatus::PermissionDenied
             };
             self.write_grpc_failure(status, FailureKind::ExternalAuthDenied);
-            return self.answer(StatusCode::OK, b"").await;
+            return self.respond(StatusCode::OK, b"").await;
         }
         self.work.response_lines.extend_from_slice(&denial.lines);
-        self.answer(denial.status, &denial.body).await
+        self.respond(denial.status, &denial.body).await
     }
 }
 
@@ -264,7 +270,7 @@ impl<'a> AuthorizationCall<'a> {
             servers,
             target: matched.target,
             limits: &matched.rule.limits,
-            patience: timeout.map_or(EXTERNAL_AUTH_TIMEOUT, |it| it.min(EXTERNAL_AUTH_TIMEOUT)),
+            timeout: timeout.map_or(EXTERNAL_AUTH_TIMEOUT, |it| it.min(EXTERNAL_AUTH_TIMEOUT)),
         }
     }
 }

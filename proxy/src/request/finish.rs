@@ -87,7 +87,7 @@ impl Exchange<'_> {
         ended(match kind.connection_action() {
             // The bytes that follow cannot be trusted, so they are not read.
             ConnectionAction::Close => self.send_answer(status, text, Persist::Close).await,
-            ConnectionAction::Keep | ConnectionAction::Reset => self.answer(status, text).await,
+            ConnectionAction::Keep | ConnectionAction::Reset => self.respond(status, text).await,
         })
     }
 
@@ -138,17 +138,17 @@ impl Exchange<'_> {
     fn log(&self, failure: Option<Failure>, duration: Duration, target: Option<Target<'_>>) {
         let record = &self.record;
         let log = self.access_log();
-        let wanted = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
-        let wanted = self.shard.with_rng(wanted);
+        let is_logged = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
+        let is_logged = self.shard.with_rng(is_logged);
         if let Some(trace) = &record.trace {
-            let effect = if wanted {
+            let effect = if is_logged {
                 PolicyEffect::Applied("the request is logged")
             } else {
                 PolicyEffect::Skipped("excluded by its filter or sample")
             };
             trace.policy("accessLog", effect);
         }
-        if !wanted {
+        if !is_logged {
             return;
         }
         let received = self.received;
@@ -210,8 +210,8 @@ impl Exchange<'_> {
 }
 
 /// How the connection continues after the response to a failure.
-fn ended(answered: Result<ConnectionOutcome, Failure>) -> ConnectionOutcome {
-    match answered {
+fn ended(result: Result<ConnectionOutcome, Failure>) -> ConnectionOutcome {
+    match result {
         Ok(ConnectionOutcome::End(_)) => ConnectionOutcome::End(NextStep::Linger),
         Ok(ConnectionOutcome::KeepAlive) => ConnectionOutcome::KeepAlive,
         Err(_) => ConnectionOutcome::End(NextStep::Close),

@@ -20,7 +20,7 @@ use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_respons
 use crate::http::h2::encode::Switch;
 use crate::http::head::{Framing, ResponseHead};
 use crate::http2::stream::{self as h2, Head};
-use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_ANSWER_BYTES};
+use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_RESPONSE_BYTES};
 use crate::memory::Buffer;
 use crate::policy::proxy_protocol::Endpoints;
 use crate::shard::deadline::Expiry;
@@ -45,8 +45,8 @@ impl<'a> Exchange<'a> {
             return;
         };
         for (mirror, target) in policy.mirrors.iter().zip(&destination.backend.mirrors) {
-            let coin = self.shard.with_rng(RngExt::random);
-            if let (true, Ok(index)) = (mirror.coin.lands(coin), target) {
+            let random = self.shard.with_rng(RngExt::random);
+            if let (true, Ok(index)) = (mirror.rate.samples(random), target) {
                 self.start_mirror(*index, matched, destination);
             }
         }
@@ -75,14 +75,14 @@ impl<'a> Exchange<'a> {
         } else {
             Persist::Keep
         };
-        let wanted = (protocol, self.client.proxied_to(target));
+        let requirements = (protocol, self.client.proxied_to(target));
         monoio::spawn(fenced(self.shard, Purpose::Mirror, async move {
             let cluster = snapshot.cluster(index);
             // Boxed, so that requests without mirrors do not reserve the space.
             Box::pin(carry(
                 &proxy.upstreams,
                 cluster,
-                wanted,
+                requirements,
                 (head, &copy),
                 &limits,
                 (request_kind, persist),
@@ -128,12 +128,18 @@ async fn carry(
     let connection = if let Some(connection) = pooled {
         connection
     } else {
-        let wanted = ConnectionRequirements {
+        let requirements = ConnectionRequirements {
             proxied,
             ..ConnectionRequirements::default()
         };
-        let wanted = (protocol, wanted);
-        let opened = open(upstreams, cluster, endpoint, wanted, limits.connect_timeout);
+        let requirements = (protocol, requirements);
+        let opened = open(
+            upstreams,
+            cluster,
+            endpoint,
+            requirements,
+            limits.connect_timeout,
+        );
         opened.await.ok()?
     };
     match (connection.stream.as_h2(), head) {
@@ -143,23 +149,23 @@ async fn carry(
         _ => return None,
     }
     send(copy, &connection, limits.write_idle_timeout).await?;
-    let patience = limits.response_head_timeout.unwrap_or(LINGER_TIMEOUT);
-    connection.deadline.arm(Some(patience), Expiry::Disconnect);
-    let mut answer = DiscardedResponse {
+    let timeout = limits.response_head_timeout.unwrap_or(LINGER_TIMEOUT);
+    connection.deadline.arm(Some(timeout), Expiry::Disconnect);
+    let mut response = DiscardedResponse {
         connection: &connection,
         buffer: shard.buffers.take(),
-        left: MIRROR_ANSWER_BYTES,
+        left: MIRROR_RESPONSE_BYTES,
     };
     let ended = match connection.stream.as_h2() {
-        Some(stream) => answer.discard_stream(stream).await,
+        Some(stream) => response.discard_stream(stream).await,
         None => {
-            answer
+            response
                 .discard(request_kind, &HeadLimits::of_response(limits))
                 .await
         }
     };
-    let exact = answer.buffer.is_empty();
-    shard.buffers.put(answer.buffer);
+    let exact = response.buffer.is_empty();
+    shard.buffers.put(response.buffer);
     let keeps = ended? == Persist::Keep && persist == Persist::Keep;
     if keeps && exact && !shard.draining.get() {
         upstreams.pool.put(endpoint.id, connection, shard);
@@ -227,8 +233,8 @@ impl DiscardedResponse<'_> {
         self.buffer.make_room();
         let read = self.connection.stream.read(&mut self.buffer).await.ok()?;
         self.left = self.left.checked_sub(read)?;
-        let patience = Some(LINGER_TIMEOUT);
-        self.connection.deadline.arm(patience, Expiry::Disconnect);
+        let timeout = Some(LINGER_TIMEOUT);
+        self.connection.deadline.arm(timeout, Expiry::Disconnect);
         (read > 0).then_some(())
     }
 }

@@ -1,11 +1,11 @@
 //! The life of a request: all phases in order, each one call, and one `finish` for every outcome.
 
-mod answer;
 mod authenticate;
 mod authorize;
 mod body;
 mod external_auth;
 mod finish;
+mod local_response;
 mod mirror;
 mod pick;
 mod prepare;
@@ -15,7 +15,7 @@ mod test_hooks;
 
 use std::rc::Rc;
 
-use crate::exchange::answer::reject_for_removed_bind;
+use crate::exchange::local_response::reject_for_removed_bind;
 use crate::exchange::scratch::Scratch;
 use crate::exchange::{Client, ConnectionOutcome, Exchange, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};

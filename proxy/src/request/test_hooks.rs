@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "standing still is what the test asks for"
+    reason = "blocking is what the test requires"
 )]
 
 use std::sync::LazyLock;
@@ -18,8 +18,8 @@ pub(super) fn stall_if_requested(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_STALL_PATH").ok());
     static SECONDS: LazyLock<u64> = LazyLock::new(|| {
-        let said = std::env::var("GATEWAY_TEST_STALL_SECONDS").ok();
-        said.and_then(|said| said.parse().ok()).unwrap_or(2)
+        let value = std::env::var("GATEWAY_TEST_STALL_SECONDS").ok();
+        value.and_then(|value| value.parse().ok()).unwrap_or(2)
     });
     if PATH.as_deref() == Some(path) {
         tracing::warn!("stalled on purpose");

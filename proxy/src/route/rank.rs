@@ -17,7 +17,7 @@ pub(crate) trait Source: Clone {
     fn order(&self) -> &Order;
 
     /// Breaks ties between equal orders; if equal too, the first wins.
-    fn tie(&self) -> &str;
+    fn tie_breaker(&self) -> &str;
 
     /// Index of the rule, and of the match in it.
     fn id(&self) -> (u32, u16);
@@ -36,7 +36,7 @@ impl Source for Entry<'_> {
         self.order
     }
 
-    fn tie(&self) -> &'static str {
+    fn tie_breaker(&self) -> &'static str {
         ""
     }
 
@@ -66,6 +66,6 @@ fn rank<S: Source>(source: &S) -> impl Ord + '_ {
         Reverse(matches.query.len()),
         source.order(),
         match_index,
-        source.tie(),
+        source.tie_breaker(),
     )
 }

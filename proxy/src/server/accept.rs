@@ -16,7 +16,7 @@ use monoio::net::{TcpListener, TcpStream};
 
 use crate::downstream::{Downstream, connection};
 use crate::limits::{
-    ACCEPT_LOOPS, ACCEPT_PAUSE, ACCEPTS_PER_POLL, QUEUE_LOOKS, QUEUE_PAUSE, QUEUE_QUIET_LOOKS,
+    ACCEPT_LOOPS, ACCEPT_PAUSE, ACCEPTS_PER_POLL, QUEUE_CHECKS, QUEUE_EMPTY_CHECKS, QUEUE_PAUSE,
 };
 use crate::machine::driver::WaitMode;
 use crate::machine::sockets::{self, Listening};
@@ -95,10 +95,10 @@ impl Acceptors {
         }
         // TCP handshakes in progress still reach the queue, and would otherwise be reset.
         let mut quiet = 0;
-        for _ in 0..QUEUE_LOOKS {
+        for _ in 0..QUEUE_CHECKS {
             let waits = stopping.iter().any(|acceptor| is_readable(acceptor.fd));
             quiet = if waits { 0 } else { quiet + 1 };
-            if quiet > QUEUE_QUIET_LOOKS || stopping.is_empty() || !shard.has_room() {
+            if quiet > QUEUE_EMPTY_CHECKS || stopping.is_empty() || !shard.has_room() {
                 break;
             }
             monoio::time::sleep(QUEUE_PAUSE).await;
@@ -151,7 +151,7 @@ impl Acceptor {
     /// Serves a connection, or hands it to a shard with fewer.
     fn dispatch(&self, downstream: &Rc<Downstream>, socket: TcpStream, address: SocketAddr) {
         let shard = &downstream.proxy.shard;
-        let other = shard.with_rng(|rng| shard.peers.better_off(shard.id, rng));
+        let other = shard.with_rng(|rng| shard.peers.find_less_loaded(shard.id, rng));
         if let Some(other) = other.filter(|_| !shard.draining.get())
             && let Ok(copy) = copy(&socket)
         {
@@ -186,7 +186,7 @@ pub(super) fn adopt(
     address: SocketAddr,
 ) -> io::Result<()> {
     let shard = &downstream.proxy.shard;
-    shard.peers.has_come(shard.id);
+    shard.peers.arrived(shard.id);
     let socket = std::net::TcpStream::from(socket);
     socket.set_nonblocking(shard.waits == WaitMode::ForReadiness)?;
     serve(downstream, bind, TcpStream::from_std(socket)?, address);

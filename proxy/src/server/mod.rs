@@ -4,7 +4,7 @@
 //! that the module depends on: `Shard`, `Proxy`, `Downstream`, and the listening sockets.
 
 mod accept;
-mod answers;
+mod replies;
 mod run;
 
 use std::rc::Rc;

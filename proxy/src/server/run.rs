@@ -8,7 +8,7 @@ use monoio::io::AsyncReadRent;
 use monoio::net::UnixStream;
 use xds::model::Transport;
 
-use super::{Server, accept, answers};
+use super::{Server, accept, replies};
 use crate::limits::{
     DRAIN_BATCH, DRAIN_SPREAD_TICKS, ORPHAN_GRACE, POOL_SWEEP_TICKS, STOP_TICKS, TRIM_TICKS,
     WHEEL_TICK,
@@ -52,7 +52,7 @@ pub(crate) fn run(
     inbox
         .bell
         .set_nonblocking(waits == WaitMode::ForReadiness)?;
-    let (turns, ringing) = Turns::new(waits)?;
+    let (turns, bell_receiver) = Turns::new(waits)?;
     options.shard.counters.thread.start();
     heap::counts::count_as_shard(options.shard.id);
     started(report);
@@ -60,7 +60,7 @@ pub(crate) fn run(
     let _close_on_panic = CloseClientsOnPanic(Rc::downgrade(&shard));
     let server = Rc::new(Server::new(shard, options.session_key));
     driver.block_on(async move {
-        monoio::spawn(turns.run(ringing));
+        monoio::spawn(turns.run(bell_receiver));
         let housekeeping = housekeeping(Rc::clone(&server));
         monoio::spawn(listed(server.shard(), Purpose::Housekeeping, housekeeping));
         serve_inbox(&server, inbox).await
@@ -121,7 +121,7 @@ async fn housekeeping(server: Rc<Server>) {
 async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> {
     let shard = server.shard();
     let mut bell = UnixStream::from_std(inbox.bell)?;
-    let mut rings = vec![0_u8; 64];
+    let mut bytes = vec![0_u8; 64];
     loop {
         while let Some(message) = inbox.queue.pop() {
             match message {
@@ -163,12 +163,12 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                     upstreams.pool.clear();
                     upstreams.sessions.clear();
                 }
-                ShardMessage::Admin(query) => answers::answer(server.proxy(), query),
+                ShardMessage::Admin(query) => replies::reply(server.proxy(), query),
                 ShardMessage::Stop => return stop(server).await,
             }
         }
         let result;
-        (result, rings) = bell.read(rings).await;
+        (result, bytes) = bell.read(bytes).await;
         if result? == 0 {
             return stop(server).await;
         }

@@ -85,12 +85,12 @@ impl Deadline {
 
     /// Shuts the channel down if its peer is below its minimum rate for this long from now on, and
     /// in any case after the time `left`.
-    pub(crate) fn arm_write(&self, patience: Option<Duration>, left: Option<Duration>) {
-        let Some(patience) = patience else {
+    pub(crate) fn arm_write(&self, timeout: Option<Duration>, left: Option<Duration>) {
+        let Some(timeout) = timeout else {
             return self.arm(left, Expiry::Disconnect);
         };
         let until = left.map_or(Tick::NEVER, |left| self.shard.now().after(left));
-        let stall = Stall::new(patience, until);
+        let stall = Stall::new(timeout, until);
         let first = stall.interval();
         let first = left.map_or(first, |left| first.min(left));
         self.arm(Some(first), Expiry::Stalled(stall));
@@ -142,8 +142,8 @@ impl Deadline {
     /// while, or when too many wait, the read ends with `ECANCELED`. Call [`Self::cancel_handle`]
     /// first.
     pub(crate) fn wait_with_buffer(&self) -> impl Drop {
-        let (place, patience) = self.shard.waiting.enter(self.handle, self.shard.now());
-        self.arm(Some(patience), Expiry::CancelRead);
+        let (place, timeout) = self.shard.waiting.enter(self.handle, self.shard.now());
+        self.arm(Some(timeout), Expiry::CancelRead);
         self.shard.end_surplus_waits();
         WaitingGuard {
             shard: &self.shard,

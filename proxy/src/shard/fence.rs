@@ -41,7 +41,7 @@ impl<F: Future<Output = ()>> Future for Fenced<F> {
         let _running = this.place.run();
         // State shared with other tasks is made of cells, whose guards unwind with it.
         catch_unwind(AssertUnwindSafe(|| this.task.poll(context))).unwrap_or_else(|_| {
-            panics::outlived();
+            panics::record_caught();
             let shard = &this.place.shard;
             shard.counters.panics.add(1);
             tracing::error!(

@@ -67,12 +67,12 @@ pub struct InboxReader {
 ///
 /// No descriptors are left.
 pub fn inbox() -> io::Result<(Inbox, InboxReader)> {
-    let (bell, ringing) = UnixStream::pair()?;
+    let (bell, bell_receiver) = UnixStream::pair()?;
     bell.set_nonblocking(true)?;
     let queue = Arc::new(SegQueue::new());
     let reader = InboxReader {
         queue: Arc::clone(&queue),
-        bell: ringing,
+        bell: bell_receiver,
     };
     Ok((
         Inbox {

@@ -215,12 +215,12 @@ impl Shard {
     }
 
     /// The keep-alive timeout, given the configured one.
-    pub(crate) fn keep_alive(&self, wanted: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn keep_alive(&self, timeout: Option<Duration>) -> Option<Duration> {
         if self.pressure() < Pressure::CloseIdle {
-            return wanted;
+            return timeout;
         }
-        let least = wanted.map_or(OVERLOAD_KEEP_ALIVE, |it| it.min(OVERLOAD_KEEP_ALIVE));
-        Some(least)
+        let min = timeout.map_or(OVERLOAD_KEEP_ALIVE, |it| it.min(OVERLOAD_KEEP_ALIVE));
+        Some(min)
     }
 
     /// Whether a request is rejected under overload; counts it.

@@ -31,7 +31,7 @@ pub struct ShardOptions {
 #[cfg(any(test, feature = "test-hooks"))]
 impl ShardOptions {
     /// A shard without a supervisor, for tests.
-    pub(crate) fn alone() -> Self {
+    pub(crate) fn standalone() -> Self {
         Self {
             peers: Arc::new(Peers::new(&[])),
             id: 0,

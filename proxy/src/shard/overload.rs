@@ -103,20 +103,22 @@ impl Overload {
     /// The level for this many clients, with a limit of `room`.
     pub(crate) fn pressure(&self, clients: usize, room: usize, now: Tick) -> Pressure {
         let full = |percent| clients.saturating_mul(100) >= room.saturating_mul(percent);
-        let strain = self.strain(now);
-        // Asked for with every request, and hardly ever so.
+        let resource_pressure = self.resource_pressure(now);
+        // Checked for every request, and rarely true.
         if !full(OVERLOAD_ROOM_PERCENT[0]) {
-            return strain;
+            return resource_pressure;
         }
         let mut steps = STEPS.iter().rev();
         let by_room = steps.find(|step| step.room_percent.is_some_and(full));
-        by_room.map_or(strain, |step| step.pressure.max(strain))
+        by_room.map_or(resource_pressure, |step| {
+            step.pressure.max(resource_pressure)
+        })
     }
 
     /// Why requests are rejected, if they are. A full client limit is not a reason: rejecting requests
     /// does not free connections.
     pub(crate) fn sheds(&self, now: Tick) -> Option<ShedCause> {
-        if self.strain(now) < Pressure::Shed {
+        if self.resource_pressure(now) < Pressure::Shed {
             return None;
         }
         Some(if self.memory >= Pressure::Shed {
@@ -129,11 +131,13 @@ impl Overload {
     }
 
     /// The level regardless of the number of clients.
-    fn strain(&self, now: Tick) -> Pressure {
-        let strain = self.lag.max(self.memory);
+    fn resource_pressure(&self, now: Tick) -> Pressure {
+        let resource_pressure = self.lag.max(self.memory);
         match self.short {
-            Some(short) if now < short.after(OVERLOAD_SHORTAGE) => strain.max(Pressure::Shed),
-            _ => strain,
+            Some(short) if now < short.after(OVERLOAD_SHORTAGE) => {
+                resource_pressure.max(Pressure::Shed)
+            }
+            _ => resource_pressure,
         }
     }
 }
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn pressure_rises_with_the_number_of_connections() {
-        let calm = Overload::default();
+        let idle = Overload::default();
         for (clients, expected) in [
             (0, Pressure::Low),
             (799, Pressure::Low),
@@ -173,7 +177,7 @@ mod tests {
             (1000, Pressure::Pause),
         ] {
             assert_eq!(
-                calm.pressure(clients, 1000, Tick::default()),
+                idle.pressure(clients, 1000, Tick::default()),
                 expected,
                 "{clients}"
             );

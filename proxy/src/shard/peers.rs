@@ -22,7 +22,7 @@ struct Peer {
     inbox: ArcSwapOption<Inbox>,
     counters: Arc<ShardCounters>,
     /// Connections handed to it and not counted by it yet.
-    coming: AtomicU64,
+    incoming: AtomicU64,
 }
 
 impl Peers {
@@ -32,7 +32,7 @@ impl Peers {
         let peer = |counters: &Arc<ShardCounters>| Peer {
             inbox: ArcSwapOption::empty(),
             counters: Arc::clone(counters),
-            coming: AtomicU64::new(0),
+            incoming: AtomicU64::new(0),
         };
         Self(counters.iter().map(peer).collect())
     }
@@ -44,13 +44,13 @@ impl Peers {
     /// Registers a started or ended shard.
     pub fn set(&self, shard: u16, inbox: Option<Inbox>) {
         if let Some(peer) = self.0.get(usize::from(shard)) {
-            peer.coming.store(0, Ordering::Relaxed);
+            peer.incoming.store(0, Ordering::Relaxed);
             peer.inbox.store(inbox.map(Arc::new));
         }
     }
 
     /// Checks one other shard; returns it if a new connection of `shard` should move there.
-    pub(crate) fn better_off(&self, shard: u16, rng: &mut impl Rng) -> Option<u16> {
+    pub(crate) fn find_less_loaded(&self, shard: u16, rng: &mut impl Rng) -> Option<u16> {
         let others = u16::try_from(self.0.len()).ok()?.checked_sub(1)?;
         if others == 0 {
             return None;
@@ -68,7 +68,7 @@ impl Peers {
         let inbox = peer.and_then(|peer| peer.inbox.load_full());
         match (peer, inbox) {
             (Some(peer), Some(inbox)) => {
-                peer.coming.fetch_add(1, Ordering::Relaxed);
+                peer.incoming.fetch_add(1, Ordering::Relaxed);
                 inbox.send(message);
                 Ok(())
             }
@@ -77,20 +77,20 @@ impl Peers {
     }
 
     /// A handed-over connection is counted by this shard from now on.
-    pub(crate) fn has_come(&self, shard: u16) {
+    pub(crate) fn arrived(&self, shard: u16) {
         if let Some(peer) = self.0.get(usize::from(shard)) {
-            let less = |coming: u64| coming.checked_sub(1);
+            let less = |incoming: u64| incoming.checked_sub(1);
             let order = Ordering::Relaxed;
             // A shard that was restarted in the meantime does not receive it.
-            let _ = peer.coming.fetch_update(order, order, less);
+            let _ = peer.incoming.fetch_update(order, order, less);
         }
     }
 
     /// Clients of a shard, including those being handed over.
     fn load(&self, shard: u16) -> Option<u64> {
         let peer = self.0.get(usize::from(shard))?;
-        let coming = peer.coming.load(Ordering::Relaxed);
-        Some(peer.counters.clients.value().saturating_add(coming))
+        let incoming = peer.incoming.load(Ordering::Relaxed);
+        Some(peer.counters.clients.value().saturating_add(incoming))
     }
 }
 
@@ -113,32 +113,32 @@ mod tests {
         Peers::new(&counters)
     }
 
-    fn better_off(clients: &[u64]) -> Option<u16> {
-        peers(clients).better_off(0, &mut SmallRng::seed_from_u64(1))
+    fn find_less_loaded(clients: &[u64]) -> Option<u16> {
+        peers(clients).find_less_loaded(0, &mut SmallRng::seed_from_u64(1))
     }
 
     #[test]
     fn connections_are_handed_to_shards_with_clearly_fewer() {
-        assert_eq!(better_off(&[0, 0]), None);
-        assert_eq!(better_off(&[1, 0]), None);
-        assert_eq!(better_off(&[2, 0]), Some(1));
-        assert_eq!(better_off(&[2, 5]), None);
+        assert_eq!(find_less_loaded(&[0, 0]), None);
+        assert_eq!(find_less_loaded(&[1, 0]), None);
+        assert_eq!(find_less_loaded(&[2, 0]), Some(1));
+        assert_eq!(find_less_loaded(&[2, 5]), None);
         // With many connections, a small difference does not matter.
-        assert_eq!(better_off(&[1600, 1590]), None);
-        assert_eq!(better_off(&[1600, 1500]), Some(1));
+        assert_eq!(find_less_loaded(&[1600, 1590]), None);
+        assert_eq!(find_less_loaded(&[1600, 1500]), Some(1));
     }
 
     #[test]
     fn a_single_shard_keeps_all_connections() {
-        assert_eq!(better_off(&[1000]), None);
-        assert_eq!(better_off(&[]), None);
+        assert_eq!(find_less_loaded(&[1000]), None);
+        assert_eq!(find_less_loaded(&[]), None);
     }
 
     #[test]
     fn every_other_shard_is_considered() {
         let (peers, mut rng) = (peers(&[9, 0, 0, 9, 0]), SmallRng::seed_from_u64(1));
         let mut chosen: Vec<_> = (0..200)
-            .filter_map(|_| peers.better_off(3, &mut rng))
+            .filter_map(|_| peers.find_less_loaded(3, &mut rng))
             .collect();
         chosen.sort_unstable();
         chosen.dedup();
@@ -158,10 +158,10 @@ mod tests {
         for _ in 0..2 {
             assert!(peers.hand_over(1, ShardMessage::Drain).is_ok());
         }
-        assert_eq!(peers.better_off(0, &mut rng), None);
-        peers.has_come(1);
-        peers.has_come(1);
-        peers.has_come(1);
-        assert_eq!(peers.better_off(0, &mut rng), Some(1));
+        assert_eq!(peers.find_less_loaded(0, &mut rng), None);
+        peers.arrived(1);
+        peers.arrived(1);
+        peers.arrived(1);
+        assert_eq!(peers.find_less_loaded(0, &mut rng), Some(1));
     }
 }

@@ -71,9 +71,9 @@ impl Registry {
         self.each(idle, |fd| net::shutdown(fd, libc::SHUT_RD))
     }
 
-    /// Closes at most `most` idle connections. Returns how many.
-    pub(crate) fn close_idle_some(&self, most: usize) -> usize {
-        let left = Cell::new(most);
+    /// Closes at most `max` idle connections. Returns how many.
+    pub(crate) fn close_idle_some(&self, max: usize) -> usize {
+        let left = Cell::new(max);
         let some = |slot: &Slot| {
             let chosen = slot.state == ClientState::Idle && left.get() > 0;
             left.set(left.get() - usize::from(chosen));

@@ -6,33 +6,33 @@
 use std::time::Duration;
 
 use super::wheel::Tick;
-use crate::limits::{RECEIVER_LOOKS, RECEIVER_MIN_RATE};
+use crate::limits::{RECEIVER_CHECKS, RECEIVER_MIN_RATE};
 
 /// The progress of a receiver while bytes wait for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stall {
     /// Timeout for too little progress.
-    patience: Duration,
+    timeout: Duration,
     /// Deadline, regardless of progress.
     until: Tick,
     /// Its total when it was last fast enough; unknown before the first measurement.
     taken: Option<u64>,
-    looks: u32,
+    checks: u32,
 }
 
 impl Stall {
     /// For a receiver with this timeout.
-    pub(super) fn new(patience: Duration, until: Tick) -> Self {
+    pub(super) fn new(timeout: Duration, until: Tick) -> Self {
         Self {
-            patience,
+            timeout,
             until,
             taken: None,
-            looks: 0,
+            checks: 0,
         }
     }
 
     pub(super) fn interval(&self) -> Duration {
-        self.patience / RECEIVER_LOOKS
+        self.timeout / RECEIVER_CHECKS
     }
 
     /// Measures the total received so far; returns when to measure again, or `None` if it has timed
@@ -43,16 +43,16 @@ impl Stall {
         }
         let interval = self.interval();
         if let Some(before) = self.taken {
-            self.looks = self.looks.saturating_add(1);
-            let time = interval.saturating_mul(self.looks);
+            self.checks = self.checks.saturating_add(1);
+            let time = interval.saturating_mul(self.checks);
             let least = time.as_millis().saturating_mul(RECEIVER_MIN_RATE.into()) / 1000;
             let progress = u128::from(taken.saturating_sub(before));
             if progress < least.max(1) {
-                return (self.looks < RECEIVER_LOOKS).then_some(self.next(now));
+                return (self.checks < RECEIVER_CHECKS).then_some(self.next(now));
             }
         }
         self.taken = Some(taken);
-        self.looks = 0;
+        self.checks = 0;
         Some(self.next(now))
     }
 
@@ -66,7 +66,7 @@ mod tests {
     use std::time::Duration;
 
     use super::Stall;
-    use crate::limits::{RECEIVER_LOOKS, RECEIVER_MIN_RATE};
+    use crate::limits::{RECEIVER_CHECKS, RECEIVER_MIN_RATE};
     use crate::shard::wheel::Tick;
 
     const PATIENCE: Duration = Duration::from_secs(8);
@@ -81,21 +81,21 @@ mod tests {
 
     #[test]
     fn a_receiver_that_does_not_read_times_out() {
-        assert_eq!(outlasts(|_| 7), u64::from(RECEIVER_LOOKS));
+        assert_eq!(outlasts(|_| 7), u64::from(RECEIVER_CHECKS));
     }
 
     #[test]
     fn a_receiver_above_the_minimum_rate_does_not_time_out() {
-        let each = u64::from(RECEIVER_MIN_RATE) * PATIENCE.as_secs() / u64::from(RECEIVER_LOOKS);
+        let each = u64::from(RECEIVER_MIN_RATE) * PATIENCE.as_secs() / u64::from(RECEIVER_CHECKS);
         assert_eq!(outlasts(|look| look * each), 100);
         // The same amount, taken in lumps instead of evenly.
-        let lumps = |look: u64| look / u64::from(RECEIVER_LOOKS) * 4 * each;
+        let lumps = |look: u64| look / u64::from(RECEIVER_CHECKS) * 4 * each;
         assert_eq!(outlasts(lumps), 100);
     }
 
     #[test]
     fn a_receiver_below_the_minimum_rate_times_out() {
-        assert_eq!(outlasts(|look| look), u64::from(RECEIVER_LOOKS));
+        assert_eq!(outlasts(|look| look), u64::from(RECEIVER_CHECKS));
     }
 
     #[test]

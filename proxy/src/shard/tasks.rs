@@ -65,9 +65,9 @@ pub(crate) enum TaskState {
     ReadingHead,
     /// Routing, filtering and sending a request.
     Forwarding,
-    /// An authorization server is asked.
+    /// Waiting for an authorization server.
     Authorizing,
-    /// An endpoint picker is asked.
+    /// Waiting for an endpoint picker.
     Picking,
     /// Connecting to an endpoint, or waiting for a connection.
     Connecting,

@@ -42,9 +42,9 @@ pub(crate) struct Turns {
 /// the second time, and the driver polls without waiting.
 const TURN_COST: u32 = 4;
 /// After this many reads that were not postponed, some are, to find out whether it pays by now.
-const TRY_EVERY: u32 = 256;
+const TRIAL_INTERVAL: u32 = 256;
 /// Budget for measuring: four iterations, 2 % of the calls of as many reads and their sends.
-const TRY_COST: u32 = 4 * TURN_COST;
+const TRIAL_COST: u32 = 4 * TURN_COST;
 /// Upper limit of the savings: a shard that is no longer busy notices within this many calls.
 const SPARED_AT_MOST: u32 = 256;
 
@@ -55,9 +55,9 @@ impl Turns {
     ///
     /// No descriptors are left.
     pub(crate) fn new(waits: WaitMode) -> io::Result<(Rc<Self>, UnixStream)> {
-        let (bell, ringing) = UnixStream::pair()?;
+        let (bell, bell_receiver) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
-        ringing.set_nonblocking(waits == WaitMode::ForReadiness)?;
+        bell_receiver.set_nonblocking(waits == WaitMode::ForReadiness)?;
         let turns = Self {
             bell,
             waits,
@@ -66,7 +66,7 @@ impl Turns {
             spared: Cell::new(0),
             at_once: Cell::new(0),
         };
-        Ok((Rc::new(turns), ringing))
+        Ok((Rc::new(turns), bell_receiver))
     }
 
     /// Wakes the waiters whenever the bell rings.
@@ -74,12 +74,12 @@ impl Turns {
     /// # Errors
     ///
     /// The runtime cannot adopt the socket.
-    pub(crate) async fn run(self: Rc<Self>, ringing: UnixStream) -> io::Result<()> {
-        let mut ringing = monoio::net::UnixStream::from_std(ringing)?;
-        let (mut rings, mut going_on) = (vec![0_u8; 8], Vec::new());
+    pub(crate) async fn run(self: Rc<Self>, bell_receiver: UnixStream) -> io::Result<()> {
+        let mut bell_receiver = monoio::net::UnixStream::from_std(bell_receiver)?;
+        let (mut bytes, mut going_on) = (vec![0_u8; 8], Vec::new());
         loop {
             let result;
-            (result, rings) = ringing.read(rings).await;
+            (result, bytes) = bell_receiver.read(bytes).await;
             if result? == 0 {
                 return Ok(());
             }
@@ -134,11 +134,11 @@ impl Turns {
         }
         if self.spared.get() < TURN_COST {
             self.at_once.set(self.at_once.get() + 1);
-            if self.at_once.get() < TRY_EVERY {
+            if self.at_once.get() < TRIAL_INTERVAL {
                 return false;
             }
             self.at_once.set(0);
-            self.spared.set(TRY_COST);
+            self.spared.set(TRIAL_COST);
         }
         if self.waiting.borrow().is_empty() {
             self.spared.set(self.spared.get() - TURN_COST);
@@ -186,8 +186,8 @@ mod tests {
             .build()
             .expect("epoll");
         let (timers, tasks) = runtime.block_on(async {
-            let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
-            monoio::spawn(Rc::clone(&turns).run(ringing));
+            let (turns, bell_receiver) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
+            monoio::spawn(Rc::clone(&turns).run(bell_receiver));
             let (timers, tasks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
             let counted = Rc::clone(&timers);
             monoio::spawn(async move {
@@ -219,8 +219,8 @@ mod tests {
             .build()
             .expect("epoll");
         runtime.block_on(async {
-            let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
-            monoio::spawn(Rc::clone(&turns).run(ringing));
+            let (turns, bell_receiver) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
+            monoio::spawn(Rc::clone(&turns).run(bell_receiver));
             let tasks: Vec<_> = (0..tasks)
                 .map(|_| {
                     let turns = Rc::clone(&turns);
@@ -259,12 +259,14 @@ mod tests {
 
     #[test]
     fn on_io_uring_only_tasks_without_operations_wait_for_a_turn() {
-        let (turns, mut ringing) = Turns::new(WaitMode::ForCompletion).expect("descriptors");
+        let (turns, mut bell_receiver) = Turns::new(WaitMode::ForCompletion).expect("descriptors");
         let mut context = Context::from_waker(Waker::noop());
         let yielded = pin!(turns.yield_turn());
         assert!(yielded.poll(&mut context).is_ready());
         let waited = pin!(turns.wait_for_next_turn());
         assert!(waited.poll(&mut context).is_pending());
-        ringing.read_exact(&mut [0]).expect("the bell was rung");
+        bell_receiver
+            .read_exact(&mut [0])
+            .expect("the bell was rung");
     }
 }

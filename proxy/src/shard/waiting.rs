@@ -49,12 +49,12 @@ impl WaitingConnections {
         let mut list = self.0.borrow_mut();
         let place = list.append(deadline, now);
         let is_crowded = list.count > WAITING_BUFFERS / 2;
-        let patience = if is_crowded {
+        let park_after = if is_crowded {
             PARK_SOON_AFTER
         } else {
             PARK_AFTER
         };
-        (place, patience)
+        (place, park_after)
     }
 
     /// Removes the connection, unless it has left already.
@@ -198,8 +198,8 @@ mod tests {
         let (waiting, handles, places) = waiting(1);
         waiting.leave(places[0]);
         for _ in 0..10 * WAITING_BUFFERS_AT_ONCE {
-            let (place, patience) = waiting.enter(handles[0], Tick::default());
-            assert_eq!(patience, PARK_AFTER);
+            let (place, park_after) = waiting.enter(handles[0], Tick::default());
+            assert_eq!(park_after, PARK_AFTER);
             waiting.leave(place);
         }
         assert_eq!(waiting.0.borrow().entries.len(), 1);
@@ -208,7 +208,10 @@ mod tests {
     #[test]
     fn the_park_delay_is_shorter_with_many_waiting_connections() {
         let (waiting, handles, _) = waiting(WAITING_BUFFERS / 2 - 1);
-        let patience = |at: usize| -> Duration { waiting.enter(handles[at], later()).1 };
-        assert_eq!((patience(0), patience(1)), (PARK_AFTER, PARK_SOON_AFTER));
+        let park_after = |at: usize| -> Duration { waiting.enter(handles[at], later()).1 };
+        assert_eq!(
+            (park_after(0), park_after(1)),
+            (PARK_AFTER, PARK_SOON_AFTER)
+        );
     }
 }

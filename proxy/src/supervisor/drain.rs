@@ -9,7 +9,7 @@ use crossbeam::channel::Receiver;
 use tracing::{info, warn};
 
 use super::{DrainPlan, Event, Shards, ShutdownMode};
-use crate::limits::{DRAIN_LOOK, STOP_PATIENCE};
+use crate::limits::{DRAIN_CHECK_INTERVAL, STOP_TIMEOUT};
 use crate::machine::memory::MemoryWatch;
 use crate::shard::inbox::ShardMessage;
 
@@ -67,9 +67,9 @@ fn stop(shards: &Shards, events: &Receiver<Event>) {
         .iter_mut()
         .filter_map(Option::take)
         .collect();
-    let until = Instant::now() + STOP_PATIENCE;
+    let until = Instant::now() + STOP_TIMEOUT;
     while !threads.iter().all(JoinHandle::is_finished) {
-        let next_check = Instant::now() + DRAIN_LOOK;
+        let next_check = Instant::now() + DRAIN_CHECK_INTERVAL;
         let received = events.recv_deadline(next_check.min(until));
         if matches!(received, Ok(Event::Stop(_))) || Instant::now() >= until {
             warn!("a shard did not stop in time; exiting without waiting for it");
@@ -93,7 +93,7 @@ fn wait(
     done: impl Fn() -> bool,
 ) -> DrainWait {
     while !done() && Instant::now() < until {
-        let next_check = (Instant::now() + DRAIN_LOOK).min(until);
+        let next_check = (Instant::now() + DRAIN_CHECK_INTERVAL).min(until);
         match events.recv_deadline(next_check) {
             Ok(Event::Stop(_)) => return DrainWait::Interrupted,
             Ok(Event::Ended(id)) => shards.restart(id),

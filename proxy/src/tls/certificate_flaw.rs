@@ -31,7 +31,7 @@ impl From<&CertificateError> for CertificateFlaw {
 }
 
 /// Whether an alert means that our certificate is missing or not accepted (RFC 8446 section 6.2).
-pub(crate) fn is_distrust(alert: AlertDescription) -> bool {
+pub(crate) fn is_certificate_rejection(alert: AlertDescription) -> bool {
     matches!(
         alert,
         AlertDescription::BadCertificate

@@ -109,7 +109,7 @@ impl UpstreamTls {
         Ok(Self {
             server_name,
             shards: (0..shards.get())
-                .map(|_| Configs::of_a_shard(&config))
+                .map(|_| Configs::per_shard(&config))
                 .collect(),
         })
     }
@@ -146,8 +146,8 @@ impl UpstreamTls {
 }
 
 impl Configs {
-    fn of_a_shard(config: &ClientConfig) -> Self {
-        let speaking = |protocol: Option<Alpn>| {
+    fn per_shard(config: &ClientConfig) -> Self {
+        let with_alpn = |protocol: Option<Alpn>| {
             let mut config = config.clone();
             config.alpn_protocols = protocol
                 .iter()
@@ -157,9 +157,9 @@ impl Configs {
             Arc::new(config)
         };
         Self {
-            http1: speaking(Some(Alpn::Http11)),
-            http2: speaking(Some(Alpn::H2)),
-            bytes: speaking(None),
+            http1: with_alpn(Some(Alpn::Http11)),
+            http2: with_alpn(Some(Alpn::H2)),
+            bytes: with_alpn(None),
         }
     }
 }
@@ -200,14 +200,14 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let certificate = ParsedCertificate::try_from(end_entity)?;
-        let vouched_for = verify_server_cert_signed_by_trust_anchor(
+        let verified = verify_server_cert_signed_by_trust_anchor(
             &certificate,
             &self.roots,
             intermediates,
             now,
             self.provider.signature_verification_algorithms.all,
         );
-        if let Err(error) = vouched_for
+        if let Err(error) = verified
             && !self.is_named(end_entity, &error)
         {
             return Err(error);
@@ -217,7 +217,9 @@ impl ServerCertVerifier for Verifier {
         let has = |identity: &SubjectAltName| match identity {
             SubjectAltName::Uri(uri) => names.valid_uri_names().any(|name| name == uri),
             SubjectAltName::Dns(name) => match name.wildcard_suffix() {
-                Some(suffix) => names.valid_dns_names().any(|name| is_under(name, suffix)),
+                Some(suffix) => names
+                    .valid_dns_names()
+                    .any(|name| is_subdomain(name, suffix)),
                 None => has_dns_name(&certificate, name),
             },
         };
@@ -302,7 +304,7 @@ fn has_dns_name(certificate: &ParsedCertificate<'_>, name: &Hostname) -> bool {
 }
 
 /// Whether a name of a certificate is under `suffix`; a wildcard is too.
-fn is_under(name: &str, suffix: &str) -> bool {
+fn is_subdomain(name: &str, suffix: &str) -> bool {
     let Some(at) = name.len().checked_sub(suffix.len()) else {
         return false;
     };
@@ -312,7 +314,7 @@ fn is_under(name: &str, suffix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_under;
+    use super::is_subdomain;
 
     #[test]
     fn subdomains_are_compared_by_whole_labels() {
@@ -322,7 +324,7 @@ mod tests {
             "*.example.org",
             "A.EXAMPLE.org",
         ] {
-            assert!(is_under(name, "example.org"), "{name}");
+            assert!(is_subdomain(name, "example.org"), "{name}");
         }
         for name in [
             "example.org",
@@ -331,7 +333,7 @@ mod tests {
             "org",
             "a.example.com",
         ] {
-            assert!(!is_under(name, "example.org"), "{name}");
+            assert!(!is_subdomain(name, "example.org"), "{name}");
         }
     }
 }

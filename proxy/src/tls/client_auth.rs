@@ -53,7 +53,7 @@ impl ClientCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        unless_forged(self.0.verify_tls12_signature(message, certificate, signed))
+        accept_unless_forged(self.0.verify_tls12_signature(message, certificate, signed))
     }
 
     fn verify_tls13_signature(
@@ -62,7 +62,7 @@ impl ClientCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        unless_forged(self.0.verify_tls13_signature(message, certificate, signed))
+        accept_unless_forged(self.0.verify_tls13_signature(message, certificate, signed))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -72,7 +72,7 @@ impl ClientCertVerifier for Lenient {
 
 /// An unreadable certificate proves nothing and is accepted; a signature by another key is an
 /// attack.
-fn unless_forged(
+fn accept_unless_forged(
     verified: Result<HandshakeSignatureValid, Error>,
 ) -> Result<HandshakeSignatureValid, Error> {
     match verified {

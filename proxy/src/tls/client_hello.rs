@@ -115,8 +115,8 @@ impl HelloReader {
             }
             // Never beyond the message's end, so that the result does not depend on how it is
             // split.
-            let wanted = self.message_length()?.saturating_sub(self.message.len());
-            let taken = rest.len().min(self.record_left).min(wanted);
+            let missing = self.message_length()?.saturating_sub(self.message.len());
+            let taken = rest.len().min(self.record_left).min(missing);
             if taken == 0 {
                 return Ok(Progress::NeedMore);
             }

@@ -48,27 +48,27 @@ impl ServerTls {
         received: &mut Buffer,
         spare: &mut Buffer,
     ) -> Result<TlsSession, SessionError> {
-        let (Some(anew), Some(clients)) = (&self.anew, &self.clients) else {
+        let (Some(full_handshake), Some(clients)) = (&self.full_handshake, &self.clients) else {
             return TlsSession::server(Arc::clone(&self.config));
         };
         // Records are decrypted in place, and may be needed again.
         if spare.append(received.filled()) {
             let mut session = TlsSession::server(Arc::clone(&self.config))?;
             let read = session.process(spare, &mut Buffer::default());
-            if read.is_ok() && is_sound(&session, &**clients) {
+            if read.is_ok() && is_still_valid(&session, &**clients) {
                 std::mem::swap(received, spare);
                 spare.clear();
                 return Ok(session);
             }
             spare.clear();
         }
-        TlsSession::server(Arc::clone(anew))
+        TlsSession::server(Arc::clone(full_handshake))
     }
 }
 
 /// Whether a session that is about to respond is not based on an earlier certificate, or on a valid
 /// one. Unknown after a `HelloRetryRequest`.
-fn is_sound(session: &TlsSession, clients: &dyn ClientCertVerifier) -> bool {
+fn is_still_valid(session: &TlsSession, clients: &dyn ClientCertVerifier) -> bool {
     let agreed = session.agreed();
     match agreed.handshake_kind() {
         Some(HandshakeKind::Full) => true,

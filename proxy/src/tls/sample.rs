@@ -21,15 +21,15 @@ impl End {
 
     /// Passes bytes of the other end in pieces of this size; returns the response.
     pub(super) fn takes(&mut self, bytes: &[u8], cut: usize) -> Result<Vec<u8>, SessionError> {
-        let mut said = Vec::new();
+        let mut outgoing = Vec::new();
         for piece in bytes.chunks(cut) {
             self.incoming.make_room();
             assert!(self.incoming.append(piece), "a reader that keeps up");
             let processed = self.session.process(&mut self.incoming, &mut self.plain);
-            said.extend(self.session.take_outgoing());
+            outgoing.extend(self.session.take_outgoing());
             processed?;
         }
-        Ok(said)
+        Ok(outgoing)
     }
 
     pub(super) fn seals(&mut self, plain: &[u8]) -> Vec<u8> {

@@ -27,7 +27,7 @@ pub struct ServerTls {
     /// The settings of a handshake.
     pub config: Arc<ServerConfig>,
     /// The same without resumption, if a client certificate is required.
-    pub(super) anew: Option<Arc<ServerConfig>>,
+    pub(super) full_handshake: Option<Arc<ServerConfig>>,
     /// Its trust domain: connections to listeners of another one cannot use this one.
     pub domain: Arc<TrustDomain>,
     /// Verifies client certificates, if they are requested.
@@ -64,7 +64,7 @@ pub enum TlsError {
 
 impl ServerTls {
     /// Builds it from the model. Tickets of `tickets` are accepted, so only listeners of one trust
-    /// domain may share them. Offers those of its protocols that are in `spoken`.
+    /// domain may share them. Offers those of its protocols that are in `supported`.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl ServerTls {
         server: &model::TlsServer,
         domain: Arc<TrustDomain>,
         tickets: Arc<dyn ProducesTickets>,
-        spoken: &[Alpn],
+        supported: &[Alpn],
     ) -> Result<Self, TlsError> {
         let provider = super::provider();
         let versions: &[_] = match server.min_version {
@@ -100,21 +100,21 @@ impl ServerTls {
         };
         let mut config = builder.with_cert_resolver(Arc::new(certificates));
         config.alpn_protocols = (server.alpn.iter())
-            .filter(|protocol| spoken.contains(protocol))
+            .filter(|protocol| supported.contains(protocol))
             .map(|protocol| protocol.as_str().as_bytes().to_vec())
             .collect();
         config.ticketer = tickets;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // A client uses one; each costs a record and its encryption.
         config.send_tls13_tickets = 1;
-        let anew = matches!(server.client_auth, ClientAuth::Required { .. }).then(|| {
+        let full_handshake = matches!(server.client_auth, ClientAuth::Required { .. }).then(|| {
             let mut config = config.clone();
             config.ticketer = Arc::new(IssueOnlyTickets(Arc::clone(&config.ticketer)));
             Arc::new(config)
         });
         Ok(Self {
             config: Arc::new(config),
-            anew,
+            full_handshake,
             domain,
             clients,
         })

@@ -238,12 +238,12 @@ impl TlsSession {
     /// Sends a close alert (RFC 8446 section 6.1).
     pub fn close(&mut self, incoming: &mut Buffer) {
         // A session that is not open needs no alert.
-        let told = self.when_open(incoming, |traffic, outgoing| {
+        let queued = self.when_open(incoming, |traffic, outgoing| {
             let mut notice = [0; NOTICE_BYTES];
             let length = traffic.queue_close_notify(&mut notice).unwrap_or_default();
             outgoing.extend_from_slice(notice.get(..length).unwrap_or_default());
         });
-        if told.is_ok() {
+        if queued.is_ok() {
             self.us = LocalState::Closed;
         }
     }
@@ -302,7 +302,7 @@ impl TlsSession {
         }
     }
 
-    /// Notes a failure. An alert may be waiting, and is all that can still be had.
+    /// Records a failure. An alert may be queued, and is all that can still be sent.
     fn fail(&mut self, error: SessionError) -> SessionError {
         self.us = LocalState::Failed(Fault::of(&error));
         while self.agreed().wants_write() {
@@ -431,8 +431,8 @@ fn seal_into(
     plain: &[u8],
     out: &mut Buffer,
 ) -> Result<usize, SessionError> {
-    let most = out.room().saturating_sub(SEALING_BYTES);
-    let piece = plain.get(..most).unwrap_or(plain);
+    let max = out.room().saturating_sub(SEALING_BYTES);
+    let piece = plain.get(..max).unwrap_or(plain);
     let mut sealed = Ok(0);
     let fits = out.append_with((piece.len() + SEALING_BYTES).min(out.room()), |room| {
         sealed = traffic.encrypt(piece, room);

@@ -2,7 +2,7 @@
 
 use rustls::{AlertDescription, Error};
 
-use super::certificate_flaw::{CertificateFlaw, is_distrust};
+use super::certificate_flaw::{CertificateFlaw, is_certificate_rejection};
 use super::session::SessionError;
 use crate::names::causes;
 
@@ -61,7 +61,7 @@ impl From<&SessionError> for UpstreamTlsFailure {
             },
             Error::NoApplicationProtocol
             | Error::AlertReceived(AlertDescription::NoApplicationProtocol) => Self::NoProtocol,
-            Error::AlertReceived(alert) if is_distrust(*alert) => Self::Distrusted,
+            Error::AlertReceived(alert) if is_certificate_rejection(*alert) => Self::Distrusted,
             Error::AlertReceived(_) => Self::Refused,
             _ => Self::NotTls,
         }

@@ -60,7 +60,7 @@ pub(crate) struct Tracer {
     attempts: u32,
     attempt_began: Instant,
     /// Policies and filters that apply and were not reported yet.
-    untold: RefCell<Vec<&'static str>>,
+    unreported: RefCell<Vec<&'static str>>,
 }
 
 impl Tracer {
@@ -80,7 +80,7 @@ impl Tracer {
             request_id: id,
             attempts: 0,
             attempt_began: started,
-            untold: RefCell::default(),
+            unreported: RefCell::default(),
         })
     }
 

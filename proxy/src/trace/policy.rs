@@ -27,17 +27,17 @@ impl Tracer {
     /// each.
     #[cold]
     pub(crate) fn policies(&self, rule: &Rule) {
-        let answers = rule.answers.as_deref();
+        let responses = rule.responses.as_deref();
         let filters = || rule.backends.iter().filter_map(|it| it.policy.as_deref());
-        let cors = answers.is_some_and(|it| it.cors.is_some());
-        let redirect = answers.is_some_and(|it| it.redirect.is_some());
-        let asks_for_one = || rule.backends.iter().any(|it| !it.external_auth.is_empty());
-        let asks = !rule.external_auth.is_empty() || asks_for_one();
+        let cors = responses.is_some_and(|it| it.cors.is_some());
+        let redirect = responses.is_some_and(|it| it.redirect.is_some());
+        let backend_has_auth = || rule.backends.iter().any(|it| !it.external_auth.is_empty());
+        let has_external_auth = !rule.external_auth.is_empty() || backend_has_auth();
         let first = [
             (LIMITS, has_limits(rule)),
             (JWT, rule.jwt.is_some()),
             (AUTHORIZATION, rule.authorization.is_some()),
-            (EXTERNAL_AUTH, asks),
+            (EXTERNAL_AUTH, has_external_auth),
             ("cors", cors || filters().any(|it| it.cors.is_some())),
             (
                 "redirect",
@@ -56,7 +56,7 @@ impl Tracer {
         let holds = all.filter(|(_, holds)| *holds);
         let names: Vec<_> = holds.map(|(name, _)| name).collect();
         let policies = names.iter().map(|name| (*name).to_owned()).collect();
-        self.untold.replace(names);
+        self.unreported.replace(names);
         self.emit(Severity::Info, Message::PolicySelection { policies });
         self.policy(LIMITS, PolicyEffect::Applied("they apply from here on"));
     }
@@ -114,7 +114,7 @@ impl Tracer {
         self.emit(severity, message);
     }
 
-    /// Whether an authorization server lets the request pass.
+    /// Whether an authorization server allows the request.
     #[cold]
     pub(crate) fn external_auth(
         &self,
@@ -177,7 +177,7 @@ impl Tracer {
             let did = if policy.is_some_and(has) {
                 PolicyEffect::Applied("")
             } else {
-                PolicyEffect::Skipped(OF_ANOTHER)
+                PolicyEffect::Skipped(OTHER_BACKEND)
             };
             self.policy(kind, did);
         }
@@ -186,8 +186,8 @@ impl Tracer {
     /// Reports the effects that are known only at the end, and those that never happened.
     pub(super) fn settle_policies(&self, retries: u32, failure: Option<Failure>) {
         let ran_out = failure.is_some_and(|it| it.kind == FailureKind::RequestTimeout);
-        let untold = self.untold.borrow().clone();
-        for kind in untold {
+        let unreported = self.unreported.borrow().clone();
+        for kind in unreported {
             let did = match kind {
                 _ if self.attempts == 0 => PolicyEffect::Skipped("the request reached no backend"),
                 REQUEST_TIMEOUT if ran_out => PolicyEffect::Applied("expired"),
@@ -195,7 +195,7 @@ impl Tracer {
                 BACKEND_TIMEOUT => PolicyEffect::Applied("it applied to each attempt"),
                 RETRY if retries > 0 => PolicyEffect::Applied("there was more than one attempt"),
                 RETRY => PolicyEffect::Skipped("the first attempt was the last"),
-                _ => PolicyEffect::Skipped(OF_ANOTHER),
+                _ => PolicyEffect::Skipped(OTHER_BACKEND),
             };
             self.policy(kind, did);
         }
@@ -203,9 +203,9 @@ impl Tracer {
 
     /// Whether it applies and was not reported yet.
     fn take_unreported(&self, kind: &str) -> bool {
-        let mut untold = self.untold.borrow_mut();
-        let at = untold.iter().position(|it| *it == kind);
-        at.map(|at| untold.remove(at)).is_some()
+        let mut unreported = self.unreported.borrow_mut();
+        let at = unreported.iter().position(|it| *it == kind);
+        at.map(|at| unreported.remove(at)).is_some()
     }
 }
 
@@ -238,4 +238,4 @@ const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
 const RETRY: &str = "retry";
 
 /// Why a filter of the rule has no effect.
-const OF_ANOTHER: &str = "it belongs to another backend";
+const OTHER_BACKEND: &str = "it belongs to another backend";

@@ -95,7 +95,7 @@ impl Tracer {
     #[cold]
     pub(crate) fn review_failed(&self, picker: &Endpoint, result: ReviewFailure, error: &str) {
         let (severity, consequence) = match result {
-            ReviewFailure::FailedOpen => (Severity::Warn, "goes on without it"),
+            ReviewFailure::FailedOpen => (Severity::Warn, "continues without it"),
             ReviewFailure::FailedClosed => {
                 (Severity::Error, "is cut short, or replaced by an error")
             }

@@ -10,7 +10,7 @@ use rand::{Rng, RngExt};
 
 use super::health::{EndpointReport, EndpointStates};
 use crate::config::{EndpointRef, EndpointSet};
-use crate::limits::{CLEARLY_BETTER, LATENCY_FLOOR, PROBE_ONE_IN, QUICK_DRAWS};
+use crate::limits::{CLEARLY_BETTER, LATENCY_FLOOR, MAX_RANDOM_DRAWS, PROBE_ONE_IN};
 use crate::names::Interned;
 
 impl EndpointStates {
@@ -125,7 +125,7 @@ impl Choice<'_> {
 
     /// Draws one that `may` allows, by weight.
     fn one(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
-        for _ in 0..QUICK_DRAWS {
+        for _ in 0..MAX_RANDOM_DRAWS {
             let drawn = self.set.draw().draw(rng)?;
             let endpoint = self.set.serving().get(drawn)?;
             if may(endpoint.id) {
@@ -151,7 +151,7 @@ impl Choice<'_> {
         self.states.with_endpoint(endpoint.id, |state| {
             let latency =
                 state.expected_latency(self.latency, self.now) + LATENCY_FLOOR.as_secs_f64();
-            let share = self.set.mean_weight() / f64::from(endpoint.weight.get());
+            let share = self.set.average_weight() / f64::from(endpoint.weight.get());
             state.health() / (latency * (f64::from(state.in_flight()) * share + 1.0))
         })
     }

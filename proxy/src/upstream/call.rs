@@ -114,11 +114,11 @@ pub(crate) async fn unary<A: Message + Default>(
     client: Client<'_>,
 ) -> Result<A, CallError> {
     let until = Instant::now() + timeout;
-    let mut tried_again = false;
+    let mut was_retried = false;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let begun = Call::begin(upstreams, cluster, method, left, Some(left), client);
-        let (call, mut answers) = begun.await?;
+        let (call, mut messages) = begun.await?;
         call.watch_client();
         let used = call.reached.connection.used;
         call.wait_at_most(Some(until.saturating_duration_since(Instant::now())));
@@ -126,17 +126,17 @@ pub(crate) async fn unary<A: Message + Default>(
             // The response tells why it failed: an endpoint may respond before it has read all.
             let _ = call.send(question, More::No).await;
         };
-        let receiving = answers.only(&call);
+        let receiving = messages.only(&call);
         let stop = || call.reached.connection.stream.disconnect();
-        let answer = first_until_second(pin!(sending), pin!(receiving), stop).await;
-        match answer {
+        let result = first_until_second(pin!(sending), pin!(receiving), stop).await;
+        match result {
             // The endpoint closed the idle connection before it saw the call.
             Err(CallError::Broken)
                 if used
-                    && answers.state == State::Sent
+                    && messages.state == State::Sent
                     && !call.is_abandoned()
-                    && !std::mem::replace(&mut tried_again, true) => {}
-            answer => return answer,
+                    && !std::mem::replace(&mut was_retried, true) => {}
+            result => return result,
         }
     }
 }
@@ -175,20 +175,20 @@ impl<'a> Call<'a> {
         let head = head(cluster, reached.endpoint, method, promised);
         stream.put_request(head.ok_or(CallError::NoGrpc("no such method can be named"))?);
         let pool = Rc::clone(&upstreams.shard.buffers);
-        let answers = CallMessages {
+        let messages = CallMessages {
             buffer: pool.take_small(),
             pool,
             assembler: Assembler::new(CALL_MESSAGE_BYTES),
             state: State::Sent,
         };
-        Ok((Self { reached, client }, answers))
+        Ok((Self { reached, client }, messages))
     }
 
     pub(crate) fn endpoint(&self) -> &'a Endpoint {
         self.reached.endpoint
     }
 
-    /// Has the call end as soon as the client leaves, until the client's deadline is disarmed.
+    /// Ends the call when the client disconnects, until the client's deadline is disarmed.
     pub(crate) fn watch_client(&self) {
         let Some(client) = self.client else { return };
         let watch = Expiry::Watch {
@@ -213,11 +213,11 @@ impl<'a> Call<'a> {
     }
 
     /// Sets the timeout for all that follows, until it is set again; `None` for no timeout.
-    pub(crate) fn wait_at_most(&self, patience: Option<Duration>) {
+    pub(crate) fn wait_at_most(&self, timeout: Option<Duration>) {
         self.reached
             .connection
             .deadline
-            .arm(patience, Expiry::Disconnect);
+            .arm(timeout, Expiry::Disconnect);
     }
 
     /// Sends a message, as soon as flow control allows.
@@ -270,7 +270,7 @@ impl<'a> Call<'a> {
         };
         let took = self.reached.begun.elapsed();
         self.reached
-            .report(Outcome::answered(response.status().as_u16(), took));
+            .report(Outcome::of_response(response.status().as_u16(), took));
         check_head(&response)?;
         match status_of(response.headers()) {
             // `Trailers-Only` (gRPC over HTTP/2): there is no message.

@@ -30,20 +30,20 @@ pub(crate) async fn open(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
-    (protocol, wanted): (Protocol, ConnectionRequirements),
+    (protocol, requirements): (Protocol, ConnectionRequirements),
     timeout: Option<Duration>,
 ) -> Result<Box<Connection>, Failure> {
     match protocol {
         Protocol::Http1 => {
-            let wanted = ConnectionRequirements {
+            let requirements = ConnectionRequirements {
                 speaks: Some(Alpn::Http11),
-                ..wanted
+                ..requirements
             };
-            connect(upstreams, cluster, endpoint, wanted, timeout).await
+            connect(upstreams, cluster, endpoint, requirements, timeout).await
         }
         // Waiting for a stream takes a larger future, and is rare.
         Protocol::Http2 => {
-            let client = wanted.proxied;
+            let client = requirements.proxied;
             Box::pin(h2::open(upstreams, cluster, endpoint, client, timeout)).await
         }
     }
@@ -78,7 +78,7 @@ pub(crate) async fn connect(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
-    wanted: ConnectionRequirements,
+    requirements: ConnectionRequirements,
     timeout: Option<Duration>,
 ) -> Result<Box<Connection>, Failure> {
     if matches!(cluster.protection, Protection::Unusable) {
@@ -91,7 +91,7 @@ pub(crate) async fn connect(
         // Waiting is rare, and other requests should have a small future.
         None => match Box::pin(wait(&upstreams.pool, cluster, endpoint, timeout)).await? {
             Grant::Slot(counted) => counted,
-            Grant::Connection(used) if wanted.takes(&used) => return Ok(used),
+            Grant::Connection(used) if requirements.takes(&used) => return Ok(used),
             Grant::Connection(used) => used.replace().ok_or(FailureKind::UpstreamFull)?,
         },
     };
@@ -115,16 +115,16 @@ pub(crate) async fn connect(
     };
     counters.connected.increment();
     if let Some(version) = cluster.proxy_protocol {
-        introduce(&stream, version, wanted.proxied.as_deref()).await?;
+        send_proxy_header(&stream, version, requirements.proxied.as_deref()).await?;
     }
     match &cluster.protection {
         Protection::Plain => {}
         Protection::Tls(tls) => {
             let session = tls
-                .session(shard.id, wanted.speaks)
+                .session(shard.id, requirements.speaks)
                 .map_err(|_| FailureKind::UpstreamTlsUnset)?;
             Box::pin(secure(shard, endpoint, &mut stream, session, until)).await?;
-            if wanted.speaks == Some(Alpn::H2) && !agreed_on(&stream, Alpn::H2) {
+            if requirements.speaks == Some(Alpn::H2) && !agreed_on(&stream, Alpn::H2) {
                 let why = UpstreamTlsFailure::NoProtocol;
                 let error = why.detail();
                 tracing::debug!(endpoint = %endpoint.name, error, "HTTP/2 connection to an endpoint failed");
@@ -134,12 +134,12 @@ pub(crate) async fn connect(
         Protection::Unusable => return Err(FailureKind::UpstreamTlsUnset.into()),
     }
     let mut connection = Connection::new(shard, stream, counted);
-    connection.proxied = wanted.proxied;
+    connection.proxied = requirements.proxied;
     Ok(connection)
 }
 
 /// Sends the PROXY header at the start of a connection, which is then for that client only.
-async fn introduce(
+async fn send_proxy_header(
     stream: &Stream,
     version: Version,
     client: Option<&Endpoints>,
@@ -203,15 +203,15 @@ pub(crate) fn read_failure(
     Failure::because(FailureKind::UpstreamReset, why.detail())
 }
 
-/// Counts a connection that TLS came to nothing on.
+/// Counts a connection whose TLS handshake failed.
 fn no_tls(shard: &Shard, endpoint: &Endpoint, why: UpstreamTlsFailure) -> Failure {
     let counters = shard.counters.endpoints.of(endpoint.id);
     counters.tls_failures.count(why);
     Failure::because(FailureKind::UpstreamTls, why.detail())
 }
 
-/// Whether TLS has agreed on this protocol. HTTP/2 is spoken over TLS after that alone (RFC 9113
-/// section 3.2); a server that knows HTTP/1.1 would take our preface for a request.
+/// Whether TLS has agreed on this protocol. HTTP/2 over TLS requires it (RFC 9113 section 3.2): an
+/// HTTP/1.1 server would take our preface for a request.
 fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
     let agreed = stream.with_session(|session| {
         session.agreed().alpn_protocol() == Some(protocol.as_str().as_bytes())
@@ -224,14 +224,14 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
 fn enter(upstreams: &Upstreams, cluster: &Cluster) -> Option<ConnectionSlot> {
     let pool = &upstreams.pool;
     let limit = pool.limit(cluster.id);
-    let most = cluster.connections_per_shard.get();
+    let max = cluster.connections_per_shard.get();
     let endpoints = cluster.endpoints.iter().map(|endpoint| endpoint.id);
-    let slot = limit.enter(most);
+    let slot = limit.enter(max);
     if slot.is_some() {
         return slot;
     }
     if pool.evict(&limit, endpoints) {
-        return limit.enter(most);
+        return limit.enter(max);
     }
     upstreams.sessions.evict(&limit);
     None

@@ -19,7 +19,7 @@ use crate::names::Interned;
 #[derive(Default)]
 pub(crate) struct ConnectionLimit {
     /// Maximum number of open connections.
-    most: Cell<u32>,
+    max: Cell<u32>,
     open: Cell<u32>,
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
 }
@@ -43,29 +43,29 @@ struct Waiter {
 }
 
 impl ConnectionLimit {
-    /// Takes a slot, unless all of `most` are taken.
-    pub(super) fn enter(self: &Rc<Self>, most: u32) -> Option<ConnectionSlot> {
-        self.most.set(most);
-        if self.open.get() >= most {
+    /// Takes a slot, unless all of `max` are taken.
+    pub(super) fn enter(self: &Rc<Self>, max: u32) -> Option<ConnectionSlot> {
+        self.max.set(max);
+        if self.open.get() >= max {
             return None;
         }
         self.open.set(self.open.get() + 1);
         Some(ConnectionSlot(Rc::clone(self)))
     }
 
-    /// Whether fewer than `most` slots are taken.
-    pub(super) fn has_place(&self, most: u32) -> bool {
-        self.open.get() < most
+    /// Whether fewer than `max` slots are taken.
+    pub(super) fn has_place(&self, max: u32) -> bool {
+        self.open.get() < max
     }
 
-    /// Waits for a slot or a connection; `None` if `most` requests are waiting already.
+    /// Waits for a slot or a connection; `None` if `max` requests are waiting already.
     pub(super) fn wait(
         self: &Rc<Self>,
         endpoint: Interned,
-        most: u32,
+        max: u32,
     ) -> Option<impl Future<Output = Grant> + use<>> {
         let mut waiting = self.waiting.borrow_mut();
-        if waiting.len() >= most as usize {
+        if waiting.len() >= max as usize {
             return None;
         }
         let waiter = Rc::new(Waiter {
@@ -132,7 +132,7 @@ impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let limit = &self.0;
         // If the limit was lowered meanwhile, the slot is not passed on.
-        let within = limit.open.get() <= limit.most.get();
+        let within = limit.open.get() <= limit.max.get();
         let next = if within { limit.next() } else { None };
         match next {
             Some(waiter) => waiter.give(Grant::Slot(Self(Rc::clone(limit)))),
@@ -168,11 +168,11 @@ impl QueuedRequest {
 
 impl Drop for QueuedRequest {
     fn drop(&mut self) {
-        let is_me = |waiter: &Rc<Waiter>| Rc::ptr_eq(waiter, &self.waiter);
+        let is_self = |waiter: &Rc<Waiter>| Rc::ptr_eq(waiter, &self.waiter);
         self.limit
             .waiting
             .borrow_mut()
-            .retain(|waiter| !is_me(waiter));
+            .retain(|waiter| !is_self(waiter));
         // What was granted but not taken is passed on when dropped.
         drop(self.waiter.granted.take());
     }

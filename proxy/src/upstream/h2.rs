@@ -26,7 +26,7 @@ use crate::http2::stream::Stream;
 use crate::http2::usage::Usage;
 use crate::limits::{
     H2_FRAME_BYTES, H2_SEND_BYTES, H2_STREAM_WINDOW_BYTES, H2_UPSTREAM_CONNECTION_WINDOW_BYTES,
-    H2_UPSTREAM_PATIENCE, H2_UPSTREAM_STREAMS, MAX_HEAD_BYTES, POOL_IDLE_TIMEOUT,
+    H2_UPSTREAM_STREAMS, H2_UPSTREAM_TIMEOUT, MAX_HEAD_BYTES, POOL_IDLE_TIMEOUT,
 };
 use crate::memory::Buffer;
 use crate::names::{Interned, Table};
@@ -146,8 +146,8 @@ pub(super) async fn open(
         let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
         let opened = opened.unwrap_or(Err(FailureKind::ConnectTimeout))?;
         // More requests may have waited for it together than the endpoint allows on one connection.
-        let crowded = !session.has_room() && session.streams() > 0;
-        if !(crowded && upstreams.pool.has_place(cluster)) {
+        let is_full = !session.has_room() && session.streams() > 0;
+        if !(is_full && upstreams.pool.has_place(cluster)) {
             break (session, opened);
         }
     };
@@ -186,7 +186,7 @@ async fn dial(
     client: Option<Box<Endpoints>>,
     timeout: Option<Duration>,
 ) -> Result<Rc<H2Connection>, Failure> {
-    let wanted = ConnectionRequirements {
+    let requirements = ConnectionRequirements {
         proxied: client.clone(),
         speaks: Some(Alpn::H2),
         // Used connections are HTTP/1, from before a change of the configuration.
@@ -201,7 +201,7 @@ async fn dial(
     });
     upstreams.sessions.add(endpoint.id, &session);
     let dialing = Dialing(&session);
-    let connection = match connect(upstreams, cluster, endpoint, wanted, timeout).await {
+    let connection = match connect(upstreams, cluster, endpoint, requirements, timeout).await {
         Ok(connection) => connection,
         Err(failure) => {
             session.close(failure.kind);
@@ -315,7 +315,7 @@ impl Driver<'_, '_> {
         let polled = match (polled, link.verdict()) {
             (Poll::Ready(ended), _) => Poll::Ready(ended.err()),
             // When it cannot be used any more, `h2` sends GOAWAY.
-            (Poll::Pending, verdict) if !session.is_closed() && session.gives_way(verdict) => {
+            (Poll::Pending, verdict) if !session.is_closed() && session.is_evictable(verdict) => {
                 session.close(FailureKind::UpstreamClosed);
                 connection.as_mut().poll(context).map(Result::err)
             }
@@ -330,9 +330,9 @@ impl Driver<'_, '_> {
 }
 
 const PACE: Pace = Pace {
-    head: Some(H2_UPSTREAM_PATIENCE),
+    head: Some(H2_UPSTREAM_TIMEOUT),
     idle: Some(POOL_IDLE_TIMEOUT),
-    write: Some(H2_UPSTREAM_PATIENCE),
+    write: Some(H2_UPSTREAM_TIMEOUT),
     parks: BufferParking::No,
 };
 
@@ -350,7 +350,7 @@ impl H2Connection {
 
     /// Whether it is idle for too long, or while a request waits for its slot: one to another endpoint,
     /// since others would use it.
-    fn gives_way(&self, verdict: Option<Verdict>) -> bool {
+    fn is_evictable(&self, verdict: Option<Verdict>) -> bool {
         match verdict {
             Some(verdict) => matches!(verdict, Verdict::Idle),
             None => self.is_idle() && self.limit.is_wanted(),

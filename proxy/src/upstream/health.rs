@@ -28,7 +28,7 @@ pub enum Outcome {
 impl Outcome {
     /// The result for a response of this status.
     #[must_use]
-    pub fn answered(status: u16, head_after: Duration) -> Self {
+    pub fn of_response(status: u16, head_after: Duration) -> Self {
         match status {
             502..=504 => Self::BadAnswer(head_after),
             _ => Self::Success(head_after),
@@ -39,7 +39,7 @@ impl Outcome {
     #[must_use]
     pub fn failed(kind: FailureKind) -> Option<Self> {
         use FailureKind as Kind;
-        let endpoint_did_it = matches!(
+        let is_endpoint_fault = matches!(
             kind,
             Kind::ConnectFailed
                 | Kind::ConnectTimeout
@@ -52,7 +52,7 @@ impl Outcome {
                 | Kind::ResponseBroken
                 | Kind::ResponseTimeout
         );
-        endpoint_did_it.then_some(Self::Failure)
+        is_endpoint_fault.then_some(Self::Failure)
     }
 }
 
@@ -163,12 +163,12 @@ impl Booking {
             return;
         }
         // Counting is linear, but happens only a few times in an outage.
-        let most = set
+        let max = set
             .serving()
             .len()
             .saturating_mul(rule.max_percent as usize)
             / 100;
-        if states.ejected(set, now) < most {
+        if states.ejected(set, now) < max {
             self.endpoint.eject(rule, now);
         }
     }
@@ -318,9 +318,9 @@ impl EndpointState {
     }
 
     fn eject(&self, rule: &Ejection, now: Instant) {
-        let calm = |back: Instant| now.saturating_duration_since(back) > rule.max;
+        let is_recovered = |back: Instant| now.saturating_duration_since(back) > rule.max;
         let before = match self.ejected_until.get() {
-            Some(back) if !calm(back) => self.times_ejected.get(),
+            Some(back) if !is_recovered(back) => self.times_ejected.get(),
             _ => 0,
         };
         let times = before.saturating_add(1);

@@ -94,7 +94,7 @@ impl Connection {
 pub(crate) struct Pool {
     #[expect(clippy::vec_box, reason = "taken out and put back by every request")]
     idle: RefCell<Table<Vec<Box<Connection>>>>,
-    rooms: RefCell<Table<Rc<ConnectionLimit>>>,
+    connection_limits: RefCell<Table<Rc<ConnectionLimit>>>,
 }
 
 impl Pool {
@@ -151,8 +151,8 @@ impl Pool {
 
     /// The connection limit of a service.
     pub(super) fn limit(&self, service: Interned) -> Rc<ConnectionLimit> {
-        let mut rooms = self.rooms.borrow_mut();
-        Rc::clone(rooms.find_or_insert(service, Rc::default))
+        let mut connection_limits = self.connection_limits.borrow_mut();
+        Rc::clone(connection_limits.find_or_insert(service, Rc::default))
     }
 
     /// Closes an idle connection of a service to free its slot: the oldest to one of its current
@@ -199,7 +199,7 @@ impl Pool {
                 *idle.entry(counted.limit()).or_default() += connections.len() as u64;
             }
         }
-        for (id, limit) in self.rooms.borrow().iter() {
+        for (id, limit) in self.connection_limits.borrow().iter() {
             let idle = idle.get(&Rc::as_ptr(limit)).copied().unwrap_or_default();
             show(
                 id,

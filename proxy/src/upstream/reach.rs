@@ -82,8 +82,8 @@ async fn connect(
     if let Some(connection) = pooled {
         return Ok(connection);
     }
-    let wanted = (protocol, ConnectionRequirements::default());
-    connect::open(upstreams, cluster, endpoint, wanted, Some(timeout)).await
+    let requirements = (protocol, ConnectionRequirements::default());
+    connect::open(upstreams, cluster, endpoint, requirements, Some(timeout)).await
 }
 
 impl EndpointConnection<'_> {

@@ -18,7 +18,7 @@ use xds::model::{Retry, RetryBudget, RetryConstraint};
 use super::health::ServiceState;
 use crate::config::RetryLimit;
 use crate::failure::{self, FailureKind};
-use crate::limits::{RETRY_BACKOFF, RETRY_BACKOFF_MAX, UNASKED_RETRIES};
+use crate::limits::{DEFAULT_RETRIES, RETRY_BACKOFF, RETRY_BACKOFF_MAX};
 
 use self::rate::Rate;
 
@@ -88,11 +88,11 @@ pub fn may_retry(
     service: &Rc<ServiceState>,
     limit: &RetryLimit,
 ) -> Result<RetryInFlight, NoRetryReason> {
-    let most = most_retries(policy, ending);
-    if most == 0 {
+    let max = max_retries(policy, ending);
+    if max == 0 {
         return Err(NoRetryReason::NotConfigured);
     }
-    if retries >= most {
+    if retries >= max {
         return Err(NoRetryReason::Exhausted);
     }
     if replay == Replay::Impossible {
@@ -113,7 +113,7 @@ pub fn may_retry(
 }
 
 /// Most retries in total for this ending.
-fn most_retries(policy: Option<&Retry>, ending: AttemptOutcome) -> u32 {
+fn max_retries(policy: Option<&Retry>, ending: AttemptOutcome) -> u32 {
     match (ending, policy) {
         (AttemptOutcome::Answered(status), Some(policy)) => {
             let listed = policy.codes.iter().any(|code| code.as_u16() == status);
@@ -122,7 +122,7 @@ fn most_retries(policy: Option<&Retry>, ending: AttemptOutcome) -> u32 {
         (AttemptOutcome::Answered(_), None) => 0,
         (AttemptOutcome::Failed(kind), policy) => match (kind.retry(), policy) {
             (failure::Retry::Safe | failure::Retry::Policy, Some(policy)) => policy.attempts,
-            (failure::Retry::Safe, None) => UNASKED_RETRIES,
+            (failure::Retry::Safe, None) => DEFAULT_RETRIES,
             _ => 0,
         },
     }

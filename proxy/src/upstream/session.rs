@@ -69,7 +69,7 @@ impl PersistentSession {
 
     /// Whether neither its absolute nor its idle timeout has expired.
     #[must_use]
-    pub fn lives(&self, policy: &SessionPersistence, now: u32) -> bool {
+    pub fn is_valid(&self, policy: &SessionPersistence, now: u32) -> bool {
         let within = |since: u32, timeout: Option<Duration>| {
             let age = u64::from(now.saturating_sub(since));
             timeout.is_none_or(|timeout| Duration::from_secs(age) <= timeout)
@@ -94,7 +94,8 @@ pub fn carried(
     key: &hmac::Key,
     now: u32,
 ) -> Option<PersistentSession> {
-    let open = |token: &[u8]| PersistentSession::open(token, key).filter(|s| s.lives(policy, now));
+    let open =
+        |token: &[u8]| PersistentSession::open(token, key).filter(|s| s.is_valid(policy, now));
     match &policy.token {
         SessionToken::Cookie { name, .. } => cookies(field, name.as_bytes()).find_map(open),
         SessionToken::Header(_) => open(field.trim_ascii()),

@@ -48,14 +48,14 @@ pub(crate) struct Reply {
     pub(crate) body: Option<Vec<u8>>,
 }
 
-/// How much is waited for.
+/// The limits of a subrequest.
 #[derive(Clone, Copy)]
 pub(crate) struct SubrequestLimits<'a> {
-    /// For all of it.
+    /// Timeout of the whole exchange.
     pub(crate) timeout: Duration,
     /// Maximum size of the body in bytes.
     pub(crate) body_bytes: usize,
-    /// The client that is waited for: when it leaves, the request ends.
+    /// The client on whose behalf it is sent: if it disconnects, the request is cancelled.
     pub(crate) client: &'a Deadline,
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn send(
     limits: SubrequestLimits<'_>,
 ) -> Result<Reply, Failure> {
     let until = Instant::now() + limits.timeout;
-    let mut tried_again = false;
+    let mut was_retried = false;
     loop {
         let reached = reach(upstreams, cluster, cluster.protocol, until).await?;
         let used = reached.connection.used;
@@ -89,7 +89,7 @@ pub(crate) async fn send(
                 if used
                     && is_stale(failure)
                     && !limits.client.has_expired()
-                    && !std::mem::replace(&mut tried_again, true) => {}
+                    && !std::mem::replace(&mut was_retried, true) => {}
             result => return result,
         }
     }
@@ -188,7 +188,10 @@ impl PendingSubrequest<'_> {
         let (head, headers) = self.read_head(stream, buffer).await?;
         let status = StatusCode::from_u16(head.status);
         let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
-        reached.report(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
+        reached.report(Outcome::of_response(
+            status.as_u16(),
+            reached.begun.elapsed(),
+        ));
         let mut decoder = BodyDecoder::new(head.framing);
         loop {
             let decoded = decoder.decode(buffer.filled_mut());
@@ -278,7 +281,10 @@ impl PendingSubrequest<'_> {
             }
         };
         let status = response.status();
-        reached.report(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
+        reached.report(Outcome::of_response(
+            status.as_u16(),
+            reached.begun.elapsed(),
+        ));
         while !stream.is_read() && self.body.bytes.is_some() {
             let read = stream.read(buffer, Reads::ToTheEnd).await;
             read.map_err(|_| FailureKind::UpstreamReset)?;
@@ -345,20 +351,20 @@ impl InterimCount {
 struct Body {
     /// `None` once the limit is exceeded.
     bytes: Option<Vec<u8>>,
-    most: usize,
+    max: usize,
 }
 
 impl Body {
-    fn of(most: usize) -> Self {
+    fn of(max: usize) -> Self {
         let bytes = Some(Vec::new());
-        Self { bytes, most }
+        Self { bytes, max }
     }
 
     fn take(&mut self, payload: &[u8]) {
         let Some(bytes) = &mut self.bytes else {
             return;
         };
-        if bytes.len().saturating_add(payload.len()) > self.most {
+        if bytes.len().saturating_add(payload.len()) > self.max {
             self.bytes = None;
         } else {
             bytes.extend_from_slice(payload);

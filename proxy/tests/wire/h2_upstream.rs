@@ -41,6 +41,26 @@ on_both_drivers! {
         }
     }
 
+    fn an_invalid_response_field_is_blamed_on_its_stream_alone(driver) {
+        let (listener, gateway) = before_frames(driver);
+        for field in [&b"\x40\x03x-a\x03a\nb"[..], b"\x00\x03X-a\x01b", b"\x00\x06:other\x01b"] {
+            let (mut odd, mut neighbour) = (gateway.client(), gateway.client());
+            odd.posts("/", "");
+            let mut server = Peer::server(&listener);
+            let malformed = server.next_of(HEADERS).stream;
+            neighbour.posts("/", "");
+            server.next_of(HEADERS);
+            let block = [&[0x88], field].concat();
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, malformed, &block));
+            let response = odd.reads();
+            assert_eq!(response.status(), 502, "{field:x?}: {response}");
+            assert!(response.to_string().contains("malformed"), "{field:x?}: {response}");
+            let response = neighbour.reads();
+            assert_eq!(response.status(), 502, "{field:x?}: {response}");
+            assert!(response.to_string().contains("reset the connection"), "{field:x?}: {response}");
+        }
+    }
+
     fn a_server_may_stop_the_request_after_a_complete_response(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut peer = Peer::client(gateway.address());

@@ -227,7 +227,7 @@ on_both_drivers! {
 
     fn picker_failures_during_responses_are_counted_and_traced(driver) {
         let consequences = [
-            ("FailOpen", false, "failed_open", "goes on without it"),
+            ("FailOpen", false, "failed_open", "continues without it"),
             ("FailOpen", true, "failed_closed", "is cut short, or replaced by an error"),
             ("FailClose", false, "failed_closed", "is cut short, or replaced by an error"),
         ];

@@ -69,7 +69,7 @@ fn listener_protocol(
         }
         Some(listener::Protocol::Tcp(proto::Unit {})) => Some(ListenerProtocol::Tcp),
         Some(listener::Protocol::Udp(proto::Unit {})) => Some(ListenerProtocol::Udp),
-        None => at.field("protocol").no_choice(),
+        None => at.field("protocol").record_missing_choice(),
     }
 }
 
@@ -210,7 +210,7 @@ fn hosts(at: &FieldPath<'_>, hosts: Option<proto::backend::Hosts>) -> Option<Hos
         Some(proto::backend::Hosts::Pool(message)) => {
             pool(&at.field("pool"), message).map(Hosts::Pool)
         }
-        None => at.field("hosts").no_choice(),
+        None => at.field("hosts").record_missing_choice(),
     }
 }
 
@@ -261,7 +261,7 @@ fn host(at: &FieldPath<'_>, message: proto::Host) -> Option<Host> {
         Some(proto::host::Address::Name(name)) => {
             exact_hostname(&at.field("name"), &name).map(HostAddress::Name)
         }
-        None => at.field("address").no_choice(),
+        None => at.field("address").record_missing_choice(),
     };
     let port = port(&at.field("port"), message.port);
     let weight = non_zero(&at.field("weight"), message.weight);

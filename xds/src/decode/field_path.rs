@@ -62,7 +62,7 @@ impl<'a> FieldPath<'a> {
     }
 
     /// Records that no member of a `oneof` is set: it may be one added in a later version.
-    pub(super) fn no_choice<T>(&self) -> Option<T> {
+    pub(super) fn record_missing_choice<T>(&self) -> Option<T> {
         self.problem("is missing, or of a kind unknown to this version")
     }
 

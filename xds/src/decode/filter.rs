@@ -62,7 +62,7 @@ fn path_edit(at: &FieldPath<'_>, message: proto::PathEdit) -> Option<PathEdit> {
         Some(path_edit::Kind::PrefixMatch(path)) => at
             .field("prefix_match")
             .accept(PathEdit::prefix_match(&path)),
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 
@@ -157,7 +157,7 @@ pub(super) fn external_auth(
             let request_headers = names(&at, "request_headers", grpc.request_headers);
             request_headers.map(|request_headers| ExternalAuthProtocol::Grpc { request_headers })
         }
-        None => at.field("protocol").no_choice(),
+        None => at.field("protocol").record_missing_choice(),
     };
     Some(ExternalAuth {
         target: target?,
@@ -192,7 +192,7 @@ fn allow<T>(
         Some(allow::Kind::Listed(list)) => at
             .list("listed", list.names, |at, name| read(at, &name))
             .map(Allow::Listed),
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 

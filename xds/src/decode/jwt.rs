@@ -29,7 +29,7 @@ fn provider(at: &FieldPath<'_>, message: proto::JwtProvider) -> Option<JwtProvid
     let keys = match message.keys {
         Some(jwt_provider::Keys::Inline(text)) => at.text("inline", text).map(JwtKeys::Inline),
         Some(jwt_provider::Keys::Remote(message)) => remote(&at.field("remote"), message),
-        None => at.field("keys").no_choice(),
+        None => at.field("keys").record_missing_choice(),
     };
     let from = at.list("from", message.from, source);
     let claims_to_headers = at.list("claims_to_headers", message.claims_to_headers, claim);
@@ -52,7 +52,7 @@ fn remote(at: &FieldPath<'_>, message: proto::RemoteJwks) -> Option<JwtKeys> {
     let location = match message.location {
         Some(remote_jwks::Location::Backend(message)) => backend(&at.field("backend"), message),
         Some(remote_jwks::Location::Url(url)) => at.text("url", url).map(JwksLocation::Url),
-        None => at.field("location").no_choice(),
+        None => at.field("location").record_missing_choice(),
     };
     let cache = at.optional("cache", message.cache, duration);
     Some(JwtKeys::Remote {
@@ -86,7 +86,7 @@ fn source(at: &FieldPath<'_>, message: proto::JwtSource) -> Option<JwtSource> {
         }
         Some(jwt_source::Kind::Query(name)) => at.text("query", name).map(JwtSource::Query),
         Some(jwt_source::Kind::Cookie(name)) => at.text("cookie", name).map(JwtSource::Cookie),
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 

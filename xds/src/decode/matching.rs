@@ -42,7 +42,7 @@ fn path_match(at: &FieldPath<'_>, message: proto::PathMatch) -> Option<PathMatch
             let pattern = at.field("regex").accept(Pattern::parse(&text));
             pattern.map(PathMatch::Regex)
         }
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 
@@ -53,7 +53,7 @@ fn string_match(at: &FieldPath<'_>, message: proto::StringMatch) -> Option<Strin
             let pattern = at.field("regex").accept(Pattern::parse(&text));
             pattern.map(StringMatch::Regex)
         }
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 

@@ -78,7 +78,7 @@ fn target(at: &FieldPath<'_>, message: proto::PolicyTarget) -> Option<PolicyTarg
         Some(policy_target::Kind::Backend(key)) => at
             .parsed("backend", &key, BackendKey::parse)
             .map(PolicyTarget::Backend),
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 
@@ -178,7 +178,7 @@ fn trust(at: &FieldPath<'_>, message: proto::Trust) -> Option<Trust> {
             .field("sources")
             .list("networks", list.networks, network)
             .map(Trust::Sources),
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 

@@ -34,7 +34,7 @@ fn rule(at: &FieldPath<'_>, rule: Option<route::Rule>) -> Option<RouteRule> {
         Some(route::Rule::Tls(rule)) => l4_rule(&at.field("tls"), rule).map(RouteRule::Tls),
         Some(route::Rule::Tcp(rule)) => l4_rule(&at.field("tcp"), rule).map(RouteRule::Tcp),
         Some(route::Rule::Udp(rule)) => l4_rule(&at.field("udp"), rule).map(RouteRule::Udp),
-        None => at.field("rule").no_choice(),
+        None => at.field("rule").record_missing_choice(),
     }
 }
 
@@ -155,7 +155,7 @@ fn session(at: &FieldPath<'_>, message: proto::SessionPersistence) -> Option<Ses
         Some(session_persistence::Token::Header(name)) => {
             header_name(&at.field("header"), &name).map(SessionToken::Header)
         }
-        None => at.field("token").no_choice(),
+        None => at.field("token").record_missing_choice(),
     };
     let absolute_timeout = at.optional("absolute_timeout", message.absolute_timeout, duration);
     let idle_timeout = at.optional("idle_timeout", message.idle_timeout, duration);

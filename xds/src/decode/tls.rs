@@ -79,7 +79,7 @@ pub(super) fn backend_tls(at: &FieldPath<'_>, message: proto::BackendTls) -> Opt
             server_name.map(|server_name| BackendTls::Unverified { server_name })
         }
         Some(backend_tls::Kind::Invalid(proto::Unit {})) => Some(BackendTls::Invalid),
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 
@@ -92,7 +92,7 @@ fn tls_client(at: &FieldPath<'_>, message: proto::TlsClient) -> Option<TlsClient
             .field("certificates")
             .some("certificates", list.certificates, der)
             .map(Roots::Certificates),
-        None => at.field("roots").no_choice(),
+        None => at.field("roots").record_missing_choice(),
     };
     Some(TlsClient {
         server_name: server_name?,
@@ -107,6 +107,6 @@ fn identity(at: &FieldPath<'_>, message: proto::Identity) -> Option<SubjectAltNa
             hostname(&at.field("dns"), name).map(SubjectAltName::Dns)
         }
         Some(identity::Kind::Uri(uri)) => set_text(&at.field("uri"), uri).map(SubjectAltName::Uri),
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }

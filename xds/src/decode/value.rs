@@ -42,11 +42,11 @@ pub(super) fn address(at: &FieldPath<'_>, bytes: &[u8]) -> Option<IpAddr> {
 /// An address and a prefix length.
 pub(super) fn network(at: &FieldPath<'_>, message: proto::Network) -> Option<(IpAddr, u8)> {
     let address = address(&at.field("address"), &message.address)?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
+    let max = if address.is_ipv4() { 32 } else { 128 };
     match u8::try_from(message.prefix_length) {
-        Ok(length) if length <= most => Some((address, length)),
+        Ok(length) if length <= max => Some((address, length)),
         _ => at.field("prefix_length").problem(format!(
-            "{} is too long a prefix of {address}: use 0 to {most}",
+            "{} is too long a prefix of {address}: use 0 to {max}",
             message.prefix_length
         )),
     }
@@ -64,10 +64,10 @@ pub(super) fn non_zero<N, Z: TryFrom<N>>(at: &FieldPath<'_>, number: N) -> Optio
     number.or_else(|| at.problem("0 is too small: use 1 or more"))
 }
 
-/// A number up to `most`.
-pub(super) fn at_most(at: &FieldPath<'_>, number: u32, most: u32) -> Option<u32> {
-    if number > most {
-        return at.problem(format!("{number} is too large: use {most} or less"));
+/// A number up to `max`.
+pub(super) fn at_most(at: &FieldPath<'_>, number: u32, max: u32) -> Option<u32> {
+    if number > max {
+        return at.problem(format!("{number} is too large: use {max} or less"));
     }
     Some(number)
 }
@@ -149,7 +149,7 @@ pub(super) fn timeout(at: &FieldPath<'_>, message: proto::Timeout) -> Option<Tim
         Some(timeout::Kind::Unset(proto::Unit {})) => Some(Timeout::Default),
         Some(timeout::Kind::Never(proto::Unit {})) => Some(Timeout::Never),
         Some(timeout::Kind::After(after)) => duration(&at.field("after"), after).map(Timeout::from),
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 
@@ -172,7 +172,7 @@ pub(super) fn target(at: &FieldPath<'_>, message: proto::Target) -> Option<Targe
             let reference = message.reference;
             Some(Target::Invalid { why, reference })
         }
-        None => at.no_choice(),
+        None => at.record_missing_choice(),
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Client {
     missing: BTreeSet<Kind>,
 }
 
-/// A complete batch. Apply its changes atomically and pass it to [`Client::answer`].
+/// A complete batch. Apply its changes atomically and pass it to [`Client::acknowledge`].
 #[derive(Debug)]
 #[must_use = "the controller waits for an acknowledgement"]
 pub struct Received {
@@ -224,7 +224,7 @@ impl Client {
 
     /// Acknowledges an applied batch. Resources that could not be applied although valid (an
     /// address that another process uses) are reported as rejected too.
-    pub fn answer(
+    pub fn acknowledge(
         &mut self,
         received: Received,
         failed: Vec<Refusal>,
@@ -247,7 +247,7 @@ impl Client {
             }
             refused.push(refusal);
         }
-        let answers = parts.into_iter().map(|part| {
+        let acknowledgements = parts.into_iter().map(|part| {
             let own = refused.iter().filter(|it| part.keys.contains(&it.key));
             let mut own = own.peekable();
             let error_detail = own.peek().is_some().then(|| refusal::status(own));
@@ -258,7 +258,7 @@ impl Client {
                 ..DeltaDiscoveryRequest::default()
             }
         });
-        answers.collect()
+        acknowledgements.collect()
     }
 
     /// Records a held resource; without a version if it could not be applied.

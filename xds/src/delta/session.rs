@@ -161,7 +161,7 @@ impl ProxySession {
             return Poll::Wait(Some(until));
         }
         let view = views.view_mut(&self.gateway);
-        if self.cursor.is_some_and(|cursor| !view.remembers(cursor)) {
+        if self.cursor.is_some_and(|cursor| !view.covers(cursor)) {
             return Poll::Resynchronise;
         }
         let Some(batch) = self.batch(view) else {
@@ -202,7 +202,7 @@ impl ProxySession {
             _ => {}
         }
         let mut subscriptions = self.subscriptions.values();
-        let is_owed = subscriptions.any(|it| it.is_unsynced() || it.owes_names());
+        let is_owed = subscriptions.any(|it| it.is_unsynced() || it.has_pending_names());
         let changed: Vec<Entry> = match self.cursor {
             Some(cursor) => view.since(cursor).collect(),
             None => Vec::new(),

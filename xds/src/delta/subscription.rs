@@ -102,7 +102,7 @@ impl Subscription {
     }
 
     /// Whether names are owed a response.
-    pub(super) fn owes_names(&self) -> bool {
+    pub(super) fn has_pending_names(&self) -> bool {
         !self.owed.is_empty()
     }
 

@@ -28,7 +28,7 @@ pub(super) struct View {
     /// Batches up to the head by their starting point, while a connection may still take them.
     batches: BTreeMap<u64, Arc<Batch>>,
     /// Number of batches built.
-    made: u64,
+    batches_built: u64,
 }
 
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl View {
     }
 
     /// Whether a connection with this cursor can continue.
-    pub(super) fn remembers(&self, cursor: u64) -> bool {
+    pub(super) fn covers(&self, cursor: u64) -> bool {
         cursor >= self.forgotten
     }
 
@@ -118,7 +118,7 @@ impl View {
         if let Some(batch) = known {
             return batch;
         }
-        self.made = self.made.saturating_add(1);
+        self.batches_built = self.batches_built.saturating_add(1);
         match after {
             BatchStart::Nothing => {
                 let all = Kind::ALL.into_iter().flat_map(|kind| self.of_kind(kind));
@@ -137,8 +137,8 @@ impl View {
     }
 
     /// Number of batches built for connections that subscribe to everything.
-    pub(super) fn made(&self) -> u64 {
-        self.made
+    pub(super) fn batches_built(&self) -> u64 {
+        self.batches_built
     }
 
     /// Records that a connection was sent everything up to the head.
@@ -163,10 +163,10 @@ impl View {
     /// Drops the tombstones that no connection needs, and those beyond the limit.
     pub(super) fn forget_tombstones(&mut self) {
         let passed = self.cursors.values().min().copied().unwrap_or(self.head);
-        let most = self.log.len().saturating_sub(self.tombstones.len());
-        let most = most.saturating_add(TOMBSTONES);
+        let max = self.log.len().saturating_sub(self.tombstones.len());
+        let max = max.saturating_add(TOMBSTONES);
         while let Some(oldest) = self.tombstones.first().copied()
-            && (oldest <= passed || self.tombstones.len() > most)
+            && (oldest <= passed || self.tombstones.len() > max)
         {
             self.tombstones.remove(&oldest);
             if let Some(key) = self.log.remove(&oldest) {
@@ -234,7 +234,7 @@ mod tests {
         view.advance(2);
         assert_eq!(view.tombstones.len(), 0);
         assert!(view.entries.is_empty() && view.log.is_empty());
-        assert!(view.remembers(view.head()));
+        assert!(view.covers(view.head()));
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
             view.set(&key, None);
             view.forget_tombstones();
         }
-        assert!(view.remembers(cursor));
+        assert!(view.covers(cursor));
         for number in 1..=2 {
             let key = add(&mut view, number);
             view.set(&key, None);
@@ -270,7 +270,7 @@ mod tests {
             view.set(&key, None);
             view.forget_tombstones();
         }
-        assert!(!view.remembers(cursor));
+        assert!(!view.covers(cursor));
         assert!(view.tombstones.len() <= TOMBSTONES + 1);
     }
 }

@@ -122,7 +122,7 @@ impl Views {
     /// once however many proxies receive it.
     #[must_use]
     pub fn batches(&self, gateway: &ObjectName) -> u64 {
-        self.view(gateway).map_or(0, View::made)
+        self.view(gateway).map_or(0, View::batches_built)
     }
 
     pub(super) fn view(&self, gateway: &ObjectName) -> Option<&View> {

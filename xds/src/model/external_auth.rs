@@ -1,4 +1,4 @@
-//! Asking a server whether a request may pass (GEP-1494).
+//! External authorization of requests (GEP-1494).
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -30,7 +30,7 @@ pub struct FilterSet {
     pub mirrors: Vec<Mirror>,
     /// CORS (cross-origin resource sharing) settings.
     pub cors: Option<Cors>,
-    /// Servers that are asked whether the request may pass, in their order.
+    /// External authorization servers, in the order in which they are called.
     pub external_auth: Vec<ExternalAuth>,
 }
 

@@ -58,7 +58,7 @@ pub struct Listener {
     pub hostname: Option<Hostname>,
     /// Protocol and TLS settings.
     pub protocol: ListenerProtocol,
-    /// Authorization servers that are asked about a request, in order, before a rule is selected
-    /// for it (GEP-5224). Header fields that they add count for that selection.
+    /// Authorization servers that are called for a request, in order, before a rule is selected for
+    /// it (GEP-5224). Header fields that they add count for that selection.
     pub external_auth: Vec<ExternalAuth>,
 }

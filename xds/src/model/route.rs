@@ -68,7 +68,7 @@ impl RouteRule {
         }
     }
 
-    /// Everything that it sends requests, copies of them, questions about them or connections to.
+    /// All targets of its requests and connections, including mirrors and authorization servers.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         let (http, l4) = match self {
             Self::Http(rule) => (Some(rule), None),
@@ -131,7 +131,7 @@ pub struct HttpRule {
 }
 
 impl HttpRule {
-    /// Everything that it sends requests, copies of them or questions about them to.
+    /// All targets of its requests, including mirrors and authorization servers.
     fn targets(&self) -> impl Iterator<Item = &Target> {
         let filters = self.backends.iter().map(|backend| &backend.filters);
         let filters = [&self.filters].into_iter().chain(filters);

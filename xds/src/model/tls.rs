@@ -85,7 +85,7 @@ pub struct TlsServer {
     /// The first whose names match the SNI is used, or else the first. Without any, every handshake
     /// is refused: the listener keeps its host name from less specific listeners of its port.
     pub certificates: Vec<Certificate>,
-    /// Whether clients are asked for a certificate.
+    /// Whether a client certificate is requested.
     pub client_auth: ClientAuth,
     /// Offered protocols, preferred first; empty disables ALPN.
     pub alpn: Vec<Alpn>,
@@ -106,19 +106,19 @@ impl TlsServer {
     }
 }
 
-/// Whether clients are asked for a certificate, and which CAs are trusted. Lists of roots are never
+/// Whether a client certificate is requested, and which CAs are trusted. Lists of roots are never
 /// empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// Clients are not asked.
+    /// No client certificate is requested.
     None,
     /// `AllowValidOnly`: connections without a valid certificate are rejected.
     Required {
         /// CA certificates that are trusted.
         roots: Vec<Der>,
     },
-    /// `AllowInsecureFallback`: clients are asked, but connections without a valid certificate are
-    /// accepted.
+    /// `AllowInsecureFallback`: a certificate is requested, but connections without a valid
+    /// certificate are accepted.
     Optional {
         /// CA certificates that are trusted.
         roots: Vec<Der>,

@@ -107,7 +107,7 @@ fn large_batches_are_sent_in_numbered_parts() {
         panic!("there is much to send");
     };
     let sizes = outgoing.iter().map(|it| it.body.len() + it.tail.len());
-    assert!(sizes.max().is_some_and(|most| most <= 1 << 20));
+    assert!(sizes.max().is_some_and(|max| max <= 1 << 20));
     let sent: Vec<_> = outgoing.iter().map(crate::support::decoded).collect();
     assert_eq!(names(&sent).len(), services.len());
     let services = sent

@@ -89,7 +89,7 @@ fn a_batch_is_applied_only_after_its_last_part() {
     assert!(client.receive(first).expect("it is a part").is_none());
     let received = whole(&mut client, second);
     assert_eq!(changed(&received), ["x", "t"]);
-    let answers = client.answer(received, Vec::new());
+    let answers = client.acknowledge(received, Vec::new());
     let nonces: Vec<_> = answers
         .iter()
         .map(|it| it.response_nonce.as_str())
@@ -155,7 +155,7 @@ fn a_rejected_resource_is_named_and_the_others_are_applied() {
     );
     let received = whole(&mut client, spoiled(both, "y"));
     assert_eq!(changed(&received), ["x"]);
-    let answers = client.answer(received, Vec::new());
+    let answers = client.acknowledge(received, Vec::new());
     let status = answers[0].error_detail.as_ref().expect("it is a refusal");
     assert!(
         status
@@ -183,7 +183,7 @@ fn one_invalid_rule_keeps_the_whole_object_at_its_previous_version() {
     ];
     let received = whole(&mut client, response(Kind::Policy, "1/1/1", &old, &[]));
     assert_eq!(changed(&received), ["one", "three", "two"]);
-    let _ = client.answer(received, Vec::new());
+    let _ = client.acknowledge(received, Vec::new());
     let before = held(&mut client, Kind::Policy);
 
     let three = policy("three", "old").resource_key();
@@ -192,13 +192,13 @@ fn one_invalid_rule_keeps_the_whole_object_at_its_previous_version() {
     let received = whole(&mut client, spoiled(new, "two"));
     assert_eq!(changed(&received), [""; 0]);
     assert_eq!(received.refused.len(), 1, "those that wait are not refused");
-    let _ = client.answer(received, Vec::new());
+    let _ = client.acknowledge(received, Vec::new());
 
     // The controller sends only changes, so it sends only the correction.
     let corrected = response(Kind::Policy, "3/1/1", &[policy("two", "newer")], &[]);
     let received = whole(&mut client, corrected);
     assert_eq!(changed(&received), ["one", "-three", "two"]);
-    let _ = client.answer(received, Vec::new());
+    let _ = client.acknowledge(received, Vec::new());
     assert_ne!(held(&mut client, Kind::Policy), before);
 }
 
@@ -207,12 +207,12 @@ fn resources_waiting_for_a_correction_are_not_reported_as_held() {
     let mut client = Client::new("pod".to_owned());
     let old = [policy("one", "old"), policy("two", "old")];
     let received = whole(&mut client, response(Kind::Policy, "1/1/1", &old, &[]));
-    let _ = client.answer(received, Vec::new());
+    let _ = client.acknowledge(received, Vec::new());
     let before = held(&mut client, Kind::Policy);
     let new = [policy("one", "new"), policy("two", "new")];
     let new = response(Kind::Policy, "2/1/1", &new, &[]);
     let received = whole(&mut client, spoiled(new, "two"));
-    let _ = client.answer(received, Vec::new());
+    let _ = client.acknowledge(received, Vec::new());
     assert_eq!(held(&mut client, Kind::Policy), before);
 }
 
@@ -227,11 +227,11 @@ fn removing_a_rejected_resource_ends_its_rejection() {
     );
     let received = whole(&mut client, spoiled(both, "two"));
     assert_eq!(changed(&received), [""; 0]);
-    let _ = client.answer(received, Vec::new());
+    let _ = client.acknowledge(received, Vec::new());
     let two = policy("two", "v").resource_key();
     let received = whole(&mut client, response(Kind::Policy, "2/1/1", &[], &[&two]));
     assert_eq!(changed(&received), ["one", "-two"]);
-    let _ = client.answer(received, Vec::new());
+    let _ = client.acknowledge(received, Vec::new());
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn failed_resources_are_rejected_again_on_the_next_stream() {
         key: key("x"),
         text: "the address is in use".to_owned(),
     };
-    let answers = client.answer(received, vec![failed]);
+    let answers = client.acknowledge(received, vec![failed]);
     assert!(answers[0].error_detail.is_some());
     // It is in the model, so its removal must be sent; but without a version.
     let expected = [("Service/a/x".to_owned(), String::new())];
@@ -282,7 +282,7 @@ fn a_client_is_complete_after_a_response_for_every_type() {
         assert!(!client.is_complete());
         let response = response(kind, &format!("0/{part}/{}", Kind::ALL.len()), &[], &[]);
         if let Some(received) = client.receive(response).expect("it is a part") {
-            let _ = client.answer(received, Vec::new());
+            let _ = client.acknowledge(received, Vec::new());
         }
     }
     assert!(client.is_complete());
@@ -316,11 +316,11 @@ fn the_digest_of_a_type_covers_the_held_resources() {
             &[],
         ),
     );
-    let _ = one.answer(received, Vec::new());
+    let _ = one.acknowledge(received, Vec::new());
     let both = one.digest(Kind::Service);
     let changes = response(Kind::Service, "2/1/1", &[service("x", 2)], &[&key("y")]);
     let received = whole(&mut one, changes);
-    let _ = one.answer(received, Vec::new());
+    let _ = one.acknowledge(received, Vec::new());
 
     let mut other = Client::new("pod".to_owned());
     let x = Encoded::new(&service("x", 2));
@@ -340,5 +340,5 @@ fn a_resource_that_cannot_be_applied_is_rejected() {
     let received = whole(&mut client, response(Kind::Service, "1/1/1", &both, &[]));
     assert_eq!(changed(&received), ["y"]);
     assert_eq!(received.refused[0].text, "there is no room");
-    let _ = client.answer(received, Vec::new());
+    let _ = client.acknowledge(received, Vec::new());
 }

@@ -169,7 +169,7 @@ proptest! {
                 }
                 if let Some(received) = client.receive(response).expect("it is a part") {
                     model.apply(received.changes.clone());
-                    let _ = client.answer(received, Vec::new());
+                    let _ = client.acknowledge(received, Vec::new());
                 }
             }
         }
@@ -279,7 +279,7 @@ fn exchange(
             let received = client.receive(decoded(response)).expect("it is a part");
             let Some(received) = received else { continue };
             model.apply(received.changes.clone());
-            for answer in client.answer(received, Vec::new()) {
+            for answer in client.acknowledge(received, Vec::new()) {
                 session.receive(&answer, Instant::now()).expect("our types");
             }
         }

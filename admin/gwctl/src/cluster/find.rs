@@ -193,7 +193,7 @@ impl Cluster {
             let namespace = it.namespace().unwrap_or_default();
             format!("{namespace}/{}", it.name_any())
         });
-        let names: Vec<String> = names.take(MOST_NAMES).collect();
+        let names: Vec<String> = names.take(MAX_NAMES).collect();
         Ok(if names.is_empty() {
             format!("namespace {} has none (set it with -n)", self.namespace)
         } else {
@@ -256,7 +256,7 @@ impl Cluster {
 }
 
 /// Names that an error lists.
-const MOST_NAMES: usize = 10;
+const MAX_NAMES: usize = 10;
 
 fn or_none(names: &[&str]) -> String {
     if names.is_empty() {

@@ -46,7 +46,7 @@ impl PodPort {
             stream: stream.expect("the port was requested"),
             error: error.map(|it| -> Refusal { Box::pin(it) }),
             has_received: false,
-            unasked: Some(self.clone()),
+            pending_port: Some(self.clone()),
         })
     }
 
@@ -86,8 +86,8 @@ pub(crate) struct ForwardedConnection {
     /// None once it has resolved.
     error: Option<Refusal>,
     has_received: bool,
-    /// The port, until another connection asks why it sent nothing.
-    unasked: Option<PodPort>,
+    /// The port, until another connection was opened to query the error.
+    pending_port: Option<PodPort>,
 }
 
 impl ForwardedConnection {
@@ -102,8 +102,8 @@ impl ForwardedConnection {
 }
 
 impl AsyncRead for ForwardedConnection {
-    /// Reads. If the node reports an error for the port, fails with it. A stream that ends without any
-    /// data ends after the report, or after another connection that asks for it.
+    /// Reads. If the node reports an error for the port, fails with it. If a stream ends without
+    /// any data, waits for the report, or queries it over another connection.
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -126,7 +126,7 @@ impl AsyncRead for ForwardedConnection {
             if this.error.is_some() {
                 return Poll::Pending;
             }
-            let Some(port) = this.unasked.take() else {
+            let Some(port) = this.pending_port.take() else {
                 return read;
             };
             this.error = Some(Box::pin(port.refusal()));

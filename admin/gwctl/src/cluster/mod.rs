@@ -168,7 +168,7 @@ pub(crate) fn contexts(path: Option<&Path>) -> Result<Vec<String>> {
     Ok(contexts.into_iter().map(|it| it.name).collect())
 }
 
-/// Where objects are looked for.
+/// The scope of a search for objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// In the namespace of the command line.

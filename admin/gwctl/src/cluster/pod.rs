@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::ResourceExt as _;
 
-/// The parts of a pod that matter here.
+/// The evaluated state of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PodState {
     pub(crate) name: String,
@@ -11,7 +11,7 @@ pub(crate) struct PodState {
     pub(crate) node: String,
     /// Whether it is ready to serve.
     pub(crate) is_ready: bool,
-    /// Whether its ports can be reached: its containers run, and it is not going.
+    /// Whether its ports can be reached: its containers run, and it is not terminating.
     pub(crate) is_running: bool,
     /// Status, and the reason where there is one: `CrashLoopBackOff (back-off 40s …)`.
     pub(crate) state: String,
@@ -36,14 +36,14 @@ impl From<&Pod> for PodState {
             } else if is_ready {
                 "Running".to_owned()
             } else {
-                trouble(&status, containers)
+                not_ready_reason(&status, containers)
             },
         }
     }
 }
 
 /// Why a pod is not ready.
-fn trouble(status: &PodStatus, containers: &[ContainerStatus]) -> String {
+fn not_ready_reason(status: &PodStatus, containers: &[ContainerStatus]) -> String {
     let states = containers.iter().filter_map(|it| it.state.as_ref());
     for state in states {
         if let Some(waiting) = &state.waiting {

@@ -23,7 +23,7 @@ pub(super) struct Admin {
     token: RefCell<Option<Secret>>,
 }
 
-/// The answer of the token endpoint.
+/// The response of the token endpoint.
 #[derive(Deserialize)]
 struct TokenResponse {
     access_token: String,
@@ -51,8 +51,8 @@ impl Admin {
     ///
     /// The provider rejects the request, or returns something else.
     pub(super) async fn read<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T> {
-        let answer = self.call(Method::GET, path, Body::Nothing).await?;
-        self.parse(what, &self.expect(what, answer)?)
+        let response = self.call(Method::GET, path, Body::Nothing).await?;
+        self.parse(what, &self.expect(what, response)?)
     }
 
     /// Creates an object.
@@ -65,8 +65,8 @@ impl Admin {
         path: &str,
         body: &Value,
     ) -> Result<HttpResponse> {
-        let answer = self.call(Method::POST, path, Body::Json(body)).await?;
-        self.expect(what, answer)
+        let response = self.call(Method::POST, path, Body::Json(body)).await?;
+        self.expect(what, response)
     }
 
     /// Creates an object and reads what the provider returns of it.
@@ -79,8 +79,8 @@ impl Admin {
         path: &str,
         body: &Value,
     ) -> Result<T> {
-        let answer = self.create(what, path, body).await?;
-        self.parse(what, &answer)
+        let response = self.create(what, path, body).await?;
+        self.parse(what, &response)
     }
 
     /// Updates an object.
@@ -88,8 +88,8 @@ impl Admin {
     /// # Errors
     /// As of [`Self::read`].
     pub(super) async fn update(&self, what: &str, path: &str, body: &Value) -> Result<()> {
-        let answer = self.call(Method::PUT, path, Body::Json(body)).await?;
-        self.expect(what, answer).map(drop)
+        let response = self.call(Method::PUT, path, Body::Json(body)).await?;
+        self.expect(what, response).map(drop)
     }
 
     /// Deletes an object; false where there is none.
@@ -97,11 +97,11 @@ impl Admin {
     /// # Errors
     /// The provider refuses.
     pub(super) async fn delete(&self, what: &str, path: &str) -> Result<bool> {
-        let answer = self.call(Method::DELETE, path, Body::Nothing).await?;
-        if answer.status == StatusCode::NOT_FOUND {
+        let response = self.call(Method::DELETE, path, Body::Nothing).await?;
+        if response.status == StatusCode::NOT_FOUND {
             return Ok(false);
         }
-        self.expect(what, answer).map(|_| true)
+        self.expect(what, response).map(|_| true)
     }
 
     /// Sends a request. After 401, repeats it once with a new token.
@@ -122,11 +122,11 @@ impl Admin {
             };
             self.provider.send(&call).await
         };
-        let answer = send(&token).await?;
+        let response = send(&token).await?;
         // Even a new token can be rejected: a provider that was restarted may accept it a moment
         // later.
-        if answer.status != StatusCode::UNAUTHORIZED {
-            return Ok(answer);
+        if response.status != StatusCode::UNAUTHORIZED {
+            return Ok(response);
         }
         let why = if is_known { "is stale" } else { "was refused" };
         eprintln!("the administrator's token {why}: signing in again");
@@ -145,17 +145,17 @@ impl Admin {
         Ok(token)
     }
 
-    fn expect(&self, what: &str, answer: HttpResponse) -> Result<HttpResponse> {
-        if answer.status.is_success() {
-            return Ok(answer);
+    fn expect(&self, what: &str, response: HttpResponse) -> Result<HttpResponse> {
+        if response.status.is_success() {
+            return Ok(response);
         }
         let url = &self.provider.url;
-        Err(refused(Purpose::Administration, what, url, &answer))
+        Err(refused(Purpose::Administration, what, url, &response))
     }
 
-    fn parse<T: DeserializeOwned>(&self, what: &str, answer: &HttpResponse) -> Result<T> {
-        let parsed = serde_json::from_slice(&answer.body);
-        parsed.map_err(|_| unreadable(what, &self.provider.url, answer))
+    fn parse<T: DeserializeOwned>(&self, what: &str, response: &HttpResponse) -> Result<T> {
+        let parsed = serde_json::from_slice(&response.body);
+        parsed.map_err(|_| unreadable(what, &self.provider.url, response))
     }
 }
 
@@ -178,11 +178,11 @@ pub(super) async fn grant(
         bearer: None,
         body: Body::Form(fields),
     };
-    let answer = provider.send(&call).await?;
-    if !answer.status.is_success() {
-        return Err(refused(purpose, what, &provider.url, &answer));
+    let response = provider.send(&call).await?;
+    if !response.status.is_success() {
+        return Err(refused(purpose, what, &provider.url, &response));
     }
-    let granted = serde_json::from_slice::<TokenResponse>(&answer.body);
-    let granted = granted.map_err(|_| unreadable(what, &provider.url, &answer))?;
+    let granted = serde_json::from_slice::<TokenResponse>(&response.body);
+    let granted = granted.map_err(|_| unreadable(what, &provider.url, &response))?;
     Ok(Secret::new(granted.access_token))
 }

@@ -10,7 +10,7 @@ use crate::output::shown;
 pub(super) struct Changes(usize);
 
 impl Changes {
-    /// Notes a change that has happened.
+    /// Reports a change.
     pub(super) fn record(&mut self, text: impl Display) {
         self.0 += 1;
         eprintln!("{}", shown(&text.to_string()));

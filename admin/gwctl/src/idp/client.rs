@@ -130,7 +130,7 @@ impl Client {
     }
 }
 
-/// Has our client as it should be.
+/// Creates or corrects our client.
 ///
 /// # Errors
 /// The provider refuses.
@@ -203,12 +203,17 @@ async fn register(admin: &Admin, changes: &mut Changes) -> Result<CreatedClient>
         }),
         body: Body::Json(&json!({"clientId": access.id})),
     };
-    let answer = provider.send(&call).await?;
-    if !answer.status.is_success() {
-        return Err(refused(Purpose::Registration, what, &provider.url, &answer));
+    let response = provider.send(&call).await?;
+    if !response.status.is_success() {
+        return Err(refused(
+            Purpose::Registration,
+            what,
+            &provider.url,
+            &response,
+        ));
     }
-    let registered = serde_json::from_slice::<Registered>(&answer.body);
-    let registered = registered.map_err(|_| unreadable(what, &provider.url, &answer))?;
+    let registered = serde_json::from_slice::<Registered>(&response.body);
+    let registered = registered.map_err(|_| unreadable(what, &provider.url, &response))?;
     changes.record(format_args!("registered the client {}", access.id));
     Ok(CreatedClient {
         id: registered.id,
@@ -223,34 +228,38 @@ async fn register(admin: &Admin, changes: &mut Changes) -> Result<CreatedClient>
 /// The provider refuses.
 pub(super) async fn has_mappers(admin: &Admin, client: &Client) -> Result<bool> {
     let mappers = mappers(admin, &client.id).await?;
-    let wanted = [group_mapper(), audience_mapper(&client.name)];
-    Ok(wanted.iter().all(|wanted| {
-        let named = mappers.iter().find(|mapper| wanted["name"] == *mapper.name);
-        named.is_some_and(|mapper| mapper.is(wanted))
+    let desired = [group_mapper(), audience_mapper(&client.name)];
+    Ok(desired.iter().all(|desired| {
+        let named = mappers
+            .iter()
+            .find(|mapper| desired["name"] == *mapper.name);
+        named.is_some_and(|mapper| mapper.is(desired))
     }))
 }
 
 async fn ensure_mapper(
     admin: &Admin,
     client: &CreatedClient,
-    wanted: &Value,
+    desired: &Value,
     changes: &mut Changes,
 ) -> Result<()> {
     let mappers = mappers(admin, &client.id).await?;
-    let known = mappers.iter().find(|mapper| wanted["name"] == *mapper.name);
-    let name = wanted["name"].as_str().unwrap_or_default();
+    let known = mappers
+        .iter()
+        .find(|mapper| desired["name"] == *mapper.name);
+    let name = desired["name"].as_str().unwrap_or_default();
     let path = format!("{}/protocol-mappers/models", path(&client.id));
     match known {
-        Some(mapper) if mapper.is(wanted) => return Ok(()),
+        Some(mapper) if mapper.is(desired) => return Ok(()),
         Some(mapper) => {
-            let mut body = wanted.clone();
+            let mut body = desired.clone();
             body["id"] = mapper.id.as_str().into();
             let path = format!("{path}/{}", mapper.id);
             admin.update("correct a mapper", &path, &body).await?;
             changes.record(format_args!("corrected the mapper `{name}`"));
         }
         None => {
-            admin.create("create a mapper", &path, wanted).await?;
+            admin.create("create a mapper", &path, desired).await?;
             changes.record(format_args!("created the mapper `{name}`"));
         }
     }
@@ -264,10 +273,10 @@ async fn mappers(admin: &Admin, id: &str) -> Result<Vec<Mapper>> {
 
 impl Mapper {
     /// Whether the mapper has the desired settings. The provider adds further ones.
-    fn is(&self, wanted: &Value) -> bool {
-        let config = wanted["config"].as_object();
+    fn is(&self, desired: &Value) -> bool {
+        let config = desired["config"].as_object();
         let mut config = config.into_iter().flatten();
-        wanted["protocolMapper"] == *self.kind
+        desired["protocolMapper"] == *self.kind
             && config.all(|(name, value)| self.config.get(name) == Some(value))
     }
 }

@@ -26,44 +26,44 @@ pub(super) fn refused(
     purpose: Purpose,
     what: &str,
     url: &ProviderUrl,
-    answer: &HttpResponse,
+    response: &HttpResponse,
 ) -> Error {
-    let message = provider_message(answer);
-    let advice = advice(purpose, answer.status, &message);
+    let message = provider_message(response);
+    let advice = advice(purpose, response.status, &message);
     anyhow!(
         "cannot {what}: {url} responded with {}{message}{advice}",
-        answer.status
+        response.status
     )
 }
 
 /// The error for a body of the wrong form.
-pub(super) fn unreadable(what: &str, url: &ProviderUrl, answer: &HttpResponse) -> Error {
-    let came = if answer.body.is_empty() {
+pub(super) fn unreadable(what: &str, url: &ProviderUrl, response: &HttpResponse) -> Error {
+    let found = if response.body.is_empty() {
         "an empty body".to_owned()
     } else {
-        let kind = match &*answer.content_type {
+        let kind = match &*response.content_type {
             "" => "a body without a type",
             kind => kind,
         };
         format!(
             "{} bytes of {}{}",
-            answer.body.len(),
+            response.body.len(),
             shown(kind),
-            excerpt(answer)
+            excerpt(response)
         )
     };
     anyhow!(
-        "cannot {what}: the response of {url} cannot be parsed: {} with {came}. A network device, a \
+        "cannot {what}: the response of {url} cannot be parsed: {} with {found}. A network device, a \
          proxy or a rule of the provider may have answered instead of it: send the request alone \
          (`curl -i {url}/realms/master/.well-known/openid-configuration`), and change the network or \
          its security settings until that returns JSON",
-        answer.status
+        response.status
     )
 }
 
 /// The beginning of a body that is not JSON. JSON may contain tokens, and is not shown.
-fn excerpt(answer: &HttpResponse) -> String {
-    let text = String::from_utf8_lossy(&answer.body);
+fn excerpt(response: &HttpResponse) -> String {
+    let text = String::from_utf8_lossy(&response.body);
     let text = text.trim();
     if text.starts_with(['{', '[', '"']) || text.contains("eyJ") {
         return String::new();
@@ -73,12 +73,12 @@ fn excerpt(answer: &HttpResponse) -> String {
 }
 
 /// The provider's error message, in any of its forms.
-fn provider_message(answer: &HttpResponse) -> String {
-    let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else {
-        return match &answer.location {
+fn provider_message(response: &HttpResponse) -> String {
+    let Ok(body) = serde_json::from_slice::<Value>(&response.body) else {
+        return match &response.location {
             Some(location) => format!(" (to {})", admin_types::secret::url(&shown(location))),
-            None if answer.body.is_empty() => String::new(),
-            None => excerpt(answer),
+            None if response.body.is_empty() => String::new(),
+            None => excerpt(response),
         };
     };
     let fields = ["error", "error_description", "errorMessage", "field"];
@@ -176,7 +176,7 @@ mod tests {
 
     use super::{HttpResponse, Purpose, refused, unreadable};
 
-    fn answer(status: u16, body: &'static str) -> HttpResponse {
+    fn response(status: u16, body: &'static str) -> HttpResponse {
         HttpResponse {
             status: StatusCode::from_u16(status).expect("a status"),
             content_type: "text/html".to_owned(),
@@ -272,8 +272,8 @@ mod tests {
     fn each_error_contains_the_response_and_advice() {
         for (purpose, status, body, parts) in CASES {
             let url = "http://localhost:8080".parse().expect("a URL");
-            let answer = answer(*status, body);
-            let text = refused(*purpose, "sign in", &url, &answer).to_string();
+            let response = response(*status, body);
+            let text = refused(*purpose, "sign in", &url, &response).to_string();
             for part in parts {
                 assert!(text.contains(part), "{part} is missing: {text}");
             }
@@ -287,20 +287,20 @@ mod tests {
         let page = unreadable(
             "sign in",
             &url,
-            &answer(200, "<html>Sign in to the network</html>"),
+            &response(200, "<html>Sign in to the network</html>"),
         );
         let page = page.to_string();
         for part in ["<html>Sign in", "network device", "curl -i"] {
             assert!(page.contains(part), "{page}");
         }
         for secret in [r#"{"access":"secret"}"#, "token: eyJsecret"] {
-            let text = unreadable("sign in", &url, &answer(200, secret)).to_string();
+            let text = unreadable("sign in", &url, &response(200, secret)).to_string();
             assert!(
                 !text.contains("secret\"") && !text.contains("eyJ"),
                 "{text}"
             );
         }
-        let empty = unreadable("sign in", &url, &answer(200, "")).to_string();
+        let empty = unreadable("sign in", &url, &response(200, "")).to_string();
         assert!(empty.contains("an empty body"), "{empty}");
     }
 }

@@ -30,7 +30,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a password may be.
+/// The sources of a password.
 pub(super) struct PasswordSource {
     variable: &'static str,
     option: &'static str,
@@ -53,11 +53,11 @@ pub(super) const USER: PasswordSource = PasswordSource {
     option: "--password-file",
 };
 
-/// Reads the password of `whom`.
+/// Reads the password of `account`.
 ///
 /// # Errors
 /// There is none.
-pub(super) fn read(place: &PasswordSource, whom: &str, file: Option<&Path>) -> Result<Secret> {
+pub(super) fn read(place: &PasswordSource, account: &str, file: Option<&Path>) -> Result<Secret> {
     let text = if let Some(file) = file {
         let bytes = files::read_to_end(file, FILE_BYTES, FILE_TIMEOUT)?;
         let text = String::from_utf8(bytes);
@@ -66,10 +66,10 @@ pub(super) fn read(place: &PasswordSource, whom: &str, file: Option<&Path>) -> R
         let text = text.into_string().ok();
         text.with_context(|| format!("{} is not text", place.variable))?
     } else if io::stdin().is_terminal() {
-        rpassword::prompt_password(format!("Password of {whom}: "))?
+        rpassword::prompt_password(format!("Password of {account}: "))?
     } else {
         bail!(
-            "no password of {whom}: give it with {} FILE, or in the environment as {}",
+            "no password of {account}: give it with {} FILE, or in the environment as {}",
             place.option,
             place.variable
         );
@@ -77,7 +77,7 @@ pub(super) fn read(place: &PasswordSource, whom: &str, file: Option<&Path>) -> R
     // Editors end a file with a line end.
     let text = text.lines().next().unwrap_or_default();
     if text.is_empty() {
-        bail!("the password of {whom} is empty");
+        bail!("the password of {account} is empty");
     }
     Ok(Secret(text.to_owned()))
 }

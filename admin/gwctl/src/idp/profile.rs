@@ -9,7 +9,7 @@ use super::changes::Changes;
 use super::client::MARK;
 use super::provider::ADMIN;
 
-/// Has the attribute defined.
+/// Defines the attribute.
 ///
 /// # Errors
 /// The provider refuses, or users may edit the attribute.

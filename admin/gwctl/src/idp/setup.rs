@@ -121,12 +121,12 @@ pub(super) async fn discover(provider: &Provider) -> Result<Discovery> {
         bearer: None,
         body: Body::Nothing,
     };
-    let answer = provider.send(&call).await?;
-    if !answer.status.is_success() {
-        return Err(refused(Purpose::Discovery, what, &provider.url, &answer));
+    let response = provider.send(&call).await?;
+    if !response.status.is_success() {
+        return Err(refused(Purpose::Discovery, what, &provider.url, &response));
     }
-    let discovery = serde_json::from_slice(&answer.body);
-    discovery.map_err(|_| unreadable(what, &provider.url, &answer))
+    let discovery = serde_json::from_slice(&response.body);
+    discovery.map_err(|_| unreadable(what, &provider.url, &response))
 }
 
 /// Tokens contain the provider's own issuer URL, whatever URL it is reached at.

@@ -20,7 +20,7 @@ struct Status {
     issuer: String,
     jwks_uri: String,
     client_id: Option<String>,
-    /// Whether all is as `setup` leaves it.
+    /// Whether the set-up is complete.
     complete: bool,
     parts: Vec<Part>,
     registration_policies: RegistrationPolicies,
@@ -74,7 +74,7 @@ async fn read(admin: &Admin) -> Result<Status> {
     part("mappers", has_mappers);
     part("profile attribute", profile::is_defined(admin).await?);
     for user in &USERS {
-        part(&format!("user {}", user.name), user.is_there(admin).await?);
+        part(&format!("user {}", user.name), user.exists(admin).await?);
     }
     let (present, removed) = registration::count(admin, client.as_ref()).await?;
     Ok(Status {

@@ -55,7 +55,7 @@ impl TestUser {
         if !self.owns(&user) {
             bail!("the user {name} exists and was not created by gwctl: rename or delete it");
         }
-        if self.is_as_wanted(&user) {
+        if self.is_up_to_date(&user) {
             return Ok(());
         }
         let id = user["id"].as_str().unwrap_or_default().to_owned();
@@ -90,13 +90,13 @@ impl TestUser {
         Ok(())
     }
 
-    /// Whether the user exists, as it should be.
+    /// Whether the user exists, with the settings that `setup` gives it.
     ///
     /// # Errors
     /// The provider refuses.
-    pub(super) async fn is_there(&self, admin: &Admin) -> Result<bool> {
+    pub(super) async fn exists(&self, admin: &Admin) -> Result<bool> {
         let user = self.find(admin).await?;
-        Ok(user.is_some_and(|user| self.owns(&user) && self.is_as_wanted(&user)))
+        Ok(user.is_some_and(|user| self.owns(&user) && self.is_up_to_date(&user)))
     }
 
     async fn find(&self, admin: &Admin) -> Result<Option<Value>> {
@@ -109,7 +109,7 @@ impl TestUser {
         user["email"] == self.email
     }
 
-    fn is_as_wanted(&self, user: &Value) -> bool {
+    fn is_up_to_date(&self, user: &Value) -> bool {
         user["enabled"] == true && user["attributes"]["group"] == json!([self.group])
     }
 

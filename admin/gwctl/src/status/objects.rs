@@ -43,12 +43,13 @@ impl Condition {
 }
 
 /// Conditions that report a problem when they are true.
-const FALSE_IS_GOOD: [&str; 5] = [
+const FALSE_IS_GOOD: [&str; 6] = [
     "CertificateExpired",
     "Conflicted",
     "InsecureFrontendValidationMode",
     "OverlappingTLSConfig",
     "PartiallyInvalid",
+    "PolicyAncestorLimitReached",
 ];
 
 /// The problems among conditions, without those that follow from another: a listener that is not

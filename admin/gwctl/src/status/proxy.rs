@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::cluster::PodState;
 use crate::source::{Source, decode};
 
-/// A proxy, or a pod that is to become one.
+/// A proxy, or a pod in which none runs yet.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Proxy {
@@ -76,7 +76,7 @@ pub(super) fn query(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {
     Ok(proxies)
 }
 
-/// For the answer of one proxy: 5 s, so that a stuck one does not hold up the others.
+/// Timeout for the response of one proxy: 5 s, so that a stuck one does not hold up the others.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn query_one(client: &Client) -> Result<SelfReport> {

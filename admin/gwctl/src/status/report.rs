@@ -136,7 +136,7 @@ impl Report {
         report
     }
 
-    /// Returns whether a controller has taken the Gateway up.
+    /// Returns whether a controller manages the Gateway.
     fn check_gateway(&mut self, gateway: &Object, class: Option<&Class>) -> bool {
         let name = gateway.class();
         match class {

@@ -46,15 +46,15 @@ pub struct RenderInput {
 
 impl RenderInput {
     /// Requests any ClusterIP instead of a specific one. Returns whether there was one.
-    pub(super) fn gives_up_cluster_ip(&mut self) -> bool {
-        let mut had_one = false;
+    pub(super) fn release_cluster_ip(&mut self) -> bool {
+        let mut was_set = false;
         for address in &mut self.infrastructure.addresses {
             if address.routability == ROUTABLE_IN_CLUSTER && !address.value.is_empty() {
                 address.value.clear();
-                had_one = true;
+                was_set = true;
             }
         }
-        had_one
+        was_set
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn of_listeners(input: &RenderInput) -> Service {
     annotations.extend(parameters.annotations.clone());
     metadata.annotations = non_empty(annotations);
     // Other requested addresses are not available, which the Gateway's status reports.
-    let asked = |is_in_cluster: bool| {
+    let requested = |is_in_cluster: bool| {
         let mut addresses = input.infrastructure.addresses.iter();
         let found = addresses.find(|it| {
             let is_scope = (it.routability == ROUTABLE_IN_CLUSTER) == is_in_cluster;
@@ -33,8 +33,8 @@ pub(super) fn of_listeners(input: &RenderInput) -> Service {
             type_: Some(kind.as_str().to_owned()),
             selector: Some(labels::selector(&input.name.name)),
             ports: Some(input.ports.iter().copied().map(port).collect()),
-            load_balancer_ip: asked(false).filter(|_| kind == ServiceType::LoadBalancer),
-            cluster_ip: asked(true),
+            load_balancer_ip: requested(false).filter(|_| kind == ServiceType::LoadBalancer),
+            cluster_ip: requested(true),
             ..ServiceSpec::default()
         }),
         ..Service::default()

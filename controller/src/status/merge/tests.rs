@@ -41,9 +41,9 @@ fn whole(value: Value) -> DesiredStatus {
     }
 }
 
-fn patched(present: &Value, wanted: &DesiredStatus) -> Value {
+fn patched(present: &Value, desired: &DesiredStatus) -> Value {
     let mut after = present.clone();
-    if let Comparison::Differs { fields, .. } = compare(present, wanted, author()) {
+    if let Comparison::Differs { fields, .. } = compare(present, desired, author()) {
         if after.is_null() {
             after = json!({});
         }
@@ -55,32 +55,32 @@ fn patched(present: &Value, wanted: &DesiredStatus) -> Value {
 
 #[test]
 fn a_first_status_gets_transition_times() {
-    let wanted = whole(json!({"addresses": [], "conditions": [accepted("True", 1)]}));
+    let desired = whole(json!({"addresses": [], "conditions": [accepted("True", 1)]}));
     let expected = json!({"conditions": [since(accepted("True", 1), LATER)]});
-    assert_eq!(patched(&Value::Null, &wanted), expected);
+    assert_eq!(patched(&Value::Null, &desired), expected);
 }
 
 #[test]
 fn the_transition_time_changes_only_with_the_status() {
     let earlier = "2026-01-01T00:00:00Z";
     let present = json!({"conditions": [since(accepted("True", 1), earlier)]});
-    let wanted = whole(json!({"conditions": [accepted("True", 2)]}));
+    let desired = whole(json!({"conditions": [accepted("True", 2)]}));
     let expected = json!({"conditions": [since(accepted("True", 2), earlier)]});
-    assert_eq!(patched(&present, &wanted), expected);
-    let wanted = whole(json!({"conditions": [accepted("False", 2)]}));
+    assert_eq!(patched(&present, &desired), expected);
+    let desired = whole(json!({"conditions": [accepted("False", 2)]}));
     let expected = json!({"conditions": [since(accepted("False", 2), LATER)]});
-    assert_eq!(patched(&present, &wanted), expected);
+    assert_eq!(patched(&present, &desired), expected);
 }
 
 #[test]
 fn a_status_of_a_newer_generation_is_kept() {
     let present = json!({"conditions": [since(accepted("True", 3), LATER)]});
-    let wanted = whole(json!({"conditions": [accepted("False", 2)]}));
-    assert_eq!(compare(&present, &wanted, author()), Comparison::Newer);
+    let desired = whole(json!({"conditions": [accepted("False", 2)]}));
+    assert_eq!(compare(&present, &desired, author()), Comparison::Newer);
     let present =
         json!({"parents": [parent(OURS, "a", json!([since(accepted("True", 3), LATER)]))]});
-    let wanted = parents(vec![parent(OURS, "a", json!([accepted("True", 2)]))]);
-    assert_eq!(compare(&present, &wanted, author()), Comparison::Newer);
+    let desired = parents(vec![parent(OURS, "a", json!([accepted("True", 2)]))]);
+    assert_eq!(compare(&present, &desired, author()), Comparison::Newer);
 }
 
 #[test]
@@ -88,9 +88,9 @@ fn conditions_of_others_are_kept_and_obsolete_ones_of_ours_removed() {
     let foreign = json!({"type": "example.com/Checked", "status": "True", "extra": [1.5, null]});
     let expired = json!({"type": "CertificateExpired", "status": "True"});
     let present = json!({"conditions": [expired, foreign, since(accepted("True", 1), LATER)]});
-    let wanted = whole(json!({"conditions": [accepted("True", 1)]}));
+    let desired = whole(json!({"conditions": [accepted("True", 1)]}));
     let expected = json!({"conditions": [foreign, since(accepted("True", 1), LATER)]});
-    assert_eq!(patched(&present, &wanted), expected);
+    assert_eq!(patched(&present, &desired), expected);
 }
 
 #[test]
@@ -100,14 +100,14 @@ fn listeners_keep_the_conditions_of_others_by_name() {
         {"name": "gone", "attachedRoutes": 1, "conditions": [foreign]},
         {"name": "web", "attachedRoutes": 1, "conditions": [foreign]},
     ]});
-    let wanted = whole(json!({"listeners": [
+    let desired = whole(json!({"listeners": [
         {"name": "web", "attachedRoutes": 2, "conditions": [accepted("True", 1)]},
     ]}));
     let expected = json!({"listeners": [
         {"name": "web", "attachedRoutes": 2,
          "conditions": [foreign, since(accepted("True", 1), LATER)]},
     ]});
-    assert_eq!(patched(&present, &wanted), expected);
+    assert_eq!(patched(&present, &desired), expected);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn entries_are_limited_to_the_api_servers_maximum() {
         let names = (0..count).map(|it| parent("example.com/other", &format!("o{it}"), json!([])));
         names.collect::<Vec<_>>()
     };
-    let wanted = |count| {
+    let desired = |count| {
         let names = (0..count).map(|it| parent(OURS, &format!("w{it}"), json!([])));
         names.collect::<Vec<_>>()
     };
@@ -151,9 +151,9 @@ fn entries_are_limited_to_the_api_servers_maximum() {
         (Entries::Ancestors, "ancestors", 16),
     ] {
         let present = json!({field: others(capacity - 2)});
-        let wanted: Vec<Value> = wanted(5);
-        let wanted = DesiredStatus::Entries(kind, wanted);
-        let result = compare(&present, &wanted, author());
+        let desired: Vec<Value> = desired(5);
+        let desired = DesiredStatus::Entries(kind, desired);
+        let result = compare(&present, &desired, author());
         let Comparison::Differs { fields, left_out } = result else {
             // Ancestors are distinguished by `ancestorRef`, which these entries do not have.
             panic!("{result:?}");
@@ -226,7 +226,7 @@ proptest! {
     #[test]
     fn a_merge_is_idempotent_and_keeps_entries_of_others(
         present in any_entries(&[OURS, "example.com/one", "example.com/two"]),
-        wanted in any_entries(&[OURS]).prop_map(by_reference),
+        desired in any_entries(&[OURS]).prop_map(by_reference),
     ) {
         let is_ours = |it: &&Value| it["controllerName"] == OURS;
         let foreign = |status: &Value| -> Vec<Value> {
@@ -234,11 +234,11 @@ proptest! {
             entries.filter(|it| !is_ours(it)).cloned().collect()
         };
         let present = json!({"parents": present});
-        let wanted_entries = wanted.len();
-        let wanted = parents(wanted);
-        let after = patched(&present, &wanted);
+        let wanted_entries = desired.len();
+        let desired = parents(desired);
+        let after = patched(&present, &desired);
         prop_assert_eq!(foreign(&present), foreign(&after));
-        prop_assert_eq!(compare(&after, &wanted, author()), Comparison::Equal);
+        prop_assert_eq!(compare(&after, &desired, author()), Comparison::Equal);
         let ours = list(&after, "parents").iter().filter(is_ours);
         prop_assert_eq!(ours.clone().count(), wanted_entries);
         for entry in ours {
@@ -249,15 +249,15 @@ proptest! {
     }
 
     #[test]
-    fn a_merge_keeps_conditions_of_others(before in any_conditions(), wanted in any_conditions()) {
+    fn a_merge_keeps_conditions_of_others(before in any_conditions(), desired in any_conditions()) {
         let is_foreign = |it: &&Value| it["type"].as_str().is_some_and(|kind| kind.contains('/'));
-        let wanted: Vec<Value> = wanted.iter().filter(|it| !is_foreign(it)).cloned().collect();
-        let after = conditions(&before, &wanted, author().now);
+        let desired: Vec<Value> = desired.iter().filter(|it| !is_foreign(it)).cloned().collect();
+        let after = conditions(&before, &desired, author().now);
         let kept: Vec<&Value> = after.iter().filter(is_foreign).collect();
         let there: Vec<&Value> = before.iter().filter(is_foreign).collect();
         prop_assert_eq!(kept, there);
         let ours = after.iter().filter(|it| !is_foreign(it)).count();
-        prop_assert_eq!(ours, wanted.len());
+        prop_assert_eq!(ours, desired.len());
     }
 }
 
@@ -270,7 +270,7 @@ fn a_missing_routability_is_written_once() {
         fields.extend(extra.as_object().expect("an object").clone());
         address
     };
-    let wanted = |generation: i64| {
+    let desired = |generation: i64| {
         whole(json!({
             "addresses": [address(json!({"routability": ""}))],
             "conditions": [accepted("True", generation)],
@@ -280,13 +280,13 @@ fn a_missing_routability_is_written_once() {
         "addresses": [address(json!({}))],
         "conditions": [since(accepted("True", 1), LATER)],
     });
-    assert_eq!(compare(&present, &wanted(1), author()), Comparison::Equal);
-    let after = patched(&present, &wanted(2));
+    assert_eq!(compare(&present, &desired(1), author()), Comparison::Equal);
+    let after = patched(&present, &desired(2));
     assert_eq!(
         after["addresses"],
         json!([address(json!({"routability": ""}))])
     );
     let moved = json!({"addresses": [json!({"type": "IPAddress", "value": "192.0.2.2"})]});
-    let after = patched(&moved, &wanted(1));
+    let after = patched(&moved, &desired(1));
     assert_eq!(after["addresses"][0]["value"], "192.0.2.1");
 }

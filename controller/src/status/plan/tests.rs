@@ -74,7 +74,7 @@ fn a_desired_status_is_compared_with_the_current_one() {
     let one = planned(&Value::Null, Some(&accepted()), None).expect("a write");
     let other = planned(&foreign, Some(&accepted()), None).expect("a write");
     assert_ne!(one.patch, other.patch);
-    assert_eq!(one.wanted, other.wanted);
+    assert_eq!(one.desired, other.desired);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::authority::tests::authority;
+use super::super::authority::tests::{authority, users_authority};
 use super::super::cluster::{Cluster, Replica};
 use super::*;
 
@@ -24,16 +24,23 @@ fn bundle(cluster: &Cluster) -> Vec<String> {
     certificates(config_map["data"][BUNDLE].as_str().expect("a bundle"))
 }
 
-/// Puts an authority of the user into the Secret.
-fn replace(cluster: &Cluster) -> String {
-    let Generated { certificate, key } = Authority::generate(SystemTime::now()).expect("one");
+/// Puts an authority into the Secret, which keeps its label. Returns its certificate.
+fn replace(cluster: &Cluster, authority: &Generated) -> String {
+    let Generated { certificate, key } = authority;
     let encoded = |pem: &str| json!(ByteString(pem.as_bytes().to_vec()));
-    let data = json!({"tls.crt": encoded(&certificate), "tls.key": encoded(&key)});
-    cluster.change(SECRET, |secret| {
-        secret["data"] = data;
-        secret["metadata"]["labels"] = json!({});
-    });
-    certificates(&certificate).remove(0)
+    let data = json!({"tls.crt": encoded(certificate), "tls.key": encoded(key)});
+    cluster.change(SECRET, |secret| secret["data"] = data);
+    certificates(certificate).remove(0)
+}
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// The value of a metric without labels.
+fn metric(replica: &Replica, name: &str) -> String {
+    let text = replica.context.metrics.text();
+    let name = format!("gateway_controller_{name} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&name));
+    value.expect("it is there").to_owned()
 }
 
 #[tokio::test]
@@ -66,7 +73,7 @@ async fn a_users_authority_signs_ten_minutes_after_it_is_in_the_bundle() {
     let configs = certificates.configs.as_ref().expect("a certificate");
     let mut configs = configs.subscribe();
     let own = bundle(&cluster).remove(0);
-    let users = replace(&cluster);
+    let users = replace(&cluster, &users_authority(SystemTime::now(), 30 * DAY));
     let now = Instant::now();
     certificates.compare(now).await.expect("it is read");
     assert_eq!(bundle(&cluster), [own.clone(), users.clone()]);
@@ -111,6 +118,84 @@ async fn the_certificate_is_renewed_before_it_expires_even_without_the_api_serve
         .issue(Instant::now() + LEAF_AGE)
         .expect("it signs");
     assert!(configs.has_changed().expect("open"));
+}
+
+#[tokio::test]
+async fn a_users_authority_is_not_replaced_before_it_expires_or_after() {
+    for (age, is_valid) in [(Duration::ZERO, true), (2 * DAY, false)] {
+        let cluster = Cluster::new();
+        let (replica, mut certificates) = leader(&cluster);
+        certificates.step().await;
+        // Its life is so short that one of ours would be replaced.
+        let users = users_authority(SystemTime::now() - age, DAY);
+        replace(&cluster, &users);
+        let before = cluster.object(SECRET);
+        certificates.step().await;
+        assert_eq!(cluster.object(SECRET), before);
+        assert_eq!(
+            metric(&replica, "xds_ca_invalid"),
+            if is_valid { "0" } else { "1" }
+        );
+        assert_eq!(cluster.events().is_empty(), is_valid);
+    }
+}
+
+#[tokio::test]
+async fn a_generated_authority_is_replaced_once_it_is_old() {
+    const YEAR: Duration = Duration::from_hours(365 * 24);
+    for age in [7 * YEAR, 11 * YEAR] {
+        let cluster = Cluster::new();
+        let (_replica, mut certificates) = leader(&cluster);
+        certificates.step().await;
+        let old = Authority::generate(SystemTime::now() - age).expect("an authority");
+        let old = replace(&cluster, &old);
+        let annotations = json!({"example.com/owner": "infra"});
+        cluster.change(SECRET, |secret| {
+            secret["metadata"]["annotations"] = annotations.clone();
+        });
+        certificates.step().await;
+        let secret = cluster.object(SECRET).expect("it is there");
+        let data: BTreeMap<String, ByteString> =
+            serde_json::from_value(secret["data"].clone()).expect("data");
+        let new = String::from_utf8(data["tls.crt"].0.clone()).expect("PEM");
+        assert_ne!(super::certificates(&new), [old]);
+        assert_eq!(secret["metadata"]["annotations"], annotations);
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_authority_secret_is_reported_while_the_previous_one_stays_in_use() {
+    let cluster = Cluster::new();
+    let (replica, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    let before = bundle(&cluster);
+    let (own, other) = (
+        cluster.object(SECRET),
+        Authority::generate(SystemTime::now()),
+    );
+    let other = other.expect("an authority");
+    // The certificate is replaced, and the key is not.
+    let certificate = json!(ByteString(other.certificate.into_bytes()));
+    cluster.change(SECRET, |secret| secret["data"]["tls.crt"] = certificate);
+    cluster.change(CONFIG_MAP, |bundle| bundle["data"] = json!({}));
+    certificates.step().await;
+    certificates.step().await;
+    assert_eq!(metric(&replica, "xds_ca_invalid"), "1");
+    assert_eq!(bundle(&cluster), before, "it is published again");
+    let events = cluster.events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["regarding"]["name"], "controller-xds-ca");
+    let note = events[0]["note"].as_str().expect("a text");
+    assert!(
+        note.contains("tls.key does not belong to tls.crt"),
+        "{note}"
+    );
+    assert!(note.contains("delete the Secret"), "{note}");
+    assert!(note.contains("the previous one stays in use"), "{note}");
+
+    cluster.change(SECRET, |secret| *secret = own.expect("it is there"));
+    certificates.step().await;
+    assert_eq!(metric(&replica, "xds_ca_invalid"), "0");
 }
 
 #[tokio::test]

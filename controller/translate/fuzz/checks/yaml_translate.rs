@@ -16,8 +16,8 @@ pub(crate) fn check(data: &[u8]) {
     for options in [Options::machine(), Options::cluster(), offset] {
         let translation = translate(&store, &options);
         check_model(&translation);
-        for unhappy in translation.statuses.unhappy() {
-            assert!(!unhappy.message.is_empty(), "{unhappy}");
+        for problem in translation.statuses.problem_conditions() {
+            assert!(!problem.message.is_empty(), "{problem}");
         }
     }
 }

@@ -103,10 +103,10 @@ impl Check {
         });
     }
 
-    /// Rejects a field with more than `most` items.
-    pub(super) fn at_most(&mut self, name: &'static str, count: usize, most: usize) {
-        if count > most {
-            let text = format!("has {count} items: at most {most} are allowed");
+    /// Rejects a field with more than `max` items.
+    pub(super) fn at_most(&mut self, name: &'static str, count: usize, max: usize) {
+        if count > max {
+            let text = format!("has {count} items: at most {max} are allowed");
             self.field(name, |check| check.refuse_for(Reason::TooMany, text));
         }
     }

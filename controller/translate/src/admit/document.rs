@@ -30,7 +30,7 @@ struct Exceptions {
     /// Without a file, and with lines of the document.
     findings: Vec<Finding>,
     /// Kind and line of each object of an unsupported kind.
-    passed_over: Vec<(String, u32)>,
+    skipped: Vec<(String, u32)>,
     /// Whether it may contain unidentifiable objects.
     opaque: bool,
 }
@@ -62,7 +62,7 @@ impl Item {
 impl Document {
     /// Whether it contains no objects.
     pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.passed_over().is_empty() && !self.is_opaque()
+        self.items.is_empty() && self.skipped().is_empty() && !self.is_opaque()
     }
 
     /// Findings without a file, and with lines of the document.
@@ -72,9 +72,9 @@ impl Document {
     }
 
     /// Kind and line of each object of an unsupported kind.
-    pub(super) fn passed_over(&self) -> &[(String, u32)] {
+    pub(super) fn skipped(&self) -> &[(String, u32)] {
         let exceptions = self.exceptions.as_ref();
-        exceptions.map_or(&[], |exceptions| &exceptions.passed_over)
+        exceptions.map_or(&[], |exceptions| &exceptions.skipped)
     }
 
     /// Whether it may contain unidentifiable objects.
@@ -109,7 +109,7 @@ impl Document {
 
 impl Exceptions {
     fn is_empty(&self) -> bool {
-        self.findings.is_empty() && self.passed_over.is_empty() && !self.opaque
+        self.findings.is_empty() && self.skipped.is_empty() && !self.opaque
     }
 }
 
@@ -160,7 +160,7 @@ impl Draft {
     fn object(&mut self, value: Value, spans: &Spans, unknown_fields: UnknownFields) {
         match object::read(value, unknown_fields) {
             Outcome::PassedOver { kind } => {
-                self.exceptions.passed_over.push((kind, spans.at.line));
+                self.exceptions.skipped.push((kind, spans.at.line));
             }
             Outcome::Unidentified { remarks } => {
                 self.exceptions.opaque = true;

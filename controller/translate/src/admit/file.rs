@@ -160,7 +160,7 @@ fn is_same((lines, document): &(u32, Arc<Document>), other: &(u32, Arc<Document>
 fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, IgnoredObjects> {
     let mut kinds: BTreeMap<String, IgnoredObjects> = BTreeMap::new();
     for (lines_before, document) in documents {
-        for (kind, line) in document.passed_over() {
+        for (kind, line) in document.skipped() {
             let first = || IgnoredObjects {
                 line: lines_before + line,
                 count: 0,

@@ -62,8 +62,8 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     };
     if !version_read {
         let path = FieldPath::default().field("apiVersion");
-        let wanted = kind.api_version();
-        let text = format!("version `{version}` is not supported: use {wanted}");
+        let expected = kind.api_version();
+        let text = format!("version `{version}` is not supported: use {expected}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
         return Outcome::Read {
             stand_in: (kind.stand_in)(&reference.name, &value),
@@ -144,11 +144,11 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
             "must be text, such as `apiVersion: v1`, `kind: Service`".into(),
         )),
         None => {
-            let slip = suggest::nearest(name, fields.keys().map(String::as_str));
-            let slip = slip.map_or(String::new(), |slip| format!(" (is `{slip}` a typo?)"));
+            let typo = suggest::nearest(name, fields.keys().map(String::as_str));
+            let typo = typo.map_or(String::new(), |typo| format!(" (is `{typo}` a typo?)"));
             Err((
                 path,
-                format!("is required{slip}: every object has apiVersion and kind"),
+                format!("is required{typo}: every object has apiVersion and kind"),
             ))
         }
     }
@@ -173,7 +173,7 @@ fn find(group: &str, name: &str) -> KindLookup {
     // A core kind with a foreign group probably belongs to another project, such as Knative's
     // Service.
     let meant =
-        |kind: &&Kind| !kind.group.is_empty() && (group.is_empty() || is_slip(group, kind.group));
+        |kind: &&Kind| !kind.group.is_empty() && (group.is_empty() || is_typo(group, kind.group));
     if let Some(kind) = named.find(meant) {
         let given = if group.is_empty() {
             "the core group"
@@ -205,7 +205,7 @@ fn find(group: &str, name: &str) -> KindLookup {
     }
 }
 
-fn is_slip(group: &str, known: &str) -> bool {
+fn is_typo(group: &str, known: &str) -> bool {
     suggest::nearest(group, [known]).is_some()
 }
 

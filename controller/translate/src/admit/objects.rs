@@ -123,7 +123,7 @@ impl Objects {
         }
         let mut settled = ObjectChanges::default();
         for (reference, before) in touched {
-            self.settle(&reference, before, files, &mut settled);
+            self.choose_version(&reference, before, files, &mut settled);
         }
         settled
     }
@@ -149,7 +149,7 @@ impl Objects {
 
     /// Decides which version of an object is in effect. The previous one stays if the new one is
     /// rejected, or if the object may be in a file that cannot be read.
-    fn settle(
+    fn choose_version(
         &mut self,
         reference: &Arc<ObjectRef>,
         PreviousVersion {

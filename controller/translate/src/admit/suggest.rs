@@ -6,11 +6,11 @@ pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         return None;
     }
     let bound = (name.len() / 3).clamp(1, 3);
-    let slips = known
+    let distance = known
         .into_iter()
         .map(|other| (distance(name, other), other));
-    let (slips, other) = slips.min_by_key(|(slips, _)| *slips)?;
-    (slips <= bound).then_some(other)
+    let (distance, other) = distance.min_by_key(|(distance, _)| *distance)?;
+    (distance <= bound).then_some(other)
 }
 
 /// ` (did you mean …?)`, or nothing.

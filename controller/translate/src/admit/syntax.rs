@@ -18,7 +18,7 @@ pub(super) fn label(text: &str) -> Verdict {
 }
 
 /// Like [`label`], but it starts with a letter (RFC 1035): names of Services.
-pub(super) fn letter_label(text: &str) -> Verdict {
+pub(super) fn rfc1035_label(text: &str) -> Verdict {
     if is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase()) {
         return Ok(());
     }
@@ -31,7 +31,10 @@ pub(super) fn letter_label(text: &str) -> Verdict {
 /// A DNS name (RFC 1123): names of most objects, of listeners and rules.
 pub(super) fn subdomain(text: &str) -> Verdict {
     // As in an API server, labels longer than 63 are accepted here.
-    let valid = text.len() <= MAX_NAME && text.split('.').all(|part| is_edged(part, is_lower));
+    let valid = text.len() <= MAX_NAME
+        && text
+            .split('.')
+            .all(|part| has_alphanumeric_ends(part, is_label_char));
     if valid {
         return Ok(());
     }
@@ -133,7 +136,7 @@ pub(super) fn qualified(text: &str) -> Verdict {
     };
     let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let prefixed = prefix.is_none_or(|prefix| subdomain(prefix).is_ok());
-    if prefixed && name.len() <= MAX_LABEL && is_edged(name, word) {
+    if prefixed && name.len() <= MAX_LABEL && has_alphanumeric_ends(name, word) {
         return Ok(());
     }
     Err(format!(
@@ -145,7 +148,7 @@ pub(super) fn qualified(text: &str) -> Verdict {
 /// The value of a label.
 pub(super) fn label_value(text: &str) -> Verdict {
     let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if text.is_empty() || (text.len() <= MAX_LABEL && is_edged(text, word)) {
+    if text.is_empty() || (text.len() <= MAX_LABEL && has_alphanumeric_ends(text, word)) {
         return Ok(());
     }
     Err(format!(
@@ -154,30 +157,28 @@ pub(super) fn label_value(text: &str) -> Verdict {
 }
 
 /// A text of bounded length in characters.
-pub(super) fn length(text: &str, least: usize, most: usize) -> Verdict {
+pub(super) fn length(text: &str, min: usize, max: usize) -> Verdict {
     let count = text.chars().count();
-    if count < least {
+    if count < min {
         return Err("is required".to_owned());
     }
-    if count > most {
-        return Err(format!(
-            "has {count} characters: at most {most} are allowed"
-        ));
+    if count > max {
+        return Err(format!("has {count} characters: at most {max} are allowed"));
     }
     Ok(())
 }
 
 fn is_label(text: &str) -> bool {
-    text.len() <= MAX_LABEL && is_edged(text, is_lower)
+    text.len() <= MAX_LABEL && has_alphanumeric_ends(text, is_label_char)
 }
 
 /// Not empty, all of `inner`, and alphanumeric at both ends.
-fn is_edged(text: &str, inner: impl Fn(char) -> bool) -> bool {
+fn has_alphanumeric_ends(text: &str, inner: impl Fn(char) -> bool) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     text.chars().all(inner) && text.starts_with(edge) && text.ends_with(edge)
 }
 
-fn is_lower(c: char) -> bool {
+fn is_label_char(c: char) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'
 }
 
@@ -187,7 +188,7 @@ const MAX_HEADER_NAME: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, data_key, header_name, header_value, kind, label, letter_label};
+    use super::{Verdict, data_key, header_name, header_value, kind, label, rfc1035_label};
     use super::{qualified, subdomain};
 
     #[test]
@@ -203,7 +204,7 @@ mod tests {
                 &["a", "0", "a-b"],
                 &["", "-a", "a-", "A", "a.b", "a_b"],
             ),
-            (letter_label, &["a", "a0"], &["0a", ""]),
+            (rfc1035_label, &["a", "a0"], &["0a", ""]),
             (
                 subdomain,
                 &["a", "a.b-c.0"],

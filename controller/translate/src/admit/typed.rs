@@ -28,7 +28,7 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
         Ok(object) => object,
         Err(error) => {
             let path = error_path(&track.path());
-            remarks.push(complaint::<T>(&path, &value, &error.to_string()));
+            remarks.push(rephrase::<T>(&path, &value, &error.to_string()));
             return (None, remarks);
         }
     };
@@ -90,7 +90,7 @@ fn unknown_field<T: Admissible>(path: &FieldPath, written: &Value) -> Option<Rem
 }
 
 /// Rephrases an error of serde.
-fn complaint<T: Admissible>(path: &FieldPath, value: &Value, error: &str) -> Remark {
+fn rephrase<T: Admissible>(path: &FieldPath, value: &Value, error: &str) -> Remark {
     if let Some(field) = quoted(error, "missing field ") {
         let text = "is required";
         return Remark::error(&path.field(field), Reason::Required, text);

@@ -1,14 +1,14 @@
-//! `TrafficPolicy.spec.authorization`: which requests are let through.
+//! `TrafficPolicy.spec.authorization`: which requests are allowed.
 
 use serde::{Deserialize, Serialize};
 
 /// Rules on requests and the claims of their tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct AuthorizationSpec {
-    /// Any of them refuses.
+    /// A request that matches any of them is rejected.
     #[serde(default)]
     pub deny: Vec<AuthorizationRuleSpec>,
-    /// If there are any, one of them has to match.
+    /// Unless empty, a request has to match one of them.
     #[serde(default)]
     pub allow: Vec<AuthorizationRuleSpec>,
 }

@@ -29,7 +29,7 @@ pub struct BackendSpec {
     pub protocol: BackendProtocol,
     #[serde(default)]
     pub tls: Option<BackendTlsValidation>,
-    /// The PROXY protocol header that it gets.
+    /// Version of the PROXY protocol header that is sent to it.
     #[serde(default)]
     pub proxy_protocol: Option<ProxyProtocolVersion>,
 }
@@ -60,7 +60,7 @@ fn one() -> NonZeroU32 {
 pub struct BackendDns {
     pub name: String,
     pub port: NonZeroU16,
-    /// Looked up at least this often.
+    /// Longest interval between lookups.
     #[serde(default)]
     pub refresh: Option<String>,
 }

@@ -33,7 +33,7 @@ macro_rules! references {
             #[serde(default)]
             pub namespace: Option<Text>,
             pub name: Text,
-            /// Port; must be there for a Service.
+            /// Port; required for a Service.
             #[serde(default)]
             pub port: Option<NonZeroU16>,
             $($(#[$about])* pub $field: $of,)*

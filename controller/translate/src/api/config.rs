@@ -32,7 +32,7 @@ impl Secret {
     }
 }
 
-/// Bytes that are written in base64. Debug output shows their number alone.
+/// Bytes that are written in base64. Debug output shows only their number.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Base64(pub Vec<u8>);
 
@@ -45,7 +45,7 @@ impl fmt::Debug for Base64 {
 impl<'de> Deserialize<'de> for Base64 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut text = String::deserialize(deserializer)?;
-        // Go's decoder, which an API server uses, passes over line breaks.
+        // Go's decoder, which API servers use, ignores line breaks.
         text.retain(|c| c != '\n' && c != '\r');
         let bytes = BASE64_STANDARD.decode(text).map_err(de::Error::custom)?;
         Ok(Self(bytes))
@@ -58,7 +58,7 @@ impl Serialize for Base64 {
     }
 }
 
-/// Secret text. Debug output shows its length alone.
+/// Secret text. Debug output shows only its length.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SecretText(pub String);
 
@@ -89,7 +89,7 @@ impl ConfigMap {
     }
 }
 
-/// A Namespace: its labels count.
+/// A Namespace, of which only the labels are used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct Namespace {
     #[serde(default)]

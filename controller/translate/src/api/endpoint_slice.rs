@@ -47,13 +47,13 @@ pub struct Endpoint {
 /// The state of an endpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct EndpointConditions {
-    /// Takes requests; unknown means that it does.
+    /// Receives requests; unknown means that it does.
     #[serde(default)]
     pub ready: Option<bool>,
-    /// Could take requests, terminating or not; unknown means as `ready`.
+    /// Can serve requests, even while terminating; if unknown, equal to `ready`.
     #[serde(default)]
     pub serving: Option<bool>,
-    /// Is about to end; unknown means that it is not.
+    /// Is terminating; unknown means that it is not.
     #[serde(default)]
     pub terminating: Option<bool>,
 }

@@ -30,7 +30,7 @@ pub enum ExternalAuthProtocol {
     /// A call of Envoy's `ext_authz`.
     #[serde(rename = "GRPC")]
     Grpc,
-    /// One of a later version of the API.
+    /// A value of a later version of the API.
     #[serde(other)]
     Unknown,
 }
@@ -39,31 +39,31 @@ pub enum ExternalAuthProtocol {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcAuthConfig {
-    /// Headers of the request that it is shown; none means all.
+    /// Request headers that are sent to it; empty means all.
     #[serde(default)]
     pub allowed_headers: Vec<String>,
 }
 
-/// More about servers of HTTP.
+/// Settings for HTTP servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpAuthConfig {
-    /// Put in front of the request's path.
+    /// Prefix of the request's path.
     #[serde(default)]
     pub path: Option<String>,
-    /// Headers of the request that it is shown beside those that it is always shown.
+    /// Request headers that are sent to it in addition to those that always are.
     #[serde(default)]
     pub allowed_headers: Vec<String>,
-    /// Headers of its answer that the request gets; none means all.
+    /// Headers of its response that are copied into the request; empty means all.
     #[serde(default)]
     pub allowed_response_headers: Vec<String>,
 }
 
-/// Whether a server is shown the request's body.
+/// Whether the request's body is sent to the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForwardBody {
-    /// Bytes of it; 0 means that it is not shown.
+    /// Maximum bytes of it; 0 means that it is not sent.
     #[serde(default)]
     pub max_size: u32,
 }

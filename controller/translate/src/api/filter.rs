@@ -19,7 +19,7 @@ pub struct HttpRouteFilter {
     pub response_header_modifier: Option<Box<HeaderFilter>>,
     #[serde(default)]
     pub request_mirror: Option<Box<MirrorFilter>>,
-    /// Answers with a redirect.
+    /// Responds with a redirect.
     #[serde(default)]
     pub request_redirect: Option<Box<RedirectFilter>>,
     /// Rewrites host and path.
@@ -41,7 +41,7 @@ pub enum FilterType {
     RequestHeaderModifier,
     ResponseHeaderModifier,
     RequestMirror,
-    /// Answers with a redirect.
+    /// Responds with a redirect.
     RequestRedirect,
     /// Rewrites host and path.
     URLRewrite,
@@ -51,7 +51,7 @@ pub enum FilterType {
     ExternalAuth,
     /// A filter of another kind.
     ExtensionRef,
-    /// One of a later version of the API.
+    /// A value of a later version of the API.
     #[serde(other)]
     Unknown,
 }
@@ -76,10 +76,10 @@ pub struct Header {
 #[serde(rename_all = "camelCase")]
 pub struct MirrorFilter {
     pub backend_ref: BackendObjectReference,
-    /// How many of a hundred.
+    /// Percentage of the requests.
     #[serde(default)]
     pub percent: Option<u32>,
-    /// How many, as a fraction.
+    /// Fraction of the requests.
     #[serde(default)]
     pub fraction: Option<Fraction>,
 }
@@ -87,7 +87,7 @@ pub struct MirrorFilter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Fraction {
     pub numerator: u32,
-    /// Out of how many.
+    /// The number of requests that the numerator is out of.
     #[serde(default = "hundred")]
     pub denominator: u32,
 }
@@ -96,7 +96,7 @@ fn hundred() -> u32 {
     100
 }
 
-/// Answers with a redirect.
+/// Responds with a redirect.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedirectFilter {
@@ -147,7 +147,7 @@ pub struct PathModifier {
 pub enum PathModifierType {
     ReplaceFullPath,
     ReplacePrefixMatch,
-    /// One of a later version of the API.
+    /// A value of a later version of the API.
     #[serde(other)]
     Unknown,
 }
@@ -170,7 +170,7 @@ pub struct CorsFilter {
     /// Response headers that scripts may read, or `*`.
     #[serde(default)]
     pub expose_headers: Vec<String>,
-    /// Seconds that a preflight answer may be kept.
+    /// Seconds for which a preflight response may be cached.
     #[serde(default = "five")]
     pub max_age: u32,
 }

@@ -33,7 +33,7 @@ pub struct GatewaySpec {
     /// TLS of all listeners and of all backends.
     #[serde(default)]
     pub tls: Option<GatewayTls>,
-    /// Which routes attach to it that do not name it.
+    /// Which routes attach to it by default, without naming it.
     #[serde(default)]
     pub default_scope: DefaultScope,
 }
@@ -72,7 +72,7 @@ fn no_namespaces() -> FromNamespaces {
 pub struct Listener {
     /// Its name in the Gateway.
     pub name: String,
-    /// Hosts it answers for; none means every host.
+    /// Host name that it serves; none means every host.
     #[serde(default)]
     pub hostname: Option<String>,
     pub port: NonZeroU16,
@@ -93,7 +93,7 @@ pub struct Listener {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerTls {
-    /// Whether TLS ends here.
+    /// Whether TLS is terminated or passed through.
     #[serde(default)]
     pub mode: TlsMode,
     #[serde(default)]
@@ -102,7 +102,7 @@ pub struct ListenerTls {
     pub options: BTreeMap<String, String>,
 }
 
-/// Whether a listener ends TLS.
+/// Whether a listener terminates TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum TlsMode {
     #[default]

@@ -61,7 +61,7 @@ pub struct FrontendValidation {
     pub mode: FrontendValidationMode,
 }
 
-/// Whether a client's certificate may be missing or wrong.
+/// Whether a client's certificate may be missing or invalid.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FrontendValidationMode {
     #[default]
@@ -69,7 +69,7 @@ pub enum FrontendValidationMode {
     AllowInsecureFallback,
 }
 
-/// A reference to an object, maybe of another namespace.
+/// A reference to an object, possibly in another namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ObjectReference {
     pub group: String,

@@ -117,7 +117,7 @@ pub enum PathMatchType {
     Exact,
     #[default]
     PathPrefix,
-    /// All of it against a regular expression.
+    /// The whole text matches a regular expression.
     RegularExpression,
     /// A type of a later version of the API.
     #[serde(other)]
@@ -129,7 +129,7 @@ pub enum PathMatchType {
 pub enum ValueMatchType {
     #[default]
     Exact,
-    /// All of it against a regular expression.
+    /// The whole text matches a regular expression.
     RegularExpression,
     /// A type of a later version of the API.
     #[serde(other)]
@@ -190,10 +190,10 @@ pub struct SessionPersistence {
     /// Lifetime of a session after its last request. Removed from Gateway API after v1.5.
     #[serde(default)]
     pub idle_timeout: Option<String>,
-    /// Where the token lives.
+    /// How clients return the token.
     #[serde(rename = "type", default)]
     pub kind: SessionPersistenceType,
-    /// More about the cookie. Gateway API had it up to v1.6.
+    /// Settings of the cookie, in Gateway API up to v1.6.
     #[serde(default)]
     pub cookie_config: Option<CookieConfig>,
     #[serde(default)]
@@ -202,7 +202,7 @@ pub struct SessionPersistence {
     pub header: Option<SessionHeader>,
 }
 
-/// Where a session's token lives.
+/// How clients return a session's token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum SessionPersistenceType {
     #[default]
@@ -223,7 +223,7 @@ pub struct SessionCookie {
     /// The paths that a browser sends it to; all by default.
     #[serde(default)]
     pub path: Option<String>,
-    /// Whether the browser keeps it.
+    /// Whether it outlives the browser's session.
     #[serde(default)]
     pub lifetime_type: CookieLifetime,
 }
@@ -238,12 +238,12 @@ pub struct SessionHeader {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CookieConfig {
-    /// Whether the browser keeps it.
+    /// Whether it outlives the browser's session.
     #[serde(default)]
     pub lifetime_type: CookieLifetime,
 }
 
-/// How long a cookie lives.
+/// Lifetime of a cookie.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum CookieLifetime {
     /// Until the absolute timeout.

@@ -34,17 +34,17 @@ pub struct JwtProviderSpec {
     pub name: String,
     /// The `iss` of its tokens.
     pub issuer: String,
-    /// A token is for one of them; none means that `aud` is not looked at.
+    /// Accepted `aud` claims, one of which has to match; empty accepts any.
     #[serde(default)]
     pub audiences: Vec<String>,
     pub jwks: JwksSpec,
-    /// Where a token is looked for; `Authorization: Bearer` where nothing is given.
+    /// Where tokens are read from; `Authorization: Bearer` by default.
     #[serde(default)]
     pub from: JwtFromSpec,
-    /// Whether the backend gets the token too.
+    /// Whether the token is forwarded to the backend.
     #[serde(default)]
     pub forward: bool,
-    /// Claims that the backend gets as headers.
+    /// Claims that are forwarded to the backend as headers.
     #[serde(default)]
     pub claims_to_headers: Vec<ClaimHeaderSpec>,
 }
@@ -69,12 +69,12 @@ pub struct RemoteJwksSpec {
     pub path: Option<String>,
     #[serde(default)]
     pub url: Option<String>,
-    /// Fetched again after this.
+    /// Refresh interval.
     #[serde(default)]
     pub cache_duration: Option<String>,
 }
 
-/// Where a token is looked for, in this order.
+/// Where a token is read from, in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct JwtFromSpec {
     #[serde(default)]
@@ -94,10 +94,10 @@ pub struct JwtHeaderSpec {
     pub prefix: Option<String>,
 }
 
-/// A claim that the backend gets as a header.
+/// A claim that is forwarded to the backend as a header.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ClaimHeaderSpec {
-    /// The claim; dots lead into objects.
+    /// Path of the claim, separated by dots.
     pub claim: String,
     pub header: String,
 }

@@ -23,7 +23,7 @@ pub struct ObjectMeta {
     pub uid: Box<str>,
     /// When it was created; unknown for an object from a file.
     pub creation_timestamp: Option<Timestamp>,
-    /// Since when it is being deleted: it is there until its finalizers are gone.
+    /// When its deletion was requested: it exists until its finalizers are removed.
     pub deletion_timestamp: Option<Box<Timestamp>>,
     /// Counts the changes of its spec; 0 for an object from a file.
     pub generation: i64,
@@ -92,11 +92,11 @@ impl Default for ObjectMeta {
     }
 }
 
-/// The labels of an object, in little memory: most objects have none, and EndpointSlices, of which
-/// there are many, need one.
+/// The labels of an object, in little memory: most objects have none, and EndpointSlices, which are
+/// numerous, need one.
 pub type Labels = SmallMap<Text, Text>;
 
-/// The annotations of an object. They can be large and mean nothing here, so they are checked and not
+/// The annotations of an object. They can be large and are not used, so they are validated and not
 /// kept.
 #[derive(Default)]
 struct Annotations;

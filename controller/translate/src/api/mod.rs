@@ -123,7 +123,7 @@ pub const CLASS_KIND: &str = "GatewayClass";
 /// The kind of the parameters that a Gateway is deployed with.
 pub const PARAMETERS_KIND: &str = "GatewayParameters";
 
-/// Reads a `null` as the default: Go writes empty lists and maps so.
+/// Reads `null` as the default: Go encodes empty lists and maps as `null`.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -15,14 +15,14 @@ pub struct Pod {
     pub status: PodStatus,
 }
 
-/// How a Pod is.
+/// The status of a Pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
     /// Phase of the Pod's life: `Running` and so on.
     #[serde(default)]
     pub phase: Option<String>,
-    /// Its address; not known in the beginning.
+    /// Its address; unknown until it is assigned.
     #[serde(rename = "podIP", default)]
     pub pod_ip: Option<IpAddr>,
     /// Conditions, such as `Ready`.

@@ -26,9 +26,9 @@ impl PolicyEntries {
     pub fn room_for(&self, controller_name: &str) -> usize {
         let others = self.ancestors.iter();
         let others = others.filter(|entry| entry.controller_name != controller_name);
-        Self::MOST.saturating_sub(others.count())
+        Self::MAX.saturating_sub(others.count())
     }
 
     /// The `maxItems` of Gateway API.
-    pub const MOST: usize = 16;
+    pub const MAX: usize = 16;
 }

@@ -15,8 +15,8 @@ pub struct Service {
     pub spec: ServiceSpec,
 }
 
-/// The desired state of a Service, as far as it is used. Its endpoints come from slices, so that selector and
-/// target ports mean nothing here.
+/// The desired state of a Service, as far as it is used. Its endpoints come from slices, so
+/// selector and target ports are not used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceSpec {

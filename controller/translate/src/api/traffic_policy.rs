@@ -25,7 +25,7 @@ pub struct TrafficPolicySpec {
     /// Tokens that requests must or may carry.
     #[serde(default)]
     pub jwt: Option<JwtSpec>,
-    /// Which requests are let through.
+    /// Which requests are allowed.
     #[serde(default)]
     pub authorization: Option<AuthorizationSpec>,
     #[serde(default)]
@@ -33,7 +33,7 @@ pub struct TrafficPolicySpec {
     /// Number of trusted hops in front of the gateway; excludes `trustedSources`.
     #[serde(default)]
     pub trusted_hops: Option<NonZeroU32>,
-    /// Believes peers in these networks; excludes `trustedHops`.
+    /// Networks of trusted peers; excludes `trustedHops`.
     #[serde(default)]
     pub trusted_sources: Option<Vec<String>>,
     #[serde(default)]
@@ -83,7 +83,7 @@ fn every_request() -> f64 {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessLogFormat {
-    /// A line to read.
+    /// A line of text.
     #[default]
     Text,
     /// A line of JSON.
@@ -129,7 +129,7 @@ pub struct LimitsSpec {
     /// Time between bytes of a response or tunnel.
     #[serde(default)]
     pub stream_idle_timeout: Option<String>,
-    /// Time a client may refuse to take bytes.
+    /// Timeout for a client that does not read.
     #[serde(default)]
     pub write_idle_timeout: Option<String>,
     /// Time between requests of a connection.
@@ -176,7 +176,7 @@ pub struct ProxyProtocolSpec {
     /// Whether it is read from clients.
     #[serde(rename = "in")]
     pub inbound: ProxyProtocolIn,
-    /// Networks it is believed from; none means everyone.
+    /// Networks that may send the header; empty means all.
     #[serde(default)]
     pub trusted_sources: Vec<String>,
 }
@@ -236,13 +236,13 @@ fn ten() -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EjectionSpec {
-    /// Failures in a row.
+    /// Consecutive failures.
     #[serde(default = "five")]
     pub consecutive_failures: NonZeroU32,
-    /// For how long the first time.
+    /// Duration of the first ejection.
     #[serde(default = "thirty_seconds")]
     pub base: String,
-    /// For how long at most.
+    /// Longest ejection.
     #[serde(default = "five_minutes")]
     pub max: String,
     /// Most endpoints ejected at once, in percent.

@@ -20,7 +20,7 @@ pub struct XBackend {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct XBackendSpec {
-    /// Which of the two it is.
+    /// The kind of its upstream.
     #[serde(rename = "type")]
     pub kind: XBackendType,
     pub port: XBackendPort,
@@ -28,7 +28,7 @@ pub struct XBackendSpec {
     pub external_hostname: Option<ExternalHostname>,
     #[serde(default)]
     pub endpoint_selector: Option<PoolSelector>,
-    /// Keeps clients at one of the pods.
+    /// Session persistence, which keeps clients at one of the pods.
     #[serde(default)]
     pub session_persistence: Option<SessionPersistence>,
     /// Application protocol; if omitted, that of the routes.
@@ -44,7 +44,7 @@ pub enum XBackendType {
     /// A host outside of the cluster.
     ExternalHostname,
     EndpointSelector,
-    /// Something of a later version of the API.
+    /// A type of a later version of the API.
     #[serde(other)]
     Unknown,
 }
@@ -87,7 +87,7 @@ pub enum XBackendProtocol {
     /// WebSocket over TLS, as an upgrade of HTTP/1.1.
     #[serde(rename = "WSS")]
     Wss,
-    /// One of a later version of the API.
+    /// A value of a later version of the API.
     #[serde(other)]
     Unknown,
 }

@@ -84,9 +84,9 @@ fn add(
             Ok(())
         }
         FilterType::ExternalAuth => {
-            let asks = present(spec.external_auth.as_deref())
+            let external_auth = present(spec.external_auth.as_deref())
                 .and_then(|it| external_auth::lower(scope.reader, scope.from, it));
-            let (auth, problem) = asks.map_err(|problem| problem.under("externalAuth"))?;
+            let (auth, problem) = external_auth.map_err(|problem| problem.under("externalAuth"))?;
             filters.external_auth.push(auth);
             let problem = problem.map(|problem| problem.under("externalAuth"));
             notes.refs.extend(problem);
@@ -123,7 +123,7 @@ fn unsupported(kind: FilterType) -> Problem {
     Problem::new(Reason::UnsupportedValue, "type", message)
 }
 
-/// A mirror that leads nowhere is left out: the request itself is not to suffer for it.
+/// A mirror with an unresolved reference is left out, so that the request itself is unaffected.
 fn mirror(
     scope: &Scope<'_>,
     spec: &MirrorFilter,

@@ -47,14 +47,14 @@ fn a_match(spec: &GrpcRouteMatch, problems: &mut Vec<Problem>) -> HttpMatch {
         // Every call is a POST. Requiring it ranks a method of any service before a match for every
         // call: both are patterns, and Gateway API counts the letters of the method.
         method: path.is_some().then_some(Method::POST),
-        path: path.unwrap_or_else(every_call),
+        path: path.unwrap_or_else(match_every_call),
         headers: matches::headers(&spec.headers, problems),
         query: Vec::new(),
     }
 }
 
 /// A pattern, since a prefix would be tried before the patterns of methods.
-fn every_call() -> PathMatch {
+fn match_every_call() -> PathMatch {
     let every = Pattern::parse("/.*").expect("a constant that compiles");
     PathMatch::Regex(every)
 }
@@ -81,13 +81,13 @@ fn path(spec: &GrpcMethodMatch, refuse: &mut impl FnMut(Problem)) -> Option<Path
             let check = |text: &str, field: &str| pattern(text, field).map(drop);
             let service = valid(service, "service", check);
             let method = valid(method, "method", check);
-            either(service.as_deref(), method.as_deref())
+            method_pattern(service.as_deref(), method.as_deref())
         }
         ValueMatchType::Unknown => Err(unknown_type("type")),
     };
     let path = path.unwrap_or_else(|problem| {
         refuse(problem);
-        every_call()
+        match_every_call()
     });
     Some(path)
 }
@@ -110,13 +110,13 @@ fn exact(service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Probl
         (Some(service), None) => PathMatch::prefix(&format!("/{service}")).map_err(invalid),
         (None, method) => {
             let method = method.map(|method| method.replace('.', r"\."));
-            either(None, method.as_deref())
+            method_pattern(None, method.as_deref())
         }
     }
 }
 
 /// Patterns; a missing one matches anything.
-fn either(service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Problem> {
+fn method_pattern(service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Problem> {
     let any = |text: Option<&str>| text.map_or("[^/]+".to_owned(), |text| format!("(?:{text})"));
     let whole = format!("/{}/{}", any(service), any(method));
     pattern(&whole, "service").map(PathMatch::Regex)

@@ -67,11 +67,11 @@ pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &InferencePo
 pub(super) fn members<P: Iterator<Item = NonZeroU16>>(
     reader: &Reader<'_>,
     namespace: &str,
-    wanted: &BTreeMap<String, String>,
+    selector_labels: &BTreeMap<String, String>,
     ports: impl Fn() -> P,
 ) -> Vec<Member> {
-    let pods = reader.pods(namespace, wanted);
-    let selected = pods.filter(|pod| is_selected(pod, wanted));
+    let pods = reader.pods(namespace, selector_labels);
+    let selected = pods.filter(|pod| is_selected(pod, selector_labels));
     let members = selected.flat_map(|pod| {
         let address = pod.status.pod_ip.filter(|_| !is_over(pod));
         ports().filter_map(move |port| {
@@ -85,9 +85,9 @@ pub(super) fn members<P: Iterator<Item = NonZeroU16>>(
     members.collect()
 }
 
-fn is_selected(pod: &Pod, wanted: &BTreeMap<String, String>) -> bool {
+fn is_selected(pod: &Pod, selector_labels: &BTreeMap<String, String>) -> bool {
     let labels = &pod.metadata.labels;
-    wanted
+    selector_labels
         .iter()
         .all(|(key, value)| labels.get(&**key).is_some_and(|it| **it == **value))
 }

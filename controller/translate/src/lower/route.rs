@@ -40,7 +40,7 @@ pub(crate) struct RuleOutcome {
     pub(crate) name: Option<Arc<str>>,
     /// Its problems. With any, it answers with 500.
     pub(crate) problems: Vec<Problem>,
-    /// References that lead nowhere; their share is refused.
+    /// Unresolved references; requests to their share are rejected.
     pub(crate) refs: Vec<Problem>,
 }
 

@@ -24,11 +24,11 @@ pub(crate) fn is_contested(kind: &str) -> bool {
 }
 
 /// The routes that lose the listener, each with the route that has their hosts.
-pub(crate) fn settle(
-    (kind, wanted): (&'static str, &RouteHosts),
+pub(crate) fn find_losers(
+    (kind, hosts_of_kind): (&'static str, &RouteHosts),
     (other, by_other): (&'static str, &RouteHosts),
 ) -> BTreeMap<RouteId, RouteId> {
-    let own = wanted
+    let own = hosts_of_kind
         .iter()
         .map(|((created, name), hosts)| (*created, name, kind, hosts));
     let others = by_other
@@ -128,7 +128,7 @@ mod tests {
 
     use xds::model::{Hostname, ObjectName};
 
-    use super::{RouteHosts, settle};
+    use super::{RouteHosts, find_losers};
 
     fn hosts(names: &[&str]) -> Vec<Hostname> {
         let names = names.iter();
@@ -147,16 +147,25 @@ mod tests {
             for other in names {
                 let (one, other) = (hosts(&[one]), hosts(&[other]));
                 let overlap = one[0].intersect(&other[0]).is_some();
-                let wanted = |name: &str, hosts: &[Hostname]| -> RouteHosts {
+                let hosts_of_kind = |name: &str, hosts: &[Hostname]| -> RouteHosts {
                     let age = (0, ObjectName::new("a", name));
                     [(age, Arc::from(hosts))].into()
                 };
-                let (first, second) = (wanted("first", &one), wanted("second", &other));
-                let losers = settle(("HTTPRoute", &first), ("GRPCRoute", &second));
+                let (first, second) = (
+                    hosts_of_kind("first", &one),
+                    hosts_of_kind("second", &other),
+                );
+                let losers = find_losers(("HTTPRoute", &first), ("GRPCRoute", &second));
                 assert_eq!(losers.len(), usize::from(overlap), "{one:?} {other:?}");
-                let all = wanted("second", &[]);
-                assert_eq!(settle(("HTTPRoute", &first), ("GRPCRoute", &all)).len(), 1);
-                assert_eq!(settle(("HTTPRoute", &all), ("GRPCRoute", &first)).len(), 1);
+                let all = hosts_of_kind("second", &[]);
+                assert_eq!(
+                    find_losers(("HTTPRoute", &first), ("GRPCRoute", &all)).len(),
+                    1
+                );
+                assert_eq!(
+                    find_losers(("HTTPRoute", &all), ("GRPCRoute", &first)).len(),
+                    1
+                );
             }
         }
     }

@@ -1,6 +1,8 @@
-//! Lowers the backends of an HTTP or gRPC rule, with their filters.
+//! Lowers the backends of an HTTP or gRPC rule, with their filters and session persistence.
 
-use xds::model::{ObjectName, RouteBackend, SessionPersistence};
+use std::sync::Arc;
+
+use xds::model::{ObjectName, Route, RouteBackend, RouteRule, SessionPersistence};
 
 use super::rule::RuleNotes;
 use super::{filters, x_backend};
@@ -29,19 +31,44 @@ pub(crate) fn lower(
     backends.collect()
 }
 
-/// Adds the session persistence of the backends themselves, for a rule without its own.
+/// Adds the session persistence of XBackends themselves, for a rule without its own.
 pub(crate) fn add_sessions(
     scope: &filters::Scope<'_>,
     specs: &[HttpBackendRef],
     backends: &mut [RouteBackend],
 ) {
     for (spec, backend) in specs.iter().zip(backends) {
-        if let Some(upstream) = Upstream::of(&backend.target) {
-            let own = session_of_x_backend(scope, spec);
-            let session = own.or_else(|| scope.reader.session(&upstream).cloned());
-            backend.session = session.map(Box::new);
+        if Upstream::of(&backend.target).is_some() {
+            backend.session = session_of_x_backend(scope, spec).map(Box::new);
         }
     }
+}
+
+/// The backends of a rule for which neither it nor they have session persistence of their own.
+pub(crate) fn without_session(rule: &RouteRule) -> impl Iterator<Item = Upstream> {
+    let rule = rule.http().filter(|rule| rule.session.is_none());
+    let backends = rule.into_iter().flat_map(|rule| &rule.backends);
+    let backends = backends.filter(|backend| backend.session.is_none());
+    backends.filter_map(|backend| Upstream::of(&backend.target))
+}
+
+/// Adds session persistence to the backends of [`without_session`].
+pub(crate) fn with_sessions(
+    route: &Arc<Route>,
+    session: impl Fn(&Upstream) -> Option<SessionPersistence>,
+) -> Arc<Route> {
+    let mut route = Arc::clone(route);
+    if without_session(&route.rule).all(|upstream| session(&upstream).is_none()) {
+        return route;
+    }
+    if let RouteRule::Http(rule) = &mut Arc::make_mut(&mut route).rule {
+        let backends = rule.backends.iter_mut();
+        for backend in backends.filter(|backend| backend.session.is_none()) {
+            let upstream = Upstream::of(&backend.target);
+            backend.session = upstream.and_then(|it| session(&it)).map(Box::new);
+        }
+    }
+    route
 }
 
 /// The session persistence of an XBackend, whose own status reports whether it is valid.

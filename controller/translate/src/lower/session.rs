@@ -50,14 +50,14 @@ fn cookie(
     route: &ObjectName,
     rule: usize,
 ) -> Result<SessionToken, Problem> {
-    let asked = spec.cookie.clone().unwrap_or_default();
-    let (name, field) = match asked.name.filter(|name| !name.is_empty()) {
+    let spec_cookie = spec.cookie.clone().unwrap_or_default();
+    let (name, field) = match spec_cookie.name.filter(|name| !name.is_empty()) {
         Some(name) => (name, "cookie.name"),
         None => (session_name(spec, route, rule), "sessionName"),
     };
     let (lifetime, lifetime_field) = match spec.cookie_config {
         Some(config) => (config.lifetime_type, "cookieConfig.lifetimeType"),
-        None => (asked.lifetime_type, "cookie.lifetimeType"),
+        None => (spec_cookie.lifetime_type, "cookie.lifetimeType"),
     };
     let lifetime = match lifetime {
         CookieLifetime::Session => SessionLifetime::Session,
@@ -67,7 +67,7 @@ fn cookie(
             return Err(unsupported(lifetime_field, message));
         }
     };
-    let path = asked.path.filter(|path| !path.is_empty());
+    let path = spec_cookie.path.filter(|path| !path.is_empty());
     let path = CookiePath::parse(path.as_deref().unwrap_or("/"));
     Ok(SessionToken::Cookie {
         name: cookie_name(name, field)?,

@@ -23,7 +23,7 @@ pub(crate) struct LoweredXBackend {
     pub(crate) backend: Backend,
     /// The client certificate for it, in the place of a Gateway's.
     pub(crate) certificate: Option<Certificate>,
-    /// Why it is refused.
+    /// Why it is rejected.
     pub(crate) refusals: Vec<Problem>,
     /// Expired certificates: those presented to it, and the CA certificates that are trusted.
     pub(crate) expiries: Expiries,
@@ -210,9 +210,9 @@ fn certificate(
     let reason = Reason::InvalidClientCertificateRef;
     let found = reader.certificate::<XBackend>(&name.namespace, reference, reason);
     if let Ok(certificate) = &found {
-        let whom = (&*name.namespace, reference, "the backend");
+        let subject = (&*name.namespace, reference, "the backend");
         let field = "spec.tls.clientCertificateRef";
-        record_expiry(reader, whom, certificate, field, expiries);
+        record_expiry(reader, subject, certificate, field, expiries);
     }
     Some(found.map_err(|problem| problem.under("tls.clientCertificateRef")))
 }

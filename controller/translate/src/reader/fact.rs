@@ -69,6 +69,8 @@ facts! {
     Session(Upstream);
     /// An XBackendTrafficPolicy with its targets resolved.
     BackendTrafficPolicy(ObjectName);
+    /// The policies whose statuses have no room for a Gateway.
+    LeftOutOf(ObjectName);
     /// Whether a Gateway belongs to this controller, and its terms for ListenerSets and clients.
     ListenerSetTerms(ObjectName);
     /// A Gateway without its listeners.
@@ -109,6 +111,8 @@ facts! {
     ClaimedPolicy(Arc<PolicyTarget>, ObjectName);
     /// The Gateways that send to an upstream.
     Users(Upstream);
+    /// The Gateways that ask an endpoint picker at a Service.
+    PickerUsers(Upstream);
     /// Our objects of a namespace that requests pass.
     OursIn(Arc<str>);
 }

@@ -42,7 +42,7 @@ impl Grants {
         old: Option<&ReferenceGrant>,
         new: Option<&ReferenceGrant>,
     ) -> Vec<Arc<ReferenceDirection>> {
-        let (old, new) = (ways(name, old), ways(name, new));
+        let (old, new) = (directions(name, old), directions(name, new));
         let mut changed = Vec::new();
         for way in old.keys().filter(|way| !new.contains_key(*way)) {
             if let Some(grants) = self.0.get_mut(way) {
@@ -80,10 +80,13 @@ impl Grants {
     }
 }
 
-fn ways(name: &ObjectName, grant: Option<&ReferenceGrant>) -> HashMap<ReferenceDirection, Names> {
-    let mut ways = HashMap::new();
+fn directions(
+    name: &ObjectName,
+    grant: Option<&ReferenceGrant>,
+) -> HashMap<ReferenceDirection, Names> {
+    let mut directions = HashMap::new();
     let Some(grant) = grant else {
-        return ways;
+        return directions;
     };
     for from in &grant.spec.from {
         for to in &grant.spec.to {
@@ -99,7 +102,7 @@ fn ways(name: &ObjectName, grant: Option<&ReferenceGrant>) -> HashMap<ReferenceD
                     (*name.namespace).into(),
                 ),
             };
-            let names = ways
+            let names = directions
                 .entry(way)
                 .or_insert_with(|| Names::Listed(BTreeSet::new()));
             match (to.name.as_deref().filter(|name| !name.is_empty()), names) {
@@ -111,5 +114,5 @@ fn ways(name: &ObjectName, grant: Option<&ReferenceGrant>) -> HashMap<ReferenceD
             }
         }
     }
-    ways
+    directions
 }

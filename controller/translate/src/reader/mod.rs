@@ -27,10 +27,10 @@ use crate::problem::Problem;
 use crate::store::StoredKind;
 use crate::upstream::Upstream;
 
-/// Answers the questions of one run of a unit.
+/// Provides read access to one run of a unit.
 pub(crate) struct Reader<'a> {
     objects: &'a ObjectIndex,
-    asked: RefCell<Vec<Fact>>,
+    facts: RefCell<Vec<Fact>>,
     expires: Cell<Option<Timestamp>>,
 }
 
@@ -38,19 +38,19 @@ impl<'a> Reader<'a> {
     pub(crate) fn new(objects: &'a ObjectIndex) -> Self {
         Self {
             objects,
-            asked: RefCell::default(),
+            facts: RefCell::default(),
             expires: Cell::default(),
         }
     }
 
     /// The facts that were read, and when the first of them expires.
     pub(crate) fn into_reads(self) -> (Vec<Fact>, Option<Timestamp>) {
-        (self.asked.into_inner(), self.expires.get())
+        (self.facts.into_inner(), self.expires.get())
     }
 
-    /// Notes that the output depends on this.
+    /// Records that the output depends on this.
     pub(crate) fn depend_on(&self, fact: Fact) {
-        self.asked.borrow_mut().push(fact);
+        self.facts.borrow_mut().push(fact);
     }
 
     /// Options, which no object contains. They do not change, except for those that [`Fact`]

@@ -78,7 +78,7 @@ impl ObjectIndex {
         Some(facts)
     }
 
-    /// Takes an object out. `None` if it was not there.
+    /// Removes an object. `None` if it did not exist.
     pub(crate) fn delete(&mut self, reference: &ObjectRef) -> Option<(Object, Vec<Fact>)> {
         let old = self.store.get(reference)?;
         let facts = self.touch(reference, Some(&old), None);
@@ -135,7 +135,7 @@ impl ObjectIndex {
         facts
     }
 
-    /// Has a Gateway be a default one, or not.
+    /// Sets whether a Gateway is a default one.
     pub(crate) fn set_default_gateway(&mut self, gateway: &ObjectName, is_default: bool) {
         if is_default {
             self.default_gateways.insert(gateway.clone());
@@ -144,7 +144,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Whether something is kept for the readers of a fact alone.
+    /// Whether something is kept only for the readers of a fact.
     pub(crate) fn keeps_for_readers(fact: &Fact) -> bool {
         matches!(fact, Fact::Object(api::Secret::KIND, _))
     }

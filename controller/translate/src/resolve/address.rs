@@ -28,20 +28,20 @@ pub(crate) struct Addresses {
 
 impl Addresses {
     pub(crate) fn of(reader: &Reader<'_>, name: &ObjectName, gateway: &api::Gateway) -> Self {
-        let asked = &gateway.spec.addresses;
+        let requested = &gateway.spec.addresses;
         match reader.machine_addresses() {
-            Some(addresses) => on_machine(asked, addresses),
-            None => in_cluster(asked, reader.assigned(name)),
+            Some(addresses) => select_on_machine(requested, addresses),
+            None => in_cluster(requested, reader.assigned(name)),
         }
     }
 }
 
 /// One address of the machine, or all of them.
-fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses {
+fn select_on_machine(requested: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses {
     let mut unusable = Vec::new();
     let mut out_of_scope = Vec::new();
     let mut bind = None;
-    for (index, address) in asked.iter().enumerate() {
+    for (index, address) in requested.iter().enumerate() {
         if !address.routability.is_empty() {
             let field = format!("spec.addresses[{index}].routability");
             let message = format!(
@@ -71,7 +71,7 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
         }
     }
     let unmet: Vec<Problem> = unusable.iter().chain(&out_of_scope).cloned().collect();
-    let has_none = !asked.is_empty() && unmet.len() == asked.len();
+    let has_none = !requested.is_empty() && unmet.len() == requested.len();
     if unusable.is_empty() && has_none {
         unusable = out_of_scope;
     }
@@ -84,7 +84,7 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
     Addresses {
         bind: bind.unwrap_or(EVERY_ADDRESS),
         reached_at,
-        refusals: unsupported(asked, &[IP_ADDRESS]),
+        refusals: unsupported(requested, &[IP_ADDRESS]),
         unusable,
         unassigned: unassigned(unmet, has_none),
     }
@@ -92,10 +92,10 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
 
 /// The assigned addresses, or those of them that were requested: each request is satisfied by its
 /// own address (GEP-5093).
-fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Addresses {
-    let (reached_at, mut unmet) = match asked {
+fn in_cluster(requested: &[GatewayAddress], assigned: &AssignedAddresses) -> Addresses {
+    let (reached_at, mut unmet) = match requested {
         [] => (assigned.default.clone(), Vec::new()),
-        _ => assign(asked, assigned),
+        _ => assign(requested, assigned),
     };
     if reached_at.is_empty() && unmet.is_empty() {
         let message =
@@ -110,13 +110,13 @@ fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Address
         unusable: unmet.iter().filter(is_fatal).cloned().collect(),
         unassigned: unassigned(unmet, reached_at.is_empty()),
         reached_at,
-        refusals: unsupported(asked, &[IP_ADDRESS, HOSTNAME]),
+        refusals: unsupported(requested, &[IP_ADDRESS, HOSTNAME]),
     }
 }
 
 /// The addresses that satisfy requests, in their order, and why others are not satisfied.
 fn assign(
-    asked: &[GatewayAddress],
+    requested: &[GatewayAddress],
     assigned: &AssignedAddresses,
 ) -> (Vec<GatewayAddress>, Vec<Problem>) {
     let AssignedAddresses { default, cluster } = assigned;
@@ -125,18 +125,18 @@ fn assign(
     let mut free: Vec<_> = default.iter().map(|address| (address, true)).collect();
     free.extend(others);
     // The most specific choose first: others may accept what is left.
-    let mut order: Vec<usize> = (0..asked.len()).collect();
+    let mut order: Vec<usize> = (0..requested.len()).collect();
     order.sort_by_key(|index| {
-        let request = &asked[*index];
+        let request = &requested[*index];
         let is_any = request.routability != ROUTABLE_IN_CLUSTER;
         (request.value.is_empty(), is_any)
     });
-    let mut met: Vec<Option<GatewayAddress>> = vec![None; asked.len()];
+    let mut met: Vec<Option<GatewayAddress>> = vec![None; requested.len()];
     for index in order {
-        let request = &asked[index];
+        let request = &requested[index];
         let mut candidates = free.iter();
         let place =
-            candidates.position(|(address, is_default)| meets(request, address, *is_default));
+            candidates.position(|(address, is_default)| satisfies(request, address, *is_default));
         met[index] = place.map(|place| {
             let (address, _) = free.remove(place);
             let is_sentinel = request.routability == ROUTABILITY_SENTINEL;
@@ -147,7 +147,7 @@ fn assign(
             }
         });
     }
-    let unmet = met.iter().zip(asked).enumerate();
+    let unmet = met.iter().zip(requested).enumerate();
     let unmet = unmet.filter(|(_, (met, _))| met.is_none());
     let unmet = unmet.map(|(index, (_, request))| not_met(index, request));
     let unmet = unmet.collect();
@@ -155,7 +155,7 @@ fn assign(
 }
 
 /// Whether an address satisfies a request.
-fn meets(request: &GatewayAddress, address: &GatewayAddress, is_default: bool) -> bool {
+fn satisfies(request: &GatewayAddress, address: &GatewayAddress, is_default: bool) -> bool {
     let is_named = !request.value.is_empty();
     let in_scope = match &*request.routability {
         // Without a specific request, the default addresses apply.
@@ -221,8 +221,8 @@ fn unassigned(unmet: Vec<Problem>, has_none: bool) -> Vec<Problem> {
     unmet.map(|problem| Problem { reason, ..problem }).collect()
 }
 
-fn unsupported(asked: &[GatewayAddress], types: &[&str]) -> Vec<Problem> {
-    asked
+fn unsupported(requested: &[GatewayAddress], types: &[&str]) -> Vec<Problem> {
+    requested
         .iter()
         .enumerate()
         .filter(|(_, address)| !types.contains(&&*address.kind))

@@ -95,8 +95,8 @@ impl Reader<'_> {
             format!("a certificate of {} {}/{}", to.kind, to.namespace, to.name)
         };
         for certificate in certificates {
-            let said = (&*subject, ": renew it, or remove it");
-            expiries.note(self, certificate, field, said);
+            let warning = (&*subject, ": renew it, or remove it");
+            expiries.note(self, certificate, field, warning);
         }
     }
 }

@@ -187,7 +187,7 @@ impl Reader<'_> {
         Err(Problem::new(Reason::BackendNotFound, "", message))
     }
 
-    /// A port of the reference means nothing here either.
+    /// The port of the reference is ignored here as well.
     fn x_backend_target(&self, name: &ObjectName, from: Referrer<'_>) -> Result<Target, Problem> {
         let Some(object) = self.object::<XBackend>(name) else {
             let watched = if self.is_machine() {

@@ -13,7 +13,7 @@ use crate::reason::Reason;
 /// Finds the listeners of one Gateway that cannot be distinguished. The Gateway's own come first,
 /// then those of its ListenerSets in order. Of those in one object, none wins: Gateway API requires
 /// that all are rejected.
-pub(crate) fn within_gateway(listeners: &[&Listener]) -> Vec<Option<Problem>> {
+pub(crate) fn conflicts_in_gateway(listeners: &[&Listener]) -> Vec<Option<Problem>> {
     let mut conflicts = vec![None; listeners.len()];
     let owners = listeners
         .chunk_by(|a, b| a.owner == b.owner)
@@ -69,7 +69,7 @@ impl Ports {
     }
 
     /// Listeners of a port with a protocol of another family.
-    fn strangers(&self, port: NonZeroU16, family: Family) -> impl Iterator<Item = usize> {
+    fn of_other_families(&self, port: NonZeroU16, family: Family) -> impl Iterator<Item = usize> {
         let sharers = self.0.get(&(family.transport(), port));
         let sharers = sharers.filter(|it| it.families.iter().any(|other| *other != family));
         let all = sharers.into_iter().flat_map(|sharers| &sharers.all);
@@ -78,14 +78,14 @@ impl Ports {
     }
 
     /// Listeners of a port that cannot be distinguished.
-    fn twins(
+    fn duplicates(
         &self,
         port: NonZeroU16,
         host: &(Family, Option<Hostname>),
     ) -> impl Iterator<Item = usize> {
         let sharers = self.0.get(&(host.0.transport(), port));
-        let twins = sharers.and_then(|sharers| sharers.by_host.get(host));
-        twins.into_iter().flatten().copied()
+        let duplicates = sharers.and_then(|sharers| sharers.by_host.get(host));
+        duplicates.into_iter().flatten().copied()
     }
 }
 
@@ -100,25 +100,27 @@ fn distinguishing_hostname(family: Family, listener: &Listener) -> Option<Hostna
 fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Problem> {
     let own = listeners[index];
     let (family, port) = (own.protocol?.family(), own.offer.port);
-    let strangers = names(listeners, own, rivals.strangers(port, family));
-    if !strangers.is_empty() {
+    let of_other_families = names(listeners, own, rivals.of_other_families(port, family));
+    if !of_other_families.is_empty() {
         let message = format!(
             "port {port} is shared with a protocol that cannot be distinguished from `{}` (listeners \
-             {strangers}): give each protocol a port of its own",
+             {of_other_families}): give each protocol a port of its own",
             own.offer.protocol
         );
         let field = own.field("protocol");
         return Some(Problem::new(Reason::ProtocolConflict, field, message));
     }
     let host = (family, distinguishing_hostname(family, own));
-    let twins = rivals.twins(port, &host).filter(|other| *other != index);
-    let twins = names(listeners, own, twins);
-    if twins.is_empty() {
+    let duplicates = rivals
+        .duplicates(port, &host)
+        .filter(|other| *other != index);
+    let duplicates = names(listeners, own, duplicates);
+    if duplicates.is_empty() {
         return None;
     }
     if !family.has_hostnames() {
         let message =
-            format!("port {port} is also used by listeners {twins}: give each its own port");
+            format!("port {port} is also used by listeners {duplicates}: give each its own port");
         return Some(Problem::new(
             Reason::ProtocolConflict,
             own.field("port"),
@@ -126,7 +128,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
         ));
     }
     let message = format!(
-        "port {port} and host name {} are also used by listeners {twins}: change one of them",
+        "port {port} and host name {} are also used by listeners {duplicates}: change one of them",
         own.offer
             .hostname
             .as_ref()

@@ -97,8 +97,8 @@ fn client_certificate(
     );
     let field = "spec.tls.backend.clientCertificateRef";
     if let Ok(certificate) = &found {
-        let whom = (&*owner.name().namespace, reference, "backends");
-        tls::record_expiry(reader, whom, certificate, field, expiries);
+        let subject = (&*owner.name().namespace, reference, "backends");
+        tls::record_expiry(reader, subject, certificate, field, expiries);
     }
     Some(found.map_err(|problem| problem.under(field)))
 }

@@ -39,7 +39,7 @@ pub(crate) struct Listener {
     pub(crate) socket_port: NonZeroU16,
     /// Why it is neither accepted nor carried.
     pub(crate) refusals: Vec<Problem>,
-    /// Invalid filters: it is not accepted, but carried, and lets no request pass.
+    /// Invalid filters: it is not accepted, but carried, and rejects every request.
     pub(crate) filter_refusals: Vec<Problem>,
     /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
@@ -122,7 +122,7 @@ impl Listener {
         };
         match protocol {
             None => listener.refusals.push(unknown_protocol(spec)),
-            Some(protocol) => listener.speak(reader, spec, protocol, validation),
+            Some(protocol) => listener.lower_protocol(reader, spec, protocol, validation),
         }
         listener.filter(reader, spec);
         listener.refusals.extend(port.err());
@@ -155,9 +155,9 @@ impl Listener {
         format!("spec.listeners[{}].{field}", self.index)
     }
 
-    /// What it is while it serves nothing, so that its host name does not pass to a less specific
-    /// listener of its port, whose routes and policies are not its own: it refuses what is sent to
-    /// it. `None` if it has no host name.
+    /// Its protocol while it is not carried: it rejects everything, so that its host name does not
+    /// fall through to a less specific listener of its port, whose routes and policies differ.
+    /// `None` if it has no host name.
     pub(crate) fn refusing(&self) -> Option<ListenerProtocol> {
         self.offer.hostname.as_ref()?;
         match self.protocol? {
@@ -170,7 +170,7 @@ impl Listener {
         }
     }
 
-    fn speak(
+    fn lower_protocol(
         &mut self,
         reader: &Reader<'_>,
         spec: &api::Listener,

@@ -11,14 +11,15 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// The filters of a listener, with their problems. An invalid one rejects all requests. Neither the filter
-/// nor its listener is left out: another listener of the port would serve the requests without asking.
+/// The filters of a listener, with their problems. An invalid one rejects all requests. Neither the
+/// filter nor its listener is left out: another listener of the port would serve the requests
+/// without authorization.
 #[derive(Debug, Default)]
 pub(crate) struct ResolvedFilters {
     pub(crate) external_auth: Vec<ExternalAuth>,
     /// Why the listener is not accepted.
     pub(crate) refusals: Vec<Problem>,
-    /// References that lead nowhere.
+    /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
 }
 
@@ -85,7 +86,7 @@ impl ResolvedFilters {
     }
 }
 
-/// The words of Gateway API for a reference of a filter that leads nowhere.
+/// Gateway API's wording for an unresolved reference of a filter.
 fn reference(problem: &Problem, at: &str) -> Problem {
     let reason = match problem.reason {
         Reason::RefNotPermitted => Reason::RefNotPermitted,
@@ -99,7 +100,7 @@ fn reference(problem: &Problem, at: &str) -> Problem {
     .under(at)
 }
 
-/// No kind of filter is known, and what an unknown one would have refused must not pass.
+/// No kind of filter is supported, and requests that an unknown one might reject must not pass.
 fn unknown_extension(reference: &LocalObjectReference, at: &str) -> Problem {
     let LocalObjectReference { group, kind, .. } = reference;
     let message = format!(

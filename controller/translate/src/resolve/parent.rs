@@ -43,7 +43,7 @@ pub(crate) fn owner(reference: &ParentReference, namespace: &str) -> Option<Owne
     }
 }
 
-/// Why a ListenerSet that its Gateway does not take has no listeners for routes.
+/// Why a ListenerSet that its Gateway does not accept offers no listeners to routes.
 pub(crate) fn not_attached(set: &ObjectName, problem: &Problem) -> Problem {
     let message = format!("ListenerSet {set} is not attached: {problem}");
     Problem::new(Reason::NoMatchingParent, "", message)
@@ -58,7 +58,7 @@ pub(crate) fn attach(
     gateway: &ObjectName,
     offers: &[Arc<ListenerOffer>],
 ) -> Result<Box<[Attachment]>, Problem> {
-    let meant = offers.iter().filter(|offer| is_meant(reference, offer));
+    let meant = offers.iter().filter(|offer| refers_to(reference, offer));
     let meant: Vec<&ListenerOffer> = meant.map(|offer| &**offer).collect();
     if meant.is_empty() {
         return Err(no_matching_parent(route, reference, offers));
@@ -86,7 +86,7 @@ pub(crate) fn attach(
     Ok(attachments)
 }
 
-fn is_meant(reference: &ParentReference, offer: &ListenerOffer) -> bool {
+fn refers_to(reference: &ParentReference, offer: &ListenerOffer) -> bool {
     let section = reference.section_name.as_ref();
     section.is_none_or(|section| **section == *offer.name)
         && reference.port.is_none_or(|port| port == offer.port)

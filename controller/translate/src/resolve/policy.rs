@@ -26,8 +26,8 @@ pub(crate) type ClaimRank = (Phase, i64, ObjectName);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Phase {
     /// Settings of policies for their targets.
-    Said,
-    /// Rejection of every request, because an access-restricting policy may have meant the target.
+    Configured,
+    /// Rejection of every request, because the target may be that of an access-restricting policy.
     /// Last: a target with its own restriction keeps that.
     Denied,
 }
@@ -41,7 +41,7 @@ pub(crate) struct ClaimedPolicy {
 }
 
 /// Applies a policy's `spec` to a target. `refusal` is a problem of the policy itself.
-pub(crate) fn aim(
+pub(crate) fn apply_to_target(
     target: PolicyTarget,
     spec: &PolicySpec,
     refusal: Option<&Problem>,
@@ -60,7 +60,7 @@ pub(crate) fn aim(
 }
 
 /// Assigns each field to the first policy that sets it, and removes it from the others.
-pub(crate) fn settle(
+pub(crate) fn assign_fields(
     claims: &BTreeMap<ClaimRank, Arc<PolicySpec>>,
 ) -> BTreeMap<ClaimRank, ClaimedPolicy> {
     let mut owners = HashMap::new();
@@ -68,10 +68,10 @@ pub(crate) fn settle(
     for (rank, spec) in claims {
         let (phase, _, name) = rank;
         let spec = match phase {
-            Phase::Said => Arc::clone(spec),
+            Phase::Configured => Arc::clone(spec),
             Phase::Denied => unclaimed(spec, &owners),
         };
-        if *phase == Phase::Said || FIELDS.iter().any(|field| (field.is_set)(&spec)) {
+        if *phase == Phase::Configured || FIELDS.iter().any(|field| (field.is_set)(&spec)) {
             settled.insert(rank.clone(), leave(name, &spec, &mut owners));
         }
     }
@@ -170,5 +170,5 @@ pub(crate) fn target_key(target: &PolicyTarget) -> String {
 }
 
 /// What happens to requests while an access-restricting policy has an unidentifiable target.
-pub(crate) const UNTIL_THEN_REFUSED: &str =
+pub(crate) const REJECTED_UNTIL_THEN: &str =
     "; until then every request that it may apply to is rejected";

@@ -19,7 +19,9 @@ pub(crate) type SocketRank = (i64, ObjectName, usize, NonZeroU16);
 pub(crate) type GatewayPort = (ObjectName, NonZeroU16);
 
 /// The ports without a socket, each with its owner.
-pub(crate) fn settle(claims: &BTreeMap<SocketRank, IpAddr>) -> HashMap<GatewayPort, GatewayPort> {
+pub(crate) fn find_conflicts(
+    claims: &BTreeMap<SocketRank, IpAddr>,
+) -> HashMap<GatewayPort, GatewayPort> {
     let mut holders: Vec<(&SocketRank, IpAddr)> = Vec::new();
     let mut losers = HashMap::new();
     for (rank, address) in claims {
@@ -41,10 +43,10 @@ fn overlap(one: IpAddr, other: IpAddr) -> bool {
 /// Why a listener of `gateway` has no socket.
 pub(crate) fn problem(holder: &GatewayPort, gateway: &ObjectName, listener: &Listener) -> Problem {
     let (owner, port) = holder;
-    let wanted = listener.offer.port;
+    let requested_port = listener.offer.port;
     let message = if owner == gateway {
         format!(
-            "port {wanted} and the port offset collide with port {port} of the same Gateway: choose \
+            "port {requested_port} and the port offset collide with port {port} of the same Gateway: choose \
              another port or offset"
         )
     } else {

@@ -89,8 +89,8 @@ fn certificates(
         let field = format_args!("tls.certificateRefs[{index}]");
         match certificate(reader, owner, reference, Reason::InvalidCertificateRef) {
             Ok(certificate) => {
-                let whom = (&*owner.name().namespace, reference, "clients");
-                record_expiry(reader, whom, &certificate, field, &mut notes.expiries);
+                let secret = (&*owner.name().namespace, reference, "clients");
+                record_expiry(reader, secret, &certificate, field, &mut notes.expiries);
                 certificates.push(certificate);
             }
             Err(problem) => notes.refs.push(problem.under(field)),
@@ -143,9 +143,9 @@ struct Options {
 
 fn options(tls: Option<&ListenerTls>, alpn: &[Alpn], notes: &mut TlsProblems) -> Option<Options> {
     let option = |key| tls.and_then(|tls| tls.options.get(key)).map(String::as_str);
-    let mut refuse = |key: &str, text: &str, wanted: &str| {
+    let mut refuse = |key: &str, text: &str, expected: &str| {
         let field = format!("tls.options.{key}");
-        let message = format!("`{text}` is not supported: {wanted}");
+        let message = format!("`{text}` is not supported: {expected}");
         let problem = Problem::new(Reason::UnsupportedValue, field, message);
         notes.refusals.push(problem);
     };

@@ -41,27 +41,27 @@ pub enum Blame {
 }
 
 impl Condition {
-    /// Whether the user should look at it.
+    /// Whether it reports a problem.
     #[must_use]
-    pub fn is_unhappy(&self) -> bool {
-        self.status != self.kind.happy()
+    pub fn is_problem(&self) -> bool {
+        self.status != self.kind.normal_status()
     }
 }
 
 /// Types of conditions, named as in Gateway API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum ConditionType {
-    /// The object is valid and wanted here.
+    /// The object is valid, and its parents accept it.
     Accepted,
     /// The data plane has applied the configuration.
     Programmed,
-    /// Everything it refers to is there.
+    /// All its references are resolved.
     ResolvedRefs,
     /// It has every address that it requests. Written once addresses are assigned.
     AddressesAssigned,
-    /// Another object, or another part of this one, claims the same. Happy when false.
+    /// Another object, or another part of this one, claims the same. Normally false.
     Conflicted,
-    /// Some of its rules were dropped. Happy when false, and left out then.
+    /// Some of its rules were dropped. Normally false, and left out then.
     PartiallyInvalid,
     /// A policy has an effect.
     Attached,
@@ -75,18 +75,22 @@ pub enum ConditionType {
     /// A referenced certificate has expired. Not in Gateway API, whose `ResolvedRefs` is about
     /// references that cannot be resolved. Written only if one has.
     CertificateExpired,
+    /// Policies do not apply to this Gateway, because their statuses have no room for it. Gateway API
+    /// requires to signal it on the Gateway, without naming a condition. Written only if there are any.
+    PolicyAncestorLimitReached,
     /// The definitions of Gateway API are of a release that the controller was tested with.
     SupportedVersion,
 }
 
 impl ConditionType {
-    fn happy(self) -> ConditionStatus {
+    fn normal_status(self) -> ConditionStatus {
         match self {
             Self::Conflicted
             | Self::PartiallyInvalid
             | Self::InsecureFrontendValidationMode
             | Self::OverlappingTLSConfig
-            | Self::CertificateExpired => ConditionStatus::False,
+            | Self::CertificateExpired
+            | Self::PolicyAncestorLimitReached => ConditionStatus::False,
             Self::Accepted
             | Self::Programmed
             | Self::ResolvedRefs
@@ -131,12 +135,18 @@ impl Conditions {
 
     /// A condition as it should be.
     pub(crate) fn happy(self, kind: ConditionType, reason: Reason, text: &'static str) -> Self {
-        self.with(kind, kind.happy(), reason, Cow::Borrowed(text), None)
+        self.with(
+            kind,
+            kind.normal_status(),
+            reason,
+            Cow::Borrowed(text),
+            None,
+        )
     }
 
     /// As [`Self::happy`], with a message of its own.
     pub(crate) fn happy_about(self, kind: ConditionType, reason: Reason, text: String) -> Self {
-        self.with(kind, kind.happy(), reason, Cow::Owned(text), None)
+        self.with(kind, kind.normal_status(), reason, Cow::Owned(text), None)
     }
 
     /// The opposite, for the first problem's reason, naming all of them.
@@ -144,7 +154,7 @@ impl Conditions {
         let Some(first) = problems.first() else {
             return self;
         };
-        let status = match kind.happy() {
+        let status = match kind.normal_status() {
             ConditionStatus::True => ConditionStatus::False,
             _ => ConditionStatus::True,
         };

@@ -40,8 +40,9 @@ pub struct ListenerStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The combined state of the listeners of a Gateway and of its ListenerSets.
-pub(crate) struct ListenerSummary {
+/// The combined state of the listeners of a Gateway and of its ListenerSets, and of the policies
+/// for its requests.
+pub(crate) struct GatewaySummary {
     /// Whether any of them is accepted.
     pub(crate) is_accepted: bool,
     /// Whether any of them is programmed.
@@ -50,6 +51,8 @@ pub(crate) struct ListenerSummary {
     pub(crate) unusable: Vec<Problem>,
     /// Number of attached ListenerSets.
     pub(crate) attached_sets: u32,
+    /// The policies whose statuses have no room for it.
+    pub(crate) left_out_of: Vec<Problem>,
 }
 
 impl GatewayStatus {
@@ -58,7 +61,7 @@ impl GatewayStatus {
         object: &api::Gateway,
         properties: &GatewayProperties,
         listeners: &[(JudgedListener<'_>, u32)],
-        overall: &ListenerSummary,
+        overall: &GatewaySummary,
     ) -> Self {
         let generation = object.metadata.generation;
         let conditions = accepted(Conditions::of(generation), properties, listeners, overall);
@@ -66,6 +69,7 @@ impl GatewayStatus {
         let conditions = addresses_assigned(conditions, properties);
         let conditions = default_gateway(conditions, properties);
         let conditions = tls(conditions, object, properties);
+        let conditions = conditions.unhappy(Type::PolicyAncestorLimitReached, &overall.left_out_of);
         Self {
             addresses: match &*properties.refusals {
                 [] => properties.addresses.reached_at.clone(),
@@ -111,7 +115,7 @@ fn accepted(
     conditions: Conditions,
     properties: &GatewayProperties,
     listeners: &[(JudgedListener<'_>, u32)],
-    overall: &ListenerSummary,
+    overall: &GatewaySummary,
 ) -> Conditions {
     if !properties.refusals.is_empty() {
         return conditions.unhappy(Type::Accepted, &properties.refusals);
@@ -142,7 +146,7 @@ fn accepted(
 fn programmed(
     conditions: Conditions,
     properties: &GatewayProperties,
-    overall: &ListenerSummary,
+    overall: &GatewaySummary,
 ) -> Conditions {
     if !properties.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());

@@ -41,7 +41,7 @@ impl ListenerSetStatus {
     ) -> Self {
         let of_each = listeners.iter();
         Self {
-            conditions: whole(Conditions::of(generation), gateway, listeners).done(),
+            conditions: add_conditions(Conditions::of(generation), gateway, listeners).done(),
             listeners: of_each
                 .map(|(it, routes)| ListenerStatus::of(generation, gateway.1, it, *routes))
                 .collect(),
@@ -56,7 +56,7 @@ impl ListenerSetStatus {
 }
 
 /// A listener that cannot receive traffic is not valid, whatever the reason.
-fn whole(
+fn add_conditions(
     conditions: Conditions,
     (gateway, properties): (&ObjectName, &GatewayProperties),
     listeners: &[(JudgedListener<'_>, u32)],

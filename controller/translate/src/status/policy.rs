@@ -8,9 +8,10 @@ use serde::Serialize;
 use xds::model::ObjectName;
 
 use super::{Condition, ConditionType as Type, Conditions, Reason};
-use crate::api::{Gateway, PolicyTargetReference, Resource as _};
+use crate::api::{BackendTlsPolicy, Gateway, PolicyTargetReference, Resource as _};
 use crate::lower::x_backend::LoweredXBackend;
 use crate::problem::Problem;
+use crate::store::ObjectRef;
 
 /// The status of a policy: our entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -90,6 +91,20 @@ impl LeftOut {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Tells the owner of a Gateway that a policy leaves it out.
+pub(crate) fn left_out_of(policy: &ObjectRef) -> Problem {
+    let effect = if policy.kind == BackendTlsPolicy::KIND {
+        "so its requests to the policy's targets get status 500"
+    } else {
+        "so the policy does not apply to its requests"
+    };
+    let message = format!(
+        "the status of {policy} lists at most 16 ancestors and has no room for this Gateway, {effect}: \
+         have its routes use another backend, with a policy of its own"
+    );
+    Problem::new(Reason::PolicyAncestorLimitReached, "", message)
 }
 
 impl fmt::Display for LeftOut {

@@ -42,7 +42,7 @@ impl fmt::Display for ProblemCondition<'_> {
 impl Status {
     /// The conditions of this object that report problems and do not merely follow from others.
     #[must_use]
-    pub fn unhappy(&self, object: &ObjectRef) -> Vec<ProblemCondition<'_>> {
+    pub fn problem_conditions(&self, object: &ObjectRef) -> Vec<ProblemCondition<'_>> {
         match self {
             Self::Gateway(status) => of_listeners(object, &status.conditions, &status.listeners),
             Self::ListenerSet(status) => {
@@ -58,7 +58,7 @@ impl Status {
 
 impl Statuses {
     /// All conditions that report problems and do not merely follow from others.
-    pub fn unhappy(&self) -> impl Iterator<Item = ProblemCondition<'_>> {
+    pub fn problem_conditions(&self) -> impl Iterator<Item = ProblemCondition<'_>> {
         let gateways = self.gateways.iter().flat_map(|(name, status)| {
             let object = ObjectRef::of::<api::Gateway>(name);
             of_listeners(&object, &status.conditions, &status.listeners)
@@ -119,13 +119,13 @@ fn of_route<'a>(object: &ObjectRef, status: &'a RouteStatus) -> Vec<ProblemCondi
 }
 
 fn of_policy<'a>(object: &ObjectRef, status: &'a PolicyStatus) -> Vec<ProblemCondition<'a>> {
-    let whom = if object.kind == api::TrafficPolicy::KIND {
+    let ancestor_kind = if object.kind == api::TrafficPolicy::KIND {
         "target"
     } else {
         "for"
     };
     let ancestors = status.ancestors.iter().flat_map(|ancestor| {
-        let part = Some(format!("{whom} {}", ancestor.ancestor_ref));
+        let part = Some(format!("{ancestor_kind} {}", ancestor.ancestor_ref));
         among(object, part, &ancestor.conditions)
     });
     ancestors.collect()
@@ -139,7 +139,7 @@ fn among<'a>(
     let object = object.clone();
     conditions
         .iter()
-        .filter(|condition| condition.is_unhappy() && condition.blame == Blame::Own)
+        .filter(|condition| condition.is_problem() && condition.blame == Blame::Own)
         .map(move |condition| ProblemCondition {
             object: object.clone(),
             part: part.clone(),

@@ -99,7 +99,7 @@ struct Verdict {
     refusals: Vec<Problem>,
     /// Which of its rules are invalid, if others are valid.
     dropped: Option<Problem>,
-    /// References that lead nowhere.
+    /// References that do not resolve.
     refs: Vec<Problem>,
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use xds::model::{ListenerKey, ObjectName};
 use xds::small_map::SmallMap;
 
+use crate::store::ObjectRef;
 use crate::upstream::Upstream;
 
 /// All counts that units contribute to.
@@ -18,6 +19,10 @@ pub(crate) struct Counts {
     pub(crate) sets: Count<ObjectName, ()>,
     /// References to each upstream, by Gateway.
     pub(crate) users: Count<Upstream, ObjectName>,
+    /// References to Services of endpoint pickers, by Gateway.
+    pub(crate) picker_users: Count<Upstream, ObjectName>,
+    /// The policies that do not apply to each Gateway because their statuses have no room for it.
+    pub(crate) left_out: Count<ObjectName, ObjectRef>,
     /// The objects of this controller that carry requests, by namespace: kind and name.
     pub(crate) ours: Count<Arc<str>, (&'static str, ObjectName)>,
 }
@@ -108,6 +113,8 @@ impl Counts {
         self.routes.is_empty()
             && self.sets.is_empty()
             && self.users.is_empty()
+            && self.picker_users.is_empty()
+            && self.left_out.is_empty()
             && self.ours.is_empty()
     }
 }

@@ -1,8 +1,8 @@
 //! Which units read which facts.
 //!
 //! There are more facts than anything else in a translator, so none is kept: a fact is known by its
-//! hash, under keys of this process. Two facts of one hash would have each other's readers run in
-//! vain, and nothing more.
+//! hash, under keys of this process. A collision of two hashes only causes needless runs of
+//! readers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};

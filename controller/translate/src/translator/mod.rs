@@ -28,7 +28,7 @@
 //! Neither a winner nor a sum may depend on the order of events:
 //!
 //! - Contested things (a target of policies, a socket, the hosts of a listener) are keys with a set of
-//!   claims, sorted by age and name ([`contest`]). A changed claim settles its key again, and no other.
+//!   claims, sorted by age and name ([`contest`]). A changed claim re-evaluates only its key.
 //! - Counts (the routes of a listener, the users of a Service) change by the difference between a
 //!   unit's previous contribution and its current one ([`counts`]).
 //!
@@ -97,7 +97,7 @@ impl Translator {
         &self.state.objects.store
     }
 
-    /// Takes a batch of changes in; returns all that they change. Nothing does before
+    /// Applies a batch of changes; returns everything that they change, which is nothing before
     /// [`Event::Synced`]. A time before that of an earlier batch counts as that time.
     pub fn apply(&mut self, batch: Batch, now: Timestamp) -> Delta {
         self.batch += 1;
@@ -185,7 +185,7 @@ impl Translator {
         }
     }
 
-    /// Has the units of an object run: they come and go with it.
+    /// Marks the units of an object to run: they exist as long as it does.
     fn mark_units_of(&mut self, object: &Object) {
         for unit in units::of_object(object) {
             let id = self.roster.enter(unit);
@@ -214,7 +214,7 @@ impl Translator {
         }
     }
 
-    /// Marks the readers of facts that are others than before.
+    /// Marks the readers of changed facts.
     fn changed(&mut self, facts: &[Fact], stratum: Option<usize>) {
         for fact in facts {
             for unit in self.edges.readers(fact) {
@@ -235,7 +235,7 @@ fn include<T: Ord>(set: &mut BTreeSet<T>, item: T, is_in: bool) -> bool {
 
 #[cfg(test)]
 impl Translator {
-    /// Whether nothing of any object is left.
+    /// Whether no state of any object is left.
     fn is_bare(&self) -> bool {
         let state = &self.state;
         state.objects.is_bare()

@@ -56,12 +56,12 @@ impl Default for Roster {
 }
 
 impl Roster {
-    /// The unit's number; it gets one if it is new.
+    /// The unit's number, assigned if it is new.
     pub(super) fn enter(&mut self, unit: AnyUnit) -> UnitId {
         let hash = self.hasher.hash_one(&unit);
-        let is_it =
+        let is_same =
             |id: &UnitId| self.slots[id.0 as usize].as_ref().map(|it| &it.unit) == Some(&unit);
-        if let Some(id) = self.ids.find(hash, is_it) {
+        if let Some(id) = self.ids.find(hash, is_same) {
             return *id;
         }
         let slot = Some(Slot {
@@ -86,7 +86,7 @@ impl Roster {
         id
     }
 
-    /// Takes a unit out.
+    /// Removes a unit.
     pub(super) fn leave(&mut self, id: UnitId) {
         self.set_expiry(id, None);
         if let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::take) {

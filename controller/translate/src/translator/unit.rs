@@ -16,8 +16,8 @@ use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
-    ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit,
-    SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
+    ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteSessionsUnit, RouteUnit,
+    ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
 };
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
@@ -40,7 +40,7 @@ pub(crate) trait Unit: Clone + fmt::Debug + Eq + Hash + Into<AnyUnit> {
         changes: &mut Changes<'_>,
     );
 
-    /// Whether it can still have output: its object or claims exist. Otherwise it is forgotten.
+    /// Whether it can still have output: its object or claims exist. Otherwise it is removed.
     fn is_alive(&self, state: &State) -> bool;
 }
 
@@ -77,19 +77,19 @@ impl Changes<'_> {
         self.facts.push(fact);
     }
 
-    /// This is to run, whether or not it did before.
+    /// Schedules a unit to run, even if it has run before.
     pub(crate) fn run(&mut self, unit: impl Into<AnyUnit>) {
         self.units.push(unit.into());
     }
 }
 
 impl Changes<'_> {
-    /// An object has this status from now on.
+    /// Sets the status of an object.
     pub(crate) fn status(&mut self, object: ObjectRef, status: Option<Status>) {
         self.outcome.statuses.insert(object, status);
     }
 
-    /// A unit sends to other upstreams, or for other Gateways, than before.
+    /// Records the upstreams that a unit sends requests to, by Gateway, before and after.
     pub(crate) fn users(
         &mut self,
         old: impl Iterator<Item = (Upstream, ObjectName)>,
@@ -99,6 +99,14 @@ impl Changes<'_> {
         let changed = changed.filter(|(_, is_other_set)| *is_other_set);
         let facts = changed.map(|(upstream, _)| Fact::Users(upstream));
         self.facts.extend(facts);
+    }
+
+    /// The Gateways that a policy does not apply to for lack of room in its status, before and after.
+    pub(crate) fn left_out(&mut self, policy: &ObjectRef, old: &[ObjectName], new: &[ObjectName]) {
+        let entry = |gateway: &ObjectName| (gateway.clone(), policy.clone());
+        let (old, new) = (old.iter().map(entry), new.iter().map(entry));
+        let changed = self.counts.left_out.replace(old, new).into_keys();
+        self.facts.extend(changed.map(Fact::LeftOutOf));
     }
 
     /// Whether an object of this controller carries requests, before and after.
@@ -301,13 +309,15 @@ units! {
     TargetUnit in targets;
     /// The key sets that a `TrafficPolicy` verifies tokens with.
     TokensUnit in tokens;
-    /// A Service that something is sent to.
+    /// The Gateways that ask the endpoint picker of an InferencePool.
+    PickerUnit in pickers;
+    /// A Service in use.
     ServiceUnit in services;
-    /// A `Backend` that something is sent to.
+    /// A `Backend` in use.
     BackendUseUnit in backend_uses;
-    /// An InferencePool that something is sent to.
+    /// An InferencePool in use.
     PoolUnit in pools;
-    /// An XBackend that something is sent to.
+    /// An XBackend in use.
     XBackendUnit in x_backends;
     /// A `TrafficPolicy` at its targets.
     EffectUnit in effects;
@@ -315,6 +325,8 @@ units! {
     BackendTrafficEffectUnit in backend_traffic_effects;
     /// The status of a BackendTLSPolicy.
     BackendTlsStatusUnit in backend_tls_statuses;
+    /// The rules of a route with session persistence of `XBackendTrafficPolicies`.
+    RouteSessionsUnit in route_sessions;
     /// The status of a ListenerSet.
     SetStatusUnit in set_statuses;
     /// The status of a Gateway.

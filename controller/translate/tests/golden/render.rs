@@ -17,12 +17,12 @@ pub(crate) fn translation(translation: &Translation) -> String {
         line(&mut out, 0, format_args!("\nchanges after {time}"));
     }
     model(&mut out, &translation.model);
-    let mut unhappy = translation.statuses.unhappy().peekable();
-    if unhappy.peek().is_some() {
+    let mut problems = translation.statuses.problem_conditions().peekable();
+    if problems.peek().is_some() {
         line(&mut out, 0, "\nunhappy");
     }
-    for unhappy in unhappy {
-        line(&mut out, 1, unhappy);
+    for problem in problems {
+        line(&mut out, 1, problem);
     }
     out
 }

@@ -36,7 +36,7 @@ impl<'a> Relay<'a> {
     /// As [`Relay::send`], then splices the bytes of the body that are available. Returns the bytes
     /// moved since the last yield. Bytes that are not available yet are left to a read, which gets
     /// past urgent data; splice(2) does not.
-    pub(super) async fn send_past(
+    pub(super) async fn send_and_splice(
         &self,
         bypass: Bypass<'_>,
         out: &mut Vec<u8>,
@@ -117,8 +117,8 @@ fn room(moved: Transferred) -> usize {
 /// Fills the pipe with available bytes of the body, at most `room`; returns how many. An end or an
 /// error is left to the next read.
 fn fill(pipe: &mut Pipe, room: usize, from: &Stream, decoder: &mut BodyDecoder) -> usize {
-    let most = decoder.remaining().unwrap_or_default().min(room as u64);
-    let count = pipe.fill(from.fd(), most).unwrap_or_default();
+    let max = decoder.remaining().unwrap_or_default().min(room as u64);
+    let count = pipe.fill(from.fd(), max).unwrap_or_default();
     decoder.skip(count);
     count
 }

@@ -22,7 +22,7 @@ use crate::shard::turn::Turns;
 use crate::shard::{Shard, ShardOptions};
 
 fn shard(turns: Rc<Turns>) -> Rc<Shard> {
-    let options = ShardOptions::alone();
+    let options = ShardOptions::standalone();
     Rc::new(Shard::new(options, WaitMode::ForReadiness, turns))
 }
 
@@ -67,7 +67,7 @@ async fn relay_all(
 }
 
 /// Reads until no data arrives for a moment, then until the end.
-fn reads_in_two_parts(mut stream: UnixStream, most: usize, pause: impl FnOnce()) -> (usize, usize) {
+fn reads_in_two_parts(mut stream: UnixStream, max: usize, pause: impl FnOnce()) -> (usize, usize) {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut total = 0;
     let moment = Some(Duration::from_millis(300));
@@ -78,7 +78,7 @@ fn reads_in_two_parts(mut stream: UnixStream, most: usize, pause: impl FnOnce())
             Err(error) if error.kind() == ErrorKind::WouldBlock => break total,
             Err(error) => panic!("{error}"),
         }
-        assert!(total <= 2 * most, "{total} bytes in one turn");
+        assert!(total <= 2 * max, "{total} bytes in one turn");
     };
     pause();
     stream.set_read_timeout(None).expect("our own socket");
@@ -90,7 +90,7 @@ fn reads_in_two_parts(mut stream: UnixStream, most: usize, pause: impl FnOnce())
 struct Body {
     length: usize,
     pipes: bool,
-    most: usize,
+    max: usize,
     until: Option<Instant>,
 }
 
@@ -99,7 +99,7 @@ impl Body {
         Self {
             length: 4 * BYTES_PER_POLL,
             pipes: false,
-            most: BYTES_PER_POLL,
+            max: BYTES_PER_POLL,
             until: None,
         }
     }
@@ -108,7 +108,7 @@ impl Body {
         Self {
             length: 4 * SPLICE_BYTES_PER_POLL,
             pipes: true,
-            most: SPLICE_BYTES_PER_POLL,
+            max: SPLICE_BYTES_PER_POLL,
             until: None,
         }
     }
@@ -138,9 +138,9 @@ fn a_body_past_its_deadline_is_aborted_even_if_it_never_blocks() {
         };
         // Nothing advances the timer wheel here, so no deadline fires.
         let result = epoll().block_on(async {
-            let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
+            let (turns, bell_receiver) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
             let shard = shard(Rc::clone(&turns));
-            monoio::spawn(turns.run(ringing));
+            monoio::spawn(turns.run(bell_receiver));
             relay_all(&shard, ours(from), ours(to), &over).await
         });
         assert!(
@@ -164,24 +164,24 @@ fn epoll() -> Runtime<TimeDriver<LegacyDriver>> {
 }
 
 fn assert_yields(body: &Body) {
-    let (length, most) = (body.length, body.most);
+    let (length, max) = (body.length, body.max);
     let (mut sender, from) = UnixStream::pair().expect("descriptors");
     let (to, receiver) = UnixStream::pair().expect("descriptors");
     let (mut signal, signalled) = UnixStream::pair().expect("descriptors");
     let sending = thread::spawn(move || sender.write_all(&vec![7; length]));
     let receiving = thread::spawn(move || {
         let pause = || signal.write_all(&[1]).expect("it is awaited");
-        reads_in_two_parts(receiver, most, pause)
+        reads_in_two_parts(receiver, max, pause)
     });
     epoll().block_on(async {
-        let (turns, ringing) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
+        let (turns, bell_receiver) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
         let shard = shard(Rc::clone(&turns));
         signalled.set_nonblocking(true).expect("our own socket");
         let mut signalled = monoio::net::UnixStream::from_std(signalled).expect("a runtime");
         monoio::spawn(async move {
             // No turn begins until the receiver signals.
             signalled.read_exact(vec![0]).await.0.expect("the receiver");
-            turns.run(ringing).await
+            turns.run(bell_receiver).await
         });
         let relayed = relay_all(&shard, ours(from), ours(to), body).await;
         relayed.expect("both ends stay to the end");

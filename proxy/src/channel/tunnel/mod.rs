@@ -91,7 +91,7 @@ struct TunnelState<'a> {
 
 impl TunnelState<'_> {
     /// Restarts the idle timeout.
-    fn moves(&self) {
+    fn restart_idle(&self) {
         let other = self.other.clone();
         self.deadline.arm(self.after.get(), Expiry::Reset { other });
     }
@@ -99,7 +99,7 @@ impl TunnelState<'_> {
     /// Shortens the timeout: only an end is expected.
     fn expects_end_within(&self, time: Duration) {
         self.after.set(Some(time));
-        self.moves();
+        self.restart_idle();
     }
 
     /// Records why the tunnel ended; the first reason wins.
@@ -129,27 +129,28 @@ impl Tunnel<'_> {
             other: self.backend.stream.cutoff(),
             ended: Cell::new(None),
         };
-        flow.moves();
-        let speech = |receiver| match self.content {
+        flow.restart_idle();
+        let direction_content = |receiver| match self.content {
             TunnelContent::Unproxied if receiver == Receiver::Server => {
                 DirectionContent::Unproxied(StartWatch::default())
             }
             TunnelContent::Anything | TunnelContent::Unproxied => DirectionContent::Bytes,
             TunnelContent::WebSocket => DirectionContent::frames_to(receiver),
         };
-        let pump =
-            |from, to, speech, broke| Pump::new(self.shard, &flow, [from, to], speech, broke);
+        let pump = |from, to, direction_content, failed| {
+            Pump::new(self.shard, &flow, [from, to], direction_content, failed)
+        };
         let (client, backend) = (self.client, self.backend);
         let mut up = pump(
             client,
             backend,
-            speech(Receiver::Server),
+            direction_content(Receiver::Server),
             TunnelEnd::ClientBroke,
         );
         let mut down = pump(
             backend,
             client,
-            speech(Receiver::Client),
+            direction_content(Receiver::Client),
             TunnelEnd::BackendBroke,
         );
         both(pin!(up.run(from_client)), pin!(down.run(from_backend))).await;

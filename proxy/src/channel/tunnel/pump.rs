@@ -24,9 +24,9 @@ pub(super) struct Pump<'a> {
     flow: &'a TunnelState<'a>,
     from: End<'a>,
     to: End<'a>,
-    speech: DirectionContent,
+    content: DirectionContent,
     /// The reason if the sender's connection fails.
-    sender_broke: TunnelEnd,
+    sender_failed: TunnelEnd,
     moved: u64,
     passing: TransferMode,
     /// Bytes moved since the last yield.
@@ -83,16 +83,16 @@ impl<'a> Pump<'a> {
         shard: &'a Shard,
         flow: &'a TunnelState<'a>,
         [from, to]: [End<'a>; 2],
-        speech: DirectionContent,
-        sender_broke: TunnelEnd,
+        content: DirectionContent,
+        sender_failed: TunnelEnd,
     ) -> Self {
         Self {
             shard,
             flow,
             from,
             to,
-            speech,
-            sender_broke,
+            content,
+            sender_failed,
             moved: 0,
             since_turn: 0,
             passing: match plain(from).zip(plain(to)) {
@@ -110,22 +110,22 @@ impl<'a> Pump<'a> {
     /// Moves bytes until the sender ends, then passes the end on. If this direction fails, both
     /// end.
     pub(super) async fn run(&mut self, buffer: &mut Buffer) {
-        let broke = match self.carry(buffer).await {
+        let failed = match self.carry(buffer).await {
             Ok(()) => match self.to.stream.finish().await {
                 Ok(()) => return,
-                Err(_) => self.receiver_broke(),
+                Err(_) => self.receiver_failed(),
             },
-            Err(FailedSide::Sender) => self.sender_broke,
-            Err(FailedSide::Receiver) => self.receiver_broke(),
+            Err(FailedSide::Sender) => self.sender_failed,
+            Err(FailedSide::Receiver) => self.receiver_failed(),
             Err(FailedSide::Neither) => TunnelEnd::Untrusted,
         };
-        self.flow.record_end(broke);
+        self.flow.record_end(failed);
         self.to.stream.reset();
         self.from.stream.reset();
     }
 
-    fn receiver_broke(&self) -> TunnelEnd {
-        match self.sender_broke {
+    fn receiver_failed(&self) -> TunnelEnd {
+        match self.sender_failed {
             TunnelEnd::ClientBroke => TunnelEnd::BackendBroke,
             _ => TunnelEnd::ClientBroke,
         }
@@ -134,11 +134,11 @@ impl<'a> Pump<'a> {
     async fn carry(&mut self, buffer: &mut Buffer) -> Result<(), FailedSide> {
         let mut rested = false;
         loop {
-            if !buffer.is_empty() || self.is_last_word_due() {
+            if !buffer.is_empty() || self.is_close_due() {
                 self.check_start(buffer.filled())?;
                 self.send(buffer).await.map_err(|_| FailedSide::Receiver)?;
             }
-            if matches!(&self.speech, DirectionContent::Over(tracker) if tracker.is_closing()) {
+            if matches!(&self.content, DirectionContent::Over(tracker) if tracker.is_closing()) {
                 return Ok(());
             }
             if self.takes_pipes() {
@@ -164,12 +164,12 @@ impl<'a> Pump<'a> {
 
     /// Checks the sender's first bytes for a PROXY protocol header, if required.
     fn check_start(&mut self, bytes: &[u8]) -> Result<(), FailedSide> {
-        let DirectionContent::Unproxied(watch) = &mut self.speech else {
+        let DirectionContent::Unproxied(watch) = &mut self.content else {
             return Ok(());
         };
         match watch.advance(bytes) {
             Start::Header(_) => return Err(FailedSide::Neither),
-            Start::Data => self.speech = DirectionContent::Bytes,
+            Start::Data => self.content = DirectionContent::Bytes,
             Start::Undecided => {}
         }
         Ok(())
@@ -179,7 +179,7 @@ impl<'a> Pump<'a> {
     fn takes_pipes(&mut self) -> bool {
         let is_due = self.passing == TransferMode::Buffers
             && self.moved >= SPLICE_AFTER
-            && matches!(self.speech, DirectionContent::Bytes);
+            && matches!(self.content, DirectionContent::Bytes);
         if is_due {
             let mut ends = [self.from, self.to].into_iter().filter_map(plain);
             let ready = ends.all(|socket| never_block(socket.fd()).is_ok());
@@ -224,7 +224,7 @@ impl<'a> Pump<'a> {
                 match pipe.empty(to.fd()) {
                     Ok(count) => {
                         self.moved = self.moved.saturating_add(count as u64);
-                        self.flow.moves();
+                        self.flow.restart_idle();
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         to.writable().await.map_err(|_| FailedSide::Receiver)?;
@@ -240,8 +240,8 @@ impl<'a> Pump<'a> {
     }
 
     /// Whether the shard is drained and no frame is incomplete, so that a Close frame can be sent.
-    fn is_last_word_due(&self) -> bool {
-        matches!(&self.speech, DirectionContent::Frames(tracker, _)
+    fn is_close_due(&self) -> bool {
+        matches!(&self.content, DirectionContent::Frames(tracker, _)
             if self.shard.draining.get() && tracker.is_between_frames() && !tracker.is_closing())
     }
 
@@ -253,7 +253,7 @@ impl<'a> Pump<'a> {
         if count > 0 {
             self.to.stream.write(buffer, range).await?;
             self.moved = self.moved.saturating_add(count as u64);
-            self.flow.moves();
+            self.flow.restart_idle();
         }
         self.since_turn += count;
         if self.since_turn >= BYTES_PER_POLL {
@@ -271,7 +271,7 @@ impl<'a> Pump<'a> {
 
     /// Which of these bytes are forwarded, and to whom a Close frame must follow.
     fn follow(&mut self, bytes: &[u8]) -> (Range<usize>, Option<Receiver>) {
-        let (tracker, receiver) = match &mut self.speech {
+        let (tracker, receiver) = match &mut self.content {
             DirectionContent::Bytes | DirectionContent::Unproxied(_) => {
                 return (0..bytes.len(), None);
             }
@@ -285,7 +285,7 @@ impl<'a> Pump<'a> {
         let whole = tracker.advance(bytes).or(was_between.then_some(0));
         match whole {
             Some(whole) if self.shard.draining.get() && !tracker.is_closing() => {
-                self.speech = DirectionContent::Over(std::mem::take(tracker));
+                self.content = DirectionContent::Over(std::mem::take(tracker));
                 (0..whole, Some(receiver))
             }
             _ => (0..bytes.len(), None),
@@ -316,7 +316,7 @@ impl<'a> Pump<'a> {
     /// Waits until bytes are available. Cancel-safe: it holds no bytes.
     async fn rest(&self) -> io::Result<()> {
         let readable = self.from.stream.readable();
-        match &self.speech {
+        match &self.content {
             DirectionContent::Frames(..) => either(readable, self.shard.draining.wait()).await,
             DirectionContent::Bytes
             | DirectionContent::Unproxied(_)

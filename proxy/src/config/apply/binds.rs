@@ -14,7 +14,7 @@ use crate::limits::BIND_RETRY;
 /// The binds of the current configuration.
 pub(super) struct Binds {
     binder: Binder,
-    wanted: Vec<BindRequest>,
+    requested: Vec<BindRequest>,
     /// Binds that failed at the last attempt, with the logged reason.
     failed: BTreeMap<u32, String>,
     /// Whether any bind has succeeded. If none does at the start, there is no retry.
@@ -26,7 +26,7 @@ impl Binds {
     pub(super) fn new(binder: Binder) -> Self {
         Self {
             binder,
-            wanted: Vec::new(),
+            requested: Vec::new(),
             failed: BTreeMap::new(),
             served: false,
             last_try: Instant::now(),
@@ -36,7 +36,7 @@ impl Binds {
     /// Requests the binds of a snapshot, which is published already.
     pub(super) fn set_desired(&mut self, snapshot: &Snapshot, locate: Locate<'_>) {
         let binds = (0..).zip(&snapshot.binds);
-        let wanted = binds.filter_map(|(id, bind)| {
+        let requested = binds.filter_map(|(id, bind)| {
             let bind = bind.as_ref()?;
             Some(BindRequest {
                 id,
@@ -45,7 +45,7 @@ impl Binds {
                 address: bind.address,
             })
         });
-        self.wanted = wanted.collect();
+        self.requested = requested.collect();
         self.request_all(locate);
     }
 
@@ -53,12 +53,12 @@ impl Binds {
     pub(super) fn request_all(&mut self, locate: Locate<'_>) {
         self.last_try = Instant::now();
         let mut failed = BTreeMap::new();
-        let errors = (self.binder)(self.wanted.clone());
-        self.served |= errors.len() < self.wanted.len();
+        let errors = (self.binder)(self.requested.clone());
+        self.served |= errors.len() < self.requested.len();
         let next = if self.served { "; retrying" } else { "" };
         for (id, error) in errors {
-            let mut wanted = self.wanted.iter();
-            let Some(request) = wanted.find(|request| request.id == id) else {
+            let mut requested = self.requested.iter();
+            let Some(request) = requested.find(|request| request.id == id) else {
                 continue;
             };
             let BindRequest { key, address, .. } = request;
@@ -68,7 +68,7 @@ impl Binds {
             }
             failed.insert(id, text);
         }
-        for request in &self.wanted {
+        for request in &self.requested {
             if self.failed.contains_key(&request.id) && !failed.contains_key(&request.id) {
                 info!(address = %request.address, "listening");
             }
@@ -83,12 +83,12 @@ impl Binds {
 
     /// Number of binds listened on.
     pub(super) fn up(&self) -> usize {
-        self.wanted.len() - self.failed.len()
+        self.requested.len() - self.failed.len()
     }
 
     /// The binds that failed, and why.
     pub(super) fn down(&self) -> Vec<BindDown> {
-        let failed = self.wanted.iter().filter_map(|request| {
+        let failed = self.requested.iter().filter_map(|request| {
             let reason = self.failed.get(&request.id)?;
             Some(BindDown {
                 id: request.id,

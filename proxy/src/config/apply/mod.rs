@@ -99,7 +99,7 @@ impl Applier {
             resolver,
             lookups: JoinSet::new(),
             keys,
-            compiler: Compiler::woken_by(wake),
+            compiler: Compiler::with_waker(wake),
             options,
             publisher: Publisher::new(Published::clone(&published)),
             published,
@@ -112,11 +112,11 @@ impl Applier {
         }
     }
 
-    /// Applies an update. Waits for DNS answers of new names, up to `patience`. Later answers are
+    /// Applies an update. Waits for DNS answers of new names, up to `wait`. Later answers are
     /// applied as changes of their own; until then requests to such a backend get 503.
-    pub(super) async fn update(&mut self, update: Update, patience: Duration, locate: Locate<'_>) {
+    pub(super) async fn update(&mut self, update: Update, wait: Duration, locate: Locate<'_>) {
         self.compiler.take(&update.changes);
-        if self.resolve_new(patience).await {
+        if self.resolve_new(wait).await {
             self.compiler.names_changed();
         }
         let Update {
@@ -204,12 +204,12 @@ impl Applier {
     }
 
     /// Starts lookups of new names, and waits for their answers. Returns whether any came.
-    async fn resolve_new(&mut self, patience: Duration) -> bool {
+    async fn resolve_new(&mut self, wait: Duration) -> bool {
         self.names
             .set_desired(self.compiler.model(), Instant::now());
         self.start_lookups();
         let mut changed = false;
-        let deadline = tokio::time::Instant::now() + patience;
+        let deadline = tokio::time::Instant::now() + wait;
         while !self.names.settled() {
             let Ok(Some(lookup)) =
                 tokio::time::timeout_at(deadline, self.lookups.join_next()).await
@@ -259,7 +259,7 @@ impl Applier {
     }
 
     fn publish_bind_state(&self) {
-        self.in_force.tried(self.binds.up(), self.binds.down());
+        self.in_force.set_bound(self.binds.up(), self.binds.down());
     }
 
     fn sweep(&mut self) {

@@ -49,7 +49,7 @@ pub(super) struct CompiledCluster {
 }
 
 impl CompiledCluster {
-    /// Gives back its ids.
+    /// Releases its ids.
     pub(super) fn remove_reference(&self, ids: &mut Ids) {
         remove_reference(&self.cluster, self.settings, ids);
         if let Some(picker) = &self.cluster.picker {
@@ -136,7 +136,7 @@ impl ClusterCompiler<'_> {
         let pending = layers.field(|spec| spec.limits.upstream_pending);
         let ejection = layers.field(|spec| spec.ejection).unwrap_or(EJECTION);
         let (id, set, endpoints) =
-            self.endpoints(&name, settings, ejection, self.standings(source));
+            self.endpoints(&name, settings, ejection, self.address_states(source));
         let connections = connections.unwrap_or(limits.upstream_connections);
         let picker = source.pool().and_then(|pool| pool.picker.as_ref());
         let (picker, picker_settings) = picker.map(|picker| self.picker(&name, picker)).unzip();
@@ -182,8 +182,8 @@ impl ClusterCompiler<'_> {
             Some(tls) => self.tls.backend(&name, tls, None, self.shards),
             None => (None, Protection::Plain),
         };
-        let standings = members(&picker.members);
-        let (id, set, endpoints) = self.endpoints(&name, settings, EJECTION, standings);
+        let address_states = members(&picker.members);
+        let (id, set, endpoints) = self.endpoints(&name, settings, EJECTION, address_states);
         let limits = Limits::default();
         let cluster = Cluster {
             id,
@@ -211,12 +211,12 @@ impl ClusterCompiler<'_> {
         name: &Arc<str>,
         settings: Option<SettingsId>,
         ejection: model::Ejection,
-        standings: BTreeMap<Address, AddressState>,
+        address_states: BTreeMap<Address, AddressState>,
     ) -> (Interned, EndpointSet, Vec<Endpoint>) {
         let id = self.ids.clusters.acquire(name);
-        let mut endpoints = Vec::with_capacity(standings.len());
-        let mut members = Vec::with_capacity(standings.len());
-        for (address, state) in standings {
+        let mut endpoints = Vec::with_capacity(address_states.len());
+        let mut members = Vec::with_capacity(address_states.len());
+        for (address, state) in address_states {
             let endpoint = self.endpoint((id, settings, address), name, &state);
             let member = EndpointRef {
                 id: endpoint.id,
@@ -258,7 +258,7 @@ impl ClusterCompiler<'_> {
     }
 
     /// The addresses of a cluster, each once.
-    fn standings(&self, source: Source<'_>) -> BTreeMap<Address, AddressState> {
+    fn address_states(&self, source: Source<'_>) -> BTreeMap<Address, AddressState> {
         let (service, port) = match source {
             Source::Port(service, port) => (service, port),
             Source::Backend(backend) => return hosts(&backend.hosts, self.resolved),
@@ -273,7 +273,7 @@ impl ClusterCompiler<'_> {
             let serves = serves.filter(|it| it.port == port.port && it.transport == port.transport);
             serves.map(|it| (&**workload, it.target_port))
         });
-        standings(members)
+        address_states(members)
     }
 
     /// An address of the cluster of this name.
@@ -298,7 +298,7 @@ fn protocol(protocol: BackendProtocol) -> Protocol {
     }
 }
 
-/// A port's name; that of TCP is silent.
+/// A port's name, with the transport unless it is TCP.
 fn port_name(service: &Service, port: &ServicePort) -> String {
     match port.transport {
         Transport::Tcp => format!("{}:{}", service.key, port.port),
@@ -336,30 +336,34 @@ struct AddressState {
 }
 
 /// A workload can be listed twice while it moves from one list to another: its better state counts.
-fn standings<'a>(
+fn address_states<'a>(
     members: impl Iterator<Item = (&'a Workload, NonZeroU16)>,
 ) -> BTreeMap<Address, AddressState> {
-    let mut standings = BTreeMap::new();
+    let mut address_states = BTreeMap::new();
     for (workload, port) in members {
         let address = Address::Tcp(SocketAddr::new(workload.address, port.get()));
-        record_state(&mut standings, address, workload.health);
+        record_state(&mut address_states, address, workload.health);
     }
-    standings
+    address_states
 }
 
 /// Endpoints of pods. One that is listed twice gets the better of its two states.
 fn members(members: &[Member]) -> BTreeMap<Address, AddressState> {
-    let mut standings = BTreeMap::new();
+    let mut address_states = BTreeMap::new();
     for member in members {
         let address = Address::Tcp(SocketAddr::new(member.address, member.port.get()));
-        record_state(&mut standings, address, member.health);
+        record_state(&mut address_states, address, member.health);
     }
-    standings
+    address_states
 }
 
-/// Notes the state of an address, unless a better one is known.
-fn record_state(standings: &mut BTreeMap<Address, AddressState>, address: Address, health: Health) {
-    let state = standings.entry(address).or_insert(AddressState {
+/// Records the state of an address, unless a better one is known.
+fn record_state(
+    address_states: &mut BTreeMap<Address, AddressState>,
+    address: Address,
+    health: Health,
+) {
+    let state = address_states.entry(address).or_insert(AddressState {
         weight: NonZeroU32::MIN,
         health,
     });
@@ -380,9 +384,9 @@ fn preference(health: Health) -> u8 {
 /// Hosts that resolve to the same address add their weights. Names that do not resolve have no
 /// endpoints.
 fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> {
-    let mut standings = BTreeMap::new();
+    let mut address_states = BTreeMap::new();
     let mut add = |address, weight| {
-        let state: &mut AddressState = match standings.entry(address) {
+        let state: &mut AddressState = match address_states.entry(address) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let health = Health::Ready;
@@ -413,5 +417,5 @@ fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> 
         Hosts::Unix { path } => add(Address::Unix(path.clone()), NonZeroU32::MIN),
         Hosts::Pool(pool) => return members(&pool.members),
     }
-    standings
+    address_states
 }

@@ -120,7 +120,7 @@ impl Dirty {
                 self.route(route);
             }
         }
-        for listener in index.askers_of(&target) {
+        for listener in index.referrers_of(&target) {
             self.routes.entry(listener.clone()).or_default();
         }
         self.targets.insert(target);

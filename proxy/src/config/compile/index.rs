@@ -18,7 +18,7 @@ pub(super) struct Index {
     /// Routes by the key of a service or backend that they name.
     users: HashMap<Arc<str>, SmallMap<RouteKey>>,
     /// Listeners by the key of the service or backend of their authorization servers.
-    askers: HashMap<Arc<str>, SmallMap<ListenerKey>>,
+    referrers: HashMap<Arc<str>, SmallMap<ListenerKey>>,
     workloads: HashMap<ServiceKey, SmallMap<WorkloadKey>>,
 }
 
@@ -28,7 +28,7 @@ impl Index {
             Resource::Listener(it) => {
                 add(&mut self.listeners, &it.bind, &it.key);
                 for target in servers(it) {
-                    add(&mut self.askers, &target, &it.key);
+                    add(&mut self.referrers, &target, &it.key);
                 }
             }
             Resource::Route(it) => {
@@ -54,7 +54,7 @@ impl Index {
             Resource::Listener(it) => {
                 remove(&mut self.listeners, &it.bind, &it.key);
                 for target in servers(it) {
-                    remove(&mut self.askers, &target, &it.key);
+                    remove(&mut self.referrers, &target, &it.key);
                 }
             }
             Resource::Route(it) => {
@@ -80,7 +80,7 @@ impl Index {
         self.listeners.is_empty()
             && self.routes.is_empty()
             && self.users.is_empty()
-            && self.askers.is_empty()
+            && self.referrers.is_empty()
             && self.workloads.is_empty()
     }
 
@@ -102,8 +102,11 @@ impl Index {
         self.users.get(target).into_iter().flat_map(SmallMap::keys)
     }
 
-    pub(super) fn askers_of(&self, target: &str) -> impl Iterator<Item = &ListenerKey> {
-        self.askers.get(target).into_iter().flat_map(SmallMap::keys)
+    pub(super) fn referrers_of(&self, target: &str) -> impl Iterator<Item = &ListenerKey> {
+        self.referrers
+            .get(target)
+            .into_iter()
+            .flat_map(SmallMap::keys)
     }
 
     pub(super) fn workloads_of(&self, service: &ServiceKey) -> impl Iterator<Item = &WorkloadKey> {

@@ -41,7 +41,7 @@ pub struct RemoteKeys {
 }
 
 impl Authenticators {
-    pub(super) fn woken_by(wake: Option<FetchWaker>) -> Self {
+    pub(super) fn with_waker(wake: Option<FetchWaker>) -> Self {
         Self {
             wake,
             ..Self::default()
@@ -83,9 +83,9 @@ impl Authenticators {
         }
         self.policies.retain(|known| known.rules > 0);
         let policies = self.policies.iter().flat_map(|it| &it.policy.providers);
-        let wanted: Vec<&JwtKeys> = policies.map(|provider| &provider.keys).collect();
+        let used_keys: Vec<&JwtKeys> = policies.map(|provider| &provider.keys).collect();
         self.remote
-            .retain(|remote| wanted.iter().any(|keys| remote.serves(keys)));
+            .retain(|remote| used_keys.iter().any(|keys| remote.serves(keys)));
     }
 
     pub(super) fn remote_keys(&self) -> &[RemoteKeys] {

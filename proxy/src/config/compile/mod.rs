@@ -53,7 +53,7 @@ pub use self::jwt::RemoteKeys;
 pub struct CompileOptions {
     /// Shards, which limits are divided by.
     pub shards: NonZeroU32,
-    /// The access log where no policy speaks of it.
+    /// The access log without a policy.
     pub access_log: model::AccessLog,
 }
 
@@ -152,7 +152,7 @@ impl Compiler {
         }
     }
 
-    /// Notes that names of hosts lead elsewhere.
+    /// Records that host names resolve to other addresses.
     pub fn names_changed(&mut self) {
         let backends = self.model.backends.values();
         let named = backends.filter(|it| has_names(&it.hosts));
@@ -185,7 +185,7 @@ impl Compiler {
         self.assemble()
     }
 
-    /// Gives services and backends their clusters. Returns the clusters to compile.
+    /// Assigns clusters to services and backends. Returns the clusters to compile.
     fn assign_targets(&mut self, dirty: &mut Dirty) -> BTreeSet<usize> {
         let mut clusters = BTreeSet::new();
         for key in std::mem::take(&mut dirty.targets) {
@@ -246,7 +246,7 @@ impl Compiler {
         self.endpoints -= endpoints;
     }
 
-    /// Whether a listener is there, and on a bind.
+    /// Whether a listener exists and is attached to a bind.
     fn live(&self, key: &ListenerKey) -> Option<Arc<model::Listener>> {
         let listener = self.model.listeners.get(key)?;
         let is_bound = self.model.binds.contains_key(&listener.bind);
@@ -338,7 +338,8 @@ impl Compiler {
         self.add_users(left, &gateway, clusters);
     }
 
-    /// Where a Gateway has a policy, the clusters that it begins or ceases to use are other ones.
+    /// If a Gateway has a policy, the clusters that it starts or stops using have to be compiled
+    /// again.
     fn add_users(
         &self,
         used: Vec<ClusterIndex>,
@@ -440,11 +441,11 @@ impl Compiler {
         }
     }
 
-    /// One that has this called when a shard misses a key.
+    /// A compiler whose key sets call `wake` when a shard misses a key.
     #[must_use]
-    pub fn woken_by(wake: Option<FetchWaker>) -> Self {
+    pub fn with_waker(wake: Option<FetchWaker>) -> Self {
         Self {
-            jwt: Authenticators::woken_by(wake),
+            jwt: Authenticators::with_waker(wake),
             ..Self::default()
         }
     }
@@ -468,8 +469,8 @@ impl Compiler {
         self.jwt.remote_keys()
     }
 
-    /// Takes back the ids that no snapshot from version `oldest` on has. Call it when every shard
-    /// has released the older ones.
+    /// Reclaims the ids that no snapshot from version `oldest` on has. Call it when every shard has
+    /// released the older ones.
     pub fn release(&mut self, oldest: u64) {
         self.ids.release(oldest);
     }

@@ -114,7 +114,10 @@ impl<'c> RuleCompiler<'c> {
 
     fn http_rule(&mut self, route: &Route, rule: &HttpRule) -> Rule {
         let settings = self.settings_of(route);
-        let RulePolicy { answers, backends } = RulePolicy::compile(rule);
+        let RulePolicy {
+            responses,
+            backends,
+        } = RulePolicy::compile(rule);
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
         let timeouts = rule.timeouts;
@@ -138,7 +141,7 @@ impl<'c> RuleCompiler<'c> {
                 .authorization
                 .map(|policy| self.authorization.of(policy)),
             external_auth: self.external_auth(&rule.filters.external_auth),
-            answers,
+            responses,
             draw: Draw::new(&weights),
             backends: policies
                 .map(|(policy, backend)| self.backend(backend, policy, &settings.limits))

@@ -39,7 +39,7 @@ pub(super) type Port = (Transport, u16);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientCredential {
     pub(super) certificate: Option<Certificate>,
-    /// The first Gateway that shows it; `None` for the first of all.
+    /// The first Gateway that presents it; `None` for the first of all.
     pub(super) gateway: Option<ObjectName>,
 }
 
@@ -80,23 +80,23 @@ impl Targets {
     /// Assigns clusters to the ports of a service, or to a backend: with TLS, one for each client
     /// credential. Clusters that remain keep their index.
     pub(super) fn assign(&mut self, key: &Arc<str>, model: &Model) -> TargetChange {
-        let mut wanted: Vec<(Option<Port>, usize)> = Vec::new();
-        let mut want = |port, tls: Option<&BackendTls>| {
+        let mut pairs: Vec<(Option<Port>, usize)> = Vec::new();
+        let mut add_place = |port, tls: Option<&BackendTls>| {
             let differing = if tls.is_some() { self.shown.len() } else { 1 };
             let places = (0..differing.max(1)).map(|shown| (port, shown));
-            wanted.extend(places);
+            pairs.extend(places);
         };
         if let Some(service) = model.services.get(&**key) {
             for port in &service.ports {
-                want(Some((port.transport, port.port.get())), port.tls.as_deref());
+                add_place(Some((port.transport, port.port.get())), port.tls.as_deref());
             }
         }
         if let Some(backend) = model.backends.get(&**key) {
-            want(None, backend.tls.as_ref());
+            add_place(None, backend.tls.as_ref());
         }
         let mut before = self.by_key.remove(key).unwrap_or_default();
         let mut replaced = TargetChange::default();
-        for (port, shown) in wanted {
+        for (port, shown) in pairs {
             let is_same = |place: &TargetCluster| (place.port, place.shown) == (port, shown);
             if replaced.places.iter().any(is_same) {
                 continue;
@@ -161,7 +161,7 @@ impl Targets {
 pub(super) struct ClusterUsers(HashMap<usize, SmallMap<ObjectName, u32>>);
 
 impl ClusterUsers {
-    /// Notes a use. Returns whether it is the Gateway's first one.
+    /// Records a use. Returns whether it is the Gateway's first one.
     pub(super) fn add(&mut self, cluster: ClusterIndex, gateway: &ObjectName) -> bool {
         let gateways = self.0.entry(cluster.0).or_default();
         let Some(uses) = gateways.get_mut(gateway) else {

@@ -257,17 +257,17 @@ fn backends_are_static_named_or_sockets() {
     );
 
     let mut resolved = Resolved::default();
-    let answers = |texts: &[&str]| {
+    let responses = |texts: &[&str]| {
         texts
             .iter()
             .map(|it| it.parse().expect("an address"))
             .collect()
     };
     // The second address of a listed host is ignored; its first one is listed already.
-    assert!(resolved.insert(&name("one.test"), answers(&["10.0.0.9", "10.0.0.1"])));
+    assert!(resolved.insert(&name("one.test"), responses(&["10.0.0.9", "10.0.0.1"])));
     assert!(resolved.insert(
         &name("many.test"),
-        answers(&["10.0.1.2", "10.0.1.1", "10.0.1.1"])
+        responses(&["10.0.1.2", "10.0.1.1", "10.0.1.1"])
     ));
     let snapshot = Compiler::default().compile(&model, &resolved, &options());
     let fixed = cluster(&snapshot, "Backend/app/fixed");

@@ -35,18 +35,18 @@ enum State {
 impl Names {
     /// Sets the names of a model. New ones are due at once; others are forgotten.
     pub fn set_desired(&mut self, model: &Model, now: Instant) {
-        let mut wanted: BTreeMap<&Hostname, Option<Duration>> = BTreeMap::new();
+        let mut needed: BTreeMap<&Hostname, Option<Duration>> = BTreeMap::new();
         for (name, refresh) in model
             .backends
             .values()
             .flat_map(|backend| named(&backend.hosts))
         {
-            let least = wanted.entry(name).or_insert(refresh);
+            let least = needed.entry(name).or_insert(refresh);
             *least = [*least, refresh].into_iter().flatten().min();
         }
-        self.names.retain(|name, _| wanted.contains_key(name));
-        self.resolved.retain(|name| wanted.contains_key(name));
-        for (name, refresh) in wanted {
+        self.names.retain(|name, _| needed.contains_key(name));
+        self.resolved.retain(|name| needed.contains_key(name));
+        for (name, refresh) in needed {
             let new = || Name {
                 refresh,
                 state: State::Due(now),

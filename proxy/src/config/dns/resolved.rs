@@ -28,8 +28,8 @@ impl Resolved {
         true
     }
 
-    /// Removes the names for which `wanted` returns false.
-    pub fn retain(&mut self, wanted: impl Fn(&Hostname) -> bool) {
-        self.0.retain(|name, _| wanted(name));
+    /// Removes the names for which `needed` returns false.
+    pub fn retain(&mut self, needed: impl Fn(&Hostname) -> bool) {
+        self.0.retain(|name, _| needed(name));
     }
 }

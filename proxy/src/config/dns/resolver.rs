@@ -1,8 +1,9 @@
 //! Resolves names as the system does, by `/etc/resolv.conf` and `/etc/hosts`, which are read again
 //! when they change.
 //!
-//! In a cluster, names come from users who do not own the proxy: they may not lead to its machine, and
-//! the search domains of its pod, which would make `db.other` a Service of any namespace, do not apply.
+//! In a cluster, names come from users who do not own the proxy: they may not resolve to its
+//! machine, and the search domains of its pod, which would make `db.other` a Service of any
+//! namespace, do not apply.
 //!
 //! IPv6 addresses are used only for names without IPv4 addresses: on a machine without IPv6, half
 //! of the requests to a name with both would fail.
@@ -21,7 +22,7 @@ use xds::model::{Hostname, is_local_address};
 pub struct Answer {
     /// Its addresses, at least one.
     pub addresses: Vec<IpAddr>,
-    /// For how long they are good.
+    /// How long they are valid.
     pub ttl: Duration,
 }
 
@@ -38,11 +39,11 @@ pub struct Resolver {
     reach: Reach,
 }
 
-/// Where names may lead.
+/// Which addresses names may resolve to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Anywhere,
-    /// To other machines alone.
+    /// Only those of other machines.
     OtherMachines,
 }
 

@@ -20,7 +20,7 @@ type Zone = HashMap<String, Option<(u32, Vec<Ipv4Addr>)>>;
 #[derive(Clone)]
 pub(in crate::config) struct Server {
     address: SocketAddr,
-    answers: Arc<Mutex<Zone>>,
+    responses: Arc<Mutex<Zone>>,
 }
 
 impl Server {
@@ -28,7 +28,7 @@ impl Server {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let server = Self {
             address: socket.local_addr().expect("it is bound"),
-            answers: Arc::default(),
+            responses: Arc::default(),
         };
         let running = server.clone();
         thread::spawn(move || {
@@ -48,14 +48,14 @@ impl Server {
         let addresses = addresses.iter();
         let addresses = addresses.map(|text| text.parse().expect("an address"));
         let answer = (ttl, addresses.collect());
-        let mut answers = self.answers.lock().expect("nobody panics with it");
-        answers.insert(name.to_owned(), Some(answer));
+        let mut responses = self.responses.lock().expect("nobody panics with it");
+        responses.insert(name.to_owned(), Some(answer));
     }
 
     /// Stops responding to queries for a name.
     pub(in crate::config) fn stop_answering(&self, name: &str) {
-        let mut answers = self.answers.lock().expect("nobody panics with it");
-        answers.insert(name.to_owned(), None);
+        let mut responses = self.responses.lock().expect("nobody panics with it");
+        responses.insert(name.to_owned(), None);
     }
 
     /// A resolver that uses this server.
@@ -86,8 +86,8 @@ impl Server {
         // The name's end, then type A.
         let asks_ipv4 = rest.starts_with(&[0, 0, 1]);
         let question = &query[12..query.len() - rest.len() + 5];
-        let answers = self.answers.lock().expect("nobody panics with it");
-        let known = match answers.get(&labels.join(".")) {
+        let responses = self.responses.lock().expect("nobody panics with it");
+        let known = match responses.get(&labels.join(".")) {
             Some(None) => return Vec::new(),
             known => known.and_then(Option::as_ref),
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use translate::admit::{Listed, Source};
 
 use super::{Files, Stamp};
-use crate::limits::EMPTY_PATIENCE;
+use crate::limits::EMPTY_FILE_TIMEOUT;
 
 /// Scans files and keeps their contents, as a configuration does.
 struct Reader {
@@ -100,7 +100,7 @@ fn a_file_being_written_or_just_emptied_keeps_its_previous_content() {
     let name = old.display().to_string();
     assert_eq!(read(&mut files), [Source::new(name.as_str(), "ha")]);
     assert!(files.files.next_scan().is_some());
-    age(&old, EMPTY_PATIENCE + Duration::from_secs(1));
+    age(&old, EMPTY_FILE_TIMEOUT + Duration::from_secs(1));
     assert_eq!(read(&mut files), [Source::new(name, "")]);
     assert_eq!(files.files.next_scan(), None);
 }
@@ -133,7 +133,7 @@ fn a_stamp_is_reliable_only_after_the_file_system_clock_has_advanced() {
     };
     let lasts = |stamp: Stamp, now| {
         let now = UNIX_EPOCH + Duration::from_millis(now);
-        stamp.if_lasting(now).is_some()
+        stamp.if_settled(now).is_some()
     };
     let precise = changed_at(100, 1_000_000);
     assert!(!lasts(precise, 100_050));

@@ -13,7 +13,7 @@ use crate::policy::jwt::FetchWaker;
 #[derive(Debug)]
 pub(super) struct Bell(Option<UnixStream>);
 
-/// Makes a bell. Call it on the configuration thread's runtime.
+/// Creates a bell. Call it on the configuration thread's runtime.
 ///
 /// # Errors
 /// No file descriptors are left.
@@ -32,15 +32,15 @@ pub(super) fn bell() -> io::Result<(FetchWaker, Bell)> {
 impl Bell {
     /// A bell that never rings.
     #[must_use]
-    pub(super) fn silent() -> Self {
+    pub(super) fn disabled() -> Self {
         Self(None)
     }
 
     /// Waits until it is rung. Cancel safe.
-    pub(super) async fn rung(&mut self) {
-        let mut rings = [0; 64];
+    pub(super) async fn notified(&mut self) {
+        let mut bytes = [0; 64];
         if let Some(bell) = &mut self.0
-            && bell.read(&mut rings).await.is_ok_and(|rings| rings > 0)
+            && bell.read(&mut bytes).await.is_ok_and(|bytes| bytes > 0)
         {
             return;
         }

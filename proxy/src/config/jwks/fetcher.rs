@@ -33,7 +33,7 @@ impl Fetcher {
             Ok((wake, bell)) => (Some(wake), bell),
             Err(error) => {
                 warn!(%error, "on-demand JWKS refresh unavailable; using the schedule");
-                (None, Bell::silent())
+                (None, Bell::disabled())
             }
         };
         let fetcher = Self {
@@ -83,7 +83,7 @@ impl Fetcher {
     pub async fn changed(&mut self) {
         tokio::select! {
             Some(fetch) = self.fetches.join_next() => self.take(fetch),
-            () = self.bell.rung() => {}
+            () = self.bell.notified() => {}
         }
     }
 

@@ -34,9 +34,9 @@ struct Set {
     /// Since the last answer.
     failures: u32,
     /// Whether a shard requested the fetch in progress.
-    is_question: bool,
-    /// No question of a shard is followed before.
-    patient_until: Instant,
+    was_requested: bool,
+    /// Requests of shards are ignored before this time.
+    refetch_not_before: Instant,
     /// The keys in force, and the hash of their text, by which an unchanged text is recognised.
     keys: Option<(digest::Digest, Arc<KeySet>)>,
 }
@@ -64,8 +64,8 @@ impl KeySets {
                 remote: remote.clone(),
                 state: State::Due(now),
                 failures: 0,
-                is_question: false,
-                patient_until: now,
+                was_requested: false,
+                refetch_not_before: now,
                 keys: None,
             });
         }
@@ -76,7 +76,7 @@ impl KeySets {
         let mut due = Vec::new();
         for set in &mut self.sets {
             if set.due().is_some_and(|at| at <= now) {
-                set.is_question = set.remote.source.is_requested();
+                set.was_requested = set.remote.source.is_requested();
                 set.remote.source.begin_fetch();
                 set.state = State::Asked;
                 due.push((set.id, set.remote.location.clone()));
@@ -110,7 +110,7 @@ impl KeySets {
         }
     }
 
-    /// Whether every set was fetched or could not be.
+    /// Whether the first fetch of every set has ended.
     #[must_use]
     pub(super) fn settled(&self) -> bool {
         let mut sets = self.sets.iter();
@@ -127,7 +127,7 @@ impl Set {
         };
         let requested = self.failures == 0 && self.remote.source.is_requested();
         Some(if requested {
-            at.min(self.patient_until)
+            at.min(self.refetch_not_before)
         } else {
             at
         })
@@ -149,8 +149,8 @@ impl Set {
             let from = place(&self.remote.location);
             info!(from, keys = number, unusable, "JWKS fetched");
         }
-        let believed = i64::try_from(JWKS_TTL_MAX.as_secs()).unwrap_or(i64::MAX);
-        let good_until = unix_time.saturating_add(believed);
+        let keys_max_age = i64::try_from(JWKS_TTL_MAX.as_secs()).unwrap_or(i64::MAX);
+        let good_until = unix_time.saturating_add(keys_max_age);
         self.remote.source.publish(Arc::clone(&keys), good_until);
         let is_new = known.is_none();
         self.keys = Some((hash, keys));
@@ -161,11 +161,11 @@ impl Set {
             // A shard that still misses a key requests another fetch.
             self.remote.source.take_requested();
         }
-        if std::mem::take(&mut self.is_question) {
-            self.patient_until = now + JWKS_REFRESH;
+        if std::mem::take(&mut self.was_requested) {
+            self.refetch_not_before = now + JWKS_REFRESH;
         }
-        let patience = self.patient_until.saturating_duration_since(now);
-        self.end_fetch(false, patience, unix_time);
+        let wait = self.refetch_not_before.saturating_duration_since(now);
+        self.end_fetch(false, wait, unix_time);
     }
 
     fn fail(&mut self, error: &dyn std::error::Error, now: Instant, unix_time: i64) {
@@ -187,10 +187,10 @@ impl Set {
         self.end_fetch(true, wait, unix_time);
     }
 
-    fn end_fetch(&self, failed: bool, patience: Duration, unix_time: i64) {
-        let whole_seconds = patience.as_secs().saturating_add(1).cast_signed();
-        let deaf_until = unix_time.saturating_add(whole_seconds);
-        self.remote.source.end_fetch(failed, deaf_until);
+    fn end_fetch(&self, failed: bool, wait: Duration, unix_time: i64) {
+        let whole_seconds = wait.as_secs().saturating_add(1).cast_signed();
+        let refetch_after = unix_time.saturating_add(whole_seconds);
+        self.remote.source.end_fetch(failed, refetch_after);
     }
 }
 

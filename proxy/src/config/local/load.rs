@@ -13,7 +13,7 @@ use xds::model::{BindKey, Change, Kind, Model};
 use super::report::Report;
 use crate::config::files::Files;
 use crate::config::origin;
-use crate::limits::CLOCK_LOOK;
+use crate::limits::CLOCK_CHECK_INTERVAL;
 
 /// The current objects and their translation.
 pub(super) struct Loader {
@@ -26,7 +26,7 @@ pub(super) struct Loader {
     listeners: Model,
     report: Report,
     effort: LoadWork,
-    /// Whether a file of the last look was unreadable, or has a document that was not recognised.
+    /// Whether a file of the last load was unreadable, or has a document that was not recognised.
     unrecognised: bool,
     /// When the same objects translate differently, as a certificate expires.
     changes_after: Option<Timestamp>,
@@ -83,7 +83,7 @@ impl Loader {
     pub(super) fn load(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
         let loaded = self.read(written);
         let left = self.changes_after.map(|at| until(at, Timestamp::now()));
-        self.look_at = left.map(|left| Instant::now() + left.min(CLOCK_LOOK));
+        self.look_at = left.map(|left| Instant::now() + left.min(CLOCK_CHECK_INTERVAL));
         loaded
     }
 
@@ -125,7 +125,7 @@ impl Loader {
         Loaded::Changed(changes)
     }
 
-    /// The work of the last look.
+    /// The work of the last load.
     pub(super) fn effort(&self) -> LoadWork {
         self.effort
     }
@@ -136,7 +136,7 @@ impl Loader {
         times.into_iter().flatten().min()
     }
 
-    /// Whether every document of the last look was recognised.
+    /// Whether every document of the last load was recognised.
     pub(super) fn is_recognised(&self) -> bool {
         !self.unrecognised
     }
@@ -154,8 +154,8 @@ impl Loader {
     }
 
     /// Conditions with a problem.
-    pub(super) fn unhappy(&self) -> usize {
-        self.report.unhappy()
+    pub(super) fn problems(&self) -> usize {
+        self.report.problems()
     }
 }
 

@@ -92,10 +92,10 @@ fn start_with(
         runtime.block_on(async move {
             let mut worker = Worker::new(config, published, binder, resolver());
             let result = worker.load_first().await;
-            let goes_on = result.is_ok();
+            let is_loaded = result.is_ok();
             // The receiver waits for it, or has gone and stops this thread.
             let _ = loaded.send(result);
-            if goes_on {
+            if is_loaded {
                 tokio::select! {
                     never = worker.run() => match never {},
                     _ = stopped => {}

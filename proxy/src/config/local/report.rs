@@ -11,7 +11,7 @@ use translate::status::{ProblemCondition, Status};
 #[derive(Debug, Default)]
 pub(super) struct Report {
     reported: BTreeMap<ObjectRef, BTreeSet<String>>,
-    unhappy: usize,
+    problems: usize,
 }
 
 /// Objects whose status changed.
@@ -32,17 +32,19 @@ impl Report {
     pub(super) fn statuses(&mut self, statuses: Statuses, configuration: &Configuration) {
         for (object, status) in statuses {
             let before = self.reported.remove(&object).unwrap_or_default();
-            let unhappy = status.iter().flat_map(|status| status.unhappy(&object));
-            let now: BTreeSet<String> = unhappy
-                .map(|unhappy| {
-                    let whole = unhappy.to_string();
-                    if !before.contains(&whole) {
-                        warn_of(&unhappy, &whole, configuration);
+            let conditions = status
+                .iter()
+                .flat_map(|status| status.problem_conditions(&object));
+            let now: BTreeSet<String> = conditions
+                .map(|condition| {
+                    let text = condition.to_string();
+                    if !before.contains(&text) {
+                        warn_of(&condition, &text, configuration);
                     }
-                    whole
+                    text
                 })
                 .collect();
-            self.unhappy = (self.unhappy + now.len()).saturating_sub(before.len());
+            self.problems = (self.problems + now.len()).saturating_sub(before.len());
             if !now.is_empty() {
                 self.reported.insert(object, now);
             }
@@ -50,18 +52,18 @@ impl Report {
     }
 
     /// Conditions with a problem.
-    pub(super) fn unhappy(&self) -> usize {
-        self.unhappy
+    pub(super) fn problems(&self) -> usize {
+        self.problems
     }
 }
 
-fn warn_of(unhappy: &ProblemCondition<'_>, whole: &str, configuration: &Configuration) {
-    let place = configuration.locate(&unhappy.object, unhappy.field);
+fn warn_of(condition: &ProblemCondition<'_>, text: &str, configuration: &Configuration) {
+    let place = configuration.locate(&condition.object, condition.field);
     let place = place.map(|(file, line)| format!("{file}:{line}: "));
     warn!(
-        condition = %unhappy.condition,
-        reason = %unhappy.reason,
-        "{}{whole}",
+        condition = %condition.condition,
+        reason = %condition.reason,
+        "{}{text}",
         place.unwrap_or_default()
     );
 }

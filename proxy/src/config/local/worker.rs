@@ -94,7 +94,7 @@ impl Worker {
             Loaded::Changed(changes) => self.apply(changes, begun, DNS_CHANGE_WAIT).await,
             Loaded::Same => {
                 debug!("files were written without a change of what is served");
-                self.in_force.set_problems(self.loader.unhappy());
+                self.in_force.set_problems(self.loader.problems());
                 let locate = |bind: &_| self.loader.origin(bind);
                 self.applier.request_binds(&locate);
             }
@@ -105,14 +105,14 @@ impl Worker {
         }
     }
 
-    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, patience: Duration) {
+    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, timeout: Duration) {
         let update = Update {
             changes,
-            problems: self.loader.unhappy(),
+            problems: self.loader.problems(),
             begun,
         };
         let locate = |bind: &_| self.loader.origin(bind);
-        self.applier.update(update, patience, &locate).await;
+        self.applier.update(update, timeout, &locate).await;
     }
 
     fn record_recognised(&self) {

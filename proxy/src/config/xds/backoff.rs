@@ -16,8 +16,8 @@ impl Backoff {
     pub(super) fn next(&mut self, random: f64) -> Duration {
         let doubled = CONTROLLER_RETRY.saturating_mul(1 << self.tries.min(DOUBLINGS));
         self.tries = self.tries.saturating_add(1);
-        let most = doubled.min(CONTROLLER_RETRY_MAX);
-        most.mul_f64(random).max(CONTROLLER_RETRY_MIN)
+        let max = doubled.min(CONTROLLER_RETRY_MAX);
+        max.mul_f64(random).max(CONTROLLER_RETRY_MIN)
     }
 
     /// Resets the delay after a success.
@@ -38,9 +38,9 @@ mod tests {
         let mut backoff = Backoff::default();
         let mut before = Duration::ZERO;
         for _ in 0..100 {
-            let most = backoff.next(1.0);
-            assert!(before <= most, "{before:?} before {most:?}");
-            before = most;
+            let max = backoff.next(1.0);
+            assert!(before <= max, "{before:?} before {max:?}");
+            before = max;
         }
         assert_eq!(before, CONTROLLER_RETRY_MAX);
         assert_eq!(backoff.next(0.5), CONTROLLER_RETRY_MAX / 2);

@@ -210,12 +210,12 @@ impl Worker {
             let is_first = !self.in_force.was_recognised();
             let changes = std::mem::take(&mut self.held_back);
             if is_first || !changes.is_empty() {
-                let patience = if is_first {
+                let timeout = if is_first {
                     DNS_FIRST_WAIT
                 } else {
                     DNS_CHANGE_WAIT
                 };
-                self.apply(changes, begun, patience).await;
+                self.apply(changes, begun, timeout).await;
             }
         }
         let failed: Vec<Refusal> = self.down().collect();
@@ -225,15 +225,15 @@ impl Worker {
             .iter()
             .map(|it| it.key.clone())
             .collect();
-        for answer in self.client.answer(received, failed) {
-            self.record_response(&answer);
-            self.link.send(answer);
+        for request in self.client.acknowledge(received, failed) {
+            self.record_response(&request);
+            self.link.send(request);
         }
         self.backoff.reset();
         self.publish_versions();
     }
 
-    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, patience: Duration) {
+    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, timeout: Duration) {
         let update = Update {
             changes,
             problems: self.refused.len(),
@@ -241,7 +241,7 @@ impl Worker {
         };
         let in_force = self.in_force.clone();
         let locate = |bind: &_| locate(bind, &in_force);
-        self.applier.update(update, patience, &locate).await;
+        self.applier.update(update, timeout, &locate).await;
         self.in_force.recognise();
         if let Some(keeper) = &mut self.keeper {
             keeper.record_change();
@@ -278,15 +278,15 @@ impl Worker {
         }
     }
 
-    fn record_response(&self, answer: &DeltaDiscoveryRequest) {
-        let Some(kind) = Kind::from_type_url(&answer.type_url) else {
+    fn record_response(&self, request: &DeltaDiscoveryRequest) {
+        let Some(kind) = Kind::from_type_url(&request.type_url) else {
             return;
         };
         let is_refused = self.refused.iter().any(|key| key.kind == kind)
             || (kind == Kind::Bind && !self.reported_down.is_empty());
         self.state.change(|state| {
             let of_type = state.types.entry(kind).or_default();
-            if let Some(status) = &answer.error_detail {
+            if let Some(status) = &request.error_detail {
                 of_type.nacks += 1;
                 of_type.nacked = Some(Instant::now());
                 of_type.refused = Some(status.message.clone());

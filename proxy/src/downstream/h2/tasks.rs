@@ -42,30 +42,30 @@ struct IdleSlot {
 impl StreamTasks {
     /// Serves a stream in an idle task, or in a new one.
     pub(super) fn serve(&self, job: Job) {
-        if let Some(seat) = self.0.take() {
-            seat.job.replace(Some(job));
-            if let Some(waker) = seat.waker.take() {
+        if let Some(slot) = self.0.take() {
+            slot.job.replace(Some(job));
+            if let Some(waker) = slot.waker.take() {
                 waker.wake();
             }
         } else {
-            let seat = IdleSlot {
+            let slot = IdleSlot {
                 job: RefCell::new(Some(job)),
                 ..IdleSlot::default()
             };
-            monoio::spawn(Rc::new(seat).work());
+            monoio::spawn(Rc::new(slot).work());
         }
     }
 
     /// Ends all but a few of the tasks not used since the last call. Returns how many.
     pub(crate) fn trim(&self) -> usize {
-        self.0.trim(|seat| seat.end())
+        self.0.trim(|slot| slot.end())
     }
 }
 
 impl Drop for StreamTasks {
     fn drop(&mut self) {
-        while let Some(seat) = self.0.take() {
-            seat.end();
+        while let Some(slot) = self.0.take() {
+            slot.end();
         }
     }
 }
@@ -120,21 +120,21 @@ mod tests {
             let tasks = StreamTasks::default();
             let seats: Vec<_> = (0..3).map(|_| Rc::<IdleSlot>::default()).collect();
             let weak_seats: Vec<_> = seats.iter().map(Rc::downgrade).collect();
-            for seat in seats {
-                monoio::spawn(Rc::clone(&seat).work());
-                tasks.0.put(seat);
+            for slot in seats {
+                monoio::spawn(Rc::clone(&slot).work());
+                tasks.0.put(slot);
             }
-            let waits = |seat: Rc<IdleSlot>| seat.waker.borrow().is_some();
+            let waits = |slot: Rc<IdleSlot>| slot.waker.borrow().is_some();
             while !weak_seats
                 .iter()
-                .all(|seat| seat.upgrade().is_some_and(waits))
+                .all(|slot| slot.upgrade().is_some_and(waits))
             {
                 monoio::time::sleep(Duration::from_millis(1)).await;
             }
             let alive = || {
                 weak_seats
                     .iter()
-                    .filter(|seat| seat.strong_count() > 0)
+                    .filter(|slot| slot.strong_count() > 0)
                     .count()
             };
             assert_eq!((tasks.trim(), alive()), (0, 3));

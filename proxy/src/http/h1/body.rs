@@ -330,11 +330,11 @@ fn longer(length: u16) -> Result<u16, BodyError> {
     Ok(length.saturating_add(1))
 }
 
-/// Adds up to `most` bytes from `at` to the payload; returns how many. The first chunk stays where
+/// Adds up to `max` bytes from `at` to the payload; returns how many. The first chunk stays where
 /// it is, so that the usual buffer with one chunk is not moved.
-fn place(buf: &mut [u8], payload: &mut Range<usize>, at: usize, most: u64) -> usize {
+fn place(buf: &mut [u8], payload: &mut Range<usize>, at: usize, max: u64) -> usize {
     let there = buf.len().saturating_sub(at);
-    let took = usize::try_from(most).map_or(there, |most| most.min(there));
+    let took = usize::try_from(max).map_or(there, |max| max.min(there));
     let end = at.saturating_add(took);
     if payload.start == payload.end {
         *payload = at..end;

@@ -96,7 +96,7 @@ pub(super) fn collect(
     found: &[httparse::Header<'_>],
     fields: &mut Fields,
 ) -> Result<DecisiveFields, HeadError> {
-    let mut said = DecisiveFields::default();
+    let mut decisive = DecisiveFields::default();
     fields.clear();
     for header in found {
         let known = KnownHeader::of(header.name.as_bytes());
@@ -106,20 +106,20 @@ pub(super) fn collect(
             return Err(HeadError::LineEnding);
         }
         match known {
-            KnownHeader::ContentLength => said.framing.content_length(header.value)?,
-            KnownHeader::TransferEncoding => said.framing.transfer_encoding(header.value)?,
-            KnownHeader::Connection => said.connection.add(header.value)?,
-            KnownHeader::Host => said.host.add(value),
-            KnownHeader::Upgrade => said.upgrade.add(value),
-            KnownHeader::Expect => said.expect.add(value),
+            KnownHeader::ContentLength => decisive.framing.content_length(header.value)?,
+            KnownHeader::TransferEncoding => decisive.framing.transfer_encoding(header.value)?,
+            KnownHeader::Connection => decisive.connection.add(header.value)?,
+            KnownHeader::Host => decisive.host.add(value),
+            KnownHeader::Upgrade => decisive.upgrade.add(value),
+            KnownHeader::Expect => decisive.expect.add(value),
             _ => {}
         }
         fields.push(Field { name, value, known });
     }
-    if said.connection.others {
+    if decisive.connection.others {
         fields.record_connection_lists();
     }
-    Ok(said)
+    Ok(decisive)
 }
 
 /// Whether only white space lies between a value and a CRLF. `httparse` accepts other line ends

@@ -94,19 +94,19 @@ fn validate(
         Some(0) => Version::Http10,
         _ => Version::Http11,
     };
-    let said = fields::collect(bytes, response.headers, &mut head.fields)?;
-    head.framing = said
+    let decisive = fields::collect(bytes, response.headers, &mut head.fields)?;
+    head.framing = decisive
         .framing
         .of_response(head.version, head.status, request_kind)?;
     // RFC 9110 section 8.6: these must not have one.
     let has_length = !matches!(head.status, 100..=199 | 204);
-    head.content_length = said.framing.length().filter(|_| has_length);
-    head.keep_alive = keeps_alive(&said, head.version) && head.framing != Framing::UntilClose;
-    head.upgrade = match (head.status, said.upgrade) {
+    head.content_length = decisive.framing.length().filter(|_| has_length);
+    head.keep_alive = keeps_alive(&decisive, head.version) && head.framing != Framing::UntilClose;
+    head.upgrade = match (head.status, decisive.upgrade) {
         (101, AtMostOnce::Once(protocol))
             if request_kind == RequestKind::Upgrade
                 && head.version == Version::Http11
-                && said.connection.upgrade
+                && decisive.connection.upgrade
                 && is_tunnelled(protocol.of(bytes)) =>
         {
             Some(protocol)

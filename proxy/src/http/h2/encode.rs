@@ -141,21 +141,21 @@ pub fn continue_response() -> Response<()> {
 
 /// The head and body of a local response.
 #[must_use]
-pub fn answer<'a>(answer: &LocalResponse<'a>) -> (Response<()>, &'a [u8]) {
+pub fn local_response<'a>(response: &LocalResponse<'a>) -> (Response<()>, &'a [u8]) {
     let mut made = Response::new(());
-    *made.status_mut() = answer.status;
+    *made.status_mut() = response.status;
     let fields = made.headers_mut();
-    let has_body = answer.has_body() && !answer.body.is_empty();
+    let has_body = response.has_body() && !response.body.is_empty();
     if has_body {
         let text = HeaderValue::from_static("text/plain; charset=utf-8");
-        if !answer.names_content_type() {
+        if !response.names_content_type() {
             fields.insert(http::header::CONTENT_TYPE, text);
         }
-        fields.insert(http::header::CONTENT_LENGTH, answer.body.len().into());
+        fields.insert(http::header::CONTENT_LENGTH, response.body.len().into());
     }
-    push_lines(fields, answer.append);
-    let body = if has_body && answer.request_kind != RequestKind::Head {
-        answer.body
+    push_lines(fields, response.append);
+    let body = if has_body && response.request_kind != RequestKind::Head {
+        response.body
     } else {
         b""
     };

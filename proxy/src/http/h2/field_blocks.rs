@@ -1,6 +1,7 @@
-//! Scans field blocks (RFC 7541) for what the `h2` crate changes silently: it cuts a `:path` at its
-//! fragment, which HTTP/1 rejects, and drops a request's pseudo-header fields from a response,
-//! which is malformed with them (RFC 9113 section 8.3).
+//! Scans field blocks (RFC 7541) for what the `h2` crate does not report of a single stream: it cuts
+//! a `:path` at its fragment, which HTTP/1 rejects; it drops a request's pseudo-header fields from a
+//! response, which is malformed with them (RFC 9113 section 8.3); and it ends the whole connection
+//! for a field that is invalid.
 //!
 //! A block that uses the dynamic table can only be read after all blocks before it. Of the table's
 //! entries, sizes and kinds are kept, and no text. Errors in a block are left to the crate to
@@ -9,6 +10,7 @@
 use std::collections::VecDeque;
 
 use super::huffman;
+use crate::http::grammar::is_token;
 
 /// The field blocks of one direction of a connection.
 #[derive(Debug)]
@@ -33,7 +35,10 @@ enum Kind {
     PathWithFragment,
     /// Another pseudo-header field of a request.
     Request,
+    Status,
     Other,
+    /// Its name or value is not allowed (RFC 9113 section 8.2.1).
+    Invalid,
 }
 
 /// The findings in a block.
@@ -43,6 +48,8 @@ pub(super) struct BlockFindings {
     pub(super) fragment: bool,
     /// It has a pseudo-header field of a request.
     pub(super) request: bool,
+    /// It has a field whose name or value is not allowed.
+    pub(super) invalid: bool,
 }
 
 impl Kind {
@@ -50,7 +57,20 @@ impl Kind {
         match name {
             b":path" => Self::Path,
             b":method" | b":scheme" | b":authority" | b":protocol" => Self::Request,
-            _ => Self::Other,
+            b":status" => Self::Status,
+            name if is_token(name) && !name.iter().any(u8::is_ascii_uppercase) => Self::Other,
+            _ => Self::Invalid,
+        }
+    }
+
+    /// The kind of a field that has a name of this kind and this value.
+    fn with_value(self, value: &[u8]) -> Self {
+        match self {
+            Self::Path | Self::PathWithFragment if value.contains(&b'#') => Self::PathWithFragment,
+            Self::Path | Self::PathWithFragment => Self::Path,
+            Self::Status if !is_status(value) => Self::Invalid,
+            Self::Other if !is_field_value(value) => Self::Invalid,
+            named => named,
         }
     }
 }
@@ -89,7 +109,8 @@ impl FieldBlocks {
                 _ => self.literal(&mut rest, 4)?.kind,
             };
             found.fragment |= kind == Kind::PathWithFragment;
-            found.request |= kind != Kind::Other;
+            found.invalid |= kind == Kind::Invalid;
+            found.request |= matches!(kind, Kind::Path | Kind::PathWithFragment | Kind::Request);
         }
         Some(found)
     }
@@ -105,18 +126,11 @@ impl FieldBlocks {
             (entry.kind, entry.name_len)
         };
         self.string(rest)?;
-        let kind = match named {
-            Kind::Path | Kind::PathWithFragment if self.text.contains(&b'#') => {
-                Kind::PathWithFragment
-            }
-            Kind::Path | Kind::PathWithFragment => Kind::Path,
-            named => named,
-        };
         let size = name_len.checked_add(self.text.len())?;
         Some(Entry {
             name_len,
             size: size.checked_add(ENTRY_BYTES)?,
-            kind,
+            kind: named.with_value(&self.text),
         })
     }
 
@@ -142,6 +156,7 @@ impl FieldBlocks {
             let kind = match index {
                 4 | 5 => Kind::Path,
                 1..=7 => Kind::Request,
+                8..=14 => Kind::Status,
                 _ => Kind::Other,
             };
             return Some(Entry {
@@ -185,6 +200,20 @@ impl FieldBlocks {
     }
 }
 
+/// Three digits (RFC 9110 section 15).
+fn is_status(value: &[u8]) -> bool {
+    matches!(value, [b'1'..=b'9', rest @ ..] if rest.len() == 2 && rest.iter().all(u8::is_ascii_digit))
+}
+
+/// No control characters except tabs (RFC 9110 section 5.5). Without an early return, so that many
+/// bytes are checked at once.
+fn is_field_value(value: &[u8]) -> bool {
+    let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
+    !value
+        .iter()
+        .fold(false, |found, &byte| found | is_control(byte))
+}
+
 /// Reads an integer with a prefix of this many bits (section 5.1).
 fn integer(rest: &mut &[u8], prefix: u32) -> Option<usize> {
     let (&first, mut behind) = rest.split_first()?;
@@ -214,7 +243,7 @@ const TABLE_BYTES: usize = 4096;
 const ENTRY_BYTES: usize = 32;
 
 /// Lengths of the names in the static table (appendix A); a request's pseudo-header fields are 1 to
-/// 7, `:path` is 4 and 5.
+/// 7, `:path` is 4 and 5, `:status` 8 to 14.
 #[rustfmt::skip]
 const STATIC_NAMES: [u8; 61] = [
     10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27,
@@ -313,6 +342,38 @@ mod tests {
         ] {
             let found = blocks.read(&block);
             assert!(found.is_some_and(|found| !found.request), "{block:x?}");
+        }
+    }
+
+    #[test]
+    fn invalid_names_and_values_are_detected() {
+        for (name, value, expected) in [
+            ("x-a", "b", false),
+            ("x-a", "", false),
+            ("x-a", "a\tb\u{e9}", false),
+            (":status", "204", false),
+            ("X-a", "b", true),
+            ("x a", "b", true),
+            ("", "b", true),
+            (":other", "b", true),
+            ("x-a", "a\nb", true),
+            ("x-a", "\0", true),
+            ("x-a", "\u{7f}", true),
+            (":status", "20", true),
+            (":status", "099", true),
+            (":status", "2000", true),
+        ] {
+            let mut block = vec![0x40];
+            for text in [name, value] {
+                block.push(u8::try_from(text.len()).expect("short"));
+                block.extend_from_slice(text.as_bytes());
+            }
+            let mut blocks = FieldBlocks::default();
+            let found = blocks.read(&block).expect("a block");
+            assert_eq!(found.invalid, expected, "{name:?}: {value:?}");
+            // In the dynamic table too.
+            let found = blocks.read(&[0xbe]).expect("a block");
+            assert_eq!(found.invalid, expected, "{name:?}: {value:?}, indexed");
         }
     }
 

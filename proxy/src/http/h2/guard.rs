@@ -162,10 +162,10 @@ impl Guard {
         self.heads.take_fragment(stream)
     }
 
-    /// Streams whose response has pseudo-header fields of a request, which the `h2` crate drops;
-    /// each is returned once.
+    /// Streams whose response has pseudo-header fields of a request, which the `h2` crate drops, or
+    /// invalid fields, for which it ends the connection; each is returned once.
     pub fn take_malformed(&mut self) -> Vec<u32> {
-        self.heads.take_requests()
+        self.heads.take_malformed()
     }
 
     /// Missing bytes of the client preface.

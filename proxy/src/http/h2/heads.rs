@@ -1,5 +1,6 @@
 //! Reassembles the heads of a peer from their frames and scans them before the `h2` crate does: for
-//! requests with a path that it would cut, and responses with fields that it would drop.
+//! requests with a path that it would cut, and responses with fields that it would drop, or for which
+//! it would end the connection.
 
 use super::field_blocks::{BlockFindings, FieldBlocks};
 use super::frame::{FrameHead, Kind, Part};
@@ -19,8 +20,8 @@ pub(super) struct Heads {
     is_lost: bool,
     /// Streams whose path has a fragment.
     fragments: Vec<u32>,
-    /// Streams with pseudo-header fields of a request.
-    requests: Vec<u32>,
+    /// Streams whose response is malformed.
+    malformed: Vec<u32>,
 }
 
 /// The part of a block in one frame.
@@ -43,7 +44,7 @@ impl Heads {
             frame: None,
             is_lost: false,
             fragments: Vec::new(),
-            requests: Vec::new(),
+            malformed: Vec::new(),
         }
     }
 
@@ -70,9 +71,10 @@ impl Heads {
             .is_some()
     }
 
-    /// Streams whose heads have pseudo-header fields of a request; each is returned once.
-    pub(super) fn take_requests(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.requests)
+    /// Streams whose responses have invalid fields or pseudo-header fields of a request; each is
+    /// returned once.
+    pub(super) fn take_malformed(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.malformed)
     }
 
     fn take_payload(&mut self, payload: &[u8]) {
@@ -109,11 +111,12 @@ impl Heads {
                 None => self.is_lost = true,
             }
         }
-        // Unreadable, so it is rejected as if it had both.
+        // Unreadable, so it is rejected as if it had all of them.
         if self.is_lost {
             let all = BlockFindings {
                 fragment: true,
                 request: true,
+                invalid: true,
             };
             self.record(stream, all);
         }
@@ -125,8 +128,8 @@ impl Heads {
         if found.fragment {
             keep(&mut self.fragments, stream);
         }
-        if found.request && self.peer == Peer::Server {
-            keep(&mut self.requests, stream);
+        if (found.request || found.invalid) && self.peer == Peer::Server {
+            keep(&mut self.malformed, stream);
         }
     }
 }

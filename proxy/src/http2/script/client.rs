@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
-use super::{MOST_CANCELED, MOST_OPENED, Plan, frame, has_ping};
+use super::{MAX_CANCELED, MAX_OPENED, Plan, frame, has_ping};
 use crate::http::h2::frame::{FrameHead, Kind, PREFACE};
 use crate::limits::BUFFER_BYTES;
 
@@ -62,14 +62,14 @@ impl Client {
     }
 
     /// Sends this many bytes, or as many as there are and the socket accepts.
-    pub(super) fn delivers(&mut self, most: usize) {
-        while self.begun.len() < most {
+    pub(super) fn delivers(&mut self, max: usize) {
+        while self.begun.len() < max {
             let Some(frame) = self.next_frame() else {
                 break;
             };
             self.begun.extend(frame);
         }
-        let piece = &self.begun[..most.min(self.begun.len())];
+        let piece = &self.begun[..max.min(self.begun.len())];
         match self.socket.write(piece) {
             Ok(sent) => drop(self.begun.drain(..sent)),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
@@ -89,8 +89,8 @@ impl Client {
     }
 
     /// Reads this many bytes, or as many as available.
-    pub(super) fn reads(&mut self, most: usize) {
-        let mut buffer = vec![0; most.min(BUFFER_BYTES)];
+    pub(super) fn reads(&mut self, max: usize) {
+        let mut buffer = vec![0; max.min(BUFFER_BYTES)];
         match self.socket.read(&mut buffer) {
             Ok(0) => self.ended = true,
             Ok(count) => self.came.extend_from_slice(&buffer[..count]),
@@ -146,7 +146,7 @@ impl Client {
 
     /// Opens the window of the connection, or of a started stream.
     pub(super) fn opens_a_window(&mut self, by: u32) {
-        if self.opened < MOST_OPENED {
+        if self.opened < MAX_OPENED {
             let number = self.opened % (self.requests + 1);
             let stream = if number == 0 { 0 } else { 2 * number - 1 };
             self.frames.push_front(window_update(stream, by));
@@ -164,7 +164,7 @@ impl Client {
     /// Whether another read timeout is allowed.
     pub(super) fn may_be_silent(&mut self) -> bool {
         self.canceled += 1;
-        self.canceled <= MOST_CANCELED
+        self.canceled <= MAX_CANCELED
     }
 
     /// Whether everything was sent, and all responses were received.

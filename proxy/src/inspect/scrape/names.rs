@@ -76,8 +76,8 @@ impl<'a> Names<'a> {
             BindProtocol::Tls => "TLS",
             BindProtocol::Tcp | BindProtocol::Http => "TCP",
         };
-        let nobodys = labels.with("route", "").with("protocol", protocol);
-        self.carriers.insert(Owner::Listener(listener.id), nobodys);
+        let no_route = labels.with("route", "").with("protocol", protocol);
+        self.carriers.insert(Owner::Listener(listener.id), no_route);
         for (_, rule) in listener.l4.iter() {
             let labels = labels.with("route", &rule.name);
             let with_protocol = labels.with("protocol", protocol);

@@ -162,26 +162,26 @@ impl Scrape<'_> {
             let count = self.sum(|shard| shard.picks.results.of(result));
             family.number(&Labels::none().with("result", result.reason()), count);
         }
-        let help = "Responses whose endpoint picker failed, by whether they went on without it.";
+        let help = "Responses whose endpoint picker failed, by result.";
         let mut family = out.counter("endpoint_picker_response_failures", help);
         for result in ReviewFailure::ALL.iter().copied() {
             let count = self.sum(|shard| shard.picks.review_failures.of(result));
             family.number(&Labels::none().with("result", result.reason()), count);
         }
-        let help = "From the question to an endpoint picker to its answer, the body of the request included.";
+        let help = "Duration of endpoint picker calls, including sending the request body.";
         let took = self.shards.iter().map(|it| &it.picks.took);
         durations(out, "endpoint_pick_duration_seconds", help, took);
     }
 
     /// Results of external authorization.
     pub(super) fn external_auth(&self, out: &mut Exposition) {
-        let help = "Questions to authorization servers whether a request may pass, by the answer.";
+        let help = "External authorization calls, by result.";
         let mut family = out.counter("external_auth_results", help);
         for result in AuthResult::ALL.iter().copied() {
             let count = self.sum(|shard| shard.external_auth.results.of(result));
             family.number(&Labels::none().with("result", result.reason()), count);
         }
-        let help = "From the question to an authorization server to its answer.";
+        let help = "Duration of external authorization calls.";
         let took = self.shards.iter().map(|it| &it.external_auth.took);
         durations(out, "external_auth_duration_seconds", help, took);
     }

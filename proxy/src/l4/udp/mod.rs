@@ -192,11 +192,12 @@ impl UdpListener {
         let mut sessions = self.sessions.borrow_mut();
         sessions.set_bounds(bounds);
         sessions.insert(key, Rc::clone(&session), proxy.shard.now());
-        let answers = Rc::clone(self).forward_responses(Rc::clone(proxy), Rc::clone(&session), key);
+        let responses =
+            Rc::clone(self).forward_responses(Rc::clone(proxy), Rc::clone(&session), key);
         monoio::spawn(fenced(
             &proxy.shard,
             Purpose::Connection(key.client),
-            answers,
+            responses,
         ));
         Ok(session)
     }
@@ -244,11 +245,13 @@ impl UdpListener {
             return false;
         };
         let shard = &upstreams.shard;
-        self.sessions.borrow_mut().answer(&key, shard.now());
-        let answer = memory.get(..length).unwrap_or_default();
-        let sent = self.socket.send_from(answer, key.local, key.client);
+        self.sessions
+            .borrow_mut()
+            .record_response(&key, shard.now());
+        let response = memory.get(..length).unwrap_or_default();
+        let sent = self.socket.send_from(response, key.local, key.client);
         match sent {
-            Ok(()) => session.answered(length),
+            Ok(()) => session.record_response(length),
             Err(_) => shard
                 .counters
                 .dropped_datagrams
@@ -284,7 +287,7 @@ impl UdpListener {
 
 fn bounds(shard: &Shard, idle: Option<Duration>) -> Bounds {
     Bounds {
-        most: UDP_SESSIONS.min(shard.room() / 2),
+        max: UDP_SESSIONS.min(shard.room() / 2),
         idle: idle.unwrap_or(Duration::MAX),
         yields_after: UDP_YIELD_AFTER,
     }

@@ -137,7 +137,7 @@ impl UdpSession {
     }
 
     /// Records a response of this many bytes.
-    pub(super) fn answered(&self, bytes: usize) {
+    pub(super) fn record_response(&self, bytes: usize) {
         self.record.borrow_mut().bytes_out += bytes as u64;
     }
 

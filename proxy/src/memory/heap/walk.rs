@@ -109,9 +109,10 @@ fn query_stack_end() -> Option<usize> {
         if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
             return None;
         }
-        let told = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut size);
+        let result =
+            libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut size);
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        (told == 0).then(|| start.addr().saturating_add(size))
+        (result == 0).then(|| start.addr().saturating_add(size))
     }
 }
 

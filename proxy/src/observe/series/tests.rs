@@ -96,8 +96,8 @@ fn a_table_can_be_read_while_it_grows() {
     });
 }
 
-fn interned(most: u32, generations: u32) -> impl Strategy<Value = Interned> {
-    (0..most, 0..generations).prop_map(|(index, generation)| id(index, generation))
+fn interned(max: u32, generations: u32) -> impl Strategy<Value = Interned> {
+    (0..max, 0..generations).prop_map(|(index, generation)| id(index, generation))
 }
 
 proptest! {

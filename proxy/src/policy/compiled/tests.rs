@@ -84,7 +84,7 @@ fn a_rule_without_filters_compiles_to_nothing() {
         ..FilterSet::default()
     };
     let policy = RulePolicy::compile(&rule(idle.into(), vec![Filters::default()]));
-    assert!(policy.answers.is_none());
+    assert!(policy.responses.is_none());
     assert!(policy.of_backend(0).is_none());
     assert!(policy.of_backend(1).is_none());
 }
@@ -96,7 +96,7 @@ fn a_redirect_of_a_rule_responds_before_a_backend_is_selected() {
         ..FilterSet::default()
     };
     let policy = RulePolicy::compile(&rule(filters.into(), Vec::new()));
-    let answers = policy.answers.expect("a redirect");
+    let answers = policy.responses.expect("a redirect");
     assert!(answers.redirect.is_some() && answers.cors.is_none());
 }
 
@@ -148,7 +148,7 @@ fn a_backends_filters_follow_the_rules() {
     assert_eq!((plain.mirrors.len(), own.mirrors.len()), (1, 2));
     assert!(plain.redirect.is_none() && own.redirect.is_some());
     assert_eq!(own.rewrite.as_ref().and_then(|r| r.host()), Some("rule"));
-    assert!(policy.answers.is_none());
+    assert!(policy.responses.is_none());
 }
 
 const LIMITS: HeadLimits = HeadLimits {

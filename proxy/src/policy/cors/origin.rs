@@ -27,14 +27,14 @@ impl Origin {
             Self::Any => true,
             Self::Exact(allowed) => allowed.as_bytes().eq_ignore_ascii_case(origin),
             Self::Wildcard { before, after } => {
-                wild_part(before.as_bytes(), after.as_bytes(), origin).is_some_and(is_host)
+                wildcard_part(before.as_bytes(), after.as_bytes(), origin).is_some_and(is_host)
             }
         }
     }
 }
 
 /// The text matched by the `*`.
-fn wild_part<'a>(before: &[u8], after: &[u8], origin: &'a [u8]) -> Option<&'a [u8]> {
+fn wildcard_part<'a>(before: &[u8], after: &[u8], origin: &'a [u8]) -> Option<&'a [u8]> {
     let (start, rest) = origin.split_at_checked(before.len())?;
     let (wild, end) = rest.split_at_checked(rest.len().checked_sub(after.len())?)?;
     (start.eq_ignore_ascii_case(before) && end.eq_ignore_ascii_case(after)).then_some(wild)

@@ -11,7 +11,7 @@ use super::messages::{
     Request, SocketAddress,
 };
 use super::{Denial, MissingVerdict, Subject, Verdict};
-use crate::http::grammar::is_alike;
+use crate::http::grammar::is_equivalent;
 use crate::http::known::KnownHeader;
 use crate::limits::MUTATION_EDITS;
 use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
@@ -32,9 +32,9 @@ pub struct RequestSource {
     pub size: Option<u64>,
 }
 
-/// The question about a request. `listed` are the fields that are shown; none means all.
+/// The message that asks for a decision. `listed` are the fields that are sent; empty means all.
 #[must_use]
-pub fn question(
+pub fn check_request(
     listed: &[HeaderName],
     subject: &Subject<'_>,
     arrival: &RequestSource,
@@ -42,7 +42,7 @@ pub fn question(
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in subject.lines() {
-        let is_shown = |it: &HeaderName| is_alike(it.as_str().as_bytes(), name);
+        let is_shown = |it: &HeaderName| is_equivalent(it.as_str().as_bytes(), name);
         if !listed.is_empty() && !listed.iter().any(is_shown) {
             continue;
         }
@@ -94,19 +94,22 @@ pub fn question(
 /// # Errors
 ///
 /// The response is malformed, or demands something that is not supported.
-pub fn interpret(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, MissingVerdict> {
-    let code = answer.status.map_or(0, |status| status.code);
+pub fn interpret(
+    response: CheckResponse,
+    subject: &Subject<'_>,
+) -> Result<Verdict, MissingVerdict> {
+    let code = response.status.map_or(0, |status| status.code);
     if code != 0 {
-        return denial(answer.denied_response.unwrap_or_default()).map(Verdict::Denied);
+        return denial(response.denied_response.unwrap_or_default()).map(Verdict::Denied);
     }
-    if answer.denied_response.is_some() {
-        return Err(MissingVerdict("the answer both allows and denies"));
+    if response.denied_response.is_some() {
+        return Err(MissingVerdict("the response both allows and denies"));
     }
-    let granted = answer.ok_response.unwrap_or_default();
+    let granted = response.ok_response.unwrap_or_default();
     if !granted.query_parameters_to_set.is_empty() || !granted.query_parameters_to_remove.is_empty()
     {
         return Err(MissingVerdict(
-            "the answer edits the query, which is not supported",
+            "the response edits the query, which is not supported",
         ));
     }
     let mutation = HeaderMutation {

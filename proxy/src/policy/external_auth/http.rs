@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use xds::model::AuthPathPrefix;
 
 use super::{Denial, MissingVerdict, Subject, Verdict};
-use crate::http::grammar::is_alike;
+use crate::http::grammar::is_equivalent;
 use crate::http::h1::encode::field;
 use crate::policy::mutation::Mutation;
 
@@ -20,7 +20,7 @@ pub fn write_target(prefix: &AuthPathPrefix, subject: &Subject<'_>, out: &mut Ve
 /// Authorization.
 pub fn write_lines(listed: &[HeaderName], subject: &Subject<'_>, out: &mut Vec<u8>) {
     for (name, value) in subject.lines() {
-        let is_shown = |it: &HeaderName| is_alike(it.as_str().as_bytes(), name);
+        let is_shown = |it: &HeaderName| is_equivalent(it.as_str().as_bytes(), name);
         if listed.iter().any(is_shown) || is_shown(&AUTHORIZATION) {
             field(out, name, value);
         }
@@ -45,7 +45,9 @@ pub fn interpret(
             response: Vec::new(),
         }),
         // A cache would mistake it for the response to the client.
-        304 => Err(MissingVerdict("the authorization server answered 304")),
+        304 => Err(MissingVerdict(
+            "the authorization server responded with 304",
+        )),
         300..=499 => Ok(Verdict::Denied(denial(status, headers, body))),
         // To a client it would read as success.
         201..=299 => Ok(Verdict::Denied(Denial::bare(StatusCode::FORBIDDEN))),
@@ -61,7 +63,7 @@ fn grants(headers: &HeaderMap, listed: &[HeaderName]) -> Mutation {
     }
     for name in headers.keys() {
         let is_granted = match listed {
-            [] => !is_about_answer(name),
+            [] => !describes_response(name),
             listed => listed.contains(name),
         };
         if !is_granted {
@@ -91,6 +93,6 @@ fn denial(status: StatusCode, headers: &HeaderMap, body: Option<Vec<u8>>) -> Den
 }
 
 /// Whether a field describes the server's response itself, and would be wrong on the request.
-fn is_about_answer(name: &HeaderName) -> bool {
+fn describes_response(name: &HeaderName) -> bool {
     name.as_str().starts_with("content-") || [&DATE, &SERVER].contains(&name)
 }

@@ -79,7 +79,7 @@ pub struct HttpRequest {
 /// The response to a call: `envoy.service.auth.v3.CheckResponse`.
 #[derive(Clone, PartialEq, Message)]
 pub struct CheckResponse {
-    /// Whether the request may pass; it may where this is 0.
+    /// The decision: code 0 allows the request.
     #[prost(message, optional, tag = "1")]
     pub status: Option<Status>,
     /// The response for a denied request.
@@ -117,16 +117,16 @@ pub struct OkResponse {
     /// Header fields to set on the request.
     #[prost(message, repeated, tag = "2")]
     pub headers: Vec<HeaderValueOption>,
-    /// Header fields that it loses.
+    /// Header fields to remove from the request.
     #[prost(string, repeated, tag = "5")]
     pub headers_to_remove: Vec<String>,
     /// Header fields of the response to the client.
     #[prost(message, repeated, tag = "6")]
     pub response_headers_to_add: Vec<HeaderValueOption>,
-    /// Parameters of its query that it gets.
+    /// Query parameters to set.
     #[prost(message, repeated, tag = "7")]
     pub query_parameters_to_set: Vec<HeaderValue>,
-    /// Parameters of its query that it loses.
+    /// Query parameters to remove.
     #[prost(string, repeated, tag = "8")]
     pub query_parameters_to_remove: Vec<String>,
 }

@@ -27,7 +27,7 @@ pub struct Subject<'a> {
     pub target: &'a [u8],
     /// Header fields of the request.
     pub fields: EffectiveFields<'a>,
-    /// Its body, where the server is shown one.
+    /// Its body, if it is sent to the server.
     pub body: &'a [u8],
 }
 
@@ -52,24 +52,24 @@ impl<'a> Subject<'a> {
 /// The decision of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// The request may pass.
+    /// The request is allowed.
     Allowed {
         /// Changes of its fields.
         grants: Mutation,
         /// Fields to set in the response to the client.
         response: Vec<HeaderValueOption>,
     },
-    /// The request may not pass; the client gets this response.
+    /// The request is denied; the client receives this response.
     Denied(Denial),
 }
 
-/// Why a response is not a decision. The request must not pass then.
+/// Why a response is not a decision. The request is rejected then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissingVerdict(pub &'static str);
 
 impl From<TooManyEdits> for MissingVerdict {
     fn from(TooManyEdits: TooManyEdits) -> Self {
-        Self("the answer edits too many header fields")
+        Self("the response edits too many header fields")
     }
 }
 

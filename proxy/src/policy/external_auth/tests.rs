@@ -184,8 +184,8 @@ fn a_grpc_server_receives_repeated_fields_joined() {
     let (head, none) = (parsed(bytes), Mutation::default());
     let mut subject = subject(&head, &none);
     subject.fields.bytes = bytes;
-    let question = grpc::question(&[], &subject, &ARRIVAL);
-    let request = question.attributes.and_then(|it| it.request);
+    let check_request = grpc::check_request(&[], &subject, &ARRIVAL);
+    let request = check_request.attributes.and_then(|it| it.request);
     let headers = request.and_then(|it| it.http).expect("a request").headers;
     assert_eq!(
         (&*headers["x-role"], &*headers["cookie"]),
@@ -204,8 +204,8 @@ fn a_grpc_server_receives_all_fields_or_only_the_listed_ones() {
         ),
         (vec![name("x-team")], "x-team=a,b"),
     ] {
-        let question = grpc::question(&listed, &subject(&head, &grants), &ARRIVAL);
-        let attributes = question.attributes.expect("attributes");
+        let check_request = grpc::check_request(&listed, &subject(&head, &grants), &ARRIVAL);
+        let attributes = check_request.attributes.expect("attributes");
         let http = attributes
             .request
             .and_then(|it| it.http)

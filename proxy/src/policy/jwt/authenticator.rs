@@ -16,23 +16,23 @@ use super::token_location::{Carrier, TokenLocation};
 use super::verify::Unverified;
 use super::{Refusal, TokenError};
 use crate::failure::FailureKind;
-use crate::http::grammar::is_alike;
+use crate::http::grammar::is_equivalent;
 use crate::http::h1::encode::field;
 use crate::http::known::KnownHeader;
 use crate::limits::LOG_FIELD_BYTES;
 use crate::policy::authorization::ClaimValues;
 use crate::policy::headers::{HeaderEdits, is_ours};
 
-/// A policy of tokens.
+/// A compiled JWT policy.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// No two of a process have the same.
+    /// Unique in the process.
     id: u64,
     mode: JwtMode,
-    /// Of a request without a token.
+    /// `WWW-Authenticate` line for a request without a token.
     challenge: Box<[u8]>,
     /// `WWW-Authenticate` line for a request whose token is invalid.
-    rebuff: Box<[u8]>,
+    invalid_token: Box<[u8]>,
     locations: Vec<TokenLocation>,
     providers: Vec<Provider>,
     /// Headers that come from claims, so that they never come from clients.
@@ -78,7 +78,7 @@ pub(super) struct Line {
     value: Box<[u8]>,
 }
 
-/// How a request was let in.
+/// How a request was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// No token, and none is required.
@@ -89,7 +89,7 @@ pub enum Proof {
     Verified,
 }
 
-/// A request that was let in.
+/// An authenticated request.
 #[derive(Debug, Clone)]
 pub struct Principal<'a> {
     policy: &'a Authenticator,
@@ -138,7 +138,7 @@ impl Authenticator {
             id: next_id(),
             mode: policy.mode,
             challenge: challenge(policy.realm.as_deref(), ""),
-            rebuff: challenge(policy.realm.as_deref(), ", error=\"invalid_token\""),
+            invalid_token: challenge(policy.realm.as_deref(), ", error=\"invalid_token\""),
             locations,
             providers,
             claimed,
@@ -146,11 +146,11 @@ impl Authenticator {
         }
     }
 
-    /// Lets a request in or refuses it, at a time in seconds of Unix time.
+    /// Authenticates or rejects a request, at a time in seconds since 1970.
     ///
     /// # Errors
-    /// Its token is missing, or no provider of the policy vouches for it; or not yet, where its key
-    /// may be new.
+    /// Its token is missing, or is not accepted by any provider of the policy; or not yet, if its
+    /// key may be new.
     pub fn authenticate<'a>(
         &'a self,
         carrier: Carrier<'_>,
@@ -165,7 +165,7 @@ impl Authenticator {
         };
         let fingerprint = Fingerprint::of(token);
         if let Some(entry) = cache.find(&fingerprint, self.id, location, now)
-            && self.keys_are(entry, now)
+            && self.are_keys_current(entry, now)
         {
             let token = (location, Rc::clone(&entry.verified));
             return Ok(self.admit(Proof::Cached, Some(token)));
@@ -182,7 +182,7 @@ impl Authenticator {
     pub fn challenge(&self, failure: FailureKind) -> Option<&[u8]> {
         match failure {
             FailureKind::NoToken => Some(&self.challenge),
-            FailureKind::Unauthenticated => Some(&self.rebuff),
+            FailureKind::Unauthenticated => Some(&self.invalid_token),
             _ => None,
         }
     }
@@ -224,7 +224,7 @@ impl Authenticator {
     }
 
     /// Whether the keys that an entry was verified with are still in force.
-    fn keys_are(&self, entry: &Entry, now: i64) -> bool {
+    fn are_keys_current(&self, entry: &Entry, now: i64) -> bool {
         let provider = self.providers.get(entry.provider);
         provider.and_then(|provider| provider.keys.version(now)) == Some(entry.keys)
     }
@@ -255,7 +255,7 @@ impl Authenticator {
                         verified: Rc::new(accepted.verified),
                     });
                 }
-                // Of several reasons, one that may pass.
+                // Of several reasons, one that may be temporary.
                 Err(why) if denied.missing.is_none() => denied = why,
                 Err(_) => {}
             }
@@ -316,7 +316,7 @@ impl Provider {
 }
 
 impl Principal<'_> {
-    /// How it was let in.
+    /// How it was authenticated.
     #[must_use]
     pub fn proof(&self) -> Proof {
         self.proof
@@ -350,10 +350,10 @@ impl Principal<'_> {
     #[must_use]
     pub fn claims_header(&self, name: &[u8]) -> bool {
         let mut claimed = self.policy.claimed.iter();
-        claimed.any(|claimed| is_alike(claimed.as_str().as_bytes(), name))
+        claimed.any(|claimed| is_equivalent(claimed.as_str().as_bytes(), name))
     }
 
-    /// Appends the lines of claims, and what stays of a field that held the token. Names that
+    /// Appends the lines of claims, and what remains of a field that held the token. Names that
     /// `edits` drop are theirs: filters come after authentication.
     pub fn write_lines(
         &self,
@@ -375,21 +375,21 @@ impl Principal<'_> {
         }
     }
 
-    /// Takes the token out of the target, if it was there and is to be.
+    /// Removes the token from the target, if it was found there and is to be removed.
     pub fn edit_target(&self, target: &mut Vec<u8>) {
         if let Some(location) = self.stripped() {
             location.edit_target(target);
         }
     }
 
-    /// Where the token is taken out.
+    /// Where the token is removed from.
     fn stripped(&self) -> Option<&TokenLocation> {
         let (location, verified) = self.token.as_ref()?;
         (verified.forward == JwtForward::Strip).then_some(*location)
     }
 }
 
-/// The number of a place, which is noted if it is new.
+/// The index of a location, which is added if it is new.
 fn position(locations: &mut Vec<TokenLocation>, location: TokenLocation) -> usize {
     let known = locations.iter().position(|known| *known == location);
     known.unwrap_or_else(|| {
@@ -417,7 +417,7 @@ fn challenge(realm: Option<&str>, error: &str) -> Box<[u8]> {
     line.into_bytes().into()
 }
 
-/// The realm of policies that name none.
+/// The realm of policies without one.
 const REALM: &str = "gateway";
 
 fn next_id() -> u64 {

@@ -8,7 +8,7 @@ use super::source::{KeySource, Reply};
 use super::{KeySet, Refusal};
 use crate::limits::{JWKS_UNKNOWN, JWKS_UNKNOWN_KEYS};
 
-/// Why a request is not let in, or not yet.
+/// Why a request is not authenticated, or not yet.
 #[derive(Debug)]
 pub struct TokenError {
     /// Why the token is not accepted.
@@ -49,7 +49,7 @@ impl MissingKey {
     }
 }
 
-/// Keys that are known to be none, by hash; a new one takes the place of an older one.
+/// Keys that are known not to exist, by hash; a new one takes the place of an older one.
 #[derive(Debug, Default)]
 pub(super) struct UnknownKeys {
     hasher: RandomState,

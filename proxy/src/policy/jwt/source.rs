@@ -18,7 +18,7 @@ use crate::limits::JWKS_WAIT;
 /// that begins: the response of one in progress may be older than the key.
 #[derive(Debug)]
 pub struct KeySource {
-    /// No two of a process have the same.
+    /// Unique in the process.
     id: u64,
     current: ArcSwapOption<Current>,
     requested: AtomicBool,
@@ -26,8 +26,8 @@ pub struct KeySource {
     ended: AtomicU64,
     /// Whether the last one failed.
     is_failing: AtomicBool,
-    /// No question is followed before, in seconds of Unix time.
-    deaf_until: AtomicI64,
+    /// No fetch is requested before this time, in seconds since 1970.
+    refetch_after: AtomicI64,
     wake: Option<FetchWaker>,
 }
 
@@ -40,7 +40,7 @@ pub enum Reply {
     Failed,
     /// The keys were already replaced in the meantime.
     Changed,
-    /// None has ended yet.
+    /// No such fetch has ended yet.
     Pending,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Debug for FetchWaker {
     }
 }
 
-/// Keys, and for how long they are believed.
+/// Keys, and how long they are valid.
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) keys: Arc<KeySet>,
@@ -80,7 +80,7 @@ impl KeySource {
         Self {
             current: ArcSwapOption::from_pointee(current),
             // A source of configured keys, which never change.
-            deaf_until: AtomicI64::new(i64::MAX),
+            refetch_after: AtomicI64::new(i64::MAX),
             ..Self::pending(None)
         }
     }
@@ -96,7 +96,7 @@ impl KeySource {
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
-            deaf_until: AtomicI64::new(0),
+            refetch_after: AtomicI64::new(0),
             wake,
         }
     }
@@ -109,27 +109,27 @@ impl KeySource {
         })));
     }
 
-    /// No two of a process have the same.
+    /// Unique in the process.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Clears the requests so far, which are answered.
+    /// Clears the requests so far; returns whether there were any.
     pub fn take_requested(&self) -> bool {
         self.requested.swap(false, Ordering::AcqRel)
     }
 
-    /// Records that a fetch begins, which answers all requests so far.
+    /// Records that a fetch begins, which serves all requests so far.
     pub fn begin_fetch(&self) {
         self.take_requested();
         self.begun.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Records that the fetch in progress has ended; its result must be published before. No fetch
-    /// is requested before `not_before`, in seconds since 1970.
-    pub fn end_fetch(&self, failed: bool, deaf_until: i64) {
+    /// is requested before `refetch_after`, in seconds since 1970.
+    pub fn end_fetch(&self, failed: bool, refetch_after: i64) {
         self.is_failing.store(failed, Ordering::Release);
-        self.deaf_until.store(deaf_until, Ordering::Release);
+        self.refetch_after.store(refetch_after, Ordering::Release);
         let begun = self.begun.load(Ordering::Acquire);
         self.ended.store(begun, Ordering::Release);
     }
@@ -150,10 +150,10 @@ impl KeySource {
     /// end soon enough. Only the first of many requests wakes the thread.
     pub fn request_keys(&self, now: i64) -> Option<u64> {
         let soon = now.saturating_add(JWKS_WAIT.as_secs().cast_signed());
-        if self.deaf_until.load(Ordering::Acquire) > soon {
+        if self.refetch_after.load(Ordering::Acquire) > soon {
             return None;
         }
-        // Before the question: a fetch that begins between the two is new enough.
+        // Before the request: a fetch that begins between the two is new enough.
         let fetch = self.begun.load(Ordering::Acquire).saturating_add(1);
         let first =
             !self.requested.load(Ordering::Relaxed) && !self.requested.swap(true, Ordering::AcqRel);

@@ -3,10 +3,10 @@
 
 use prost::Message;
 
-/// Fields that are set, and names that go.
+/// Fields to set, and names to remove.
 #[derive(Clone, PartialEq, Message)]
 pub struct HeaderMutation {
-    /// Set in their order, after names have gone.
+    /// Fields to set, in order, after names were removed.
     #[prost(message, repeated, tag = "1")]
     pub set_headers: Vec<HeaderValueOption>,
     /// Names of fields to remove.
@@ -19,7 +19,7 @@ pub struct HeaderMutation {
 pub struct HeaderValueOption {
     #[prost(message, optional, tag = "1")]
     pub header: Option<HeaderValue>,
-    /// Whether the others stay; goes before the action.
+    /// Whether existing fields are kept; takes precedence over the action.
     #[prost(message, optional, tag = "2")]
     pub append: Option<bool>,
     /// An action by its number.

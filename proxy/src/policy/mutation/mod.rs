@@ -5,7 +5,7 @@
 mod messages;
 
 use super::headers::{HeaderEdits, is_ours};
-use crate::http::grammar::{self, is_alike};
+use crate::http::grammar::{self, is_equivalent};
 use crate::http::h1::encode::field;
 use crate::http::h2::trailers::pairs;
 use crate::http::hop_by_hop::is_reserved_with_underscores;
@@ -86,7 +86,7 @@ impl Mutation {
             return;
         };
         if self.value(&name).is_some() {
-            self.lines = without(&self.lines, |it| is_alike(it, &name));
+            self.lines = without(&self.lines, |it| is_equivalent(it, &name));
         }
         if !self.drops(&name) {
             self.dropped.push(name);
@@ -107,10 +107,10 @@ impl Mutation {
         self.dropped.is_empty() && self.lines.is_empty()
     }
 
-    /// Whether lines of this name go.
+    /// Whether lines of this name are removed.
     #[must_use]
     pub fn drops(&self, name: &[u8]) -> bool {
-        self.dropped.iter().any(|it| is_alike(it, name))
+        self.dropped.iter().any(|it| is_equivalent(it, name))
     }
 
     /// Removes dropped lines from `lines`, and adds those that are set.
@@ -144,7 +144,7 @@ impl Mutation {
 
     /// The values that are set of a field.
     pub fn values<'a>(&'a self, name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
-        let set = pairs(&self.lines).filter(move |(it, _)| is_alike(it, name));
+        let set = pairs(&self.lines).filter(move |(it, _)| is_equivalent(it, name));
         set.map(|(_, value)| value)
     }
 

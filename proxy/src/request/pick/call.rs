@@ -13,7 +13,7 @@ use crate::exchange::{Client, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h2::encode::Switch;
 use crate::http::h2::trailers::pairs;
-use crate::limits::{PICKER_BODY_BYTES, PICKER_PATIENCE};
+use crate::limits::{PICKER_BODY_BYTES, PICKER_TIMEOUT};
 use crate::memory::Kept;
 use crate::observe::picks::PickResult;
 use crate::request::body::Body;
@@ -40,13 +40,13 @@ pub(super) async fn call_picker<'a>(
     let over = &destination.cluster.protection;
     let head = exchange.make_head(destination, over, Switch::Ignored)?;
     // An authorization server may have read the body before.
-    let came = exchange
+    let authorized_body = exchange
         .server_decision
         .as_mut()
         .and_then(|server_decision| server_decision.body.take());
-    let has_body = came.is_some() || !exchange.work.request_body.is_done();
-    let patience = matched.rule.request_timeout;
-    let patience = patience.map_or(PICKER_PATIENCE, |it| it.min(PICKER_PATIENCE));
+    let has_body = authorized_body.is_some() || !exchange.work.request_body.is_done();
+    let timeout = matched.rule.request_timeout;
+    let timeout = timeout.map_or(PICKER_TIMEOUT, |it| it.min(PICKER_TIMEOUT));
     exchange.shard.set_task_state(TaskState::Picking);
     let upstreams = &exchange.proxy.upstreams;
     let client: &'a Client = exchange.client;
@@ -54,30 +54,32 @@ pub(super) async fn call_picker<'a>(
         upstreams,
         &picker.cluster,
         PROCESS,
-        patience,
+        timeout,
         Some(&client.deadline),
     );
     let opened = opened.await;
-    let (body, answered) = match opened {
-        Err(error) => (came, Err(error.into())),
+    let (body, result) = match opened {
+        Err(error) => (authorized_body, Err(error.into())),
         Ok(call) => {
-            if has_body && came.is_none() && exchange.buffer.is_empty() {
+            if has_body && authorized_body.is_none() && exchange.buffer.is_empty() {
                 exchange.send_continue().await?;
             }
             let query = PickerQuery {
                 head: request_head(&head, has_body),
                 has_body,
-                patience,
+                timeout,
                 mode: picker.failure_mode,
             };
-            let (body, verdict) = query.put(exchange, matched, came, &call.0, call.1).await?;
-            let verdict = verdict.map(|(verdict, answers)| (verdict, (call.0, answers)));
+            let (body, verdict) = query
+                .put(exchange, matched, authorized_body, &call.0, call.1)
+                .await?;
+            let verdict = verdict.map(|(verdict, messages)| (verdict, (call.0, messages)));
             (has_body.then_some(body), verdict)
         }
     };
     let took = begun.elapsed();
     exchange.shard.counters.picks.took.observe(took);
-    let picked = answered.and_then(|(verdict, call)| {
+    let picked = result.and_then(|(verdict, call)| {
         conclude(
             (destination.cluster, picker.failure_mode),
             verdict,
@@ -93,7 +95,7 @@ struct PickerQuery {
     head: ProcessingRequest,
     has_body: bool,
     /// Timeout for the picker's next message.
-    patience: Duration,
+    timeout: Duration,
     mode: PickerFailureMode,
 }
 
@@ -104,9 +106,9 @@ impl PickerQuery {
         self,
         exchange: &mut Exchange<'a>,
         matched: &Matched<'_>,
-        came: Option<Kept>,
+        authorized_body: Option<Kept>,
         call: &Call<'_>,
-        mut answers: CallMessages,
+        mut messages: CallMessages,
     ) -> Result<(Kept, Result<(Verdict, CallMessages), PickError>), Failure> {
         let client: &'a Client = exchange.client;
         let received = exchange.received;
@@ -119,20 +121,20 @@ impl PickerQuery {
             PICKER_BODY_BYTES as u64,
             &reading,
         );
-        if let Some(came) = came {
-            body = body.received(came);
+        if let Some(authorized_body) = authorized_body {
+            body = body.received(authorized_body);
         }
         let lines = exchange.work.request_lines.clone();
         let has = |name: &[u8]| {
             received.value(name).is_some()
                 || pairs(&lines).any(|(it, _)| it.eq_ignore_ascii_case(name))
         };
-        let (told, answered) = {
+        let (sent, result) = {
             let sending = send_request(exchange, &self, call, &mut body);
             let answering = async {
                 let mut verdict = Verdict::default();
                 while !verdict.is_complete(self.has_body) {
-                    let message = answers.next::<ProcessingResponse>(call).await?;
+                    let message = messages.next::<ProcessingResponse>(call).await?;
                     let message = message.ok_or(PickError::Ended)?;
                     let taken = verdict.take(message, has);
                     taken.map_err(|error| match error {
@@ -142,12 +144,12 @@ impl PickerQuery {
                 }
                 Ok(verdict)
             };
-            let is_done_with = |answered: &Result<Verdict, PickError>| match answered {
+            let is_done_with = |result: &Result<Verdict, PickError>| match result {
                 Ok(verdict) => verdict.immediate.is_some(),
                 Err(_) => self.mode == PickerFailureMode::FailClose,
             };
             let stop = || reading.cancel_read();
-            together(pin!(sending), pin!(answering), is_done_with, stop).await
+            join_unless_done(pin!(sending), pin!(answering), is_done_with, stop).await
         };
         // The pod may take as long as the rule allows.
         call.wait_at_most(None);
@@ -155,11 +157,11 @@ impl PickerQuery {
         if client.deadline.expired() {
             return Err(FailureKind::ClientGone.into());
         }
-        told?;
+        sent?;
         exchange.record.bytes_in = body.all.len() as u64;
         // Without a verdict, sending has failed.
-        let answered = answered.unwrap_or(Err(PickError::Ended));
-        Ok((body.all, answered.map(|verdict| (verdict, answers))))
+        let result = result.unwrap_or(Err(PickError::Ended));
+        Ok((body.all, result.map(|verdict| (verdict, messages))))
     }
 }
 
@@ -170,13 +172,13 @@ async fn send_request(
     call: &Call<'_>,
     body: &mut Body<'_>,
 ) -> Result<(), Failure> {
-    call.wait_at_most(Some(query.patience));
+    call.wait_at_most(Some(query.timeout));
     let mut listens = call.send(&query.head, More::Follow).await.is_ok();
     while query.has_body && !body.done {
         // The client has its own timeouts.
         call.wait_at_most(None);
         let piece = body.next(exchange).await?;
-        call.wait_at_most(Some(query.patience));
+        call.wait_at_most(Some(query.timeout));
         if listens {
             let bytes = body.all.get(piece).unwrap_or_default();
             let message = request_body(bytes, body.done);
@@ -190,19 +192,19 @@ async fn send_request(
 /// Runs both futures to completion. A failure of the first ends the second; if the second result
 /// satisfies `is_done_with`, `stop` cancels the first. It is never dropped early: the kernel may
 /// still own its buffer.
-async fn together<T>(
+async fn join_unless_done<T>(
     mut first: Pin<&mut impl Future<Output = Result<(), Failure>>>,
     mut second: Pin<&mut impl Future<Output = T>>,
     is_done_with: impl Fn(&T) -> bool,
     stop: impl FnOnce(),
 ) -> (Result<(), Failure>, Option<T>) {
-    let mut told = None;
-    let answered = poll_fn(|context| {
-        if told.is_none()
+    let mut sent = None;
+    let result = poll_fn(|context| {
+        if sent.is_none()
             && let Poll::Ready(result) = first.as_mut().poll(context)
         {
             let has_failed = result.is_err();
-            told = Some(result);
+            sent = Some(result);
             if has_failed {
                 return Poll::Ready(None);
             }
@@ -210,8 +212,8 @@ async fn together<T>(
         second.as_mut().poll(context).map(Some)
     })
     .await;
-    let told = match (told, &answered) {
-        (Some(told), _) => told,
+    let sent = match (sent, &result) {
+        (Some(sent), _) => sent,
         (None, Some(result)) if is_done_with(result) => {
             stop();
             // Being cancelled is not a failure.
@@ -220,7 +222,7 @@ async fn together<T>(
         }
         (None, _) => first.await,
     };
-    (told, answered)
+    (sent, result)
 }
 
 impl<'a> Exchange<'a> {
@@ -228,11 +230,11 @@ impl<'a> Exchange<'a> {
     fn settle(
         &mut self,
         picker: &Picker,
-        asked: Result<PickOutcome<'a>, PickError>,
+        outcome: Result<PickOutcome<'a>, PickError>,
         body: Option<&[u8]>,
         took: Duration,
     ) -> Result<PickOutcome<'a>, Failure> {
-        let result = match (&asked, picker.failure_mode) {
+        let result = match (&outcome, picker.failure_mode) {
             (Ok(PickOutcome::Picked(_)), _) => PickResult::Picked,
             (Ok(PickOutcome::Immediate(_)), _) => PickResult::Answered,
             (Err(_), PickerFailureMode::FailOpen) => PickResult::FailedOpen,
@@ -240,14 +242,14 @@ impl<'a> Exchange<'a> {
         };
         self.shard.counters.picks.results.count(result);
         if let Some(trace) = &self.record.trace {
-            let endpoints = match &asked {
+            let endpoints = match &outcome {
                 Ok(PickOutcome::Picked(picked)) => picked.endpoints(),
                 Ok(PickOutcome::Immediate(_)) | Err(_) => &[],
             };
-            let error = asked.as_ref().err().map(ToString::to_string);
+            let error = outcome.as_ref().err().map(ToString::to_string);
             trace.picked(picker, endpoints, (result, error), took);
         }
-        match asked {
+        match outcome {
             Ok(PickOutcome::Picked(picked)) => {
                 picked.edit(&mut self.work.request_lines);
                 Ok(PickOutcome::Picked(picked))

@@ -51,6 +51,6 @@ impl<'a> Exchange<'a> {
         } = immediate;
         self.work.response_lines.clear();
         self.work.response_lines.extend_from_slice(&lines);
-        self.answer(status, &body).await
+        self.respond(status, &body).await
     }
 }

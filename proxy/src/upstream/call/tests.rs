@@ -235,10 +235,10 @@ fn on_both_drivers<F: Future<Output = ()>>(test: impl Fn(Rc<Upstreams>) -> F) {
         };
         let waits = driver.waits();
         driver.block_on(async {
-            let (turns, ringing) = Turns::new(waits).expect("descriptors");
-            let bell: UnixStream = ringing.try_clone().expect("descriptors");
-            let answering = monoio::spawn(Rc::clone(&turns).run(ringing));
-            let shard = Rc::new(Shard::new(ShardOptions::alone(), waits, turns));
+            let (turns, bell_receiver) = Turns::new(waits).expect("descriptors");
+            let bell: UnixStream = bell_receiver.try_clone().expect("descriptors");
+            let answering = monoio::spawn(Rc::clone(&turns).run(bell_receiver));
+            let shard = Rc::new(Shard::new(ShardOptions::standalone(), waits, turns));
             let upstreams = Rc::new(Upstreams::new(Rc::clone(&shard)));
             let ticking = Rc::downgrade(&shard);
             monoio::spawn(async move {

@@ -140,14 +140,14 @@ fn the_ejection_time_is_reset_after_a_calm_period() {
 
 #[test]
 fn at_most_half_of_a_service_is_ejected() {
-    for (endpoints, most) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
+    for (endpoints, max) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
         let fixture = Fixture::new(endpoints);
         for index in 0..endpoints {
             fixture.fail(index, 9);
         }
         assert_eq!(
             fixture.upstreams.ejected(&fixture.set, fixture.now),
-            most,
+            max,
             "of {endpoints}"
         );
     }
@@ -179,14 +179,14 @@ fn only_failures_of_the_endpoint_count_against_it() {
     }
     for status in [200, 404, 500, 501, 505] {
         assert_eq!(
-            Outcome::answered(status, SECOND),
+            Outcome::of_response(status, SECOND),
             Outcome::Success(SECOND),
             "{status}"
         );
     }
     for status in 502..=504 {
         assert_eq!(
-            Outcome::answered(status, SECOND),
+            Outcome::of_response(status, SECOND),
             Outcome::BadAnswer(SECOND),
             "{status}"
         );

@@ -34,7 +34,7 @@ pub(crate) use self::response::Review;
 pub(crate) use self::response_message::{request_body, request_head};
 pub(crate) use self::verdict::{TooLarge, Verdict};
 
-/// The result of asking a picker.
+/// The result of a picker call.
 #[expect(
     clippy::large_enum_variant,
     reason = "one for each request, and at once taken apart: a box would cost an allocation"
@@ -75,7 +75,7 @@ pub(crate) struct Pick<'a> {
     late: Option<Immediate>,
 }
 
-/// Why a picker's answer cannot be used.
+/// Why a picker's response cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PickError {
     #[error(transparent)]

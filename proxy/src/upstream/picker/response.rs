@@ -1,7 +1,7 @@
 //! Carries a response to the picker and back, over the call that asked about its request.
 //!
 //! [`Review::send_piece`] and [`Review::next`] wait at the same time, in one task. A picker that does
-//! not read, or whose answer is due, has [`PICKER_PATIENCE`]; while the client is slow, or the
+//! not read, or whose answer is due, has [`PICKER_TIMEOUT`]; while the client is slow, or the
 //! endpoint has not sent everything, it may take longer.
 
 use std::cell::{Cell, RefCell};
@@ -18,7 +18,7 @@ use super::response_message::{response_body, response_head, response_trailers};
 use super::{Pick, PickError};
 use crate::config::Endpoint;
 use crate::http::head::ResponseHead;
-use crate::limits::{PICKER_FIRST_ANSWER, PICKER_PATIENCE, PICKER_TRAILERS_PATIENCE};
+use crate::limits::{PICKER_FIRST_RESPONSE, PICKER_TIMEOUT, PICKER_TRAILERS_TIMEOUT};
 use crate::shard::cutoff::Cutoff;
 use crate::upstream::call::{Call, CallError, CallMessages, More};
 
@@ -47,14 +47,14 @@ pub(crate) struct Review<'a> {
 impl<'a> Pick<'a> {
     /// The call, for the response, if the picker wants any of it.
     pub(crate) fn review(&mut self, until: Option<Instant>) -> Option<(Review<'a>, CallMessages)> {
-        let (call, answers) = self.call.take()?;
+        let (call, messages) = self.call.take()?;
         let interest = self.interest;
         let review = Review {
             call,
             interest,
             failure_mode: self.failure_mode,
             until,
-            head_until: Instant::now() + PICKER_PATIENCE,
+            head_until: Instant::now() + PICKER_TIMEOUT,
             passage: RefCell::new(Passage::new(interest)),
             awaits: Cell::new(false),
             sends: Cell::new(false),
@@ -62,7 +62,7 @@ impl<'a> Pick<'a> {
             is_stopped: Cell::new(false),
             waker: Cell::new(None),
         };
-        (interest != Interest::Nothing).then_some((review, answers))
+        (interest != Interest::Nothing).then_some((review, messages))
     }
 }
 
@@ -143,11 +143,11 @@ impl Review<'_> {
         self.waits_for_room.set(true);
         self.arm();
         // Boxed: the runtime's timer is large, and few bodies are that long.
-        let mut timer = Box::pin(monoio::time::sleep(PICKER_FIRST_ANSWER));
+        let mut timer = Box::pin(monoio::time::sleep(PICKER_FIRST_RESPONSE));
         let mut room = pin!(poll_fn(|context| self.poll_room(context)));
         poll_fn(|context| {
             let is_unanswered = self.passage.borrow().is_unanswered();
-            // While the client is slow, nobody looks at the answers.
+            // While the client is slow, the picker's messages are not read.
             if is_unanswered && self.awaits.get() && timer.as_mut().poll(context).is_ready() {
                 self.passage.borrow_mut().expect_stream();
                 return Poll::Ready(());
@@ -172,10 +172,13 @@ impl Review<'_> {
     /// # Errors
     ///
     /// The call failed, or the message does not fit the response.
-    pub(crate) async fn next(&self, answers: &mut CallMessages) -> Result<Option<Step>, PickError> {
+    pub(crate) async fn next(
+        &self,
+        messages: &mut CallMessages,
+    ) -> Result<Option<Step>, PickError> {
         self.awaits.set(true);
         self.arm();
-        let message = answers.next::<ProcessingResponse>(&self.call).await;
+        let message = messages.next::<ProcessingResponse>(&self.call).await;
         self.awaits.set(false);
         self.arm();
         let message = match message {
@@ -213,20 +216,20 @@ impl Review<'_> {
         let now = Instant::now();
         let left = |until: Instant| until.saturating_duration_since(now);
         let passage = self.passage.borrow();
-        let patience = if !self.awaits.get() {
+        let timeout = if !self.awaits.get() {
             None
         } else if passage.awaits_head() {
             Some(left(self.head_until))
         } else if passage.awaits_trailers_alone() {
-            Some(PICKER_TRAILERS_PATIENCE)
+            Some(PICKER_TRAILERS_TIMEOUT)
         } else {
             let is_due = self.sends.get() || self.waits_for_room.get() || passage.awaits_end();
-            is_due.then_some(PICKER_PATIENCE)
+            is_due.then_some(PICKER_TIMEOUT)
         };
         self.call
-            .wait_at_most(match (patience, self.until.map(left)) {
-                (Some(patience), Some(left)) => Some(patience.min(left)),
-                (patience, left) => patience.or(left),
+            .wait_at_most(match (timeout, self.until.map(left)) {
+                (Some(timeout), Some(left)) => Some(timeout.min(left)),
+                (timeout, left) => timeout.or(left),
             });
     }
 }

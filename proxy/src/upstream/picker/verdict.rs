@@ -63,9 +63,9 @@ impl Verdict {
                 self.has_headers = true;
                 self.interest = self.interest.narrowed(message.mode_override);
                 let common = phase.response.unwrap_or_default();
-                let is_said = common.body_mutation.is_some();
+                let is_mutated = common.body_mutation.is_some();
                 self.take_common(common, has)?;
-                if !is_said && self.body == Body::Unchanged {
+                if !is_mutated && self.body == Body::Unchanged {
                     // For earlier parts of the body: the verdict on the last part is still to come.
                     self.body = Body::Undecided;
                 }

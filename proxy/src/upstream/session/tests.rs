@@ -88,7 +88,7 @@ fn endpoint_identities_distinguish_backends_and_addresses() {
 
 #[test]
 fn sessions_end_after_the_absolute_or_the_idle_timeout() {
-    for (absolute, idle, used, now, lives) in [
+    for (absolute, idle, used, now, is_valid) in [
         (None, None, 0, u32::MAX - NOW, true),
         (Some(60), None, 0, 60, true),
         (Some(60), None, 59, 61, false),
@@ -100,8 +100,8 @@ fn sessions_end_after_the_absolute_or_the_idle_timeout() {
         session.used = NOW + used;
         let case = (absolute, idle, used, now);
         assert_eq!(
-            session.lives(&policy(absolute, idle), NOW + now),
-            lives,
+            session.is_valid(&policy(absolute, idle), NOW + now),
+            is_valid,
             "{case:?}"
         );
     }
@@ -109,7 +109,7 @@ fn sessions_end_after_the_absolute_or_the_idle_timeout() {
 
 #[test]
 fn clock_skew_between_replicas_ends_no_session() {
-    assert!(session().lives(&policy(Some(1), Some(1)), NOW - 5));
+    assert!(session().is_valid(&policy(Some(1), Some(1)), NOW - 5));
 }
 
 #[test]

@@ -13,13 +13,13 @@ use super::locked;
 
 pub(super) struct Admission {
     connections: Arc<Semaphore>,
-    strangers: Arc<UnauthenticatedConnections>,
+    unauthenticated: Arc<UnauthenticatedConnections>,
     logged: Mutex<LogBudget>,
 }
 
 /// Unauthenticated connections, by address.
 struct UnauthenticatedConnections {
-    most: usize,
+    max: usize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -36,17 +36,17 @@ pub(super) struct Admitted {
 
 /// A slot of an address's limit of unauthenticated connections, released on drop.
 pub(super) struct UnauthenticatedSlot {
-    strangers: Arc<UnauthenticatedConnections>,
+    unauthenticated: Arc<UnauthenticatedConnections>,
     address: IpAddr,
 }
 
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Self {
-        let most = limits.connections.min(Semaphore::MAX_PERMITS);
+        let max = limits.connections.min(Semaphore::MAX_PERMITS);
         Self {
-            connections: Arc::new(Semaphore::new(most)),
-            strangers: Arc::new(UnauthenticatedConnections {
-                most: limits.strangers,
+            connections: Arc::new(Semaphore::new(max)),
+            unauthenticated: Arc::new(UnauthenticatedConnections {
+                max: limits.unauthenticated,
                 by_address: Mutex::default(),
             }),
             logged: Mutex::new(LogBudget {
@@ -63,7 +63,7 @@ impl Admission {
     ) -> Result<(Admitted, UnauthenticatedSlot), &'static str> {
         let connection = Arc::clone(&self.connections).try_acquire_owned();
         let connection = connection.map_err(|_| "the limit of connections is reached")?;
-        let slot = UnauthenticatedConnections::enter(&self.strangers, address);
+        let slot = UnauthenticatedConnections::enter(&self.unauthenticated, address);
         let slot = slot.ok_or("its address has too many unauthenticated connections")?;
         Ok((
             Admitted {
@@ -89,10 +89,10 @@ impl UnauthenticatedConnections {
     fn enter(this: &Arc<Self>, address: IpAddr) -> Option<UnauthenticatedSlot> {
         let mut by_address = locked(&this.by_address);
         let count = by_address.entry(address).or_default();
-        let next = count.checked_add(1).filter(|next| *next <= this.most)?;
+        let next = count.checked_add(1).filter(|next| *next <= this.max)?;
         *count = next;
         Some(UnauthenticatedSlot {
-            strangers: Arc::clone(this),
+            unauthenticated: Arc::clone(this),
             address,
         })
     }
@@ -100,7 +100,7 @@ impl UnauthenticatedConnections {
 
 impl Drop for UnauthenticatedSlot {
     fn drop(&mut self) {
-        let mut by_address = locked(&self.strangers.by_address);
+        let mut by_address = locked(&self.unauthenticated.by_address);
         if let Some(count) = by_address.get_mut(&self.address) {
             *count = count.saturating_sub(1);
             if *count == 0 {
@@ -114,10 +114,10 @@ impl Drop for UnauthenticatedSlot {
 mod tests {
     use super::*;
 
-    fn admission(connections: usize, strangers: usize) -> Admission {
+    fn admission(connections: usize, unauthenticated: usize) -> Admission {
         Admission::new(&Limits {
             connections,
-            strangers,
+            unauthenticated,
             ..Limits::default()
         })
     }
@@ -132,7 +132,7 @@ mod tests {
         drop(slot);
         assert!(admission.admit(one).is_ok(), "the first is no stranger");
         assert!(
-            locked(&admission.strangers.by_address).is_empty(),
+            locked(&admission.unauthenticated.by_address).is_empty(),
             "addresses without strangers cost nothing"
         );
     }

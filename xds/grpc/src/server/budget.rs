@@ -4,18 +4,18 @@ use std::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Budget {
-    most: u32,
+    max: u32,
     per_second: u32,
     left: u32,
     since: Instant,
 }
 
 impl Budget {
-    pub(super) fn new(most: u32, per_second: u32, now: Instant) -> Self {
+    pub(super) fn new(max: u32, per_second: u32, now: Instant) -> Self {
         Self {
-            most,
+            max,
             per_second,
-            left: most,
+            left: max,
             since: now,
         }
     }
@@ -26,7 +26,7 @@ impl Budget {
         if seconds > 0 {
             let granted = seconds.saturating_mul(u64::from(self.per_second));
             let granted = u32::try_from(granted).unwrap_or(u32::MAX);
-            self.left = self.left.saturating_add(granted).min(self.most);
+            self.left = self.left.saturating_add(granted).min(self.max);
             self.since = now;
         }
         let left = self.left.checked_sub(1);

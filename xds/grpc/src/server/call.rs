@@ -16,7 +16,7 @@ use crate::{METHOD, ProstDecoder};
 
 impl Connection {
     /// Responds to a call. A rejected call ends the connection, so that each retry costs a new one.
-    pub(super) async fn answer(
+    pub(super) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> http::Response<Responses> {
@@ -45,10 +45,10 @@ impl Connection {
             return Err(Status::resource_exhausted(TOO_MANY_CALLS));
         }
         let identity = self.identity(request.headers()).await?;
-        self.introduce();
+        self.set_authenticated();
         let decoder = ProstDecoder::default();
-        let most = self.server.limits.request_bytes;
-        let requests = Streaming::new_request(decoder, request.into_body(), None, Some(most));
+        let max = self.server.limits.request_bytes;
+        let requests = Streaming::new_request(decoder, request.into_body(), None, Some(max));
         let (sender, body) = response::channel();
         let stream = Stream::new(Arc::clone(self), call, requests, sender);
         tokio::spawn(stream.run(identity));

@@ -70,7 +70,7 @@ where
     let shared = Arc::clone(&connection);
     let service = service_fn(move |request| {
         let connection = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(connection.answer(request).await) }
+        async move { Ok::<_, Infallible>(connection.respond(request).await) }
     });
     let mut http = pin!(builder(limits).serve_connection(TokioIo::new(io), service));
     tokio::select! {
@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// Marks the caller as authenticated.
-    pub(super) fn introduce(&self) {
+    pub(super) fn set_authenticated(&self) {
         locked(&self.slot).take();
     }
 
@@ -128,7 +128,7 @@ impl Connection {
     }
 
     /// Closes the connection immediately.
-    pub(super) fn break_off(&self) {
+    pub(super) fn close_now(&self) {
         self.broken.notify_one();
     }
 
@@ -163,8 +163,8 @@ fn age(limits: &Limits) -> Duration {
         age, age_jitter, ..
     } = limits;
     let least = age.saturating_sub(*age_jitter);
-    let most = age.saturating_add(*age_jitter);
-    rand::random_range(least..=most)
+    let max = age.saturating_add(*age_jitter);
+    rand::random_range(least..=max)
 }
 
 impl Drop for Call {

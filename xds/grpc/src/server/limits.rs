@@ -30,7 +30,7 @@ pub struct Limits {
     pub connections: usize,
     /// Concurrent unauthenticated connections from one address. A node's address can stand for many
     /// proxies that start together.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// Concurrent calls on one connection. A proxy opens one stream.
     pub calls: u32,
     /// Concurrent streams of one proxy. When it reconnects, its previous stream may not have ended.
@@ -64,7 +64,7 @@ impl Default for Limits {
             keepalive: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             connections: 10_000,
-            strangers: 128,
+            unauthenticated: 128,
             calls: 4,
             streams: 4,
             header_bytes: 16 << 10,

@@ -62,7 +62,8 @@ impl Server {
                 accepted = listener.accept() => match accepted {
                     Ok((socket, address)) => {
                         let server = Arc::clone(&self);
-                        connections.spawn(server.welcome(socket, address, transport.clone()));
+                        let served = server.serve_connection(socket, address, transport.clone());
+                        connections.spawn(served);
                     }
                     Err(error) => {
                         error!(%error, "cannot accept xDS connections; retrying");
@@ -77,7 +78,7 @@ impl Server {
         while connections.join_next().await.is_some() {}
     }
 
-    async fn welcome(
+    async fn serve_connection(
         self: Arc<Self>,
         socket: TcpStream,
         address: SocketAddr,

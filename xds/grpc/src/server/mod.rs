@@ -81,29 +81,29 @@ impl Server {
     /// have applied each resource of this kind, and what is rejected of any kind. A proxy with
     /// several streams counts once, by its latest.
     #[must_use]
-    pub fn standing(&self, gateway: &ObjectName, kind: Kind) -> AckSummary {
+    pub fn ack_summary(&self, gateway: &ObjectName, kind: Kind) -> AckSummary {
         let streams = locked(&self.registry).latest(gateway);
-        let mut standing = AckSummary {
+        let mut summary = AckSummary {
             versions: self.published.views().versions(gateway, kind),
             ..AckSummary::default()
         };
         for (_, session) in streams {
-            standing.connected = standing.connected.saturating_add(1);
+            summary.connected = summary.connected.saturating_add(1);
             let session = locked(&session);
             let views = self.published.views();
             for (key, version) in views.versions(gateway, kind) {
                 // A newer version may have been published since: the next call reports it.
-                let is_told = standing.versions.get(&key) == Some(&version);
-                if is_told && session.acknowledged(&views, &key) == Acknowledged::Yes {
-                    let count = standing.accepted.entry(key).or_insert(0_usize);
+                let is_current = summary.versions.get(&key) == Some(&version);
+                if is_current && session.acknowledged(&views, &key) == Acknowledged::Yes {
+                    let count = summary.accepted.entry(key).or_insert(0_usize);
                     *count = count.saturating_add(1);
                 }
             }
             for Refusal { key, text } in session.refused(&views) {
-                standing.refused.entry(key).or_insert(text);
+                summary.refused.entry(key).or_insert(text);
             }
         }
-        standing
+        summary
     }
 
     /// All streams, oldest first.

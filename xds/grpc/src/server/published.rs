@@ -16,7 +16,7 @@ pub struct Published {
     followers: Mutex<BTreeMap<ObjectName, watch::Sender<()>>>,
     /// Gateways whose views have changed since [`Published::changed`] last took them.
     changed: Mutex<BTreeSet<ObjectName>>,
-    news: Notify,
+    notify: Notify,
 }
 
 impl Published {
@@ -34,7 +34,7 @@ impl Published {
             !follower.is_closed()
         });
         locked(&self.changed).extend(changed.iter().cloned());
-        self.news.notify_one();
+        self.notify.notify_one();
         changed
     }
 
@@ -58,7 +58,7 @@ impl Published {
             if !changed.is_empty() {
                 return changed;
             }
-            self.news.notified().await;
+            self.notify.notified().await;
         }
     }
 

@@ -216,8 +216,8 @@ impl Stream {
             }
             return Ok(until);
         }
-        let patience = self.connection.server.limits.unresponsive;
-        let deadline = self.progress.checked_add(patience);
+        let unresponsive = self.connection.server.limits.unresponsive;
+        let deadline = self.progress.checked_add(unresponsive);
         if deadline.is_some_and(|deadline| deadline <= now) {
             return Err(StreamEnd::Unresponsive);
         }
@@ -260,7 +260,7 @@ impl Stream {
         let status = match ending {
             StreamEnd::Gone => Status::ok(""),
             StreamEnd::Status(status) => status,
-            StreamEnd::Unresponsive => return self.connection.break_off(),
+            StreamEnd::Unresponsive => return self.connection.close_now(),
         };
         debug!(%status, "an xDS stream ended");
         let sent = self.responses.send(Response::End(status));
@@ -268,7 +268,7 @@ impl Stream {
             .await
             .is_err()
         {
-            self.connection.break_off();
+            self.connection.close_now();
         }
     }
 }

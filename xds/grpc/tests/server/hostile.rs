@@ -87,7 +87,10 @@ async fn an_unresponsive_proxy_is_disconnected() {
     assert!(reason.contains("neither read nor acknowledged"), "{reason}");
     assert_ne!(silent.end().await.code(), Code::Ok);
     assert_eq!(
-        controller.server.standing(&web(), Kind::Service).connected,
+        controller
+            .server
+            .ack_summary(&web(), Kind::Service)
+            .connected,
         0
     );
 }

@@ -150,19 +150,19 @@ async fn a_rejected_resource_is_reported_and_resent_only_when_it_changes() {
     assert_eq!(seen, ServerEvent::Refused(vec![expected]));
     controller.publish(&[("y", Some(2))]);
     assert_eq!(proxy.names().await, ["y"]);
-    let standing = controller.server.standing(&web(), Kind::Service);
-    assert_eq!(standing.connected, 1);
-    assert!(!standing.accepted.contains_key(&key("x")));
+    let ack_summary = controller.server.ack_summary(&web(), Kind::Service);
+    assert_eq!(ack_summary.connected, 1);
+    assert!(!ack_summary.accepted.contains_key(&key("x")));
     assert_eq!(
-        standing.refused,
+        ack_summary.refused,
         [(key("x"), "no such port".to_owned())].into()
     );
     controller.publish(&[("x", Some(2))]);
     assert_eq!(proxy.names().await, ["x"]);
     controller.publish(&[("z", Some(1))]);
     proxy.names().await;
-    let standing = controller.server.standing(&web(), Kind::Service);
-    assert!(standing.refused.is_empty());
+    let ack_summary = controller.server.ack_summary(&web(), Kind::Service);
+    assert!(ack_summary.refused.is_empty());
     assert_eq!((controller.accepted("x"), controller.accepted("y")), (1, 1));
 }
 
@@ -221,8 +221,8 @@ async fn a_proxy_is_counted_once_by_its_latest_stream() {
     first.names().await;
     let mut second = controller.proxy("p").await;
     let batch = second.batch().await;
-    let standing = controller.server.standing(&web(), Kind::Service);
-    assert_eq!((standing.connected, standing.accepted.len()), (1, 0));
+    let ack_summary = controller.server.ack_summary(&web(), Kind::Service);
+    assert_eq!((ack_summary.connected, ack_summary.accepted.len()), (1, 0));
     second.acknowledge(&batch).await;
     for _ in &batch {
         controller

@@ -169,8 +169,8 @@ impl Controller {
 
     /// How many proxies of [`web`] have a service in force.
     pub(crate) fn accepted(&self, name: &str) -> usize {
-        let standing = self.server.standing(&web(), Kind::Service);
-        standing.accepted.get(&key(name)).copied().unwrap_or(0)
+        let ack_summary = self.server.ack_summary(&web(), Kind::Service);
+        ack_summary.accepted.get(&key(name)).copied().unwrap_or(0)
     }
 
     /// How many batches were made for [`web`].

@@ -79,9 +79,9 @@ fn whole_targets(presumed: &PolicyTargetReference) -> Vec<PolicyTargetReference>
         (Backend::GROUP, Backend::KIND),
     ];
     let meant = |kind: &str| presumed.kind.eq_ignore_ascii_case(kind);
-    let is_told = kinds.iter().any(|(_, kind)| meant(kind));
+    let is_named = kinds.iter().any(|(_, kind)| meant(kind));
     let kinds = kinds.into_iter();
-    let kinds = kinds.filter(|(_, kind)| !is_told || meant(kind));
+    let kinds = kinds.filter(|(_, kind)| !is_named || meant(kind));
     let target = |(group, kind): (&str, &str)| PolicyTargetReference {
         group: group.to_owned(),
         kind: kind.to_owned(),

@@ -35,7 +35,7 @@ impl Admissible for Service {
     ];
 
     fn check_name(name: &str) -> Result<(), String> {
-        syntax::letter_label(name)
+        syntax::rfc1035_label(name)
     }
 
     fn check(&self, check: &mut Check) {
@@ -95,14 +95,14 @@ fn addresses(check: &mut Check, kind: AddressType, endpoint: &Endpoint) {
     }
     check.at_most("addresses", endpoint.addresses.len(), MAX_ADDRESSES);
     check.each("addresses", &endpoint.addresses, |check, address| {
-        let (valid, wanted) = match kind {
+        let (valid, expected) = match kind {
             AddressType::IPv4 => (address.parse::<Ipv4Addr>().is_ok(), "an IPv4 address"),
             AddressType::IPv6 => (address.parse::<Ipv6Addr>().is_ok(), "an IPv6 address"),
             AddressType::Fqdn => (syntax::subdomain(address).is_ok(), "a DNS name"),
         };
         if !valid {
             check.refuse(format!(
-                "`{address}` is not {wanted}, as addressType asks for"
+                "`{address}` is not {expected}, as addressType requires"
             ));
         }
     });

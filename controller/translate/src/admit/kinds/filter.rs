@@ -78,19 +78,19 @@ fn filter(check: &mut Check, filter: &HttpRouteFilter, types: &[&str]) {
             filter.extension_ref.is_some(),
         ),
     ] {
-        goes_with(check, "type", field, (kind == filter.kind, given));
+        check_presence(check, "type", field, (kind == filter.kind, given));
     }
     details(check, filter);
 }
 
 /// A field must be set exactly if the filter's type, or another discriminator, requires it.
-fn goes_with(
+fn check_presence(
     check: &mut Check,
     chooser: &str,
     field: &'static str,
-    (is_asked, is_given): (bool, bool),
+    (is_required, is_set): (bool, bool),
 ) {
-    match (is_asked, is_given) {
+    match (is_required, is_set) {
         (true, false) => {
             check.missing(field, format!("is required by the filter's {chooser}"));
         }
@@ -117,7 +117,7 @@ pub(super) fn of_listener(check: &mut Check, filters: &ListenerFilters) {
             ("externalAuth", FilterType::ExternalAuth, asks.is_some()),
             ("extensionRef", FilterType::ExtensionRef, extends.is_some()),
         ] {
-            goes_with(check, "type", field, (kind == filter.kind, given));
+            check_presence(check, "type", field, (kind == filter.kind, given));
         }
         if let Some(given) = asks {
             check.field("externalAuth", |check| external_auth(check, given));
@@ -138,8 +138,8 @@ fn external_auth(check: &mut Check, auth: &ExternalAuthFilter) {
         ("http", ExternalAuthProtocol::Http, auth.http.is_some()),
     ] {
         if known {
-            let is_asked = protocol == auth.protocol;
-            goes_with(check, "protocol", field, (is_asked, given));
+            let is_required = protocol == auth.protocol;
+            check_presence(check, "protocol", field, (is_required, given));
         }
     }
     check.field("backendRef", |check| {

@@ -50,7 +50,7 @@ fn listener(check: &mut Check, listener: &Listener) {
         check.field("filters", |check| {
             if !matches!(protocol, "HTTP" | "HTTPS") {
                 check.refuse(format!(
-                    "goes with HTTP and HTTPS: remove it, {protocol} has no requests"
+                    "applies to HTTP and HTTPS: remove it, {protocol} has no requests"
                 ));
             }
             filter::of_listener(check, filters);

@@ -163,8 +163,8 @@ fn guarded(fields: &[&str], unknown: &[&str]) -> bool {
             Some(step) => step == *parent,
             None => true,
         });
-        let slip_of = steps.next();
-        is_inside && slip_of.is_none_or(|step| suggest::nearest(name, [step]).is_some())
+        let typo_of = steps.next();
+        is_inside && typo_of.is_none_or(|step| suggest::nearest(name, [step]).is_some())
     })
 }
 

@@ -115,9 +115,9 @@ pub(super) fn object(check: &mut Check, object: &ObjectReference) {
 pub(super) fn group_and_kind(check: &mut Check, group: &str, kind: &str) {
     check.fits_field("group", Some(group), syntax::group);
     check.fits_field("kind", Some(kind), syntax::kind);
-    let slip =
+    let is_typo =
         group.is_empty() && (matches!(kind, "Gateway" | "Backend") || kind.ends_with("Route"));
-    if slip {
+    if is_typo {
         let text = "is required: the empty group contains only Kubernetes' core kinds";
         check.field("group", |check| check.refuse_for(Reason::Required, text));
     }

@@ -15,8 +15,8 @@ pub(super) trait Rule {
 }
 
 /// The hosts of a route.
-pub(super) fn hostnames(check: &mut Check, hostnames: &[String], most: usize) {
-    check.at_most("hostnames", hostnames.len(), most);
+pub(super) fn hostnames(check: &mut Check, hostnames: &[String], max: usize) {
+    check.at_most("hostnames", hostnames.len(), max);
     check.each("hostnames", hostnames, |check, hostname| {
         check.fits(hostname, syntax::hostname);
     });

@@ -21,7 +21,7 @@ impl Admissible for XBackend {
                 }
             });
             let is = |kind| spec.kind == kind;
-            for (field, is_asked, is_given) in [
+            for (field, is_required, is_set) in [
                 (
                     "externalHostname",
                     is(XBackendType::ExternalHostname),
@@ -33,10 +33,10 @@ impl Admissible for XBackend {
                     spec.endpoint_selector.is_some(),
                 ),
             ] {
-                match (is_asked, is_given) {
-                    (true, false) => check.missing(field, "is missing: the type asks for it"),
+                match (is_required, is_set) {
+                    (true, false) => check.missing(field, "is missing: the type requires it"),
                     (false, true) if known => check.field(field, |check| {
-                        check.refuse("goes with another type: change type, or remove it");
+                        check.refuse("applies to another type: change type, or remove it");
                     }),
                     _ => {}
                 }
@@ -64,7 +64,7 @@ impl XBackend {
         if let Some(persistence) = &spec.session_persistence {
             check.field("sessionPersistence", |check| {
                 if spec.kind != XBackendType::EndpointSelector {
-                    check.refuse("goes with type EndpointSelector: remove it");
+                    check.refuse("applies to type EndpointSelector: remove it");
                 }
                 session::session(check, persistence);
             });
@@ -86,17 +86,17 @@ fn tls(check: &mut Check, tls: &XBackendTls) {
     });
     let is_secure = tls.mode != XBackendTlsMode::None;
     match (is_secure, &tls.validation) {
-        (true, None) => check.missing("validation", "is missing: the mode asks for it"),
+        (true, None) => check.missing("validation", "is missing: the mode requires it"),
         (false, Some(_)) => check.field("validation", |check| {
-            check.refuse("goes with another mode: change mode, or remove it");
+            check.refuse("applies to another mode: change mode, or remove it");
         }),
         _ => {}
     }
     let shows = tls.mode == XBackendTlsMode::ClientAndServer;
     match (shows, &tls.client_certificate_ref) {
-        (true, None) => check.missing("clientCertificateRef", "is missing: the mode asks for it"),
+        (true, None) => check.missing("clientCertificateRef", "is missing: the mode requires it"),
         (false, Some(_)) => check.field("clientCertificateRef", |check| {
-            check.refuse("goes with mode ClientAndServer: remove it");
+            check.refuse("applies to mode ClientAndServer: remove it");
         }),
         _ => {}
     }

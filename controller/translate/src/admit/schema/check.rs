@@ -84,10 +84,10 @@ impl Schema {
 
     fn out_of_range(&self, value: &Value) -> Option<String> {
         let number = value.as_f64()?;
-        if self.minimum.is_some_and(|least| number < least) {
+        if self.minimum.is_some_and(|min| number < min) {
             return Some(format!("{value} is too small: {}", self.range()));
         }
-        if self.maximum.is_some_and(|most| number > most) {
+        if self.maximum.is_some_and(|max| number > max) {
             return Some(format!("{value} is too large: {}", self.range()));
         }
         None
@@ -95,22 +95,22 @@ impl Schema {
 
     fn range(&self) -> String {
         match (self.minimum, self.maximum) {
-            (Some(least), Some(most)) => format!("write {least} to {most}"),
-            (Some(least), None) => format!("write at least {least}"),
-            (None, Some(most)) => format!("write at most {most}"),
+            (Some(min), Some(max)) => format!("write {min} to {max}"),
+            (Some(min), None) => format!("write at least {min}"),
+            (None, Some(max)) => format!("write at most {max}"),
             (None, None) => String::new(),
         }
     }
 
     fn of_wrong_form(&self, value: &Value) -> Option<String> {
         self.form_missed(value)
-            .map(|wanted| format!("{value} is not {wanted}"))
+            .map(|expected| format!("{value} is not {expected}"))
     }
 
     /// The expected form of a value that does not match it, in words.
     fn form_missed(&self, value: &Value) -> Option<String> {
         if let Some(format) = self.format.filter(|format| !format.admits(value)) {
-            return Some(format.wanted().to_owned());
+            return Some(format.expected().to_owned());
         }
         if let (Some(pattern), Value::String(text)) = (&self.pattern, value)
             && !pattern.regex.is_match(text)
@@ -120,7 +120,7 @@ impl Schema {
                 .find(|(known, _)| *known == pattern.text);
             return Some(known.map_or_else(
                 || format!("a match of {}", pattern.text),
-                |(_, wanted)| (*wanted).to_owned(),
+                |(_, expected)| (*expected).to_owned(),
             ));
         }
         let missed: Option<Vec<_>> = self
@@ -134,7 +134,7 @@ impl Schema {
     }
 
     fn of_wrong_size(&self, value: &Value) -> Option<String> {
-        let (size, least, most, unit) = match value {
+        let (size, min, max, unit) = match value {
             Value::String(text) => (
                 text.chars().count(),
                 self.min_length,
@@ -145,14 +145,14 @@ impl Schema {
             Value::Object(fields) => (fields.len(), self.min_properties, None, "fields"),
             _ => return None,
         };
-        if least.is_some_and(|least| size < least) {
+        if min.is_some_and(|min| size < min) {
             return Some(format!(
                 "has {size} {unit}: at least {} are needed",
-                least.unwrap_or(0)
+                min.unwrap_or(0)
             ));
         }
-        most.filter(|most| size > *most)
-            .map(|most| format!("has {size} {unit}: at most {most} are allowed"))
+        max.filter(|max| size > *max)
+            .map(|max| format!("has {size} {unit}: at most {max} are allowed"))
     }
 
     fn repeats(&self, value: &Value) -> Option<String> {

@@ -34,7 +34,7 @@ impl Format {
     }
 
     /// The format in words.
-    pub(super) fn wanted(self) -> &'static str {
+    pub(super) fn expected(self) -> &'static str {
         match self {
             Self::Int32 => "an integer of 32 bits",
             Self::Int64 => "an integer of 64 bits",

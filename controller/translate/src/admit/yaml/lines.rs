@@ -106,13 +106,13 @@ impl<'a> Remainder<'a> {
     fn enter(&mut self, step: &PathStep) -> bool {
         let shape = self.number();
         for index in 0..shape / 2 {
-            let is_it = if shape % 2 == 1 {
+            let is_listed = if shape % 2 == 1 {
                 let key = self.key();
                 matches!(step, PathStep::Field(name) if name.as_bytes() == key)
             } else {
                 *step == PathStep::Item(index)
             };
-            if is_it {
+            if is_listed {
                 return true;
             }
             self.skip();

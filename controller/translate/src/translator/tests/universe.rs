@@ -5,7 +5,7 @@ use std::path::Path;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 use crate::admit::{Source, admit};
-use crate::api::TrafficPolicy;
+use crate::api::{PolicyEntries, TrafficPolicy};
 use crate::store::{Object, ObjectRef};
 
 /// An object in all its versions.
@@ -15,7 +15,8 @@ pub(super) struct VersionedObject {
 }
 
 /// Every object of `universe.yaml`, apart by `===`, in its versions, apart by `---`. Each exists
-/// with two ages and in two generations.
+/// with two ages and in two generations. `LAST_PLACE` stands for a policy's status with room for one
+/// more ancestor, `NO_PLACE` for a full one.
 pub(super) fn things() -> Vec<VersionedObject> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = folder.join("src/translator/tests/universe.yaml");
@@ -27,13 +28,26 @@ fn thing(text: &str) -> VersionedObject {
     let mut versions = Vec::new();
     for version in text.split("\n---\n") {
         for metadata in METADATA {
-            versions.push(object(&version.replace("AGE", metadata)));
+            let text = version.replace("AGE", metadata);
+            let text = text.replace("LAST_PLACE", &status(PolicyEntries::MAX - 1));
+            versions.push(object(
+                &text.replace("NO_PLACE", &status(PolicyEntries::MAX)),
+            ));
         }
     }
     VersionedObject {
         reference: versions[0].object_ref(),
         versions,
     }
+}
+
+/// A policy's status with entries of another controller.
+fn status(entries: usize) -> String {
+    let others = (0..entries).map(|number| {
+        format!("{{ancestorRef: {{name: other-{number}}}, controllerName: example.com/another}}")
+    });
+    let others: Vec<String> = others.collect();
+    format!("status: {{ancestors: [{}]}}", others.join(", "))
 }
 
 fn object(text: &str) -> Object {

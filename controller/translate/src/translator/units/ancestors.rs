@@ -7,7 +7,9 @@ use std::sync::Arc;
 use xds::model::ObjectName;
 
 use crate::api::{BackendTlsPolicy, Gateway, PolicyEntries};
+use crate::reader::Fact;
 use crate::status::LeftOut;
+use crate::store::ObjectRef;
 use crate::translator::emitted::Gateways;
 use crate::translator::unit::UnitReader;
 use crate::upstream::Upstream;
@@ -20,17 +22,13 @@ pub(super) struct Ancestors {
 }
 
 impl UnitReader<'_> {
-    /// The Gateways that send requests to one of these targets of a policy. The oldest ones are
-    /// listed, so that a new Gateway takes the policy from no other.
-    pub(super) fn ancestors<'u>(
+    /// The ancestors of a policy, of the Gateways that it applies to. The oldest ones are listed, so
+    /// that a new Gateway takes the policy from no other.
+    pub(super) fn ancestors(
         &self,
-        targets: impl Iterator<Item = &'u Upstream>,
+        mut listed: BTreeSet<ObjectName>,
         status: &PolicyEntries,
     ) -> Ancestors {
-        let mut listed = BTreeSet::new();
-        for target in targets {
-            listed.extend(self.users(target).iter().cloned());
-        }
         let room = if self.is_machine() {
             usize::MAX
         } else {
@@ -52,6 +50,37 @@ impl UnitReader<'_> {
         }
     }
 
+    /// The Gateways that send requests to one of these upstreams.
+    pub(super) fn all_users<'u>(
+        &self,
+        upstreams: impl Iterator<Item = &'u Upstream>,
+    ) -> BTreeSet<ObjectName> {
+        let users = upstreams.map(|upstream| self.users(upstream));
+        users.flat_map(|users| users.to_vec()).collect()
+    }
+
+    /// The Gateways that connect to one of these upstreams.
+    pub(super) fn all_tls_users<'u>(
+        &self,
+        upstreams: impl Iterator<Item = &'u Upstream>,
+    ) -> BTreeSet<ObjectName> {
+        let mut gateways = BTreeSet::new();
+        for upstream in upstreams {
+            gateways.extend(self.users(upstream).iter().cloned());
+            gateways.extend(self.picker_users(upstream).cloned());
+        }
+        gateways
+    }
+
+    /// The policies that do not apply to a Gateway because their statuses have no room for it.
+    pub(super) fn policies_without(
+        &self,
+        gateway: &ObjectName,
+    ) -> impl Iterator<Item = &ObjectRef> {
+        self.depend_on(Fact::LeftOutOf(gateway.clone()));
+        self.counts.left_out.at(gateway)
+    }
+
     /// The users of an upstream that may send requests to it: none that a BackendTLSPolicy of it
     /// leaves out, which would otherwise send them without the policy's TLS.
     pub(super) fn tls_users(
@@ -68,8 +97,16 @@ impl UnitReader<'_> {
                 return users;
             };
             let targets = policy.targets.iter().map(|target| &target.upstream);
-            without(&self.ancestors(targets, &object.status).left_out, users)
+            let ancestors = self.ancestors(self.all_tls_users(targets), &object.status);
+            without(&ancestors.left_out, users)
         })
+    }
+}
+
+impl LeftOut {
+    /// Those among these Gateways.
+    pub(super) fn among(&self, gateways: &BTreeSet<ObjectName>) -> Box<[ObjectName]> {
+        self.0.intersection(gateways).cloned().collect()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use xds::model::{ListenerKey, ObjectName};
+use xds::model::{ListenerKey, ObjectName, Route};
 
-use super::RouteName;
+use super::{RouteName, RouteSessionsUnit};
 use crate::lower::route::{ResolvedRoute, RouteParent};
-use crate::lower::route_conflict;
+use crate::lower::{route_conflict, rule_backends};
 use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::status::{RouteStatus, Status};
@@ -26,6 +26,9 @@ pub(crate) struct AttachedUnit(pub(crate) RouteName);
 pub(crate) struct AttachedRoute {
     status: OnceTaken<RouteStatus>,
     emitted: Emitted,
+    /// Its rules that get session persistence from `XBackendTrafficPolicies`, by Gateway: which of
+    /// these apply there depends on the users of their targets, so a later unit emits them.
+    with_sessions: Box<[(Arc<Route>, ObjectName)]>,
     /// The listeners that count it as attached, in any state.
     counted: Box<[ListenerKey]>,
     /// The backends that it sends requests to, by Gateway.
@@ -57,14 +60,20 @@ impl Unit for AttachedUnit {
             left.contains(&candidate.listener)
                 && reader.carries_listener(&candidate.gateway, &candidate.listener)
         });
-        let (mut resources, mut users) = (Vec::new(), BTreeSet::new());
+        let has_sessions = rules_with_sessions(reader, route);
+        let (mut resources, mut with_sessions) = (Vec::new(), Vec::new());
+        let mut users = BTreeSet::new();
         let mut gateways: BTreeMap<ObjectName, Gateways> = BTreeMap::new();
         for candidate in candidates.filter(|candidate| !candidate.rules.is_empty()) {
             let gateway = &candidate.gateway;
             let only = gateways.entry(gateway.clone());
             let only = only.or_insert_with(|| [gateway.clone()].into());
-            for rule in &candidate.rules {
-                resources.push((Arc::clone(rule).into(), Arc::clone(only)));
+            for (rule, has_sessions) in candidate.rules.iter().zip(&has_sessions) {
+                if *has_sessions {
+                    with_sessions.push((Arc::clone(rule), gateway.clone()));
+                } else {
+                    resources.push((Arc::clone(rule).into(), Arc::clone(only)));
+                }
                 let targets = rule.rule.targets().filter_map(Upstream::of);
                 users.extend(targets.map(|target| (target, gateway.clone())));
             }
@@ -79,6 +88,7 @@ impl Unit for AttachedUnit {
             status: OnceTaken::new(status),
             counted: counted.map(|listener| (*listener).clone()).collect(),
             emitted: Emitted::new(resources),
+            with_sessions: with_sessions.into(),
             users: users.into_iter().collect(),
             carried: carried.map(Arc::new),
         })
@@ -94,6 +104,13 @@ impl Unit for AttachedUnit {
         let emitted = |route: Option<&'_ AttachedRoute>| route.map(|route| route.emitted.clone());
         let (before, after) = (emitted(old), emitted(new));
         Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
+        let with_sessions = |route: Option<&AttachedRoute>| {
+            let rules = route.map(|it| it.with_sessions.clone());
+            rules.unwrap_or_default()
+        };
+        if with_sessions(old) != with_sessions(new) {
+            changes.run(RouteSessionsUnit(self.0.clone()));
+        }
         let status = new.and_then(|route| route.status.take());
         if old.map(|route| &route.status) != new.map(|route| &route.status) {
             let object = ObjectRef::route(kind, name);
@@ -120,6 +137,14 @@ impl Unit for AttachedUnit {
 
     fn is_alive(&self, state: &State) -> bool {
         state.has_route(&self.0)
+    }
+}
+
+impl State {
+    /// Whether a route has rules for [`RouteSessionsUnit`].
+    pub(super) fn has_sessions(&self, route: &RouteName) -> bool {
+        let attached = self.tables.attached.get(&AttachedUnit(route.clone()));
+        attached.is_some_and(|attached| !attached.with_sessions.is_empty())
     }
 }
 
@@ -154,6 +179,18 @@ impl AttachedUnit {
     }
 }
 
+/// Which rules of a route have backends with session persistence of an XBackendTrafficPolicy. Rules
+/// are the same at each listener.
+fn rules_with_sessions(reader: &UnitReader<'_>, route: &ResolvedRoute) -> Vec<bool> {
+    let rules = route.candidates.first().into_iter();
+    let rules = rules.flat_map(|candidate| &candidate.rules);
+    let has_sessions = rules.map(|rule| {
+        let mut upstreams = rule_backends::without_session(&rule.rule);
+        upstreams.any(|upstream| reader.session(&upstream).is_some())
+    });
+    has_sessions.collect()
+}
+
 /// All Gateways; of a single one, the list that exists.
 fn all_of(gateways: BTreeMap<ObjectName, Gateways>) -> Gateways {
     match gateways.first_key_value() {
@@ -168,6 +205,12 @@ fn rule_names(route: &ResolvedRoute) -> BTreeSet<Arc<str>> {
 }
 
 impl<'a> UnitReader<'a> {
+    /// The rules of a route that [`RouteSessionsUnit`] emits. [`AttachedUnit`] has it run when they change.
+    pub(super) fn rules_with_sessions(&self, route: &RouteName) -> &'a [(Arc<Route>, ObjectName)] {
+        let attached = self.tables.attached.get(&AttachedUnit(route.clone()));
+        attached.map_or(&[], |attached| &attached.with_sessions)
+    }
+
     /// Where a route is carried.
     pub(super) fn carried_route(
         &self,

@@ -12,32 +12,58 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct BackendTlsStatusUnit(pub(crate) ObjectName);
 
-impl Unit for BackendTlsStatusUnit {
-    type Output = PolicyStatus;
+/// The status of a BackendTLSPolicy.
+#[derive(Debug, PartialEq)]
+pub(crate) struct BackendTlsStatus {
+    status: Option<PolicyStatus>,
+    /// The Gateways that cannot reach its targets, for lack of room in the status.
+    left_out: Box<[ObjectName]>,
+}
 
-    fn compute(&self, reader: &UnitReader<'_>) -> Option<PolicyStatus> {
+impl Unit for BackendTlsStatusUnit {
+    type Output = BackendTlsStatus;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<BackendTlsStatus> {
         let object = reader.object::<BackendTlsPolicy>(&self.0)?;
         let policy = reader.backend_tls_policy(&self.0)?;
         let mut refusals = policy.refusals.clone();
+        let mut won = Vec::new();
         for target in &policy.targets {
-            let winner = reader.backend_tls_winner(&target.upstream, target.section.as_ref());
-            let winner = winner.filter(|winner| **winner != self.0);
-            refusals.extend(winner.map(|winner| conflicted(winner, &target.field)));
+            match reader.backend_tls_winner(&target.upstream, target.section.as_ref()) {
+                Some(winner) if *winner == self.0 => won.push(&target.upstream),
+                Some(winner) => refusals.push(conflicted(winner, &target.field)),
+                None => {}
+            }
         }
         let targets = policy.targets.iter().map(|target| &target.upstream);
-        let ancestors = reader.ancestors(targets, &object.status);
+        let ancestors = reader.ancestors(reader.all_tls_users(targets), &object.status);
         let users = (&ancestors.listed, &ancestors.left_out);
-        backend_tls::status(reader, (&self.0, object), policy, &refusals, users)
+        Some(BackendTlsStatus {
+            status: backend_tls::status(reader, (&self.0, object), policy, &refusals, users),
+            left_out: ancestors
+                .left_out
+                .among(&reader.all_tls_users(won.into_iter())),
+        })
     }
 
     fn publish(
         &self,
-        _: Option<&PolicyStatus>,
-        new: Option<&PolicyStatus>,
+        old: Option<&BackendTlsStatus>,
+        new: Option<&BackendTlsStatus>,
         changes: &mut Changes<'_>,
     ) {
         let object = ObjectRef::of::<BackendTlsPolicy>(&self.0);
-        changes.status(object, new.cloned().map(Status::Policy));
+        let left_out = |it: Option<&'_ BackendTlsStatus>| it.map(|it| it.left_out.clone());
+        let (before, after) = (left_out(old), left_out(new));
+        changes.left_out(
+            &object,
+            &before.unwrap_or_default(),
+            &after.unwrap_or_default(),
+        );
+        let status = |it: Option<&BackendTlsStatus>| it.and_then(|it| it.status.clone());
+        if status(old) != status(new) {
+            changes.status(object, status(new).map(Status::Policy));
+        }
     }
 
     fn is_alive(&self, state: &State) -> bool {

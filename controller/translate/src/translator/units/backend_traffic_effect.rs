@@ -20,6 +20,8 @@ pub(crate) struct BackendTrafficEffectUnit(pub(crate) ObjectName);
 pub(crate) struct BackendTrafficEffect {
     emitted: Emitted,
     status: Option<PolicyStatus>,
+    /// The Gateways that it does not apply to, for lack of room in its status.
+    left_out: Box<[ObjectName]>,
 }
 
 impl Unit for BackendTrafficEffectUnit {
@@ -29,13 +31,13 @@ impl Unit for BackendTrafficEffectUnit {
         let object = reader.object::<XBackendTrafficPolicy>(&self.0)?;
         let policy = reader.backend_traffic_policy(&self.0)?;
         let mut refusals = policy.refusals.clone();
-        let mut resources = Vec::new();
+        let (mut resources, mut won) = (Vec::new(), Vec::new());
         let targets = policy.targets.iter().map(|target| &target.upstream);
-        let ancestors = reader.ancestors(targets, &object.status);
+        let ancestors = reader.ancestors(reader.all_users(targets), &object.status);
         for target in &policy.targets {
             let users = without(&ancestors.left_out, reader.users(&target.upstream));
             match reader.backend_traffic_winner(&target.upstream) {
-                Some(winner) if *winner == self.0 => {}
+                Some(winner) if *winner == self.0 => won.push(&target.upstream),
                 // A rejected policy competes for no target.
                 Some(winner) if policy.refusals.is_empty() => {
                     refusals.push(conflicted(winner, target.index));
@@ -60,6 +62,7 @@ impl Unit for BackendTrafficEffectUnit {
         let missing = &policy.missing;
         Some(BackendTrafficEffect {
             emitted: Emitted::new(resources),
+            left_out: ancestors.left_out.among(&reader.all_users(won.into_iter())),
             status: backend_traffic::status(
                 reader,
                 name_and_object,
@@ -79,9 +82,16 @@ impl Unit for BackendTrafficEffectUnit {
         let emitted = |it: Option<&BackendTrafficEffect>| it.map(|it| it.emitted.clone());
         let (before, after) = (emitted(old), emitted(new));
         Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
+        let object = ObjectRef::of::<XBackendTrafficPolicy>(&self.0);
+        let left_out = |it: Option<&BackendTrafficEffect>| it.map(|it| it.left_out.clone());
+        let (before, after) = (left_out(old), left_out(new));
+        changes.left_out(
+            &object,
+            &before.unwrap_or_default(),
+            &after.unwrap_or_default(),
+        );
         let status = |it: Option<&BackendTrafficEffect>| it.and_then(|it| it.status.clone());
         if status(old) != status(new) {
-            let object = ObjectRef::of::<XBackendTrafficPolicy>(&self.0);
             changes.status(object, status(new).map(Status::Policy));
         }
     }

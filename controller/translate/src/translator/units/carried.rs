@@ -137,8 +137,8 @@ impl CarriedUnit {
         };
         let listeners = declared.list.iter().zip(&**standings);
         for (place, (listener, conflicts)) in listeners.enumerate() {
-            let wanted = properties.is_carried && listener.is_claimed(conflicts);
-            let unusable = wanted.then(|| self.unusable(reader, listener)).flatten();
+            let is_active = properties.is_carried && listener.is_claimed(conflicts);
+            let unusable = is_active.then(|| self.unusable(reader, listener)).flatten();
             let judged = JudgedListener {
                 listener,
                 conflicts,
@@ -200,8 +200,8 @@ impl CarriedUnit {
         let Some(protocol) = &listener.carried else {
             return;
         };
-        let spoken = (protocol, &*listener.external_auth);
-        self.emit(properties, listener, spoken, resources);
+        let protocol = (protocol, &*listener.external_auth);
+        self.emit(properties, listener, protocol, resources);
         let servers = listener.external_auth.iter();
         let servers = servers.filter_map(|auth| Upstream::of(&auth.target));
         let users = servers.map(|upstream| (upstream, self.0.clone()));

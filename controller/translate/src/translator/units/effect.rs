@@ -38,8 +38,8 @@ impl Unit for EffectUnit {
         for target in &policy.denied {
             let target = Arc::new(target.clone());
             let rank = (Phase::Denied, policy.created, &self.0);
-            if let Some(settled) = reader.settled(&target, rank) {
-                self.carry(reader, &target, settled, &mut resources);
+            if let Some(claimed_policy) = reader.claimed_policy(&target, rank) {
+                self.carry(reader, &target, claimed_policy, &mut resources);
             }
         }
         let controller = &reader.options().controller_name;
@@ -89,8 +89,8 @@ impl EffectUnit {
         resources: &mut Vec<(Resource, Gateways)>,
     ) -> TargetOutcome<'a> {
         let reference = &target.reference;
-        let aimed = match &target.aimed {
-            Ok(aimed) => aimed,
+        let targeted = match &target.targeted {
+            Ok(targeted) => targeted,
             Err(problem) => {
                 return TargetOutcome {
                     reference,
@@ -101,18 +101,18 @@ impl EffectUnit {
                 };
             }
         };
-        let rank = (Phase::Said, policy.created, &self.0);
-        let settled = reader.settled(&aimed.target, rank);
-        let lost = settled.map_or(&[][..], |settled| &settled.lost);
-        let nothing_left = settled.is_none_or(|it| *it.spec == PolicySpec::default());
-        let mut refusal = aimed.refusal.as_ref();
+        let rank = (Phase::Configured, policy.created, &self.0);
+        let claimed_policy = reader.claimed_policy(&targeted.target, rank);
+        let lost = claimed_policy.map_or(&[][..], |claimed_policy| &claimed_policy.lost);
+        let nothing_left = claimed_policy.is_none_or(|it| *it.spec == PolicySpec::default());
+        let mut refusal = targeted.refusal.as_ref();
         if nothing_left {
             refusal = refusal.or_else(|| lost.first());
         }
         let is_left = refusal.is_none() || !nothing_left;
         let mut in_use = false;
-        if is_left && let Some(settled) = settled {
-            in_use = self.carry(reader, &aimed.target, settled, resources);
+        if is_left && let Some(claimed_policy) = claimed_policy {
+            in_use = self.carry(reader, &targeted.target, claimed_policy, resources);
         }
         TargetOutcome {
             reference,
@@ -128,7 +128,7 @@ impl EffectUnit {
         &self,
         reader: &UnitReader<'_>,
         target: &Arc<PolicyTarget>,
-        settled: &ClaimedPolicy,
+        claimed_policy: &ClaimedPolicy,
         resources: &mut Vec<(Resource, Gateways)>,
     ) -> bool {
         let gateways = gateways(reader, target);
@@ -138,7 +138,7 @@ impl EffectUnit {
         let policy = Policy {
             key: PolicyKey::new(TrafficPolicy::KIND, &self.0, &target_key(target)),
             target: PolicyTarget::clone(target),
-            spec: PolicySpec::clone(&settled.spec),
+            spec: PolicySpec::clone(&claimed_policy.spec),
         };
         resources.push((policy.into(), gateways));
         true

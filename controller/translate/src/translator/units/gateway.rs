@@ -141,7 +141,7 @@ pub(super) fn socket(protocol: Protocol, listener: &Listener) -> (Transport, Non
 }
 
 fn standings(listeners: &[&Listener]) -> Vec<ListenerConflicts> {
-    let conflicts = conflict::within_gateway(listeners);
+    let conflicts = conflict::conflicts_in_gateway(listeners);
     let accepted =
         |index: usize| listeners[index].refusals.is_empty() && conflicts[index].is_none();
     let overlaps = overlap::find(listeners, accepted);

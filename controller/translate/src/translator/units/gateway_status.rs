@@ -8,7 +8,7 @@ use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::resolve::gateway::GatewayProperties;
-use crate::status::{GatewayStatus, ListenerSummary, Status};
+use crate::status::{GatewayStatus, GatewaySummary, Status, left_out_of};
 use crate::store::ObjectRef;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
@@ -70,8 +70,8 @@ impl Unit for GatewayStatusUnit {
 }
 
 impl GatewayStatusUnit {
-    /// The combined state of the listeners of the Gateway and of its ListenerSets.
-    fn overall(&self, reader: &UnitReader<'_>, properties: &GatewayProperties) -> ListenerSummary {
+    /// The combined state of the listeners of the Gateway and of its ListenerSets, and of policies.
+    fn overall(&self, reader: &UnitReader<'_>, properties: &GatewayProperties) -> GatewaySummary {
         let owners = reader
             .joined(&self.0)
             .map_or(&[][..], |joined| &joined.owners);
@@ -90,11 +90,12 @@ impl GatewayStatusUnit {
                 unusable.extend(problems.map(|(_, problem)| problem.clone()));
             }
         }
-        ListenerSummary {
+        GatewaySummary {
             is_accepted,
             is_programmed,
             unusable,
             attached_sets: reader.counts.sets.total(&self.0),
+            left_out_of: reader.policies_without(&self.0).map(left_out_of).collect(),
         }
     }
 }

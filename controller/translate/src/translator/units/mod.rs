@@ -16,11 +16,13 @@ mod gateway;
 mod gateway_properties;
 mod gateway_status;
 mod listeners;
+mod picker;
 mod policy;
 mod policy_target;
 mod pool;
 mod rivals;
 mod route;
+mod route_sessions;
 mod service;
 mod set_status;
 mod socket;
@@ -43,10 +45,12 @@ pub(crate) use gateway::GatewayUnit;
 pub(crate) use gateway_properties::GatewayPropertiesUnit;
 pub(crate) use gateway_status::GatewayStatusUnit;
 pub(crate) use listeners::ListenersUnit;
+pub(crate) use picker::PickerUnit;
 pub(crate) use policy::PolicyUnit;
 pub(crate) use pool::PoolUnit;
 pub(crate) use rivals::RivalsUnit;
 pub(crate) use route::{RouteName, RouteUnit};
+pub(crate) use route_sessions::RouteSessionsUnit;
 pub(crate) use service::ServiceUnit;
 pub(crate) use set_status::SetStatusUnit;
 pub(crate) use socket::SocketUnit;
@@ -95,7 +99,9 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
             BackendTrafficEffectUnit(name).into(),
         ],
         Object::Service(_) => vec![ServiceUnit(name).into()],
-        Object::InferencePool(_) => vec![PoolUnit(name).into()],
+        Object::InferencePool(_) => {
+            vec![PickerUnit(name.clone()).into(), PoolUnit(name).into()]
+        }
         Object::XBackend(_) => vec![XBackendUnit(name).into()],
         Object::Backend(_) => vec![
             BackendUnit(name.clone()).into(),

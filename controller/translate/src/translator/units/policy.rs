@@ -11,7 +11,9 @@ use crate::api::{PolicyTargetReference, TrafficPolicy};
 use crate::lower::policy::lower;
 use crate::problem::Problem;
 use crate::reader::Fact;
-use crate::resolve::policy::{ClaimRank, Phase, TargetedPolicy, UNTIL_THEN_REFUSED, aim, deny_all};
+use crate::resolve::policy::{
+    ClaimRank, Phase, REJECTED_UNTIL_THEN, TargetedPolicy, apply_to_target, deny_all,
+};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A `TrafficPolicy` by name.
@@ -40,7 +42,7 @@ pub(crate) struct ResolvedPolicy {
 pub(crate) struct PolicyReference {
     pub(crate) reference: PolicyTargetReference,
     /// The target with the policy's settings, or why it is invalid.
-    pub(crate) aimed: Result<TargetedPolicy, Problem>,
+    pub(crate) targeted: Result<TargetedPolicy, Problem>,
 }
 
 impl Unit for PolicyUnit {
@@ -55,19 +57,26 @@ impl Unit for PolicyUnit {
         let namespace = &name.namespace;
         let references = object.spec.target_refs.iter().enumerate();
         let targets = references.filter_map(|(index, reference)| {
-            let aimed = match find(reader, namespace, reference) {
+            let targeted = match find(reader, namespace, reference) {
                 Err(TargetError::NotOurs) => return None,
                 Err(TargetError::Problem(problem)) => {
                     let mut problem = problem.under(format_args!("spec.targetRefs[{index}]"));
                     if restricts && !denied(reader, namespace, reference).is_empty() {
-                        problem.message += UNTIL_THEN_REFUSED;
+                        problem.message += REJECTED_UNTIL_THEN;
                     }
                     Err(problem)
                 }
-                Ok(target) => Ok(aim(target, &lowered.spec, lowered.refusal.as_ref())),
+                Ok(target) => Ok(apply_to_target(
+                    target,
+                    &lowered.spec,
+                    lowered.refusal.as_ref(),
+                )),
             };
             let reference = reference.clone();
-            Some(PolicyReference { reference, aimed })
+            Some(PolicyReference {
+                reference,
+                targeted,
+            })
         });
         let targets = targets.collect();
         let mut all_denied = BTreeSet::new();
@@ -113,17 +122,17 @@ type Claim = (Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>);
 fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<Item = Claim> {
     let claims = policy.into_iter().flat_map(|policy| {
         let rank = |phase| (phase, policy.created, name.clone());
-        let aimed = policy.targets.iter();
-        let aimed = aimed.filter_map(|target| target.aimed.as_ref().ok());
-        let aimed = aimed.map(move |aimed| {
-            let spec = Arc::clone(&aimed.spec);
-            (Arc::clone(&aimed.target), rank(Phase::Said), spec)
+        let targeted = policy.targets.iter();
+        let targeted = targeted.filter_map(|target| target.targeted.as_ref().ok());
+        let targeted = targeted.map(move |targeted| {
+            let spec = Arc::clone(&targeted.spec);
+            (Arc::clone(&targeted.target), rank(Phase::Configured), spec)
         });
         let denials = policy.denied.iter().map(move |target| {
             let spec = Arc::clone(&policy.denial);
             (Arc::new(target.clone()), rank(Phase::Denied), spec)
         });
-        aimed.chain(denials).collect::<Vec<_>>()
+        targeted.chain(denials).collect::<Vec<_>>()
     });
     claims.collect::<Vec<_>>().into_iter()
 }

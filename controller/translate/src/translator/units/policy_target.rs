@@ -86,11 +86,11 @@ pub(super) fn denied(
     }
     let name = ObjectName::new(namespace, &reference.name);
     if let Some(kind) = REQUEST_KINDS.iter().copied().find(|kind| is(kind)) {
-        return whole(reader, kind, &name).into_iter().collect();
+        return object_target(reader, kind, &name).into_iter().collect();
     }
     let kinds = REQUEST_KINDS.iter();
     let named: Vec<_> = kinds
-        .filter_map(|kind| whole(reader, kind, &name))
+        .filter_map(|kind| object_target(reader, kind, &name))
         .collect();
     if named.is_empty() {
         return all_in(reader, namespace);
@@ -121,7 +121,11 @@ fn target(kind: &str, name: &ObjectName) -> PolicyTarget {
 }
 
 /// The object as a target, if it belongs to this controller and carries requests.
-fn whole(reader: &UnitReader<'_>, kind: &'static str, name: &ObjectName) -> Option<PolicyTarget> {
+fn object_target(
+    reader: &UnitReader<'_>,
+    kind: &'static str,
+    name: &ObjectName,
+) -> Option<PolicyTarget> {
     let is_ours = match kind {
         Gateway::KIND => reader.offers(&Owner::Gateway(name.clone())).is_some(),
         ListenerSet::KIND => {

@@ -1,12 +1,15 @@
 //! An InferencePool in use, and the statuses of all.
 
+use std::sync::Arc;
+
 use xds::model::{BackendKey, ObjectName};
 
-use crate::api::InferencePool;
+use super::picker::picker_service;
+use crate::api::{InferencePool, Service};
 use crate::lower::pool;
 use crate::status::{RouteStatus, Status};
 use crate::store::ObjectRef;
-use crate::translator::emitted::Emitted;
+use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -33,8 +36,10 @@ impl Unit for PoolUnit {
         let pool = pool::lower(reader, &self.0, object);
         let controller = &reader.options().controller_name;
         let status = RouteStatus::of_pool(object, &pool.refs, &users, controller);
+        let users = picker_tls_users(reader, &self.0, object, users);
+        let resource = (!users.is_empty()).then(|| (pool.backend.into(), users));
         Some(UsedPool {
-            emitted: Emitted::new(vec![(pool.backend.into(), users)]),
+            emitted: Emitted::new(resource.into_iter().collect()),
             status,
         })
     }
@@ -53,4 +58,28 @@ impl Unit for PoolUnit {
     fn is_alive(&self, state: &State) -> bool {
         state.objects.store.inference_pools.contains_key(&self.0)
     }
+}
+
+/// The users of a pool that a BackendTLSPolicy of its endpoint picker does not leave out: they would
+/// connect to the picker without the policy's TLS.
+fn picker_tls_users(
+    reader: &UnitReader<'_>,
+    name: &ObjectName,
+    object: &InferencePool,
+    users: Gateways,
+) -> Gateways {
+    let (Some(reference), Some(picker)) = (
+        &object.spec.endpoint_picker_ref,
+        picker_service(name, object),
+    ) else {
+        return users;
+    };
+    let service = ObjectName::new(&name.namespace, &reference.name);
+    let number = reference.port.map(|port| port.number);
+    let service = reader.object::<Service>(&service);
+    let ports = service.iter().flat_map(|service| &service.spec.ports);
+    let port = ports.filter(|port| Some(port.port) == number);
+    let named = port.filter(|port| !port.name.is_empty());
+    let sections = named.map(|port| Some(Arc::from(&*port.name)));
+    reader.tls_users(&picker, sections.chain([None]), users)
 }

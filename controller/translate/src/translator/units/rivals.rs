@@ -21,7 +21,7 @@ impl Unit for RivalsUnit {
         let contests = reader.contests;
         let http = contests.http_routes.at(&self.0)?;
         let grpc = contests.grpc_routes.at(&self.0)?;
-        let losers = route_conflict::settle((HttpRoute::KIND, http), (GrpcRoute::KIND, grpc));
+        let losers = route_conflict::find_losers((HttpRoute::KIND, http), (GrpcRoute::KIND, grpc));
         (!losers.is_empty()).then_some(losers)
     }
 

@@ -156,9 +156,9 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         candidates: Box::default(),
     };
     let (rules_count, listeners) = (object.rules().len(), route.attachments().count());
-    if rules_count.saturating_mul(listeners) > MOST_RULES {
+    if rules_count.saturating_mul(listeners) > MAX_RULES {
         let message = format!(
-            "{rules_count} rules at {listeners} listeners exceed the limit of {MOST_RULES} in total: name \
+            "{rules_count} rules at {listeners} listeners exceed the limit of {MAX_RULES} in total: name \
              fewer listeners, or split the route"
         );
         let problem = Problem::new(Reason::UnsupportedValue, "spec.parentRefs", message);
@@ -283,4 +283,4 @@ impl<'a> UnitReader<'a> {
 
 /// Maximum number of a route's rules times its listeners: each is a resource of its own at every
 /// proxy. A route has up to 16 rules, and a Gateway 64 listeners of its own.
-const MOST_RULES: usize = 4_096;
+const MAX_RULES: usize = 4_096;

@@ -19,7 +19,7 @@ impl Unit for SocketUnit {
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
         let claims = reader.contests.sockets.at(&(self.0, self.1))?;
-        Some(socket::settle(claims))
+        Some(socket::find_conflicts(claims))
     }
 
     fn publish(

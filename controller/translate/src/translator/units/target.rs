@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xds::model::{ObjectName, PolicyTarget};
 
 use crate::reader::Fact;
-use crate::resolve::policy::{ClaimRank, ClaimedPolicy, Phase, settle};
+use crate::resolve::policy::{ClaimRank, ClaimedPolicy, Phase, assign_fields};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ impl Unit for TargetUnit {
     type Output = BTreeMap<ClaimRank, ClaimedPolicy>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
-        reader.contests.policies.at(&self.0).map(settle)
+        reader.contests.policies.at(&self.0).map(assign_fields)
     }
 
     fn publish(
@@ -44,13 +44,13 @@ impl Unit for TargetUnit {
 
 impl<'a> UnitReader<'a> {
     /// The remaining settings of a policy, by rank, at a target.
-    pub(super) fn settled(
+    pub(super) fn claimed_policy(
         &self,
         target: &Arc<PolicyTarget>,
         (phase, created, policy): (Phase, i64, &ObjectName),
     ) -> Option<&'a ClaimedPolicy> {
         self.depend_on(Fact::ClaimedPolicy(Arc::clone(target), policy.clone()));
-        let settled = self.tables.targets.get(&TargetUnit(Arc::clone(target)))?;
-        settled.get(&(phase, created, policy.clone()))
+        let claimed_policy = self.tables.targets.get(&TargetUnit(Arc::clone(target)))?;
+        claimed_policy.get(&(phase, created, policy.clone()))
     }
 }

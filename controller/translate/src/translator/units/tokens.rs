@@ -25,18 +25,18 @@ impl Unit for TokensUnit {
         let policy = reader.policy(&self.0).filter(|policy| policy.has_jwt)?;
         let mut users = BTreeSet::new();
         for target in &policy.targets {
-            let Ok(aimed) = &target.aimed else {
+            let Ok(targeted) = &target.targeted else {
                 continue;
             };
-            let rank = (Phase::Said, policy.created, &self.0);
-            let settled = reader.settled(&aimed.target, rank);
-            let jwt = settled.and_then(|settled| settled.spec.jwt.as_ref());
+            let rank = (Phase::Configured, policy.created, &self.0);
+            let claimed_policy = reader.claimed_policy(&targeted.target, rank);
+            let jwt = claimed_policy.and_then(|claimed_policy| claimed_policy.spec.jwt.as_ref());
             let upstreams = jwt.into_iter().flat_map(JwtPolicy::targets);
             let upstreams: Vec<Upstream> = upstreams.filter_map(Upstream::of).collect();
-            if upstreams.is_empty() || is_upstream(&aimed.target) {
+            if upstreams.is_empty() || is_upstream(&targeted.target) {
                 continue;
             }
-            for gateway in &*gateways(reader, &aimed.target) {
+            for gateway in &*gateways(reader, &targeted.target) {
                 let upstreams = upstreams.iter().cloned();
                 users.extend(upstreams.map(|upstream| (upstream, gateway.clone())));
             }

@@ -1,4 +1,4 @@
-//! An XBackend that something is sent to, and the status of each.
+//! An XBackend in use, and the statuses of all.
 
 use std::sync::Arc;
 

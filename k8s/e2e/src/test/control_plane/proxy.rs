@@ -101,7 +101,7 @@ impl Proxy {
             // Resources that do not exist or belong to another Gateway are sent as removed.
             let present = received.changes.iter().filter(|(_, it)| it.is_some());
             let keys = present.map(|(key, _)| key.clone()).collect();
-            for answer in self.client.answer(received, Vec::new()) {
+            for answer in self.client.acknowledge(received, Vec::new()) {
                 self.stream.send(answer);
             }
             return Ok(keys);
@@ -124,7 +124,7 @@ impl Proxy {
         });
         let refused: Vec<_> = refused.collect();
         ensure!(!refused.is_empty(), "there is no {kind:?} in the response");
-        for answer in self.client.answer(received, refused) {
+        for answer in self.client.acknowledge(received, refused) {
             self.stream.send(answer);
         }
         Ok(())

@@ -1,6 +1,6 @@
 use http::{HeaderMap, Method, StatusCode, Version as HttpVersion};
 
-use super::{Switch, answer, request, response};
+use super::{Switch, local_response, request, response};
 use crate::http::h1::encode::{
     DownstreamResponse, Expectation, LocalResponse, Persist, UpstreamRequest,
 };
@@ -131,7 +131,7 @@ fn a_local_response_has_a_body_unless_the_method_is_head() {
         append: b"",
         body: b"no",
     };
-    let (made, body) = answer(&outgoing);
+    let (made, body) = local_response(&outgoing);
     assert_eq!(body, b"no");
     let expected = [
         "content-type: text/plain; charset=utf-8",
@@ -139,8 +139,8 @@ fn a_local_response_has_a_body_unless_the_method_is_head() {
     ];
     assert_eq!(text(made.headers()), expected);
     outgoing.request_kind = RequestKind::Head;
-    let (made, body) = answer(&outgoing);
+    let (made, body) = local_response(&outgoing);
     assert_eq!((made.headers().len(), body), (2, &b""[..]));
     outgoing.body = b"";
-    assert!(answer(&outgoing).0.headers().is_empty());
+    assert!(local_response(&outgoing).0.headers().is_empty());
 }

@@ -38,8 +38,8 @@ fn an_invalid_key_set_is_distinguished_from_an_empty_one() {
 #[test]
 fn a_key_set_is_bounded() {
     let key = json!({"kty": "oct", "k": "AA"});
-    let most = vec![key.clone(); JWKS_KEYS];
-    assert!(parse(&json!({"keys": most})).is_ok());
+    let max = vec![key.clone(); JWKS_KEYS];
+    assert!(parse(&json!({"keys": max})).is_ok());
     let more = vec![key; JWKS_KEYS + 1];
     let error = parse(&json!({"keys": more})).expect_err("too many");
     assert_eq!(error, KeySetError::TooMany(JWKS_KEYS + 1));

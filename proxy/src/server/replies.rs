@@ -18,7 +18,7 @@ impl From<Interned> for UpstreamId {
 }
 
 /// Replies. The querier may have timed out, which is harmless.
-pub(super) fn answer(proxy: &Proxy, query: ShardQuery) {
+pub(super) fn reply(proxy: &Proxy, query: ShardQuery) {
     match query {
         ShardQuery::Tasks(reply) => drop(reply.send(proxy.shard.report_tasks())),
         ShardQuery::Upstreams(reply) => drop(reply.send(upstreams(proxy))),

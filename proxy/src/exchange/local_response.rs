@@ -24,7 +24,7 @@ pub(crate) async fn reject_for_removed_bind(shard: &Shard, client: &Client) -> N
     tracing::debug!(client = %client.hop.address(), "refused a request: its bind was removed");
     let (mut lines, mut out) = (Vec::new(), Vec::new());
     write_date(&mut lines);
-    let answer = LocalResponse {
+    let response = LocalResponse {
         status: StatusCode::NOT_FOUND,
         request_kind: RequestKind::Other,
         client: Version::Http11,
@@ -34,7 +34,7 @@ pub(crate) async fn reject_for_removed_bind(shard: &Shard, client: &Client) -> N
     };
     let timeout = Limits::default().write_idle_timeout;
     client.deadline.arm(timeout, Expiry::Disconnect);
-    match send(client, &answer, &mut out).await {
+    match send(client, &response, &mut out).await {
         Ok(()) => NextStep::Linger,
         Err(_) => NextStep::Close,
     }
@@ -43,17 +43,17 @@ pub(crate) async fn reject_for_removed_bind(shard: &Shard, client: &Client) -> N
 /// Sends a response in the client's protocol, using the memory of `out`.
 pub(crate) async fn send(
     client: &Client,
-    answer: &LocalResponse<'_>,
+    response: &LocalResponse<'_>,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
     match &client.stream {
         Channel::Socket(socket) => {
             out.clear();
-            answer.encode(out);
+            response.encode(out);
             socket.write_vec(out).await
         }
         Channel::H2(stream) => {
-            let (head, body) = h2::encode::answer(answer);
+            let (head, body) = h2::encode::local_response(response);
             stream.put_response(head);
             Box::pin(stream.send(body, Some(b""))).await
         }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::exchange::answer::{send, write_date};
+use crate::exchange::local_response::{send, write_date};
 use crate::exchange::scratch::RequestBuffers;
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, NextStep};
 use crate::failure::{Failure, FailureKind};
@@ -19,11 +19,15 @@ impl<'a> Exchange<'a> {
         &mut self,
         matched: &Matched<'a>,
     ) -> Result<Option<ConnectionOutcome>, Failure> {
-        let Some(answers) = matched.rule.answers.as_deref() else {
+        let Some(responses) = matched.rule.responses.as_deref() else {
             return Ok(None);
         };
-        self.answer_by_filters(answers.cors.as_ref(), answers.redirect.as_ref(), matched)
-            .await
+        self.answer_by_filters(
+            responses.cors.as_ref(),
+            responses.redirect.as_ref(),
+            matched,
+        )
+        .await
     }
 
     /// Responds if the filters of the selected backend do.
@@ -53,7 +57,7 @@ impl<'a> Exchange<'a> {
             if let Some(preflight) = Preflight::of(received.method(), fields, bytes) {
                 let allowed = cors.write_preflight_lines(preflight, lines);
                 self.trace_policy("cors", preflight_effect(allowed));
-                return self.answer(Cors::PREFLIGHT_STATUS, b"").await.map(Some);
+                return self.respond(Cors::PREFLIGHT_STATUS, b"").await.map(Some);
             }
             let origin = fields.value(KnownHeader::Origin, bytes);
             let allowed = cors.write_lines(origin, None, lines);
@@ -70,7 +74,7 @@ impl<'a> Exchange<'a> {
         };
         redirect.write_line(address, &mut self.work.response_lines);
         self.trace_policy("redirect", PolicyEffect::Applied("answered with it"));
-        self.answer(redirect.status(), b"").await.map(Some)
+        self.respond(redirect.status(), b"").await.map(Some)
     }
 
     fn trace_policy(&self, kind: &'static str, effect: PolicyEffect) {
@@ -80,7 +84,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Sends a local response, with the response lines written so far.
-    pub(super) async fn answer(
+    pub(super) async fn respond(
         &mut self,
         status: StatusCode,
         body: &[u8],
@@ -106,7 +110,7 @@ impl<'a> Exchange<'a> {
             ..
         } = &mut *self.work;
         write_date(lines);
-        let answer = LocalResponse {
+        let response = LocalResponse {
             status,
             request_kind: self.received.request_kind(),
             client: self.received.head.version,
@@ -120,7 +124,7 @@ impl<'a> Exchange<'a> {
         self.client
             .deadline
             .arm(self.bind.limits.write_idle_timeout, Expiry::Disconnect);
-        let sent = send(self.client, &answer, out).await;
+        let sent = send(self.client, &response, out).await;
         self.client.deadline.disarm();
         sent.map_err(|_| {
             if self.client.deadline.expired() {
