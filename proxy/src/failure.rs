@@ -210,6 +210,7 @@ failures! {
     // Routing.
     NoListener        404 Unimplemented Client Keep Never "no_listener" "no listener serves this host";
     Misdirected       421 Unavailable Client Keep Never "misdirected" "this connection is for another host";
+    OutdatedConnection 421 Unavailable Client Close Never "outdated_connection" "the listener's TLS settings have changed since this connection was opened";
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 

@@ -73,6 +73,7 @@ pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, earl
             liveness,
             requests: 0,
             ending: CloseState::None,
+            configuration: 0,
         };
         driver.run().await;
     }
@@ -159,6 +160,8 @@ struct Driver<'l, 'a> {
     liveness: Liveness,
     requests: u64,
     ending: CloseState,
+    /// Version of the configuration by which the connection is current.
+    configuration: u64,
 }
 
 type Respond = SendResponse<Bytes>;
@@ -242,18 +245,28 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Sends GOAWAY when the connection has reached its request limit or age, or the shard is
-    /// drained.
+    /// Sends GOAWAY when the connection has reached its request limit or age, the shard is drained,
+    /// or the listener's TLS settings have changed.
     fn send_goaway_when_due(&mut self) {
         let is_due = self.ending == CloseState::None
             && (self.shard.draining.get()
                 || self.requests >= self.limits.requests_per_connection.get()
                 || self.client.is_old(self.shard.now())
-                || self.shard.config.load().bind(self.client.bind).is_none());
+                || self.is_outdated());
         if is_due {
             self.ending = CloseState::Gracefully;
             self.connection.graceful_shutdown();
         }
+    }
+
+    /// Whether the configuration allows no such connection any more.
+    fn is_outdated(&mut self) -> bool {
+        let snapshot = self.shard.config.load();
+        let Some(bind) = snapshot.bind(self.client.bind) else {
+            return true;
+        };
+        let before = std::mem::replace(&mut self.configuration, snapshot.version);
+        before != snapshot.version && !self.client.is_current(bind)
     }
 
     fn reason(&self, verdict: Verdict) -> Reason {

@@ -64,13 +64,14 @@ async fn begin_tls(
         let snapshot = shard.config.load();
         let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;
         // Without SNI only a listener for all hosts matches.
-        let listener = bind.listener(hello.server_name().unwrap_or_default());
+        let server_name = hello.server_name();
+        let listener = bind.listener(server_name.unwrap_or_default());
         if listener.is_none() && proxy.watches.are_armed() {
             trace_unserved(proxy, &snapshot, client, &hello);
         }
         match listener {
             Some(listener) if matches!(listener.accepts, Accepts::Plain) => {}
-            listener => tls::accept(shard, client, listener, buffer).await?,
+            listener => tls::accept(shard, client, (listener, server_name), buffer).await?,
         }
         client.deadline.disarm();
         if listener.is_some_and(|listener| listener.traffic == TrafficMode::Requests) {

@@ -99,10 +99,10 @@ pub(super) async fn read_client_hello(
 pub(super) async fn accept(
     shard: &Rc<Shard>,
     client: &mut Client,
-    listener: Option<&Listener>,
+    (listener, server_name): (Option<&Listener>, Option<&str>),
     buffer: &mut Buffer,
 ) -> Result<(), NextStep> {
-    let accepted = handshake(shard, client, listener, buffer).await;
+    let accepted = handshake(shard, client, (listener, server_name), buffer).await;
     client.deadline.disarm();
     accepted.map_err(|why| refuse(shard, client, why))
 }
@@ -126,7 +126,7 @@ fn refuse(shard: &Shard, client: &Client, why: TlsAcceptError) -> NextStep {
 async fn handshake(
     shard: &Rc<Shard>,
     client: &mut Client,
-    listener: Option<&Listener>,
+    (listener, server_name): (Option<&Listener>, Option<&str>),
     buffer: &mut Buffer,
 ) -> Result<(), TlsAcceptError> {
     let listener = listener.ok_or(TlsAcceptError::NoListener)?;
@@ -150,6 +150,7 @@ async fn handshake(
     client.hop = Hop::new(client.hop.address(), Scheme::Https);
     client.tls = Some(Rc::new(ClientTls {
         listener: listener.id,
+        server_name: server_name.map(Box::from),
         domain: Arc::clone(&tls.domain),
         certificate,
         protocol: socket.with_session(agreed_protocol).flatten(),

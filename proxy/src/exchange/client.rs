@@ -9,7 +9,7 @@ use rand::RngExt;
 use xds::model::{Alpn, Scheme};
 
 use crate::channel::Channel;
-use crate::config::{Accepts, BindProtocol, Cluster, Listener};
+use crate::config::{Accepts, Bind, BindProtocol, Cluster, Listener};
 use crate::limits::{CONNECTION_AGE_JITTER_PERCENT, Limits};
 use crate::memory::Buffer;
 use crate::names::Interned;
@@ -192,6 +192,27 @@ impl Client {
         }
     }
 
+    /// Whether a connection like this one could be opened now: with or without TLS and, with it, by a
+    /// listener that trusts the same clients.
+    pub(crate) fn is_current(&self, bind: &Bind) -> bool {
+        match &self.tls {
+            None => bind.opening == BindProtocol::Http,
+            Some(tls) => tls
+                .listener_now(bind)
+                .is_some_and(|listener| tls.trusts_same_clients(listener)),
+        }
+    }
+
+    /// Whether it may carry requests to a listener. One without TLS may not after the listener has
+    /// changed to HTTPS.
+    pub(crate) fn is_for(&self, bind: &Bind, listener: &Listener) -> bool {
+        match (&self.tls, &listener.accepts) {
+            (Some(tls), _) => tls.is_for(bind, listener),
+            (None, Accepts::Tls(_)) => false,
+            (None, Accepts::Plain | Accepts::Nothing) => true,
+        }
+    }
+
     /// Whether it has reached its maximum age.
     pub(crate) fn is_old(&self, now: Tick) -> bool {
         now >= self.retires_at
@@ -217,6 +238,8 @@ fn retirement(shard: &Shard, bind: u32) -> Tick {
 pub(crate) struct ClientTls {
     /// The listener that terminated TLS.
     pub(crate) listener: Interned,
+    /// The server name that selected it.
+    pub(crate) server_name: Option<Box<str>>,
     /// The CAs that the listener trusted.
     pub(crate) domain: Arc<TrustDomain>,
     /// The client's certificate, if it sent one.
@@ -226,12 +249,25 @@ pub(crate) struct ClientTls {
 }
 
 impl ClientTls {
-    /// Whether the listener would have accepted the same handshake.
-    pub(crate) fn is_for(&self, listener: &Listener) -> bool {
-        let trusts_same_clients = match &listener.accepts {
+    /// Whether the listener accepted the handshake, or would accept it now: a listener keeps its
+    /// connections when it is renamed.
+    fn is_for(&self, bind: &Bind, listener: &Listener) -> bool {
+        let is_selected = || {
+            self.listener_now(bind)
+                .is_some_and(|now| now.id == listener.id)
+        };
+        (listener.id == self.listener || is_selected()) && self.trusts_same_clients(listener)
+    }
+
+    /// The listener that the server name selects now.
+    fn listener_now<'b>(&self, bind: &'b Bind) -> Option<&'b Listener> {
+        bind.listener(self.server_name.as_deref().unwrap_or_default())
+    }
+
+    fn trusts_same_clients(&self, listener: &Listener) -> bool {
+        match &listener.accepts {
             Accepts::Tls(tls) => *tls.domain == *self.domain,
             Accepts::Plain | Accepts::Nothing => false,
-        };
-        listener.id == self.listener && trusts_same_clients
+        }
     }
 }

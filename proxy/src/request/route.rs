@@ -32,9 +32,12 @@ impl<'a> Exchange<'a> {
         self.record.active[0] = Some(GaugeGuard::new(&counters.requests));
         // A client that used another listener in its handshake was authenticated by that one's
         // settings (RFC 9110 section 15.5.20, GEP-3567).
-        match &self.client.tls {
-            Some(tls) if !tls.is_for(listener) => Err(FailureKind::Misdirected.into()),
-            _ => Ok(listener),
+        if self.client.is_for(bind, listener) {
+            Ok(listener)
+        } else if self.client.is_current(bind) {
+            Err(FailureKind::Misdirected.into())
+        } else {
+            Err(FailureKind::OutdatedConnection.into())
         }
     }
 

@@ -79,6 +79,7 @@ mod stray_responses;
 mod tcp;
 mod timeouts;
 mod tls;
+mod tls_changes;
 mod tls_clients;
 mod tls_h2;
 mod tls_names;

@@ -1,0 +1,67 @@
+//! Open connections of listeners whose TLS settings change.
+
+use crate::support::frames::{END_STREAM, GOAWAY, HEADERS, Peer, get};
+use crate::support::pki::authority;
+use crate::support::{gateway, ok, on_both_drivers, origin, tls, tls_client};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+on_both_drivers! {
+    fn a_plain_connection_ends_when_its_listener_requires_tls(driver) {
+        let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
+        let pair = ca.server(&["a.test"]);
+        let plain = || {
+            gateway(driver)
+                .routes_to(&origin)
+        };
+        let gateway = plain().start();
+        let (mut over_h1, mut over_h2) = (gateway.client(), Peer::client(gateway.address()));
+        over_h1.sends(GET).expects(200);
+        over_h2.sends(get(1));
+        assert_eq!(over_h2.next_of(HEADERS).status(), Some(200));
+        gateway.reconfigure(&plain().seals("http", &pair));
+        gateway.waits_for_applied(2);
+        over_h1.sends(GET).expects(421);
+        over_h1.expects_close();
+        over_h2.sends(get(3));
+        over_h2.next_of(GOAWAY);
+        assert_eq!(over_h2.next_of(HEADERS).status(), Some(421));
+        assert_eq!(origin.requests().len(), 2);
+        let mut client = tls_client(gateway.address(), &tls(&ca, "a.test"));
+        client.sends(GET).expects(200);
+    }
+
+    fn a_tls_connection_ends_when_its_listener_becomes_plain(driver) {
+        let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
+        let pair = ca.server(&["a.test"]);
+        let plain = || {
+            gateway(driver)
+                .routes_to(&origin)
+        };
+        let gateway = plain().seals("http", &pair).start();
+        let mut client = tls_client(gateway.address(), &tls(&ca, "a.test"));
+        client.sends(GET).expects(200);
+        gateway.reconfigure(&plain());
+        gateway.waits_for_applied(2);
+        client.sends(GET).expects(421);
+        client.expects_close();
+        gateway.client().sends(GET).expects(200);
+    }
+
+    fn a_renamed_listener_keeps_its_connections(driver) {
+        let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
+        let pair = ca.server(&["a.test"]);
+        let named = |name: &str| {
+            gateway(driver)
+                .https(name, Some("a.test"), &[&pair])
+                .backend("origin", &[origin.address()])
+                .rule_of(name, "{backendRefs: [{@origin}]}")
+        };
+        let gateway = named("before").start();
+        let mut client = gateway.tls_client(&tls(&ca, "a.test"));
+        client.sends(GET).expects(200);
+        gateway.reconfigure(&named("after"));
+        gateway.waits_for_applied(2);
+        client.sends(GET).expects(200);
+    }
+}
