@@ -51,16 +51,9 @@ impl Exchange<'_> {
             };
             return ConnectionOutcome::End(NextStep::Reset);
         }
-        let received = self.received;
+        self.work.response_lines.clear();
+        self.write_cors_lines();
         let lines = &mut self.work.response_lines;
-        lines.clear();
-        if let Some(cors) = self.record.rule.and_then(Rule::cors) {
-            let origin = received
-                .head
-                .fields
-                .value(KnownHeader::Origin, &received.bytes);
-            cors.write_lines(origin, None, lines);
-        }
         let jwt = self.record.rule.and_then(|rule| rule.jwt.as_deref());
         if let Some(challenge) = jwt.and_then(|policy| policy.challenge(kind)) {
             lines.extend_from_slice(challenge);
@@ -89,6 +82,19 @@ impl Exchange<'_> {
             ConnectionAction::Close => self.send_answer(status, text, Persist::Close).await,
             ConnectionAction::Keep | ConnectionAction::Reset => self.respond(status, text).await,
         })
+    }
+
+    /// Adds the lines of the rule's CORS filter, without which browsers cannot read a response that the
+    /// gateway generates.
+    pub(super) fn write_cors_lines(&mut self) {
+        let received = self.received;
+        if let Some(cors) = self.record.rule.and_then(Rule::cors) {
+            let origin = received
+                .head
+                .fields
+                .value(KnownHeader::Origin, &received.bytes);
+            cors.write_lines(origin, None, &mut self.work.response_lines);
+        }
     }
 
     pub(super) fn write_grpc_failure(&mut self, status: GrpcStatus, kind: FailureKind) {

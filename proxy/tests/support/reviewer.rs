@@ -220,7 +220,10 @@ pub(super) fn immediate(code: u32, body: &str) -> ProcessingResponse {
     response(ResponseMessage::ImmediateResponse(ImmediateResponse {
         status: Some(HttpStatus { code }),
         headers: Some(HeaderMutation {
-            set_headers: vec![set("content-type", "application/json")],
+            set_headers: vec![
+                set("content-type", "application/json"),
+                set("date", "Thu, 01 Jan 1970 00:00:00 GMT"),
+            ],
             remove_headers: Vec::new(),
         }),
         body: body.as_bytes().to_vec(),

@@ -125,11 +125,13 @@ on_both_drivers! {
     }
 
     fn a_grpc_server_denies_with_or_without_a_response(driver) {
-        let (auth, app) = (authorizer(Some(denying(401, &[("WWW-Authenticate", "Basic")], "who?"))), origin());
+        let fields = [("WWW-Authenticate", "Basic"), ("Date", "Thu, 01 Jan 1970 00:00:00 GMT")];
+        let (auth, app) = (authorizer(Some(denying(401, &fields, "who?"))), origin());
         let gateway = gateway_with_grpc_auth(driver, auth.address(), &app, "").start();
         let mut client = gateway.client();
         let answer = client.gets("/").expects(401);
         assert_eq!(answer.value("www-authenticate"), Some("Basic"));
+        assert!(answer.value("date").is_some_and(|date| !date.contains("1970")), "{answer}");
         assert_eq!(answer.text(), "who?");
         auth.now_answers(None);
         client.gets("/").expects(403);

@@ -159,6 +159,21 @@ on_both_drivers! {
         assert!(pods.iter().all(|pod| pod.requests().is_empty()));
     }
 
+    fn a_pickers_own_response_has_cors_fields_and_one_date(driver) {
+        let (pod, picker) = (origin(), picker(PickerBehavior::Answers(429, "busy")));
+        let gateway = pool(driver, &[pod.address()], picker.address(), "FailClose")
+            .rule(
+                "{filters: [{type: CORS, cors: {allowOrigins: ['https://a.test']}}], \
+                 backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}",
+            )
+            .start();
+        let mut client = gateway.client();
+        client.sends("GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://a.test\r\n\r\n");
+        let response = client.expects(429);
+        assert_eq!(response.value("access-control-allow-origin"), Some("https://a.test"));
+        assert!(response.value("date").is_some_and(|date| !date.contains("1970")), "{response}");
+    }
+
     fn picked_endpoints_are_tried_in_order(driver) {
         let (_socket, nobody) = refused();
         let pods = [origin().replies(status(503)), origin()];

@@ -143,6 +143,8 @@ fn denial(denied: DeniedResponse) -> Result<Denial, MissingVerdict> {
     };
     let mut lines = Mutation::default();
     lines.take(&mutation, |_| false)?;
+    // The gateway adds its own, of which there may be one (RFC 9110 section 6.6.1).
+    lines.forget(b"date");
     Ok(Denial {
         status,
         lines: lines.lines().to_vec(),

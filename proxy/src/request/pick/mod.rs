@@ -46,11 +46,12 @@ impl<'a> Exchange<'a> {
     ) -> Result<ConnectionOutcome, Failure> {
         let Immediate {
             status,
-            lines,
+            mutation,
             body,
         } = immediate;
         self.work.response_lines.clear();
-        self.work.response_lines.extend_from_slice(&lines);
+        self.write_cors_lines();
+        mutation.edit(&mut self.work.response_lines);
         self.respond(status, &body).await
     }
 }

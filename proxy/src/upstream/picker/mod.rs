@@ -49,8 +49,8 @@ pub(crate) enum PickOutcome<'a> {
 /// A response from the picker to the client.
 pub(crate) struct Immediate {
     pub(crate) status: StatusCode,
-    /// Field lines, each terminated by CRLF.
-    pub(crate) lines: Vec<u8>,
+    /// Its header fields.
+    pub(crate) mutation: Mutation,
     pub(crate) body: Vec<u8>,
 }
 
@@ -231,6 +231,8 @@ fn immediate(response: &ImmediateResponse) -> Immediate {
         // The edits up to the limit are enough for an error response.
         let _ = mutation.take(headers, |_| false);
     }
+    // The gateway adds its own, of which there may be one (RFC 9110 section 6.6.1).
+    mutation.forget(b"date");
     let code = response
         .status
         .and_then(|status| u16::try_from(status.code).ok());
@@ -238,7 +240,7 @@ fn immediate(response: &ImmediateResponse) -> Immediate {
     let status = status.and_then(|code| StatusCode::from_u16(code).ok());
     Immediate {
         status: status.unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
-        lines: mutation.lines().to_vec(),
+        mutation,
         body: response.body.clone(),
     }
 }
