@@ -1,6 +1,6 @@
 //! Open connections of listeners whose TLS settings change.
 
-use crate::support::frames::{END_STREAM, GOAWAY, HEADERS, Peer, get};
+use crate::support::frames::{GOAWAY, HEADERS, Peer, get};
 use crate::support::pki::authority;
 use crate::support::{gateway, ok, on_both_drivers, origin, tls, tls_client};
 
