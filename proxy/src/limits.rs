@@ -279,9 +279,9 @@ pub const H2_OWN_RESETS: u32 = 500;
 pub const H2_PINGS_PER_SECOND: u32 = 100;
 /// SETTINGS frames per second: 50.
 pub const H2_SETTINGS_PER_SECOND: u32 = 50;
-/// CONTINUATION frames per head: 6, as many as the `h2` crate accepts; the largest head fits into four
-/// (CVE-2024-27316).
-pub const H2_CONTINUATIONS: u32 = 6;
+/// CONTINUATION frames per head besides its last one: 5, as many as the `h2` crate accepts; the largest
+/// head fits into four in all (CVE-2024-27316).
+pub const H2_CONTINUATIONS: u32 = 5;
 /// Empty DATA frames without `END_STREAM`, per connection: 100.
 pub const H2_EMPTY_DATA: u32 = 100;
 /// Unprompted `WINDOW_UPDATE` and PRIORITY frames, each: 100.

@@ -18,6 +18,8 @@ pub(super) struct AuthorityReport {
     expiry: Gauge,
     /// The problem reported last, unless it is solved.
     problem: Option<String>,
+    /// Whether an Event tells of it.
+    is_published: bool,
 }
 
 impl AuthorityReport {
@@ -39,6 +41,7 @@ impl AuthorityReport {
             invalid,
             expiry,
             problem: None,
+            is_published: false,
         }
     }
 
@@ -50,15 +53,15 @@ impl AuthorityReport {
         self.problem = None;
     }
 
-    /// Reports a problem unless it is the one reported last.
+    /// Reports a problem unless it is the one reported last. The Event is repeated until it is published.
     pub(super) async fn invalid(&mut self, secret: &ObjectReference, problem: String) {
         self.invalid.set(1);
-        if self.problem.as_ref() == Some(&problem) {
-            return;
+        if self.problem.as_ref() != Some(&problem) {
+            warn!(%problem, "the CA of the xDS server is invalid");
+            self.problem = Some(problem.clone());
+            self.is_published = false;
         }
-        warn!(%problem, "the CA of the xDS server is invalid");
-        self.problem = Some(problem.clone());
-        if !self.leadership.is_leader() {
+        if self.is_published || !self.leadership.is_leader() {
             return;
         }
         let event = Event {
@@ -68,8 +71,9 @@ impl AuthorityReport {
             action: "ReadCA".to_owned(),
             secondary: None,
         };
-        if let Err(error) = self.recorder.publish(&event, secret).await {
-            debug!(%error, "an event was dropped");
+        match self.recorder.publish(&event, secret).await {
+            Ok(()) => self.is_published = true,
+            Err(error) => debug!(%error, "an event could not be published, which is tried again"),
         }
     }
 }

@@ -87,9 +87,8 @@ impl Watch {
         loop {
             let event = match self.quiet_at() {
                 None => self.events.recv().await,
-                Some(wait_until_quiet) => {
-                    match tokio::time::timeout_at(wait_until_quiet.into(), self.events.recv()).await
-                    {
+                Some(quiet_at) => {
+                    match tokio::time::timeout_at(quiet_at.into(), self.events.recv()).await {
                         Ok(event) => event,
                         Err(_) => break,
                     }

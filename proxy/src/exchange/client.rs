@@ -208,8 +208,8 @@ impl Client {
     pub(crate) fn is_for(&self, bind: &Bind, listener: &Listener) -> bool {
         match (&self.tls, &listener.accepts) {
             (Some(tls), _) => tls.is_for(bind, listener),
-            (None, Accepts::Tls(_)) => false,
-            (None, Accepts::Plain | Accepts::Nothing) => true,
+            (None, Accepts::Plain) => bind.opening == BindProtocol::Http,
+            (None, Accepts::Tls(_) | Accepts::Nothing) => false,
         }
     }
 

@@ -384,7 +384,8 @@ impl<'a> Link<'a> {
             let heads = guard.heads().saturating_sub(heads);
             reading.ration.read(buffer.len(), heads);
         }
-        self.usage.record_malformed(guard.take_malformed());
+        self.usage
+            .record_malformed(guard.take_malformed(), guard.take_invalid());
         if let Err(abuse) = received {
             buffer.truncate(preface);
             self.verdict.set(Some(Verdict::Abuse(abuse)));

@@ -16,6 +16,8 @@ pub(crate) struct Usage {
     driver: RefCell<Option<Waker>>,
     /// Streams with a malformed response.
     malformed: RefCell<Vec<u32>>,
+    /// Those for which the connection ends.
+    invalid: RefCell<Vec<u32>>,
 }
 
 /// One stream's use of a connection.
@@ -36,14 +38,11 @@ impl Usage {
         InUse(Rc::clone(self))
     }
 
-    /// Records streams with a malformed response.
-    pub(super) fn record_malformed(&self, streams: Vec<u32>) {
-        if !streams.is_empty() {
-            let mut malformed = self.malformed.borrow_mut();
-            malformed.extend(streams);
-            // Streams that were reset are never queried.
-            let excess = malformed.len().saturating_sub(H2_WATCHED_STREAMS);
-            malformed.drain(..excess);
+    /// Records streams with a malformed response, and those of them for which the connection ends.
+    pub(super) fn record_malformed(&self, malformed: Vec<u32>, invalid: Vec<u32>) {
+        if !malformed.is_empty() {
+            keep(&mut self.malformed.borrow_mut(), malformed);
+            keep(&mut self.invalid.borrow_mut(), invalid);
         }
     }
 
@@ -55,9 +54,9 @@ impl Usage {
     /// The error of a stream for that of its connection. If the connection ended because another
     /// stream's response is malformed, this one was reset, and its own response is not at fault.
     pub(super) fn attribute(&self, error: h2::Error, stream: u32) -> h2::Error {
-        let malformed = self.malformed.borrow();
+        let invalid = self.invalid.borrow();
         let is_ours = error.is_go_away() && error.is_library();
-        if is_ours && !malformed.is_empty() && !malformed.contains(&stream) {
+        if is_ours && !invalid.is_empty() && !invalid.contains(&stream) {
             return Reason::INTERNAL_ERROR.into();
         }
         error
@@ -79,6 +78,13 @@ impl Usage {
     pub(super) fn forget_driver(&self) {
         self.driver.borrow_mut().take();
     }
+}
+
+fn keep(known: &mut Vec<u32>, streams: Vec<u32>) {
+    known.extend(streams);
+    // Streams that were reset are never queried.
+    let excess = known.len().saturating_sub(H2_WATCHED_STREAMS);
+    known.drain(..excess);
 }
 
 impl Drop for InUse {

@@ -10,12 +10,14 @@ use crate::config::Rule;
 use crate::exchange::{ConnectionOutcome, Exchange, NextStep};
 use crate::failure::{ConnectionAction, Failure, FailureKind, GrpcStatus};
 use crate::http::grpc;
-use crate::http::h1::encode::Persist;
+use crate::http::h1::encode::{Persist, field};
+use crate::http::h2::trailers::pairs;
 use crate::http::head::Version;
 use crate::http::known::KnownHeader;
 use crate::limits::RETRY_AFTER;
 use crate::observe::access_log;
 use crate::observe::series::{MethodClass, Owner, Series, registered};
+use crate::policy::cors::Cors;
 use crate::policy::jwt::{Authenticator, Principal};
 use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
@@ -52,7 +54,7 @@ impl Exchange<'_> {
             return ConnectionOutcome::End(NextStep::Reset);
         }
         self.work.response_lines.clear();
-        self.write_cors_lines();
+        self.write_cors_lines(self.record.rule.and_then(Rule::cors));
         let lines = &mut self.work.response_lines;
         let jwt = self.record.rule.and_then(|rule| rule.jwt.as_deref());
         if let Some(challenge) = jwt.and_then(|policy| policy.challenge(kind)) {
@@ -84,16 +86,26 @@ impl Exchange<'_> {
         })
     }
 
-    /// Adds the lines of the rule's CORS filter, without which browsers cannot read a response that the
-    /// gateway generates.
-    pub(super) fn write_cors_lines(&mut self) {
+    /// Adds the lines of a CORS filter, without which browsers cannot read a response that the gateway
+    /// generates.
+    pub(super) fn write_cors_lines(&mut self, cors: Option<&Cors>) {
         let received = self.received;
-        if let Some(cors) = self.record.rule.and_then(Rule::cors) {
+        if let Some(cors) = cors {
             let origin = received
                 .head
                 .fields
                 .value(KnownHeader::Origin, &received.bytes);
             cors.write_lines(origin, None, &mut self.work.response_lines);
+        }
+    }
+
+    /// Adds the lines of a picker's or an authorization server's response. CORS is up to the filter, if
+    /// there is one.
+    pub(super) fn write_server_lines(&mut self, cors: Option<&Cors>, lines: &[u8]) {
+        for (name, value) in pairs(lines) {
+            if cors.is_none() || !Cors::drops(name) {
+                field(&mut self.work.response_lines, name, value);
+            }
         }
     }
 

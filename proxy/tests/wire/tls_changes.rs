@@ -2,7 +2,11 @@
 
 use crate::support::frames::{GOAWAY, HEADERS, Peer, get};
 use crate::support::pki::authority;
-use crate::support::{gateway, ok, on_both_drivers, origin, tls, tls_client};
+use crate::support::{client, gateway, ok, on_both_drivers, origin, tls, tls_client};
+
+/// Client certificates are required.
+const VERIFIED: &str = "tls: {frontend: {default: {validation: {caCertificateRefs: \
+    [{group: \"\", kind: ConfigMap, name: clients}]}}}}";
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -29,6 +33,24 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 2);
         let mut client = tls_client(gateway.address(), &tls(&ca, "a.test"));
         client.sends(GET).expects(200);
+    }
+
+    fn a_plain_connection_ends_when_its_listener_has_no_usable_certificate(driver) {
+        let origin = origin().replies(ok("served"));
+        let with = |fields| {
+            gateway(driver)
+                .listener_with("web", fields)
+                .backend("origin", &[origin.address()])
+                .rule_of("web", "{backendRefs: [{@origin}]}")
+        };
+        let gateway = with("protocol: HTTP").start();
+        let mut open = client(gateway.address_of(1));
+        open.sends(GET).expects(200);
+        gateway.reconfigure(&with("protocol: HTTPS, tls: {certificateRefs: [{name: missing}]}"));
+        gateway.waits_for_applied(2);
+        assert_ne!(open.sends(GET).reads().status(), 200);
+        open.expects_close();
+        assert_eq!(origin.requests().len(), 1);
     }
 
     fn a_tls_connection_ends_when_its_listener_becomes_plain(driver) {
@@ -63,5 +85,25 @@ on_both_drivers! {
         gateway.reconfigure(&named("after"));
         gateway.waits_for_applied(2);
         client.sends(GET).expects(200);
+    }
+
+    fn a_connection_ends_when_its_renamed_listener_trusts_other_clients(driver) {
+        let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
+        let pair = ca.server(&["a.test"]);
+        let named = |name: &str| {
+            gateway(driver)
+                .https(name, Some("a.test"), &[&pair])
+                .backend("origin", &[origin.address()])
+                .rule_of(name, "{backendRefs: [{@origin}]}")
+        };
+        let gateway = named("before").start();
+        let mut client = gateway.tls_client(&tls(&ca, "a.test"));
+        client.sends(GET).expects(200);
+        let strict = named("after").authority("clients", &ca).gateway_field(VERIFIED);
+        gateway.reconfigure(&strict);
+        gateway.waits_for_applied(2);
+        client.sends(GET).expects(421);
+        client.expects_close();
+        assert_eq!(origin.requests().len(), 1);
     }
 }

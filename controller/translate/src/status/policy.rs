@@ -96,7 +96,8 @@ impl LeftOut {
 /// Tells the owner of a Gateway that a policy leaves it out.
 pub(crate) fn left_out_of(policy: &ObjectRef) -> Problem {
     let effect = if policy.kind == BackendTlsPolicy::KIND {
-        "so its requests to the policy's targets get status 500"
+        "so its requests to the policy's targets, and to InferencePools whose endpoint picker is one, get \
+         status 500"
     } else {
         "so the policy does not apply to its requests"
     };

@@ -11,7 +11,8 @@ use super::outcome::Outcome;
 /// Gateways in the order of their names, each once.
 pub(crate) type Gateways = Arc<[ObjectName]>;
 
-/// Resources of a unit, by kind and key. A resource is made by one unit alone.
+/// Resources of a unit, by kind and key. A resource is made by one unit at a time, and can move to
+/// another one within a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Emitted(Box<[(Resource, Gateways)]>);
 

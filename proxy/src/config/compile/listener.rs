@@ -29,7 +29,7 @@ struct Unit {
     numbers: Slots,
     router: RouterCompiler<RouteMatch>,
     /// The router and the rules of connections; `None` if they must be rebuilt.
-    find_routing: (Option<Arc<Router>>, Option<Arc<L4Routes>>),
+    routing: (Option<Arc<Router>>, Option<Arc<L4Routes>>),
     compiled: Option<Arc<Listener>>,
     /// Authorization servers of the listener; `None` before they are compiled.
     servers: Option<Servers>,
@@ -217,12 +217,12 @@ impl Unit {
         if before.as_ref().is_some_and(|it| !is_http(&it.rule))
             || rule.as_ref().is_some_and(|(rule, _)| !is_http(rule))
         {
-            self.find_routing.1 = None;
+            self.routing.1 = None;
         }
         if let Some(NumberedRule { route, .. }) = &before
             && let Some(number) = number
         {
-            self.find_routing.0 = None;
+            self.routing.0 = None;
             RouteMatch::all(route, number).for_each(|it| self.router.remove(&it));
         }
         let http = match rule.as_ref().map(|(it, _)| &it.rule) {
@@ -242,7 +242,7 @@ impl Unit {
         }
         if let Some((rule, route)) = rule {
             if let Some(number) = number {
-                self.find_routing.0 = None;
+                self.routing.0 = None;
                 RouteMatch::all(&route, number).for_each(|it| self.router.add(&it));
             }
             let numbered = NumberedRule {
@@ -258,7 +258,7 @@ impl Unit {
     /// The index that finds its rules.
     fn find_routing(&mut self) -> (Arc<Router>, Arc<L4Routes>) {
         self.numbers.begin();
-        let (router, l4) = &mut self.find_routing;
+        let (router, l4) = &mut self.routing;
         let router = router.get_or_insert_with(|| Arc::new(self.router.router()));
         let l4 = l4.get_or_insert_with(|| Arc::new(l4_routes(&self.rules)));
         (Arc::clone(router), Arc::clone(l4))

@@ -63,7 +63,7 @@ struct Counts {
     pings: Rate,
     settings: Rate,
     own_resets: u32,
-    /// CONTINUATION frames of the current head; `None` between heads.
+    /// CONTINUATION frames of the current head, without its last one; `None` between heads.
     continuations: Option<u32>,
     empty_data: u32,
     window_updates: u64,
@@ -163,9 +163,15 @@ impl Guard {
     }
 
     /// Streams whose response has pseudo-header fields of a request, which the `h2` crate drops, or
-    /// invalid fields, for which it ends the connection; each is returned once.
+    /// invalid fields; each is returned once.
     pub fn take_malformed(&mut self) -> Vec<u32> {
         self.heads.take_malformed()
+    }
+
+    /// Streams whose response has invalid fields, for which the `h2` crate ends the connection; each is
+    /// returned once.
+    pub fn take_invalid(&mut self) -> Vec<u32> {
+        self.heads.take_invalid()
     }
 
     /// Missing bytes of the client preface.
@@ -263,8 +269,12 @@ impl Counts {
     }
 
     fn continue_head(&mut self, head: FrameHead) -> Result<(), Abuse> {
+        if head.has(FrameHead::END_HEADERS) {
+            self.continuations = None;
+            return Ok(());
+        }
         let count = self.continuations.unwrap_or_default().saturating_add(1);
-        self.continuations = (!head.has(FrameHead::END_HEADERS)).then_some(count);
+        self.continuations = Some(count);
         within(count <= H2_CONTINUATIONS, Abuse::Continuations)
     }
 

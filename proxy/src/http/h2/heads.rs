@@ -22,6 +22,8 @@ pub(super) struct Heads {
     fragments: Vec<u32>,
     /// Streams whose response is malformed.
     malformed: Vec<u32>,
+    /// Those for which the `h2` crate ends the connection.
+    invalid: Vec<u32>,
 }
 
 /// The part of a block in one frame.
@@ -45,6 +47,7 @@ impl Heads {
             is_lost: false,
             fragments: Vec::new(),
             malformed: Vec::new(),
+            invalid: Vec::new(),
         }
     }
 
@@ -75,6 +78,11 @@ impl Heads {
     /// returned once.
     pub(super) fn take_malformed(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.malformed)
+    }
+
+    /// Streams whose responses have invalid fields; each is returned once.
+    pub(super) fn take_invalid(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.invalid)
     }
 
     fn take_payload(&mut self, payload: &[u8]) {
@@ -130,6 +138,9 @@ impl Heads {
         }
         if (found.request || found.invalid) && self.peer == Peer::Server {
             keep(&mut self.malformed, stream);
+        }
+        if found.invalid && self.peer == Peer::Server {
+            keep(&mut self.invalid, stream);
         }
     }
 }

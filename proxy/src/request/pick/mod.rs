@@ -23,7 +23,10 @@ impl<'a> Exchange<'a> {
                 self.picked = Some(Box::new(picked));
                 Ok(None)
             }
-            PickOutcome::Immediate(immediate) => self.answer_for_picker(immediate).await.map(Some),
+            PickOutcome::Immediate(immediate) => self
+                .answer_for_picker(immediate, destination)
+                .await
+                .map(Some),
         }
     }
 
@@ -32,10 +35,11 @@ impl<'a> Exchange<'a> {
     pub(super) async fn answer_late(
         &mut self,
         outcome: Result<ConnectionOutcome, Failure>,
+        destination: Destination<'a>,
     ) -> Result<ConnectionOutcome, Failure> {
         let late = self.picked.as_mut().and_then(|picked| picked.take_late());
         match (outcome, late) {
-            (Err(_), Some(late)) => self.answer_for_picker(late).await,
+            (Err(_), Some(late)) => self.answer_for_picker(late, destination).await,
             (outcome, _) => outcome,
         }
     }
@@ -43,15 +47,18 @@ impl<'a> Exchange<'a> {
     async fn answer_for_picker(
         &mut self,
         immediate: Immediate,
+        destination: Destination<'a>,
     ) -> Result<ConnectionOutcome, Failure> {
         let Immediate {
             status,
             mutation,
             body,
         } = immediate;
+        let policy = destination.backend.policy.as_deref();
+        let cors = policy.and_then(|policy| policy.cors.as_ref());
         self.work.response_lines.clear();
-        self.write_cors_lines();
-        mutation.edit(&mut self.work.response_lines);
+        self.write_cors_lines(cors);
+        self.write_server_lines(cors, mutation.lines());
         self.respond(status, &body).await
     }
 }

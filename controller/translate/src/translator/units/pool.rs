@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xds::model::{BackendKey, ObjectName};
 
 use super::picker::picker_service;
-use crate::api::{InferencePool, Service};
+use crate::api::{InferencePool, Service, TransportProtocol};
 use crate::lower::pool;
 use crate::status::{RouteStatus, Status};
 use crate::store::ObjectRef;
@@ -78,8 +78,12 @@ fn picker_tls_users(
     let number = reference.port.map(|port| port.number);
     let service = reader.object::<Service>(&service);
     let ports = service.iter().flat_map(|service| &service.spec.ports);
-    let port = ports.filter(|port| Some(port.port) == number);
-    let named = port.filter(|port| !port.name.is_empty());
-    let sections = named.map(|port| Some(Arc::from(&*port.name)));
-    reader.tls_users(&picker, sections.chain([None]), users)
+    let mut ports = ports.filter(|port| port.protocol == TransportProtocol::Tcp);
+    let port = ports.find(|port| Some(port.port) == number);
+    // A policy of the port takes precedence over one of the whole Service.
+    let section = port
+        .filter(|port| !port.name.is_empty())
+        .map(|port| Arc::from(&*port.name));
+    let section = section.filter(|it| reader.backend_tls_winner(&picker, Some(it)).is_some());
+    reader.tls_users(&picker, [section].into_iter(), users)
 }
