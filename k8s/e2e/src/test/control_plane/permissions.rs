@@ -76,10 +76,11 @@ async fn create_the_class_again(scope: &Scope) -> Result<()> {
     created.await.map(drop)
 }
 
-/// Makes the controller's certificate authority one that expires soon, which the controller replaces.
+/// Makes the controller's certificate authority one of its own, by its name, that expires soon, which the
+/// controller replaces. It never replaces that of a user.
 async fn replace_an_old_authority(scope: &Scope) -> Result<()> {
     let control_plane = ControlPlane::of(scope);
-    let (certificate, key) = xds_authority("expires soon", A_DAY)?;
+    let (certificate, key) = xds_authority("gateway xDS 0123456789abcdef", A_DAY)?;
     let old = control_plane.set_authority(&certificate, &key).await?;
     let old = &old.data["data"]["tls.crt"];
     let replaced = async || {
