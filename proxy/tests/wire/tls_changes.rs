@@ -1,8 +1,10 @@
 //! Open connections of listeners whose TLS settings change.
 
 use crate::support::frames::{GOAWAY, HEADERS, Peer, get};
-use crate::support::pki::authority;
-use crate::support::{client, gateway, ok, on_both_drivers, origin, tls, tls_client};
+use crate::support::pki::{Credential, authority};
+use crate::support::{
+    Driver, GatewayBuilder, Origin, client, gateway, ok, on_both_drivers, origin, tls, tls_client,
+};
 
 /// Client certificates are required.
 const VERIFIED: &str = "tls: {frontend: {default: {validation: {caCertificateRefs: \
@@ -14,10 +16,7 @@ on_both_drivers! {
     fn a_plain_connection_ends_when_its_listener_requires_tls(driver) {
         let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
         let pair = ca.server(&["a.test"]);
-        let plain = || {
-            gateway(driver)
-                .routes_to(&origin)
-        };
+        let plain = || gateway(driver).routes_to(&origin);
         let gateway = plain().start();
         let (mut over_h1, mut over_h2) = (gateway.client(), Peer::client(gateway.address()));
         over_h1.sends(GET).expects(200);
@@ -56,10 +55,7 @@ on_both_drivers! {
     fn a_tls_connection_ends_when_its_listener_becomes_plain(driver) {
         let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
         let pair = ca.server(&["a.test"]);
-        let plain = || {
-            gateway(driver)
-                .routes_to(&origin)
-        };
+        let plain = || gateway(driver).routes_to(&origin);
         let gateway = plain().seals("http", &pair).start();
         let mut client = tls_client(gateway.address(), &tls(&ca, "a.test"));
         client.sends(GET).expects(200);
@@ -73,12 +69,7 @@ on_both_drivers! {
     fn a_renamed_listener_keeps_its_connections(driver) {
         let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
         let pair = ca.server(&["a.test"]);
-        let named = |name: &str| {
-            gateway(driver)
-                .https(name, Some("a.test"), &[&pair])
-                .backend("origin", &[origin.address()])
-                .rule_of(name, "{backendRefs: [{@origin}]}")
-        };
+        let named = |name| https(driver, name, &pair, &origin);
         let gateway = named("before").start();
         let mut client = gateway.tls_client(&tls(&ca, "a.test"));
         client.sends(GET).expects(200);
@@ -90,12 +81,7 @@ on_both_drivers! {
     fn a_connection_ends_when_its_renamed_listener_trusts_other_clients(driver) {
         let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
         let pair = ca.server(&["a.test"]);
-        let named = |name: &str| {
-            gateway(driver)
-                .https(name, Some("a.test"), &[&pair])
-                .backend("origin", &[origin.address()])
-                .rule_of(name, "{backendRefs: [{@origin}]}")
-        };
+        let named = |name| https(driver, name, &pair, &origin);
         let gateway = named("before").start();
         let mut client = gateway.tls_client(&tls(&ca, "a.test"));
         client.sends(GET).expects(200);
@@ -106,4 +92,12 @@ on_both_drivers! {
         client.expects_close();
         assert_eq!(origin.requests().len(), 1);
     }
+}
+
+/// An HTTPS listener of this name, for `a.test`.
+fn https(driver: Driver, name: &str, pair: &Credential, origin: &Origin) -> GatewayBuilder {
+    gateway(driver)
+        .https(name, Some("a.test"), &[pair])
+        .backend("origin", &[origin.address()])
+        .rule_of(name, "{backendRefs: [{@origin}]}")
 }
