@@ -33,6 +33,8 @@ const ROUTES: usize = 100;
 const CHANGES: usize = 500;
 /// Longer than a change takes, so that none waits for the one before.
 const PAUSE: Duration = Duration::from_millis(40);
+/// After this, files count as complete and are not read again, and free memory has been returned.
+const REST: Duration = Duration::from_secs(5);
 
 fn main() {
     // `cargo test` runs it too, to see that it builds.
@@ -67,8 +69,7 @@ fn main() {
     while published.load().clusters.iter().count() < FILES * ROUTES {
         receiver.recv().expect("it is published");
     }
-    // Files that are older than this are not read again.
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(REST);
     println!("all routes: {} KiB resident", resident());
 
     let mut times: Vec<Duration> = (0..CHANGES)
@@ -82,6 +83,7 @@ fn main() {
         at(99),
         at(100)
     );
+    std::thread::sleep(REST);
     println!("after the changes: {} KiB resident", resident());
     drop(handle);
 }

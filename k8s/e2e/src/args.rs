@@ -38,6 +38,9 @@ pub(crate) enum Command {
         /// A checkout of this repository to build from, instead of this one.
         #[arg(long)]
         from: Option<PathBuf>,
+        /// A profile of `bench/pgo.sh`, for profile-guided optimisation.
+        #[arg(long, value_name = "FILE")]
+        pgo: Option<PathBuf>,
     },
     /// Start a cluster, and wait until its nodes are Ready.
     Up {

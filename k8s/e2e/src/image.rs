@@ -133,26 +133,45 @@ pub(crate) fn archive(home: &Home, name: &str) -> Result<PathBuf> {
     fs::canonicalize(&path).with_context(|| format!("cannot resolve {name}"))
 }
 
-/// Builds an image of this repository from the tree as it is.
-pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> {
-    build_from(home, home::repository(), program, profile, profile)
+/// How an image of this repository is built.
+pub(crate) struct Recipe<'a> {
+    pub(crate) program: &'a str,
+    /// The checkout.
+    pub(crate) repository: &'a Path,
+    /// The Cargo profile.
+    pub(crate) profile: &'a str,
+    pub(crate) tag: &'a str,
+    /// The profile of an instrumented run, for profile-guided optimisation.
+    pub(crate) pgo: Option<&'a Path>,
 }
 
-/// Builds an image from a checkout of this repository, with this tag.
-pub(crate) fn build_from(
-    home: &Home,
-    repository: &Path,
-    program: &str,
-    profile: &str,
-    tag: &str,
-) -> Result<Image> {
+/// Builds an image of this repository from the tree as it is.
+pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> {
+    let recipe = Recipe {
+        program,
+        repository: home::repository(),
+        profile,
+        tag: profile,
+        pgo: None,
+    };
+    build_from(home, &recipe)
+}
+
+/// Builds an image of this repository.
+pub(crate) fn build_from(home: &Home, recipe: &Recipe<'_>) -> Result<Image> {
+    let Recipe {
+        program,
+        repository,
+        tag,
+        ..
+    } = *recipe;
     let Some((_, package)) = PROGRAMS.iter().find(|(name, _)| *name == program) else {
         bail!(
             "there is no image {program}; there are: {}",
             PROGRAMS.map(|(program, _)| program).join(", ")
         );
     };
-    let binary = compile(home, repository, package, program, profile)?;
+    let binary = compile(home, package, recipe)?;
     let builder = Builder::new(home, program)?;
     let context = builder.folder.join("context");
     let folder = context.join(oci_architecture());
@@ -195,22 +214,26 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Builds a statically linked program. Paths of this machine are left out, so that builds are
 /// reproducible.
-fn compile(
-    home: &Home,
-    repository: &Path,
-    package: &str,
-    program: &str,
-    profile: &str,
-) -> Result<PathBuf> {
+fn compile(home: &Home, package: &str, recipe: &Recipe<'_>) -> Result<PathBuf> {
+    let Recipe {
+        program, profile, ..
+    } = *recipe;
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = home.target();
-    let repository = fs::canonicalize(repository).context("cannot find the repository")?;
+    let repository =
+        fs::canonicalize(recipe.repository).context("cannot find the repository")?;
+    let mut flags = rust_flags(home, &repository, profile);
+    if let Some(pgo) = recipe.pgo {
+        let pgo = fs::canonicalize(pgo)
+            .with_context(|| format!("cannot find the profile {}", pgo.display()))?;
+        flags.extend([" -C profile-use=", &pgo.display().to_string()]);
+    }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&repository);
     cargo.args(["build", "--locked", "--package", package, "--bin", program]);
     cargo.args(["--profile", profile, "--target", &target]);
     cargo.arg("--target-dir").arg(&folder);
-    cargo.env("RUSTFLAGS", rust_flags(home, &repository, profile));
+    cargo.env("RUSTFLAGS", flags);
     // mimalloc's C code contains the time at which it is compiled.
     cargo.env("SOURCE_DATE_EPOCH", "0");
     for (name, _) in std::env::vars_os() {

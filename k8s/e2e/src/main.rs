@@ -51,9 +51,16 @@ fn run(cli: Cli) -> Result<ExitCode> {
             program,
             profile,
             from,
+            pgo,
         } => {
-            let checkout = from.as_deref().unwrap_or(home::repository());
-            let image = image::build_from(&home, checkout, &program, &profile, &profile)?;
+            let recipe = image::Recipe {
+                program: &program,
+                repository: from.as_deref().unwrap_or(home::repository()),
+                profile: &profile,
+                tag: &profile,
+                pgo: pgo.as_deref(),
+            };
+            let image = image::build_from(&home, &recipe)?;
             process::print_line(&image.summary()?)?;
         }
         Command::Up { nodes } => cluster()?.up(&home, nodes)?,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::{Image, TEST_PROFILE, build_from};
+use super::{Image, Recipe, TEST_PROFILE, build_from};
 use crate::home::{self, Home};
 use crate::process;
 
@@ -32,7 +32,16 @@ impl Previous {
     pub(crate) fn build(home: &Home) -> Result<Self> {
         let tree = home.folder().join("previous");
         check_out(&tree)?;
-        let build = |program| build_from(home, &tree, program, TEST_PROFILE, TAG);
+        let build = |program| {
+            let recipe = Recipe {
+                program,
+                repository: &tree,
+                profile: TEST_PROFILE,
+                tag: TAG,
+                pgo: None,
+            };
+            build_from(home, &recipe)
+        };
         let (gateway, controller) = (build("gateway")?, build("controller")?);
         let archive = |image: &Image| image.archive.clone();
         Ok(Self {
