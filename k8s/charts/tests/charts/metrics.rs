@@ -146,6 +146,8 @@ fn metrics_and_labels_are_found_in_queries() {
     assert!(written.has("gateway_a_bucket"));
     assert!(!written.has("gateway_a") && !written.has("gateway_a_total"));
     assert!(written.has("gateway_b") && !written.has("gateway_b_total"));
+    written.read_proxy("durations(out, \"c\", help, took);");
+    assert!(written.has("gateway_c_bucket"));
 }
 
 #[test]
