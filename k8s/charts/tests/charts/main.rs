@@ -3,6 +3,7 @@
 
 mod arguments;
 mod crds;
+mod dashboard;
 mod files;
 mod golden;
 mod keys;

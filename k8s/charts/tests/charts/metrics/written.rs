@@ -47,7 +47,7 @@ impl SourceMetrics {
             (
                 &mut self.histograms,
                 "gateway_",
-                &["histogram(", "letname="],
+                &["histogram(", "durations(", "letname="],
             ),
             (&mut self.labels, "", &["with(", "push("]),
         ] {
