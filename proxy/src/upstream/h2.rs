@@ -405,3 +405,29 @@ impl H2Connection {
         self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }
 }
+
+/// The failure for an error before the response head.
+pub(crate) fn failure_before_head(error: &h2::Error) -> Failure {
+    let turned_away = error.is_remote() && (error.is_go_away() || is_refusal(error));
+    let unsent = is_refusal(error) && !error.is_reset();
+    let kind = if turned_away || unsent {
+        FailureKind::UpstreamRefused
+    } else if error.is_library() || is_malformed(error) {
+        FailureKind::UpstreamGarbage
+    } else if error.is_io() {
+        FailureKind::UpstreamClosed
+    } else {
+        FailureKind::UpstreamReset
+    };
+    kind.into()
+}
+
+/// It was received, but is malformed (RFC 9113 section 8.1.1).
+fn is_malformed(error: &h2::Error) -> bool {
+    !error.is_remote() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR)
+}
+
+/// RFC 9113 section 8.7: the request was not processed.
+fn is_refusal(error: &h2::Error) -> bool {
+    error.reason() == Some(h2::Reason::REFUSED_STREAM)
+}

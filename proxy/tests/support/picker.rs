@@ -88,6 +88,8 @@ struct Shared {
     behavior: Mutex<PickerBehavior>,
     reviews: Mutex<ResponseBehavior>,
     requests: Mutex<Vec<PickerRequest>>,
+    /// How many calls to refuse without processing them.
+    refusals: Mutex<usize>,
     changed: Condvar,
 }
 
@@ -116,6 +118,7 @@ impl Picker {
             behavior: Mutex::new(behavior),
             reviews: Mutex::new(ResponseBehavior::Returns),
             requests: Mutex::default(),
+            refusals: Mutex::default(),
             changed: Condvar::new(),
         });
         let copy = Arc::clone(&shared);
@@ -148,6 +151,11 @@ impl Picker {
     /// Changes what it does with responses from now on.
     pub(crate) fn now_reviews(&self, reviews: ResponseBehavior) {
         *self.shared.reviews.lock().expect("no holder panics") = reviews;
+    }
+
+    /// Refuses this many calls from now on, with `REFUSED_STREAM`.
+    pub(crate) fn refuses(&self, calls: usize) {
+        *self.shared.refusals.lock().expect("no holder panics") = calls;
     }
 
     /// What it received so far, in the order of heads.
@@ -191,6 +199,14 @@ impl Shared {
         self.requests.lock().expect("no holder panics")
     }
 
+    /// Whether this call is to be refused.
+    fn refuses(&self) -> bool {
+        let mut refusals = self.refusals.lock().expect("no holder panics");
+        let is_refused = *refusals > 0;
+        *refusals = refusals.saturating_sub(1);
+        is_refused
+    }
+
     fn record(&self, number: usize, record: impl FnOnce(&mut PickerRequest)) {
         record(&mut self.log()[number]);
         self.changed.notify_all();
@@ -203,6 +219,10 @@ async fn answer(
     mut respond: SendResponse<Bytes>,
     shared: Arc<Shared>,
 ) -> Result<(), h2::Error> {
+    if shared.refuses() {
+        respond.send_reset(h2::Reason::REFUSED_STREAM);
+        return Ok(());
+    }
     let number = {
         let mut log = shared.log();
         log.push(PickerRequest::default());

@@ -107,7 +107,9 @@ impl PickError {
             Self::Call(CallError::Unreached(_)) => "picker unreachable",
             Self::Call(CallError::Status(_)) => "picker failed",
             Self::Call(CallError::TooLate) => "picker timed out",
-            Self::Call(CallError::Broken) | Self::Ended => "picker disconnected",
+            Self::Call(CallError::Unprocessed | CallError::Broken) | Self::Ended => {
+                "picker disconnected"
+            }
             Self::Call(CallError::NoGrpc(_) | CallError::Message(_)) | Self::Unordered => {
                 "picker's response malformed"
             }
