@@ -144,6 +144,11 @@ impl<'a> Link<'a> {
         self.guard.borrow().has_settings()
     }
 
+    /// Whether the peer has closed the connection.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.reading.borrow().ended
+    }
+
     /// Whether the peer has closed the connection within a frame.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.reading.borrow().ended && self.guard.borrow().is_within_frame()

@@ -309,7 +309,8 @@ impl Driver<'_, '_> {
             let usage = Rc::clone(link.usage());
             session.set(State::Open { send, usage });
         }
-        if link.is_leaving() {
+        // While `h2` ends the connection, it would refuse further requests.
+        if link.is_leaving() || link.has_ended() {
             session.close(FailureKind::UpstreamClosed);
         }
         let polled = match (polled, link.verdict()) {
