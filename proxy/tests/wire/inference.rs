@@ -240,6 +240,29 @@ on_both_drivers! {
         assert_eq!(pod.waits_for_complete(2)[0].body, b"a body");
     }
 
+    fn a_session_follows_the_endpoint_that_the_picker_chose(driver) {
+        let pods = [origin(), origin()];
+        let members = [pods[0].address(), pods[1].address()];
+        let picker = picker(PickerBehavior::Picks(vec![members[0]]));
+        let rule = ROUTE.replacen('{', "{sessionPersistence: {sessionName: who, type: Cookie}, ", 1);
+        let gateway = pool(driver, &members, picker.address(), "FailOpen").rule(&rule).start();
+        let mut client = gateway.client();
+        let mut ask = |cookie: &str| {
+            client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n"));
+            let set = client.expects(200).value("set-cookie")?.to_owned();
+            set.split(';').next().map(str::to_owned)
+        };
+        let first = ask("other=1").expect("a new session");
+        picker.now_behaves(PickerBehavior::Picks(vec![members[1]]));
+        let moved = ask(&first).expect("a session at the other endpoint");
+        assert_eq!(ask(&moved), None, "it is there already");
+        picker.now_behaves(PickerBehavior::Fails("14"));
+        for _ in 0..10 {
+            assert_eq!(ask(&moved), None, "without a picker, the session decides");
+        }
+        assert_eq!((pods[0].requests().len(), pods[1].requests().len()), (1, 12));
+    }
+
     fn a_plain_text_picker_can_be_called(driver) {
         let pod = origin();
         let picker = plain_picker(PickerBehavior::Picks(vec![pod.address()]));
