@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::support::{
     Driver, Gateway, GatewayBuilder, Origin, Picker, PickerBehavior, Reply, chunked, gateway, ok,
-    on_both_drivers, origin, pattern, picker, plain_picker, refused, same_bytes, status,
+    on_both_drivers, origin, out_of_h2, pattern, picker, plain_picker, refused, same_bytes, status,
 };
 
 pub(super) const ROUTE: &str =
@@ -261,6 +261,27 @@ on_both_drivers! {
             assert_eq!(ask(&moved), None, "without a picker, the session decides");
         }
         assert_eq!((pods[0].requests().len(), pods[1].requests().len()), (1, 12));
+    }
+
+    fn a_mirror_does_not_learn_the_picked_endpoint(driver) {
+        let (pod, copies) = (origin(), [origin(), origin()]);
+        let picker = picker(PickerBehavior::Picks(vec![pod.address()]));
+        let mirror = |name| format!("{{type: RequestMirror, requestMirror: {{backendRef: {{@{name}}}}}}}");
+        let filters = format!("{{filters: [{}, {}], ", mirror("h1"), mirror("h2"));
+        let gateway = pool(driver, &[pod.address()], picker.address(), "FailClose")
+            .backend("h1", &[copies[0].address()])
+            .backend("h2", &[out_of_h2(copies[1].address())])
+            .speaks("h2", "H2C")
+            .rule(&ROUTE.replacen('{', &filters, 1))
+            .start();
+        gateway.client().gets("/").expects(200);
+        let served = pod.address().to_string();
+        assert_eq!(pod.only_request().value("x-gateway-destination-endpoint"), Some(&*served));
+        for copy in &copies {
+            let got = copy.waits_for_requests(1).remove(0);
+            assert!(!got.has("x-gateway-destination-endpoint"), "{got}");
+            assert_eq!(got.value("x-picked"), Some("yes"), "other edits are the request's");
+        }
     }
 
     fn a_plain_text_picker_can_be_called(driver) {
