@@ -54,7 +54,7 @@ fn relays(listener: TcpListener, to: SocketAddr, cuts: &Arc<AtomicBool>) {
             std::thread::spawn(move || {
                 pass_on(&client, &server, |bytes| {
                     has_headers(bytes) && cuts.swap(false, Ordering::SeqCst)
-                })
+                });
             });
             std::thread::spawn(move || pass_on(&back.0, &back.1, |_| false));
         }
