@@ -391,6 +391,9 @@ impl<'a> Link<'a> {
         }
         self.usage
             .record_malformed(guard.take_malformed(), guard.take_invalid());
+        guard
+            .drain_ended()
+            .for_each(|stream| self.usage.record_ended(stream));
         if let Err(abuse) = received {
             buffer.truncate(preface);
             self.verdict.set(Some(Verdict::Abuse(abuse)));
