@@ -5,6 +5,7 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -32,6 +33,8 @@ use mutation::{HeaderMutation, HeaderValueOption};
 pub(crate) enum PickerBehavior {
     /// Names these endpoints, once it has the whole request, and leaves the body unchanged.
     Picks(Vec<SocketAddr>),
+    /// The same, after a pause.
+    PicksLate(Vec<SocketAddr>, Duration),
     /// The same, and replaces the client's body, in two pieces.
     Replaces(Vec<SocketAddr>, &'static str),
     /// Responds itself, as soon as it has the head.
@@ -390,6 +393,10 @@ fn verdict(behavior: &PickerBehavior, has_body: bool) -> Vec<ProcessingResponse>
     let body = |mutation| response(ResponseMessage::RequestBody(phase(None, mutation)));
     let kept = || has_body.then(|| body(None));
     match behavior {
+        PickerBehavior::PicksLate(endpoints, pause) => {
+            std::thread::sleep(*pause);
+            verdict(&PickerBehavior::Picks(endpoints.clone()), has_body)
+        }
         PickerBehavior::Picks(endpoints) => [head(&names(endpoints))]
             .into_iter()
             .chain(kept())

@@ -2,6 +2,7 @@
 //! served it; and its failures.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::support::{
     Driver, Gateway, GatewayBuilder, Origin, Picker, PickerBehavior, Reply, chunked, gateway, ok,
@@ -127,6 +128,15 @@ on_both_drivers! {
         same_bytes(&requests[0].body, &body);
         assert!(requests.iter().all(|request| request.ended && !request.head_ends));
         assert!(requests[0].pieces > 1, "the body is streamed to the picker");
+    }
+
+    fn a_picker_may_think_about_a_long_body_for_more_than_a_second(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        let pause = Duration::from_millis(1200);
+        picker.now_behaves(PickerBehavior::PicksLate(vec![pods[1].address()], pause));
+        let body = pattern(1 << 20);
+        gateway.client().posts("/", &body).expects(200);
+        same_bytes(&pods[1].waits_for_complete(1)[0].body, &body);
     }
 
     fn a_client_that_expects_100_gets_it_before_the_picker(driver) {
