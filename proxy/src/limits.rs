@@ -320,6 +320,8 @@ pub const CALL_MESSAGE_BYTES: usize = 4096 * KIB;
 /// Bytes of a request body kept for an endpoint picker: 10 MiB, the limit of the Inference
 /// Extension's pickers; a body is forwarded once it is complete.
 pub const PICKER_BODY_BYTES: usize = 10 * 1024 * KIB;
+/// Bytes of a body that was read before in one message to an endpoint picker: 64 KiB.
+pub const BODY_PIECE_BYTES: usize = 64 * KIB;
 /// Timeout for an endpoint picker's answer that is due: 10 s, since pickers hold requests back while their
 /// pods are busy.
 pub const PICKER_TIMEOUT: Duration = Duration::from_secs(10);

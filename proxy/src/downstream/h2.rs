@@ -308,7 +308,7 @@ impl Driver<'_, '_> {
             connection: self.streams.clone(),
             bind: self.client.bind,
             limits: HeadLimits::of_request(&self.limits),
-            _in_use: usage.enter(),
+            in_use: usage.enter(),
         };
         self.downstream.stream_tasks.serve(Job {
             place: TaskEntry::new(self.shard, Purpose::Stream),
@@ -325,7 +325,7 @@ struct ServedStream {
     connection: Shared,
     bind: u32,
     limits: HeadLimits,
-    _in_use: InUse,
+    in_use: InUse,
 }
 
 impl ServedStream {
@@ -340,7 +340,8 @@ impl ServedStream {
         } else {
             BodyPresence::Body
         };
-        let channel = Channel::H2(Box::new(Stream::accepted(body, respond)));
+        let usage = Rc::clone(self.in_use.usage());
+        let channel = Channel::H2(Box::new(Stream::accepted(body, respond, usage)));
         let client = Client::of_stream(shard, channel, self.connection, self.bind);
         let mut scratch = proxy.scratch.take();
         let mut buffer = shard.buffers.without_memory();

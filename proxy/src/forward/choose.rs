@@ -36,7 +36,8 @@ impl<'a> Exchange<'a> {
         Ok((endpoint, booking))
     }
 
-    /// Writes the token of a new session, or of one whose last use has to be recorded.
+    /// Writes the token of a session that begins at this endpoint, or whose last use has to be
+    /// recorded.
     fn write_session_token(
         &mut self,
         policy: &SessionPersistence,
@@ -44,6 +45,8 @@ impl<'a> Exchange<'a> {
         pinned: Option<PinnedSession<'_>>,
     ) {
         let now = seconds();
+        // A picker may have chosen another endpoint than the session's.
+        let pinned = pinned.filter(|pinned| pinned.endpoint.id == endpoint.id);
         let session = match pinned {
             Some(pinned) => pinned.session.renewed(policy, now),
             None => Some(PersistentSession::begin(endpoint.identity, now)),

@@ -28,6 +28,7 @@ use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
 use crate::upstream::connect::read_failure;
+use crate::upstream::h2::failure_before_head;
 use crate::upstream::picker::Pick;
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::{NoRetryReason, Replay};
@@ -170,7 +171,7 @@ impl Download<'_, '_> {
                 return Err(FailureKind::UpstreamTimeout.into());
             }
             let (Head::Interim(response) | Head::Final(response)) =
-                head.as_ref().map_err(failure_of_head)?;
+                head.as_ref().map_err(failure_before_head)?;
             let follows = if stream.is_read() {
                 BodyPresence::Nothing
             } else {
@@ -465,30 +466,4 @@ impl ResponseSide<'_, '_> {
         sent.map_err(|_| FailureKind::ClientGone)?;
         Ok(true)
     }
-}
-
-/// The failure for an error before the response head.
-fn failure_of_head(error: &::h2::Error) -> Failure {
-    let turned_away = error.is_remote() && (error.is_go_away() || is_refusal(error));
-    let unsent = is_refusal(error) && !error.is_reset();
-    let kind = if turned_away || unsent {
-        FailureKind::UpstreamRefused
-    } else if error.is_library() || is_malformed(error) {
-        FailureKind::UpstreamGarbage
-    } else if error.is_io() {
-        FailureKind::UpstreamClosed
-    } else {
-        FailureKind::UpstreamReset
-    };
-    kind.into()
-}
-
-/// It was received, but is malformed (RFC 9113 section 8.1.1).
-fn is_malformed(error: &::h2::Error) -> bool {
-    !error.is_remote() && error.reason() == Some(::h2::Reason::PROTOCOL_ERROR)
-}
-
-/// RFC 9113 section 8.7: the request was not processed.
-fn is_refusal(error: &::h2::Error) -> bool {
-    error.reason() == Some(::h2::Reason::REFUSED_STREAM)
 }

@@ -89,6 +89,16 @@ fn is_reserved(name: &[u8]) -> bool {
         || name.starts_with(b"proxy-")
 }
 
+/// Whether a lower-case name is one with which the gateway tells a backend where a request comes from:
+/// a forwarding header, or the request's id.
+#[must_use]
+pub fn describes_path(name: &[u8]) -> bool {
+    matches!(
+        KnownHeader::of(name),
+        KnownHeader::Forwarded | KnownHeader::XRealIp | KnownHeader::XRequestId
+    ) || name.starts_with(b"x-forwarded-")
+}
+
 /// A name as read by a backend that treats `_` as `-`; only its start if it is longer than any
 /// reserved one.
 fn fold<'a>(name: &[u8], room: &'a mut [u8; LONGEST_NAME]) -> &'a [u8] {

@@ -144,6 +144,11 @@ impl<'a> Link<'a> {
         self.guard.borrow().has_settings()
     }
 
+    /// Whether the peer has closed the connection.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.reading.borrow().ended
+    }
+
     /// Whether the peer has closed the connection within a frame.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.reading.borrow().ended && self.guard.borrow().is_within_frame()
@@ -386,6 +391,9 @@ impl<'a> Link<'a> {
         }
         self.usage
             .record_malformed(guard.take_malformed(), guard.take_invalid());
+        guard
+            .drain_ended()
+            .for_each(|stream| self.usage.record_ended(stream));
         if let Err(abuse) = received {
             buffer.truncate(preface);
             self.verdict.set(Some(Verdict::Abuse(abuse)));

@@ -4,13 +4,15 @@
 //! window until the task reads again: by then they have been forwarded. A head waits for the first
 //! bytes after it, so that a message without a body is one frame.
 
+mod body;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -21,11 +23,12 @@ use crate::http::h2::trailers;
 use crate::memory::Buffer;
 use crate::shard::signals::Signals;
 
+use self::body::Body;
 use super::usage::Usage;
 
 pub(crate) struct Stream {
-    /// Its connection to an endpoint, which detects malformed responses.
-    usage: Option<Rc<Usage>>,
+    /// Its connection, which detects malformed messages.
+    usage: Rc<Usage>,
     signals: Rc<Signals>,
     /// Whether it requests a tunnel.
     tunnels: Cell<bool>,
@@ -57,19 +60,6 @@ enum Receiving {
     Broken,
 }
 
-/// A body being received.
-struct Body {
-    stream: RecvStream,
-    /// Received, but without space in the reader's buffer.
-    left: Bytes,
-    /// Bytes that the reader has and has not forwarded.
-    lent: usize,
-    trailers: Vec<u8>,
-    done: bool,
-    /// The peer's reset code.
-    reset: Option<Reason>,
-}
-
 /// Whether a read can be cancelled by [`Signals::cancel_read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reads {
@@ -85,9 +75,13 @@ pub(crate) enum Head {
 
 impl Stream {
     /// A client's stream: its request body, and the handle for the response.
-    pub(crate) fn accepted(body: RecvStream, respond: SendResponse<Bytes>) -> Self {
+    pub(crate) fn accepted(
+        body: RecvStream,
+        respond: SendResponse<Bytes>,
+        usage: Rc<Usage>,
+    ) -> Self {
         Self {
-            usage: None,
+            usage,
             signals: Rc::default(),
             tunnels: Cell::new(false),
             reset: Cell::new(Reason::INTERNAL_ERROR),
@@ -99,7 +93,7 @@ impl Stream {
     /// A stream for an upstream request.
     pub(crate) fn to_open(connection: SendRequest<Bytes>, usage: Rc<Usage>) -> Self {
         Self {
-            usage: Some(usage),
+            usage,
             signals: Rc::default(),
             tunnels: Cell::new(false),
             reset: Cell::new(Reason::INTERNAL_ERROR),
@@ -303,12 +297,8 @@ impl Stream {
             }
         };
         let stream = response.stream_id().into();
-        let usage = self.usage.as_ref();
-        let is_malformed = || usage.is_some_and(|usage| usage.is_malformed(stream));
-        let attribute = |error| match usage {
-            Some(usage) => usage.attribute(error, stream),
-            None => error,
-        };
+        let is_malformed = || self.usage.is_malformed(stream);
+        let attribute = |error| self.usage.attribute(error, stream);
         if let Poll::Ready(Some(interim)) = response.poll_informational(context) {
             return Poll::Ready(match interim {
                 Ok(_) if is_malformed() => Err(Reason::PROTOCOL_ERROR.into()),
@@ -358,10 +348,20 @@ impl Stream {
         if reads == Reads::UntilCanceled && signals.takes_cancel() {
             return Poll::Ready(Err(io::Error::from_raw_os_error(libc::ECANCELED)));
         }
-        match &mut *self.receiving.borrow_mut() {
-            Receiving::Body(body) => body.poll_read(context, buffer),
+        let mut is_malformed = false;
+        let polled = match &mut *self.receiving.borrow_mut() {
+            Receiving::Body(body) => {
+                let polled = body.poll_read(context, buffer, &self.usage);
+                is_malformed = body.is_malformed();
+                polled
+            }
             _ => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+        };
+        if is_malformed {
+            self.set_reset(Reason::PROTOCOL_ERROR);
+            self.reset();
         }
+        polled
     }
 
     /// Whether everything from the peer has been read.
@@ -418,80 +418,6 @@ impl Stream {
             return Poll::Ready(());
         }
         Poll::Pending
-    }
-}
-
-impl Body {
-    fn new(stream: RecvStream) -> Self {
-        Self {
-            done: false,
-            stream,
-            left: Bytes::new(),
-            lent: 0,
-            trailers: Vec::new(),
-            reset: None,
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.done || (self.left.is_empty() && self.stream.is_end_stream())
-    }
-
-    fn poll_read(
-        &mut self,
-        context: &mut Context<'_>,
-        buffer: &mut Buffer,
-    ) -> Poll<io::Result<usize>> {
-        let lent = std::mem::take(&mut self.lent);
-        if lent > 0 {
-            // It fails for a closed stream, whose window does not matter any more.
-            let _ = self.stream.flow_control().release_capacity(lent);
-        }
-        loop {
-            self.deliver(buffer);
-            if self.done || !self.left.is_empty() {
-                break;
-            }
-            match self.poll_next(context) {
-                Poll::Ready(Ok(())) => {}
-                // It is polled again once the available bytes were taken.
-                Poll::Ready(Err(_)) | Poll::Pending if self.lent > 0 => break,
-                Poll::Ready(Err(error)) => {
-                    self.reset = error.reason().filter(|_| error.is_remote());
-                    return Poll::Ready(Err(broken(error)));
-                }
-                Poll::Pending => {
-                    buffer.release();
-                    return Poll::Pending;
-                }
-            }
-        }
-        Poll::Ready(Ok(self.lent))
-    }
-
-    /// Moves received bytes to the reader's buffer, as far as they fit.
-    fn deliver(&mut self, buffer: &mut Buffer) {
-        if buffer.room() < self.left.len() {
-            buffer.grow();
-        }
-        let count = buffer.room().min(self.left.len());
-        if buffer.append(self.left.get(..count).unwrap_or_default()) {
-            self.left.advance(count);
-            self.lent = self.lent.saturating_add(count);
-        }
-    }
-
-    /// Polls for the next bytes, or the end.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
-        if let Some(data) = ready!(self.stream.poll_data(context)) {
-            self.left = data?;
-            return Poll::Ready(Ok(()));
-        }
-        if let Some(map) = ready!(self.stream.poll_trailers(context))? {
-            trailers::write_lines(&map, &mut self.trailers);
-        }
-        self.done = true;
-        Poll::Ready(Ok(()))
     }
 }
 

@@ -14,14 +14,24 @@ pub(crate) struct Usage {
     streams: Cell<u32>,
     /// The task that drives the connection.
     driver: RefCell<Option<Waker>>,
-    /// Streams with a malformed response.
+    /// Streams with a malformed response, or request with malformed trailers.
     malformed: RefCell<Vec<u32>>,
     /// Those for which the connection ends.
     invalid: RefCell<Vec<u32>>,
+    /// Streams that a block with a status ended, each at a place of its own among the last ones; empty
+    /// until there is one.
+    ended: RefCell<Vec<u32>>,
 }
 
 /// One stream's use of a connection.
 pub(crate) struct InUse(Rc<Usage>);
+
+impl InUse {
+    /// The connection's streams.
+    pub(crate) fn usage(&self) -> &Rc<Usage> {
+        &self.0
+    }
+}
 
 impl Usage {
     pub(crate) fn streams(&self) -> u32 {
@@ -38,7 +48,7 @@ impl Usage {
         InUse(Rc::clone(self))
     }
 
-    /// Records streams with a malformed response, and those of them for which the connection ends.
+    /// Records streams with a malformed message, and those of them for which the connection ends.
     pub(super) fn record_malformed(&self, malformed: Vec<u32>, invalid: Vec<u32>) {
         if !malformed.is_empty() {
             keep(&mut self.malformed.borrow_mut(), malformed);
@@ -46,9 +56,23 @@ impl Usage {
         }
     }
 
+    /// Records that a block with a status ended a stream.
+    pub(super) fn record_ended(&self, stream: u32) {
+        let mut ended = self.ended.borrow_mut();
+        ended.resize(H2_WATCHED_STREAMS, 0);
+        if let Some(place) = ended.get_mut(place_of(stream)) {
+            *place = stream;
+        }
+    }
+
     /// Whether a stream's response is malformed.
     pub(super) fn is_malformed(&self, stream: u32) -> bool {
         self.malformed.borrow().contains(&stream)
+    }
+
+    /// Whether the trailers of a stream have pseudo-header fields (RFC 9113 section 8.1).
+    pub(super) fn has_malformed_trailers(&self, stream: u32) -> bool {
+        self.ended.borrow().get(place_of(stream)) == Some(&stream) || self.is_malformed(stream)
     }
 
     /// The error of a stream for that of its connection. If the connection ended because another
@@ -78,6 +102,11 @@ impl Usage {
     pub(super) fn forget_driver(&self) {
         self.driver.borrow_mut().take();
     }
+}
+
+/// The place of a stream among the last ones of its connection, whose numbers are odd.
+fn place_of(stream: u32) -> usize {
+    usize::try_from(stream >> 1).unwrap_or_default() % H2_WATCHED_STREAMS
 }
 
 fn keep(known: &mut Vec<u32>, streams: Vec<u32>) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::channel::relay::{OutgoingFraming, Reads, Relay, RelayError, Side};
 use crate::exchange::{Client, Exchange};
 use crate::failure::{Failure, FailureKind};
-use crate::limits::Limits;
+use crate::limits::{BODY_PIECE_BYTES, Limits};
 use crate::memory::Kept;
 use crate::net::CancelHandle;
 use crate::shard::Shard;
@@ -22,8 +22,8 @@ pub(super) struct Body<'r> {
     started: Option<Instant>,
     /// Maximum length in bytes.
     max: u64,
-    /// Whether the whole body was read before, and was not returned yet.
-    was_buffered: bool,
+    /// How much of a body that was read before has been returned; `None` for other bodies.
+    returned: Option<usize>,
     /// The bytes received so far.
     pub(super) all: Kept,
     pub(super) done: bool,
@@ -58,7 +58,7 @@ impl<'r> Body<'r> {
             has_begun: false,
             started: (limits.body_min_rate > 0).then(Instant::now),
             max: max.min(allowed),
-            was_buffered: false,
+            returned: None,
             all: Kept::new(&shard.buffers),
             done: false,
         }
@@ -67,7 +67,7 @@ impl<'r> Body<'r> {
     /// A body that was read before.
     pub(super) fn received(self, all: Kept) -> Self {
         Self {
-            was_buffered: true,
+            returned: Some(0),
             all,
             ..self
         }
@@ -78,9 +78,11 @@ impl<'r> Body<'r> {
         &mut self,
         exchange: &mut Exchange<'_>,
     ) -> Result<Range<usize>, Failure> {
-        if std::mem::take(&mut self.was_buffered) {
-            self.done = true;
-            return Ok(0..self.all.len());
+        if let Some(start) = self.returned {
+            let end = self.all.len().min(start + BODY_PIECE_BYTES);
+            self.returned = Some(end);
+            self.done = end == self.all.len();
+            return Ok(start..end);
         }
         let decoder = &mut exchange.work.request_body;
         let buffer = &mut *exchange.buffer;

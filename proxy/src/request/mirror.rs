@@ -22,12 +22,14 @@ use crate::http::head::{Framing, ResponseHead};
 use crate::http2::stream::{self as h2, Head};
 use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_RESPONSE_BYTES};
 use crate::memory::Buffer;
+use crate::policy::mutation::without;
 use crate::policy::proxy_protocol::Endpoints;
 use crate::shard::deadline::Expiry;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 use crate::upstream::Upstreams;
 use crate::upstream::connect::{ConnectionRequirements, open};
+use crate::upstream::picker::DESTINATION;
 use crate::upstream::pool::Connection;
 
 /// The head of a mirrored request.
@@ -61,7 +63,12 @@ impl<'a> Exchange<'a> {
         let copy = Rc::new(MirrorQueue::default());
         let target = self.snapshot.cluster(index);
         let protocol = matched.rule.protocol_to(target);
-        let Some(head) = self.copy_head((protocol, &target.protection), destination, &copy) else {
+        let own = self.hide_picked_endpoints();
+        let head = self.copy_head((protocol, &target.protection), destination, &copy);
+        if let Some(lines) = own {
+            self.work.request_lines = lines;
+        }
+        let Some(head) = head else {
             return;
         };
         let framed = matches!(head, CopyHead::AmongBytes);
@@ -89,6 +96,15 @@ impl<'a> Exchange<'a> {
             ))
             .await;
         }));
+    }
+
+    /// Removes the line that names the picked endpoints, which are not the mirror's, and returns all
+    /// lines; `None` if there is no picker.
+    fn hide_picked_endpoints(&mut self) -> Option<Vec<u8>> {
+        self.picked.as_ref()?;
+        let is_theirs = |name: &[u8]| name.eq_ignore_ascii_case(DESTINATION.as_bytes());
+        let rest = without(&self.work.request_lines, is_theirs);
+        Some(std::mem::replace(&mut self.work.request_lines, rest))
     }
 
     /// Writes the head of a mirrored request. `None` if the target's protocol cannot express it.

@@ -17,15 +17,17 @@ use thiserror::Error;
 
 use super::Upstreams;
 use super::both_ways::first_until_second;
+use super::h2::failure_before_head;
 use super::health::Outcome;
 use super::reach::{EndpointConnection, reach};
 use crate::config::{Cluster, Endpoint, Protection, Protocol};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::grpc_message::{self, Assembler, MessageError};
 use crate::http2::stream::{Head, Reads, Stream};
 use crate::limits::{CALL_MESSAGE_BYTES, WHEEL_TICK};
 use crate::memory::{Buffer, BufferPool};
+use crate::names::Interned;
 use crate::shard::cutoff::Cutoff;
 use crate::shard::deadline::{Deadline, Expiry};
 
@@ -41,6 +43,10 @@ pub(crate) enum CallError {
     /// The call timed out.
     #[error("took too long")]
     TooLate,
+    /// The endpoint refused the call, or may have closed an idle connection before it saw the call,
+    /// which can be made again.
+    #[error("refused without processing it")]
+    Unprocessed,
     /// The endpoint closed the connection or the stream before it had responded.
     #[error("connection closed early")]
     Broken,
@@ -59,7 +65,7 @@ impl CallError {
             Self::Unreached(failure) => failure.kind.reason(),
             Self::Status(_) => "gRPC error status",
             Self::TooLate => "timed out",
-            Self::Broken => "connection closed early",
+            Self::Unprocessed | Self::Broken => "connection closed early",
             Self::NoGrpc(why) => why,
             Self::Message(_) => "malformed gRPC message in the response",
         }
@@ -78,6 +84,8 @@ pub(crate) enum More {
 pub(crate) struct Call<'a> {
     reached: EndpointConnection<'a>,
     client: Client<'a>,
+    /// Whether an endpoint refused it before: it is made no third time.
+    is_repeated: bool,
 }
 
 /// The client that a call is made for. If it disconnects, the call is cancelled.
@@ -114,13 +122,13 @@ pub(crate) async fn unary<A: Message + Default>(
     client: Client<'_>,
 ) -> Result<A, CallError> {
     let until = Instant::now() + timeout;
-    let mut was_retried = false;
+    let mut refused_by = None;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let begun = Call::begin(upstreams, cluster, method, left, Some(left), client);
+        let to = (cluster, refused_by);
+        let begun = Call::begin(upstreams, to, method, left, Some(left), client);
         let (call, mut messages) = begun.await?;
         call.watch_client();
-        let used = call.reached.connection.used;
         call.wait_at_most(Some(until.saturating_duration_since(Instant::now())));
         let sending = async {
             // The response tells why it failed: an endpoint may respond before it has read all.
@@ -130,12 +138,7 @@ pub(crate) async fn unary<A: Message + Default>(
         let stop = || call.reached.connection.stream.disconnect();
         let result = first_until_second(pin!(sending), pin!(receiving), stop).await;
         match result {
-            // The endpoint closed the idle connection before it saw the call.
-            Err(CallError::Broken)
-                if used
-                    && messages.state == State::Sent
-                    && !call.is_abandoned()
-                    && !std::mem::replace(&mut was_retried, true) => {}
+            Err(CallError::Unprocessed) => refused_by = Some(call.endpoint().id),
             result => return result,
         }
     }
@@ -143,32 +146,35 @@ pub(crate) async fn unary<A: Message + Default>(
 
 impl<'a> Call<'a> {
     /// Opens a call of `method` (`/package.Service/Method`) at an endpoint of the cluster; if that
-    /// endpoint cannot be reached, at another one. Connecting takes at most `timeout`.
+    /// endpoint cannot be reached, at another one. Connecting takes at most `timeout`. A call that
+    /// ended with [`CallError::Unprocessed`] is made again with the endpoint that refused it, which is
+    /// used only if there is no other.
     ///
     /// # Errors
     ///
     /// [`CallError::Unreached`].
     pub(crate) async fn open(
         upstreams: &'a Upstreams,
-        cluster: &'a Cluster,
+        (cluster, refused_by): (&'a Cluster, Option<Interned>),
         method: &'static str,
         timeout: Duration,
         client: Client<'a>,
     ) -> Result<(Self, CallMessages), CallError> {
-        Self::begin(upstreams, cluster, method, timeout, None, client).await
+        let to = (cluster, refused_by);
+        Self::begin(upstreams, to, method, timeout, None, client).await
     }
 
     /// Like [`Call::open`]; `promised` is sent to the endpoint as `grpc-timeout`.
     async fn begin(
         upstreams: &'a Upstreams,
-        cluster: &'a Cluster,
+        (cluster, refused_by): (&'a Cluster, Option<Interned>),
         method: &'static str,
         timeout: Duration,
         promised: Option<Duration>,
         client: Client<'a>,
     ) -> Result<(Self, CallMessages), CallError> {
         let until = Instant::now() + timeout;
-        let reached = reach(upstreams, cluster, Protocol::Http2, until).await;
+        let reached = reach(upstreams, cluster, Protocol::Http2, refused_by, until).await;
         let reached = reached.map_err(CallError::Unreached)?;
         let stream = reached.connection.stream.as_h2();
         let stream = stream.expect("what is opened for HTTP/2 is a stream of it");
@@ -181,7 +187,12 @@ impl<'a> Call<'a> {
             assembler: Assembler::new(CALL_MESSAGE_BYTES),
             state: State::Sent,
         };
-        Ok((Self { reached, client }, messages))
+        let call = Self {
+            reached,
+            client,
+            is_repeated: refused_by.is_some(),
+        };
+        Ok((call, messages))
     }
 
     pub(crate) fn endpoint(&self) -> &'a Endpoint {
@@ -252,6 +263,24 @@ impl<'a> Call<'a> {
         CallError::Broken
     }
 
+    /// Why there is no response. A call that can be made again says nothing about the endpoint.
+    fn why_no_head(&self, error: &h2::Error) -> CallError {
+        let why = self.why_broken();
+        if why != CallError::Broken || self.is_abandoned() {
+            return why;
+        }
+        let is_unprocessed = match failure_before_head(error).kind {
+            FailureKind::UpstreamRefused => true,
+            FailureKind::UpstreamClosed => self.reached.connection.used,
+            _ => false,
+        };
+        if is_unprocessed && !self.is_repeated {
+            return CallError::Unprocessed;
+        }
+        self.reached.report(Outcome::Failure);
+        CallError::Broken
+    }
+
     /// Reads the head of the response, and returns whether messages follow.
     async fn take_head(&self) -> Result<bool, CallError> {
         let stream = self.stream()?;
@@ -259,13 +288,7 @@ impl<'a> Call<'a> {
             match stream.next_head().await {
                 Ok(Head::Interim(_)) => {}
                 Ok(Head::Final(response)) => break response,
-                Err(_) => {
-                    let error = self.why_broken();
-                    if error == CallError::Broken && !self.is_abandoned() {
-                        self.reached.report(Outcome::Failure);
-                    }
-                    return Err(error);
-                }
+                Err(error) => return Err(self.why_no_head(&error)),
             }
         };
         let took = self.reached.begun.elapsed();

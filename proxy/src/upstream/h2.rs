@@ -309,7 +309,8 @@ impl Driver<'_, '_> {
             let usage = Rc::clone(link.usage());
             session.set(State::Open { send, usage });
         }
-        if link.is_leaving() {
+        // While `h2` ends the connection, it would refuse further requests.
+        if link.is_leaving() || link.has_ended() {
             session.close(FailureKind::UpstreamClosed);
         }
         let polled = match (polled, link.verdict()) {
@@ -404,4 +405,30 @@ impl H2Connection {
         drop(state);
         self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }
+}
+
+/// The failure for an error before the response head.
+pub(crate) fn failure_before_head(error: &h2::Error) -> Failure {
+    let turned_away = error.is_remote() && (error.is_go_away() || is_refusal(error));
+    let unsent = is_refusal(error) && !error.is_reset();
+    let kind = if turned_away || unsent {
+        FailureKind::UpstreamRefused
+    } else if error.is_library() || is_malformed(error) {
+        FailureKind::UpstreamGarbage
+    } else if error.is_io() {
+        FailureKind::UpstreamClosed
+    } else {
+        FailureKind::UpstreamReset
+    };
+    kind.into()
+}
+
+/// It was received, but is malformed (RFC 9113 section 8.1.1).
+fn is_malformed(error: &h2::Error) -> bool {
+    !error.is_remote() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR)
+}
+
+/// RFC 9113 section 8.7: the request was not processed.
+fn is_refusal(error: &h2::Error) -> bool {
+    error.reason() == Some(h2::Reason::REFUSED_STREAM)
 }

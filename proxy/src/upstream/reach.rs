@@ -9,6 +9,7 @@ use super::pool::Connection;
 use crate::config::{Cluster, Endpoint, Protocol};
 use crate::failure::{Failure, FailureKind, Retry};
 use crate::limits::CALL_TRIES;
+use crate::names::Interned;
 
 /// A connection to an endpoint, with the booking that records its outcome.
 pub(super) struct EndpointConnection<'a> {
@@ -21,7 +22,8 @@ pub(super) struct EndpointConnection<'a> {
     pub(super) connection: Box<Connection>,
 }
 
-/// Connects to an endpoint of the cluster, and to another one if that fails, until `until`.
+/// Connects to an endpoint of the cluster, and to another one if that fails, until `until`. `avoided`
+/// comes last: it has just refused the same call.
 ///
 /// # Errors
 ///
@@ -30,10 +32,12 @@ pub(super) async fn reach<'a>(
     upstreams: &'a Upstreams,
     cluster: &'a Cluster,
     protocol: Protocol,
+    avoided: Option<Interned>,
     until: Instant,
 ) -> Result<EndpointConnection<'a>, Failure> {
     let (states, shard) = (&upstreams.endpoints, &upstreams.shard);
-    let mut tried = Vec::new();
+    let mut tried = Vec::from_iter(avoided);
+    let most = tried.len() + CALL_TRIES.min(cluster.set.serving().len());
     loop {
         let begun = Instant::now();
         let chosen = shard.with_rng(|rng| states.choose(&cluster.set, &tried, begun, rng));
@@ -58,7 +62,7 @@ pub(super) async fn reach<'a>(
                     booking.report(states, &cluster.set, outcome, Instant::now());
                 }
                 let again = failure.kind.retry() == Retry::Safe
-                    && tried.len() < CALL_TRIES.min(cluster.set.serving().len())
+                    && tried.len() < most
                     && Instant::now() < until;
                 if !again {
                     return Err(failure);

@@ -13,7 +13,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri}
 
 use super::Upstreams;
 use super::both_ways::first_until_second;
+use super::h2::failure_before_head;
 use super::health::Outcome;
+use super::pool::Connection;
 use super::reach::{EndpointConnection, reach};
 use crate::channel::Channel;
 use crate::config::{Cluster, Protection};
@@ -72,27 +74,31 @@ pub(crate) async fn send(
     limits: SubrequestLimits<'_>,
 ) -> Result<Reply, Failure> {
     let until = Instant::now() + limits.timeout;
-    let mut was_retried = false;
+    let mut refused_by = None;
     loop {
-        let reached = reach(upstreams, cluster, cluster.protocol, until).await?;
-        let used = reached.connection.used;
+        let reached = reach(upstreams, cluster, cluster.protocol, refused_by, until).await?;
+        let endpoint = reached.endpoint.id;
         let pending = PendingSubrequest {
             request,
             until,
             body: Body::of(limits.body_bytes),
             client: limits.client,
             over: &cluster.protection,
+            is_repeated: refused_by.is_some(),
         };
         match pending.put(upstreams, reached).await {
-            // The endpoint closed the idle connection before it saw the request.
-            Err(failure)
-                if used
-                    && is_stale(failure)
-                    && !limits.client.has_expired()
-                    && !std::mem::replace(&mut was_retried, true) => {}
-            result => return result,
+            Ok(reply) => return Ok(reply),
+            Err(Ended::Failed(failure)) => return Err(failure),
+            Err(Ended::Unprocessed) => refused_by = Some(endpoint),
         }
     }
+}
+
+/// How a request ended without a response.
+enum Ended {
+    Failed(Failure),
+    /// The endpoint has not processed it, and it can be sent again.
+    Unprocessed,
 }
 
 /// A request that is being sent over one connection.
@@ -103,6 +109,8 @@ struct PendingSubrequest<'a> {
     body: Body,
     client: &'a Deadline,
     over: &'a Protection,
+    /// Whether it was sent before: it is sent no third time.
+    is_repeated: bool,
 }
 
 impl PendingSubrequest<'_> {
@@ -110,7 +118,7 @@ impl PendingSubrequest<'_> {
         mut self,
         upstreams: &Upstreams,
         reached: EndpointConnection<'_>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, Ended> {
         let deadline = &reached.connection.deadline;
         let left = self.until.saturating_duration_since(Instant::now());
         deadline.arm(Some(left), Expiry::Disconnect);
@@ -149,12 +157,16 @@ impl PendingSubrequest<'_> {
                     failure
                 };
                 // A client that disconnects says nothing about the endpoint's health.
-                if !self.client.has_expired()
-                    && let Some(outcome) = Outcome::failed(failure.kind)
-                {
+                if self.client.has_expired() {
+                    return Err(Ended::Failed(failure));
+                }
+                if !self.is_repeated && is_unprocessed(failure, &reached.connection) {
+                    return Err(Ended::Unprocessed);
+                }
+                if let Some(outcome) = Outcome::failed(failure.kind) {
                     reached.report(outcome);
                 }
-                Err(failure)
+                Err(Ended::Failed(failure))
             }
         }
     }
@@ -275,7 +287,7 @@ impl PendingSubrequest<'_> {
         let mut interims = InterimCount::default();
         let response = loop {
             let head = stream.next_head().await;
-            match head.map_err(|_| FailureKind::UpstreamReset)? {
+            match head.map_err(|error| failure_before_head(&error))? {
                 Head::Interim(_) => interims.increment()?,
                 Head::Final(response) => break response,
             }
@@ -386,10 +398,13 @@ fn headers(fields: &Fields, bytes: &[u8]) -> HeaderMap {
     fields.collect()
 }
 
-/// Whether the endpoint may have closed an idle connection before it saw the request.
-fn is_stale(failure: Failure) -> bool {
-    matches!(
-        failure.kind,
-        FailureKind::UpstreamReset | FailureKind::UpstreamClosed
-    )
+/// Whether the endpoint refused the request, or may have closed an idle connection before it saw the
+/// request. A reset of a stream says nothing about its connection.
+fn is_unprocessed(failure: Failure, connection: &Connection) -> bool {
+    match failure.kind {
+        FailureKind::UpstreamRefused => true,
+        FailureKind::UpstreamClosed => connection.used,
+        FailureKind::UpstreamReset => connection.used && connection.stream.as_h2().is_none(),
+        _ => false,
+    }
 }

@@ -5,6 +5,7 @@
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -32,6 +33,8 @@ use mutation::{HeaderMutation, HeaderValueOption};
 pub(crate) enum PickerBehavior {
     /// Names these endpoints, once it has the whole request, and leaves the body unchanged.
     Picks(Vec<SocketAddr>),
+    /// The same, after a pause.
+    PicksLate(Vec<SocketAddr>, Duration),
     /// The same, and replaces the client's body, in two pieces.
     Replaces(Vec<SocketAddr>, &'static str),
     /// Responds itself, as soon as it has the head.
@@ -88,6 +91,8 @@ struct Shared {
     behavior: Mutex<PickerBehavior>,
     reviews: Mutex<ResponseBehavior>,
     requests: Mutex<Vec<PickerRequest>>,
+    /// How many calls to refuse without processing them.
+    refusals: Mutex<usize>,
     changed: Condvar,
 }
 
@@ -116,6 +121,7 @@ impl Picker {
             behavior: Mutex::new(behavior),
             reviews: Mutex::new(ResponseBehavior::Returns),
             requests: Mutex::default(),
+            refusals: Mutex::default(),
             changed: Condvar::new(),
         });
         let copy = Arc::clone(&shared);
@@ -148,6 +154,11 @@ impl Picker {
     /// Changes what it does with responses from now on.
     pub(crate) fn now_reviews(&self, reviews: ResponseBehavior) {
         *self.shared.reviews.lock().expect("no holder panics") = reviews;
+    }
+
+    /// Refuses this many calls from now on, with `REFUSED_STREAM`.
+    pub(crate) fn refuses(&self, calls: usize) {
+        *self.shared.refusals.lock().expect("no holder panics") = calls;
     }
 
     /// What it received so far, in the order of heads.
@@ -191,6 +202,14 @@ impl Shared {
         self.requests.lock().expect("no holder panics")
     }
 
+    /// Whether this call is to be refused.
+    fn refuses(&self) -> bool {
+        let mut refusals = self.refusals.lock().expect("no holder panics");
+        let is_refused = *refusals > 0;
+        *refusals = refusals.saturating_sub(1);
+        is_refused
+    }
+
     fn record(&self, number: usize, record: impl FnOnce(&mut PickerRequest)) {
         record(&mut self.log()[number]);
         self.changed.notify_all();
@@ -203,6 +222,10 @@ async fn answer(
     mut respond: SendResponse<Bytes>,
     shared: Arc<Shared>,
 ) -> Result<(), h2::Error> {
+    if shared.refuses() {
+        respond.send_reset(h2::Reason::REFUSED_STREAM);
+        return Ok(());
+    }
     let number = {
         let mut log = shared.log();
         log.push(PickerRequest::default());
@@ -370,6 +393,10 @@ fn verdict(behavior: &PickerBehavior, has_body: bool) -> Vec<ProcessingResponse>
     let body = |mutation| response(ResponseMessage::RequestBody(phase(None, mutation)));
     let kept = || has_body.then(|| body(None));
     match behavior {
+        PickerBehavior::PicksLate(endpoints, pause) => {
+            std::thread::sleep(*pause);
+            verdict(&PickerBehavior::Picks(endpoints.clone()), has_body)
+        }
         PickerBehavior::Picks(endpoints) => [head(&names(endpoints))]
             .into_iter()
             .chain(kept())

@@ -154,6 +154,23 @@ on_both_drivers! {
         assert!(!backend_request.has("x-user") && !backend_request.has("x_user") && !backend_request.has("x-other"));
     }
 
+    fn a_server_without_a_list_cannot_set_what_the_gateway_says_about_the_client(driver) {
+        let forged = "X-Forwarded-For: 10.9.9.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.test\r\n\
+                      X-Real-IP: 10.9.9.9\r\nForwarded: for=10.9.9.9\r\nX-Request-Id: forged\r\nX-User: me\r\n";
+        let (auth, app) = (origin().replies(allow(forged)), origin());
+        let gateway = gateway_with_auth(driver, &auth, &app, "").start();
+        let mut client = gateway.client();
+        send_request(&mut client, "GET", "", "");
+        client.expects(200);
+        let got = only(&app);
+        assert_eq!(got.values("x-forwarded-for"), ["127.0.0.1"]);
+        assert_eq!(got.values("x-forwarded-proto"), ["http"]);
+        assert_eq!(got.values("x-forwarded-host"), ["shop.test"]);
+        assert!(!got.has("x-real-ip") && !got.has("forwarded"), "{got}");
+        assert!(matches!(&got.values("x-request-id")[..], [id] if *id != "forged"), "{got}");
+        assert_eq!(got.value("x-user"), Some("me"));
+    }
+
     fn a_body_is_sent_to_the_server_and_to_the_backend(driver) {
         let (auth, app) = (origin().replies(allow("")), origin());
         let gateway = gateway_with_auth(driver, &auth, &app, ", forwardBody: {maxSize: 100000}").start();

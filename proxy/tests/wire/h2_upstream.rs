@@ -61,6 +61,37 @@ on_both_drivers! {
         }
     }
 
+    fn response_trailers_with_pseudo_fields_are_malformed(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut server: Option<Peer> = None;
+        for field in [&[0x84][..], &[0x88], b"\x00\x07:status\x03103", b"\x48\x03204", b"\xbe"] {
+            let mut client = Peer::client(gateway.address());
+            client.sends(get(1));
+            let server = server.get_or_insert_with(|| Peer::server(&listener));
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+            server.sends(frame(DATA, 0, stream, b"whole"));
+            assert_eq!(client.next_of(DATA).payload, b"whole");
+            let trailers = [field, &block(&[("x-sum", "1")])].concat();
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers));
+            let end = std::iter::from_fn(|| client.next()).find(|frame| frame.stream == 1).expect("an end");
+            assert_eq!((end.kind, end.stream), (RST_STREAM, 1), "{field:x?}: {end:?}");
+        }
+        // The connection stays open; other trailers pass, and so do responses without a body.
+        let server = server.as_mut().expect("connected");
+        let mut client = gateway.client();
+        client.gets("/");
+        let stream = server.next_of(HEADERS).stream;
+        server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+        let trailers = block(&[("x-sum", "1")]);
+        server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers));
+        client.expects(200);
+        client.gets("/");
+        let stream = server.next_of(HEADERS).stream;
+        server.sends(answer(stream, 0x89));
+        client.expects(204);
+    }
+
     fn a_server_may_stop_the_request_after_a_complete_response(driver) {
         let (listener, gateway) = before_frames(driver);
         let mut peer = Peer::client(gateway.address());

@@ -2,10 +2,11 @@
 //! served it; and its failures.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::support::{
     Driver, Gateway, GatewayBuilder, Origin, Picker, PickerBehavior, Reply, chunked, gateway, ok,
-    on_both_drivers, origin, pattern, picker, plain_picker, refused, same_bytes, status,
+    on_both_drivers, origin, out_of_h2, pattern, picker, plain_picker, refused, same_bytes, status,
 };
 
 pub(super) const ROUTE: &str =
@@ -129,6 +130,15 @@ on_both_drivers! {
         assert!(requests[0].pieces > 1, "the body is streamed to the picker");
     }
 
+    fn a_picker_may_think_about_a_long_body_for_more_than_a_second(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        let pause = Duration::from_millis(1200);
+        picker.now_behaves(PickerBehavior::PicksLate(vec![pods[1].address()], pause));
+        let body = pattern(1 << 20);
+        gateway.client().posts("/", &body).expects(200);
+        same_bytes(&pods[1].waits_for_complete(1)[0].body, &body);
+    }
+
     fn a_client_that_expects_100_gets_it_before_the_picker(driver) {
         let (gateway, pods, _picker) = scene(driver);
         let mut client = gateway.client();
@@ -238,6 +248,50 @@ on_both_drivers! {
             gateway.client().gets("/").expects(code);
         }
         assert_eq!(pod.waits_for_complete(2)[0].body, b"a body");
+    }
+
+    fn a_session_follows_the_endpoint_that_the_picker_chose(driver) {
+        let pods = [origin(), origin()];
+        let members = [pods[0].address(), pods[1].address()];
+        let picker = picker(PickerBehavior::Picks(vec![members[0]]));
+        let rule = ROUTE.replacen('{', "{sessionPersistence: {sessionName: who, type: Cookie}, ", 1);
+        let gateway = pool(driver, &members, picker.address(), "FailOpen").rule(&rule).start();
+        let mut client = gateway.client();
+        let mut ask = |cookie: &str| {
+            client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {cookie}\r\n\r\n"));
+            let set = client.expects(200).value("set-cookie")?.to_owned();
+            set.split(';').next().map(str::to_owned)
+        };
+        let first = ask("other=1").expect("a new session");
+        picker.now_behaves(PickerBehavior::Picks(vec![members[1]]));
+        let moved = ask(&first).expect("a session at the other endpoint");
+        assert_eq!(ask(&moved), None, "it is there already");
+        picker.now_behaves(PickerBehavior::Fails("14"));
+        for _ in 0..10 {
+            assert_eq!(ask(&moved), None, "without a picker, the session decides");
+        }
+        assert_eq!((pods[0].requests().len(), pods[1].requests().len()), (1, 12));
+    }
+
+    fn a_mirror_does_not_learn_the_picked_endpoint(driver) {
+        let (pod, copies) = (origin(), [origin(), origin()]);
+        let picker = picker(PickerBehavior::Picks(vec![pod.address()]));
+        let mirror = |name| format!("{{type: RequestMirror, requestMirror: {{backendRef: {{@{name}}}}}}}");
+        let filters = format!("{{filters: [{}, {}], ", mirror("h1"), mirror("h2"));
+        let gateway = pool(driver, &[pod.address()], picker.address(), "FailClose")
+            .backend("h1", &[copies[0].address()])
+            .backend("h2", &[out_of_h2(copies[1].address())])
+            .speaks("h2", "H2C")
+            .rule(&ROUTE.replacen('{', &filters, 1))
+            .start();
+        gateway.client().gets("/").expects(200);
+        let served = pod.address().to_string();
+        assert_eq!(pod.only_request().value("x-gateway-destination-endpoint"), Some(&*served));
+        for copy in &copies {
+            let got = copy.waits_for_requests(1).remove(0);
+            assert!(!got.has("x-gateway-destination-endpoint"), "{got}");
+            assert_eq!(got.value("x-picked"), Some("yes"), "other edits are the request's");
+        }
     }
 
     fn a_plain_text_picker_can_be_called(driver) {

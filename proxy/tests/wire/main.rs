@@ -89,6 +89,7 @@ mod tls_upstream;
 mod trace_connections;
 mod trust;
 mod udp;
+mod unprocessed_calls;
 mod upgrade;
 mod upstream_limits;
 mod websocket;

@@ -1,7 +1,7 @@
 //! Scans field blocks (RFC 7541) for what the `h2` crate does not report of a single stream: it cuts
 //! a `:path` at its fragment, which HTTP/1 rejects; it drops a request's pseudo-header fields from a
-//! response, which is malformed with them (RFC 9113 section 8.3); and it ends the whole connection
-//! for a field that is invalid.
+//! response, which is malformed with them (RFC 9113 section 8.3), and all of them from trailers
+//! (section 8.1); and it ends the whole connection for a field that is invalid.
 //!
 //! A block that uses the dynamic table can only be read after all blocks before it. Of the table's
 //! entries, sizes and kinds are kept, and no text. Errors in a block are left to the crate to
@@ -42,12 +42,18 @@ enum Kind {
 }
 
 /// The findings in a block.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other"
+)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct BlockFindings {
     /// It has a path with a fragment.
     pub(super) fragment: bool,
     /// It has a pseudo-header field of a request.
     pub(super) request: bool,
+    /// It has the pseudo-header field of a response.
+    pub(super) status: bool,
     /// It has a field whose name or value is not allowed.
     pub(super) invalid: bool,
 }
@@ -110,6 +116,7 @@ impl FieldBlocks {
             };
             found.fragment |= kind == Kind::PathWithFragment;
             found.invalid |= kind == Kind::Invalid;
+            found.status |= kind == Kind::Status;
             found.request |= matches!(kind, Kind::Path | Kind::PathWithFragment | Kind::Request);
         }
         Some(found)

@@ -163,9 +163,15 @@ impl Guard {
     }
 
     /// Streams whose response has pseudo-header fields of a request, which the `h2` crate drops, or
-    /// invalid fields; each is returned once.
+    /// invalid fields, or whose request has trailers with pseudo-header fields; each is returned once.
     pub fn take_malformed(&mut self) -> Vec<u32> {
         self.heads.take_malformed()
+    }
+
+    /// Streams that a block with a status ended, each once: if it was their trailers, they are malformed,
+    /// and the `h2` crate drops the status.
+    pub fn drain_ended(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.heads.drain_ended()
     }
 
     /// Streams whose response has invalid fields, for which the `h2` crate ends the connection; each is

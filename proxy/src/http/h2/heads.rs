@@ -1,6 +1,6 @@
-//! Reassembles the heads of a peer from their frames and scans them before the `h2` crate does: for
-//! requests with a path that it would cut, and responses with fields that it would drop, or for which
-//! it would end the connection.
+//! Reassembles the heads and trailers of a peer from their frames and scans them before the `h2` crate
+//! does: for requests with a path that it would cut, responses with fields that it would drop, or for
+//! which it would end the connection, and trailers with pseudo-header fields, which it would drop.
 
 use super::field_blocks::{BlockFindings, FieldBlocks};
 use super::frame::{FrameHead, Kind, Part};
@@ -16,12 +16,20 @@ pub(super) struct Heads {
     block: Vec<u8>,
     /// The current frame, if it is part of one.
     frame: Option<Fragment>,
+    /// Whether the current block ends its stream.
+    is_end: bool,
+    /// Whether the current block is not the first one of its stream.
+    is_later: bool,
+    /// The highest stream with a head. A client opens them in ascending order.
+    last_stream: u32,
     /// Whether a block was unreadable: later ones are too, and the connection ends.
     is_lost: bool,
     /// Streams whose path has a fragment.
     fragments: Vec<u32>,
-    /// Streams whose response is malformed.
+    /// Streams whose response or request's trailers are malformed.
     malformed: Vec<u32>,
+    /// Streams that a block with a status ended: a response without a body, or else trailers.
+    ended: Vec<u32>,
     /// Those for which the `h2` crate ends the connection.
     invalid: Vec<u32>,
 }
@@ -44,9 +52,13 @@ impl Heads {
             blocks: FieldBlocks::default(),
             block: Vec::new(),
             frame: None,
+            is_end: false,
+            is_later: false,
+            last_stream: 0,
             is_lost: false,
             fragments: Vec::new(),
             malformed: Vec::new(),
+            ended: Vec::new(),
             invalid: Vec::new(),
         }
     }
@@ -56,6 +68,9 @@ impl Heads {
         match part {
             Part::Frame(found) => {
                 let head = found.head;
+                if head.kind == Kind::Headers {
+                    self.begin_block(head);
+                }
                 self.frame = match head.kind {
                     Kind::Headers | Kind::Continuation => Some(Fragment::of(head, found.padding)),
                     _ => None,
@@ -74,8 +89,8 @@ impl Heads {
             .is_some()
     }
 
-    /// Streams whose responses have invalid fields or pseudo-header fields of a request; each is
-    /// returned once.
+    /// Streams whose responses have invalid fields or pseudo-header fields of a request, or whose
+    /// requests have trailers with pseudo-header fields; each is returned once.
     pub(super) fn take_malformed(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.malformed)
     }
@@ -83,6 +98,18 @@ impl Heads {
     /// Streams whose responses have invalid fields; each is returned once.
     pub(super) fn take_invalid(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.invalid)
+    }
+
+    /// Streams that a block with a status ended, each once. It was their response, if that has no body;
+    /// otherwise, their trailers.
+    pub(super) fn drain_ended(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.ended.drain(..)
+    }
+
+    fn begin_block(&mut self, head: FrameHead) {
+        self.is_end = head.has(FrameHead::END_STREAM);
+        self.is_later = head.stream <= self.last_stream;
+        self.last_stream = self.last_stream.max(head.stream);
     }
 
     fn take_payload(&mut self, payload: &[u8]) {
@@ -124,6 +151,7 @@ impl Heads {
             let all = BlockFindings {
                 fragment: true,
                 request: true,
+                status: true,
                 invalid: true,
             };
             self.record(stream, all);
@@ -136,11 +164,21 @@ impl Heads {
         if found.fragment {
             keep(&mut self.fragments, stream);
         }
-        if (found.request || found.invalid) && self.peer == Peer::Server {
+        let is_malformed = match self.peer {
+            Peer::Client => self.is_later && (found.request || found.status),
+            Peer::Server => found.request || found.invalid,
+        };
+        if is_malformed {
             keep(&mut self.malformed, stream);
         }
-        if found.invalid && self.peer == Peer::Server {
+        if self.peer == Peer::Client {
+            return;
+        }
+        if found.invalid {
             keep(&mut self.invalid, stream);
+        }
+        if found.status && self.is_end {
+            keep(&mut self.ended, stream);
         }
     }
 }
@@ -193,7 +231,11 @@ mod tests {
     }
 
     fn heads(bytes: &[u8], piece: usize) -> Heads {
-        let (mut heads, mut frames) = (Heads::of(Peer::Client), Frames::at_once());
+        heads_of(Peer::Client, bytes, piece)
+    }
+
+    fn heads_of(peer: Peer, bytes: &[u8], piece: usize) -> Heads {
+        let (mut heads, mut frames) = (Heads::of(peer), Frames::at_once());
         for bytes in bytes.chunks(piece) {
             let all: Result<(), ()> = frames.feed_with_payload(bytes, |part| {
                 heads.feed(part);
@@ -220,6 +262,35 @@ mod tests {
             assert_eq!(found, [1, 5], "in pieces of {piece}");
             assert!(!heads.take_fragment(1), "reported once");
         }
+    }
+
+    #[test]
+    fn trailers_with_pseudo_header_fields_are_reported() {
+        // Heads with a method, and a body to come.
+        let mut bytes = frame(1, 0x4, 1, b"\x83");
+        bytes.extend(frame(1, 0x4, 3, b"\x83"));
+        bytes.extend(frame(1, 0x4, 5, b"\x83"));
+        bytes.extend(frame(1, 0x5, 1, b"\x84"));
+        bytes.extend(frame(1, 0x5, 3, b"\x00\x03x-a\x01b"));
+        // In two frames.
+        bytes.extend(frame(1, 0x1, 5, b""));
+        bytes.extend(frame(9, 0x4, 5, b"\x88"));
+        for piece in 1..=bytes.len() {
+            assert_eq!(heads(&bytes, piece).take_malformed(), [1, 5]);
+        }
+    }
+
+    #[test]
+    fn streams_that_a_block_with_a_status_ends_are_reported() {
+        let mut bytes = frame(1, 0x4, 1, b"\x88");
+        bytes.extend(frame(1, 0x5, 3, b"\x89"));
+        bytes.extend(frame(1, 0x5, 1, b"\x00\x03x-a\x01b"));
+        bytes.extend(frame(1, 0x4, 5, b"\x88"));
+        bytes.extend(frame(1, 0x1, 5, b""));
+        bytes.extend(frame(9, 0x4, 5, b"\x88"));
+        let mut heads = heads_of(Peer::Server, &bytes, usize::MAX);
+        assert_eq!(heads.drain_ended().collect::<Vec<_>>(), [3, 5]);
+        assert!(heads.take_malformed().is_empty());
     }
 
     #[test]

@@ -7,9 +7,8 @@ use crate::http::hop_by_hop::is_forbidden_trailer;
 
 /// Appends the allowed trailers as lines, each terminated by CRLF.
 ///
-/// Pseudo-header fields make a message malformed here (RFC 9113 section 8.1). The `h2` crate
-/// rejects those after another field, but silently drops those in front: such a message is
-/// forwarded without them.
+/// Pseudo-header fields make a message malformed here (RFC 9113 section 8.1). The `h2` crate rejects
+/// those after another field, but silently drops those in front, which [`super::guard`] finds.
 pub fn write_lines(map: &HeaderMap, out: &mut Vec<u8>) {
     for (name, value) in map {
         let name = name.as_str().as_bytes();

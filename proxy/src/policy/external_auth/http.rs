@@ -8,6 +8,7 @@ use xds::model::AuthPathPrefix;
 use super::{Denial, MissingVerdict, Subject, Verdict};
 use crate::http::grammar::is_equivalent;
 use crate::http::h1::encode::field;
+use crate::http::hop_by_hop::describes_path;
 use crate::policy::mutation::Mutation;
 
 /// Appends the target of the request to the server: the request's target below a prefix.
@@ -28,7 +29,9 @@ pub fn write_lines(listed: &[HeaderName], subject: &Subject<'_>, out: &mut Vec<u
 }
 
 /// Interprets a server's response; its body is `None` if it exceeded the limit. `listed` selects
-/// the fields of the response that are added to the request; empty means all.
+/// the fields of the response that are added to the request; empty means all (GEP-1494) but those that
+/// describe the response itself, or that the gateway writes about the request's path: a proxy in front
+/// of the server adds its own of these to every response.
 ///
 /// # Errors
 ///
@@ -63,7 +66,7 @@ fn grants(headers: &HeaderMap, listed: &[HeaderName]) -> Mutation {
     }
     for name in headers.keys() {
         let is_granted = match listed {
-            [] => !describes_response(name),
+            [] => !describes_response(name) && !describes_path(name.as_str().as_bytes()),
             listed => listed.contains(name),
         };
         if !is_granted {

@@ -104,8 +104,15 @@ fn listed_fields_of_clients_are_replaced_by_those_of_the_server() {
 }
 
 #[test]
-fn without_a_list_all_fields_but_content_fields_are_copied() {
+fn without_a_list_all_fields_but_those_of_the_response_or_the_path_are_copied() {
     let headers = answer(&[
+        ("x-forwarded-for", "10.0.0.1"),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-client-cert", "Hash=0"),
+        ("forwarded", "for=10.0.0.1"),
+        ("x-real-ip", "10.0.0.1"),
+        ("x-request-id", "7"),
+        ("authorization", "Bearer y"),
         ("x-user", "me"),
         ("x-user", "you"),
         ("content-type", "text/plain"),
@@ -118,7 +125,17 @@ fn without_a_list_all_fields_but_content_fields_are_copied() {
     let Ok(Verdict::Allowed { grants, .. }) = verdict else {
         panic!("{verdict:?}")
     };
-    assert_eq!(edited_lines(&grants), "x-user: me\r\nx-user: you\r\n");
+    assert_eq!(
+        edited_lines(&grants),
+        "authorization: Bearer y\r\nx-user: me\r\nx-user: you\r\n"
+    );
+    let listed = [name("x-forwarded-proto"), name("x-request-id")];
+    let verdict = plain::interpret(StatusCode::OK, &headers, Some(Vec::new()), &listed);
+    let Ok(Verdict::Allowed { grants, .. }) = verdict else {
+        panic!("{verdict:?}")
+    };
+    let listed = "x-forwarded-proto: https\r\nx-request-id: 7\r\n";
+    assert_eq!(edited_lines(&grants), listed);
 }
 
 #[test]

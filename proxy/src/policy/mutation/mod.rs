@@ -156,7 +156,7 @@ impl Mutation {
 }
 
 /// Lines but those of some names.
-fn without(lines: &[u8], goes: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+pub(crate) fn without(lines: &[u8], goes: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut kept = Vec::with_capacity(lines.len());
     for (name, value) in pairs(lines).filter(|(name, _)| !goes(name)) {
         field(&mut kept, name, value);

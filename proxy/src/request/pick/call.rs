@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use xds::model::PickerFailureMode;
 
-use crate::config::Picker;
+use crate::config::{Cluster, Picker};
 use crate::exchange::{Client, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h2::encode::Switch;
@@ -19,7 +19,7 @@ use crate::observe::picks::PickResult;
 use crate::request::body::Body;
 use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
-use crate::upstream::call::{Call, CallMessages, More};
+use crate::upstream::call::{Call, CallError, CallMessages, More};
 use crate::upstream::picker::{
     PROCESS, Pick, PickError, PickOutcome, ProcessingRequest, ProcessingResponse, TooLarge,
     Verdict, conclude, request_body, request_head,
@@ -47,36 +47,16 @@ pub(super) async fn call_picker<'a>(
     let has_body = authorized_body.is_some() || !exchange.work.request_body.is_done();
     let timeout = matched.rule.request_timeout;
     let timeout = timeout.map_or(PICKER_TIMEOUT, |it| it.min(PICKER_TIMEOUT));
-    exchange.shard.set_task_state(TaskState::Picking);
-    let upstreams = &exchange.proxy.upstreams;
-    let client: &'a Client = exchange.client;
-    let opened = Call::open(
-        upstreams,
-        &picker.cluster,
-        PROCESS,
+    let query = PickerQuery {
+        head: request_head(&head, has_body),
+        has_body,
         timeout,
-        Some(&client.deadline),
-    );
-    let opened = opened.await;
-    let (body, result) = match opened {
-        Err(error) => (authorized_body, Err(error.into())),
-        Ok(call) => {
-            if has_body && authorized_body.is_none() && exchange.buffer.is_empty() {
-                exchange.send_continue().await?;
-            }
-            let query = PickerQuery {
-                head: request_head(&head, has_body),
-                has_body,
-                timeout,
-                mode: picker.failure_mode,
-            };
-            let (body, verdict) = query
-                .put(exchange, matched, authorized_body, &call.0, call.1)
-                .await?;
-            let verdict = verdict.map(|(verdict, messages)| (verdict, (call.0, messages)));
-            (has_body.then_some(body), verdict)
-        }
+        mode: picker.failure_mode,
     };
+    exchange.shard.set_task_state(TaskState::Picking);
+    let (body, result) = query
+        .ask(exchange, matched, &picker.cluster, authorized_body)
+        .await?;
     let took = begun.elapsed();
     exchange.shard.counters.picks.took.observe(took);
     let picked = result.and_then(|(verdict, call)| {
@@ -99,14 +79,53 @@ struct PickerQuery {
     mode: PickerFailureMode,
 }
 
+/// What a picker said about a request, and its call.
+type Answer<'a> = Result<(Verdict, (Call<'a>, CallMessages)), PickError>;
+
 impl PickerQuery {
+    /// Calls the picker; once more, if no picker has processed the call. Returns the request's body,
+    /// as far as it was read.
+    async fn ask<'a>(
+        self,
+        exchange: &mut Exchange<'a>,
+        matched: &Matched<'a>,
+        pickers: &'a Cluster,
+        mut body: Option<Kept>,
+    ) -> Result<(Option<Kept>, Answer<'a>), Failure> {
+        let upstreams = &exchange.proxy.upstreams;
+        let client: &'a Client = exchange.client;
+        let mut refused_by = None;
+        loop {
+            let (to, client) = ((pickers, refused_by), Some(&client.deadline));
+            let opened = Call::open(upstreams, to, PROCESS, self.timeout, client).await;
+            let (call, messages) = match opened {
+                Ok(opened) => opened,
+                Err(error) => return Ok((body, Err(error.into()))),
+            };
+            if self.has_body && body.is_none() && exchange.buffer.is_empty() {
+                exchange.send_continue().await?;
+            }
+            let (read, verdict) = self.put(exchange, matched, body, &call, messages).await?;
+            body = self.has_body.then_some(read);
+            match verdict {
+                Err(PickError::Call(CallError::Unprocessed)) => {
+                    refused_by = Some(call.endpoint().id);
+                }
+                verdict => {
+                    let answer = verdict.map(|(verdict, messages)| (verdict, (call, messages)));
+                    return Ok((body, answer));
+                }
+            }
+        }
+    }
+
     /// Sends the request to the picker while waiting for its verdict. The body is read to its end
     /// whatever the picker does, unless it is no longer needed.
     async fn put<'a>(
-        self,
+        &self,
         exchange: &mut Exchange<'a>,
         matched: &Matched<'_>,
-        authorized_body: Option<Kept>,
+        known_body: Option<Kept>,
         call: &Call<'_>,
         mut messages: CallMessages,
     ) -> Result<(Kept, Result<(Verdict, CallMessages), PickError>), Failure> {
@@ -121,8 +140,8 @@ impl PickerQuery {
             PICKER_BODY_BYTES as u64,
             &reading,
         );
-        if let Some(authorized_body) = authorized_body {
-            body = body.received(authorized_body);
+        if let Some(known_body) = known_body {
+            body = body.received(known_body);
         }
         let lines = exchange.work.request_lines.clone();
         let has = |name: &[u8]| {
@@ -130,7 +149,7 @@ impl PickerQuery {
                 || pairs(&lines).any(|(it, _)| it.eq_ignore_ascii_case(name))
         };
         let (sent, result) = {
-            let sending = send_request(exchange, &self, call, &mut body);
+            let sending = send_request(exchange, self, call, &mut body);
             let answering = async {
                 let mut verdict = Verdict::default();
                 while !verdict.is_complete(self.has_body) {
@@ -146,6 +165,8 @@ impl PickerQuery {
             };
             let is_done_with = |result: &Result<Verdict, PickError>| match result {
                 Ok(verdict) => verdict.immediate.is_some(),
+                // The next call needs the whole body.
+                Err(PickError::Call(CallError::Unprocessed)) => false,
                 Err(_) => self.mode == PickerFailureMode::FailClose,
             };
             let stop = || reading.cancel_read();

@@ -349,7 +349,7 @@ fn messages_are_streamed_in_both_directions() {
     on_both_drivers(|upstreams| async move {
         let server = server(None);
         let cluster = cluster(&[server.address], Protection::Plain);
-        let call = Call::open(&upstreams, &cluster, "/t/Echo", PATIENCE, None).await;
+        let call = Call::open(&upstreams, (&cluster, None), "/t/Echo", PATIENCE, None).await;
         let (call, mut answers) = call.expect("it listens");
         let sizes = [1, 100, 70_000, 30_000].iter().cycle().take(40);
         let texts: Vec<String> = sizes.map(|size| "x".repeat(*size)).collect();

@@ -32,7 +32,7 @@ use self::passage::Interest;
 pub(crate) use self::passage::{BodySource, Step};
 pub(crate) use self::response::Review;
 pub(crate) use self::response_message::{request_body, request_head};
-pub(crate) use self::verdict::{TooLarge, Verdict};
+pub(crate) use self::verdict::{DESTINATION, TooLarge, Verdict};
 
 /// The result of a picker call.
 #[expect(
@@ -107,7 +107,9 @@ impl PickError {
             Self::Call(CallError::Unreached(_)) => "picker unreachable",
             Self::Call(CallError::Status(_)) => "picker failed",
             Self::Call(CallError::TooLate) => "picker timed out",
-            Self::Call(CallError::Broken) | Self::Ended => "picker disconnected",
+            Self::Call(CallError::Unprocessed | CallError::Broken) | Self::Ended => {
+                "picker disconnected"
+            }
             Self::Call(CallError::NoGrpc(_) | CallError::Message(_)) | Self::Unordered => {
                 "picker's response malformed"
             }

@@ -151,7 +151,7 @@ fn destination(metadata: &Struct) -> Option<String> {
 /// Namespace of the endpoint picker protocol's metadata.
 pub(super) const NAMESPACE: &str = "envoy.lb";
 /// The header and the metadata field that name the endpoints.
-const DESTINATION: &str = "x-gateway-destination-endpoint";
+pub(crate) const DESTINATION: &str = "x-gateway-destination-endpoint";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,151 @@
+//! Calls of the gateway's own that a server did not process: they are made once more.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::external_auth::{allow, gateway_with_h2_auth};
+use super::inference::{ROUTE, pool_with};
+use crate::support::frames::{GOAWAY, HEADERS, Peer, frame};
+use crate::support::{
+    Driver, Gateway, Origin, Picker, PickerBehavior, allowing, authorizer, on_both_drivers, origin,
+    out_of_h2, pattern, plain_picker, same_bytes,
+};
+
+/// A pool with one pod, whose picker is reached at the address, or at its own one.
+fn scene(driver: Driver, through: Option<SocketAddr>, mode: &str) -> (Gateway, Origin, Picker) {
+    let pod = origin();
+    let picker = plain_picker(PickerBehavior::Picks(vec![pod.address()]));
+    let asks = through.unwrap_or(picker.address());
+    let h2c = "appProtocol: kubernetes.io/h2c";
+    let gateway = pool_with(driver, &[pod.address()], asks, mode, h2c)
+        .rule(ROUTE)
+        .start();
+    (gateway, pod, picker)
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    (listener, address)
+}
+
+/// Accepts a call, and then says that it was not processed. The connection stays open: to close it
+/// with unread bytes would reset it, and the reset could overtake the GOAWAY.
+#[track_caller]
+fn turns_away(listener: &TcpListener) -> Peer {
+    let mut server = Peer::server(listener);
+    server.next_of(HEADERS);
+    server.sends(frame(GOAWAY, 0, 0, &[0; 8]));
+    server
+}
+
+/// Forwards connections to a server. While `cuts` is set, one is closed instead at the next HEADERS
+/// frame from its client, which clears it.
+fn relays(listener: TcpListener, to: SocketAddr, cuts: &Arc<AtomicBool>) {
+    let cuts = Arc::clone(cuts);
+    listener.set_nonblocking(false).expect("a socket of ours");
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(to).expect("it listens");
+            let back = (copy_of(&server), copy_of(&client));
+            let cuts = Arc::clone(&cuts);
+            std::thread::spawn(move || {
+                pass_on(&client, &server, |bytes| {
+                    has_headers(bytes) && cuts.swap(false, Ordering::SeqCst)
+                });
+            });
+            std::thread::spawn(move || pass_on(&back.0, &back.1, |_| false));
+        }
+    });
+}
+
+fn copy_of(stream: &TcpStream) -> TcpStream {
+    stream.try_clone().expect("descriptors")
+}
+
+/// Copies what arrives, until the end or until `cuts`; then both connections end.
+fn pass_on(mut from: &TcpStream, mut to: &TcpStream, cuts: impl Fn(&[u8]) -> bool) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if cuts(&buffer[..count]) || to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    for stream in [from, to] {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Whether these frames, from the first byte of one on, include HEADERS.
+fn has_headers(mut bytes: &[u8]) -> bool {
+    while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = bytes {
+        if *kind == HEADERS {
+            return true;
+        }
+        let length = u32::from_be_bytes([0, *a, *b, *c]);
+        bytes = rest.get(length as usize..).unwrap_or_default();
+    }
+    false
+}
+
+on_both_drivers! {
+    fn a_picker_that_goes_away_is_called_again_with_the_whole_body(driver) {
+        for mode in ["FailClose", "FailOpen"] {
+            let (listener, address) = listener();
+            let (gateway, pod, picker) = scene(driver, Some(address), mode);
+            let body = pattern(200_000);
+            let mut client = gateway.client();
+            client.posts("/", &body);
+            let _former = turns_away(&listener);
+            relays(listener, picker.address(), &Arc::default());
+            client.expects(200);
+            let asked = picker.requests().remove(0);
+            assert!(asked.ended && asked.pieces > 1, "{} pieces", asked.pieces);
+            same_bytes(&asked.body, &body);
+            same_bytes(&pod.waits_for_complete(1)[0].body, &body);
+        }
+    }
+
+    fn a_picker_that_refuses_a_stream_is_called_once_more(driver) {
+        let (gateway, pod, picker) = scene(driver, None, "FailClose");
+        picker.refuses(1);
+        gateway.client().gets("/").expects(200);
+        picker.refuses(2);
+        gateway.client().posts("/", "a body").expects(503);
+        gateway.client().posts("/", "a body").expects(200);
+        assert_eq!((picker.requests().len(), pod.requests().len()), (2, 2));
+    }
+
+    fn a_picker_that_closes_an_idle_connection_is_called_again(driver) {
+        let ((listener, address), cuts) = (listener(), Arc::default());
+        let (gateway, _pod, picker) = scene(driver, Some(address), "FailClose");
+        relays(listener, picker.address(), &cuts);
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        picker.waits_for_response();
+        cuts.store(true, Ordering::SeqCst);
+        client.posts("/", "a body").expects(200);
+        assert!(!cuts.load(Ordering::SeqCst), "the connection should have been cut");
+        assert_eq!(picker.requests()[1].body, b"a body");
+    }
+
+    fn an_authorization_server_that_goes_away_is_called_again(driver) {
+        let (app, grpc) = (origin(), authorizer(Some(allowing(&[]))));
+        let http = origin().replies(allow(""));
+        let servers = [
+            (grpc.address(), "protocol: GRPC, grpc: {}"),
+            (out_of_h2(http.address()), "protocol: HTTP, http: {}"),
+        ];
+        for (server, filter) in servers {
+            let (listener, address) = listener();
+            let gateway = gateway_with_h2_auth(driver, address, &app, filter).start();
+            let mut client = gateway.client();
+            client.gets("/");
+            let _former = turns_away(&listener);
+            relays(listener, server, &Arc::default());
+            client.expects(200);
+        }
+    }
+}
