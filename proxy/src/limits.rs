@@ -471,7 +471,7 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Changed resources in one update from which on memory, and the mapped code of the program, are
 /// returned right after it: 256, so that what a large load used does not stay with the process.
 pub const TRIM_AFTER_CHANGES: usize = 256;
-/// How long after the last update free memory is returned: 3 s, so that no change of a series
+/// How long after the last smaller update free memory is returned: 3 s, so that no change of a series
 /// waits for it.
 pub const TRIM_WHEN_QUIET: Duration = Duration::from_secs(3);
 /// Least bytes of a secret that seals session tokens: 32, the output size of HMAC-SHA256.

@@ -130,11 +130,12 @@ impl Applier {
         self.activate(begun, locate).await;
         if is_large {
             // The next such load may be days away.
+            self.trim_at = None;
             memory::trim();
             memory::unmap_code();
+        } else {
+            self.trim_at = Some(Instant::now() + TRIM_WHEN_QUIET);
         }
-        // Shards and the sweep free the previous snapshot later.
-        self.trim_at = Some(Instant::now() + TRIM_WHEN_QUIET);
     }
 
     /// Waits for the next event. Cancel safe.
