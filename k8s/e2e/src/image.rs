@@ -220,8 +220,7 @@ fn compile(home: &Home, package: &str, recipe: &Recipe<'_>) -> Result<PathBuf> {
     } = *recipe;
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = home.target();
-    let repository =
-        fs::canonicalize(recipe.repository).context("cannot find the repository")?;
+    let repository = fs::canonicalize(recipe.repository).context("cannot find the repository")?;
     let mut flags = rust_flags(home, &repository, profile);
     if let Some(pgo) = recipe.pgo {
         let pgo = fs::canonicalize(pgo)
