@@ -155,6 +155,34 @@ spec:
     assert!(!joined("gw-01"), "it would ask the picker without TLS");
 }
 
+#[test]
+fn targets_that_do_not_exist_take_no_places_of_gateways_in_a_policys_status() {
+    let (mut translator, delta) = with_policies_of_many_gateways();
+    let listed = |delta: &Delta| -> (Vec<String>, String) {
+        let mut statuses = delta.statuses.iter();
+        let status = statuses.find(|(it, _)| it.kind == "XBackendTrafficPolicy");
+        let Some((_, Some(Status::Policy(status)))) = status else {
+            panic!("the policy has no status: {status:?}");
+        };
+        let ancestors = status.ancestors.iter();
+        let names = ancestors.map(|it| it.ancestor_ref.name.clone()).collect();
+        let condition = &status.ancestors[0].conditions[0];
+        (names, condition.message.to_string())
+    };
+    let (names, message) = listed(&delta);
+    assert_eq!(names.len(), 16);
+    assert!(names.iter().all(|it| it.starts_with("gw-")), "{names:?}");
+    assert!(message.contains("Service default/gone"), "{message}");
+
+    let gone = ["gw-00", "gw-02"].map(|it| ObjectName::new("default", it));
+    let batch = gone.map(|it| Event::Delete(ObjectRef::of::<api::Gateway>(&it)));
+    let delta = translator.apply(batch.to_vec(), Timestamp::UNIX_EPOCH);
+    let (names, message) = listed(&delta);
+    assert_eq!(names.len(), 16);
+    assert_eq!(names[15], "gone");
+    assert_eq!(message, "the policy is valid");
+}
+
 /// The message of the condition that tells a Gateway which policies leave it out.
 fn left_out_of(delta: &Delta, gateway: &str) -> Option<String> {
     let gateway = ObjectName::new("default", gateway);

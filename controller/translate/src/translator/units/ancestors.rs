@@ -19,6 +19,8 @@ pub(super) struct Ancestors {
     /// Those that its status has room for.
     pub(super) listed: BTreeSet<ObjectName>,
     pub(super) left_out: LeftOut,
+    /// Number of further entries that its status has room for.
+    pub(super) spare: usize,
 }
 
 impl UnitReader<'_> {
@@ -45,6 +47,7 @@ impl UnitReader<'_> {
             listed = by_age.into_iter().map(|(_, name)| name).collect();
         }
         Ancestors {
+            spare: room.saturating_sub(listed.len()),
             listed,
             left_out: LeftOut(left_out),
         }
