@@ -22,29 +22,31 @@ pub enum DesiredStatus {
 pub enum Entries {
     /// `parents` of routes and InferencePools.
     Parents,
-    /// `ancestors` of policies and XBackends.
+    /// `ancestors` of policies.
     Ancestors,
+    /// `ancestors` of XBackends. Unlike a policy, an XBackend serves Gateways that are not listed.
+    BackendAncestors,
 }
 
 impl Entries {
     fn field(self) -> &'static str {
         match self {
             Self::Parents => "parents",
-            Self::Ancestors => "ancestors",
+            Self::Ancestors | Self::BackendAncestors => "ancestors",
         }
     }
 
     fn reference_of(self, entry: &Value) -> Reference<'_> {
         Reference::of(entry.get(match self {
             Self::Parents => "parentRef",
-            Self::Ancestors => "ancestorRef",
+            Self::Ancestors | Self::BackendAncestors => "ancestorRef",
         }))
     }
 
     /// The `maxItems` of Gateway API.
     fn capacity(self) -> usize {
         match self {
-            Self::Parents => 32,
+            Self::Parents | Self::BackendAncestors => 32,
             Self::Ancestors => 16,
         }
     }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
 use translate::ObjectRef;
+use translate::api::{Resource as _, XBackend};
 use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status};
 
 use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
@@ -124,7 +125,7 @@ fn desired(
         }
         Status::Policy(status) => {
             let list = entries(Value::Object(fields(&status)), "ancestors");
-            DesiredStatus::Entries(Entries::Ancestors, list)
+            DesiredStatus::Entries(ancestors_of(&object.kind), list)
         }
     };
     Some(desired)
@@ -143,13 +144,22 @@ fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
 fn released(object: &ObjectRef) -> Option<DesiredStatus> {
     let list = match &*object.kind {
         "TrafficPolicy" | "XBackendTrafficPolicy" | "BackendTLSPolicy" | "XBackend" => {
-            Entries::Ancestors
+            ancestors_of(&object.kind)
         }
         "InferencePool" => Entries::Parents,
         kind if kind.ends_with("Route") => Entries::Parents,
         _ => return None,
     };
     Some(DesiredStatus::Entries(list, Vec::new()))
+}
+
+/// The list of ancestors in the status of this kind of object.
+fn ancestors_of(kind: &str) -> Entries {
+    if kind == XBackend::KIND {
+        Entries::BackendAncestors
+    } else {
+        Entries::Ancestors
+    }
 }
 
 /// Sets that this generation of the object is not accepted.

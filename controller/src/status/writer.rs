@@ -290,7 +290,7 @@ impl StatusWriter {
             warn!(
                 %object,
                 entries = write.left_out,
-                "the status has no room for our entries: other controllers have filled it"
+                "the status has no room for all entries of this controller"
             );
         }
         let client = self.client.clone();

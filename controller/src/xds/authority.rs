@@ -94,7 +94,8 @@ impl Authority {
         })
     }
 
-    /// Whether it should be replaced by a new one.
+    /// Whether less than a third of the life of a generated authority is left: the controller then
+    /// replaces one that it generated, and never one of the user.
     pub(super) fn is_old(&self, now: SystemTime) -> bool {
         let left = self.not_after.duration_since(now);
         left.is_ok_and(|left| left < AUTHORITY_LIFE / 3)

@@ -178,8 +178,8 @@ impl Certificates {
         Ok(())
     }
 
-    /// The authority of the Secret. The leader creates one if missing, or if a generated one is old or
-    /// has expired.
+    /// The authority of the Secret. The leader generates one if there is none, and in place of a
+    /// generated one that is old or has expired. One of the user stays, whatever its age.
     async fn authority(&self) -> Result<Option<Authority>, Failure> {
         let secret = self.secrets.get_opt(&self.name).await?;
         let now = SystemTime::now();
@@ -203,7 +203,7 @@ impl Certificates {
         })
     }
 
-    /// Generates an authority, replacing the previous one, if any.
+    /// Generates an authority, in place of a generated one that is old, if `before` is there.
     async fn make(&self, before: Option<Secret>, now: SystemTime) -> Result<Authority, Failure> {
         let Generated { certificate, key } = Authority::generate(now)?;
         let params = PostParams::default();
@@ -293,8 +293,8 @@ fn entry<'a>(secret: &'a Secret, name: &str) -> &'a [u8] {
     entry.map_or(&[], |it| it.0.as_slice())
 }
 
-/// Whether the Secret may be overwritten. The label is not enough: it stays when the user replaces
-/// the content.
+/// Whether a controller generated the authority in the Secret, so that it may be replaced. The label
+/// is not enough: it stays when the user puts an authority of theirs into the Secret.
 fn is_ours(secret: &Secret) -> bool {
     let labels = secret.metadata.labels.as_ref();
     let manager = labels.and_then(|labels| labels.get(MANAGED_BY));

@@ -61,6 +61,10 @@ fn nothing_is_published_before_every_source_is_synced() {
 
 /// 17 Gateways with policies, of whose statuses one has room for 15 of them, and the other for 16.
 fn with_policies_of_many_gateways() -> (Translator, Delta) {
+    in_a_cluster(include_str!("golden/policy-ancestors.yaml"))
+}
+
+fn in_a_cluster(text: &str) -> (Translator, Delta) {
     let mut translator = Translator::new(Options {
         environment: Environment::Cluster {
             domain: CLUSTER_DOMAIN.to_owned(),
@@ -70,7 +74,7 @@ fn with_policies_of_many_gateways() -> (Translator, Delta) {
         },
         ..Options::machine()
     });
-    let mut batch = upserts(include_str!("golden/policy-ancestors.yaml"));
+    let mut batch = upserts(text);
     batch.push(Event::Synced);
     let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
     (translator, delta)
@@ -153,6 +157,95 @@ spec:
     };
     assert!(joined("gw-00"));
     assert!(!joined("gw-01"), "it would ask the picker without TLS");
+
+    let mut statuses = delta.statuses.iter();
+    let status = statuses.find(|(it, _)| it.kind == "InferencePool");
+    let Some((_, Some(Status::Route(status)))) = status else {
+        panic!("the pool has no status: {status:?}");
+    };
+    let accepted = |index: usize| &status.parents[index].conditions[0];
+    assert_eq!(accepted(0).status, ConditionStatus::True);
+    assert_eq!(accepted(1).status, ConditionStatus::False);
+    let message = &accepted(1).message;
+    assert!(
+        message.contains("BackendTLSPolicy default/sealed"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_x_backend_is_not_accepted_by_gateways_that_its_policy_leaves_out() {
+    let policies = include_str!("golden/policy-ancestors.yaml");
+    let other = r"
+---
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackend
+metadata: {name: sealed}
+spec:
+  type: EndpointSelector
+  port: {number: 443}
+  endpointSelector: {matchLabels: {app: web}}
+---
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackend
+metadata: {name: plain}
+spec:
+  type: EndpointSelector
+  port: {number: 80}
+  endpointSelector: {matchLabels: {app: web}}
+";
+    let x_backend = |name: &str, port: &str| {
+        let reference = "{group: gateway.networking.x-k8s.io, kind: XBackend, name: NAME}";
+        let reference = reference.replace("NAME", name);
+        (format!("{{name: {name}, port: {port}}}"), reference)
+    };
+    let (sealed, plain) = (x_backend("sealed", "443"), x_backend("plain", "80"));
+    let policies = policies
+        .replace(&sealed.0, &sealed.1)
+        .replace(&plain.0, &plain.1)
+        .replace(r#"{group: "", kind: Service, name: sealed}"#, &sealed.1);
+    let (_, delta) = in_a_cluster(&format!("{policies}{other}"));
+    let accepted = |name: &str, gateway: &str| {
+        let mut statuses = delta.statuses.iter();
+        let status = statuses.find(|(it, _)| it.kind == "XBackend" && &*it.name.name == name);
+        let Some((_, Some(Status::Policy(status)))) = status else {
+            panic!("the XBackend has no status: {status:?}");
+        };
+        let mut ancestors = status.ancestors.iter();
+        let ancestor = ancestors.find(|it| it.ancestor_ref.name == gateway);
+        ancestor.expect("it is listed").conditions[0].status
+    };
+    assert_eq!(accepted("sealed", "gw-00"), ConditionStatus::True);
+    assert_eq!(accepted("sealed", "gw-01"), ConditionStatus::False);
+    assert_eq!(accepted("plain", "gw-01"), ConditionStatus::True);
+}
+
+#[test]
+fn targets_that_do_not_exist_take_no_places_of_gateways_in_a_policys_status() {
+    let (mut translator, delta) = with_policies_of_many_gateways();
+    let listed = |delta: &Delta| -> (Vec<String>, String) {
+        let mut statuses = delta.statuses.iter();
+        let status = statuses.find(|(it, _)| it.kind == "XBackendTrafficPolicy");
+        let Some((_, Some(Status::Policy(status)))) = status else {
+            panic!("the policy has no status: {status:?}");
+        };
+        let ancestors = status.ancestors.iter();
+        let names = ancestors.map(|it| it.ancestor_ref.name.clone()).collect();
+        let condition = &status.ancestors[0].conditions[0];
+        (names, condition.message.to_string())
+    };
+    let (names, message) = listed(&delta);
+    assert_eq!(names.len(), 16);
+    assert!(names.iter().all(|it| it.starts_with("gw-")), "{names:?}");
+    assert!(message.contains("Service default/gone"), "{message}");
+
+    let gone = ["gw-00", "gw-02"].map(|it| ObjectName::new("default", it));
+    let batch = gone.map(|it| Event::Delete(ObjectRef::of::<api::Gateway>(&it)));
+    let delta = translator.apply(batch.to_vec(), Timestamp::UNIX_EPOCH);
+    let (names, message) = listed(&delta);
+    assert_eq!(names.len(), 16);
+    assert_eq!(names[15], "gone");
+    assert_eq!(message, "the policy is valid");
 }
 
 /// The message of the condition that tells a Gateway which policies leave it out.

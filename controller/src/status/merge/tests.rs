@@ -149,6 +149,7 @@ fn entries_are_limited_to_the_api_servers_maximum() {
     for (kind, field, capacity) in [
         (Entries::Parents, "parents", 32),
         (Entries::Ancestors, "ancestors", 16),
+        (Entries::BackendAncestors, "ancestors", 32),
     ] {
         let present = json!({field: others(capacity - 2)});
         let desired: Vec<Value> = desired(5);

@@ -1,6 +1,9 @@
 use serde_json::json;
 use translate::api;
-use translate::status::{Condition, RouteParentStatus, RouteStatus};
+use translate::status::{
+    AncestorReference, Condition, PolicyAncestorStatus, PolicyStatus, RouteParentStatus,
+    RouteStatus,
+};
 use xds::model::ObjectName;
 
 use super::*;
@@ -38,6 +41,15 @@ fn accepted() -> Status {
 
 fn planned(status: &Value, translated: Option<&Status>, refused: Option<&str>) -> Option<Write> {
     let object = ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", "shop"));
+    planned_for(&object, status, translated, refused)
+}
+
+fn planned_for(
+    object: &ObjectRef,
+    status: &Value,
+    translated: Option<&Status>,
+    refused: Option<&str>,
+) -> Option<Write> {
     let inputs = StatusInputs {
         observed: &observed(status),
         translated,
@@ -46,12 +58,7 @@ fn planned(status: &Value, translated: Option<&Status>, refused: Option<&str>) -
         refused: refused.map(str::to_owned),
         invalid: None,
     };
-    plan(
-        &object,
-        &inputs,
-        "ours.io/controller",
-        Timestamp::UNIX_EPOCH,
-    )
+    plan(object, &inputs, "ours.io/controller", Timestamp::UNIX_EPOCH)
 }
 
 #[test]
@@ -146,4 +153,32 @@ fn an_invalid_version_is_reported_with_its_generation() {
     );
     let message = "this version is invalid; the previous one stays in effect: spec.rules: unknown";
     assert_eq!(condition["message"], message);
+}
+
+#[test]
+fn the_status_of_an_x_backend_lists_32_gateways_and_that_of_a_policy_16() {
+    let ancestors = (0..40).map(|number| PolicyAncestorStatus {
+        ancestor_ref: AncestorReference {
+            group: api::GATEWAY_GROUP.to_owned(),
+            kind: "Gateway".to_owned(),
+            namespace: "app".to_owned(),
+            name: format!("gw-{number}"),
+            section_name: None,
+        },
+        controller_name: "ours.io/controller".to_owned(),
+        conditions: Vec::new(),
+    });
+    let status = Status::Policy(PolicyStatus {
+        ancestors: ancestors.collect(),
+    });
+    let name = ObjectName::new("app", "shop");
+    for (object, listed) in [
+        (ObjectRef::of::<api::XBackend>(&name), 32),
+        (ObjectRef::of::<api::BackendTlsPolicy>(&name), 16),
+    ] {
+        let write = planned_for(&object, &Value::Null, Some(&status), None).expect("a write");
+        let written = write.patch["status"]["ancestors"].as_array();
+        assert_eq!(written.map(Vec::len), Some(listed), "{object}");
+        assert_eq!(write.left_out, 40 - listed, "{object}");
+    }
 }

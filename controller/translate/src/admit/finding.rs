@@ -62,6 +62,8 @@ pub enum Reason {
     Required,
     /// The value is not allowed.
     Invalid,
+    /// A list, a mapping or a text has fewer items, fields or characters than it needs.
+    TooFew,
     /// A limit is exceeded.
     TooMany,
     /// The previous version of an invalid or unreadable object stays in effect.
@@ -89,6 +91,7 @@ impl Reason {
             Self::WrongType => "WrongType",
             Self::Required => "Required",
             Self::Invalid => "Invalid",
+            Self::TooFew => "TooFew",
             Self::TooMany => "TooMany",
             Self::PreviousKept => "PreviousKept",
             Self::RefusesAll => "RefusesAll",
@@ -130,12 +133,22 @@ pub(super) struct Remark {
     pub(super) path: FieldPath,
     pub(super) reason: Reason,
     pub(super) text: String,
+    /// Whether it is about which fields a mapping has, so that an unknown one may be the cause.
+    pub(super) of_fields: bool,
 }
 
 impl Remark {
     /// A problem that makes the object invalid.
     pub(super) fn error(path: &FieldPath, reason: Reason, text: impl Into<String>) -> Self {
         Self::new(Severity::Error, path, reason, text)
+    }
+
+    /// Marks it as one about which fields a mapping has.
+    pub(super) fn of_fields(self) -> Self {
+        Self {
+            of_fields: true,
+            ..self
+        }
     }
 
     pub(super) fn warning(path: &FieldPath, reason: Reason, text: impl Into<String>) -> Self {
@@ -148,6 +161,7 @@ impl Remark {
             path: path.clone(),
             reason,
             text: text.into(),
+            of_fields: false,
         }
     }
 }

@@ -118,6 +118,7 @@ fn read_supported(
     for remark in &mut remarks {
         unknown_fields.complete_remark(kind, remark);
     }
+    drop_consequences(&mut remarks);
     let refused = remarks
         .iter()
         .any(|remark| remark.severity == Severity::Error);
@@ -128,6 +129,17 @@ fn read_supported(
         object,
         remarks,
     }
+}
+
+/// Drops what a mapping lacks if it has an unknown field that has to be corrected: that is the cause.
+fn drop_consequences(remarks: &mut Vec<Remark>) {
+    let unknown: Vec<FieldPath> = remarks
+        .iter()
+        .filter(|it| (it.reason, it.severity) == (Reason::UnknownField, Severity::Error))
+        .map(|it| it.path.clone())
+        .collect();
+    let is_cause = |of: &FieldPath| unknown.iter().any(|it| it.steps().starts_with(of.steps()));
+    remarks.retain(|it| !it.of_fields || !is_cause(&it.path));
 }
 
 fn unidentified(path: &FieldPath, reason: Reason, text: String) -> Outcome {

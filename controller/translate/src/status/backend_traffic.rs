@@ -9,23 +9,25 @@ use xds::model::ObjectName;
 use super::policy::{AncestorReference, LeftOut, PolicyAncestorStatus, PolicyStatus};
 use super::{Condition, ConditionType as Type, Conditions, Reason};
 use crate::api::{PolicyTargetReference, XBackendTrafficPolicy};
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 use crate::reader::Reader;
 
 /// The status of a policy used by these Gateways. On one machine also of an unused one with problems:
-/// nothing else would report them. `None` without anything to report.
+/// nothing else would report them. `None` without anything to report. `spare` is the number of entries
+/// for missing targets that there is room for; the conditions of the others' name the rest.
 pub(crate) fn status(
     reader: &Reader<'_>,
     (name, object): (&ObjectName, &XBackendTrafficPolicy),
-    missing: &[(usize, Problem)],
+    (missing, spare): (&[(usize, Problem)], usize),
     refusals: &[Problem],
     (gateways, left_out): (&BTreeSet<ObjectName>, &LeftOut),
 ) -> Option<PolicyStatus> {
+    let (missing, unlisted) = missing.split_at(spare.min(missing.len()));
     let generation = object.metadata.generation;
     let entry = |ancestor_ref, problems: &[Problem]| PolicyAncestorStatus {
         ancestor_ref,
         controller_name: reader.options().controller_name.clone(),
-        conditions: conditions(generation, problems, left_out),
+        conditions: conditions(generation, problems, left_out, unlisted),
     };
     let target =
         |target: &PolicyTargetReference| AncestorReference::target(&name.namespace, target);
@@ -42,20 +44,39 @@ pub(crate) fn status(
     (!ancestors.is_empty()).then_some(PolicyStatus { ancestors })
 }
 
-fn conditions(generation: i64, problems: &[Problem], left_out: &LeftOut) -> Vec<Condition> {
+fn conditions(
+    generation: i64,
+    problems: &[Problem],
+    left_out: &LeftOut,
+    unlisted: &[(usize, Problem)],
+) -> Vec<Condition> {
     let conditions = Conditions::of(generation);
     let conditions = match problems {
-        [] if left_out.is_empty() => {
+        [] if left_out.is_empty() && unlisted.is_empty() => {
             conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid")
         }
-        [] => {
-            let message = format!(
-                "the policy is valid, but a status holds 16 ancestors: it does not apply to \
-                 requests of these further Gateways: {left_out}"
-            );
-            conditions.happy_about(Type::Accepted, Reason::Accepted, message)
-        }
+        [] => conditions.happy_about(
+            Type::Accepted,
+            Reason::Accepted,
+            beyond_the_limit(left_out, unlisted),
+        ),
         problems => conditions.unhappy(Type::Accepted, problems),
     };
     conditions.done()
+}
+
+/// The message of a valid policy whose status has no room for all of its ancestors.
+fn beyond_the_limit(left_out: &LeftOut, unlisted: &[(usize, Problem)]) -> String {
+    let mut message = "the policy is valid, but a status holds 16 ancestors".to_owned();
+    if !left_out.is_empty() {
+        let gateways =
+            format!(": it does not apply to requests of these further Gateways: {left_out}");
+        message.push_str(&gateways);
+    }
+    if !unlisted.is_empty() {
+        let problems = problem::join(unlisted.iter().map(|(_, problem)| problem));
+        let targets = format!("; it has no entries for targets that do not exist: {problems}");
+        message.push_str(&targets);
+    }
+    message
 }

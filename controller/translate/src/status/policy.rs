@@ -93,6 +93,27 @@ impl LeftOut {
     }
 }
 
+/// The Gateways that cannot reach a backend because of the BackendTLSPolicy of it, or of its endpoint
+/// picker.
+#[derive(Debug)]
+pub(crate) struct LeftOutByTls<'a> {
+    pub(crate) policy: &'a ObjectName,
+    pub(crate) gateways: LeftOut,
+}
+
+impl LeftOutByTls<'_> {
+    /// Why the backend cannot be reached from this Gateway, if it cannot.
+    pub(crate) fn problem(&self, gateway: &ObjectName, backend: &str) -> Option<Problem> {
+        let Self { policy, gateways } = self;
+        let message = format!(
+            "the status of BackendTLSPolicy {policy} lists at most 16 ancestors and has no room for \
+             this Gateway, so its requests to {backend} get status 500"
+        );
+        let problem = Problem::new(Reason::PolicyAncestorLimitReached, "", message);
+        gateways.0.contains(gateway).then_some(problem)
+    }
+}
+
 /// Tells the owner of a Gateway that a policy leaves it out.
 pub(crate) fn left_out_of(policy: &ObjectRef) -> Problem {
     let effect = if policy.kind == BackendTlsPolicy::KIND {
@@ -158,29 +179,41 @@ impl PolicyStatus {
 }
 
 impl PolicyStatus {
-    /// Of an XBackend of this generation that these Gateways send something to.
+    /// Of an XBackend of this generation that these Gateways send something to, apart from those that
+    /// its BackendTLSPolicy leaves out.
     pub(crate) fn of_x_backend(
         generation: i64,
         backend: &LoweredXBackend,
-        gateways: &[ObjectName],
+        (gateways, left_out): (&[ObjectName], Option<&LeftOutByTls<'_>>),
         controller_name: &str,
     ) -> Self {
-        let conditions = Conditions::of(generation);
-        let conditions = match &*backend.refusals {
-            [] => conditions.happy(Type::Accepted, Reason::Accepted, "the backend is valid"),
-            refusals => conditions.unhappy(Type::Accepted, refusals),
-        };
-        let expired = &backend.expiries.expired;
-        let conditions = conditions.unhappy(Type::CertificateExpired, expired).done();
-        let ancestors = gateways.iter().map(|gateway| PolicyAncestorStatus {
-            ancestor_ref: AncestorReference::gateway(gateway),
-            controller_name: controller_name.to_owned(),
-            conditions: conditions.clone(),
+        let ancestors = gateways.iter().map(|gateway| {
+            let left_out = left_out.and_then(|it| it.problem(gateway, "the backend"));
+            PolicyAncestorStatus {
+                ancestor_ref: AncestorReference::gateway(gateway),
+                controller_name: controller_name.to_owned(),
+                conditions: backend_conditions(generation, backend, left_out),
+            }
         });
         Self {
             ancestors: ancestors.collect(),
         }
     }
+}
+
+fn backend_conditions(
+    generation: i64,
+    backend: &LoweredXBackend,
+    left_out: Option<Problem>,
+) -> Vec<Condition> {
+    let refusals: Vec<Problem> = backend.refusals.iter().cloned().chain(left_out).collect();
+    let conditions = Conditions::of(generation);
+    let conditions = match &*refusals {
+        [] => conditions.happy(Type::Accepted, Reason::Accepted, "the backend is valid"),
+        refusals => conditions.unhappy(Type::Accepted, refusals),
+    };
+    let expired = &backend.expiries.expired;
+    conditions.unhappy(Type::CertificateExpired, expired).done()
 }
 
 fn conditions(

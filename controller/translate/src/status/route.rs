@@ -5,7 +5,7 @@ use std::slice;
 use serde::Serialize;
 use xds::model::ObjectName;
 
-use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
+use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, LeftOutByTls, Reason};
 use crate::api::{Gateway, InferencePool, ParentReference, Resource as _};
 use crate::lower::route::ResolvedRoute;
 use crate::problem::{self, Problem};
@@ -50,11 +50,12 @@ impl RouteStatus {
 }
 
 impl RouteStatus {
-    /// The status of an InferencePool, whose parents are the Gateways that send requests to it.
+    /// The status of an InferencePool, whose parents are the Gateways that send requests to it, apart
+    /// from those that the BackendTLSPolicy of its endpoint picker leaves out.
     pub(crate) fn of_pool(
         pool: &InferencePool,
         refs: &[Problem],
-        gateways: &[ObjectName],
+        (gateways, left_out): (&[ObjectName], Option<&LeftOutByTls<'_>>),
         controller_name: &str,
     ) -> Self {
         let parents = gateways.iter().map(|gateway| RouteParentStatus {
@@ -67,7 +68,10 @@ impl RouteStatus {
                 port: None,
             },
             controller_name: controller_name.to_owned(),
-            conditions: pool_conditions(pool, refs),
+            conditions: {
+                let left_out = left_out.and_then(|it| it.problem(gateway, "the pool"));
+                pool_conditions(pool, refs, left_out.as_ref())
+            },
         });
         Self {
             parents: parents.collect(),
@@ -75,13 +79,20 @@ impl RouteStatus {
     }
 }
 
-fn pool_conditions(pool: &InferencePool, refs: &[Problem]) -> Vec<Condition> {
+fn pool_conditions(
+    pool: &InferencePool,
+    refs: &[Problem],
+    left_out: Option<&Problem>,
+) -> Vec<Condition> {
     let text = match pool.spec.endpoint_picker_ref {
         Some(_) => "the pool is valid",
         None => "the pool is valid; without an endpoint picker, requests are balanced by load",
     };
     let conditions = Conditions::of(pool.metadata.generation);
-    let conditions = conditions.happy(Type::Accepted, Reason::Accepted, text);
+    let conditions = match left_out {
+        None => conditions.happy(Type::Accepted, Reason::Accepted, text),
+        Some(problem) => conditions.unhappy(Type::Accepted, slice::from_ref(problem)),
+    };
     let conditions = match refs {
         [] => conditions.happy(
             Type::ResolvedRefs,

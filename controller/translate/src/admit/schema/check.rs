@@ -21,11 +21,15 @@ impl Schema {
             .outside_enum(value)
             .or_else(|| self.out_of_range(value))
             .map(|text| (Reason::Invalid, text))
-            .or_else(|| Some((Reason::TooMany, self.of_wrong_size(value)?)))
+            .or_else(|| self.of_wrong_size(value))
             .or_else(|| Some((Reason::Invalid, self.of_wrong_form(value)?)))
             .or_else(|| Some((Reason::Duplicate, self.repeats(value)?)));
         if let Some((reason, text)) = wrong {
-            remarks.push(Remark::error(path, reason, text));
+            let remark = Remark::error(path, reason, text);
+            remarks.push(Remark {
+                of_fields: reason == Reason::TooFew && value.is_object(),
+                ..remark
+            });
         }
         match value {
             Value::Object(fields) => self.check_fields(fields, path, remarks),
@@ -133,7 +137,7 @@ impl Schema {
             .map(|missed| missed.join(", "))
     }
 
-    fn of_wrong_size(&self, value: &Value) -> Option<String> {
+    fn of_wrong_size(&self, value: &Value) -> Option<(Reason, String)> {
         let (size, min, max, unit) = match value {
             Value::String(text) => (
                 text.chars().count(),
@@ -146,13 +150,13 @@ impl Schema {
             _ => return None,
         };
         if min.is_some_and(|min| size < min) {
-            return Some(format!(
-                "has {size} {unit}: at least {} are needed",
-                min.unwrap_or(0)
-            ));
+            let least = min.unwrap_or(0);
+            let text = format!("has {size} {unit}: at least {least} are needed");
+            return Some((Reason::TooFew, text));
         }
-        max.filter(|max| size > *max)
-            .map(|max| format!("has {size} {unit}: at most {max} are allowed"))
+        let max = max.filter(|max| size > *max)?;
+        let text = format!("has {size} {unit}: at most {max} are allowed");
+        Some((Reason::TooMany, text))
     }
 
     fn repeats(&self, value: &Value) -> Option<String> {

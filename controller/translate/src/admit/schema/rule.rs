@@ -50,7 +50,8 @@ impl Schema {
         if !self.rules.is_empty() {
             let itself = self.to_cel(value);
             let broken = self.rules.iter().filter_map(|rule| rule.broken_by(&itself));
-            remarks.extend(broken.map(|text| Remark::error(path, Reason::Invalid, text)));
+            let broken = broken.map(|text| Remark::error(path, Reason::Invalid, text));
+            remarks.extend(broken.map(Remark::of_fields));
         }
         match value {
             Value::Object(fields) => {

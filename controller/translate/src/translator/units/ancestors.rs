@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 
 use crate::api::{BackendTlsPolicy, Gateway, PolicyEntries};
 use crate::reader::Fact;
-use crate::status::LeftOut;
+use crate::status::{LeftOut, LeftOutByTls};
 use crate::store::ObjectRef;
 use crate::translator::emitted::Gateways;
 use crate::translator::unit::UnitReader;
@@ -19,6 +19,8 @@ pub(super) struct Ancestors {
     /// Those that its status has room for.
     pub(super) listed: BTreeSet<ObjectName>,
     pub(super) left_out: LeftOut,
+    /// Number of further entries that its status has room for.
+    pub(super) spare: usize,
 }
 
 impl UnitReader<'_> {
@@ -45,6 +47,7 @@ impl UnitReader<'_> {
             listed = by_age.into_iter().map(|(_, name)| name).collect();
         }
         Ancestors {
+            spare: room.saturating_sub(listed.len()),
             listed,
             left_out: LeftOut(left_out),
         }
@@ -91,14 +94,24 @@ impl UnitReader<'_> {
     ) -> Gateways {
         let policies = sections.filter_map(|it| self.backend_tls_winner(upstream, it.as_ref()));
         let policies: BTreeSet<&ObjectName> = policies.collect();
-        policies.into_iter().fold(users, |users, name| {
-            let object = self.object::<BackendTlsPolicy>(name);
-            let (Some(object), Some(policy)) = (object, self.backend_tls_policy(name)) else {
-                return users;
-            };
-            let targets = policy.targets.iter().map(|target| &target.upstream);
-            let ancestors = self.ancestors(self.all_tls_users(targets), &object.status);
-            without(&ancestors.left_out, users)
+        let left_out = policies
+            .into_iter()
+            .filter_map(|it| self.left_out_by_tls(it));
+        left_out.fold(users, |users, it| without(&it.gateways, users))
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// The Gateways that a BackendTLSPolicy leaves out.
+    pub(super) fn left_out_by_tls(&self, policy: &'a ObjectName) -> Option<LeftOutByTls<'a>> {
+        let name = policy;
+        let object = self.object::<BackendTlsPolicy>(name)?;
+        let policy = self.backend_tls_policy(name)?;
+        let targets = policy.targets.iter().map(|target| &target.upstream);
+        let ancestors = self.ancestors(self.all_tls_users(targets), &object.status);
+        Some(LeftOutByTls {
+            policy: name,
+            gateways: ancestors.left_out,
         })
     }
 }

@@ -59,7 +59,7 @@ impl Unit for BackendTrafficEffectUnit {
             }
         }
         let name_and_object = (&self.0, &**object);
-        let missing = &policy.missing;
+        let missing = (&*policy.missing, ancestors.spare);
         Some(BackendTrafficEffect {
             emitted: Emitted::new(resources),
             left_out: ancestors.left_out.among(&reader.all_users(won.into_iter())),

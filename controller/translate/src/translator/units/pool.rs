@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use xds::model::{BackendKey, ObjectName};
 
+use super::ancestors::without;
 use super::picker::picker_service;
 use crate::api::{InferencePool, Service, TransportProtocol};
 use crate::lower::pool;
 use crate::status::{RouteStatus, Status};
 use crate::store::ObjectRef;
-use crate::translator::emitted::{Emitted, Gateways};
+use crate::translator::emitted::Emitted;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -35,8 +36,15 @@ impl Unit for PoolUnit {
         let object = reader.object::<InferencePool>(&self.0)?;
         let pool = pool::lower(reader, &self.0, object);
         let controller = &reader.options().controller_name;
-        let status = RouteStatus::of_pool(object, &pool.refs, &users, controller);
-        let users = picker_tls_users(reader, &self.0, object, users);
+        let policy = picker_policy(reader, &self.0, object);
+        let left_out = policy.and_then(|it| reader.left_out_by_tls(it));
+        let gateways = (&*users, left_out.as_ref());
+        let status = RouteStatus::of_pool(object, &pool.refs, gateways, controller);
+        // They would connect to the picker without the policy's TLS.
+        let users = match left_out {
+            Some(it) => without(&it.gateways, users),
+            None => users,
+        };
         let resource = (!users.is_empty()).then(|| (pool.backend.into(), users));
         Some(UsedPool {
             emitted: Emitted::new(resource.into_iter().collect()),
@@ -60,20 +68,14 @@ impl Unit for PoolUnit {
     }
 }
 
-/// The users of a pool that a BackendTLSPolicy of its endpoint picker does not leave out: they would
-/// connect to the picker without the policy's TLS.
-fn picker_tls_users(
-    reader: &UnitReader<'_>,
+/// The BackendTLSPolicy of a pool's endpoint picker.
+fn picker_policy<'a>(
+    reader: &UnitReader<'a>,
     name: &ObjectName,
     object: &InferencePool,
-    users: Gateways,
-) -> Gateways {
-    let (Some(reference), Some(picker)) = (
-        &object.spec.endpoint_picker_ref,
-        picker_service(name, object),
-    ) else {
-        return users;
-    };
+) -> Option<&'a ObjectName> {
+    let reference = object.spec.endpoint_picker_ref.as_ref()?;
+    let picker = picker_service(name, object)?;
     let service = ObjectName::new(&name.namespace, &reference.name);
     let number = reference.port.map(|port| port.number);
     let service = reader.object::<Service>(&service);
@@ -84,6 +86,6 @@ fn picker_tls_users(
     let section = port
         .filter(|port| !port.name.is_empty())
         .map(|port| Arc::from(&*port.name));
-    let section = section.filter(|it| reader.backend_tls_winner(&picker, Some(it)).is_some());
-    reader.tls_users(&picker, [section].into_iter(), users)
+    let of_port = section.and_then(|it| reader.backend_tls_winner(&picker, Some(&it)));
+    of_port.or_else(|| reader.backend_tls_winner(&picker, None))
 }

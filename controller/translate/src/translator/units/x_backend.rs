@@ -6,6 +6,7 @@ use xds::model::{
     BackendKey, Certificate, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget,
 };
 
+use super::ancestors::without;
 use crate::api::{Resource as _, XBackend};
 use crate::lower::x_backend;
 use crate::resolve::policy::target_key;
@@ -39,8 +40,14 @@ impl Unit for XBackendUnit {
         let lowered = x_backend::lower(reader, &self.0, object);
         let controller = &reader.options().controller_name;
         let generation = object.metadata.generation;
-        let status = PolicyStatus::of_x_backend(generation, &lowered, &users, controller);
-        let users = reader.tls_users(&upstream, [None].into_iter(), users);
+        let policy = reader.backend_tls_winner(&upstream, None);
+        let left_out = policy.and_then(|it| reader.left_out_by_tls(it));
+        let gateways = (&*users, left_out.as_ref());
+        let status = PolicyStatus::of_x_backend(generation, &lowered, gateways, controller);
+        let users = match left_out {
+            Some(it) => without(&it.gateways, users),
+            None => users,
+        };
         let mut resources = Vec::new();
         if let Some(certificate) = lowered.certificate {
             let policy = client_certificate(&self.0, certificate);

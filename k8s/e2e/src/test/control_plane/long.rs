@@ -25,8 +25,8 @@ const OUTAGE: Duration = Duration::from_mins(2);
 /// Until the next certificate authority signs: it is published ten minutes before.
 const ROTATION: Duration = Duration::from_mins(13);
 
-/// Life of an authority that a user brings: that of a generated one, so that it does not count as old.
-const LIFE: Duration = Duration::from_hours(10 * 365 * 24);
+/// Life of the user's authority: so short that the controller would replace one that it generated.
+const LIFE: Duration = Duration::from_hours(30 * 24);
 
 /// Routes without a backend.
 const BROKEN: usize = 10_000;
