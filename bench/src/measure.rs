@@ -30,7 +30,7 @@ pub(crate) struct Method {
     pub(crate) slice: Duration,
     pub(crate) warm_up: Duration,
     /// How long to wait for a quiet machine.
-    pub(crate) patience: Duration,
+    pub(crate) quiet_timeout: Duration,
     /// Cores of the proxy, one per worker.
     pub(crate) proxy_cores: Vec<usize>,
     /// Cores of load and origin.
@@ -233,20 +233,20 @@ impl<'a> Bench<'a> {
     fn settle(&mut self) -> Result<u64> {
         let mut settling = SettlingDetector::default();
         let deadline = Instant::now() + SETTLE;
-        let (mut looked, mut cpu) = (Instant::now(), self.proxy_cpu.read()?);
+        let (mut sampled_at, mut cpu) = (Instant::now(), self.proxy_cpu.read()?);
         loop {
             std::thread::sleep(LOOK);
             let counted = self.origin.counted()?;
             let now = self.proxy_cpu.read()?;
             let used = Duration::from_nanos(now - cpu);
-            if settling.is_over(counted, used, looked.elapsed()) {
+            if settling.is_over(counted, used, sampled_at.elapsed()) {
                 return Ok(counted);
             }
             ensure!(
                 Instant::now() < deadline,
                 "it uses CPU without load: {counted} requests, {used:?} of CPU time in {LOOK:?}"
             );
-            (looked, cpu) = (Instant::now(), now);
+            (sampled_at, cpu) = (Instant::now(), now);
         }
     }
 }

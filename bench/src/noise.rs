@@ -7,9 +7,9 @@ use anyhow::Result;
 
 use crate::procfs::Machine;
 
-/// Waits until the machine is idle, at most `patience`; what disturbs it still, if anything does.
-pub(crate) fn wait_for_quiet(patience: Duration) -> Result<Option<Noise>> {
-    let deadline = Instant::now() + patience;
+/// Waits until the machine is idle, at most `timeout`; what disturbs it still, if anything does.
+pub(crate) fn wait_for_quiet(timeout: Duration) -> Result<Option<Noise>> {
+    let deadline = Instant::now() + timeout;
     loop {
         let window = Window::open(0)?;
         std::thread::sleep(SAMPLE);

@@ -34,14 +34,14 @@ impl Channel {
             return Self::tls(stream, certificate.client(resume)?);
         }
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self::Plain(stream))
     }
 
     /// In TLS over `stream`. The handshake is done with the first bytes.
     pub(crate) fn tls(stream: TcpStream, config: Arc<ClientConfig>) -> Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let connection = ClientConnection::new(config, server_name()?)?;
         Ok(Self::Tls(Box::new(StreamOwned::new(connection, stream))))
     }
@@ -114,7 +114,7 @@ pub(crate) fn request_once(target: LoadTarget<'_>) -> Result<usize> {
         ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::WebSocket => {
             let request = LoadRequest::of(case);
             let mut stream = TcpStream::connect(target.address)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             if !request.opening.is_empty() {
                 upgrade(&mut stream, &request)?;
             }
@@ -160,7 +160,7 @@ pub(crate) fn serves(address: SocketAddr, host: &str, path: &str) -> Result<()> 
 
 fn answer(address: SocketAddr, host: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
@@ -170,4 +170,4 @@ fn answer(address: SocketAddr, host: &str, path: &str) -> Result<String> {
     Ok(answer)
 }
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);

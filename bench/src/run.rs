@@ -126,7 +126,7 @@ fn method(args: &RunArgs) -> Method {
         duration: seconds(args.seconds, if quick { 1 } else { 5 }),
         slice: Duration::from_millis(args.slice.get()),
         warm_up: seconds(args.warm_up, 1),
-        patience: Duration::from_secs(if quick { 0 } else { 30 }),
+        quiet_timeout: Duration::from_secs(if quick { 0 } else { 30 }),
         proxy_cores: args.proxy_cores.clone(),
         load_cores,
         origin: args.origin,

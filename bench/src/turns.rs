@@ -41,7 +41,7 @@ pub(crate) fn round(
     method: &Method,
     number: usize,
 ) -> Result<Vec<Result<Measured, String>>> {
-    if let Some(noise) = noise::wait_for_quiet(method.patience)? {
+    if let Some(noise) = noise::wait_for_quiet(method.quiet_timeout)? {
         print_line(&format!(
             "     the machine is not idle ({noise}): measuring anyway, and marking disturbed runs"
         ));

@@ -292,7 +292,7 @@ pub const H2_FREE_FRAMES_EACH: u64 = 10;
 /// Silence after which a peer that owes bytes receives a PING: 30 s.
 pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
 /// Timeout for the response to that PING: 15 s.
-pub const H2_PING_PATIENCE: Duration = Duration::from_secs(15);
+pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for an endpoint's HTTP/2 preface, the rest of a head, and writes: 10 s.
 pub const H2_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
 

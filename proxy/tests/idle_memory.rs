@@ -57,7 +57,7 @@ const H2_STREAMS: usize = 50;
 const H2_STREAM_BAR: u64 = 26_750;
 
 /// Timeout for memory to settle.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Memory is settled when it has not changed for longer than a connection takes to park and the
 /// shard takes to free memory.
@@ -67,7 +67,7 @@ const SETTLED: Duration = Duration::from_secs(7);
 fn settled(gateway: &Gateway) -> u64 {
     let started = Instant::now();
     let mut last = (gateway.anonymous_bytes(), Instant::now());
-    while last.1.elapsed() < SETTLED && started.elapsed() < PATIENCE {
+    while last.1.elapsed() < SETTLED && started.elapsed() < TIMEOUT {
         std::thread::park_timeout(Duration::from_millis(50));
         let now = gateway.anonymous_bytes();
         if now != last.0 {

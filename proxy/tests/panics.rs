@@ -10,7 +10,7 @@ use std::time::Duration;
 use proxy::observe::panics;
 use proxy::observe::program_log::{ProgramLog, ProgramLogWriter};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An output that blocks until it is resumed, and then panics.
 struct Output {
@@ -54,12 +54,12 @@ fn panics_are_logged_except_those_of_the_log_thread() {
     let panics = || thread::Builder::new().name("some".to_owned());
     let panics = || panics().spawn(|| panic!("of a {}", "thread"));
     let first = panics().expect("a thread").join();
-    let line = written.recv_timeout(PATIENCE);
+    let line = written.recv_timeout(TIMEOUT);
     // The output blocks in that line now.
     let second = panics().expect("a thread").join();
     let others_at_once = panic_receiver.try_recv();
     resume.send(()).expect("it waits");
-    let own_at_once = panic_receiver.recv_timeout(PATIENCE);
+    let own_at_once = panic_receiver.recv_timeout(TIMEOUT);
     // From here on, failures are reported by the test's own thread again.
     drop(panic::take_hook());
 

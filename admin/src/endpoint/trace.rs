@@ -224,8 +224,8 @@ mod tests {
             drop(body);
         };
         let ended = async { tokio::join!(stream.run(None), watcher) };
-        let patience = Duration::from_mins(1);
-        timeout_at(Instant::now() + patience, ended)
+        let limit = Duration::from_mins(1);
+        timeout_at(Instant::now() + limit, ended)
             .await
             .expect("it ends without a keep-alive");
         watch.is_over().await;

@@ -178,21 +178,21 @@ impl Cluster {
         }))
     }
 
-    /// Waits until `look` finds something; its errors end the wait.
+    /// Waits until `check` finds something; its errors end the wait.
     pub(crate) async fn until<T>(
         &self,
         what: &str,
-        patience: Duration,
-        mut look: impl AsyncFnMut() -> Result<Option<T>>,
+        timeout: Duration,
+        mut check: impl AsyncFnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
-            let found = look().await;
+            let found = check().await;
             if let Some(found) = found.with_context(|| format!("waiting for {what}"))? {
                 return Ok(found);
             }
             if Instant::now() > deadline {
-                bail!("waited {} s for {what}", patience.as_secs());
+                bail!("waited {} s for {what}", timeout.as_secs());
             }
             tokio::time::sleep(POLL).await;
         }

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// How long a request may take before it counts as failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// TLS settings of a client.
 pub(crate) type Tls = (ServerName<'static>, Arc<ClientConfig>);
@@ -64,7 +64,7 @@ impl Client {
         } = self;
         let exchange = async {
             let answer = get(connection, *address, tls.as_ref(), host, path);
-            timeout(PATIENCE, answer)
+            timeout(TIMEOUT, answer)
                 .await
                 .context("no answer in time")?
         };

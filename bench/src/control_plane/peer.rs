@@ -13,7 +13,7 @@ use super::cluster::Cluster;
 use super::record::PeerInfo;
 
 /// How long a controller or a proxy may take to start or to end.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// An implementation of Gateway API in the cluster.
 #[derive(Debug, Clone)]
@@ -89,7 +89,7 @@ impl Peer {
     pub(crate) async fn sleep(&self, cluster: &Cluster) -> Result<()> {
         self.scale(cluster, 0).await?;
         cluster
-            .until("a controller to end", PATIENCE, async || {
+            .until("a controller to end", TIMEOUT, async || {
                 Ok(self.controllers(cluster).await?.is_empty().then_some(()))
             })
             .await
@@ -121,7 +121,7 @@ impl Peer {
     /// Waits until the controller is ready.
     pub(crate) async fn ready(&self, cluster: &Cluster) -> Result<()> {
         cluster
-            .until("the controller to be ready", PATIENCE, async || {
+            .until("the controller to be ready", TIMEOUT, async || {
                 let pods = self.controllers(cluster).await?;
                 Ok((pods.len() == 1 && pods.iter().all(is_ready)).then_some(()))
             })

@@ -16,7 +16,7 @@ use super::http::{Client, Tls};
 const PERIOD: Duration = Duration::from_millis(1);
 
 /// How long a route may take to serve.
-const PATIENCE: Duration = Duration::from_mins(10);
+const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A probing client and its connection.
 pub(crate) struct Prober {
@@ -87,7 +87,7 @@ fn until_served(client: &mut Client, host: &str, path: &str) -> Result<Outcome> 
         if let Some(error) = error {
             *errors.entry(error).or_insert(0) += 1;
         }
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             bail!("{host}{path} does not serve; the last responses were {errors:?} or 404");
         }
         due += PERIOD;

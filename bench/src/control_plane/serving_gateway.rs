@@ -11,7 +11,7 @@ use super::objects::{GATEWAY, Parent, Route, address, gateway, service, slice};
 use super::prober::Prober;
 
 /// How long a Gateway may take to have an address and proxies.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The Service of a site, which has two endpoints.
 pub(crate) const SERVICE: &str = "backend";
@@ -34,7 +34,7 @@ impl ServingGateway {
         let gateways = cluster.api("gateway.networking.k8s.io/v1", "Gateway", Some(&namespace));
         let what = format!("a Gateway of class {} to have an address", peer.class);
         let ip = cluster
-            .until(&what, PATIENCE, async || {
+            .until(&what, TIMEOUT, async || {
                 let found = gateways.get(GATEWAY).await?;
                 let ip = found.data["status"]["addresses"][0]["value"].as_str();
                 Ok(ip.map(str::to_owned))

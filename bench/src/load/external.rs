@@ -56,7 +56,7 @@ impl External {
     /// thread does not wake the one that sleeps, as in wrk.
     pub(super) fn interrupt(&mut self) -> Result<String> {
         self.signal(Signal::CONT)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.child.try_wait()?.is_none() {
             ensure!(
                 Instant::now() < deadline,
@@ -102,7 +102,7 @@ impl Drop for External {
 }
 
 /// wrk checks ten times a second whether to stop, and then computes its statistics.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

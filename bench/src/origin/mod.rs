@@ -76,7 +76,7 @@ impl Origin {
             upstream,
             stats_requests: Cell::new(0),
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Err(error) = origin.counted() {
             origin
                 .running
@@ -133,4 +133,4 @@ fn own(listen: SocketAddr, upstream: Upstream) -> Result<Command> {
     Ok(command)
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);

@@ -83,13 +83,13 @@ impl Intake {
                 _,
                 Content::Invalid {
                     reference,
-                    stand_in,
+                    fail_closed,
                     why,
                     observed,
                 },
             ) => {
-                // Its previous version stays in effect; a stand-in is used only without one.
-                if let Some(object) = stand_in.filter(|_| !exists(&reference, store, batch)) {
+                // Its previous version stays in effect. Without one, its fail-closed replacement does.
+                if let Some(object) = fail_closed.filter(|_| !exists(&reference, store, batch)) {
                     batch.push(Event::Upsert(object));
                 }
                 if let Some(observed) = observed

@@ -37,7 +37,7 @@ impl Oversized {
     /// The objects that became too large, or are not any more, with advice.
     pub(super) fn take_changed(&mut self) -> Vec<(ObjectRef, Option<Arc<str>>)> {
         let touched = std::mem::take(&mut self.touched).into_iter();
-        let judged = touched.map(|object| {
+        let checked = touched.map(|object| {
             let mut sizes = self.sizes.iter();
             let found = sizes.find(|(key, _)| object_of(key).as_ref() == Some(&object));
             let why = found.map(|(key, size)| {
@@ -49,7 +49,7 @@ impl Oversized {
             });
             (object, why)
         });
-        judged.collect()
+        checked.collect()
     }
 }
 

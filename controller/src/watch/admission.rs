@@ -41,7 +41,7 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
     let AdmittedValue {
         reference,
         object,
-        stand_in,
+        fail_closed,
         findings,
     } = admitted;
     let reference = reference?;
@@ -59,7 +59,7 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
         None => Some(Content::Invalid {
             why: why(&findings).into(),
             reference,
-            stand_in,
+            fail_closed,
             observed,
         }),
     }

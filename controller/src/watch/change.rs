@@ -51,7 +51,7 @@ pub enum Content {
         /// Kind and name of the object.
         reference: ObjectRef,
         /// Takes effect if there is no earlier version.
-        stand_in: Option<Object>,
+        fail_closed: Option<Object>,
         /// The reason, with advice.
         why: Arc<str>,
         /// The object in the cluster, for kinds with a status.

@@ -107,7 +107,7 @@ impl Certificates {
     }
 
     async fn step(&mut self) {
-        let step = timeout(PATIENCE, self.compare(Instant::now()));
+        let step = timeout(TIMEOUT, self.compare(Instant::now()));
         match step.await.unwrap_or(Err(Failure::TimedOut)) {
             Ok(()) => {}
             Err(failure) => self.report_failure(failure).await,
@@ -127,7 +127,7 @@ impl Certificates {
         match failure {
             Failure::Authority { secret, .. } => {
                 let report = self.report.invalid(&secret, problem);
-                let _: Result<(), _> = timeout(PATIENCE, report).await;
+                let _: Result<(), _> = timeout(TIMEOUT, report).await;
             }
             failure => warn!(%failure, "cannot watch the CA of the xDS server"),
         }
@@ -318,7 +318,7 @@ const INTERVAL: Duration = Duration::from_secs(20);
 const FIRST: Duration = Duration::from_secs(1);
 
 /// Timeout of reading and writing both.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

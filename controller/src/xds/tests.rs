@@ -18,7 +18,7 @@ use super::*;
 use crate::outputs::Acknowledgements;
 use crate::server::listen;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 struct Running {
     cluster: Arc<Cluster>,
@@ -123,7 +123,7 @@ async fn answer(client: &mut Client, stream: &mut Stream, refusal: Option<&str>)
 }
 
 async fn within<F: Future>(future: F) -> F::Output {
-    let done = timeout(PATIENCE, future).await;
+    let done = timeout(TIMEOUT, future).await;
     done.expect("it takes no longer than this")
 }
 

@@ -115,20 +115,20 @@ pub(crate) fn check_interrupt() -> Result<()> {
     Ok(())
 }
 
-/// Waits until `look` returns `Some`. Its errors end the wait.
+/// Waits until `check` returns `Some`. Its errors end the wait.
 pub(crate) fn wait_for<T>(
     what: &str,
-    patience: Duration,
-    mut look: impl FnMut() -> Result<Option<T>>,
+    timeout: Duration,
+    mut check: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
         check_interrupt()?;
-        if let Some(found) = look()? {
+        if let Some(found) = check()? {
             return Ok(found);
         }
         if Instant::now() >= deadline {
-            bail!("waited {} s for {what}", patience.as_secs());
+            bail!("waited {} s for {what}", timeout.as_secs());
         }
         thread::sleep(POLL);
     }

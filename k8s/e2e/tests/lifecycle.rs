@@ -275,7 +275,7 @@ fn ports_and_addresses_in_use_on_the_host_do_not_conflict() {
 }
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Cluster {
     name: String,
@@ -355,7 +355,7 @@ impl Cluster {
 
     /// All processes end soon: init takes its time to reap them.
     fn has_no_processes(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.processes().is_empty() {
             assert!(
                 Instant::now() < deadline,

@@ -20,7 +20,7 @@ use super::ration::{Allowance, Ration};
 use super::usage::Usage;
 use crate::http::h2::guard::{Guard, Peer};
 use crate::limits::{
-    H2_PING_AFTER, H2_PING_PATIENCE, H2_READS_PER_POLL, LINGER_BYTES, LINGER_TIMEOUT, PARK_AFTER,
+    H2_PING_AFTER, H2_PING_TIMEOUT, H2_READS_PER_POLL, LINGER_BYTES, LINGER_TIMEOUT, PARK_AFTER,
 };
 use crate::memory::Buffer;
 use crate::net::Stream;
@@ -41,7 +41,7 @@ pub(crate) struct Link<'a> {
     wants_ping: Cell<bool>,
     /// Whether the current read was polled in this iteration: it will not complete before the next
     /// one.
-    looked: Cell<bool>,
+    read_polled: Cell<bool>,
 }
 
 /// What the connection waits for.
@@ -108,7 +108,7 @@ impl<'a> Link<'a> {
             )),
             verdict: Cell::new(None),
             wants_ping: Cell::new(false),
-            looked: Cell::new(false),
+            read_polled: Cell::new(false),
         };
         link.check_received(&mut link.reading.borrow_mut());
         link
@@ -167,7 +167,7 @@ impl<'a> Link<'a> {
     /// Begins an iteration of the task that drives the connection.
     pub(crate) fn begin_turn(&self) {
         self.usage.forget_driver();
-        self.looked.set(false);
+        self.read_polled.set(false);
     }
 
     /// Ends an iteration: sends what was written, and restarts the timeout if the number of streams
@@ -248,7 +248,7 @@ impl<'a> Link<'a> {
         let (after, expiry) = match (phase, self.pace.parks) {
             (Phase::Head(_), _) => (self.pace.head, Expiry::StopReading),
             (Phase::Busy, _) => (Some(H2_PING_AFTER), Expiry::CancelRead),
-            (Phase::Pinged, _) => (Some(H2_PING_PATIENCE), Expiry::StopReading),
+            (Phase::Pinged, _) => (Some(H2_PING_TIMEOUT), Expiry::StopReading),
             (Phase::Idle, BufferParking::Yes) => (Some(PARK_AFTER), Expiry::CancelRead),
             (Phase::Idle, BufferParking::No) => (self.pace.idle, Expiry::StopReading),
         };
@@ -277,8 +277,8 @@ impl<'a> Link<'a> {
         self.shard.buffers.put(buffer);
         self.shard.record_parked();
         reading.parked = true;
-        let patience = self.pace.idle.map(|idle| idle.saturating_sub(PARK_AFTER));
-        self.deadlines.reads.arm(patience, Expiry::StopReading);
+        let timeout = self.pace.idle.map(|idle| idle.saturating_sub(PARK_AFTER));
+        self.deadlines.reads.arm(timeout, Expiry::StopReading);
         let stream = self.stream;
         Box::pin(async move {
             let readable = stream.readable().await;
@@ -299,7 +299,7 @@ impl<'a> Link<'a> {
                 return Poll::Pending;
             }
             let fresh = reading.operation.is_none();
-            if self.looked.get() && !fresh {
+            if self.read_polled.get() && !fresh {
                 return Poll::Pending;
             }
             if fresh {
@@ -314,7 +314,7 @@ impl<'a> Link<'a> {
                 return Poll::Pending;
             };
             let polled = operation.as_mut().poll(context);
-            self.looked.set(polled.is_pending());
+            self.read_polled.set(polled.is_pending());
             reading.at_once = match (fresh, polled.is_ready()) {
                 (true, true) => reading.at_once.saturating_add(1),
                 (true, false) => 0,
@@ -348,7 +348,7 @@ impl<'a> Link<'a> {
                 Ok(())
             }
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
-                self.lose_patience(reading);
+                self.on_read_timeout(reading);
                 Ok(())
             }
             Err(error) => {
@@ -359,7 +359,7 @@ impl<'a> Link<'a> {
     }
 
     /// Handles an idle timeout, or the readiness of a parked connection's socket.
-    fn lose_patience(&self, reading: &mut Reading<'a>) {
+    fn on_read_timeout(&self, reading: &mut Reading<'a>) {
         if std::mem::take(&mut reading.parked) {
             reading.phase = None;
             if self.deadlines.reads.expired() {

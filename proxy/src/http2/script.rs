@@ -70,7 +70,7 @@ const DESCRIPTORS: u32 = 64;
 /// Send buffer of the server's socket: small, so that sends have to wait.
 const SEND_BYTES: usize = 4_096;
 /// Timeout for the remaining steps, which take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Window updates and read timeouts in a script, each of which may cost a PING: below the flood
 /// limits.
 const MAX_OPENED: u32 = 64;
@@ -99,7 +99,7 @@ async fn run(waits: WaitMode, plan: &Plan, steps: &[u8]) {
     for &step in steps {
         Step::of(step).take(&mut client, &turns, &reads).await;
     }
-    let late = Instant::now() + PATIENCE;
+    let late = Instant::now() + TIMEOUT;
     client.opens_all_windows(plan);
     while !client.has_all() {
         client.delivers(usize::MAX);

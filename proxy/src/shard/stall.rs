@@ -69,11 +69,11 @@ mod tests {
     use crate::limits::{RECEIVER_CHECKS, RECEIVER_MIN_RATE};
     use crate::shard::wheel::Tick;
 
-    const PATIENCE: Duration = Duration::from_secs(8);
+    const TIMEOUT: Duration = Duration::from_secs(8);
 
     /// The number of checks that a receiver passes which has taken this much at each of them.
     fn outlasts(taken: impl Fn(u64) -> u64) -> u64 {
-        let mut stall = Stall::new(PATIENCE, Tick::NEVER);
+        let mut stall = Stall::new(TIMEOUT, Tick::NEVER);
         (0..100)
             .find(|look| stall.measure(taken(*look), Tick::default()).is_none())
             .unwrap_or(100)
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_receiver_above_the_minimum_rate_does_not_time_out() {
-        let each = u64::from(RECEIVER_MIN_RATE) * PATIENCE.as_secs() / u64::from(RECEIVER_CHECKS);
+        let each = u64::from(RECEIVER_MIN_RATE) * TIMEOUT.as_secs() / u64::from(RECEIVER_CHECKS);
         assert_eq!(outlasts(|look| look * each), 100);
         // The same amount, taken in lumps instead of evenly.
         let lumps = |look: u64| look / u64::from(RECEIVER_CHECKS) * 4 * each;
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn waiting_for_a_peer_ends_at_the_deadline() {
         let end = Tick::default().after(Duration::from_secs(1));
-        let mut stall = Stall::new(PATIENCE, end);
+        let mut stall = Stall::new(TIMEOUT, end);
         let remaining = stall
             .measure(0, Tick::default())
             .expect("there is time left");

@@ -30,7 +30,7 @@ use xds::model::{Kind, ObjectName, ResourceKey};
 use xds_grpc::{METHOD, Prost};
 
 use crate::support::pki::Credential;
-use crate::support::{GatewayBuilder, PATIENCE, Ports};
+use crate::support::{GatewayBuilder, Ports, TIMEOUT};
 
 /// A controller, running or not, at an address that stays.
 pub(crate) struct Controller {
@@ -196,7 +196,7 @@ impl Controller {
     /// Waits until it has seen this.
     #[track_caller]
     pub(crate) fn waits_until(&self, is: impl Fn(&StreamLog) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut seen = self.shared.seen();
         while !is(&seen) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -320,7 +320,7 @@ async fn follow(
                 }
                 continue;
             }
-            Poll::Wait(until) => until.unwrap_or_else(|| Instant::now() + PATIENCE),
+            Poll::Wait(until) => until.unwrap_or_else(|| Instant::now() + TIMEOUT),
             Poll::Resynchronise => break,
         };
         let request = tokio::select! {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::{Origin, PATIENCE, Ports, origin};
+use crate::support::{Origin, Ports, TIMEOUT, origin};
 
 /// A kind of server.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +93,7 @@ impl Peer {
     }
 
     fn wait_until_listening(&mut self, name: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect(self.address).is_err() {
             let exit_status = self.child.try_wait().expect("our own child");
             assert!(

@@ -21,7 +21,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use tower::service_fn;
 
 use crate::grpc::{MESSAGE_BYTES, numbered};
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 use crate::support::pki::Credential;
 
 /// Messages as raw bytes.
@@ -150,7 +150,7 @@ impl GrpcServer {
     pub(crate) fn waits_for_cancellation(&self, calls: usize) {
         let Cancelled { count, changed } = &*self.cancelled;
         let count = count.lock().expect("no holder panics");
-        let waited = changed.wait_timeout_while(count, PATIENCE, |count| *count < calls);
+        let waited = changed.wait_timeout_while(count, TIMEOUT, |count| *count < calls);
         let (count, _) = waited.expect("no holder panics");
         assert_eq!(*count, calls, "calls that were given up");
     }

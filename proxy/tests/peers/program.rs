@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Ports};
+use crate::support::{Ports, TIMEOUT};
 
 /// A running server; stopped when dropped.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Server {
 
     #[track_caller]
     fn wait_until_listening(&mut self) {
-        let deadline = Instant::now() + PATIENCE * 3;
+        let deadline = Instant::now() + TIMEOUT * 3;
         while TcpStream::connect(self.address).is_err() {
             let exit_status = self.child.try_wait().expect("our own child");
             assert!(

@@ -10,7 +10,7 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::Request;
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::calls::{self, CallServer, mutation};
 
 #[expect(
@@ -168,7 +168,7 @@ impl Authorizer {
     fn waits<T>(&self, of: &Mutex<T>, lacks: impl Fn(&T) -> bool, otherwise: &str) {
         let log: MutexGuard<'_, T> = of.lock().expect("no holder panics");
         let changed = &self.shared.changed;
-        let waited = changed.wait_timeout_while(log, PATIENCE, |log| lacks(log));
+        let waited = changed.wait_timeout_while(log, TIMEOUT, |log| lacks(log));
         let (_log, timeout) = waited.expect("no holder panics");
         assert!(!timeout.timed_out(), "{otherwise}");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustls::HandshakeKind;
 
 use super::pki::Credential;
-use super::{Broken, MOMENT, Message, PATIENCE, Tls, Wire};
+use super::{Broken, MOMENT, Message, TIMEOUT, Tls, Wire};
 
 /// How the gateway ended a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl fmt::Display for Cut {
 /// Connects to an address.
 #[track_caller]
 pub(crate) fn client(address: SocketAddr) -> Client {
-    Client::over(TcpStream::connect_timeout(&address, PATIENCE).expect("the listener accepts"))
+    Client::over(TcpStream::connect_timeout(&address, TIMEOUT).expect("the listener accepts"))
 }
 
 /// Connects to an address by TLS. The handshake is done with the first bytes, or by
@@ -340,7 +340,7 @@ impl Client {
         self.wire.wait_at_most(time);
         let received = self.wire.some();
         assert_eq!(received, Err(Broken::Late), "data arrived unexpectedly");
-        self.wire.wait_at_most(PATIENCE);
+        self.wire.wait_at_most(TIMEOUT);
         self
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Broken, Framing, Message, PATIENCE, Wire};
+use super::{Broken, Framing, Message, TIMEOUT, Wire};
 
 /// A piece of a message.
 pub(super) enum Piece {
@@ -45,7 +45,7 @@ impl Conversation {
     ) -> Self {
         let wire = Wire::new(socket.try_clone().expect("a descriptor"));
         // A client that waits for a response sends nothing in that time.
-        wire.wait_at_most(PATIENCE * 6);
+        wire.wait_at_most(TIMEOUT * 6);
         let (received, pieces) = mpsc::channel(1);
         std::thread::spawn(move || receive_messages(wire, framing, &received));
         let (writer, outgoing) = mpsc::channel(1);

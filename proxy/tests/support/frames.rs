@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::{Driver, Gateway, PATIENCE, gateway};
+use super::{Driver, Gateway, TIMEOUT, gateway};
 
 /// The connection preface of a client.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -165,7 +165,7 @@ pub(crate) fn before_frames(driver: Driver) -> (TcpListener, Gateway) {
 #[track_caller]
 fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).expect("a socket of ours");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
@@ -201,7 +201,7 @@ impl Peer {
     /// A client that has sent nothing.
     #[track_caller]
     pub(crate) fn silent(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the listener accepts");
+        let stream = TcpStream::connect_timeout(&address, TIMEOUT).expect("the listener accepts");
         Self::over(stream)
     }
 
@@ -246,10 +246,8 @@ impl Peer {
 
     fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("a socket of ours");
-        stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
-        stream
-            .set_write_timeout(Some(PATIENCE))
-            .expect("above zero");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("above zero");
+        stream.set_write_timeout(Some(TIMEOUT)).expect("above zero");
         Self {
             stream,
             ahead: Vec::new(),

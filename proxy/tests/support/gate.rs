@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// Holds an origin's script until the test opens it. Clones are the same gate.
 #[derive(Debug, Clone, Default)]
@@ -19,12 +19,12 @@ impl Gate {
         self.state.1.notify_all();
     }
 
-    /// Waits until it is open, or for [`PATIENCE`]. Returns whether it is open.
+    /// Waits until it is open, or for [`TIMEOUT`]. Returns whether it is open.
     pub(crate) fn pass(&self) -> bool {
         let (open, changed) = &*self.state;
         let guard = open.lock().expect("no holder panics");
         let (guard, _) = changed
-            .wait_timeout_while(guard, PATIENCE, |open| !*open)
+            .wait_timeout_while(guard, TIMEOUT, |open| !*open)
             .expect("no holder panics");
         *guard
     }
@@ -49,7 +49,7 @@ impl ByteCounter {
     /// Waits until it reaches this value.
     #[track_caller]
     pub(crate) fn waits_for(&self, count: u64) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.count() < count {
             assert!(Instant::now() < deadline, "{}, not {count}", self.count());
             std::thread::park_timeout(Duration::from_millis(1));
@@ -58,7 +58,7 @@ impl ByteCounter {
 
     /// Waits until it has not grown for `calm`. Returns its value.
     pub(crate) fn settled(&self, calm: Duration) -> u64 {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut last = (self.count(), Instant::now());
         while last.1.elapsed() < calm {
             assert!(

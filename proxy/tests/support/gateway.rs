@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::log::{Log, Reader};
 use super::port::Ports;
-use super::{Client, PATIENCE, Tls, client, tls_client};
+use super::{Client, TIMEOUT, Tls, client, tls_client};
 
 pub(crate) use builder::{Failure, GatewayBuilder, gateway};
 
@@ -154,7 +154,7 @@ impl Gateway {
     /// Waits until it has at most this many open files.
     #[track_caller]
     pub(crate) fn waits_for_open_files_at_most(&self, most: usize) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.open_files() > most {
             assert!(
                 Instant::now() < deadline,
@@ -207,7 +207,7 @@ impl Gateway {
     /// Waits until the log contains this text this many times.
     #[track_caller]
     pub(crate) fn waits_for_log_times(&self, words: &str, times: usize) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.log().matches(words).count() < times {
             assert!(
                 Instant::now() < deadline,
@@ -271,7 +271,7 @@ impl Gateway {
     #[track_caller]
     pub(crate) fn waits_for_exit(&mut self) -> ExitStatus {
         self.may_have_ended = true;
-        let deadline = Instant::now() + PATIENCE * 2;
+        let deadline = Instant::now() + TIMEOUT * 2;
         loop {
             if let Some(status) = self.child.try_wait().expect("our own child") {
                 return status;
@@ -288,7 +288,7 @@ impl Gateway {
     /// Waits until something accepts on the address.
     #[track_caller]
     pub(crate) fn waits_until_listening_on(&self, address: SocketAddr) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect(address).is_err() {
             assert!(
                 Instant::now() < deadline,
@@ -302,7 +302,7 @@ impl Gateway {
     /// Waits until nothing accepts on the address.
     #[track_caller]
     pub(crate) fn waits_until_refused_on(&self, address: SocketAddr) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect(address).is_ok() {
             assert!(
                 Instant::now() < deadline,
@@ -317,7 +317,7 @@ impl Gateway {
     /// connection to a port would prove less, since another process may have it.
     #[track_caller]
     fn waits_until_listening(&mut self) {
-        let deadline = Instant::now() + PATIENCE * 3;
+        let deadline = Instant::now() + TIMEOUT * 3;
         while !self.log().contains("configuration applied") {
             if let Some(status) = self.child.try_wait().expect("our own child") {
                 self.may_have_ended = true;

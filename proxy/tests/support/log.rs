@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// The lines so far.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Log {
     pub(super) fn whole(&self) -> String {
         let waited = self
             .grown
-            .wait_timeout_while(self.contents(), PATIENCE, |contents| !contents.is_all);
+            .wait_timeout_while(self.contents(), TIMEOUT, |contents| !contents.is_all);
         waited.expect("no holder panics").0.text.clone()
     }
 
@@ -62,7 +62,7 @@ impl Log {
     pub(super) fn waits_for(&self, text: &str) -> String {
         let (contents, _) = self
             .grown
-            .wait_timeout_while(self.contents(), PATIENCE, |contents| {
+            .wait_timeout_while(self.contents(), TIMEOUT, |contents| {
                 !contents.text.contains(text)
             })
             .expect("no holder panics");

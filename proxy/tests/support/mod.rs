@@ -3,7 +3,7 @@
 //!
 //! Nothing here uses the proxy's own code: a parser shared with the thing it judges would share its
 //! mistakes. Nothing sleeps to synchronize: conditions are waited for, with a deadline
-//! ([`PATIENCE`]).
+//! ([`TIMEOUT`]).
 
 mod authorizer;
 mod bridge;
@@ -61,14 +61,14 @@ pub(crate) use tokens::{Signer, key_set};
 pub(crate) use wire::{Broken, Wire};
 
 /// Timeout of anything that must happen. Only a failing test waits this long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A wait for something that must not happen. A pass proves little; a failure proves a bug.
 pub(crate) const MOMENT: Duration = Duration::from_millis(200);
 
 /// The most bytes between a slow reader and its writer: our 64 KiB each way, and the kernel's send
 /// and receive buffers of two connections, which grow to 4 and, where it is allowed so, 32 MiB.
-pub(crate) const MOST_IN_FLIGHT: u64 = 96 << 20;
+pub(crate) const MAX_IN_FLIGHT: u64 = 96 << 20;
 
 /// Makes two tests of each function: `io_uring::name` and `epoll::name`.
 macro_rules! on_both_drivers {

@@ -12,7 +12,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use super::pki::Credential;
 use super::reply::{Step, unscripted};
 use super::tls::{Handshake, server_config};
-use super::{Broken, ClientCertificates, Framing, Message, PATIENCE, Reply, Wire};
+use super::{Broken, ClientCertificates, Framing, Message, Reply, TIMEOUT, Wire};
 
 /// An origin that responds to everything with 200 `ok` by default.
 pub(crate) fn origin() -> Origin {
@@ -225,7 +225,7 @@ impl Origin {
         let (_guard, timeout) = self
             .shared
             .changed
-            .wait_timeout_while(guard, PATIENCE, |_| self.open_connections() > 0)
+            .wait_timeout_while(guard, TIMEOUT, |_| self.open_connections() > 0)
             .expect("no holder panics");
         assert!(
             !timeout.timed_out(),
@@ -255,7 +255,7 @@ impl Origin {
         let (guard, _) = self
             .shared
             .changed
-            .wait_timeout_while(guard, PATIENCE, |log| !holds(log))
+            .wait_timeout_while(guard, TIMEOUT, |log| !holds(log))
             .expect("no holder panics");
         let held = holds(&guard);
         drop(guard);
@@ -345,7 +345,7 @@ enum AfterStep {
 impl Connection<'_> {
     fn serve(&mut self) {
         // An idle upstream connection may live as long as the test.
-        self.wire.wait_at_most(PATIENCE * 6);
+        self.wire.wait_at_most(TIMEOUT * 6);
         if self.wire.handshake().is_err() {
             return;
         }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// An origin of connections or datagrams; stops when dropped.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ pub(crate) fn tcp_peer(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Pee
             }
             copy.taken.fetch_add(1, Ordering::SeqCst);
             stream.set_nodelay(true).expect("a socket of ours");
-            let patience = Some(PATIENCE * 2);
-            stream.set_read_timeout(patience).expect("above zero");
+            let timeout = Some(TIMEOUT * 2);
+            stream.set_read_timeout(timeout).expect("above zero");
             let serve = Arc::clone(&serve);
             std::thread::spawn(move || serve(stream));
         }

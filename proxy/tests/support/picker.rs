@@ -14,7 +14,7 @@ use http::Request;
 use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::calls::{self, CallServer, mutation, set};
 use super::pki::authority;
 
@@ -176,7 +176,7 @@ impl Picker {
     pub(crate) fn waits_for_call(&self) {
         let is_idle = |requests: &mut Vec<PickerRequest>| requests.is_empty();
         let changed = &self.shared.changed;
-        let waited = changed.wait_timeout_while(self.shared.log(), PATIENCE, is_idle);
+        let waited = changed.wait_timeout_while(self.shared.log(), TIMEOUT, is_idle);
         let (_requests, timeout) = waited.expect("no holder panics");
         assert!(!timeout.timed_out(), "the picker was not called");
     }
@@ -186,10 +186,10 @@ impl Picker {
     pub(crate) fn waits_for_response(&self) -> PickerRequest {
         let is_pending =
             |requests: &mut Vec<PickerRequest>| !requests.iter().any(|it| it.served.is_some());
-        let waited =
-            self.shared
-                .changed
-                .wait_timeout_while(self.shared.log(), PATIENCE, is_pending);
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.log(), TIMEOUT, is_pending);
         let (requests, _) = waited.expect("no holder panics");
         let found = requests.iter().find(|it| it.served.is_some()).cloned();
         drop(requests);

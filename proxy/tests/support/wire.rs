@@ -9,7 +9,7 @@ use rustls::Connection;
 
 use super::kernel::unread_by_peer;
 use super::message::{field_line, latin1, malformed, start_line};
-use super::{Framing, Message, PATIENCE};
+use super::{Framing, Message, TIMEOUT};
 
 /// Why no message came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,16 +38,16 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Takes over a connection: no delay of small writes, [`PATIENCE`] on reads and writes.
+    /// Takes over a connection: no delay of small writes, [`TIMEOUT`] on reads and writes.
     pub(crate) fn new(stream: TcpStream) -> Self {
         stream
             .set_nodelay(true)
             .expect("TCP_NODELAY on a socket of ours");
         stream
-            .set_read_timeout(Some(PATIENCE))
+            .set_read_timeout(Some(TIMEOUT))
             .expect("a timeout above zero");
         stream
-            .set_write_timeout(Some(PATIENCE))
+            .set_write_timeout(Some(TIMEOUT))
             .expect("a timeout above zero");
         Self {
             stream,
@@ -138,7 +138,7 @@ impl Wire {
     /// Waits until the peer's kernel holds bytes that the peer has not read, unless the peer has
     /// closed the connection because of them.
     pub(crate) fn rest_unread(&self) -> Result<(), Broken> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match unread_by_peer(&self.stream) {
                 Some(1..) | None => return Ok(()),

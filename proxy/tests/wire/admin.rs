@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{
-    Client, Driver, Gateway, Message, PATIENCE, gateway, on_both_drivers, origin,
-};
+use crate::support::{Client, Driver, Gateway, Message, TIMEOUT, gateway, on_both_drivers, origin};
 
 /// Sends a request to one of a gateway's servers on a new connection.
 pub(crate) fn asks(gateway: &Gateway, server: &str, method: &str, target: &str) -> Message {
@@ -32,7 +30,7 @@ pub(crate) fn asks_with(
 /// Sends a request to a server on a Unix socket, and returns the whole response.
 fn asks_by_unix_socket(path: &Path, target: &str, host: &str) -> String {
     let mut socket = UnixStream::connect(path).expect("the server listens");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).expect("room for it");
     let mut answer = String::new();
@@ -50,7 +48,7 @@ pub(crate) fn json(gateway: &Gateway, target: &str) -> Value {
 
 /// Waits until the readiness server responds with this status and line.
 pub(crate) fn waits_for_readiness(gateway: &Gateway, status: u16, line: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let answer = asks(gateway, "readiness", "GET", "/healthz/ready");
         if (answer.status(), answer.text().trim_end()) == (status, line) {
@@ -73,7 +71,7 @@ fn begins_a_profile_with(gateway: &Gateway, parameters: &str) -> Client {
     let mut client = gateway.client_of("admin");
     let target = format!("/debug/pprof/profile?{parameters}");
     client.sends(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let tasks = || asks(gateway, "admin", "GET", "/debug/tasks").text();
     while !tasks().contains("admin /debug/pprof/profile") {
         assert!(Instant::now() < deadline, "it is not made");

@@ -11,7 +11,7 @@ use crate::support::frames::{
 };
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
-    Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, PATIENCE, client, echo_peer, gateway,
+    Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, TIMEOUT, client, echo_peer, gateway,
     on_both_drivers, origin, tls, udp_peer,
 };
 
@@ -339,7 +339,7 @@ on_both_drivers! {
             socket.set_read_timeout(Some(MOMENT)).expect("above zero");
             socket.send(b"?").expect("sent");
             // The response, or an error that there will be none.
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TIMEOUT;
             let mut served = socket.recv(&mut [0]).is_ok();
             while !served && !is_full() {
                 assert!(Instant::now() < deadline, "no answer, and no reason");
@@ -353,7 +353,7 @@ on_both_drivers! {
         }
         // The first clients are still served.
         for socket in &clients {
-            socket.set_read_timeout(Some(PATIENCE)).expect("above zero");
+            socket.set_read_timeout(Some(TIMEOUT)).expect("above zero");
             socket.send(b"!").expect("sent");
             assert!(socket.recv(&mut [0]).is_ok());
         }

@@ -6,7 +6,7 @@ use crate::support::frames::{
     ACK, Frame, GOAWAY, HEADERS, PING, Peer, SETTINGS, WINDOW_UPDATE, frame, get,
 };
 use crate::support::{
-    Driver, Gate, Gateway, PATIENCE, Reply, gateway, on_both_drivers, origin, status,
+    Driver, Gate, Gateway, Reply, TIMEOUT, gateway, on_both_drivers, origin, status,
 };
 
 const NO_ERROR: u32 = 0;
@@ -103,7 +103,7 @@ on_both_drivers! {
         at_both_levels(driver, "connectionAge: 300ms", |gateway| {
             let (begun, mut client) = (Instant::now(), gateway.client());
             while !client.gets("/").expects(200).says_close() {
-                assert!(begun.elapsed() < PATIENCE, "the connection grows old");
+                assert!(begun.elapsed() < TIMEOUT, "the connection grows old");
             }
             // Some connections end a tenth earlier than others.
             assert!(begun.elapsed() >= Duration::from_millis(250), "after {:?}", begun.elapsed());
@@ -151,7 +151,7 @@ fn asks_until_goaway(peer: &mut Peer, first: u32) -> (Frame, u32) {
     let mut stream = first;
     peer.sends(get(stream));
     loop {
-        assert!(started.elapsed() < PATIENCE, "the connection grows old");
+        assert!(started.elapsed() < TIMEOUT, "the connection grows old");
         let frame = peer.next().expect("an answer, or a GOAWAY");
         match frame.kind {
             GOAWAY => return (frame, stream),

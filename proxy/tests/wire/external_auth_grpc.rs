@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::external_auth::{allow, gateway_with_auth, gateway_with_h2_auth, send_request};
 use super::metrics::count;
 use crate::support::{
-    Driver, Gate, Gateway, GatewayBuilder, Origin, PATIENCE, Reply, allowing,
+    Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, TIMEOUT, allowing,
     allowing_with_response_fields, authorizer, client, denying, early_authorizer, gateway, into_h2,
     ok, on_both_drivers, origin, pattern, raw, silent_authorizer,
 };
@@ -25,7 +25,7 @@ fn gateway_with_grpc_auth(
 /// Waits until this many bytes of buffers are in use, which shards report periodically.
 #[track_caller]
 fn waits_for_buffers(gateway: &Gateway, is_enough: impl Fn(f64) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let bytes = count(gateway, "gateway_shard_buffer_bytes", "");
         if is_enough(bytes) {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    ByteCounter, MOMENT, MOST_IN_FLIGHT, Reply, gateway, on_both_drivers, origin,
-};
+use crate::support::{ByteCounter, MAX_IN_FLIGHT, MOMENT, Reply, gateway, on_both_drivers, origin};
 
 const FAR_MORE: usize = 256 << 20;
 
@@ -37,7 +35,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.gets("/").reads_head();
         let in_flight = sent.settled(MOMENT);
-        assert!(in_flight < MOST_IN_FLIGHT, "{in_flight} bytes were taken for a client that reads none");
+        assert!(in_flight < MAX_IN_FLIGHT, "{in_flight} bytes were taken for a client that reads none");
         let grown = gateway.anonymous_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow reader");
     }
@@ -49,7 +47,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.sends(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {FAR_MORE}\r\n\r\n"));
         let sent = client.sends_until_full(FAR_MORE) as u64;
-        assert!(sent < MOST_IN_FLIGHT, "{sent} bytes were taken for an origin that reads none");
+        assert!(sent < MAX_IN_FLIGHT, "{sent} bytes were taken for an origin that reads none");
         let grown = gateway.anonymous_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow origin");
     }

@@ -27,7 +27,7 @@ pub(crate) struct Flood {
 impl Flood {
     /// More of it than any budget allows.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        (0..MOST_FRAMES).flat_map(self.nth).collect()
+        (0..MAX_FRAMES).flat_map(self.nth).collect()
     }
 }
 
@@ -467,4 +467,4 @@ const HELD_EACH: u64 = 240 * 1024;
 const FEW: u32 = 64;
 
 /// More than any budget allows.
-const MOST_FRAMES: u32 = 1_000;
+const MAX_FRAMES: u32 = 1_000;

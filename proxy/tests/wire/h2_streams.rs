@@ -9,7 +9,7 @@ use crate::support::frames::{
     get, post, request,
 };
 use crate::support::{
-    Driver, Gate, Gateway, Origin, PATIENCE, Reply, gateway, ok, on_both_drivers, origin, pattern,
+    Driver, Gate, Gateway, Origin, Reply, TIMEOUT, gateway, ok, on_both_drivers, origin, pattern,
     raw, same_bytes, status,
 };
 
@@ -256,7 +256,7 @@ fn wait_until_streams_hold_no_buffers(gateway: &Gateway) {
     let started = Instant::now();
     let held = || count(gateway, "gateway_shard_buffer_bytes", "");
     while held() > 4.0 * LARGE {
-        assert!(started.elapsed() < PATIENCE, "{} bytes are held", held());
+        assert!(started.elapsed() < TIMEOUT, "{} bytes are held", held());
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }

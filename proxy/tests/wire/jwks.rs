@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::support::pki::authority;
 use crate::support::{
-    ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, Origin, PATIENCE, Reply, Signer,
+    ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, Signer, TIMEOUT,
     gateway, key_set, ok, on_both_drivers, origin, origin_on, raw, refused, status, tls_origin,
 };
 
@@ -45,7 +45,7 @@ fn status_of(gateway: &Gateway, signer: &Signer, id: &str) -> u16 {
 /// Sends requests until one gets this status.
 #[track_caller]
 fn waits_for_status(gateway: &Gateway, signer: &Signer, id: &str, status: u16) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let actual = status_of(gateway, signer, id);
         if actual == status {

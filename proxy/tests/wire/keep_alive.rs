@@ -1,7 +1,7 @@
 //! Connections stay open between requests, on both sides, and are closed when they should be.
 
 use super::admin::json;
-use crate::support::{PATIENCE, Reply, gateway, ok, on_both_drivers, origin, raw};
+use crate::support::{Reply, TIMEOUT, gateway, ok, on_both_drivers, origin, raw};
 
 on_both_drivers! {
     fn a_connection_serves_many_requests(driver) {
@@ -123,7 +123,7 @@ on_both_drivers! {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| gateway.client()).collect();
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = std::time::Instant::now() + TIMEOUT;
         loop {
             let tasks = json(&gateway, "/debug/tasks").to_string();
             let in_state = |state: &str| tasks.matches(&format!("\"state\":\"{state}\"")).count();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::admin::{asks, json, waits_for_readiness};
 use super::jwt;
 use crate::support::{
-    Gateway, PATIENCE, Ports, Reply, Signer, echo_peer, frames, gateway, on_both_drivers, origin,
+    Gateway, Ports, Reply, Signer, TIMEOUT, echo_peer, frames, gateway, on_both_drivers, origin,
     refused,
 };
 
@@ -51,7 +51,7 @@ pub(crate) fn waits_for_count(gateway: &Gateway, name: &str, label: &str, expect
 /// counted.
 #[track_caller]
 fn waits_for_sum(gateway: &Gateway, name: &str, labels: &[&str], expected: f64) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let sum = sum(&scrape(gateway), name, labels);
         if (sum - expected).abs() < 1e-9 {

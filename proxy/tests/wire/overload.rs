@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::metrics::{count, waits_for_count};
 use crate::support::frames::{HEADERS, Peer, get};
 use crate::support::{
-    Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, PATIENCE, Reply, gateway,
+    Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, Reply, TIMEOUT, gateway,
     on_both_drivers, origin,
 };
 
@@ -42,7 +42,7 @@ pub(super) fn until(
         if wanted(&response) {
             return response;
         }
-        assert!(started.elapsed() < PATIENCE * 6, "only {response}");
+        assert!(started.elapsed() < TIMEOUT * 6, "only {response}");
     }
 }
 
@@ -104,7 +104,7 @@ on_both_drivers! {
         let _others: Vec<_> = (0..ROOM * 88 / 100).map(|_| gateway.client()).collect();
         let started = Instant::now();
         while !gateway.client().gets("/").expects(200).says_close() {
-            assert!(started.elapsed() < PATIENCE, "all of them are accepted by and by");
+            assert!(started.elapsed() < TIMEOUT, "all of them are accepted by and by");
         }
         assert!(early.gets("/").expects(200).says_close());
         early.expects_close();
@@ -120,7 +120,7 @@ on_both_drivers! {
         let started = Instant::now();
         idle.expects_close();
         // The idle timeout would be a minute.
-        assert!(started.elapsed() < PATIENCE, "after {:?}", started.elapsed());
+        assert!(started.elapsed() < TIMEOUT, "after {:?}", started.elapsed());
     }
 
     fn connections_over_the_limit_wait_and_are_served(driver) {
@@ -188,7 +188,7 @@ on_both_drivers! {
         let started = Instant::now();
         let mut waiting = Vec::new();
         while count(&gateway, "gateway_shard_accept_pauses_total", "") < 1.0 {
-            assert!(started.elapsed() < PATIENCE, "all of them are accepted");
+            assert!(started.elapsed() < TIMEOUT, "all of them are accepted");
             waiting.push(gateway.client());
         }
         cgroup.uses(LIMIT / 2);

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use crate::support::pki::{Authority, Credential, authority};
 use crate::support::{
-    ClientCertificates, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, Peer, gateway,
+    ClientCertificates, Driver, Gateway, GatewayBuilder, Origin, Peer, TIMEOUT, gateway,
     greeting_peer, on_both_drivers, origin, tcp_peer, tls, tls_client, tls_origin,
 };
 
@@ -43,7 +43,7 @@ fn route(builder: GatewayBuilder, listener: &str, host: &str, backend: &str) -> 
 
 fn connect(gateway: &Gateway) -> TcpStream {
     let stream = TcpStream::connect(gateway.address_of(1)).expect("the listener accepts");
-    stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("above zero");
     stream.set_nodelay(true).expect("a socket of ours");
     stream
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::admin_trace::{events, watches};
 use super::inference::{ROUTE, pool_of, pool_with};
 use crate::support::{
-    ByteCounter, CallEnd, Client, Driver, Gate, Gateway, MOMENT, MOST_IN_FLIGHT, Origin, Picker,
+    ByteCounter, CallEnd, Client, Driver, Gate, Gateway, MAX_IN_FLIGHT, MOMENT, Origin, Picker,
     PickerBehavior, Reply, ResponseBehavior, chunked, client, into_h2, ok, on_both_drivers, origin,
     out_of_h2, pattern, picker, raw, same_bytes,
 };
@@ -436,7 +436,7 @@ fn assert_buffering_is_bounded(gateway: &Gateway, pod: &Origin) {
     let mut client = gateway.client();
     client.gets("/").reads_head();
     let in_flight = sent.settled(MOMENT);
-    assert!(in_flight < MOST_IN_FLIGHT, "{in_flight} bytes were taken");
+    assert!(in_flight < MAX_IN_FLIGHT, "{in_flight} bytes were taken");
     let grown = gateway.anonymous_bytes().saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes of memory for one response");
 }

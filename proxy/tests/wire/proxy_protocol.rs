@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::{Mutex, mpsc};
 
 use crate::support::{
-    Driver, Gateway, Origin, PATIENCE, Peer, client, echo_peer, gateway, greeting_peer,
+    Driver, Gateway, Origin, Peer, TIMEOUT, client, echo_peer, gateway, greeting_peer,
     on_both_drivers, origin, tcp_peer,
 };
 
@@ -37,7 +37,7 @@ fn gateway_with_tcp_listener(driver: Driver, peer: &Peer) -> Gateway {
 
 fn connect(gateway: &Gateway) -> TcpStream {
     let stream = TcpStream::connect(gateway.address_of(1)).expect("the listener accepts");
-    stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("above zero");
     stream
 }
 
@@ -168,7 +168,7 @@ on_both_drivers! {
         for header in [V1, V2] {
             for at in (1..header.len()).step_by(5) {
                 client(gateway.address_of(1)).sends_split(header, at).expects_end();
-                let received = receiver.recv_timeout(PATIENCE).expect("the connection ends");
+                let received = receiver.recv_timeout(TIMEOUT).expect("the connection ends");
                 let start = &header[..header.len().min(12)];
                 assert!(start.starts_with(&received), "split at {at}: {}", received.escape_ascii());
                 assert!(!received.starts_with(b"PROXY ") && received.len() < 12, "split at {at}");

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer as H2Peer, frame};
 use crate::support::pki::authority;
 use crate::support::{
-    ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, PATIENCE, Peer, gateway,
+    ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, Peer, TIMEOUT, gateway,
     on_both_drivers, tcp_peer, tls_origin,
 };
 
@@ -83,7 +83,7 @@ fn gateway_with_backend_fields(driver: Driver, peer: SocketAddr, fields: &str) -
 
 fn connect(gateway: &Gateway, listener: usize) -> TcpStream {
     let stream = TcpStream::connect(gateway.address_of(listener)).expect("the listener accepts");
-    stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("above zero");
     stream
 }
 
@@ -132,7 +132,7 @@ fn respond(server: &mut H2Peer, client: &mut TcpStream) {
 #[track_caller]
 fn next(reports: &Receiver<Vec<u8>>, marks: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut skipped = Vec::new();
-    while let Ok(report) = reports.recv_timeout(PATIENCE) {
+    while let Ok(report) = reports.recv_timeout(TIMEOUT) {
         if marks(&report) {
             return report;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::support::{Gateway, PATIENCE, gateway, ok, on_both_drivers, origin};
+use crate::support::{Gateway, TIMEOUT, gateway, ok, on_both_drivers, origin};
 
 /// With both drivers, a thousand.
 const CHANGES: usize = 500;
@@ -18,7 +18,7 @@ impl Drop for StopOnDrop<'_> {
 /// Sends requests on new connections until one gets this response.
 #[track_caller]
 fn waits_for_body(gateway: &Gateway, body: &str) {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     loop {
         let answer = gateway.client().gets("/").reads();
         if answer.text() == body {

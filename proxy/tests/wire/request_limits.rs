@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{
-    ByteCounter, Driver, Gateway, PATIENCE, Reply, gateway, on_both_drivers, origin,
+    ByteCounter, Driver, Gateway, Reply, TIMEOUT, gateway, on_both_drivers, origin,
 };
 
 const LEVELS: [&str; 4] = [
@@ -47,7 +47,7 @@ pub(super) fn unresponsive_address() -> (Socket, TcpStream, SocketAddr) {
     let address = socket.local_addr().expect("bound");
     let address = address.as_socket().expect("an IP address");
     let queued = TcpStream::connect(address).expect("room for one");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while queue_of(address.port()) == 0 {
         assert!(Instant::now() < deadline, "the connection is not queued");
         std::thread::park_timeout(Duration::from_millis(2));

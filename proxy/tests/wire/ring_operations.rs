@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Driver, Gateway, PATIENCE, gateway, ok, origin};
+use crate::support::{Client, Driver, Gateway, TIMEOUT, gateway, ok, origin};
 
 /// Operations of a request: receive and send, at each side.
 const BUSY: u32 = 4;
@@ -33,7 +33,7 @@ fn submitted_operations(gateway: &Gateway) -> u32 {
             break tail.trim().to_owned();
         }
         // The kernel omits the ring while its owner is submitting.
-        assert!(started.elapsed() < PATIENCE, "no SqTail in\n{info}");
+        assert!(started.elapsed() < TIMEOUT, "no SqTail in\n{info}");
     };
     let number = tail
         .strip_prefix("0x")
@@ -57,7 +57,7 @@ fn settled_operations(gateway: &Gateway) -> u32 {
 
 #[track_caller]
 fn waits_for(gateway: &Gateway, tail: u32) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while submitted_operations(gateway) != tail {
         assert!(
             Instant::now() < deadline,

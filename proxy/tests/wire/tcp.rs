@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, PATIENCE, Signal, echo_peer, gateway, greeting_peer,
+    Driver, Gateway, GatewayBuilder, Signal, TIMEOUT, echo_peer, gateway, greeting_peer,
     on_both_drivers, pattern, refused, same_bytes, tcp_peer,
 };
 
@@ -22,7 +22,7 @@ fn tcp_gateway(driver: Driver, addresses: &[SocketAddr]) -> GatewayBuilder {
 fn connect(gateway: &Gateway) -> TcpStream {
     let stream = TcpStream::connect(gateway.address_of(1)).expect("the listener accepts");
     stream.set_nodelay(true).expect("a socket of ours");
-    stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("above zero");
     stream
 }
 
@@ -251,7 +251,7 @@ on_both_drivers! {
             // Longer than buffers are kept.
             stream.set_read_timeout(Some(Duration::from_millis(1500))).expect("above zero");
             assert!(stream.read(&mut [0]).is_err(), "no bytes were sent");
-            stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+            stream.set_read_timeout(Some(TIMEOUT)).expect("above zero");
             stream.write_all(b"again").expect("taken");
             let mut back = [0; 5];
             stream.read_exact(&mut back).expect("echoed");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
-    Broken, Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, PATIENCE, Tls, gateway,
+    Broken, Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, TIMEOUT, Tls, gateway,
     on_both_drivers, origin, tls,
 };
 
@@ -151,7 +151,7 @@ on_both_drivers! {
         lenient.gateway.waits_for_access_log("client_certificate");
 
         let forgetful = strict.tls().shows(&strict.ca, &pair).forgetful();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while strict.gateway.tls_client(&forgetful).gets("/").reply_to("GET").is_ok() {
             assert!(Instant::now() < deadline, "it does not expire");
             std::thread::park_timeout(MOMENT);
@@ -196,7 +196,7 @@ on_both_drivers! {
 
         let field = BY_DEFAULT.replace("@mode", "AllowValidOnly");
         gateway.reconfigure(&open.gateway_field(&field));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         // An earlier connection has no client certificate.
         while early.gets("/").reads().status() == 200 {
             assert!(Instant::now() < deadline, "it is still served");

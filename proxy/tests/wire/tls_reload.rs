@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::pki::{Authority, Credential, authority};
 use crate::support::{
-    Client, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, Tls, client, gateway, into_h2,
+    Client, Driver, Gateway, GatewayBuilder, Origin, TIMEOUT, Tls, client, gateway, into_h2,
     into_tls, on_both_drivers, origin, tls,
 };
 
@@ -22,7 +22,7 @@ fn builder(driver: Driver, origin: &Origin, pair: &Credential) -> GatewayBuilder
 /// Waits until new connections get a certificate.
 #[track_caller]
 fn waits_until_shown(gateway: &Gateway, tls: &Tls, pair: &Credential) {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     while !gateway
         .tls_client(tls)
         .completes_handshake()
@@ -96,7 +96,7 @@ on_both_drivers! {
             session.write_tls(&mut hello).expect("room for it");
             let (first, rest) = hello.split_at(hello.len() / 2);
             let mut stream = TcpStream::connect(gateway.https_address()).expect("it listens");
-            stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+            stream.set_read_timeout(Some(TIMEOUT)).expect("above zero");
             stream.write_all(first).expect("it reads");
             let changes = between.into_iter().chain([builder(driver, &origin, &after)]);
             for (number, change) in changes.enumerate() {

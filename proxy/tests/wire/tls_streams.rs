@@ -4,9 +4,9 @@
 
 use crate::support::pki::{Authority, authority};
 use crate::support::{
-    ByteCounter, Client, ClientCertificates, Driver, Gateway, GatewayBuilder, MOMENT,
-    MOST_IN_FLIGHT, Message, Origin, Reply, Signal, gateway, ok, on_both_drivers, pattern, raw,
-    same_bytes, tls, tls_origin,
+    ByteCounter, Client, ClientCertificates, Driver, Gateway, GatewayBuilder, MAX_IN_FLIGHT,
+    MOMENT, Message, Origin, Reply, Signal, gateway, ok, on_both_drivers, pattern, raw, same_bytes,
+    tls, tls_origin,
 };
 
 /// A gateway between a client and an origin that speak TLS.
@@ -114,7 +114,7 @@ on_both_drivers! {
         let mut client = scene.client();
         client.gets("/").reads_head();
         let in_flight = sent.settled(MOMENT);
-        assert!(in_flight < MOST_IN_FLIGHT, "{in_flight} bytes were taken for a client that reads none");
+        assert!(in_flight < MAX_IN_FLIGHT, "{in_flight} bytes were taken for a client that reads none");
         let grown = scene.gateway.anonymous_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "{grown} bytes of memory for one slow reader");
     }

@@ -321,7 +321,7 @@ on_both_drivers! {
         let gateway = before.clone().start();
         gateway.client().gets("/").expects(200);
         gateway.reconfigure(&before.backend_tls("origin", BY_HOSTNAME));
-        let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+        let deadline = std::time::Instant::now() + crate::support::TIMEOUT;
         while gateway.client().gets("/").reads().status() == 200 {
             assert!(std::time::Instant::now() < deadline, "it is still used");
         }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::admin_trace::{events, message, types, watches};
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, PATIENCE, Signal, echo_peer, gateway, on_both_drivers,
-    refused, udp_peer,
+    Driver, Gateway, GatewayBuilder, Signal, TIMEOUT, echo_peer, gateway, on_both_drivers, refused,
+    udp_peer,
 };
 
 /// A captured ClientHello for `a.example.com`.
@@ -32,7 +32,7 @@ fn with_tls_route(builder: GatewayBuilder, name: &str, host: &str) -> GatewayBui
 
 fn connect(gateway: &Gateway) -> TcpStream {
     let stream = TcpStream::connect(gateway.address_of(1)).expect("the listener accepts");
-    stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("above zero");
     stream
 }
 
@@ -150,7 +150,7 @@ on_both_drivers! {
             .argument("--drain-accept=0s").start();
         let mut watcher = watches(&gateway, "?match=UDP");
         let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        client.set_read_timeout(Some(PATIENCE)).expect("above zero");
+        client.set_read_timeout(Some(TIMEOUT)).expect("above zero");
         client.send_to(b"hello", gateway.address_of(1)).expect("sent");
         assert_eq!(client.recv(&mut [0; 16]).expect("an answer"), 5);
         // The session ends when the gateway exits.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::metrics::{count, waits_for_count};
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, MOMENT, PATIENCE, Signal, gateway, on_both_drivers, udp_peer,
+    Driver, Gateway, GatewayBuilder, MOMENT, Signal, TIMEOUT, gateway, on_both_drivers, udp_peer,
 };
 
 /// A gateway with a UDP listener that forwards to these addresses.
@@ -27,7 +27,7 @@ fn client_of(address: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind((any, 0)).expect("a free port");
     // Connected: a response from another address would be dropped.
     socket.connect(address).expect("a route to the peer");
-    socket.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("above zero");
     socket
 }
 

@@ -15,7 +15,7 @@ use crate::control_plane::serving_gateway::ServingGateway;
 use crate::stats::count;
 
 /// How long the number may take to be right.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Time after the number is right, to see whether it stays right.
 const AFTER: Duration = Duration::from_secs(5);
@@ -84,7 +84,7 @@ fn follow(cluster: &Cluster, site: &ServingGateway, samples: Samples) -> Followe
 async fn until(cluster: &Cluster, samples: &Samples, wanted: usize) -> Result<Instant> {
     let what = format!("attachedRoutes to be {wanted}");
     cluster
-        .until(&what, PATIENCE, async || {
+        .until(&what, TIMEOUT, async || {
             let samples = samples.borrow();
             let right = samples.iter().rev().take_while(|(_, it)| *it == wanted);
             Ok(right.last().map(|(time, _)| *time))

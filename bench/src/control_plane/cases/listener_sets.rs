@@ -30,7 +30,7 @@ use crate::tls::Certificate;
 const CHANGES: usize = 100;
 
 /// How long a controller may take to end and to start.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     let site = ServingGateway::open(context).await?;
@@ -104,14 +104,14 @@ async fn cold_start(context: &Context<'_>, sets: &Sets, prober: Prober) -> Resul
     let before = uids(&before);
     // It would still deliver the change.
     cluster
-        .until("the controller to end", PATIENCE, async || {
+        .until("the controller to end", TIMEOUT, async || {
             Ok(processes(&before).is_empty().then_some(()))
         })
         .await?;
     cluster.patch(&sets.route(0, 0, 1)).await?;
     let asking = prober.ask(Sets::host(0), "/0/state-1".to_owned());
     let started = cluster
-        .until("the controller to start", PATIENCE, async || {
+        .until("the controller to start", TIMEOUT, async || {
             let mut pods = uids(&peer.controllers(cluster).await?);
             pods.retain(|pod| !before.contains(pod));
             Ok((!processes(&pods).is_empty()).then(Instant::now))

@@ -19,7 +19,7 @@ use crate::process::output;
 use crate::stats::{count, count64};
 
 /// Timeout for this many proxies to start or to connect.
-const PATIENCE: Duration = Duration::from_mins(15);
+const TIMEOUT: Duration = Duration::from_mins(15);
 
 /// Time after the last connection, to see whether anything is sent later.
 const AFTER: Duration = Duration::from_secs(5);
@@ -87,7 +87,7 @@ async fn open(context: &Context<'_>, replicas: usize) -> Result<ServingGateway> 
         }))
         .await?;
     cluster
-        .until("all proxies to be ready", PATIENCE, async || {
+        .until("all proxies to be ready", TIMEOUT, async || {
             let pods = peer.proxies(cluster, GATEWAY).await?;
             let ready = pods.iter().filter(|pod| is_ready(pod)).count();
             Ok((ready >= replicas).then_some(()))
@@ -106,7 +106,7 @@ impl Controller {
     async fn find(context: &Context<'_>, others: &[String]) -> Result<Self> {
         context
             .cluster
-            .until("the controller to start", PATIENCE, async || {
+            .until("the controller to start", TIMEOUT, async || {
                 let mut pods = uids(&context.peer.controllers(context.cluster).await?);
                 pods.retain(|pod| !others.contains(pod));
                 let pid = processes(&pods).first().copied();
@@ -118,7 +118,7 @@ impl Controller {
     async fn until_connected(&self, context: &Context<'_>, wanted: usize) -> Result<()> {
         context
             .cluster
-            .until("all proxies to be connected", PATIENCE, async || {
+            .until("all proxies to be connected", TIMEOUT, async || {
                 let connected = self.connections(context.peer.xds_port);
                 Ok((connected >= wanted).then_some(()))
             })

@@ -24,7 +24,7 @@ use crate::control_plane::serving_gateway::ServingGateway;
 use crate::stats::count;
 
 /// How long all routes may take to be accepted.
-const PATIENCE: Duration = Duration::from_mins(20);
+const TIMEOUT: Duration = Duration::from_mins(20);
 
 /// Time without changes, to measure its cost.
 const REST: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ async fn take_up(context: &Context<'_>, site: &ServingGateway, fleet: &Fleet) ->
     let prober = Prober::new(site.address, None)?;
     let (_, outcome) = prober.until_served(&last, "/state-0").await?;
     cluster
-        .until("all routes to be accepted", PATIENCE, async || {
+        .until("all routes to be accepted", TIMEOUT, async || {
             Ok((accepted.borrow().0.len() >= fleet.len()).then_some(()))
         })
         .await?;

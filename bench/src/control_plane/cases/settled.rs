@@ -11,7 +11,7 @@ use crate::control_plane::writes;
 const QUIET: Duration = Duration::from_secs(5);
 
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_mins(20);
+const TIMEOUT: Duration = Duration::from_mins(20);
 
 /// Waits until no status has been written for a while, and returns when the last was.
 pub(super) async fn settled(context: &Context<'_>) -> Result<Instant> {
@@ -19,7 +19,7 @@ pub(super) async fn settled(context: &Context<'_>) -> Result<Instant> {
     let mut last = (Instant::now(), writes::count(client).await?);
     context
         .cluster
-        .until("statuses to be written", PATIENCE, async || {
+        .until("statuses to be written", TIMEOUT, async || {
             tokio::time::sleep(Duration::from_millis(400)).await;
             let now = writes::count(client).await?;
             // Events of other components occur at any time.

@@ -173,7 +173,7 @@ fn the_status_of_an_x_backend_lists_32_gateways_and_that_of_a_policy_16() {
     });
     let name = ObjectName::new("app", "shop");
     for (object, listed) in [
-        (ObjectRef::of::<api::XBackend>(&name), 32),
+        (ObjectRef::of::<XBackend>(&name), 32),
         (ObjectRef::of::<api::BackendTlsPolicy>(&name), 16),
     ] {
         let write = planned_for(&object, &Value::Null, Some(&status), None).expect("a write");

@@ -39,7 +39,7 @@ fn acks(accepted: usize, connected: usize) -> AckCount {
 }
 
 /// The condition of the Gateway and of its listener, which are equal with one listener.
-fn judged(generation: i64, deployment: &Deployment, acks: AckCount, present: &Value) -> String {
+fn programmed(generation: i64, deployment: &Deployment, acks: AckCount, present: &Value) -> String {
     let mut status = gateway(generation);
     let listeners = BTreeMap::from([("web".to_owned(), acks)]);
     let evidence = Evidence {
@@ -94,7 +94,7 @@ fn a_gateway_becomes_programmed_step_by_step() {
         ),
     ] {
         let (accepted, connected) = counts;
-        let condition_text = judged(4, &deployment, acks(accepted, connected), &Value::Null);
+        let condition_text = programmed(4, &deployment, acks(accepted, connected), &Value::Null);
         assert_eq!(condition_text, expected);
     }
 }
@@ -104,7 +104,7 @@ fn programmed_survives_a_disconnect_a_restart_and_a_new_leader() {
     let as_written = "True Programmed: requests are served by 2 of 3 proxies";
     for deployment in [Deployment::Unknown, Deployment::Done] {
         for connected in [0, 1] {
-            let condition_text = judged(4, &deployment, acks(0, connected), &written());
+            let condition_text = programmed(4, &deployment, acks(0, connected), &written());
             assert_eq!(condition_text, as_written);
         }
     }
@@ -112,12 +112,12 @@ fn programmed_survives_a_disconnect_a_restart_and_a_new_leader() {
 
 #[test]
 fn a_changed_object_has_to_be_acknowledged_again() {
-    let condition_text = judged(5, &Deployment::Done, acks(0, 3), &written());
+    let condition_text = programmed(5, &Deployment::Done, acks(0, 3), &written());
     assert_eq!(
         condition_text,
         "False Pending: 0 of 3 proxies have this version"
     );
-    let condition_text = judged(5, &Deployment::Done, acks(3, 3), &written());
+    let condition_text = programmed(5, &Deployment::Done, acks(3, 3), &written());
     assert_eq!(
         condition_text,
         "True Programmed: requests are served by 3 of 3 proxies"
@@ -132,19 +132,19 @@ fn a_rejection_by_one_proxy_makes_the_gateway_not_programmed() {
     };
     let expected = "False Invalid: a proxy rejected this version and keeps the previous one: \
                     edge-1: port 80 is taken";
-    let condition_text = judged(4, &Deployment::Done, refused, &written());
+    let condition_text = programmed(4, &Deployment::Done, refused, &written());
     assert_eq!(condition_text, expected);
 }
 
 #[test]
 fn a_failed_deployment_is_reported_unless_the_gateway_serves() {
     let refused = Deployment::Refused("Service edge belongs to somebody else".to_owned());
-    let condition_text = judged(4, &refused, acks(0, 0), &Value::Null);
+    let condition_text = programmed(4, &refused, acks(0, 0), &Value::Null);
     assert_eq!(
         condition_text,
         "False Invalid: Service edge belongs to somebody else"
     );
-    let condition_text = judged(4, &refused, acks(1, 1), &Value::Null);
+    let condition_text = programmed(4, &refused, acks(1, 1), &Value::Null);
     assert_eq!(
         condition_text,
         "True Programmed: requests are served by 1 of 1 proxy"

@@ -93,7 +93,8 @@ impl Configuration {
         self.files.iter().any(File::is_readable)
     }
 
-    /// The effective objects: admitted ones, and stand-ins for invalid ones and for duplicates.
+    /// The effective objects: admitted ones, and fail-closed replacements for invalid ones and for
+    /// duplicates.
     pub fn in_force(&self) -> impl Iterator<Item = Object> {
         let objects = self.objects.iter();
         objects.flat_map(|(_, versions)| {
@@ -101,7 +102,7 @@ impl Configuration {
                 .in_force()
                 .and_then(SourceLocation::in_force)
                 .cloned();
-            first.into_iter().chain(versions.shadows())
+            first.into_iter().chain(versions.duplicate_replacements())
         })
     }
 

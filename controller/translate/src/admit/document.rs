@@ -48,7 +48,7 @@ pub(super) struct Item {
     /// `None` if it is invalid.
     pub(super) object: Option<Object>,
     /// Takes effect if it is invalid and has no previous version. Boxed: few objects have one.
-    pub(super) stand_in: Option<Box<Object>>,
+    pub(super) fail_closed: Option<Box<Object>>,
     lines: Lines,
 }
 
@@ -169,7 +169,7 @@ impl Draft {
             Outcome::Read {
                 reference,
                 object,
-                stand_in,
+                fail_closed,
                 remarks,
             } => {
                 self.remark(Some(&reference), spans, remarks);
@@ -178,7 +178,7 @@ impl Draft {
                 self.items.push(Item {
                     reference: Arc::new(reference),
                     object,
-                    stand_in: stand_in.map(Box::new),
+                    fail_closed: fail_closed.map(Box::new),
                     lines: Lines::of(spans),
                 });
             }

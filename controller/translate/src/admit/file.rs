@@ -191,10 +191,10 @@ impl SourceLocation {
         self.item()?.object.as_ref()
     }
 
-    /// The effective object: the object, or its stand-in.
+    /// The effective object: the object, or its fail-closed replacement.
     pub(super) fn in_force(&self) -> Option<&Object> {
         let item = self.item()?;
-        item.object.as_ref().or(item.stand_in.as_deref())
+        item.object.as_ref().or(item.fail_closed.as_deref())
     }
 
     /// Line of a field in the file.

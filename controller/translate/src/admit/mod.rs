@@ -71,7 +71,7 @@ pub fn admit(sources: &[Source]) -> Admitted {
 pub fn admit_with(unknown_fields: UnknownFields, sources: &[Source]) -> Admitted {
     let mut configuration = Configuration::new(unknown_fields);
     let mut findings = configuration.reload(sources).findings;
-    // Nothing is in effect, so stand-ins are irrelevant.
+    // Nothing is in effect, so fail-closed replacements are irrelevant.
     findings.retain(|finding| finding.reason != Reason::RefusesAll);
     let objects = configuration.admitted().map(|(object, location)| {
         let location = Location {

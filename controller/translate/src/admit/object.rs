@@ -26,7 +26,7 @@ pub(super) enum Outcome {
         reference: ObjectRef,
         object: Option<Object>,
         /// Takes effect if it is invalid and has no previous version.
-        stand_in: Option<Object>,
+        fail_closed: Option<Object>,
         remarks: Vec<Remark>,
     },
 }
@@ -66,7 +66,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
         let text = format!("version `{version}` is not supported: use {expected}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
         return Outcome::Read {
-            stand_in: (kind.stand_in)(&reference.name, &value),
+            fail_closed: (kind.fail_closed)(&reference.name, &value),
             reference,
             object: None,
             remarks,
@@ -112,7 +112,7 @@ fn read_supported(
     unknown_fields: UnknownFields,
 ) -> Outcome {
     let mut remarks = metadata(&value);
-    let stand_in = (kind.stand_in)(&reference.name, &value);
+    let fail_closed = (kind.fail_closed)(&reference.name, &value);
     let (object, found) = (kind.read)(value);
     remarks.extend(found);
     for remark in &mut remarks {
@@ -125,7 +125,7 @@ fn read_supported(
     let object = object.filter(|_| !refused);
     Outcome::Read {
         reference,
-        stand_in: stand_in.filter(|_| object.is_none()),
+        fail_closed: fail_closed.filter(|_| object.is_none()),
         object,
         remarks,
     }

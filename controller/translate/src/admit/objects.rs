@@ -14,11 +14,11 @@ use crate::translator::Event;
 pub(super) struct Objects {
     by_name: BTreeMap<Arc<ObjectRef>, ObjectVersions>,
     /// Objects that are defined in several locations.
-    pub(super) contested: BTreeSet<ObjectRef>,
+    pub(super) duplicated: BTreeSet<ObjectRef>,
     /// Objects whose previous version is in effect.
     pub(super) kept: BTreeSet<ObjectRef>,
-    /// Objects that are replaced by a stricter stand-in.
-    pub(super) stand_ins: BTreeSet<ObjectRef>,
+    /// Invalid objects in whose place the fail-closed replacement is in effect.
+    pub(super) fail_closed: BTreeSet<ObjectRef>,
 }
 
 #[derive(Debug, Default)]
@@ -40,12 +40,12 @@ pub(super) struct ObjectChanges {
 /// The version of an object that was in effect.
 struct PreviousVersion {
     location: Option<SourceLocation>,
-    shadows: Vec<Object>,
+    duplicate_replacements: Vec<Object>,
 }
 
 impl ObjectChanges {
-    /// Records changes of an object's shadows: the stand-ins of its duplicates.
-    fn shadows(&mut self, old: &[Object], new: &[Object]) {
+    /// Records changes of the fail-closed replacements of duplicates.
+    fn duplicate_replacements(&mut self, old: &[Object], new: &[Object]) {
         let gone = old.iter().map(Object::object_ref);
         let gone = gone.filter(|name| new.iter().all(|it| it.object_ref() != *name));
         self.events.extend(gone.map(Event::Delete));
@@ -61,10 +61,12 @@ impl ObjectVersions {
         location.in_force().is_some().then_some(location)
     }
 
-    /// The stand-ins of duplicates that are in effect next to it.
-    pub(super) fn shadows(&self) -> impl Iterator<Item = Object> + '_ {
+    /// The fail-closed replacements of duplicates that are in effect next to it.
+    pub(super) fn duplicate_replacements(&self) -> impl Iterator<Item = Object> + '_ {
         let others = self.locations.iter().zip(1..).skip(1);
-        others.filter_map(|(location, number)| kinds::shadow(location.in_force()?, number))
+        others.filter_map(|(location, number)| {
+            kinds::duplicate_replacement(location.in_force()?, number)
+        })
     }
 
     /// The place that counts, and all others.
@@ -118,14 +120,14 @@ impl Objects {
                 locations.push(location);
             }
         }
-        for reference in self.contested.iter().chain(&self.kept) {
+        for reference in self.duplicated.iter().chain(&self.kept) {
             self.touch(&Arc::new(reference.clone()), &mut touched);
         }
-        let mut settled = ObjectChanges::default();
+        let mut changed = ObjectChanges::default();
         for (reference, before) in touched {
-            self.choose_version(&reference, before, files, &mut settled);
+            self.choose_version(&reference, before, files, &mut changed);
         }
-        settled
+        changed
     }
 
     /// Records the version of an object that was in effect before it is changed.
@@ -138,9 +140,9 @@ impl Objects {
             let versions = self.get(reference);
             let before = PreviousVersion {
                 location: versions.and_then(ObjectVersions::in_force).cloned(),
-                shadows: versions
+                duplicate_replacements: versions
                     .into_iter()
-                    .flat_map(ObjectVersions::shadows)
+                    .flat_map(ObjectVersions::duplicate_replacements)
                     .collect(),
             };
             touched.insert(Arc::clone(reference), before);
@@ -154,10 +156,10 @@ impl Objects {
         reference: &Arc<ObjectRef>,
         PreviousVersion {
             location: before,
-            shadows,
+            duplicate_replacements,
         }: PreviousVersion,
         files: &FileSet,
-        settled: &mut ObjectChanges,
+        changed: &mut ObjectChanges,
     ) {
         let versions = self.by_name.entry(Arc::clone(reference)).or_default();
         let locations = &mut versions.locations;
@@ -169,21 +171,24 @@ impl Objects {
         versions.kept = before.as_ref().filter(stays).cloned().map(Box::new);
         let now = versions.in_force();
         let old = before.as_ref().and_then(SourceLocation::in_force);
-        settled.events.extend(event(
+        changed.events.extend(event(
             reference,
             old,
             now.and_then(SourceLocation::in_force),
         ));
-        settled.shadows(&shadows, &versions.shadows().collect::<Vec<_>>());
-        let is_contested = versions.locations.len() > 1;
-        let is_stand_in = now.is_some_and(|location| location.object().is_none());
+        changed.duplicate_replacements(
+            &duplicate_replacements,
+            &versions.duplicate_replacements().collect::<Vec<_>>(),
+        );
+        let is_duplicated = versions.locations.len() > 1;
+        let is_fail_closed = now.is_some_and(|location| location.object().is_none());
         let (is_kept, is_gone) = (versions.kept.is_some(), versions.locations.is_empty());
-        set_membership(&mut self.contested, reference, is_contested);
-        set_membership(&mut self.stand_ins, reference, is_stand_in);
+        set_membership(&mut self.duplicated, reference, is_duplicated);
+        set_membership(&mut self.fail_closed, reference, is_fail_closed);
         set_membership(&mut self.kept, reference, is_kept);
         if is_gone && !is_kept {
             self.by_name.remove(reference);
-            settled.lost.extend(before.map(|before| before.file));
+            changed.lost.extend(before.map(|before| before.file));
         }
     }
 }

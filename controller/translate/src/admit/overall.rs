@@ -19,13 +19,13 @@ pub(super) fn findings(
     lost: &BTreeSet<Arc<str>>,
 ) -> Vec<Finding> {
     let mut findings: Vec<Finding> = objects
-        .contested
+        .duplicated
         .iter()
         .flat_map(|reference| duplicates(reference, objects))
         .collect();
     findings.extend(unread(files));
-    let stand_ins = objects.stand_ins.iter();
-    findings.extend(stand_ins.filter_map(|reference| standing_in(reference, objects)));
+    let fail_closed = objects.fail_closed.iter();
+    findings.extend(fail_closed.filter_map(|reference| fail_closed_finding(reference, objects)));
     findings.extend(emptied(files, lost));
     findings.extend(kept(objects));
     findings
@@ -45,8 +45,11 @@ fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
     let others = others.iter().map(|location| Finding {
         severity: Severity::Error,
         reason: Reason::Duplicate,
-        text: match location.in_force().and_then(|it| kinds::shadow(it, 0)) {
-            Some(shadow) => format!("{text}; until then {}", closed(&shadow)),
+        text: match location
+            .in_force()
+            .and_then(|it| kinds::duplicate_replacement(it, 0))
+        {
+            Some(replacement) => format!("{text}; until then {}", effect_on_targets(&replacement)),
             None => text.clone(),
         },
         ..at(location, reference)
@@ -87,8 +90,8 @@ fn unread(files: &FileSet) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Reports that a stand-in replaces an invalid object.
-fn standing_in(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
+/// Reports that a fail-closed replacement is in effect, in the place of an invalid object.
+fn fail_closed_finding(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
     let location = objects.get(reference)?.in_force()?;
     Some(Finding {
         severity: Severity::Warning,
@@ -98,29 +101,31 @@ fn standing_in(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
     })
 }
 
-/// The effect of a stand-in.
-fn refuses(stand_in: &Object) -> String {
-    let targets = match stand_in {
+/// The effect of a fail-closed replacement.
+fn refuses(fail_closed: &Object) -> String {
+    let targets = match fail_closed {
         Object::TrafficPolicy(policy) => policy.spec.target_refs.as_slice(),
         Object::BackendTlsPolicy(policy) => &policy.spec.target_refs,
         _ => &[],
     };
-    let closed = closed(stand_in);
+    let effect_on_targets = effect_on_targets(fail_closed);
     if targets.is_empty() || targets.iter().any(|target| target.name.is_empty()) {
-        let namespace = &stand_in.metadata().name.namespace;
+        let namespace = &fail_closed.metadata().name.namespace;
         format!(
             "is invalid, has no previous version, and its targets are unknown: until it is \
              admitted, they may be anything in namespace `{namespace}` that has no such policy of \
-             its own, and {closed}"
+             its own, and {effect_on_targets}"
         )
     } else {
-        format!("is invalid and has no previous version: until it is corrected, {closed}")
+        format!(
+            "is invalid and has no previous version: until it is corrected, {effect_on_targets}"
+        )
     }
 }
 
-/// What happens to the targets of a stand-in.
-fn closed(stand_in: &Object) -> &'static str {
-    match stand_in {
+/// What happens to the targets of a fail-closed replacement.
+fn effect_on_targets(fail_closed: &Object) -> &'static str {
+    match fail_closed {
         Object::BackendTlsPolicy(_) => "nothing is sent to its targets",
         _ => "its targets refuse every request",
     }

@@ -28,7 +28,7 @@ impl UnknownFields {
             return;
         }
         match self {
-            Self::Warn if !(kind.guards)(&remark.path.names()) => {
+            Self::Warn if !(kind.may_restrict_access)(&remark.path.names()) => {
                 remark.text += ": it has no effect";
             }
             Self::Warn => {

@@ -16,9 +16,9 @@ pub struct AdmittedValue {
     pub reference: Option<ObjectRef>,
     /// The object, if admitted.
     pub object: Option<Object>,
-    /// The stand-in for an invalid object without earlier version: none, unless its absence would
-    /// allow access.
-    pub stand_in: Option<Object>,
+    /// The fail-closed replacement for an invalid object without earlier version: none, unless its
+    /// absence would allow access.
+    pub fail_closed: Option<Object>,
     /// Findings about it; an error among them makes it invalid. They have no file.
     pub findings: Vec<Finding>,
 }
@@ -55,18 +55,18 @@ pub fn admit_value(group: &str, kind: &str, value: Map<String, Value>) -> Option
         Outcome::Read {
             reference,
             object,
-            stand_in,
+            fail_closed,
             remarks,
         } => AdmittedValue {
             findings: findings(Some(&reference), remarks),
             reference: Some(reference),
             object,
-            stand_in,
+            fail_closed,
         },
         Outcome::Unidentified { remarks } => AdmittedValue {
             reference: None,
             object: None,
-            stand_in: None,
+            fail_closed: None,
             findings: findings(None, remarks),
         },
         Outcome::PassedOver { .. } => return None,
@@ -159,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_jwt_policy_has_a_stand_in() {
+    fn a_rejected_jwt_policy_has_a_fail_closed_replacement() {
         let value = json!({
             "metadata": {"name": "a", "namespace": "b"},
             "spec": {"targetRefs": [], "jwt": 5},
         });
         let admitted = admitted("gateway-system.io", "TrafficPolicy", value);
-        assert!(admitted.object.is_none() && admitted.stand_in.is_some());
+        assert!(admitted.object.is_none() && admitted.fail_closed.is_some());
     }
 
     #[test]

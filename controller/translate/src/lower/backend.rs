@@ -54,11 +54,11 @@ fn lower_noting(
     let at = |problem: Problem| problem.under("spec");
     let protocol = protocol(spec).map_err(at)?;
     let tls = spec.tls.as_ref().map(|validation| {
-        let judged =
+        let resolved =
             backend_validation::resolve::<api::Backend>(reader, &name.namespace, validation);
-        *expiries = judged.expiries.under("spec.tls");
-        match judged.refs.into_iter().chain(judged.refusals).next() {
-            None => Ok(judged.tls),
+        *expiries = resolved.expiries.under("spec.tls");
+        match resolved.refs.into_iter().chain(resolved.refusals).next() {
+            None => Ok(resolved.tls),
             Some(problem) => Err(problem.under("tls")),
         }
     });

@@ -18,13 +18,13 @@ pub(crate) type RouteId = (&'static str, ObjectName);
 /// The hosts of the routes of one kind at a listener, oldest first. No hosts means all hosts.
 pub(crate) type RouteHosts = BTreeMap<(i64, ObjectName), Arc<[Hostname]>>;
 
-/// Whether routes of a kind can lose a listener to those of another.
-pub(crate) fn is_contested(kind: &str) -> bool {
+/// Whether routes of this kind can conflict with those of another.
+pub(crate) fn can_conflict(kind: &str) -> bool {
     [HttpRoute::KIND, GrpcRoute::KIND].contains(&kind)
 }
 
 /// The routes that lose the listener, each with the route that has their hosts.
-pub(crate) fn find_losers(
+pub(crate) fn find_conflicts(
     (kind, hosts_of_kind): (&'static str, &RouteHosts),
     (other, by_other): (&'static str, &RouteHosts),
 ) -> BTreeMap<RouteId, RouteId> {
@@ -37,22 +37,22 @@ pub(crate) fn find_losers(
     let mut claims: Vec<_> = own.chain(others).collect();
     claims.sort_by_key(|(created, name, kind, _)| (*created, *name, *kind));
     let (mut taken, mut taken_by_other) = (ClaimedHosts::default(), ClaimedHosts::default());
-    let mut losers = BTreeMap::new();
+    let mut conflicts = BTreeMap::new();
     for (number, (_, name, of, hosts)) in claims.iter().enumerate() {
-        let (mine, rivals) = if *of == kind {
+        let (mine, of_other_kind) = if *of == kind {
             (&mut taken, &taken_by_other)
         } else {
             (&mut taken_by_other, &taken)
         };
-        match rivals.first_overlap(hosts) {
-            Some(rival) => {
-                let (_, rival, kind, _) = claims[rival];
-                losers.insert((*of, (*name).clone()), (kind, rival.clone()));
+        match of_other_kind.first_overlap(hosts) {
+            Some(other) => {
+                let (_, other, kind, _) = claims[other];
+                conflicts.insert((*of, (*name).clone()), (kind, other.clone()));
             }
             None => mine.add(number, hosts),
         }
     }
-    losers
+    conflicts
 }
 
 /// The hosts used by routes of one kind, each with the index of the first.
@@ -112,8 +112,8 @@ fn domains(host: &Hostname) -> impl Iterator<Item = &str> {
 }
 
 /// Why the parent in a field lost a listener.
-pub(crate) fn problem(rival: &RouteId, listener: &ListenerKey, field: &str) -> Problem {
-    let (kind, route) = rival;
+pub(crate) fn problem(other: &RouteId, listener: &ListenerKey, field: &str) -> Problem {
+    let (kind, route) = other;
     let listener = listener.as_str().rsplit('/').next().unwrap_or_default();
     let message = format!(
         "{kind} {route} takes precedence (older, or first by name) for hosts of listener `{listener}` that this \
@@ -128,7 +128,7 @@ mod tests {
 
     use xds::model::{Hostname, ObjectName};
 
-    use super::{RouteHosts, find_losers};
+    use super::{RouteHosts, find_conflicts};
 
     fn hosts(names: &[&str]) -> Vec<Hostname> {
         let names = names.iter();
@@ -155,15 +155,15 @@ mod tests {
                     hosts_of_kind("first", &one),
                     hosts_of_kind("second", &other),
                 );
-                let losers = find_losers(("HTTPRoute", &first), ("GRPCRoute", &second));
-                assert_eq!(losers.len(), usize::from(overlap), "{one:?} {other:?}");
+                let conflicts = find_conflicts(("HTTPRoute", &first), ("GRPCRoute", &second));
+                assert_eq!(conflicts.len(), usize::from(overlap), "{one:?} {other:?}");
                 let all = hosts_of_kind("second", &[]);
                 assert_eq!(
-                    find_losers(("HTTPRoute", &first), ("GRPCRoute", &all)).len(),
+                    find_conflicts(("HTTPRoute", &first), ("GRPCRoute", &all)).len(),
                     1
                 );
                 assert_eq!(
-                    find_losers(("HTTPRoute", &all), ("GRPCRoute", &first)).len(),
+                    find_conflicts(("HTTPRoute", &all), ("GRPCRoute", &first)).len(),
                     1
                 );
             }

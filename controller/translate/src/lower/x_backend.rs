@@ -172,12 +172,12 @@ fn tls(
     match (tls.mode, &tls.validation) {
         (XBackendTlsMode::None, _) => Ok(None),
         (XBackendTlsMode::ServerOnly | XBackendTlsMode::ClientAndServer, Some(validation)) => {
-            let judged =
+            let resolved =
                 backend_validation::resolve::<XBackend>(reader, &name.namespace, validation);
-            let judged_expiries = judged.expiries.under("spec.tls.validation");
-            expiries.expired.extend(judged_expiries.expired);
-            match judged.refs.into_iter().chain(judged.refusals).next() {
-                None => Ok(Some(judged.tls)),
+            let expiries_of_tls = resolved.expiries.under("spec.tls.validation");
+            expiries.expired.extend(expiries_of_tls.expired);
+            match resolved.refs.into_iter().chain(resolved.refusals).next() {
+                None => Ok(Some(resolved.tls)),
                 Some(problem) => Err(problem.under("tls.validation")),
             }
         }

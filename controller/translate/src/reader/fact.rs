@@ -79,9 +79,9 @@ facts! {
     Listeners(Owner);
     /// The listeners that an object offers to routes.
     ListenerOffers(Owner);
-    /// The standing of an object's listeners among those of the Gateway.
-    Standings(Owner);
-    /// The standing of all listeners of a Gateway.
+    /// The conflicts of an object's listeners with others of the Gateway.
+    ListenerConflicts(Owner);
+    /// The conflicts among all listeners of a Gateway.
     Gateway(ObjectName);
     /// The owner of a socket of the machine.
     Socket(Transport, NonZeroU16);

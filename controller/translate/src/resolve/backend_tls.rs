@@ -47,7 +47,8 @@ impl ResolvedBackendTls {
     ) -> Self {
         let namespace = &*name.namespace;
         let validation = &object.spec.validation;
-        let judged = backend_validation::resolve::<BackendTlsPolicy>(reader, namespace, validation);
+        let resolved =
+            backend_validation::resolve::<BackendTlsPolicy>(reader, namespace, validation);
         let place = |problems: Vec<Problem>| {
             let problems = problems.into_iter();
             problems
@@ -75,10 +76,10 @@ impl ResolvedBackendTls {
         }
         Self {
             created: object.metadata.created(),
-            tls: Arc::new(judged.tls),
-            refusals: place(judged.refusals),
-            refs: place(judged.refs),
-            expiries: judged.expiries.under("spec.validation"),
+            tls: Arc::new(resolved.tls),
+            refusals: place(resolved.refusals),
+            refs: place(resolved.refs),
+            expiries: resolved.expiries.under("spec.validation"),
             missing,
             targets,
         }

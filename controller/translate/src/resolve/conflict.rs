@@ -97,10 +97,10 @@ fn distinguishing_hostname(family: Family, listener: &Listener) -> Option<Hostna
         .filter(|_| family.has_hostnames())
 }
 
-fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Problem> {
+fn conflict(listeners: &[&Listener], index: usize, ports: &Ports) -> Option<Problem> {
     let own = listeners[index];
     let (family, port) = (own.protocol?.family(), own.offer.port);
-    let of_other_families = names(listeners, own, rivals.of_other_families(port, family));
+    let of_other_families = names(listeners, own, ports.of_other_families(port, family));
     if !of_other_families.is_empty() {
         let message = format!(
             "port {port} is shared with a protocol that cannot be distinguished from `{}` (listeners \
@@ -111,7 +111,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
         return Some(Problem::new(Reason::ProtocolConflict, field, message));
     }
     let host = (family, distinguishing_hostname(family, own));
-    let duplicates = rivals
+    let duplicates = ports
         .duplicates(port, &host)
         .filter(|other| *other != index);
     let duplicates = names(listeners, own, duplicates);

@@ -47,7 +47,7 @@ pub(crate) struct Listener {
     pub(crate) expiries: Expiries,
 }
 
-/// The standing of a listener among those of its Gateway and ListenerSets.
+/// The conflicts of a listener with others of its Gateway and ListenerSets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ListenerConflicts {
     /// Its conflict with another one.
@@ -56,16 +56,16 @@ pub(crate) struct ListenerConflicts {
     pub(crate) overlaps: Option<String>,
 }
 
-/// A listener with its standing.
+/// A listener with its conflicts.
 #[derive(Clone, Copy)]
-pub(crate) struct JudgedListener<'a> {
+pub(crate) struct ListenerWithConflicts<'a> {
     pub(crate) listener: &'a Listener,
     pub(crate) conflicts: &'a ListenerConflicts,
     /// Why its port is unavailable.
     pub(crate) unusable: Option<&'a Problem>,
 }
 
-impl JudgedListener<'_> {
+impl ListenerWithConflicts<'_> {
     /// Whether it is accepted.
     pub(crate) fn is_accepted(&self) -> bool {
         self.listener.is_accepted(self.conflicts)

@@ -23,17 +23,17 @@ pub(crate) fn find_conflicts(
     claims: &BTreeMap<SocketRank, IpAddr>,
 ) -> HashMap<GatewayPort, GatewayPort> {
     let mut holders: Vec<(&SocketRank, IpAddr)> = Vec::new();
-    let mut losers = HashMap::new();
+    let mut conflicts = HashMap::new();
     for (rank, address) in claims {
         let holder = holders.iter().find(|(_, held)| overlap(*held, *address));
         match holder {
             Some(((_, gateway, _, port), _)) => {
-                losers.insert((rank.1.clone(), rank.3), (gateway.clone(), *port));
+                conflicts.insert((rank.1.clone(), rank.3), (gateway.clone(), *port));
             }
             None => holders.push((rank, *address)),
         }
     }
-    losers
+    conflicts
 }
 
 fn overlap(one: IpAddr, other: IpAddr) -> bool {

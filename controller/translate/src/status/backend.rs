@@ -19,11 +19,11 @@ impl BackendStatus {
         let conditions = Conditions::of(generation);
         let kind = ConditionType::Accepted;
         let conditions = match &*backend.lowered {
-            Ok(_) => conditions.happy(kind, Reason::Accepted, "the backend is valid"),
-            Err(problem) => conditions.unhappy(kind, slice::from_ref(problem)),
+            Ok(_) => conditions.normal(kind, Reason::Accepted, "the backend is valid"),
+            Err(problem) => conditions.abnormal(kind, slice::from_ref(problem)),
         };
         let expired = &backend.expiries.expired;
-        let conditions = conditions.unhappy(ConditionType::CertificateExpired, expired);
+        let conditions = conditions.abnormal(ConditionType::CertificateExpired, expired);
         Self {
             conditions: conditions.done(),
         }

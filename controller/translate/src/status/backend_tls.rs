@@ -57,25 +57,25 @@ fn conditions(
     let conditions = Conditions::of(generation);
     let conditions = match refusals {
         [] if left_out.is_empty() => {
-            conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid")
+            conditions.normal(Type::Accepted, Reason::Accepted, "the policy is valid")
         }
         [] => {
             let message = format!(
                 "the policy is valid, but a status holds 16 ancestors: these further Gateways \
                  cannot send requests to its targets: {left_out}"
             );
-            conditions.happy_about(Type::Accepted, Reason::Accepted, message)
+            conditions.normal_with_message(Type::Accepted, Reason::Accepted, message)
         }
-        refusals => conditions.unhappy(Type::Accepted, refusals),
+        refusals => conditions.abnormal(Type::Accepted, refusals),
     };
     let conditions = match &*policy.refs {
-        [] => conditions.happy(
+        [] => conditions.normal(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
             "all references are resolved",
         ),
-        refs => conditions.unhappy(Type::ResolvedRefs, refs),
+        refs => conditions.abnormal(Type::ResolvedRefs, refs),
     };
-    let conditions = conditions.unhappy(Type::CertificateExpired, &policy.expiries.expired);
+    let conditions = conditions.abnormal(Type::CertificateExpired, &policy.expiries.expired);
     conditions.done()
 }

@@ -53,14 +53,14 @@ fn conditions(
     let conditions = Conditions::of(generation);
     let conditions = match problems {
         [] if left_out.is_empty() && unlisted.is_empty() => {
-            conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid")
+            conditions.normal(Type::Accepted, Reason::Accepted, "the policy is valid")
         }
-        [] => conditions.happy_about(
+        [] => conditions.normal_with_message(
             Type::Accepted,
             Reason::Accepted,
             beyond_the_limit(left_out, unlisted),
         ),
-        problems => conditions.unhappy(Type::Accepted, problems),
+        problems => conditions.abnormal(Type::Accepted, problems),
     };
     conditions.done()
 }

@@ -134,7 +134,7 @@ impl Conditions {
     }
 
     /// A condition as it should be.
-    pub(crate) fn happy(self, kind: ConditionType, reason: Reason, text: &'static str) -> Self {
+    pub(crate) fn normal(self, kind: ConditionType, reason: Reason, text: &'static str) -> Self {
         self.with(
             kind,
             kind.normal_status(),
@@ -144,13 +144,18 @@ impl Conditions {
         )
     }
 
-    /// As [`Self::happy`], with a message of its own.
-    pub(crate) fn happy_about(self, kind: ConditionType, reason: Reason, text: String) -> Self {
+    /// As [`Self::normal`], with a message of its own.
+    pub(crate) fn normal_with_message(
+        self,
+        kind: ConditionType,
+        reason: Reason,
+        text: String,
+    ) -> Self {
         self.with(kind, kind.normal_status(), reason, Cow::Owned(text), None)
     }
 
     /// The opposite, for the first problem's reason, naming all of them.
-    pub(crate) fn unhappy(self, kind: ConditionType, problems: &[Problem]) -> Self {
+    pub(crate) fn abnormal(self, kind: ConditionType, problems: &[Problem]) -> Self {
         let Some(first) = problems.first() else {
             return self;
         };

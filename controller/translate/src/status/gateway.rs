@@ -10,7 +10,7 @@ use crate::api::{self, GatewayAddress, RouteGroupKind};
 use crate::problem::Problem;
 use crate::resolve::frontend::allows_unverified_clients;
 use crate::resolve::gateway::GatewayProperties;
-use crate::resolve::listener::JudgedListener;
+use crate::resolve::listener::ListenerWithConflicts;
 
 /// The status of a Gateway.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,7 +60,7 @@ impl GatewayStatus {
     pub(crate) fn of(
         object: &api::Gateway,
         properties: &GatewayProperties,
-        listeners: &[(JudgedListener<'_>, u32)],
+        listeners: &[(ListenerWithConflicts<'_>, u32)],
         overall: &GatewaySummary,
     ) -> Self {
         let generation = object.metadata.generation;
@@ -69,7 +69,8 @@ impl GatewayStatus {
         let conditions = addresses_assigned(conditions, properties);
         let conditions = default_gateway(conditions, properties);
         let conditions = tls(conditions, object, properties);
-        let conditions = conditions.unhappy(Type::PolicyAncestorLimitReached, &overall.left_out_of);
+        let conditions =
+            conditions.abnormal(Type::PolicyAncestorLimitReached, &overall.left_out_of);
         Self {
             addresses: match &*properties.refusals {
                 [] => properties.addresses.reached_at.clone(),
@@ -114,16 +115,16 @@ impl GatewayStatus {
 fn accepted(
     conditions: Conditions,
     properties: &GatewayProperties,
-    listeners: &[(JudgedListener<'_>, u32)],
+    listeners: &[(ListenerWithConflicts<'_>, u32)],
     overall: &GatewaySummary,
 ) -> Conditions {
     if !properties.refusals.is_empty() {
-        return conditions.unhappy(Type::Accepted, &properties.refusals);
+        return conditions.abnormal(Type::Accepted, &properties.refusals);
     }
     let broken = listeners.iter().filter(|(it, _)| !it.is_accepted());
     let broken: Vec<&str> = broken.map(|(it, _)| &*it.listener.offer.name).collect();
     if broken.is_empty() {
-        return conditions.happy(Type::Accepted, Reason::Accepted, "the Gateway is valid");
+        return conditions.normal(Type::Accepted, Reason::Accepted, "the Gateway is valid");
     }
     // Listeners of ListenerSets count: Gateway API treats them as one list.
     let status = if overall.is_accepted {
@@ -152,16 +153,16 @@ fn programmed(
         return invalid(conditions, "the Gateway is not accepted".into());
     }
     if !properties.addresses.unusable.is_empty() {
-        return conditions.unhappy(Type::Programmed, &properties.addresses.unusable);
+        return conditions.abnormal(Type::Programmed, &properties.addresses.unusable);
     }
     if overall.is_programmed {
-        return conditions.happy(Type::Programmed, Reason::Programmed, "requests are served");
+        return conditions.normal(Type::Programmed, Reason::Programmed, "requests are served");
     }
     if overall.unusable.is_empty() {
         return invalid(conditions, "no listener can be programmed".into());
     }
     conditions
-        .unhappy(Type::Programmed, &overall.unusable)
+        .abnormal(Type::Programmed, &overall.unusable)
         .that_follows()
 }
 
@@ -172,13 +173,13 @@ fn addresses_assigned(conditions: Conditions, properties: &GatewayProperties) ->
         return conditions;
     }
     match &*addresses.unassigned {
-        [] => conditions.happy(
+        [] => conditions.normal(
             Type::AddressesAssigned,
             Reason::AddressesAssigned,
             "all requested addresses are assigned",
         ),
         unassigned => {
-            let conditions = conditions.unhappy(Type::AddressesAssigned, unassigned);
+            let conditions = conditions.abnormal(Type::AddressesAssigned, unassigned);
             match &*addresses.unusable {
                 [] => conditions,
                 _ => conditions.that_follows(),
@@ -192,7 +193,7 @@ fn default_gateway(conditions: Conditions, properties: &GatewayProperties) -> Co
         return conditions;
     }
     let message = "the Gateway has default scope All";
-    conditions.happy(Type::DefaultGateway, Reason::DefaultGateway, message)
+    conditions.normal(Type::DefaultGateway, Reason::DefaultGateway, message)
 }
 
 /// Conditions about TLS, only if applicable.
@@ -203,21 +204,23 @@ fn tls(
 ) -> Conditions {
     let conditions = match &properties.client_certificate {
         None => conditions,
-        Some(Ok(_)) => conditions.happy(
+        Some(Ok(_)) => conditions.normal(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
             "all references are resolved",
         ),
-        Some(Err(problem)) => conditions.unhappy(Type::ResolvedRefs, std::slice::from_ref(problem)),
+        Some(Err(problem)) => {
+            conditions.abnormal(Type::ResolvedRefs, std::slice::from_ref(problem))
+        }
     };
-    let conditions = conditions.unhappy(Type::CertificateExpired, &properties.expiries.expired);
+    let conditions = conditions.abnormal(Type::CertificateExpired, &properties.expiries.expired);
     if !allows_unverified_clients(&object.spec) {
         return conditions;
     }
     let message = "clients without a valid certificate are allowed: use AllowValidOnly where \
                    certificates are to protect something";
     let problem = Problem::new(Reason::ConfigurationChanged, "spec.tls.frontend", message);
-    conditions.unhappy(Type::InsecureFrontendValidationMode, &[problem])
+    conditions.abnormal(Type::InsecureFrontendValidationMode, &[problem])
 }
 
 fn invalid(conditions: Conditions, message: Cow<'static, str>) -> Conditions {
@@ -232,38 +235,38 @@ impl ListenerStatus {
     pub(crate) fn of(
         generation: i64,
         properties: &GatewayProperties,
-        judged: &JudgedListener<'_>,
+        resolved: &ListenerWithConflicts<'_>,
         attached_routes: u32,
     ) -> Self {
-        let JudgedListener {
+        let ListenerWithConflicts {
             listener,
             conflicts,
             ..
-        } = judged;
+        } = resolved;
         let conditions = Conditions::of(generation);
-        let conditions = listener_accepted(conditions, judged);
-        let conditions = listener_programmed(conditions, properties, judged);
+        let conditions = listener_accepted(conditions, resolved);
+        let conditions = listener_programmed(conditions, properties, resolved);
         let conditions = match &*listener.refs {
-            [] => conditions.happy(
+            [] => conditions.normal(
                 Type::ResolvedRefs,
                 Reason::ResolvedRefs,
                 "all references are resolved",
             ),
-            refs => conditions.unhappy(Type::ResolvedRefs, refs),
+            refs => conditions.abnormal(Type::ResolvedRefs, refs),
         };
         let conditions = match &conflicts.conflict {
-            None => conditions.happy(
+            None => conditions.normal(
                 Type::Conflicted,
                 Reason::NoConflicts,
                 "there is no conflict with other listeners",
             ),
-            Some(conflict) => conditions.unhappy(Type::Conflicted, std::slice::from_ref(conflict)),
+            Some(conflict) => conditions.abnormal(Type::Conflicted, std::slice::from_ref(conflict)),
         };
         let conditions = match &conflicts.overlaps {
             None => conditions,
             Some(other) => conditions.overlapping(other),
         };
-        let conditions = conditions.unhappy(Type::CertificateExpired, &listener.expiries.expired);
+        let conditions = conditions.abnormal(Type::CertificateExpired, &listener.expiries.expired);
         Self {
             name: listener.offer.name.clone(),
             supported_kinds: listener.offer.kinds.clone(),
@@ -273,48 +276,48 @@ impl ListenerStatus {
     }
 }
 
-fn listener_accepted(conditions: Conditions, judged: &JudgedListener<'_>) -> Conditions {
-    let JudgedListener {
+fn listener_accepted(conditions: Conditions, resolved: &ListenerWithConflicts<'_>) -> Conditions {
+    let ListenerWithConflicts {
         listener,
         conflicts,
         ..
-    } = judged;
+    } = resolved;
     match (&*listener.all_refusals(), &conflicts.conflict) {
-        ([], None) => conditions.happy(Type::Accepted, Reason::Accepted, "the listener is valid"),
+        ([], None) => conditions.normal(Type::Accepted, Reason::Accepted, "the listener is valid"),
         ([], Some(conflict)) => conditions
-            .unhappy(Type::Accepted, std::slice::from_ref(conflict))
+            .abnormal(Type::Accepted, std::slice::from_ref(conflict))
             .that_follows(),
-        (refusals, _) => conditions.unhappy(Type::Accepted, refusals),
+        (refusals, _) => conditions.abnormal(Type::Accepted, refusals),
     }
 }
 
 fn listener_programmed(
     conditions: Conditions,
     properties: &GatewayProperties,
-    judged: &JudgedListener<'_>,
+    resolved: &ListenerWithConflicts<'_>,
 ) -> Conditions {
-    let conflict = judged.conflicts.conflict.as_ref();
-    if let (true, Some(conflict)) = (judged.listener.all_refusals().is_empty(), conflict) {
+    let conflict = resolved.conflicts.conflict.as_ref();
+    if let (true, Some(conflict)) = (resolved.listener.all_refusals().is_empty(), conflict) {
         return conditions
-            .unhappy(Type::Programmed, std::slice::from_ref(conflict))
+            .abnormal(Type::Programmed, std::slice::from_ref(conflict))
             .that_follows();
     }
-    if !judged.is_accepted() {
+    if !resolved.is_accepted() {
         return invalid(conditions, "the listener is not accepted".into());
     }
-    if let Some(problem) = judged.unusable {
-        return conditions.unhappy(Type::Programmed, std::slice::from_ref(problem));
+    if let Some(problem) = resolved.unusable {
+        return conditions.abnormal(Type::Programmed, std::slice::from_ref(problem));
     }
-    if !judged.is_programmed() {
+    if !resolved.is_programmed() {
         return invalid(conditions, "not all references are resolved".into());
     }
     if !properties.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());
     }
     match &*properties.addresses.unusable {
-        [] => conditions.happy(Type::Programmed, Reason::Programmed, "requests are served"),
+        [] => conditions.normal(Type::Programmed, Reason::Programmed, "requests are served"),
         unusable => conditions
-            .unhappy(Type::Programmed, unusable)
+            .abnormal(Type::Programmed, unusable)
             .that_follows(),
     }
 }

@@ -30,7 +30,7 @@ impl GatewayClassStatus {
     pub fn accepted(generation: i64, installed: Installed) -> Self {
         let text = "Gateways of this class are served";
         let conditions = Conditions::of(generation);
-        let conditions = conditions.happy(ConditionType::Accepted, Reason::Accepted, text);
+        let conditions = conditions.normal(ConditionType::Accepted, Reason::Accepted, text);
         Self::with(conditions, installed)
     }
 
@@ -39,7 +39,7 @@ impl GatewayClassStatus {
     pub fn refused(generation: i64, why: String, installed: Installed) -> Self {
         let problem = Problem::new(Reason::InvalidParameters, "", why);
         let conditions = Conditions::of(generation);
-        let conditions = conditions.unhappy(ConditionType::Accepted, &[problem]);
+        let conditions = conditions.abnormal(ConditionType::Accepted, &[problem]);
         Self::with(conditions, installed)
     }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::problem::Problem;
 use crate::resolve::gateway::GatewayProperties;
-use crate::resolve::listener::JudgedListener;
+use crate::resolve::listener::ListenerWithConflicts;
 
 /// The status of a ListenerSet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,8 +25,8 @@ impl ListenerSetStatus {
     /// The status of a set that no Gateway accepts.
     pub(crate) fn refused(generation: i64, problem: &Problem) -> Self {
         let problem = slice::from_ref(problem);
-        let conditions = Conditions::of(generation).unhappy(Type::Accepted, problem);
-        let conditions = conditions.unhappy(Type::Programmed, problem);
+        let conditions = Conditions::of(generation).abnormal(Type::Accepted, problem);
+        let conditions = conditions.abnormal(Type::Programmed, problem);
         Self {
             conditions: conditions.that_follows().done(),
             listeners: Vec::new(),
@@ -37,7 +37,7 @@ impl ListenerSetStatus {
     pub(crate) fn of(
         generation: i64,
         gateway: (&ObjectName, &GatewayProperties),
-        listeners: &[(JudgedListener<'_>, u32)],
+        listeners: &[(ListenerWithConflicts<'_>, u32)],
     ) -> Self {
         let of_each = listeners.iter();
         Self {
@@ -59,7 +59,7 @@ impl ListenerSetStatus {
 fn add_conditions(
     conditions: Conditions,
     (gateway, properties): (&ObjectName, &GatewayProperties),
-    listeners: &[(JudgedListener<'_>, u32)],
+    listeners: &[(ListenerWithConflicts<'_>, u32)],
 ) -> Conditions {
     if !properties.refusals.is_empty() {
         let text = format!("Gateway {gateway} is not accepted: see its own conditions");
@@ -87,7 +87,7 @@ fn add_conditions(
         );
     }
     let conditions = if broken.is_empty() {
-        conditions.happy(Type::Accepted, Reason::Accepted, "the ListenerSet is valid")
+        conditions.normal(Type::Accepted, Reason::Accepted, "the ListenerSet is valid")
     } else {
         let (status, reason) = (ConditionStatus::True, Reason::ListenersNotValid);
         conditions
@@ -95,7 +95,7 @@ fn add_conditions(
             .that_follows()
     };
     if properties.is_served() {
-        return conditions.happy(Type::Programmed, Reason::Programmed, "requests are served");
+        return conditions.normal(Type::Programmed, Reason::Programmed, "requests are served");
     }
     let text = format!("Gateway {gateway} is not programmed: see its own conditions");
     not(

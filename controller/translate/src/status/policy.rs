@@ -209,11 +209,13 @@ fn backend_conditions(
     let refusals: Vec<Problem> = backend.refusals.iter().cloned().chain(left_out).collect();
     let conditions = Conditions::of(generation);
     let conditions = match &*refusals {
-        [] => conditions.happy(Type::Accepted, Reason::Accepted, "the backend is valid"),
-        refusals => conditions.unhappy(Type::Accepted, refusals),
+        [] => conditions.normal(Type::Accepted, Reason::Accepted, "the backend is valid"),
+        refusals => conditions.abnormal(Type::Accepted, refusals),
     };
     let expired = &backend.expiries.expired;
-    conditions.unhappy(Type::CertificateExpired, expired).done()
+    conditions
+        .abnormal(Type::CertificateExpired, expired)
+        .done()
 }
 
 fn conditions(
@@ -223,9 +225,9 @@ fn conditions(
 ) -> Vec<Condition> {
     let conditions = Conditions::of(generation);
     let conditions = match target.refusal {
-        None => conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid"),
+        None => conditions.normal(Type::Accepted, Reason::Accepted, "the policy is valid"),
         Some(problem) => {
-            let conditions = conditions.unhappy(Type::Accepted, slice::from_ref(problem));
+            let conditions = conditions.abnormal(Type::Accepted, slice::from_ref(problem));
             // The last condition reports fields lost to another policy.
             match target.lost {
                 [] => conditions,
@@ -236,14 +238,14 @@ fn conditions(
     let conditions = attached(conditions, has_jwt, target);
     let conditions = match refs {
         _ if !has_jwt => conditions,
-        [] => conditions.happy(
+        [] => conditions.normal(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
             "all references are resolved",
         ),
-        refs => conditions.unhappy(Type::ResolvedRefs, refs),
+        refs => conditions.abnormal(Type::ResolvedRefs, refs),
     };
-    conditions.unhappy(Type::Conflicted, target.lost).done()
+    conditions.abnormal(Type::Conflicted, target.lost).done()
 }
 
 fn attached(conditions: Conditions, has_jwt: bool, target: &TargetOutcome<'_>) -> Conditions {
@@ -254,15 +256,15 @@ fn attached(conditions: Conditions, has_jwt: bool, target: &TargetOutcome<'_>) -
                 Some(_) if has_jwt => "only the policy's JWT settings have an effect",
                 Some(_) => "only the policy's authorization settings have an effect",
             };
-            conditions.happy(Type::Attached, Reason::Attached, effect)
+            conditions.normal(Type::Attached, Reason::Attached, effect)
         }
         (false, Some(problem)) => conditions
-            .unhappy(Type::Attached, slice::from_ref(problem))
+            .abnormal(Type::Attached, slice::from_ref(problem))
             .that_follows(),
         _ => {
             let message = "the target carries no traffic: see its own conditions";
             let unused = Problem::new(Reason::NotInUse, "", message);
-            conditions.unhappy(Type::Attached, &[unused])
+            conditions.abnormal(Type::Attached, &[unused])
         }
     }
 }

@@ -90,16 +90,16 @@ fn pool_conditions(
     };
     let conditions = Conditions::of(pool.metadata.generation);
     let conditions = match left_out {
-        None => conditions.happy(Type::Accepted, Reason::Accepted, text),
-        Some(problem) => conditions.unhappy(Type::Accepted, slice::from_ref(problem)),
+        None => conditions.normal(Type::Accepted, Reason::Accepted, text),
+        Some(problem) => conditions.abnormal(Type::Accepted, slice::from_ref(problem)),
     };
     let conditions = match refs {
-        [] => conditions.happy(
+        [] => conditions.normal(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
             "all references are resolved",
         ),
-        refs => conditions.unhappy(Type::ResolvedRefs, refs),
+        refs => conditions.abnormal(Type::ResolvedRefs, refs),
     };
     conditions.done()
 }
@@ -157,17 +157,17 @@ fn conditions(
 ) -> Vec<Condition> {
     let conditions = Conditions::of(route.generation);
     let accepted = match (detached, &*verdict.refusals) {
-        (Some(problem), _) => conditions.unhappy(Type::Accepted, slice::from_ref(problem)),
-        (None, []) => conditions.happy(Type::Accepted, Reason::Accepted, "the route is attached"),
-        (None, refusals) => conditions.unhappy(Type::Accepted, refusals),
+        (Some(problem), _) => conditions.abnormal(Type::Accepted, slice::from_ref(problem)),
+        (None, []) => conditions.normal(Type::Accepted, Reason::Accepted, "the route is attached"),
+        (None, refusals) => conditions.abnormal(Type::Accepted, refusals),
     };
     let resolved = match &*verdict.refs {
-        [] => accepted.happy(
+        [] => accepted.normal(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
             "all references are resolved",
         ),
-        refs => accepted.unhappy(Type::ResolvedRefs, refs),
+        refs => accepted.abnormal(Type::ResolvedRefs, refs),
     };
     // Gateway API: never on a route that is not accepted.
     match (detached, &verdict.dropped) {

@@ -27,8 +27,8 @@
 //!
 //! Neither a winner nor a sum may depend on the order of events:
 //!
-//! - Contested things (a target of policies, a socket, the hosts of a listener) are keys with a set of
-//!   claims, sorted by age and name ([`contest`]). A changed claim re-evaluates only its key.
+//! - Shared things (a target of policies, a socket, the hosts of a listener) are keys with a set of
+//!   claims, sorted by age and name ([`claims`]). A changed claim re-evaluates only its key.
 //! - Counts (the routes of a listener, the users of a Service) change by the difference between a
 //!   unit's previous contribution and its current one ([`counts`]).
 //!
@@ -36,7 +36,7 @@
 //! after that.
 
 mod batch;
-mod contest;
+mod claims;
 mod counts;
 mod delta;
 mod edges;
@@ -240,7 +240,7 @@ impl Translator {
         let state = &self.state;
         state.objects.is_bare()
             && state.tables.is_empty()
-            && state.contests.is_empty()
+            && state.claims.is_empty()
             && state.counts.is_empty()
             && self.roster.is_empty()
             && self.edges.is_empty()

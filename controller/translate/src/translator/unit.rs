@@ -9,15 +9,15 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use xds::model::ObjectName;
 
-use super::contest::Contests;
+use super::claims::Claims;
 use super::counts::Counts;
 use super::outcome::Outcome;
 use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
-    ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteSessionsUnit, RouteUnit,
-    ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
+    ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RouteConflictsUnit, RouteSessionsUnit,
+    RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
 };
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
@@ -49,7 +49,7 @@ pub(crate) trait Unit: Clone + fmt::Debug + Eq + Hash + Into<AnyUnit> {
 pub(crate) struct UnitReader<'a> {
     reader: Reader<'a>,
     pub(super) tables: &'a Tables,
-    pub(super) contests: &'a Contests,
+    pub(super) claims: &'a Claims,
     pub(super) counts: &'a Counts,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Deref for UnitReader<'a> {
 /// The changes that a unit's new output causes.
 pub(crate) struct Changes<'a> {
     pub(crate) objects: &'a mut ObjectIndex,
-    pub(crate) contests: &'a mut Contests,
+    pub(crate) claims: &'a mut Claims,
     pub(crate) counts: &'a mut Counts,
     pub(crate) outcome: &'a mut Outcome,
     facts: Vec<Fact>,
@@ -129,7 +129,7 @@ impl Changes<'_> {
 pub(crate) struct State {
     pub(crate) objects: ObjectIndex,
     pub(crate) tables: Tables,
-    pub(crate) contests: Contests,
+    pub(crate) claims: Claims,
     pub(crate) counts: Counts,
     pub(crate) outcome: Outcome,
 }
@@ -150,7 +150,7 @@ impl State {
         Self {
             objects,
             tables: Tables::default(),
-            contests: Contests::default(),
+            claims: Claims::default(),
             counts: Counts::default(),
             outcome: Outcome::default(),
         }
@@ -160,14 +160,14 @@ impl State {
         let reader = UnitReader {
             reader: Reader::new(&self.objects),
             tables: &self.tables,
-            contests: &self.contests,
+            claims: &self.claims,
             counts: &self.counts,
         };
         let new = unit.compute(&reader);
         let (reads, expires) = reader.reader.into_reads();
         let mut changes = Changes {
             objects: &mut self.objects,
-            contests: &mut self.contests,
+            claims: &mut self.claims,
             counts: &mut self.counts,
             outcome: &mut self.outcome,
             facts: Vec::new(),
@@ -300,7 +300,7 @@ units! {
     /// A resolved route: its rules and parents.
     RouteUnit in routes;
     /// The routes of HTTP and gRPC at a listener.
-    RivalsUnit in rivals;
+    RouteConflictsUnit in route_conflicts;
     /// A route at its listeners.
     AttachedUnit in attached;
     /// A resolved `TrafficPolicy`, before conflicts.

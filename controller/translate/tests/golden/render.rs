@@ -19,7 +19,7 @@ pub(crate) fn translation(translation: &Translation) -> String {
     model(&mut out, &translation.model);
     let mut problems = translation.statuses.problem_conditions().peekable();
     if problems.peek().is_some() {
-        line(&mut out, 0, "\nunhappy");
+        line(&mut out, 0, "\nproblems");
     }
     for problem in problems {
         line(&mut out, 1, problem);

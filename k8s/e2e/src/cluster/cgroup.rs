@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const CONTROLLERS: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
 /// How long processes have to end after SIGKILL: some write back what is in memory first.
-const KILL_PATIENCE: Duration = Duration::from_secs(20);
+const KILL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The hierarchies of this machine.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ impl Hierarchies {
     /// Kills all processes in a cgroup and its descendants, and removes them. No error if there is
     /// none.
     pub(crate) fn remove(&self, path: &str) -> Result<()> {
-        let deadline = Instant::now() + KILL_PATIENCE;
+        let deadline = Instant::now() + KILL_TIMEOUT;
         loop {
             let remaining = self.processes(path);
             if remaining.is_empty() {

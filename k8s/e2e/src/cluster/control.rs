@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::component::Component;
 
 /// Timeout of a response, which normally takes microseconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -58,7 +58,7 @@ pub(super) fn supervisor_pid(folder: &Path) -> Result<i32> {
 /// Sends a request to a supervisor, and returns the states of its components.
 pub(super) fn send(folder: &Path, request: &Request) -> Result<BTreeMap<Component, State>> {
     let mut stream = connect(folder)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut line = serde_json::to_string(request).context("a request is JSON")?;
     line.push('\n');
     stream

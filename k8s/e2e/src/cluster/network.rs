@@ -96,7 +96,7 @@ impl Cluster {
         let words = format!("e2e emulate {delay} {loss}");
         configuration::write(&folder.join("emulator"), &words)?;
         control::send(&folder, &Request::Start(Component::Emulator))?;
-        process::wait_for("the emulator of the network", control::PATIENCE, || {
+        process::wait_for("the emulator of the network", control::TIMEOUT, || {
             self.check_running(NetworkNamespace::Client)?;
             let shown =
                 process::run(&mut self.client_command(&["ip", "link", "show", EMULATED, "up"]));

@@ -23,7 +23,7 @@ use crate::process;
 use crate::{image, packages};
 
 /// Grace period of a component before it is killed.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Cluster {
     /// Executes a command in the network of the cluster's clients. `down` ends processes that it
@@ -133,11 +133,11 @@ impl Cluster {
         let mut killed = kill;
         while running {
             thread::sleep(Duration::from_millis(20));
-            if started.elapsed() > STOP_PATIENCE && !killed {
+            if started.elapsed() > STOP_TIMEOUT && !killed {
                 killed = true;
                 runs(&Request::Signal(component, Signal::KILL.as_raw()))?;
             }
-            if started.elapsed() > 2 * STOP_PATIENCE {
+            if started.elapsed() > 2 * STOP_TIMEOUT {
                 bail!("{component} does not exit, although it was killed");
             }
             running = runs(&Request::Status)?;

@@ -184,7 +184,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn answer(&mut self, mut stream: &UnixStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(control::PATIENCE))?;
+        stream.set_read_timeout(Some(control::TIMEOUT))?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
         if line.is_empty() {

@@ -18,7 +18,7 @@ use crate::process::{self, wait_for};
 use crate::{image, packages, programs};
 
 /// Startup timeout of a component on a busy machine: on an idle one, all of them take six seconds.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Lines of a component's log that an error quotes.
 const QUOTED_LINES: usize = 10;
@@ -149,7 +149,7 @@ impl Cluster {
             .stderr(log)
             .spawn()
             .with_context(|| format!("cannot run the supervisor of {place}"))?;
-        let there = wait_for(&format!("the supervisor of {place}"), PATIENCE, || {
+        let there = wait_for(&format!("the supervisor of {place}"), TIMEOUT, || {
             if let Some(status) = child.try_wait()? {
                 bail!(
                     "the supervisor of {place} ended ({status}): {}",
@@ -171,7 +171,7 @@ impl Cluster {
     }
 
     pub(super) fn import_images(&self, place: NetworkNamespace, images: &[PathBuf]) -> Result<()> {
-        wait_for(&format!("containerd of {place}"), PATIENCE, || {
+        wait_for(&format!("containerd of {place}"), TIMEOUT, || {
             self.check_running(place)?;
             Ok(process::run(&mut self.node_command(place, &["ctr", "version"])?).ok())
         })?;
@@ -185,7 +185,7 @@ impl Cluster {
     }
 
     pub(super) fn wait_for_api(&self) -> Result<()> {
-        wait_for("the API server", PATIENCE, || {
+        wait_for("the API server", TIMEOUT, || {
             self.check_running(NetworkNamespace::Node(0))?;
             Ok(
                 process::run(&mut self.client_command(&["kubectl", "get", "--raw", "/readyz"]))
@@ -205,7 +205,7 @@ impl Cluster {
             let place = NetworkNamespace::Node(number);
             let name = place.to_string();
             let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
-            wait_for(&format!("{place} to be Ready"), PATIENCE, || {
+            wait_for(&format!("{place} to be Ready"), TIMEOUT, || {
                 self.check_running(place)?;
                 self.check_running(NetworkNamespace::Client)?;
                 let mut command =

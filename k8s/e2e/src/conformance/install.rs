@@ -36,7 +36,7 @@ pub(super) struct Installation<'a> {
 pub(super) const CLASS: &str = "gateway";
 
 /// Startup timeout of the controller on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Of the release, after which its Deployment is called.
 const RELEASE: &str = "gateway";
@@ -52,7 +52,7 @@ impl Installation<'_> {
         }
         self.apply_folder(&home::repository().join("k8s/crds"))?;
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        self.kubectl(&[&established[..], &[&patience()]].concat(), "")?;
+        self.kubectl(&[&established[..], &[&timeout_option()]].concat(), "")?;
         for object in [namespace(), self.parameters()] {
             self.kubectl(&["apply", "-f", "-"], &object.to_string())?;
         }
@@ -64,7 +64,7 @@ impl Installation<'_> {
             // The images may have changed under the same references.
             self.kubectl(&[&["rollout", "restart"], &deployment[..]].concat(), "")?;
         }
-        let status = ["rollout", "status", &patience()];
+        let status = ["rollout", "status", &timeout_option()];
         self.kubectl(&[&status[..], &deployment].concat(), "")?;
         self.wait_for_class()
     }
@@ -87,7 +87,7 @@ impl Installation<'_> {
     /// deleted, and suites do not wait.
     fn wait_for_last_run(&self) -> Result<()> {
         let what = "the namespaces of the last run to be deleted";
-        process::wait_for(what, PATIENCE, || {
+        process::wait_for(what, TIMEOUT, || {
             let phases = "jsonpath={.items[*].status.phase}";
             let phases = self.kubectl(&["get", "namespaces", "-o", phases], "")?;
             Ok((!phases.contains("Terminating")).then_some(()))
@@ -96,7 +96,7 @@ impl Installation<'_> {
 
     fn wait_for_class(&self) -> Result<()> {
         let class = format!("gatewayclass/{CLASS}");
-        process::wait_for("the GatewayClass to name its features", PATIENCE, || {
+        process::wait_for("the GatewayClass to name its features", TIMEOUT, || {
             let path = "jsonpath={.status.supportedFeatures[*].name}";
             let features = self.kubectl(&["get", &class, "-o", path], "");
             Ok(features.ok().filter(|features| !features.is_empty()))
@@ -139,6 +139,6 @@ fn namespace() -> Value {
     })
 }
 
-fn patience() -> String {
-    format!("--timeout={}s", PATIENCE.as_secs())
+fn timeout_option() -> String {
+    format!("--timeout={}s", TIMEOUT.as_secs())
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::http::Connection;
 
 /// Timeout of one request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Requests on a connection before the client opens another, so that both new and reused
 /// connections are tested.
@@ -58,7 +58,7 @@ impl Load {
         let wanted = self.state.answered.get() + more;
         let started = Instant::now();
         while self.state.answered.get() < wanted {
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > TIMEOUT {
                 bail!("too few answers: {:?}", self.state.failed.borrow());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -79,7 +79,7 @@ impl Load {
 
 async fn run_client(address: SocketAddr, state: Rc<State>) {
     while !state.stopping.get() {
-        let served = tokio::time::timeout(PATIENCE, send_on_one_connection(address, &state)).await;
+        let served = tokio::time::timeout(TIMEOUT, send_on_one_connection(address, &state)).await;
         let error = match served {
             Ok(Ok(())) => continue,
             Ok(Err(error)) => format!("{error:#}"),

@@ -38,8 +38,8 @@ use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
 
 /// Timeout of a test on a busy machine, and of a long one.
-const PATIENCE: Duration = Duration::from_mins(5);
-const LONG_PATIENCE: Duration = Duration::from_mins(30);
+const TIMEOUT: Duration = Duration::from_mins(5);
+const LONG_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// The requirements of a test: a cluster; from `TestCluster` on one of e2e's, from `Controller` on
 /// one with the controller.
@@ -67,9 +67,9 @@ struct Test {
 }
 
 impl Test {
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         let is_long = LONG_TESTS.iter().any(|it| it.name == self.name);
-        if is_long { LONG_PATIENCE } else { PATIENCE }
+        if is_long { LONG_TIMEOUT } else { TIMEOUT }
     }
 }
 

@@ -186,10 +186,10 @@ impl Runner {
 
 /// Runs one test in its namespace. A failure comes with a diagnosis.
 async fn run_one(test: &Test, scope: &Scope) -> Result<()> {
-    let patience = test.patience();
-    let result = match tokio::time::timeout(patience, (test.run)(scope)).await {
+    let timeout = test.timeout();
+    let result = match tokio::time::timeout(timeout, (test.run)(scope)).await {
         Ok(result) => result,
-        Err(_) => Err(anyhow!("it took longer than {} s", patience.as_secs())),
+        Err(_) => Err(anyhow!("it took longer than {} s", timeout.as_secs())),
     };
     let result = match result {
         Ok(()) => Ok(()),

@@ -23,7 +23,7 @@ use crate::{image, process};
 const POLL: Duration = Duration::from_millis(100);
 
 /// Timeout of anything in the cluster on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Reasons for a container's waiting that do not go away.
 const HOPELESS: [&str; 6] = [
@@ -207,7 +207,7 @@ impl Scope {
         what: &str,
         mut look: impl AsyncFnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(found) = look()
                 .await
@@ -216,7 +216,7 @@ impl Scope {
                 return Ok(found);
             }
             if Instant::now() > deadline {
-                bail!("waited {} s for {what}", PATIENCE.as_secs());
+                bail!("waited {} s for {what}", TIMEOUT.as_secs());
             }
             tokio::time::sleep(POLL).await;
         }

@@ -118,21 +118,21 @@ mod tests {
             .expect("epoll");
         runtime.block_on(async {
             let tasks = StreamTasks::default();
-            let seats: Vec<_> = (0..3).map(|_| Rc::<IdleSlot>::default()).collect();
-            let weak_seats: Vec<_> = seats.iter().map(Rc::downgrade).collect();
-            for slot in seats {
+            let slots: Vec<_> = (0..3).map(|_| Rc::<IdleSlot>::default()).collect();
+            let weak_slots: Vec<_> = slots.iter().map(Rc::downgrade).collect();
+            for slot in slots {
                 monoio::spawn(Rc::clone(&slot).work());
                 tasks.0.put(slot);
             }
             let waits = |slot: Rc<IdleSlot>| slot.waker.borrow().is_some();
-            while !weak_seats
+            while !weak_slots
                 .iter()
                 .all(|slot| slot.upgrade().is_some_and(waits))
             {
                 monoio::time::sleep(Duration::from_millis(1)).await;
             }
             let alive = || {
-                weak_seats
+                weak_slots
                     .iter()
                     .filter(|slot| slot.strong_count() > 0)
                     .count()

@@ -122,7 +122,7 @@ impl Heads {
         // Padding follows.
         let payload = payload.get(..frame.left).unwrap_or(payload);
         frame.left = frame.left.saturating_sub(payload.len());
-        if self.block.len() <= MOST_BLOCK_BYTES {
+        if self.block.len() <= MAX_BLOCK_BYTES {
             self.block.extend_from_slice(payload);
         }
         self.end_fragment();
@@ -139,7 +139,7 @@ impl Heads {
     }
 
     fn end_block(&mut self, stream: u32) {
-        self.is_lost |= self.block.len() > MOST_BLOCK_BYTES;
+        self.is_lost |= self.block.len() > MAX_BLOCK_BYTES;
         if !self.is_lost {
             match self.blocks.read(&self.block) {
                 Some(found) => self.record(stream, found),
@@ -211,7 +211,7 @@ const PRIORITY_BYTES: usize = 5;
 
 /// Largest block scanned, in bytes: the largest head that any policy allows, with a margin for
 /// inefficient encodings.
-const MOST_BLOCK_BYTES: usize = 2 * MAX_HEAD_BYTES as usize;
+const MAX_BLOCK_BYTES: usize = 2 * MAX_HEAD_BYTES as usize;
 
 /// Capacity kept for the next block.
 const KEPT_BLOCK_BYTES: usize = 1024;

@@ -8,7 +8,7 @@ use crossbeam::channel::{Receiver, Sender, unbounded};
 use super::{LogQueue, LogSink, LogWriter};
 use crate::limits::{LOG_CHUNK_BYTES, LOG_QUEUED_CHUNKS};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const LINE: &[u8] = b"one line of the log\n";
 
 /// An output whose writes have scripted results.
@@ -72,7 +72,7 @@ fn lines_are_written_complete_and_in_order() {
         });
     }
     drop(fixture.shard);
-    assert!(fixture.writer.stop(PATIENCE));
+    assert!(fixture.writer.stop(TIMEOUT));
     let lines = 5_000 - fixture.queue.dropped_lines();
     let text: Vec<u8> = fixture.written.iter().flatten().collect();
     let text = String::from_utf8(text).expect("digits");
@@ -88,9 +88,9 @@ fn flushing_sends_a_partial_chunk() {
     append(&mut fixture.shard, 1);
     fixture.answers.send(Ok(())).expect("the writer lives");
     fixture.shard.flush();
-    assert_eq!(fixture.written.recv_timeout(PATIENCE).as_deref(), Ok(LINE));
+    assert_eq!(fixture.written.recv_timeout(TIMEOUT).as_deref(), Ok(LINE));
     drop(fixture.answers);
-    assert!(fixture.writer.stop(PATIENCE));
+    assert!(fixture.writer.stop(TIMEOUT));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_failed_write_drops_only_its_own_lines() {
         fixture.answers.send(answer).expect("the writer lives");
     }
     drop(fixture.answers);
-    assert!(fixture.writer.stop(PATIENCE));
+    assert!(fixture.writer.stop(TIMEOUT));
     assert_eq!(fixture.queue.dropped_lines(), 2);
     assert_eq!(fixture.written.iter().count(), 2);
 }
@@ -143,7 +143,7 @@ fn many_shards_share_one_writer() {
             scope.spawn(move || append(&mut shard, 1_000));
         }
     });
-    assert!(fixture.writer.stop(PATIENCE));
+    assert!(fixture.writer.stop(TIMEOUT));
     let written: usize = fixture.written.iter().map(|chunk| chunk.len()).sum();
     let lines = (written / LINE.len()) as u64;
     assert_eq!(lines + fixture.queue.dropped_lines(), 5_000);
@@ -160,7 +160,7 @@ fn chunks_are_reused_without_growing() {
         append(&mut fixture.shard, 1);
         fixture.shard.flush();
     }
-    assert!(fixture.writer.stop(PATIENCE));
+    assert!(fixture.writer.stop(TIMEOUT));
     let mut spare = 0;
     while let Some(chunk) = fixture.queue.spare.pop() {
         assert!(chunk.bytes.capacity() <= LOG_CHUNK_BYTES);

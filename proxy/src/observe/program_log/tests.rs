@@ -8,7 +8,7 @@ use super::{LOSS, LOSS_TARGET, ProgramLog, ProgramLogWriter, loss};
 use crate::limits::PROGRAM_LOG_BYTES;
 use crate::observe::program_log::LogFormat;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An output whose every write waits for a scripted result.
 struct Output {
@@ -61,7 +61,7 @@ fn log(fixture: &Fixture, line: &[u8]) {
 
 /// Waits for the next write. Returns its text.
 fn writes(fixture: &Fixture) -> String {
-    let written = fixture.written.recv_timeout(PATIENCE).expect("a write");
+    let written = fixture.written.recv_timeout(TIMEOUT).expect("a write");
     String::from_utf8(written).expect("text")
 }
 
@@ -91,7 +91,7 @@ fn lines_are_written_in_order_and_flushed_on_stop() {
         log(&fixture, line.as_bytes());
     }
     drop(fixture.answers);
-    assert!(fixture.writer.stop(PATIENCE));
+    assert!(fixture.writer.stop(TIMEOUT));
     let output: Vec<u8> = fixture.written.iter().flatten().collect();
     assert_eq!(output, b"one\ntwo\nthree\n");
 }
@@ -180,14 +180,11 @@ fn a_failing_output_drops_lines_and_does_not_end_the_thread() {
     let broken = io::Error::from(io::ErrorKind::BrokenPipe);
     fixture.answers.send(Err(broken)).expect("it listens");
     log(&fixture, b"lost\nlost as well\n");
-    fixture
-        .written
-        .recv_timeout(PATIENCE)
-        .expect("it was tried");
+    fixture.written.recv_timeout(TIMEOUT).expect("it was tried");
     log(&fixture, b"found\n");
     let found = writes(&fixture);
     assert!(found.starts_with("found\n"), "{found}");
     assert_eq!(reported(&found), 2);
     drop(fixture.answers);
-    assert!(fixture.writer.stop(PATIENCE));
+    assert!(fixture.writer.stop(TIMEOUT));
 }

@@ -12,7 +12,7 @@ use xds::model::Kind;
 use xds_grpc::server::{Limits, Transport};
 
 use crate::support::{
-    Authority, Controller, PATIENCE, SOON, ServerEvent, Stream, key, service, web, within,
+    Authority, Controller, SOON, ServerEvent, Stream, TIMEOUT, key, service, web, within,
 };
 
 /// Services that make a batch of several parts.
@@ -281,8 +281,8 @@ async fn connections_that_send_garbage_are_closed() {
     ] {
         // It is closed because of the bytes it sends, not because of a timeout.
         let limits = Limits {
-            handshake: 2 * PATIENCE,
-            idle: 2 * PATIENCE,
+            handshake: 2 * TIMEOUT,
+            idle: 2 * TIMEOUT,
             ..Limits::default()
         };
         let controller = Controller::with(limits, transport).await;

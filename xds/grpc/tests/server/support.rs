@@ -24,13 +24,13 @@ use xds_grpc::server::{
 use xds_grpc::{METHOD, Prost};
 
 /// Timeout of conditions that must become true.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A timeout that tests wait for.
 pub(crate) const SOON: Duration = Duration::from_millis(300);
 
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    let done = timeout(PATIENCE, future).await;
+    let done = timeout(TIMEOUT, future).await;
     done.expect("it takes no longer than this")
 }
 

@@ -341,16 +341,16 @@ fn a_duplicate_policy_closes_its_targets_until_it_is_removed() {
     assert_eq!(reasons(&reload), [Reason::Duplicate]);
     let closed = "until then its targets refuse every request";
     assert!(reload.findings[0].text.ends_with(closed));
-    let [Event::Upsert(shadow)] = &*reload.events else {
+    let [Event::Upsert(replacement)] = &*reload.events else {
         panic!("{:?}", reload.events)
     };
-    assert_eq!(&*shadow.metadata().name.name, "tokens#2");
+    assert_eq!(&*replacement.metadata().name.name, "tokens#2");
     let in_force = configuration
         .in_force()
         .map(|it| it.metadata().name.name.to_string());
     assert_eq!(in_force.collect::<Vec<_>>(), ["tokens", "tokens#2"]);
     assert!(!load(&mut configuration, &files).changed());
-    let gone = Event::Delete(shadow.object_ref());
+    let gone = Event::Delete(replacement.object_ref());
     assert_eq!(load(&mut configuration, &files[..1]).events, [gone]);
 }
 

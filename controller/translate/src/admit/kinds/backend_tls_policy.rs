@@ -22,7 +22,7 @@ impl Admissible for BackendTlsPolicy {
 
     /// While it is invalid, nothing is sent to its targets: without it, they would receive plain
     /// text. If the targets are unknown, to nothing in the namespace.
-    fn stand_in(name: &ObjectName, written: &Value) -> Option<Self> {
+    fn fail_closed(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
         let presumed = spec.map(presumed_targets).unwrap_or_default();
         let mut targets: Vec<_> = presumed.iter().flat_map(whole_targets).collect();
@@ -32,12 +32,12 @@ impl Admissible for BackendTlsPolicy {
         Some(unfulfillable(presumed_metadata(name, written), targets))
     }
 
-    fn shadow(&self) -> Option<Self> {
+    fn duplicate_replacement(&self) -> Option<Self> {
         let targets = self.spec.target_refs.clone();
         Some(unfulfillable(self.metadata.clone(), targets))
     }
 
-    fn guards(field: &[&str]) -> bool {
+    fn may_restrict_access(field: &[&str]) -> bool {
         guarded(&["spec.validation"], field)
     }
 

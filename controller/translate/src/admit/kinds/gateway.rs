@@ -16,7 +16,7 @@ use crate::api::{
 impl Admissible for Gateway {
     const ALSO: &'static [&'static str] = &["v1beta1"];
 
-    fn guards(field: &[&str]) -> bool {
+    fn may_restrict_access(field: &[&str]) -> bool {
         guarded(&["spec.tls.frontend"], field)
     }
 

@@ -62,20 +62,21 @@ pub(crate) trait Admissible:
         None
     }
 
-    /// The stand-in for an invalid object without previous version: none, unless its absence would
-    /// allow access.
-    fn stand_in(_name: &ObjectName, _written: &Value) -> Option<Self> {
+    /// The fail-closed replacement for an invalid object without previous version: none, unless its
+    /// absence would allow access.
+    fn fail_closed(_name: &ObjectName, _written: &Value) -> Option<Self> {
         None
     }
 
-    /// The stand-in for a duplicate of an object: none, unless its absence would allow access.
-    fn shadow(&self) -> Option<Self> {
+    /// The fail-closed replacement for a duplicate of an object: none, unless its absence would allow
+    /// access.
+    fn duplicate_replacement(&self) -> Option<Self> {
         None
     }
 
     /// Whether an unknown field at this path, without list indices, may restrict access or trust.
     /// If so, the object is rejected, regardless of the setting for unknown fields.
-    fn guards(_field: &[&str]) -> bool {
+    fn may_restrict_access(_field: &[&str]) -> bool {
         false
     }
 
@@ -98,8 +99,8 @@ pub(crate) struct Kind {
     pub(crate) reads_status: bool,
     pub(crate) check_name: fn(&str) -> Result<(), String>,
     pub(crate) read: fn(Value) -> (Option<Object>, Vec<Remark>),
-    pub(crate) stand_in: fn(&ObjectName, &Value) -> Option<Object>,
-    pub(crate) guards: fn(&[&str]) -> bool,
+    pub(crate) fail_closed: fn(&ObjectName, &Value) -> Option<Object>,
+    pub(crate) may_restrict_access: fn(&[&str]) -> bool,
 }
 
 impl Kind {
@@ -113,8 +114,8 @@ impl Kind {
             reads_status: T::READS_STATUS,
             check_name: T::check_name,
             read: typed::read::<T>,
-            stand_in: |name, written| T::stand_in(name, written).map(Into::into),
-            guards: T::guards,
+            fail_closed: |name, written| T::fail_closed(name, written).map(Into::into),
+            may_restrict_access: T::may_restrict_access,
         }
     }
 
@@ -133,17 +134,18 @@ impl Kind {
     }
 }
 
-/// The stand-in for the `number`th object of a name, under a name that no object can have.
-pub(super) fn shadow(object: &Object, number: usize) -> Option<Object> {
+/// The fail-closed replacement for the `number`th object of a name, under a name that no object can
+/// have.
+pub(super) fn duplicate_replacement(object: &Object, number: usize) -> Option<Object> {
     fn named<T: Admissible>(
         object: &T,
         number: usize,
         name: fn(&mut T) -> &mut ObjectName,
     ) -> Option<Object> {
-        let mut shadow = object.shadow()?;
-        let name = name(&mut shadow);
+        let mut replacement = object.duplicate_replacement()?;
+        let name = name(&mut replacement);
         *name = ObjectName::new(&name.namespace, &format!("{}#{number}", name.name));
-        Some(shadow.into())
+        Some(replacement.into())
     }
     match object {
         Object::TrafficPolicy(policy) => named(&**policy, number, |it| &mut it.metadata.name),

@@ -22,7 +22,7 @@ impl Admissible for Backend {
         Some(&crd::BACKEND)
     }
 
-    fn guards(field: &[&str]) -> bool {
+    fn may_restrict_access(field: &[&str]) -> bool {
         guarded(&["spec.tls"], field)
     }
 
@@ -36,7 +36,7 @@ impl Admissible for TrafficPolicy {
 
     /// While an access-restricting policy is invalid, it rejects all requests. Its targets are read
     /// as far as possible; an unidentifiable one has no name, and means the whole namespace.
-    fn stand_in(name: &ObjectName, written: &Value) -> Option<Self> {
+    fn fail_closed(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
         let jwt = spec.is_none_or(|spec| may_have(spec, JWT, true));
         let authorization = spec.is_some_and(|spec| may_have(spec, AUTHORIZATION, false));
@@ -55,7 +55,7 @@ impl Admissible for TrafficPolicy {
         })
     }
 
-    fn shadow(&self) -> Option<Self> {
+    fn duplicate_replacement(&self) -> Option<Self> {
         let (jwt, authorization) = (&self.spec.jwt, &self.spec.authorization);
         if jwt.is_none() && authorization.is_none() {
             return None;
@@ -72,7 +72,7 @@ impl Admissible for TrafficPolicy {
     }
 
     /// Including a field of a policy that may be a newer way to authenticate.
-    fn guards(field: &[&str]) -> bool {
+    fn may_restrict_access(field: &[&str]) -> bool {
         match field {
             ["spec", name] => may_mean(name, JWT, true) || may_mean(name, AUTHORIZATION, false),
             _ => guarded(&["spec.jwt", "spec.authorization"], field),

@@ -1,4 +1,4 @@
-//! The presumed content of an invalid policy, for its stand-in.
+//! The presumed content of an invalid policy, for its fail-closed replacement.
 
 use std::slice;
 

@@ -6,7 +6,7 @@ use crate::admit::syntax;
 use crate::api::{XBackend, XBackendTls, XBackendTlsMode, XBackendType};
 
 impl Admissible for XBackend {
-    fn guards(field: &[&str]) -> bool {
+    fn may_restrict_access(field: &[&str]) -> bool {
         guarded(&["spec.tls"], field)
     }
 

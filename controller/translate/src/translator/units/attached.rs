@@ -163,11 +163,11 @@ impl AttachedUnit {
         let RouteName { kind, name } = &self.0;
         for attachment in attachments {
             let listener = &attachment.listener;
-            let contested = route_conflict::is_contested(kind) && !route.is_refused();
-            let rival = contested.then(|| reader.rival(listener, (kind, name)));
-            match rival.flatten() {
-                Some(rival) => {
-                    lost = Some(route_conflict::problem(rival, listener, &parent.field));
+            let can_conflict = route_conflict::can_conflict(kind) && !route.is_refused();
+            let conflict = can_conflict.then(|| reader.conflicting_route(listener, (kind, name)));
+            match conflict.flatten() {
+                Some(other) => {
+                    lost = Some(route_conflict::problem(other, listener, &parent.field));
                 }
                 None => left.push(listener),
             }

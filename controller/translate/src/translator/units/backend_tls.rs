@@ -8,7 +8,7 @@ use super::BackendTlsTargetUnit;
 use crate::api::BackendTlsPolicy;
 use crate::reader::Fact;
 use crate::resolve::backend_tls::ResolvedBackendTls;
-use crate::translator::contest::Age;
+use crate::translator::claims::Age;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -31,10 +31,7 @@ impl Unit for BackendTlsUnit {
         changes: &mut Changes<'_>,
     ) {
         let claims = |output| claims(&self.0, output);
-        let changed = changes
-            .contests
-            .backend_tls
-            .replace(claims(old), claims(new));
+        let changed = changes.claims.backend_tls.replace(claims(old), claims(new));
         for (upstream, section) in changed {
             changes.run(BackendTlsTargetUnit(upstream, section));
         }

@@ -18,7 +18,7 @@ impl Unit for BackendTlsTargetUnit {
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
         let key = (self.0.clone(), self.1.clone());
-        let claims = reader.contests.backend_tls.at(&key)?;
+        let claims = reader.claims.backend_tls.at(&key)?;
         let ((_, winner), tls) = claims.first_key_value()?;
         Some((winner.clone(), Arc::clone(tls)))
     }
@@ -41,7 +41,7 @@ impl Unit for BackendTlsTargetUnit {
 
     fn is_alive(&self, state: &State) -> bool {
         let key = (self.0.clone(), self.1.clone());
-        state.contests.backend_tls.at(&key).is_some()
+        state.claims.backend_tls.at(&key).is_some()
     }
 }
 

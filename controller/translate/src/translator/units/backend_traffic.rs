@@ -8,7 +8,7 @@ use super::BackendTrafficTargetUnit;
 use crate::api::XBackendTrafficPolicy;
 use crate::reader::Fact;
 use crate::resolve::backend_traffic::ResolvedBackendTraffic;
-use crate::translator::contest::Age;
+use crate::translator::claims::Age;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -32,8 +32,8 @@ impl Unit for BackendTrafficUnit {
         changes: &mut Changes<'_>,
     ) {
         let claims = |output| claims(&self.0, output);
-        let contest = &mut changes.contests.backend_traffic;
-        let changed = contest.replace(claims(old), claims(new));
+        let table = &mut changes.claims.backend_traffic;
+        let changed = table.replace(claims(old), claims(new));
         for upstream in changed {
             changes.run(BackendTrafficTargetUnit(upstream));
         }

@@ -17,7 +17,7 @@ impl Unit for BackendTrafficTargetUnit {
     type Output = (ObjectName, Option<Arc<SessionPersistence>>);
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
-        let claims = reader.contests.backend_traffic.at(&self.0)?;
+        let claims = reader.claims.backend_traffic.at(&self.0)?;
         let ((_, winner), session) = claims.first_key_value()?;
         Some((winner.clone(), session.clone()))
     }
@@ -45,7 +45,7 @@ impl Unit for BackendTrafficTargetUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.contests.backend_traffic.at(&self.0).is_some()
+        state.claims.backend_traffic.at(&self.0).is_some()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::resolve::gateway::GatewayProperties;
-use crate::resolve::listener::{JudgedListener, Listener};
+use crate::resolve::listener::{Listener, ListenerWithConflicts};
 use crate::resolve::protocol::Family;
 use crate::resolve::socket as sockets;
 use crate::translator::emitted::{Emitted, Gateways};
@@ -130,21 +130,21 @@ impl CarriedUnit {
         carried: &mut CarriedGateway,
         resources: &mut Vec<Resource>,
     ) {
-        let (Some(declared), Some(standings)) =
-            (reader.listeners(owner), joined.standings.get(owner))
+        let (Some(declared), Some(conflicts)) =
+            (reader.listeners(owner), joined.conflicts.get(owner))
         else {
             return;
         };
-        let listeners = declared.list.iter().zip(&**standings);
+        let listeners = declared.list.iter().zip(&**conflicts);
         for (place, (listener, conflicts)) in listeners.enumerate() {
             let is_active = properties.is_carried && listener.is_claimed(conflicts);
             let unusable = is_active.then(|| self.unusable(reader, listener)).flatten();
-            let judged = JudgedListener {
+            let resolved = ListenerWithConflicts {
                 listener,
                 conflicts,
                 unusable: unusable.as_ref(),
             };
-            if properties.is_carried && judged.is_carried() {
+            if properties.is_carried && resolved.is_carried() {
                 self.carry(properties, listener, carried, resources);
             }
             if let Some(problem) = unusable {

@@ -22,13 +22,13 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GatewayUnit(pub(crate) ObjectName);
 
-/// The standing of a Gateway's listeners.
+/// The conflicts among a Gateway's listeners.
 #[derive(Debug, PartialEq)]
 pub(crate) struct JoinedListeners {
     /// The Gateway itself, then its ListenerSets, oldest first.
     pub(crate) owners: Vec<Owner>,
-    /// The standing of each owner's listeners.
-    pub(crate) standings: HashMap<Owner, Arc<[ListenerConflicts]>>,
+    /// The conflicts of each owner's listeners.
+    pub(crate) conflicts: HashMap<Owner, Arc<[ListenerConflicts]>>,
     /// On a machine, the claimed sockets.
     sockets: Vec<SocketClaim>,
 }
@@ -43,18 +43,18 @@ impl Unit for GatewayUnit {
         let owners = self.owners(reader);
         let listeners = owners.iter().flat_map(|(_, declared)| &declared.list);
         let listeners: Vec<&Listener> = listeners.collect();
-        let standings = standings(&listeners);
+        let conflicts = listener_conflicts(&listeners);
         let mut sockets = Vec::new();
         if reader.is_machine() && properties.is_carried {
-            sockets = self.sockets(properties, &listeners, &standings);
+            sockets = self.sockets(properties, &listeners, &conflicts);
         }
-        let mut rest = standings.into_iter();
+        let mut rest = conflicts.into_iter();
         let by_owner = owners.iter().map(|(owner, declared)| {
             let own = rest.by_ref().take(declared.list.len());
             (owner.clone(), own.collect())
         });
         Some(JoinedListeners {
-            standings: by_owner.collect(),
+            conflicts: by_owner.collect(),
             owners: owners.into_iter().map(|(owner, _)| owner).collect(),
             sockets,
         })
@@ -67,15 +67,15 @@ impl Unit for GatewayUnit {
         changes: &mut Changes<'_>,
     ) {
         changes.fact(Fact::Gateway(self.0.clone()));
-        let standings = |joined: Option<&'_ JoinedListeners>, owner: &Owner| {
-            joined.and_then(|joined| joined.standings.get(owner).map(Arc::clone))
+        let conflicts = |joined: Option<&'_ JoinedListeners>, owner: &Owner| {
+            joined.and_then(|joined| joined.conflicts.get(owner).map(Arc::clone))
         };
         let owners = [old, new].into_iter().flatten().flat_map(|it| &it.owners);
         let changed: HashSet<&Owner> = owners
-            .filter(|owner| standings(old, owner) != standings(new, owner))
+            .filter(|owner| conflicts(old, owner) != conflicts(new, owner))
             .collect();
         for owner in changed {
-            changes.fact(Fact::Standings(owner.clone()));
+            changes.fact(Fact::ListenerConflicts(owner.clone()));
         }
         let claims = |joined: Option<&JoinedListeners>| -> Vec<SocketClaim> {
             joined
@@ -83,7 +83,7 @@ impl Unit for GatewayUnit {
                 .unwrap_or_default()
         };
         let (before, after) = (claims(old).into_iter(), claims(new).into_iter());
-        for (transport, port) in changes.contests.sockets.replace(before, after) {
+        for (transport, port) in changes.claims.sockets.replace(before, after) {
             changes.run(SocketUnit(transport, port));
         }
     }
@@ -115,11 +115,11 @@ impl GatewayUnit {
         &self,
         properties: &GatewayProperties,
         listeners: &[&Listener],
-        standings: &[ListenerConflicts],
+        conflicts: &[ListenerConflicts],
     ) -> Vec<SocketClaim> {
         let mut claims: Vec<SocketClaim> = Vec::new();
         let mut claimed = HashSet::new();
-        for (index, (listener, conflicts)) in listeners.iter().zip(standings).enumerate() {
+        for (index, (listener, conflicts)) in listeners.iter().zip(conflicts).enumerate() {
             let Some(protocol) = listener.protocol.filter(|_| listener.is_claimed(conflicts))
             else {
                 continue;
@@ -140,32 +140,32 @@ pub(super) fn socket(protocol: Protocol, listener: &Listener) -> (Transport, Non
     (protocol.family().transport(), listener.socket_port)
 }
 
-fn standings(listeners: &[&Listener]) -> Vec<ListenerConflicts> {
+fn listener_conflicts(listeners: &[&Listener]) -> Vec<ListenerConflicts> {
     let conflicts = conflict::conflicts_in_gateway(listeners);
     let accepted =
         |index: usize| listeners[index].refusals.is_empty() && conflicts[index].is_none();
     let overlaps = overlap::find(listeners, accepted);
-    let standings = conflicts.into_iter().zip(overlaps);
-    standings
+    let conflicts = conflicts.into_iter().zip(overlaps);
+    conflicts
         .map(|(conflict, overlaps)| ListenerConflicts { conflict, overlaps })
         .collect()
 }
 
 impl<'a> UnitReader<'a> {
-    /// The standing of all listeners of a Gateway.
+    /// The conflicts among all listeners of a Gateway.
     pub(super) fn joined(&self, gateway: &ObjectName) -> Option<&'a JoinedListeners> {
         self.depend_on(Fact::Gateway(gateway.clone()));
         self.tables.gateways.get(&GatewayUnit(gateway.clone()))
     }
 
-    /// The standing of an object's listeners in their Gateway.
-    pub(super) fn standings(
+    /// The conflicts of an object's listeners in their Gateway.
+    pub(super) fn listener_conflicts(
         &self,
         gateway: &ObjectName,
         owner: &Owner,
     ) -> Option<&'a [ListenerConflicts]> {
-        self.depend_on(Fact::Standings(owner.clone()));
+        self.depend_on(Fact::ListenerConflicts(owner.clone()));
         let joined = self.tables.gateways.get(&GatewayUnit(gateway.clone()))?;
-        joined.standings.get(owner).map(|standings| &**standings)
+        joined.conflicts.get(owner).map(|conflicts| &**conflicts)
     }
 }

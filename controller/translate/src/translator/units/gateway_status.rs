@@ -37,7 +37,7 @@ impl Unit for GatewayStatusUnit {
             });
         };
         let owner = Owner::Gateway(self.0.clone());
-        let listeners = reader.judged(&self.0, &owner);
+        let listeners = reader.resolved(&self.0, &owner);
         let overall = self.overall(reader, properties);
         let deployed = !reader.is_machine() && properties.is_carried;
         Some(StatusOfGateway {
@@ -77,8 +77,10 @@ impl GatewayStatusUnit {
             .map_or(&[][..], |joined| &joined.owners);
         let is_accepted = owners.iter().any(|owner| {
             let listeners = reader.listeners(owner).map_or(&[][..], |it| &it.list);
-            let standings = reader.standings(&self.0, owner).unwrap_or_default();
-            let mut listeners = listeners.iter().zip(standings);
+            let conflicts = reader
+                .listener_conflicts(&self.0, owner)
+                .unwrap_or_default();
+            let mut listeners = listeners.iter().zip(conflicts);
             listeners.any(|(listener, conflicts)| listener.is_accepted(conflicts))
         });
         let is_programmed = is_accepted && properties.is_served() && reader.is_carried(&self.0);

@@ -106,7 +106,7 @@ impl Unit for PolicyUnit {
     ) {
         changes.fact(Fact::Policy(self.0.clone()));
         let (before, after) = (claims(&self.0, old), claims(&self.0, new));
-        for target in changes.contests.policies.replace(before, after) {
+        for target in changes.claims.policies.replace(before, after) {
             changes.run(TargetUnit(target));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
-use super::RivalsUnit;
+use super::RouteConflictsUnit;
 use crate::api::{
     self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind,
     TcpRoute, TlsRoute, UdpRoute,
@@ -19,7 +19,7 @@ use crate::reader::Fact;
 use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 use crate::resolve::parent::{self, Attachment, RouteToAttach};
-use crate::translator::contest::Age;
+use crate::translator::claims::Age;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,14 +60,14 @@ impl Unit for RouteUnit {
         if names(old) != names(new) {
             changes.fact(Fact::RuleNames(kind, name.clone()));
         }
-        let contest = match *kind {
-            HttpRoute::KIND => &mut changes.contests.http_routes,
-            GrpcRoute::KIND => &mut changes.contests.grpc_routes,
+        let table = match *kind {
+            HttpRoute::KIND => &mut changes.claims.http_routes,
+            GrpcRoute::KIND => &mut changes.claims.grpc_routes,
             _ => return,
         };
-        let listeners = contest.replace(claims(name, old), claims(name, new));
+        let listeners = table.replace(claims(name, old), claims(name, new));
         for listener in listeners {
-            changes.run(RivalsUnit(listener));
+            changes.run(RouteConflictsUnit(listener));
         }
         changes.ours(kind, name, (old.is_some(), new.is_some()));
     }

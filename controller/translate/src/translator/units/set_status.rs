@@ -5,7 +5,7 @@ use xds::model::ObjectName;
 use crate::api::ListenerSet;
 use crate::owner::Owner;
 use crate::reader::Fact;
-use crate::resolve::listener::JudgedListener;
+use crate::resolve::listener::ListenerWithConflicts;
 use crate::status::{ListenerSetStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
@@ -39,7 +39,7 @@ impl Unit for SetStatusUnit {
             }
         };
         let properties = reader.properties(gateway)?;
-        let listeners = reader.judged(gateway, &owner);
+        let listeners = reader.resolved(gateway, &owner);
         let status = ListenerSetStatus::of(generation, (gateway, properties), &listeners);
         let counted = status.is_accepted().then(|| gateway.clone());
         Some(StatusOfSet {
@@ -75,28 +75,28 @@ impl Unit for SetStatusUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// The listeners of an object with their standing and number of routes.
-    pub(super) fn judged(
+    /// The listeners of an object with their conflicts and number of routes.
+    pub(super) fn resolved(
         &self,
         gateway: &ObjectName,
         owner: &Owner,
-    ) -> Vec<(JudgedListener<'a>, u32)> {
+    ) -> Vec<(ListenerWithConflicts<'a>, u32)> {
         let listeners = self
             .listeners(owner)
             .map_or(&[][..], |declared| &declared.list);
-        let standings = self.standings(gateway, owner).unwrap_or_default();
+        let conflicts = self.listener_conflicts(gateway, owner).unwrap_or_default();
         let unusable = self.unusable(gateway, owner);
-        let listeners = listeners.iter().zip(standings).enumerate();
-        let judged = listeners.map(|(place, (listener, conflicts))| {
-            let judged = JudgedListener {
+        let listeners = listeners.iter().zip(conflicts).enumerate();
+        let resolved = listeners.map(|(place, (listener, conflicts))| {
+            let resolved = ListenerWithConflicts {
                 listener,
                 conflicts,
                 unusable: unusable.and_then(|problems| problems.get(&place)),
             };
             let key = &listener.offer.key;
             self.depend_on(Fact::AttachedRoutes(key.clone()));
-            (judged, self.counts.routes.total(key))
+            (resolved, self.counts.routes.total(key))
         });
-        judged.collect()
+        resolved.collect()
     }
 }

@@ -18,7 +18,7 @@ impl Unit for SocketUnit {
     type Output = HashMap<GatewayPort, GatewayPort>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
-        let claims = reader.contests.sockets.at(&(self.0, self.1))?;
+        let claims = reader.claims.sockets.at(&(self.0, self.1))?;
         Some(socket::find_conflicts(claims))
     }
 
@@ -28,14 +28,14 @@ impl Unit for SocketUnit {
         new: Option<&Self::Output>,
         changes: &mut Changes<'_>,
     ) {
-        let losers = |output: Option<&Self::Output>| output.cloned().unwrap_or_default();
-        if losers(old) != losers(new) {
+        let conflicts = |output: Option<&Self::Output>| output.cloned().unwrap_or_default();
+        if conflicts(old) != conflicts(new) {
             changes.fact(Fact::Socket(self.0, self.1));
         }
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.contests.sockets.at(&(self.0, self.1)).is_some()
+        state.claims.sockets.at(&(self.0, self.1)).is_some()
     }
 }
 
@@ -47,7 +47,7 @@ impl<'a> UnitReader<'a> {
         port: &GatewayPort,
     ) -> Option<&'a GatewayPort> {
         self.depend_on(Fact::Socket(transport, number));
-        let losers = self.tables.sockets.get(&SocketUnit(transport, number))?;
-        losers.get(port)
+        let conflicts = self.tables.sockets.get(&SocketUnit(transport, number))?;
+        conflicts.get(port)
     }
 }

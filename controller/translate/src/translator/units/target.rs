@@ -17,7 +17,7 @@ impl Unit for TargetUnit {
     type Output = BTreeMap<ClaimRank, ClaimedPolicy>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
-        reader.contests.policies.at(&self.0).map(assign_fields)
+        reader.claims.policies.at(&self.0).map(assign_fields)
     }
 
     fn publish(
@@ -38,7 +38,7 @@ impl Unit for TargetUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.contests.policies.at(&self.0).is_some()
+        state.claims.policies.at(&self.0).is_some()
     }
 }
 

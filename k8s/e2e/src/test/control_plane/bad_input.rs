@@ -20,10 +20,10 @@ use crate::test::scope::Scope;
 /// How long another controller overwrites our status, and how often the controller may write it in
 /// that time: immediately and after 0.5, 1, 2 and 4 s.
 const FOREIGN_WRITES: Duration = Duration::from_secs(10);
-const MOST_WRITES: usize = 5;
+const MAX_WRITES: usize = 5;
 
 /// Timeout of reading what has already happened.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A Gateway of this name with one HTTP listener on port 80.
 fn named(name: &str) -> Value {
@@ -176,7 +176,7 @@ pub(in crate::test) async fn another_writer_replacing_our_status_causes_few_writ
     }
     let ours = restorations(&routes, &before, &last).await?;
     ensure!(
-        ours <= MOST_WRITES,
+        ours <= MAX_WRITES,
         "{foreign} foreign writes caused {ours} of ours in {FOREIGN_WRITES:?}"
     );
     let accepted = expected_condition("Accepted", "True", "Accepted");
@@ -190,7 +190,7 @@ async fn restorations(routes: &Api<DynamicObject>, after: &str, until: &str) -> 
     let mut changes = routes.watch(&only, after).await?.boxed();
     let mut ours = 0;
     loop {
-        let change = timeout(PATIENCE, changes.next()).await?;
+        let change = timeout(TIMEOUT, changes.next()).await?;
         let WatchEvent::Modified(route) = change.context("the watch ended")?? else {
             bail!("the route was not just modified");
         };

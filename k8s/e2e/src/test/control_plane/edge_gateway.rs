@@ -20,7 +20,7 @@ use crate::test::scope::Scope;
 pub(super) const HOST: &str = "shop.example.com";
 
 /// Of one request: where a connection is not answered, the next one may be.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A Gateway `edge` with an HTTP listener on port 80, a route of everything and Service `echo`.
 pub(super) struct EdgeGateway<'a> {
@@ -110,7 +110,7 @@ pub(super) async fn send(
             .send(request)
             .await
     };
-    timeout(PATIENCE, exchange)
+    timeout(TIMEOUT, exchange)
         .await
         .context("no answer in time")?
 }

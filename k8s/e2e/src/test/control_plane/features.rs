@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::edge_gateway::{EdgeGateway, HOST, PATIENCE, pod_of, send, send_get};
+use super::edge_gateway::{EdgeGateway, HOST, TIMEOUT, pod_of, send, send_get};
 use crate::test::http::{self, HttpResponse, request};
 use crate::test::manifests::{gateway, listener, route};
 use crate::test::objects::expected_condition;
@@ -376,7 +376,7 @@ async fn with_bundle(scope: &Scope, bundle: &str) -> Result<()> {
             let stream = tls::client_with(Box::new(stream), HOST, trusted.clone(), shown).await?;
             http::get(stream, HOST, "/").await
         };
-        timeout(PATIENCE, exchange).await?
+        timeout(TIMEOUT, exchange).await?
     };
     let old = first.client("old.example.com")?;
     let new = second.client("new.example.com")?;

@@ -22,7 +22,7 @@ use crate::test::scope::Scope;
 pub(super) const AUDIENCE: &str = "gateway-system.io/xds";
 
 /// Timeout of a response from the controller.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A tunnel to the controller, whose certificate is not valid for its address.
 pub(super) struct ControllerTunnel {
@@ -93,7 +93,7 @@ impl Proxy {
     /// Receives the next response and acknowledges it. Returns the resources in it.
     pub(super) async fn batch(&mut self) -> Result<Vec<ResourceKey>> {
         loop {
-            let response = timeout(PATIENCE, self.stream.next()).await??;
+            let response = timeout(TIMEOUT, self.stream.next()).await??;
             let response = response.context("the stream ended")?;
             let Some(received) = self.client.receive(response)? else {
                 continue;
@@ -111,7 +111,7 @@ impl Proxy {
     /// Receives the next response and refuses the resources of a kind in it.
     pub(super) async fn refuse(&mut self, kind: Kind, text: &str) -> Result<()> {
         let received = loop {
-            let response = timeout(PATIENCE, self.stream.next()).await??;
+            let response = timeout(TIMEOUT, self.stream.next()).await??;
             let response = response.context("the stream ended")?;
             if let Some(received) = self.client.receive(response)? {
                 break received;
@@ -133,7 +133,7 @@ impl Proxy {
     /// Receives without acknowledging until the stream ends. Returns why it ended.
     pub(super) async fn end(mut self) -> Result<String> {
         loop {
-            match timeout(PATIENCE, self.stream.next()).await? {
+            match timeout(TIMEOUT, self.stream.next()).await? {
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok("it ended without an error".to_owned()),
                 Err(error) => return Ok(error.to_string()),

@@ -26,7 +26,7 @@ use crate::test::scope::Scope;
 const HALF_OPEN: usize = 100;
 
 /// Time until the controller closes them, with a margin.
-const HALF_OPEN_PATIENCE: Duration = Duration::from_secs(30);
+const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Memory that the controller may use beyond its use before, in bytes.
 const MEMORY: f64 = 200e6;
@@ -182,7 +182,7 @@ async fn assert_resilience(scope: &Scope, neighbour: &Scope) -> Result<()> {
     // It never acknowledges a response.
     let why = silent.end().await?;
     ensure!(!why.contains("without an error"), "it ended with `{why}`");
-    let closed = timeout(HALF_OPEN_PATIENCE, half_open.join_all()).await;
+    let closed = timeout(HALF_OPEN_TIMEOUT, half_open.join_all()).await;
     ensure!(closed.is_ok(), "silent connections stay open");
     let after = control_plane.memory().await?;
     ensure!(

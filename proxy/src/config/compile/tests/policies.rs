@@ -264,7 +264,7 @@ fn upstream_policies_apply_to_a_cluster_by_service_or_by_gateway() {
 
 #[test]
 fn a_backends_response_timeout_overrides_the_rules() {
-    let patience = |seconds| {
+    let with_timeout = |seconds| {
         limits(model::Limits {
             response_head_timeout: Some(Timeout::After(Duration::from_secs(seconds))),
             ..model::Limits::default()
@@ -275,9 +275,9 @@ fn a_backends_response_timeout_overrides_the_rules() {
     model.insert(service("slow", &[80]).into());
     let both = vec![(target("web", 80), 1), (target("slow", 80), 1)];
     model.insert(route("shop", 0, "/", both).into());
-    model.insert(policy("a", PolicyTarget::Gateway(gateway()), patience(3)).into());
+    model.insert(policy("a", PolicyTarget::Gateway(gateway()), with_timeout(3)).into());
     let slow = PolicyTarget::Service(service("slow", &[]).key);
-    model.insert(policy("b", slow, patience(60)).into());
+    model.insert(policy("b", slow, with_timeout(60)).into());
     let snapshot = compile(&model);
     let backends = &rule(&snapshot, "a", "/").expect("a rule").backends;
     let seconds = backends

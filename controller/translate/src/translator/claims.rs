@@ -20,32 +20,32 @@ use crate::upstream::Upstream;
 pub(crate) type Age = (i64, ObjectName);
 
 #[derive(Debug, Default)]
-pub(crate) struct Contests {
+pub(crate) struct Claims {
     /// BackendTLSPolicies at their targets.
-    pub(crate) backend_tls: Contest<(Upstream, Option<Arc<str>>), Age, Arc<BackendTls>>,
+    pub(crate) backend_tls: ClaimTable<(Upstream, Option<Arc<str>>), Age, Arc<BackendTls>>,
     /// `XBackendTrafficPolicies` at their targets, with their session persistence.
-    pub(crate) backend_traffic: Contest<Upstream, Age, Option<Arc<SessionPersistence>>>,
+    pub(crate) backend_traffic: ClaimTable<Upstream, Age, Option<Arc<SessionPersistence>>>,
     /// Gateways at the sockets of a machine.
-    pub(crate) sockets: Contest<(Transport, NonZeroU16), SocketRank, IpAddr>,
+    pub(crate) sockets: ClaimTable<(Transport, NonZeroU16), SocketRank, IpAddr>,
     /// HTTPRoutes at their listeners, with their hosts.
-    pub(crate) http_routes: Contest<ListenerKey, Age, Arc<[Hostname]>>,
+    pub(crate) http_routes: ClaimTable<ListenerKey, Age, Arc<[Hostname]>>,
     /// GRPCRoutes at their listeners.
-    pub(crate) grpc_routes: Contest<ListenerKey, Age, Arc<[Hostname]>>,
+    pub(crate) grpc_routes: ClaimTable<ListenerKey, Age, Arc<[Hostname]>>,
     /// Traffic policies at their targets.
-    pub(crate) policies: Contest<Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>>,
+    pub(crate) policies: ClaimTable<Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>>,
 }
 
 /// Claims of one kind. Keys without claims are not kept.
 #[derive(Debug)]
-pub(crate) struct Contest<K, R, C>(HashMap<K, BTreeMap<R, C>>);
+pub(crate) struct ClaimTable<K, R, C>(HashMap<K, BTreeMap<R, C>>);
 
-impl<K, R, C> Default for Contest<K, R, C> {
+impl<K, R, C> Default for ClaimTable<K, R, C> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<K: Clone + Eq + Hash, R: Ord, C: PartialEq> Contest<K, R, C> {
+impl<K: Clone + Eq + Hash, R: Ord, C: PartialEq> ClaimTable<K, R, C> {
     /// Replaces the claims of a unit; returns the affected keys.
     pub(crate) fn replace(
         &mut self,
@@ -99,7 +99,7 @@ fn by_key<K: Eq + Hash, R, C>(claims: impl Iterator<Item = (K, R, C)>) -> HashMa
 }
 
 #[cfg(test)]
-impl Contests {
+impl Claims {
     pub(crate) fn is_empty(&self) -> bool {
         self.backend_tls.is_empty()
             && self.backend_traffic.is_empty()

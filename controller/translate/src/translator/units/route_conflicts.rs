@@ -1,4 +1,4 @@
-//! HTTPRoutes and GRPCRoutes with hosts of one listener: which of them lose it.
+//! HTTPRoutes and GRPCRoutes with hosts of one listener: which of them conflict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,19 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A listener by key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct RivalsUnit(pub(crate) ListenerKey);
+pub(crate) struct RouteConflictsUnit(pub(crate) ListenerKey);
 
-impl Unit for RivalsUnit {
-    /// The losers, each with the route that has their hosts.
+impl Unit for RouteConflictsUnit {
+    /// The conflicts, each with the route that has their hosts.
     type Output = BTreeMap<RouteId, RouteId>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
-        let contests = reader.contests;
-        let http = contests.http_routes.at(&self.0)?;
-        let grpc = contests.grpc_routes.at(&self.0)?;
-        let losers = route_conflict::find_losers((HttpRoute::KIND, http), (GrpcRoute::KIND, grpc));
-        (!losers.is_empty()).then_some(losers)
+        let claims = reader.claims;
+        let http = claims.http_routes.at(&self.0)?;
+        let grpc = claims.grpc_routes.at(&self.0)?;
+        let conflicts =
+            route_conflict::find_conflicts((HttpRoute::KIND, http), (GrpcRoute::KIND, grpc));
+        (!conflicts.is_empty()).then_some(conflicts)
     }
 
     fn publish(
@@ -43,20 +44,23 @@ impl Unit for RivalsUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        let contests = &state.contests;
-        contests.http_routes.at(&self.0).is_some() || contests.grpc_routes.at(&self.0).is_some()
+        let claims = &state.claims;
+        claims.http_routes.at(&self.0).is_some() || claims.grpc_routes.at(&self.0).is_some()
     }
 }
 
 impl<'a> UnitReader<'a> {
     /// The route of another kind to which a route lost a listener.
-    pub(super) fn rival(
+    pub(super) fn conflicting_route(
         &self,
         listener: &ListenerKey,
         (kind, name): (&'static str, &ObjectName),
     ) -> Option<&'a RouteId> {
         self.depend_on(Fact::LostListener(listener.clone(), kind, name.clone()));
-        let losers = self.tables.rivals.get(&RivalsUnit(listener.clone()))?;
-        losers.get(&(kind, name.clone()))
+        let conflicts = self
+            .tables
+            .route_conflicts
+            .get(&RouteConflictsUnit(listener.clone()))?;
+        conflicts.get(&(kind, name.clone()))
     }
 }
