@@ -50,7 +50,7 @@ enum Sending {
 /// The state of the incoming message.
 enum Receiving {
     /// None expected: the request was not sent.
-    Unasked,
+    NotRequested,
     /// The response head is expected.
     Response(ResponseFuture),
     Body(Body),
@@ -104,7 +104,7 @@ impl Stream {
             tunnels: Cell::new(false),
             reset: Cell::new(Reason::INTERNAL_ERROR),
             sending: RefCell::new(Sending::Request(connection, None)),
-            receiving: RefCell::new(Receiving::Unasked),
+            receiving: RefCell::new(Receiving::NotRequested),
         }
     }
 
@@ -297,7 +297,7 @@ impl Stream {
         let response = match &mut *receiving {
             Receiving::Response(response) => response,
             // The connection ended before the request was sent on it.
-            Receiving::Unasked => return Poll::Ready(Err(Reason::REFUSED_STREAM.into())),
+            Receiving::NotRequested => return Poll::Ready(Err(Reason::REFUSED_STREAM.into())),
             Receiving::Body(_) | Receiving::Broken => {
                 return Poll::Ready(Err(Reason::CANCEL.into()));
             }
