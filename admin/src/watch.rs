@@ -122,7 +122,7 @@ impl Watch {
 
     /// Whether it accepts no further claims.
     #[must_use]
-    pub fn is_spent(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         self.left.load(Ordering::Relaxed) == 0 || self.events.is_closed()
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let first = watch.claim(&REQUEST).expect("the first");
         let second = watch.claim(&REQUEST).expect("the second");
         assert!(watch.claim(&REQUEST).is_none());
-        assert!(watch.is_spent() && !watch.has_ended());
+        assert!(watch.is_exhausted() && !watch.has_ended());
         drop((first, second));
         assert!(watch.has_ended());
     }
@@ -270,6 +270,6 @@ mod tests {
     fn dropping_the_receiver_ends_a_watch() {
         let (watch, events) = Watch::new(TraceFilter::default(), 1);
         drop(events);
-        assert!(watch.is_spent());
+        assert!(watch.is_exhausted());
     }
 }

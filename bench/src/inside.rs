@@ -18,13 +18,13 @@ pub(crate) const ADMIN: &str = "admin.sock";
 pub(crate) const METRICS: &str = "metrics.sock";
 
 /// Sends requests until it is `done`; returns how many were answered or in progress.
-pub(crate) fn look(inside: AdminLoad, folder: &Path, done: &AtomicBool) -> Result<u64> {
+pub(crate) fn generate_load(inside: AdminLoad, folder: &Path, done: &AtomicBool) -> Result<u64> {
     let (socket, path, then) = match inside {
-        AdminLoad::Dump => (ADMIN, "/config_dump", Consumption::Again(Duration::ZERO)),
+        AdminLoad::Dump => (ADMIN, "/config_dump", Consumption::Repeat(Duration::ZERO)),
         AdminLoad::Scrape => (
             METRICS,
             "/metrics",
-            Consumption::Again(Duration::from_secs(1)),
+            Consumption::Repeat(Duration::from_secs(1)),
         ),
         // Longer than any turn; it ends with its reader.
         AdminLoad::Profile => (ADMIN, "/debug/pprof/profile?seconds=60", Consumption::Read),
@@ -49,7 +49,7 @@ pub(crate) fn look(inside: AdminLoad, folder: &Path, done: &AtomicBool) -> Resul
         if !drain(&mut stream, done).with_context(|| format!("GET {path}"))? {
             break;
         }
-        if let Consumption::Again(pause) = then {
+        if let Consumption::Repeat(pause) = then {
             wait(pause, done);
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn look(inside: AdminLoad, folder: &Path, done: &AtomicBool) -> Resul
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Consumption {
     /// Read to the end, and requested again after a pause.
-    Again(Duration),
+    Repeat(Duration),
     Read,
     Leave,
 }
@@ -131,7 +131,7 @@ mod tests {
                 assert!(line.starts_with("GET /debug/trace?"), "{line}");
                 done.store(true, Ordering::Release);
             });
-            look(AdminLoad::Trace, folder.path(), &done).expect("nothing is read")
+            generate_load(AdminLoad::Trace, folder.path(), &done).expect("nothing is read")
         });
         assert_eq!(looks, 1);
     }
@@ -147,7 +147,7 @@ mod tests {
                 let answer = b"HTTP/1.1 503 Service Unavailable\r\n\r\n";
                 stream.write_all(answer).expect("it is read");
             });
-            look(AdminLoad::Scrape, folder.path(), &done).expect_err("503 is no answer")
+            generate_load(AdminLoad::Scrape, folder.path(), &done).expect_err("503 is no answer")
         });
         assert!(format!("{error:#}").contains("503"), "{error:#}");
     }

@@ -235,7 +235,7 @@ impl<'a> Bench<'a> {
         let deadline = Instant::now() + SETTLE;
         let (mut sampled_at, mut cpu) = (Instant::now(), self.proxy_cpu.read()?);
         loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             let counted = self.origin.counted()?;
             let now = self.proxy_cpu.read()?;
             let used = Duration::from_nanos(now - cpu);
@@ -244,7 +244,7 @@ impl<'a> Bench<'a> {
             }
             ensure!(
                 Instant::now() < deadline,
-                "it uses CPU without load: {counted} requests, {used:?} of CPU time in {LOOK:?}"
+                "it uses CPU without load: {counted} requests, {used:?} of CPU time in {POLL_INTERVAL:?}"
             );
             (sampled_at, cpu) = (Instant::now(), now);
         }
@@ -272,7 +272,7 @@ const REPEATS: usize = 2;
 /// Timeout for requests in flight to complete: a configuration with 5 000 routes, a profile.
 const SETTLE: Duration = Duration::from_secs(5);
 /// Polling interval for that: responses take far less.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {

@@ -180,7 +180,7 @@ impl BenchRecord {
 
     /// Takes over the runs of another, made on the same machine in the same way. Cases of `newer`
     /// replace those of this record: rounds of different days are not interleaved.
-    pub(crate) fn absorb(&mut self, newer: Self) -> Result<()> {
+    pub(crate) fn merge(&mut self, newer: Self) -> Result<()> {
         if self.machine.cpu != newer.machine.cpu || self.machine.kernel != newer.machine.kernel {
             bail!("records of two machines do not go into one report");
         }
@@ -257,8 +257,8 @@ mod tests {
     #[test]
     fn a_later_record_replaces_its_cases() {
         let mut all = record("S1", 250, 3);
-        all.absorb(record("S2", 250, 2)).expect("another case");
-        all.absorb(record("S1", 250, 10)).expect("the same again");
+        all.merge(record("S2", 250, 2)).expect("another case");
+        all.merge(record("S1", 250, 10)).expect("the same again");
         let rounds = |case| all.runs.iter().filter(|run| run.case == case).count();
         assert_eq!((rounds("S1"), rounds("S2")), (10, 2));
     }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn records_with_different_settings_are_not_mixed() {
         let mut all = record("S1", 250, 3);
-        let error = all.absorb(record("S2", 500, 3)).expect_err("other slices");
+        let error = all.merge(record("S2", 500, 3)).expect_err("other slices");
         assert!(error.to_string().contains("slice"), "{error}");
         assert_eq!(all.runs.len(), 3);
     }

@@ -202,7 +202,7 @@ fn run_scenario(
     let mut turns = Vec::new();
     for case in variants {
         print_line(&format!("\n== {} {}", case.name(), case.title));
-        let able = able_peers(case, present, method, record);
+        let able = capable_peers(case, present, method, record);
         turns.extend(able.into_iter().map(|peer| Turn { case, peer }));
     }
     let mut ready = turns.clone();
@@ -233,7 +233,7 @@ fn run_scenario(
 }
 
 /// The peers that can run this case; the others are printed and recorded with the reason.
-fn able_peers<'a>(
+fn capable_peers<'a>(
     case: &Case,
     present: &'a [Box<dyn Peer>],
     method: &Method,

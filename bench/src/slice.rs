@@ -152,12 +152,12 @@ impl SettlingDetector {
     /// Whether the origin's count and the proxy's CPU time have not changed since the last check;
     /// `cpu` is what it used of the time that has `passed`.
     pub(crate) fn is_over(&mut self, counted: u64, cpu: Duration, passed: Duration) -> bool {
-        self.counted.replace(counted) == Some(counted) && cpu < passed / QUIET
+        self.counted.replace(counted) == Some(counted) && cpu < passed / IDLE_CORE_FRACTION
     }
 }
 
 /// A proxy that uses less than this fraction of a core is idle: timers.
-const QUIET: u32 = 20;
+const IDLE_CORE_FRACTION: u32 = 20;
 
 #[cfg(test)]
 mod tests {

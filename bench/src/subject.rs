@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::load::target::LoadTarget;
 use crate::load::turn::{Load, LoadResult};
-use crate::peers::{Peer, Wiring};
+use crate::peers::{Peer, Topology};
 use crate::process::{self, ChildProcess};
 use crate::procfs;
 use crate::scenario::{AdminLoad, Case, RouteKey};
@@ -20,7 +20,7 @@ use crate::{inside, net, probe};
 pub(crate) struct Subject<'a> {
     peer: &'a dyn Peer,
     case: &'a Case,
-    wiring: Wiring,
+    topology: Topology,
     pub(crate) running: ChildProcess,
     /// Size of a correct response, measured by the probe.
     answer_size: usize,
@@ -39,7 +39,7 @@ impl<'a> Subject<'a> {
             .encrypted()
             .then(|| Certificate::generate(folder))
             .transpose()?;
-        let wiring = Wiring {
+        let topology = Topology {
             listen: net::free_address()?,
             origin,
             workers: case.workers,
@@ -52,12 +52,12 @@ impl<'a> Subject<'a> {
             folder: folder.to_owned(),
             generation: 0,
         };
-        let command = peer.prepare(&wiring)?;
+        let command = peer.prepare(&topology)?;
         let running = ChildProcess::start(command, cores, folder, peer.name())?;
         let mut subject = Self {
             peer,
             case,
-            wiring,
+            topology,
             running,
             answer_size: 0,
         };
@@ -68,11 +68,11 @@ impl<'a> Subject<'a> {
 
     pub(crate) fn load_target(&self) -> LoadTarget<'_> {
         LoadTarget {
-            address: self.wiring.listen,
+            address: self.topology.listen,
             proxy: self.running.pid(),
             case: self.case,
-            certificate: self.wiring.certificate.as_ref(),
-            folder: &self.wiring.folder,
+            certificate: self.topology.certificate.as_ref(),
+            folder: &self.topology.folder,
             answer_size: self.answer_size,
         }
     }
@@ -116,31 +116,31 @@ impl<'a> Subject<'a> {
         };
         // An operator would use another machine: run only in the time that load and origin leave.
         process::set_idle_policy().context("cannot set the idle scheduling policy")?;
-        let looks = inside::look(inside, &self.wiring.folder, done);
+        let looks = inside::generate_load(inside, &self.topology.folder, done);
         let looks = looks.with_context(|| format!("cannot read its admin server ({inside:?})"))?;
-        Ok(Some((LOOKS, looks)))
+        Ok(Some((INSPECTIONS, looks)))
     }
 
     fn churn(&mut self, every: Duration, done: &AtomicBool) -> Result<u64> {
-        let before = self.wiring.generation;
+        let before = self.topology.generation;
         while !done.load(Ordering::Acquire) {
-            self.wiring.generation += 1;
+            self.topology.generation += 1;
             self.peer
-                .reload(&self.wiring, &self.running)
+                .reload(&self.topology, &self.running)
                 .context("cannot change its configuration")?;
             inside::wait(every, done);
         }
-        Ok(self.wiring.generation - before)
+        Ok(self.topology.generation - before)
     }
 
     /// After a configuration change, waits until the newly added route is served: a rejected change
     /// does not count.
     pub(crate) fn wait_until_changed(&mut self) -> Result<()> {
-        if self.wiring.generation == 0 {
+        if self.topology.generation == 0 {
             return Ok(());
         }
-        let keys = self.wiring.keys();
-        let (host, path) = match (self.wiring.routes.by, keys.last()) {
+        let keys = self.topology.keys();
+        let (host, path) = match (self.topology.routes.by, keys.last()) {
             (RouteKey::Hosts, Some(host)) => (host.clone(), self.case.path()),
             (RouteKey::Prefixes, Some(prefix)) => {
                 let host = self.case.routes.host();
@@ -149,7 +149,7 @@ impl<'a> Subject<'a> {
             _ => bail!("{} changes no routes", self.case.name()),
         };
         self.poll("its changed configuration did not take effect", |subject| {
-            probe::serves(subject.wiring.listen, &host, &path)
+            probe::serves(subject.topology.listen, &host, &path)
         })
     }
 
@@ -191,6 +191,6 @@ impl<'a> Subject<'a> {
 /// Key in [`LoadResult::extra`]: how often the configuration changed.
 pub(crate) const CHANGES: &str = "configuration_changes";
 /// Key in [`LoadResult::extra`]: operator requests answered or in progress.
-const LOOKS: &str = "looks_inside";
+const INSPECTIONS: &str = "looks_inside";
 /// Parsing 5 000 routes takes a while.
 const START: Duration = Duration::from_secs(20);

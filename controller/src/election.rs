@@ -120,7 +120,7 @@ impl Candidate {
             lease.metadata.name = Some(NAME.to_owned());
             lease.spec = Some(self.claim(0));
             let params = PostParams::default();
-            return held(self.leases.create(&params, &lease).await);
+            return has_succeeded(self.leases.create(&params, &lease).await);
         };
         let spec = lease.spec.take().unwrap_or_default();
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
@@ -146,7 +146,7 @@ impl Candidate {
         } else {
             return Ok(false);
         });
-        held(
+        has_succeeded(
             self.leases
                 .replace(NAME, &PostParams::default(), &lease)
                 .await,
@@ -182,7 +182,7 @@ impl Candidate {
 }
 
 /// Whether a write succeeded. A conflict means that another replica was faster.
-fn held(written: kube::Result<Lease>) -> kube::Result<bool> {
+fn has_succeeded(written: kube::Result<Lease>) -> kube::Result<bool> {
     match written {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),

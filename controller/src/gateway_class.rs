@@ -17,7 +17,7 @@ pub async fn run(mut context: Context) {
     let mut stopping = context.stopping.clone();
     let applying = async {
         loop {
-            context.leadership.won().await;
+            context.leadership.acquired().await;
             apply_until_done(&context).await;
             context.leadership.lost().await;
         }

@@ -34,7 +34,7 @@ impl Leadership {
         work: impl Future<Output = ()>,
     ) -> bool {
         tokio::select! {
-            () = self.won() => {}
+            () = self.acquired() => {}
             () = stopping.stopped() => return false,
         }
         tokio::select! {
@@ -45,7 +45,7 @@ impl Leadership {
     }
 
     /// Waits until this replica is the leader.
-    pub async fn won(&mut self) {
+    pub async fn acquired(&mut self) {
         self.wait_for(true).await;
     }
 

@@ -31,7 +31,7 @@ pub enum LogError {
     Filter(#[from] ParseError),
     /// A log was started already.
     #[error(transparent)]
-    Twice(#[from] TryInitError),
+    AlreadyStarted(#[from] TryInitError),
 }
 
 /// Starts the log. Its level can be changed later.

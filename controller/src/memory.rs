@@ -18,7 +18,7 @@ pub async fn return_freed() {
     }
 }
 
-/// 10 s: a load of objects has ended by then, and little is done in vain when nothing was freed.
+/// 10 s: a load of objects has ended by then, and little work is wasted when nothing was freed.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

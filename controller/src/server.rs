@@ -97,7 +97,7 @@ async fn serve_connection(stream: TcpStream, handler: Arc<Handler>) {
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), service);
-    if let Ok(Err(error)) = tokio::time::timeout(LONGEST, connection).await {
+    if let Ok(Err(error)) = tokio::time::timeout(MAX_AGE, connection).await {
         debug!("a connection failed: {error}");
     }
 }
@@ -123,7 +123,7 @@ const CONNECTIONS: usize = 64;
 /// Timeout of a request head, and of an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum age of a connection.
-const LONGEST: Duration = Duration::from_hours(1);
+const MAX_AGE: Duration = Duration::from_hours(1);
 /// Largest request head in bytes.
 const BUFFER: usize = 16 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -14,7 +14,7 @@ use proxy::policy::authorization::{Attributes, Authorization, Subject};
 use proxy::policy::effective_fields::EffectiveFields;
 use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::jwt::{
-    Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
+    Authenticator, ClaimsUse, KeySet, KeySource, Provenance, TokenCache, TokenSources,
 };
 use serde_json::json;
 use xds::model::{
@@ -38,7 +38,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(signer: &Signer, use_of_claims: UseOfClaims) -> Self {
+    fn new(signer: &Signer, use_of_claims: ClaimsUse) -> Self {
         let keys = KeySet::parse(
             key_set(&[signer.jwk("key")]).as_bytes(),
             Provenance::Configured,
@@ -86,8 +86,8 @@ impl Case {
         }
     }
 
-    fn carrier(&self) -> Carrier<'_> {
-        Carrier {
+    fn sources(&self) -> TokenSources<'_> {
+        TokenSources {
             fields: &self.fields,
             bytes: self.head.as_bytes(),
             query: None,
@@ -95,8 +95,8 @@ impl Case {
     }
 
     fn authenticate(&self, cache: &mut TokenCache) -> bool {
-        let carrier = black_box(self.carrier());
-        let passed = self.policy.authenticate(carrier, NOW, cache);
+        let sources = black_box(self.sources());
+        let passed = self.policy.authenticate(sources, NOW, cache);
         passed.is_ok_and(|passed| passed.subject().is_some())
     }
 }
@@ -115,7 +115,7 @@ fn allow(conditions: impl IntoIterator<Item = String>) -> Authorization {
 
 fn jwt(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("jwt");
-    let case = Case::new(&Signer::rsa(), UseOfClaims::Headers);
+    let case = Case::new(&Signer::rsa(), ClaimsUse::Headers);
     let mut cache = TokenCache::default();
     assert!(case.authenticate(&mut cache));
     group.bench_function(format!("cached, {} bytes", case.head.len()), |bencher| {
@@ -127,7 +127,7 @@ fn jwt(criterion: &mut Criterion) {
         Signer::p384(),
         Signer::ed25519(),
     ] {
-        let case = Case::new(&signer, UseOfClaims::Headers);
+        let case = Case::new(&signer, ClaimsUse::Headers);
         group.bench_function(format!("first, {}", signer.algorithm()), |bencher| {
             bencher.iter(|| assert!(case.authenticate(&mut TokenCache::default())));
         });
@@ -136,9 +136,9 @@ fn jwt(criterion: &mut Criterion) {
 
 fn authorization(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("authorization");
-    let case = Case::new(&Signer::p256(), UseOfClaims::Rules);
+    let case = Case::new(&Signer::p256(), ClaimsUse::Rules);
     let mut cache = TokenCache::default();
-    let sender = case.policy.authenticate(case.carrier(), NOW, &mut cache);
+    let sender = case.policy.authenticate(case.sources(), NOW, &mut cache);
     let sender = sender.expect("the token is good");
     let of_group = |name: &str| format!("claims.group == '{name}'");
     let last_of_ten = (0..9).map(|other| of_group(&format!("group-{other}")));

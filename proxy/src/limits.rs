@@ -164,7 +164,7 @@ pub const CONNECTION_AGE_JITTER_PERCENT: u32 = 10;
 pub const PARK_AFTER: Duration = Duration::from_secs(1);
 /// The same for client connections if half of [`WAITING_BUFFERS`] are in use: 300 ms, so that
 /// memory is returned a second after a burst.
-pub const PARK_SOON_AFTER: Duration = Duration::from_millis(300);
+pub const PARK_AFTER_UNDER_LOAD: Duration = Duration::from_millis(300);
 /// Idle client connections of a shard that wait for a request with a buffer: 256. Beyond that, the
 /// longest-idle one returns its buffer, so that a burst of connections does not cost 17 KB each.
 pub const WAITING_BUFFERS: usize = 256;
@@ -274,7 +274,7 @@ pub const H2_RESETS_PER_SECOND: u32 = 100;
 /// Streams over which a client's resets are measured: of 500, half may be reset.
 pub const H2_RESET_SAMPLE: u32 = 500;
 /// Streams of one connection that the gateway resets for errors of the peer: 500 (CVE-2025-8671).
-pub const H2_OWN_RESETS: u32 = 500;
+pub const H2_LOCAL_RESETS: u32 = 500;
 /// PING frames per second, besides one after each DATA frame sent: 100.
 pub const H2_PINGS_PER_SECOND: u32 = 100;
 /// SETTINGS frames per second: 50.
@@ -288,7 +288,7 @@ pub const H2_EMPTY_DATA: u32 = 100;
 pub const H2_FREE_FRAMES: u64 = 100;
 /// Further ones for each stream, and `WINDOW_UPDATE` for each DATA frame sent: 10; peers that
 /// update every 4 KiB need 8.
-pub const H2_FREE_FRAMES_EACH: u64 = 10;
+pub const H2_FREE_FRAMES_PER_STREAM: u64 = 10;
 /// Silence after which a peer that owes bytes receives a PING: 30 s.
 pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
 /// Timeout for the response to that PING: 15 s.
@@ -416,7 +416,7 @@ pub const JWKS_TTL_MAX: Duration = Duration::from_hours(24);
 /// delay a token with a new key beyond `JWKS_WAIT`.
 pub const JWKS_REFRESH: Duration = Duration::from_secs(1);
 /// Time for which a shard remembers that a key does not exist: 30 s.
-pub const JWKS_UNKNOWN: Duration = Duration::from_secs(30);
+pub const JWKS_UNKNOWN_KEY_TTL: Duration = Duration::from_secs(30);
 /// Time that a request with an unknown key waits for a fetch: 3 s. Issuers usually respond within a
 /// tenth of a second, but may be busy just after a rotation.
 pub const JWKS_WAIT: Duration = Duration::from_secs(3);

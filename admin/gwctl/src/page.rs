@@ -25,7 +25,7 @@ pub(crate) fn run(args: &PageArgs, source: &Source, out: &mut dyn Write) -> Resu
             .with_context(|| format!("cannot listen on port {}; choose another", args.port))?;
         writeln!(
             out,
-            "http://{}/ leads to {server}; Ctrl-C ends",
+            "http://{}/ forwards to {server}; press Ctrl-C to stop",
             listener.local_addr()?
         )?;
         out.flush()?;

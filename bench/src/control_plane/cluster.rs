@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(100);
 const REMOVAL: Duration = Duration::from_mins(20);
 
 /// The label of the benchmark's namespaces.
-const OURS: &str = "gateway-bench";
+const NAMESPACE_LABEL: &str = "gateway-bench";
 
 pub(crate) struct Cluster {
     pub(crate) client: Client,
@@ -84,7 +84,7 @@ impl Cluster {
     /// Creates a namespace with this name prefix.
     pub(crate) async fn namespace(&self, prefix: &str) -> Result<String> {
         let namespace = serde_json::from_value(json!({
-            "metadata": {"generateName": format!("{prefix}-"), "labels": {OURS: "yes"}},
+            "metadata": {"generateName": format!("{prefix}-"), "labels": {NAMESPACE_LABEL: "yes"}},
         }))?;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let created = namespaces
@@ -97,7 +97,7 @@ impl Cluster {
     /// Removes all namespaces that any run made, and waits until they are gone.
     pub(crate) async fn remove_leftovers(&self) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let ours = ListParams::default().labels(OURS);
+        let ours = ListParams::default().labels(NAMESPACE_LABEL);
         for namespace in namespaces.list(&ours).await? {
             if namespace.metadata.deletion_timestamp.is_none() {
                 let name = namespace.name_any();

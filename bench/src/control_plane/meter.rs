@@ -36,7 +36,7 @@ impl<'a> Meter<'a> {
     }
 
     /// The controller or proxies have been replaced.
-    pub(crate) async fn look_again(&self) -> Result<()> {
+    pub(crate) async fn rediscover_pods(&self) -> Result<()> {
         let (controller, proxies) = pods(self.context).await?;
         self.sampler.watch(&controller, &proxies);
         Ok(())

@@ -91,7 +91,7 @@ impl ControlPlaneRecord {
     }
 
     /// Adds the runs of a later record, replacing earlier ones of the same case and peer.
-    pub(crate) fn absorb(&mut self, later: Self) {
+    pub(crate) fn merge(&mut self, later: Self) {
         self.started = self.started.max(later.started);
         self.quick |= later.quick;
         for peer in later.peers {

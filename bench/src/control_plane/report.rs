@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use super::record::{ControlPlaneRecord, Measured, quantile};
 use super::usage::{Point, Usage};
 use crate::output::create_folder;
-use crate::report::document::{Block, NOTHING, Plot, Table, Tone};
+use crate::report::document::{Block, NO_VALUE, Plot, Table, Tone};
 use crate::report::plots::{Line, PeerValues, course, figure, histogram};
 use crate::report::write;
 use crate::stats::count;
@@ -59,14 +59,14 @@ const BARS: [(&str, &str, f64); 27] = [
 ];
 
 /// The class of the targets.
-const OURS: &str = "gateway";
+const TARGET_CLASS: &str = "gateway";
 
 /// Makes the report of records; later ones replace earlier ones.
 pub(super) fn report(paths: &[PathBuf], out: &Path) -> Result<()> {
     let mut paths = paths.iter();
     let mut record = ControlPlaneRecord::read(paths.next().context("no record was given")?)?;
     for path in paths {
-        record.absorb(ControlPlaneRecord::read(path)?);
+        record.merge(ControlPlaneRecord::read(path)?);
     }
     create_folder(out)?;
     write(out, "control-plane", TITLE, &blocks(&record)?)
@@ -78,7 +78,7 @@ fn blocks(record: &ControlPlaneRecord) -> Result<Vec<Block>> {
         let text = "Quick runs: they show that the harness works. Do not read the numbers.";
         blocks.push(Block::Warning(text.to_owned()));
     }
-    blocks.push(Block::Text(LEAD.to_owned()));
+    blocks.push(Block::Text(INTRODUCTION.to_owned()));
     blocks.push(Block::Heading(2, "Bars".to_owned()));
     blocks.push(Block::Table(bars(record)));
     blocks.push(Block::Heading(2, "Conditions".to_owned()));
@@ -95,7 +95,7 @@ fn blocks(record: &ControlPlaneRecord) -> Result<Vec<Block>> {
     Ok(blocks)
 }
 
-const LEAD: &str = "How long changes of objects take to be served, what fails meanwhile, and what \
+const INTRODUCTION: &str = "How long changes of objects take to be served, what fails meanwhile, and what \
     controller and proxies use for it. The cases are those of the public benchmark gateway-api-bench, and \
     two more. Times run from the API server's answer to a write to the first response by the change.";
 
@@ -141,7 +141,7 @@ fn bars(record: &ControlPlaneRecord) -> Table {
             let found = figures.iter().find(|it| it.name == name)?;
             Some((found.value, found.unit.clone()))
         };
-        let ours = value(OURS);
+        let ours = value(TARGET_CLASS);
         let (verdict, tone) = match &ours {
             None => ("not measured", Tone::Plain),
             Some((value, _)) if *value <= most => ("met", Tone::Good),
@@ -155,7 +155,7 @@ fn bars(record: &ControlPlaneRecord) -> Table {
             verdict.to_owned(),
             format!("{} {unit}", figure(most)).trim().to_owned(),
         ];
-        let formatted = |peer: &&str| value(peer).map_or(NOTHING.to_owned(), |(it, _)| figure(it));
+        let formatted = |peer: &&str| value(peer).map_or(NO_VALUE.to_owned(), |(it, _)| figure(it));
         cells.extend(peers.iter().map(formatted));
         table.push(tone, cells);
     }
@@ -273,7 +273,7 @@ fn row(
     let mut cells = vec![name.to_owned()];
     let values = results
         .iter()
-        .map(|(_, it)| value(it).unwrap_or(NOTHING.to_owned()));
+        .map(|(_, it)| value(it).unwrap_or(NO_VALUE.to_owned()));
     cells.extend(values);
     table.push(Tone::Plain, cells);
 }
@@ -408,12 +408,12 @@ mod tests {
         );
         let mut record: ControlPlaneRecord = serde_json::from_str(&text).expect("a record");
         record.peers.push(PeerInfo {
-            name: OURS.to_owned(),
+            name: TARGET_CLASS.to_owned(),
             images: Vec::new(),
         });
         record.runs.push(Run {
             case: "probe".to_owned(),
-            peer: OURS.to_owned(),
+            peer: TARGET_CLASS.to_owned(),
             result: Ok(measured),
         });
         record

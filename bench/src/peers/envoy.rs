@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{Peer, Role, Wiring};
+use super::{Peer, Role, Topology};
 use crate::process::{self, ChildProcess};
 use crate::scenario::{Case, ClientProtocol, RouteKey, Upstream};
 
@@ -47,19 +47,19 @@ impl Peer for Envoy {
         None
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        wiring.write(ROUTES, &routes(wiring))?;
-        let path = wiring.write("envoy.yaml", &config(wiring))?;
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
+        topology.write(ROUTES, &routes(topology))?;
+        let path = topology.write("envoy.yaml", &config(topology))?;
         let mut command = Command::new(&self.binary);
         command.arg("-c").arg(path);
-        command.args(["--concurrency", &wiring.workers.to_string()]);
+        command.args(["--concurrency", &topology.workers.to_string()]);
         command.args(["--log-level", "error", "--disable-hot-restart"]);
         Ok(command)
     }
 
-    fn reload(&self, wiring: &Wiring, _running: &ChildProcess) -> Result<()> {
+    fn reload(&self, topology: &Topology, _running: &ChildProcess) -> Result<()> {
         // The file is watched.
-        wiring.write(ROUTES, &routes(wiring))?;
+        topology.write(ROUTES, &routes(topology))?;
         Ok(())
     }
 }
@@ -67,22 +67,22 @@ impl Peer for Envoy {
 /// Routes come by the route discovery service, from a file: Envoy takes changes in no other way.
 const ROUTES: &str = "routes.yaml";
 
-fn routes(wiring: &Wiring) -> String {
+fn routes(topology: &Topology) -> String {
     format!(
         "version_info: \"{}\"\nresources:\n- \"@type\": type.googleapis.com/envoy.config.route.v3.RouteConfiguration\n  \
          name: routes\n  virtual_hosts:\n{}",
-        wiring.generation,
-        virtual_hosts(wiring),
+        topology.generation,
+        virtual_hosts(topology),
     )
 }
 
-fn config(wiring: &Wiring) -> String {
-    let (listen, origin) = (wiring.listen, wiring.origin);
-    let codec = match wiring.front {
+fn config(topology: &Topology) -> String {
+    let (listen, origin) = (topology.listen, topology.origin);
+    let codec = match topology.front {
         ClientProtocol::H2c | ClientProtocol::Grpc => "HTTP2",
         ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::WebSocket => "HTTP1",
     };
-    let upstream = match wiring.upstream {
+    let upstream = match topology.upstream {
         Upstream::Http1 => "http_protocol_options: {}",
         Upstream::H2c => "http2_protocol_options: {}",
     };
@@ -107,14 +107,14 @@ fn config(wiring: &Wiring) -> String {
          {{address: {{socket_address: {{address: {}, port_value: {}}}}}}}}}]}}]\n",
         listen.ip(),
         listen.port(),
-        wiring.folder.join(ROUTES).display(),
-        transport_socket(wiring),
+        topology.folder.join(ROUTES).display(),
+        transport_socket(topology),
         origin.ip(),
         origin.port(),
     )
 }
 
-fn virtual_hosts(wiring: &Wiring) -> String {
+fn virtual_hosts(topology: &Topology) -> String {
     let mut text = String::new();
     let mut host = |name: &str, domain: &str, routes: &str| {
         let _ = writeln!(
@@ -122,16 +122,16 @@ fn virtual_hosts(wiring: &Wiring) -> String {
             "  - {{name: \"{name}\", domains: [\"{domain}\"], routes: [{routes}]}}"
         );
     };
-    match wiring.routes.by {
+    match topology.routes.by {
         RouteKey::Nothing => host("all", "*", &route("/")),
         RouteKey::Hosts => {
-            wiring
+            topology
                 .keys()
                 .iter()
                 .for_each(|key| host(key, key, &route("/")));
         }
         RouteKey::Prefixes => {
-            let routes: Vec<_> = wiring
+            let routes: Vec<_> = topology
                 .keys()
                 .iter()
                 .map(|key| route(&format!("{key}/")))
@@ -146,8 +146,8 @@ fn route(prefix: &str) -> String {
     format!("{{match: {{prefix: \"{prefix}\"}}, route: {{cluster: origin, timeout: 0s}}}}")
 }
 
-fn transport_socket(wiring: &Wiring) -> String {
-    let Some(certificate) = &wiring.certificate else {
+fn transport_socket(topology: &Topology) -> String {
+    let Some(certificate) = &topology.certificate else {
         return String::new();
     };
     format!(
@@ -163,7 +163,7 @@ fn transport_socket(wiring: &Wiring) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::tests::all_wirings;
+    use crate::peers::tests::all_topologies;
 
     #[test]
     fn envoy_accepts_every_configuration() {
@@ -173,11 +173,11 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().expect("folder");
-        for wiring in all_wirings(folder.path()) {
-            let mut command = envoy.prepare(&wiring).expect("prepares");
+        for topology in all_topologies(folder.path()) {
+            let mut command = envoy.prepare(&topology).expect("prepares");
             let output = command.args(["--mode", "validate"]).output().expect("runs");
             let text = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{:?}: {text}", wiring.front);
+            assert!(output.status.success(), "{:?}: {text}", topology.front);
         }
     }
 }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
 
-use super::{Peer, Role, Wiring};
+use super::{Peer, Role, Topology};
 use crate::inside;
 use crate::process::{self, ChildProcess};
 use crate::scenario::{Case, RouteKey, Upstream};
@@ -86,11 +86,11 @@ impl Peer for Gateway {
         None
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        let path = wiring.write("gateway.yaml", &config(wiring)?)?;
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
+        let path = topology.write("gateway.yaml", &config(topology)?)?;
         let mut command = Command::new(&self.binary);
         command.args(["run", "--config"]).arg(path);
-        command.args(["--shards", &wiring.workers.to_string()]);
+        command.args(["--shards", &topology.workers.to_string()]);
         command.args([
             "--driver",
             match self.driver {
@@ -104,21 +104,21 @@ impl Peer for Gateway {
             ("--metrics-address", inside::METRICS),
             ("--readiness-address", "readiness.sock"),
         ] {
-            let path = wiring.folder.join(socket);
+            let path = topology.folder.join(socket);
             command.arg(flag).arg(format!("unix:{}", path.display()));
         }
-        if !wiring.heap_sampling {
+        if !topology.heap_sampling {
             command.args(["--heap-sampling", "off"]);
         }
-        if wiring.apart {
+        if topology.apart {
             command.args(["--pin", "always"]);
         }
         Ok(command)
     }
 
-    fn reload(&self, wiring: &Wiring, _running: &ChildProcess) -> Result<()> {
+    fn reload(&self, topology: &Topology, _running: &ChildProcess) -> Result<()> {
         // The file is watched.
-        wiring.write("gateway.yaml", &config(wiring)?)?;
+        topology.write("gateway.yaml", &config(topology)?)?;
         Ok(())
     }
 
@@ -127,18 +127,18 @@ impl Peer for Gateway {
     }
 }
 
-fn config(wiring: &Wiring) -> Result<String> {
+fn config(topology: &Topology) -> Result<String> {
     let mut text = String::new();
-    let port = wiring.listen.port();
-    let (ip, origin_port) = (wiring.origin.ip(), wiring.origin.port());
-    let listener = match &wiring.certificate {
+    let port = topology.listen.port();
+    let (ip, origin_port) = (topology.origin.ip(), topology.origin.port());
+    let listener = match &topology.certificate {
         Some(certificate) => {
             secret(&mut text, certificate)?;
             "HTTPS, tls: {certificateRefs: [{name: bench}]}"
         }
         None => "HTTP",
     };
-    let protocol = match wiring.upstream {
+    let protocol = match topology.upstream {
         Upstream::Http1 => "http",
         Upstream::H2c => "kubernetes.io/h2c",
     };
@@ -161,16 +161,16 @@ fn config(wiring: &Wiring) -> Result<String> {
          spec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: Gateway, name: bench}}]\n  \
          limits: {{requestsPerConnection: 1000000000, keepAliveTimeout: 1h}}\n"
     );
-    match wiring.routes.by {
+    match topology.routes.by {
         RouteKey::Nothing => route(&mut text, "all", "", ""),
         RouteKey::Hosts => {
-            for (number, host) in wiring.keys().iter().enumerate() {
+            for (number, host) in topology.keys().iter().enumerate() {
                 let hostnames = format!("  hostnames: [\"{host}\"]\n");
                 route(&mut text, &format!("host-{number}"), &hostnames, "");
             }
         }
         RouteKey::Prefixes => {
-            for (number, prefix) in wiring.keys().iter().enumerate() {
+            for (number, prefix) in topology.keys().iter().enumerate() {
                 let path =
                     format!("matches: [{{path: {{type: PathPrefix, value: \"{prefix}\"}}}}], ");
                 route(&mut text, &format!("prefix-{number}"), "", &path);
@@ -207,7 +207,7 @@ mod tests {
     use translate::{Options, translate};
 
     use super::*;
-    use crate::peers::tests::{all_wirings, wiring};
+    use crate::peers::tests::{all_topologies, topology};
     use crate::scenario::{ClientProtocol, Routes};
 
     #[test]
@@ -218,8 +218,8 @@ mod tests {
             (RouteKey::Hosts, 5),
             (RouteKey::Prefixes, 7),
         ] {
-            let wiring = wiring(folder.path(), ClientProtocol::Http1, Routes { by, count });
-            let text = config(&wiring).expect("a configuration");
+            let topology = topology(folder.path(), ClientProtocol::Http1, Routes { by, count });
+            let text = config(&topology).expect("a configuration");
             assert_eq!(text.matches("kind: HTTPRoute").count(), count);
             assert_eq!(text.matches("kind: Gateway\n").count(), 1);
         }
@@ -228,15 +228,15 @@ mod tests {
     #[test]
     fn every_gateway_configuration_translates_without_findings() {
         let folder = tempfile::tempdir().expect("folder");
-        for wiring in all_wirings(folder.path()) {
-            let content = config(&wiring).expect("a configuration");
+        for topology in all_topologies(folder.path()) {
+            let content = config(&topology).expect("a configuration");
             let source = Source::new("gateway.yaml", content);
             let admitted = admit::admit(&[source]);
             assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
             let store = admitted.objects.into_iter().map(|(object, _)| object);
             let translation = translate(&store.collect(), &Options::machine());
             let problems: Vec<_> = translation.statuses.problem_conditions().collect();
-            assert!(problems.is_empty(), "{:?}: {problems:?}", wiring.front);
+            assert!(problems.is_empty(), "{:?}: {problems:?}", topology.front);
         }
     }
 }

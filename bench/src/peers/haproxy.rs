@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 
-use super::{Peer, Role, Wiring, relay_unable};
+use super::{Peer, Role, Topology, relay_unable};
 use crate::process::{self, ChildProcess};
 use crate::scenario::{Case, ClientProtocol, RouteKey, Upstream};
 
@@ -37,12 +37,12 @@ impl Peer for Haproxy {
         None
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        prepare(wiring, &http_config(wiring, &Tuning::default()))
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
+        prepare(topology, &http_config(topology, &Tuning::default()))
     }
 
-    fn reload(&self, wiring: &Wiring, running: &ChildProcess) -> Result<()> {
-        prepare(wiring, &http_config(wiring, &Tuning::default()))?;
+    fn reload(&self, topology: &Topology, running: &ChildProcess) -> Result<()> {
+        prepare(topology, &http_config(topology, &Tuning::default()))?;
         running.signal(Signal::USR2)
     }
 }
@@ -64,12 +64,12 @@ impl Peer for HaproxyTuned {
         (case.load.bytes < DEFAULT_BUFFER).then_some("what it is tuned for are larger bodies")
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
         let tuning = Tuning {
             global: "  tune.bufsize 65536\n",
             defaults: "  option splice-request\n  option splice-response\n",
         };
-        prepare(wiring, &http_config(wiring, &tuning))
+        prepare(topology, &http_config(topology, &tuning))
     }
 }
 
@@ -100,8 +100,8 @@ impl Peer for HaproxyTcp {
         relay_unable(case)
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        prepare(wiring, &tcp_config(wiring))
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
+        prepare(topology, &tcp_config(topology))
     }
 }
 
@@ -114,20 +114,20 @@ fn version() -> Result<String> {
         .to_owned())
 }
 
-fn prepare(wiring: &Wiring, config: &str) -> Result<Command> {
-    if wiring.routes.by != RouteKey::Nothing {
+fn prepare(topology: &Topology, config: &str) -> Result<Command> {
+    if topology.routes.by != RouteKey::Nothing {
         let mut map = String::new();
-        for key in wiring.keys() {
-            let slash = if wiring.routes.by == RouteKey::Prefixes {
+        for key in topology.keys() {
+            let slash = if topology.routes.by == RouteKey::Prefixes {
                 "/"
             } else {
                 ""
             };
             let _ = writeln!(map, "{key}{slash} origin");
         }
-        wiring.write("routes.map", &map)?;
+        topology.write("routes.map", &map)?;
     }
-    let path = wiring.write("haproxy.cfg", config)?;
+    let path = topology.write("haproxy.cfg", config)?;
     let mut command = Command::new("haproxy");
     // A master that stays in the foreground: reloads need one.
     command.args(["-W", "-db", "-f"]).arg(path);
@@ -136,8 +136,8 @@ fn prepare(wiring: &Wiring, config: &str) -> Result<Command> {
 
 /// It reserves two descriptors per connection, which some machines refuse; upstream connections are
 /// few here, so it may continue with what it gets.
-fn preamble(wiring: &Wiring, mode: &str, tuning: &Tuning) -> String {
-    let threads = wiring.workers;
+fn preamble(topology: &Topology, mode: &str, tuning: &Tuning) -> String {
+    let threads = topology.workers;
     let Tuning { global, defaults } = tuning;
     format!(
         "global\n  nbthread {threads}\n  maxconn 16000\n  no strict-limits\n{global}\
@@ -146,10 +146,10 @@ fn preamble(wiring: &Wiring, mode: &str, tuning: &Tuning) -> String {
     )
 }
 
-fn http_config(wiring: &Wiring, tuning: &Tuning) -> String {
-    let mut text = preamble(wiring, "http", tuning);
-    let listen = wiring.listen;
-    let options = match (&wiring.certificate, wiring.front) {
+fn http_config(topology: &Topology, tuning: &Tuning) -> String {
+    let mut text = preamble(topology, "http", tuning);
+    let listen = topology.listen;
+    let options = match (&topology.certificate, topology.front) {
         (Some(certificate), _) => {
             format!(
                 " ssl crt {} ssl-min-ver TLSv1.3",
@@ -159,15 +159,15 @@ fn http_config(wiring: &Wiring, tuning: &Tuning) -> String {
         (None, ClientProtocol::H2c | ClientProtocol::Grpc) => " proto h2".to_owned(),
         (None, _) => String::new(),
     };
-    let map = wiring.folder.join("routes.map");
+    let map = topology.folder.join("routes.map");
     let map = map.display();
-    let choice = match wiring.routes.by {
+    let choice = match topology.routes.by {
         RouteKey::Nothing => "default_backend origin".to_owned(),
         RouteKey::Hosts => format!("use_backend %[req.hdr(host),map_str({map})]"),
         RouteKey::Prefixes => format!("use_backend %[path,map_beg({map})]"),
     };
-    let origin = wiring.origin;
-    let proto = if wiring.upstream == Upstream::H2c {
+    let origin = topology.origin;
+    let proto = if topology.upstream == Upstream::H2c {
         " proto h2"
     } else {
         ""
@@ -180,9 +180,9 @@ fn http_config(wiring: &Wiring, tuning: &Tuning) -> String {
     text
 }
 
-fn tcp_config(wiring: &Wiring) -> String {
-    let mut text = preamble(wiring, "tcp", &Tuning::default());
-    let (listen, origin) = (wiring.listen, wiring.origin);
+fn tcp_config(topology: &Topology) -> String {
+    let mut text = preamble(topology, "tcp", &Tuning::default());
+    let (listen, origin) = (topology.listen, topology.origin);
     let _ = write!(
         text,
         "listen relay\n  bind {listen}\n  server origin {origin}\n"
@@ -193,7 +193,7 @@ fn tcp_config(wiring: &Wiring) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::tests::all_wirings;
+    use crate::peers::tests::all_topologies;
 
     #[test]
     fn haproxy_accepts_every_configuration() {
@@ -201,16 +201,16 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().expect("folder");
-        for wiring in all_wirings(folder.path()) {
+        for topology in all_topologies(folder.path()) {
             for peer in [&Haproxy as &dyn Peer, &HaproxyTuned, &HaproxyTcp] {
-                let mut command = peer.prepare(&wiring).expect("prepares");
+                let mut command = peer.prepare(&topology).expect("prepares");
                 let output = command.arg("-c").output().expect("runs");
                 let text = String::from_utf8_lossy(&output.stderr);
                 assert!(
                     output.status.success(),
                     "{} {:?}: {text}",
                     peer.name(),
-                    wiring.front
+                    topology.front
                 );
             }
         }

@@ -1,6 +1,6 @@
 //! The proxies that are measured, and how each is set up.
 //!
-//! Every peer turns the same [`Wiring`] into its own configuration. The rules are the same for all:
+//! Every peer turns the same [`Topology`] into its own configuration. The rules are the same for all:
 //! one worker per core given, access logs off, connections and requests per connection unlimited,
 //! upstream connections kept alive, socket options left as the peer sets them.
 
@@ -39,11 +39,11 @@ pub(crate) trait Peer: Sync {
     /// Why it cannot run this case, if so.
     fn unable(&self, case: &Case) -> Option<&'static str>;
 
-    /// Writes its configuration into the wiring's folder; the command that runs it in foreground.
-    fn prepare(&self, wiring: &Wiring) -> Result<Command>;
+    /// Writes its configuration into the topology's folder; the command that runs it in foreground.
+    fn prepare(&self, topology: &Topology) -> Result<Command>;
 
-    /// Makes the running proxy apply the configuration of the wiring's current generation.
-    fn reload(&self, _wiring: &Wiring, _running: &ChildProcess) -> Result<()> {
+    /// Makes the running proxy apply the configuration of the topology's current generation.
+    fn reload(&self, _wiring: &Topology, _running: &ChildProcess) -> Result<()> {
         Ok(())
     }
 
@@ -66,7 +66,7 @@ pub(crate) enum Role {
 
 /// The task of a proxy.
 #[derive(Debug, Clone)]
-pub(crate) struct Wiring {
+pub(crate) struct Topology {
     pub(crate) listen: SocketAddr,
     pub(crate) origin: SocketAddr,
     pub(crate) workers: usize,
@@ -86,7 +86,7 @@ pub(crate) struct Wiring {
     pub(crate) generation: u64,
 }
 
-impl Wiring {
+impl Topology {
     /// Keys of the routes: host names or path prefixes; empty for the one that takes everything.
     pub(crate) fn keys(&self) -> Vec<String> {
         let (name, extra): (fn(usize) -> String, _) = match self.routes.by {
@@ -185,11 +185,11 @@ pub(crate) mod tests {
         }
     }
 
-    /// A wiring that no process serves.
-    pub(crate) fn wiring(folder: &Path, front: ClientProtocol, routes: Routes) -> Wiring {
+    /// A topology that no process serves.
+    pub(crate) fn topology(folder: &Path, front: ClientProtocol, routes: Routes) -> Topology {
         let certificate = (front == ClientProtocol::Tls)
             .then(|| Certificate::generate(folder).expect("openssl makes a certificate"));
-        Wiring {
+        Topology {
             listen: crate::net::free_address().expect("port"),
             origin: "127.0.0.1:9".parse().expect("address"),
             workers: 1,
@@ -209,7 +209,7 @@ pub(crate) mod tests {
     }
 
     /// Every front with one route, and both kinds of table.
-    pub(crate) fn all_wirings(folder: &Path) -> Vec<Wiring> {
+    pub(crate) fn all_topologies(folder: &Path) -> Vec<Topology> {
         let fronts = [
             ClientProtocol::Http1,
             ClientProtocol::Tls,
@@ -219,10 +219,10 @@ pub(crate) mod tests {
         ];
         let mut list: Vec<_> = fronts
             .into_iter()
-            .map(|f| wiring(folder, f, Routes::default()))
+            .map(|f| topology(folder, f, Routes::default()))
             .collect();
         for by in [RouteKey::Hosts, RouteKey::Prefixes] {
-            list.push(wiring(
+            list.push(topology(
                 folder,
                 ClientProtocol::Http1,
                 Routes { by, count: 500 },
@@ -238,11 +238,11 @@ pub(crate) mod tests {
             by: RouteKey::Hosts,
             count: 3,
         };
-        let mut wiring = wiring(folder.path(), ClientProtocol::Http1, routes);
-        assert_eq!(wiring.keys().len(), 3);
-        wiring.generation = 7;
+        let mut topology = topology(folder.path(), ClientProtocol::Http1, routes);
+        assert_eq!(topology.keys().len(), 3);
+        topology.generation = 7;
         assert_eq!(
-            wiring.keys().last().map(String::as_str),
+            topology.keys().last().map(String::as_str),
             Some("changed.bench.test7")
         );
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 
-use super::{Peer, Role, Wiring};
+use super::{Peer, Role, Topology};
 use crate::process::{self, ChildProcess};
 use crate::scenario::{Case, ClientProtocol, RouteKey};
 
@@ -33,12 +33,12 @@ impl Peer for Nginx {
         None
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        prepare(wiring, &Tuning::NONE)
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
+        prepare(topology, &Tuning::NONE)
     }
 
-    fn reload(&self, wiring: &Wiring, running: &ChildProcess) -> Result<()> {
-        reload(wiring, running, &Tuning::NONE)
+    fn reload(&self, topology: &Topology, running: &ChildProcess) -> Result<()> {
+        reload(topology, running, &Tuning::NONE)
     }
 }
 
@@ -56,15 +56,15 @@ impl Peer for NginxTuned {
     }
 
     fn unable(&self, case: &Case) -> Option<&'static str> {
-        (case.load.bytes < TUNED_FOR).then_some("what it is tuned for are larger bodies")
+        (case.load.bytes < MIN_TUNED_BODY_BYTES).then_some("what it is tuned for are larger bodies")
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        prepare(wiring, &Tuning::BODIES)
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
+        prepare(topology, &Tuning::BODIES)
     }
 
-    fn reload(&self, wiring: &Wiring, running: &ChildProcess) -> Result<()> {
-        reload(wiring, running, &Tuning::BODIES)
+    fn reload(&self, topology: &Topology, running: &ChildProcess) -> Result<()> {
+        reload(topology, running, &Tuning::BODIES)
     }
 }
 
@@ -86,7 +86,7 @@ impl Tuning {
 }
 
 /// Bodies from which on the tuning can matter: one buffer of the untuned nginx.
-const TUNED_FOR: usize = 16 * 1024;
+const MIN_TUNED_BODY_BYTES: usize = 16 * 1024;
 
 fn version() -> Result<String> {
     let text = process::output("nginx", &["-v"]).context("apt-get install nginx-light")?;
@@ -96,20 +96,20 @@ fn version() -> Result<String> {
         .to_owned())
 }
 
-fn prepare(wiring: &Wiring, tuning: &Tuning) -> Result<Command> {
-    let path = wiring.write("nginx.conf", &config(wiring, tuning))?;
+fn prepare(topology: &Topology, tuning: &Tuning) -> Result<Command> {
+    let path = topology.write("nginx.conf", &config(topology, tuning))?;
     let mut command = Command::new("nginx");
     command
         .arg("-c")
         .arg(path)
         .arg("-p")
-        .arg(&wiring.folder)
+        .arg(&topology.folder)
         .args(["-e", "stderr"]);
     Ok(command)
 }
 
-fn reload(wiring: &Wiring, running: &ChildProcess, tuning: &Tuning) -> Result<()> {
-    wiring.write("nginx.conf", &config(wiring, tuning))?;
+fn reload(topology: &Topology, running: &ChildProcess, tuning: &Tuning) -> Result<()> {
+    topology.write("nginx.conf", &config(topology, tuning))?;
     running.signal(Signal::HUP)
 }
 
@@ -127,9 +127,9 @@ pub(crate) const UNLIMITED: &str = "access_log off;\nkeepalive_requests 10000000
      client_body_temp_path tmp-client;\nproxy_temp_path tmp-proxy;\nfastcgi_temp_path tmp-fcgi;\n\
      uwsgi_temp_path tmp-uwsgi;\nscgi_temp_path tmp-scgi;\n";
 
-fn config(wiring: &Wiring, tuning: &Tuning) -> String {
-    let mut text = preamble(wiring.workers, tuning.events);
-    let Wiring { origin, .. } = wiring;
+fn config(topology: &Topology, tuning: &Tuning) -> String {
+    let mut text = preamble(topology.workers, tuning.events);
+    let Topology { origin, .. } = topology;
     let _ = write!(
         text,
         "http {{\n{UNLIMITED}http2_max_requests 1000000000;\nhttp2_max_concurrent_streams 1024;\n\
@@ -139,14 +139,19 @@ fn config(wiring: &Wiring, tuning: &Tuning) -> String {
          keepalive_timeout 1h; }}\n",
         tuning.http
     );
-    let pass = pass(wiring.front);
-    match wiring.routes.by {
-        RouteKey::Nothing => server(&mut text, wiring, "_", &format!("location / {{ {pass} }}")),
+    let pass = pass(topology.front);
+    match topology.routes.by {
+        RouteKey::Nothing => server(
+            &mut text,
+            topology,
+            "_",
+            &format!("location / {{ {pass} }}"),
+        ),
         RouteKey::Hosts => {
-            for host in wiring.keys() {
+            for host in topology.keys() {
                 server(
                     &mut text,
-                    wiring,
+                    topology,
                     &host,
                     &format!("location / {{ {pass} }}"),
                 );
@@ -154,19 +159,19 @@ fn config(wiring: &Wiring, tuning: &Tuning) -> String {
         }
         RouteKey::Prefixes => {
             let mut locations = String::new();
-            for prefix in wiring.keys() {
+            for prefix in topology.keys() {
                 let _ = writeln!(locations, "location {prefix}/ {{ {pass} }}");
             }
-            server(&mut text, wiring, "_", &locations);
+            server(&mut text, topology, "_", &locations);
         }
     }
     text.push_str("}\n");
     text
 }
 
-fn server(text: &mut String, wiring: &Wiring, name: &str, locations: &str) {
-    let listen = wiring.listen;
-    let options = match wiring.front {
+fn server(text: &mut String, topology: &Topology, name: &str, locations: &str) {
+    let listen = topology.listen;
+    let options = match topology.front {
         ClientProtocol::Tls => " ssl",
         ClientProtocol::H2c | ClientProtocol::Grpc => " http2",
         ClientProtocol::Http1 | ClientProtocol::WebSocket => "",
@@ -175,7 +180,7 @@ fn server(text: &mut String, wiring: &Wiring, name: &str, locations: &str) {
         text,
         "server {{ listen {listen}{options}; server_name {name};"
     );
-    if let Some(certificate) = &wiring.certificate {
+    if let Some(certificate) = &topology.certificate {
         let (chain, key) = (certificate.chain.display(), certificate.key.display());
         let _ = writeln!(
             text,
@@ -202,7 +207,7 @@ fn pass(front: ClientProtocol) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::tests::all_wirings;
+    use crate::peers::tests::all_topologies;
 
     #[test]
     fn nginx_accepts_every_configuration() {
@@ -210,12 +215,12 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().expect("folder");
-        for wiring in all_wirings(folder.path()) {
+        for topology in all_topologies(folder.path()) {
             for peer in [&Nginx as &dyn Peer, &NginxTuned] {
-                let mut command = peer.prepare(&wiring).expect("prepares");
+                let mut command = peer.prepare(&topology).expect("prepares");
                 let output = command.arg("-t").output().expect("runs");
                 let text = String::from_utf8_lossy(&output.stderr);
-                let (name, front) = (peer.name(), wiring.front);
+                let (name, front) = (peer.name(), topology.front);
                 assert!(output.status.success(), "{name} {front:?}: {text}");
             }
         }
@@ -224,8 +229,8 @@ mod tests {
     #[test]
     fn the_tuned_configuration_differs_only_by_its_tuning() {
         let folder = tempfile::tempdir().expect("folder");
-        for wiring in all_wirings(folder.path()) {
-            let [plain, tuned] = [Tuning::NONE, Tuning::BODIES].map(|it| config(&wiring, &it));
+        for topology in all_topologies(folder.path()) {
+            let [plain, tuned] = [Tuning::NONE, Tuning::BODIES].map(|it| config(&topology, &it));
             let undone = tuned
                 .replace("multi_accept on; ", "")
                 .replace("proxy_request_buffering off;\n", "")

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Peer, Role, Wiring};
+use super::{Peer, Role, Topology};
 use crate::process;
 use crate::scenario::{Case, ClientProtocol, RouteKey};
 
@@ -53,29 +53,29 @@ impl Peer for Pingora {
         }
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        let by = match wiring.routes.by {
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
+        let by = match topology.routes.by {
             RouteKey::Nothing => "nothing",
             RouteKey::Hosts => "hosts",
             RouteKey::Prefixes => "prefixes",
         };
-        let routes = wiring.write("routes", &wiring.keys().join("\n"))?;
+        let routes = topology.write("routes", &topology.keys().join("\n"))?;
         let mut command = Command::new(&self.binary);
-        command.args(["--listen", &wiring.listen.to_string()]);
-        command.args(["--origin", &wiring.origin.to_string()]);
+        command.args(["--listen", &topology.listen.to_string()]);
+        command.args(["--origin", &topology.origin.to_string()]);
         command
             .args([
                 "--workers",
-                &wiring.workers.to_string(),
+                &topology.workers.to_string(),
                 "--by",
                 by,
                 "--routes",
             ])
             .arg(routes);
-        if wiring.front == ClientProtocol::H2c {
+        if topology.front == ClientProtocol::H2c {
             command.arg("--h2c");
         }
-        if let Some(certificate) = &wiring.certificate {
+        if let Some(certificate) = &topology.certificate {
             command.arg("--certificate").arg(&certificate.chain);
             command.arg("--key").arg(&certificate.key);
         }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{Peer, Role, Wiring, relay_unable};
+use super::{Peer, Role, Topology, relay_unable};
 use crate::relay::Driver;
 use crate::scenario::Case;
 
@@ -34,11 +34,11 @@ impl Peer for Relay {
         relay_unable(case)
     }
 
-    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+    fn prepare(&self, topology: &Topology) -> Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["relay", "--driver", self.0.name()]);
-        command.args(["--listen", &wiring.listen.to_string()]);
-        command.args(["--to", &wiring.origin.to_string()]);
+        command.args(["--listen", &topology.listen.to_string()]);
+        command.args(["--to", &topology.origin.to_string()]);
         Ok(command)
     }
 

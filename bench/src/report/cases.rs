@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::document::{Block, NOTHING, Plot, Table, Tone};
+use super::document::{Block, NO_VALUE, Plot, Table, Tone};
 use super::intro::ratio_text;
 use super::plots::{self, Bar, Line, figure};
 use super::summary::{CaseSummary, Row};
@@ -135,7 +135,7 @@ fn cells(
     floor: Option<&Row<'_>>,
     gateway: Option<&Row<'_>>,
 ) -> Vec<String> {
-    let nothing = || NOTHING.to_owned();
+    let nothing = || NO_VALUE.to_owned();
     let formatted = |value: Option<f64>| value.map_or_else(nothing, figure);
     let median = |number: &dyn Fn(&crate::record::Measured) -> Option<f64>| {
         formatted(row.over(number).map(|spread| spread.median))

@@ -72,7 +72,7 @@ impl Table {
         let says = |column: usize| {
             self.rows
                 .iter()
-                .any(|row| row.cells.get(column).is_some_and(|cell| cell != NOTHING))
+                .any(|row| row.cells.get(column).is_some_and(|cell| cell != NO_VALUE))
         };
         let keep: Vec<bool> = (0..self.columns.len()).map(says).collect();
         let kept = |list: Vec<String>| {
@@ -91,7 +91,7 @@ impl Table {
 }
 
 /// A cell without a value.
-pub(crate) const NOTHING: &str = "–";
+pub(crate) const NO_VALUE: &str = "–";
 
 #[cfg(test)]
 mod tests {
@@ -100,13 +100,13 @@ mod tests {
     #[test]
     fn empty_columns_are_removed() {
         let mut table = Table::new(&["peer", "p99", "rss"], 1);
-        table.push(Tone::Plain, vec!["a".into(), NOTHING.into(), "1".into()]);
+        table.push(Tone::Plain, vec!["a".into(), NO_VALUE.into(), "1".into()]);
         table.push(
             Tone::Plain,
-            vec!["b".into(), NOTHING.into(), NOTHING.into()],
+            vec!["b".into(), NO_VALUE.into(), NO_VALUE.into()],
         );
         let table = table.without_empty_columns();
         assert_eq!(table.columns, ["peer", "rss"]);
-        assert_eq!(table.rows[1].cells, ["b", NOTHING]);
+        assert_eq!(table.rows[1].cells, ["b", NO_VALUE]);
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
     let mut paths = paths.iter();
     let mut record = BenchRecord::read(paths.next().context("no record was given")?)?;
     for path in paths {
-        record.absorb(BenchRecord::read(path)?)?;
+        record.merge(BenchRecord::read(path)?)?;
     }
     let cases = read_folder(&args.places.scenarios_folder)?;
     let summaries = summary::summarise(&record, &cases);

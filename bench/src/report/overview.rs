@@ -1,6 +1,6 @@
 //! The main table: every scenario against every proxy.
 
-use super::document::{Block, NOTHING, Table, Tone};
+use super::document::{Block, NO_VALUE, Table, Tone};
 use super::plots::figure;
 use super::summary::CaseSummary;
 use crate::record::{BenchRecord, PeerInfo};
@@ -42,7 +42,7 @@ fn table(peers: &[PeerInfo], summaries: &[CaseSummary<'_>], metric: Metric) -> T
         };
         let values = peers
             .iter()
-            .map(|peer| value(peer).unwrap_or_else(|| NOTHING.to_owned()));
+            .map(|peer| value(peer).unwrap_or_else(|| NO_VALUE.to_owned()));
         table.push(
             Tone::Plain,
             std::iter::once(summary.case.name()).chain(values).collect(),

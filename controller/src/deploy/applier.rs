@@ -182,7 +182,7 @@ impl Applier {
     }
 
     /// Deletes the workload that the Gateway with this UID had under another class.
-    pub(super) async fn abandon(&self, gateway: &str, class: &str) -> Result {
+    pub(super) async fn delete_of_other_class(&self, gateway: &str, class: &str) -> Result {
         let mut has_written = false;
         for (child, seen) in self.children.of(gateway) {
             let is_of_class = seen.class.as_ref().is_none_or(|it| it == class);

@@ -261,7 +261,10 @@ impl Sources {
         else {
             return Outcome::Unchanged;
         };
-        match applier.abandon(&uid, &labels::child_name(&class)).await {
+        match applier
+            .delete_of_other_class(&uid, &labels::child_name(&class))
+            .await
+        {
             Result::Failed(error) => {
                 warn!(%gateway, %error, "cannot delete the Gateway's resources yet");
                 outcome_of(&error)

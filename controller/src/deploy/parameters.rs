@@ -188,13 +188,13 @@ impl Parameters {
                 kind: self.service.kind.or(class.service.kind),
                 annotations: both(self.service.annotations, class.service.annotations),
             },
-            overlays: self.overlays.over(class.overlays),
+            overlays: self.overlays.over_defaults(class.overlays),
         }
     }
 }
 
 impl Overlays {
-    fn over(self, class: Self) -> Self {
+    fn over_defaults(self, class: Self) -> Self {
         let merged = |own: Value, mut class: Value| {
             if class.is_null() {
                 return own;

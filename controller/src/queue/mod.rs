@@ -213,7 +213,7 @@ impl Queue {
                 self.pause = Some(now + after.unwrap_or(THROTTLED_PAUSE).min(MAX_PAUSE));
             }
             Outcome::Unavailable => {
-                self.pause = Some(now + doubled(SPACING, self.failures).min(MAX_PAUSE));
+                self.pause = Some(now + exponential(SPACING, self.failures).min(MAX_PAUSE));
                 self.failures = self.failures.saturating_add(1);
             }
             Outcome::Written(_) => {
@@ -306,7 +306,7 @@ impl QueueEntry {
             .is_some_and(|(last, at)| last == what && now.saturating_duration_since(at) < QUIET);
         self.streak = if is_repeated { self.streak + 1 } else { 0 };
         self.written = Some((what, now));
-        self.not_before = Some(now + doubled(SPACING, self.streak).min(MAX_SPACING));
+        self.not_before = Some(now + exponential(SPACING, self.streak).min(MAX_SPACING));
     }
 }
 
@@ -346,7 +346,7 @@ impl Window {
     }
 }
 
-fn doubled(base: Duration, times: u32) -> Duration {
+fn exponential(base: Duration, times: u32) -> Duration {
     base.saturating_mul(1 << times.min(16))
 }
 

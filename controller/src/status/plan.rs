@@ -13,7 +13,7 @@ use translate::api::{Resource as _, XBackend};
 use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status};
 
 use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
-use super::programmed::{self, AckCount, Deployment, Evidence};
+use super::programmed::{self, AckCount, Deployment, ProgrammedInputs};
 use crate::outputs::Observed;
 
 /// The inputs of an object's status.
@@ -90,7 +90,7 @@ fn desired(
         return released(object);
     };
     let mut status = status.clone();
-    let evidence = Evidence {
+    let evidence = ProgrammedInputs {
         deployment: &inputs.deployment,
         listeners: &inputs.listeners,
         present,

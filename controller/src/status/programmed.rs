@@ -36,7 +36,7 @@ pub enum Deployment {
 
 /// The inputs of `Programmed` besides the translation.
 #[derive(Debug, Clone, Copy)]
-pub struct Evidence<'a> {
+pub struct ProgrammedInputs<'a> {
     /// Deployment of the listeners' Gateway.
     pub deployment: &'a Deployment,
     /// Acknowledgements of the object's listeners, and of its ListenerSets for a Gateway: by name
@@ -46,35 +46,35 @@ pub struct Evidence<'a> {
     pub present: &'a Value,
 }
 
-/// Adds the evidence to the status of a Gateway or ListenerSet; leaves others unchanged.
-pub fn compose(status: &mut Status, evidence: Evidence<'_>) {
+/// Adds the inputs to the status of a Gateway or ListenerSet; leaves others unchanged.
+pub fn compose(status: &mut Status, inputs: ProgrammedInputs<'_>) {
     let (conditions, listeners) = match status {
         Status::Gateway(status) => (&mut status.conditions, &mut status.listeners),
         Status::ListenerSet(status) => (&mut status.conditions, &mut status.listeners),
         _ => return,
     };
     for listener in listeners.iter_mut() {
-        compose_listener(listener, evidence);
+        compose_listener(listener, inputs);
     }
-    let before = PreviousCondition::of(evidence.present);
+    let before = PreviousCondition::of(inputs.present);
     // For a Gateway whose own listeners are all invalid, those of its sets count.
-    let whole = best(evidence.listeners.values());
+    let whole = best(inputs.listeners.values());
     for condition in &mut *conditions {
-        evaluate(condition, evidence.deployment, &whole, before.as_ref());
+        evaluate(condition, inputs.deployment, &whole, before.as_ref());
     }
 }
 
-fn compose_listener(listener: &mut ListenerStatus, evidence: Evidence<'_>) {
+fn compose_listener(listener: &mut ListenerStatus, inputs: ProgrammedInputs<'_>) {
     let none = AckCount::default();
-    let acks = evidence.listeners.get(&listener.name).unwrap_or(&none);
-    let listeners = evidence.present.get("listeners").and_then(Value::as_array);
+    let acks = inputs.listeners.get(&listener.name).unwrap_or(&none);
+    let listeners = inputs.present.get("listeners").and_then(Value::as_array);
     let present = listeners.into_iter().flatten().find(|it| {
         let name = it.get("name").and_then(Value::as_str);
         name == Some(&*listener.name)
     });
     let before = present.and_then(PreviousCondition::of);
     for condition in &mut listener.conditions {
-        evaluate(condition, evidence.deployment, acks, before.as_ref());
+        evaluate(condition, inputs.deployment, acks, before.as_ref());
     }
 }
 

@@ -214,7 +214,7 @@ impl StatusWriter {
             }
             taken += 1;
             // Comparing everything takes a while: yield.
-            if taken % PLANS_AT_ONCE == 0 {
+            if taken % COMPARISONS_PER_YIELD == 0 {
                 yield_now().await;
             }
         }
@@ -362,7 +362,7 @@ const COMPARISON_INTERVAL: Duration = Duration::from_mins(10);
 /// Timeout for one write: 10 s.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 /// Objects compared before a yield: 64.
-const PLANS_AT_ONCE: usize = 64;
+const COMPARISONS_PER_YIELD: usize = 64;
 
 #[cfg(test)]
 mod tests;

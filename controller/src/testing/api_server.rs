@@ -51,7 +51,7 @@ struct State {
     watches: Vec<(ApiPath, mpsc::UnboundedSender<Bytes>)>,
     history: Vec<(u64, ApiPath, Bytes)>,
     in_flight: usize,
-    most_in_flight: usize,
+    max_in_flight: usize,
     latency: Duration,
 }
 
@@ -110,8 +110,8 @@ impl ApiServer {
     }
 
     /// The largest number of concurrent requests, without watches.
-    pub(crate) fn most_in_flight(&self) -> usize {
-        self.state().most_in_flight
+    pub(crate) fn max_in_flight(&self) -> usize {
+        self.state().max_in_flight
     }
 
     async fn serve(&self, request: http::Request<KubeBody>) -> Response<ResponseBody> {
@@ -129,7 +129,7 @@ impl ApiServer {
         let latency = {
             let mut state = self.state();
             state.in_flight += 1;
-            state.most_in_flight = state.most_in_flight.max(state.in_flight);
+            state.max_in_flight = state.max_in_flight.max(state.in_flight);
             state.latency
         };
         sleep(latency).await;

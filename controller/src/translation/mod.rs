@@ -79,7 +79,7 @@ impl Translation {
         loop {
             let far = Instant::now() + Duration::from_hours(24);
             tokio::select! {
-                count = changes.recv_many(&mut pending, RECEIVED_AT_ONCE) => if count == 0 { return },
+                count = changes.recv_many(&mut pending, MAX_RECEIVED_PER_PASS) => if count == 0 { return },
                 gateways = self.outputs.addresses.changed() => self.push_addresses(gateways, &mut batch),
                 () = sleep_until(self.wake_at.unwrap_or(far)) => {}
             }
@@ -187,7 +187,7 @@ fn until(now: Timestamp, at: Timestamp) -> Duration {
 }
 
 /// Most changes received from the channel at once.
-const RECEIVED_AT_ONCE: usize = 1024;
+const MAX_RECEIVED_PER_PASS: usize = 1024;
 /// Most changes in a batch, so that a flood does not delay the first ones.
 const MAX_BATCH: usize = 100_000;
 /// Longest sleep until a certificate expires: the clock may be set meanwhile.

@@ -14,7 +14,7 @@ pub(super) struct Pace {
 impl Pace {
     /// Records the end and duration of a pass.
     pub(super) fn passed(&mut self, ended: Instant, took: Duration) {
-        self.next = Some(ended + (took * 3).clamp(SHORTEST, LONGEST));
+        self.next = Some(ended + (took * 3).clamp(MIN_INTERVAL, MAX_DELAY));
     }
 
     /// Until when changes are collected before the next pass; `None` to start at once.
@@ -24,9 +24,9 @@ impl Pace {
 }
 
 /// Shortest interval of passes under load: the events of one `kubectl apply` arrive within it.
-const SHORTEST: Duration = Duration::from_millis(2);
+const MIN_INTERVAL: Duration = Duration::from_millis(2);
 /// Longest time that a change waits for others.
-const LONGEST: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -48,8 +48,8 @@ mod tests {
         let mut pace = Pace::default();
         let now = Instant::now();
         pace.passed(now, Duration::ZERO);
-        assert_eq!(pace.gather_until(), Some(now + SHORTEST));
+        assert_eq!(pace.gather_until(), Some(now + MIN_INTERVAL));
         pace.passed(now, Duration::from_secs(9));
-        assert_eq!(pace.gather_until(), Some(now + LONGEST));
+        assert_eq!(pace.gather_until(), Some(now + MAX_DELAY));
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { next: FIRST }
+        Self { next: FIRST_DELAY }
     }
 }
 
@@ -21,18 +21,18 @@ impl Backoff {
     /// The wait after another error.
     pub(super) fn wait(&mut self) -> Duration {
         let longest = self.next;
-        self.next = (longest * 2).min(LONGEST);
+        self.next = (longest * 2).min(MAX_DELAY);
         rand::rng().random_range(longest / 2..=longest)
     }
 
     /// Resets it after a success.
     pub(super) fn reset(&mut self) {
-        self.next = FIRST;
+        self.next = FIRST_DELAY;
     }
 }
 
-const FIRST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(30);
+const FIRST_DELAY: Duration = Duration::from_millis(200);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
@@ -41,14 +41,14 @@ mod tests {
     #[test]
     fn the_backoff_doubles_up_to_the_limit() {
         let mut backoff = Backoff::default();
-        for longest in [FIRST, FIRST * 2, FIRST * 4] {
+        for longest in [FIRST_DELAY, FIRST_DELAY * 2, FIRST_DELAY * 4] {
             let wait = backoff.wait();
             assert!((longest / 2..=longest).contains(&wait), "{wait:?}");
         }
         for _ in 0..100 {
-            assert!(backoff.wait() <= LONGEST);
+            assert!(backoff.wait() <= MAX_DELAY);
         }
         backoff.reset();
-        assert!(backoff.wait() <= FIRST);
+        assert!(backoff.wait() <= FIRST_DELAY);
     }
 }

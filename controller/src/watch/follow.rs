@@ -20,7 +20,7 @@ use xds::model::ObjectName;
 use super::admission;
 use super::backoff::Backoff;
 use super::change::{Change, ChangeKind, Content};
-use super::kinds::{Need, WatchedKind};
+use super::kinds::{Requirement, WatchedKind};
 use super::measures::Measures;
 use super::raw::Raw;
 use super::readiness::{Readiness, State};
@@ -73,8 +73,8 @@ pub(super) struct ReceiverClosed;
 
 /// Whether a watch continues, or starts again.
 enum WatchOutcome {
-    GoOn,
-    BeginAnew,
+    Continue,
+    Restart,
 }
 
 impl Follower {
@@ -140,20 +140,20 @@ impl Follower {
                 scope = self.scopes.changed() => {
                     scope.map_err(|_| ReceiverClosed)?;
                     self.rescope(started).await?;
-                    WatchOutcome::GoOn
+                    WatchOutcome::Continue
                 }
-                () = sleep_until(relist.unwrap_or(far)), if !is_listing && relist.is_some() => WatchOutcome::BeginAnew,
+                () = sleep_until(relist.unwrap_or(far)), if !is_listing && relist.is_some() => WatchOutcome::Restart,
                 () = sleep_until(paused.unwrap_or(far)), if paused.is_some() => {
                     self.progress.paused_until = None;
-                    WatchOutcome::GoOn
+                    WatchOutcome::Continue
                 }
                 event = events.next(), if paused.is_none() => match event {
                     Some(Ok(event)) => self.take(event, resource).await?,
                     Some(Err(error)) => self.fail(&error).await?,
-                    None => WatchOutcome::BeginAnew,
+                    None => WatchOutcome::Restart,
                 },
             };
-            if matches!(next, WatchOutcome::BeginAnew) {
+            if matches!(next, WatchOutcome::Restart) {
                 return Ok(());
             }
         }
@@ -167,7 +167,7 @@ impl Follower {
         match event {
             Event::Init => {
                 self.progress.listed = Some(HashSet::new());
-                return Ok(WatchOutcome::GoOn);
+                return Ok(WatchOutcome::Continue);
             }
             Event::InitApply(raw) => {
                 if let Some(listed) = &mut self.progress.listed {
@@ -175,7 +175,7 @@ impl Follower {
                 }
                 self.upsert(raw, resource).await?;
                 // The list may still fail.
-                return Ok(WatchOutcome::GoOn);
+                return Ok(WatchOutcome::Continue);
             }
             Event::InitDone => self.listed().await?,
             Event::Apply(raw) => self.upsert(raw, resource).await?,
@@ -186,7 +186,7 @@ impl Follower {
             info!("watch of {} recovered", self.kind.kind);
         }
         self.count();
-        Ok(WatchOutcome::GoOn)
+        Ok(WatchOutcome::Continue)
     }
 
     /// The end of a list: objects missing in it were deleted.
@@ -300,15 +300,18 @@ impl Follower {
         self.progress.paused_until = Some(Instant::now() + self.progress.backoff.wait());
         match code {
             // Too far behind: the last list is outdated.
-            Some(410) => return Ok(WatchOutcome::BeginAnew),
+            Some(410) => return Ok(WatchOutcome::Restart),
             Some(404) => self.rediscover.notify_one(),
-            Some(403) if self.kind.need == Need::Optional && self.progress.known.is_empty() => {
+            Some(403)
+                if self.kind.requirement == Requirement::Optional
+                    && self.progress.known.is_empty() =>
+            {
                 self.readiness.set(self.kind.id, State::Forbidden);
                 self.send(ChangeKind::Synced).await?;
             }
             _ => {}
         }
-        Ok(WatchOutcome::GoOn)
+        Ok(WatchOutcome::Continue)
     }
 
     async fn send(&self, what: ChangeKind) -> Result<(), ReceiverClosed> {

@@ -17,7 +17,7 @@ pub(crate) struct WatchedKind {
     /// Supported versions, the best first.
     pub(super) versions: Vec<&'static str>,
     /// Whether the kind is required.
-    pub(super) need: Need,
+    pub(super) requirement: Requirement,
     /// How its objects are read.
     pub(super) reading: Reading,
     /// Restricts the objects sent by the API server.
@@ -40,7 +40,7 @@ pub enum Extension {
 
 /// How missing permission to read the objects of a kind is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum Requirement {
     /// Nothing is published: it would be incomplete.
     Core,
     /// Treated like a kind that is not served.
@@ -69,7 +69,7 @@ fn definitions() -> WatchedKind {
         group: "apiextensions.k8s.io",
         kind: DEFINITION,
         versions: vec!["v1"],
-        need: Need::Optional,
+        requirement: Requirement::Optional,
         reading: Reading::Release,
         // One suffices: they are installed together.
         field_selector: Some("metadata.name=gatewayclasses.gateway.networking.k8s.io"),
@@ -96,7 +96,7 @@ impl Kinds {
             group: kind.group,
             kind: kind.kind,
             versions: kind.versions,
-            need: need(kind.group, kind.kind),
+            requirement: requirement(kind.group, kind.kind),
             reading: if has_status(kind.group) && kind.kind != "ReferenceGrant" {
                 Reading::ObjectAndStatus
             } else {
@@ -115,7 +115,7 @@ impl Kinds {
             group: OWN_GROUP,
             kind: PARAMETERS_KIND,
             versions: vec!["v1alpha1"],
-            need: Need::Optional,
+            requirement: Requirement::Optional,
             reading: Reading::Parameters,
             field_selector: None,
         };
@@ -124,7 +124,7 @@ impl Kinds {
             group: GATEWAY_GROUP,
             kind: CLASS_KIND,
             versions: vec!["v1", "v1beta1"],
-            need: Need::Core,
+            requirement: Requirement::Core,
             reading: Reading::Class,
             field_selector: None,
         };
@@ -190,10 +190,14 @@ pub(super) const NAMESPACE: &str = "Namespace";
 const POD: &str = "Pod";
 const DEFINITION: &str = "CustomResourceDefinition";
 
-fn need(group: &str, kind: &str) -> Need {
+fn requirement(group: &str, kind: &str) -> Requirement {
     let is_core = matches!(group, "" | "discovery.k8s.io") && kind != POD
         || matches!(kind, CLASS_KIND | "Gateway" | "HTTPRoute");
-    if is_core { Need::Core } else { Need::Optional }
+    if is_core {
+        Requirement::Core
+    } else {
+        Requirement::Optional
+    }
 }
 
 fn has_status(group: &str) -> bool {

@@ -91,8 +91,8 @@ impl Supervisor {
                 }
             };
             // Never more often than this, whatever the watches request.
-            sleep(wait.min(SHORTEST)).await;
-            let rest = wait.saturating_sub(SHORTEST);
+            sleep(wait.min(MIN_INTERVAL)).await;
+            let rest = wait.saturating_sub(MIN_INTERVAL);
             let _ = timeout(rest, self.rediscover.notified()).await;
         }
     }
@@ -108,7 +108,7 @@ impl Supervisor {
                 self.set(id, Service::Served(resource.clone()));
                 continue;
             }
-            wait = SOME_ABSENT;
+            wait = ABSENT_KIND_INTERVAL;
             // A single discovery does not end a watch: an API server that is starting knows few
             // kinds.
             if self.is_served(id) && !self.missing.contains(&id) {
@@ -139,6 +139,6 @@ impl Supervisor {
 /// Interval of discovery while all kinds are served: a better version may be added.
 const ALL_SERVED: Duration = Duration::from_mins(1);
 /// Interval of discovery while a kind is absent, which is how long its CRD may go unnoticed.
-const SOME_ABSENT: Duration = Duration::from_secs(5);
+const ABSENT_KIND_INTERVAL: Duration = Duration::from_secs(5);
 /// Shortest interval of discovery.
-const SHORTEST: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);

@@ -66,10 +66,10 @@ impl Reporter {
                 outputs.acknowledgements.set(&gateway, known);
             }
             // A hundred proxies acknowledge one by one: process their acknowledgements together.
-            sleep((3 * begun.elapsed()).clamp(LEAST_PAUSE, MAX_PAUSE)).await;
+            sleep((3 * begun.elapsed()).clamp(MIN_PAUSE, MAX_PAUSE)).await;
         }
     }
 }
 
-const LEAST_PAUSE: Duration = Duration::from_millis(2);
+const MIN_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_millis(100);

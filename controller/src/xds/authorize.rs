@@ -104,10 +104,10 @@ impl Authorizer {
         let now = Instant::now();
         let kept = if bearer.is_ok() { ACCEPTED } else { DENIED };
         let mut reviewed = locked(&self.reviewed);
-        if reviewed.len() >= REMEMBERED {
+        if reviewed.len() >= MAX_CACHED_TOKENS {
             reviewed.retain(|_, it| now < it.until);
         }
-        if reviewed.len() < REMEMBERED {
+        if reviewed.len() < MAX_CACHED_TOKENS {
             let until = now + kept;
             reviewed.insert(hash, CachedReview { bearer, until });
         }
@@ -214,7 +214,7 @@ const ACCEPTED: Duration = Duration::from_mins(5);
 const DENIED: Duration = Duration::from_secs(10);
 
 /// Cached tokens, each of 32 bytes and its owner.
-const REMEMBERED: usize = 20_000;
+const MAX_CACHED_TOKENS: usize = 20_000;
 
 /// Interval of fetching keys: new ones are published long before they sign.
 const KEYS_AGE: Duration = Duration::from_mins(10);

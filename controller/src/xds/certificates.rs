@@ -53,7 +53,7 @@ enum Failure {
         why: InvalidAuthority,
     },
     #[error("cannot create a certificate: {0}")]
-    Making(#[from] InvalidAuthority),
+    Generation(#[from] InvalidAuthority),
     #[error("no response from the API server")]
     TimedOut,
 }
@@ -94,7 +94,7 @@ impl Certificates {
             if let Some(configs) = &self.configs {
                 return configs.subscribe();
             }
-            sleep(FIRST).await;
+            sleep(FIRST_DELAY).await;
         }
     }
 
@@ -315,7 +315,7 @@ const MANAGER: &str = "gateway-controller";
 const INTERVAL: Duration = Duration::from_secs(20);
 
 /// The same, until there is a certificate.
-const FIRST: Duration = Duration::from_secs(1);
+const FIRST_DELAY: Duration = Duration::from_secs(1);
 
 /// Timeout of reading and writing both.
 const TIMEOUT: Duration = Duration::from_secs(10);

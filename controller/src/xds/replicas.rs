@@ -94,7 +94,7 @@ impl Replicas {
             leadership.lost().await;
             tokio::select! {
                 () = self.report_as_follower() => {}
-                () = leadership.won() => {}
+                () = leadership.acquired() => {}
             }
             self.withdraw().await;
         }

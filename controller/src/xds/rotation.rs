@@ -54,7 +54,7 @@ impl Rotation {
             let is_known = self.bundle(now).contains(pem);
             if !is_known && !self.retired.iter().any(|(it, _)| it == pem) {
                 // Of an earlier process: another replica may still use it.
-                self.retired.push((pem.clone(), now + KEPT));
+                self.retired.push((pem.clone(), now + RETENTION));
             }
         }
     }
@@ -66,7 +66,7 @@ impl Rotation {
         if let Some(next) = self.next.take_if(is_due)
             && let Some(before) = self.signing.replace(next.authority)
         {
-            self.retired.push((before.pem.clone(), now + KEPT));
+            self.retired.push((before.pem.clone(), now + RETENTION));
         }
     }
 
@@ -93,7 +93,7 @@ impl Rotation {
 const ANNOUNCED: Duration = Duration::from_mins(10);
 
 /// Time in the bundle after an authority was replaced: other replicas follow within a minute.
-const KEPT: Duration = Duration::from_hours(1);
+const RETENTION: Duration = Duration::from_hours(1);
 
 #[cfg(test)]
 mod tests {
@@ -135,12 +135,12 @@ mod tests {
 
         let after = late + ANNOUNCED;
         assert_eq!(rotation.bundle(after), [new.pem.clone(), old.pem.clone()]);
-        assert_eq!(rotation.bundle(after + KEPT), pems(&[&new]));
-        rotation.set_published(&both, after + KEPT);
+        assert_eq!(rotation.bundle(after + RETENTION), pems(&[&new]));
+        rotation.set_published(&both, after + RETENTION);
         assert_eq!(
-            rotation.bundle(after + KEPT),
+            rotation.bundle(after + RETENTION),
             pems(&[&new]),
-            "it does not come back"
+            "a retired authority is not published again"
         );
     }
 
@@ -165,6 +165,6 @@ mod tests {
         rotation.set_desired(Arc::clone(&new));
         rotation.set_published(&[old.pem.clone(), new.pem.clone()], now);
         assert_eq!(rotation.bundle(now), [new.pem.clone(), old.pem.clone()]);
-        assert_eq!(rotation.bundle(now + KEPT), pems(&[&new]));
+        assert_eq!(rotation.bundle(now + RETENTION), pems(&[&new]));
     }
 }

@@ -31,14 +31,14 @@ fn replica(cluster: &Cluster, name: &str) -> Replica {
 async fn another_replica_takes_over_immediately_when_the_leader_exits() {
     let cluster = Cluster::new();
     let mut one = replica(&cluster, "one");
-    one.leadership.won().await;
+    one.leadership.acquired().await;
     let mut other = replica(&cluster, "other");
     sleep(Duration::from_mins(1)).await;
     assert!(one.leadership.is_leader() && !other.leadership.is_leader());
     let started = Instant::now();
     one.stop.stop();
     one.task.await.expect("an end");
-    other.leadership.won().await;
+    other.leadership.acquired().await;
     assert!(!one.leadership.is_leader());
     assert!(
         started.elapsed() < Duration::from_secs(3),
@@ -51,12 +51,12 @@ async fn another_replica_takes_over_immediately_when_the_leader_exits() {
 async fn a_vanished_leader_is_replaced_when_its_lease_expires() {
     let cluster = Cluster::new();
     let mut one = replica(&cluster, "one");
-    one.leadership.won().await;
+    one.leadership.acquired().await;
     let mut other = replica(&cluster, "other");
     sleep(Duration::from_secs(5)).await;
     one.task.abort();
     let started = Instant::now();
-    other.leadership.won().await;
+    other.leadership.acquired().await;
     let took = started.elapsed();
     let expected = Duration::from_secs(12)..Duration::from_secs(19);
     assert!(expected.contains(&took), "{took:?}");
@@ -66,14 +66,14 @@ async fn a_vanished_leader_is_replaced_when_its_lease_expires() {
 async fn a_leader_that_cannot_renew_its_lease_stops_before_another_may_take_it() {
     let cluster = Cluster::new();
     let mut one = replica(&cluster, "one");
-    one.leadership.won().await;
+    one.leadership.acquired().await;
     let started = Instant::now();
     cluster.set_away(true);
     one.leadership.lost().await;
     let took = started.elapsed();
     assert!(took <= Duration::from_secs(10), "{took:?}");
     cluster.set_away(false);
-    one.leadership.won().await;
+    one.leadership.acquired().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -169,7 +169,7 @@ mod tests {
     use crate::Options;
     use crate::admit::{Source, UnknownFields};
 
-    const GOOD: &str = "\
+    const VALID: &str = "\
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: web}
@@ -178,7 +178,7 @@ spec:
   listeners: [{name: http, port: 8080, protocol: HTTP}]
 ";
 
-    const BAD: &str = "\
+    const INVALID: &str = "\
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -203,7 +203,7 @@ spec:
 
     #[test]
     fn valid_files_are_reported_by_object() {
-        let (verdict, text) = checked(GOOD);
+        let (verdict, text) = checked(VALID);
         assert_eq!(verdict, Verdict::Good, "{text}");
         assert!(
             text.starts_with("Gateway default/web\n  Accepted=True (Accepted)"),
@@ -214,7 +214,7 @@ spec:
 
     #[test]
     fn unresolved_references_are_marked_and_fail_the_check() {
-        let (verdict, text) = checked(&(GOOD.to_owned() + BAD));
+        let (verdict, text) = checked(&(VALID.to_owned() + INVALID));
         assert_eq!(verdict, Verdict::Bad, "{text}");
         let marked = "\n    ! ResolvedRefs=False (BackendNotFound)";
         assert!(text.contains(marked), "{text}");
@@ -222,14 +222,14 @@ spec:
 
     #[test]
     fn rejected_objects_are_reported_with_their_location() {
-        let (verdict, text) = checked(&GOOD.replace("8080", "http"));
+        let (verdict, text) = checked(&VALID.replace("8080", "http"));
         assert_eq!(verdict, Verdict::Bad, "{text}");
         assert!(text.contains("a.yaml:6: Gateway default/web"), "{text}");
     }
 
     #[test]
     fn an_unknown_field_rejects_its_object_unless_unknown_fields_only_warn() {
-        let typo = GOOD.replace("spec:", "spec:\n  listenrs: []");
+        let typo = VALID.replace("spec:", "spec:\n  listenrs: []");
         let (verdict, text) = checked(&typo);
         assert_eq!(verdict, Verdict::Bad, "{text}");
         let refused = "error: a.yaml:5: Gateway default/web spec.listenrs: unknown field \

@@ -125,7 +125,7 @@ fn check_response(bytes: &[u8], request_kind: RequestKind, client: Version) {
         out.escape_ascii()
     );
     assert_eq!(again.status, head.status);
-    assert_eq!(again.framing, head.framing.resent_to(client));
+    assert_eq!(again.framing, head.framing.reframed_for(client));
     assert_eq!(again.content_length, head.content_length);
     assert_eq!(again.keep_alive, again.framing != Framing::UntilClose);
     check_fields((&again.fields, &out), (&head.fields, bytes));

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::KnownHeader;
 use proxy::policy::jwt::{
-    Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
+    Authenticator, ClaimsUse, KeySet, KeySource, Provenance, TokenCache, TokenSources,
 };
 use serde_json::Value;
 use xds::model::{ClaimHeader, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
@@ -54,20 +54,20 @@ fn check_token(token: &[u8]) {
         value,
         known: KnownHeader::Authorization,
     });
-    let carrier = Carrier {
+    let sources = TokenSources {
         fields: &fields,
         bytes: &head,
         query: None,
     };
     let (policy, mut cache) = (policy(), TokenCache::default());
-    let first = policy.authenticate(carrier, NOW, &mut cache).is_ok();
-    let again = policy.authenticate(carrier, NOW, &mut cache);
+    let first = policy.authenticate(sources, NOW, &mut cache).is_ok();
+    let again = policy.authenticate(sources, NOW, &mut cache);
     assert_eq!(first, again.is_ok(), "the cache changes nothing");
     if let Ok(passed) = again {
         let text = token.trim_ascii();
         assert!(is_signed(text), "accepted: {}", text.escape_ascii());
         let mut lines = Vec::new();
-        passed.write_lines(carrier, None, &mut lines);
+        passed.write_lines(sources, None, &mut lines);
         let ends = lines.iter().filter(|&&byte| byte < b' ').count();
         assert!(ends <= 2, "one line, one end: {}", lines.escape_ascii());
     }
@@ -95,7 +95,7 @@ fn policy() -> Authenticator {
     Authenticator::compile(
         &policy,
         [Arc::new(KeySource::constant(keys))],
-        UseOfClaims::Headers,
+        ClaimsUse::Headers,
     )
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum Reads {
     /// `Deadline::cancel_read` cancels it; costs some bookkeeping per read.
     Cancelable,
     /// It is also cancelled when the receiver turns out to be gone.
-    WhileWanted,
+    UntilReceiverGone,
 }
 
 /// One side of a relay.
@@ -393,7 +393,7 @@ impl Relay<'_> {
         // A sender that timed out can still receive a response.
         self.from.arm(Expiry::StopReading);
         let stream = self.from.stream;
-        let watched = self.reads == Reads::WhileWanted;
+        let watched = self.reads == Reads::UntilReceiverGone;
         if watched {
             let watch = Expiry::Watch {
                 other: stream.cutoff(),

@@ -23,7 +23,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use translate::admit::{Listed, Source};
 
 use crate::limits::{
-    CONFIGURATION_FILE_BYTES, EMPTY_FILE_TIMEOUT, STAMP_GRAIN, STAMP_GRAIN_SECONDS,
+    CONFIGURATION_FILE_BYTES, EMPTY_FILE_TIMEOUT, FILE_TIME_GRANULARITY,
+    FILE_TIME_GRANULARITY_SECONDS,
 };
 
 /// The files and folders that the user named.
@@ -200,18 +201,18 @@ impl Stamp {
     /// The stamp of a file that was just opened. `None` if it is so young that another write may
     /// leave the same stamp.
     fn of_opened(metadata: &Metadata) -> Option<Self> {
-        Self::of(metadata).if_settled(SystemTime::now())
+        Self::of(metadata).if_stable(SystemTime::now())
     }
 
     /// It, if no write after `now` can leave the same.
-    fn if_settled(self, now: SystemTime) -> Option<Self> {
+    fn if_stable(self, now: SystemTime) -> Option<Self> {
         let now = now.duration_since(UNIX_EPOCH).ok()?;
         let (seconds, nanoseconds) = self.changed.max(self.modified);
         let changed = u64::try_from(seconds).ok()?;
         let changed = Duration::new(changed, u32::try_from(nanoseconds).ok()?);
         let grain = match nanoseconds {
-            0 => STAMP_GRAIN_SECONDS,
-            _ => STAMP_GRAIN,
+            0 => FILE_TIME_GRANULARITY_SECONDS,
+            _ => FILE_TIME_GRANULARITY,
         };
         (now.checked_sub(changed)? > grain).then_some(self)
     }

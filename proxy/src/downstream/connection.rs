@@ -38,7 +38,7 @@ pub(crate) fn serve(
         while next == NextStep::Park {
             client.set(ClientState::Busy);
             next = Box::pin(h1::serve(&downstream.proxy, &mut client)).await;
-            if next == NextStep::SpeakH2 {
+            if next == NextStep::UpgradeToHttp2 {
                 let early = client.early.take().map(|early| *early).unwrap_or_default();
                 Box::pin(h2::serve(&downstream, &mut client, early)).await;
             }
@@ -76,7 +76,7 @@ async fn end(shard: &Shard, client: &Client, next: NextStep) {
     match next {
         NextStep::Close | NextStep::Park => close(shard, client).await,
         // HTTP/2 has sent GOAWAY already.
-        NextStep::SpeakH2 => {}
+        NextStep::UpgradeToHttp2 => {}
         NextStep::Linger => linger(shard, client).await,
         NextStep::Reset => client.stream.reset_on_close(),
     }

@@ -62,7 +62,7 @@ async fn requests(
             Head::Orphaned => return reject_for_removed_bind(shard, client).await,
             Head::OfH2 => {
                 client.early = Some(Box::new(std::mem::take(buffer)));
-                return NextStep::SpeakH2;
+                return NextStep::UpgradeToHttp2;
             }
             Head::Ended(next) => return next,
         }

@@ -30,7 +30,7 @@ enum State {
     Open,
     Complete,
     /// The request was aborted.
-    GivenUp,
+    Aborted,
 }
 
 impl Feed {
@@ -50,7 +50,7 @@ impl Feed {
         let mut pending = self.shared.pending.borrow_mut();
         if pending.len() + payload.len() > MIRROR_BYTES + HEAD_BYTES {
             drop(pending);
-            return self.end_as(State::GivenUp);
+            return self.end_as(State::Aborted);
         }
         if self.chunked {
             encode::chunk_head(&mut pending, payload.len());
@@ -86,7 +86,7 @@ impl Feed {
 impl Drop for Feed {
     /// An aborted request aborts its mirrors.
     fn drop(&mut self) {
-        self.end_as(State::GivenUp);
+        self.end_as(State::Aborted);
     }
 }
 
@@ -101,8 +101,8 @@ impl MirrorQueue {
     }
 
     /// Whether the request was aborted.
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.state.get() == State::GivenUp
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.state.get() == State::Aborted
     }
 
     /// Waits for bytes; none at the end of the request.

@@ -84,7 +84,7 @@ pub(crate) enum NextStep {
     /// Reset it, so that a truncated response does not look complete.
     Reset,
     /// Continue with HTTP/2, which the client has begun.
-    SpeakH2,
+    UpgradeToHttp2,
 }
 
 impl<'a> Exchange<'a> {

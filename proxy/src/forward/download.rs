@@ -290,7 +290,7 @@ impl Download<'_, '_> {
     ) -> Result<ResponseEnd, Failure> {
         shard.set_task_state(TaskState::Responding);
         let framing = side.response.framing;
-        let resent = framing.resent_to(side.version);
+        let resent = framing.reframed_for(side.version);
         // A response before the end of the request is often an error, and the rest of the request
         // not worth reading.
         if (!uploaded() && side.response.status >= 300)
@@ -316,7 +316,7 @@ impl Download<'_, '_> {
             outward: OutgoingFraming::of(resent),
             limit: None,
             min_rate: 0,
-            reads: Reads::WhileWanted,
+            reads: Reads::UntilReceiverGone,
             // While the request is being sent, splicing would block its sockets.
             pipes: uploaded().then_some(&shard.pipes),
         };

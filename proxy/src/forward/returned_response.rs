@@ -218,7 +218,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
             side.response.framing = Framing::Chunked;
             side.response.content_length = None;
         }
-        let framing = side.response.framing.resent_to(side.version);
+        let framing = side.response.framing.reframed_for(side.version);
         if framing == Framing::UntilClose {
             side.persist = Persist::Close;
         }

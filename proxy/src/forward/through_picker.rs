@@ -219,7 +219,7 @@ impl EndpointBody<'_> {
         if self.is_complete {
             return Ok(());
         }
-        let relay = returned.relay(self.from, Reads::WhileWanted);
+        let relay = returned.relay(self.from, Reads::UntilReceiverGone);
         let (out, moved) = returned.unsent();
         let (nothing, tap) = (Decoded::default(), &mut ());
         let relayed = relay.run(out, self.buffer, self.decoder, nothing, moved, tap);

@@ -41,7 +41,7 @@ pub(crate) struct Upload {
 /// The copy of a streamed body for retries.
 enum ReplayCopy {
     /// None, since the rule has no retries; nothing was sent yet.
-    Unasked,
+    NotStarted,
     /// Everything sent so far.
     All(Buffer),
     /// Incomplete: more was sent than may be kept.
@@ -77,7 +77,7 @@ impl Upload {
             Some(retry) if retry.attempts > 0 && !whole => {
                 ReplayCopy::All(exchange.shard.buffers.without_memory())
             }
-            _ => ReplayCopy::Unasked,
+            _ => ReplayCopy::NotStarted,
         };
         let outward = OutgoingFraming::of(exchange.received.head.framing);
         Ok(Self {
@@ -125,7 +125,7 @@ impl Upload {
     pub(crate) fn replay(&self) -> Replay {
         match self.kept {
             ReplayCopy::Lost => Replay::Impossible,
-            ReplayCopy::Unasked | ReplayCopy::All(_) => Replay::Possible,
+            ReplayCopy::NotStarted | ReplayCopy::All(_) => Replay::Possible,
         }
     }
 
@@ -258,7 +258,7 @@ impl Tap for Taps<'_> {
                 buffer.reserve(bytes.len());
                 buffer.append(bytes)
             }
-            ReplayCopy::Unasked | ReplayCopy::Lost => bytes.is_empty(),
+            ReplayCopy::NotStarted | ReplayCopy::Lost => bytes.is_empty(),
         };
         if !kept {
             *self.kept = ReplayCopy::Lost;

@@ -37,10 +37,10 @@ pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
 
 /// Appends a `grpc-timeout` value: in milliseconds if they fit into eight digits, else in seconds.
 pub fn write_timeout(timeout: Duration, out: &mut Vec<u8>) {
-    const MOST: u128 = 99_999_999;
+    const MAX_VALUE: u128 = 99_999_999;
     let (count, unit) = match timeout.as_millis() {
-        millis @ 0..=MOST => (millis, b'm'),
-        _ => (u128::from(timeout.as_secs()).min(MOST), b'S'),
+        millis @ 0..=MAX_VALUE => (millis, b'm'),
+        _ => (u128::from(timeout.as_secs()).min(MAX_VALUE), b'S'),
     };
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     out.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::outbox::Outbox;
 use super::pace::{BufferParking, Deadlines, Pace, Verdict};
-use super::ration::{Allowance, Ration};
+use super::read_budget::{Allowance, ReadBudget};
 use super::usage::Usage;
 use crate::http::h2::guard::{Guard, Peer};
 use crate::limits::{
@@ -67,7 +67,7 @@ struct Reading<'a> {
     ended: bool,
     /// Consecutive reads that completed without waiting.
     at_once: u32,
-    ration: Ration,
+    read_budget: ReadBudget,
 }
 
 type Operation<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -98,7 +98,7 @@ impl<'a> Link<'a> {
                 pinged: false,
                 ended: false,
                 at_once: 0,
-                ration: Ration::default(),
+                read_budget: ReadBudget::default(),
             }),
             outbox: RefCell::new(Outbox::new(
                 stream,
@@ -387,7 +387,7 @@ impl<'a> Link<'a> {
         // A server only responds to requests.
         if guard.peer() == Peer::Client {
             let heads = guard.heads().saturating_sub(heads);
-            reading.ration.read(buffer.len(), heads);
+            reading.read_budget.read(buffer.len(), heads);
         }
         self.usage
             .record_malformed(guard.take_malformed(), guard.take_invalid());
@@ -443,7 +443,7 @@ impl AsyncRead for Io<'_, '_> {
         ready!(self.0.poll_fill(context, &mut reading))?;
         let count = into.remaining().min(reading.buffer.len());
         let turns = &self.0.shard.turns;
-        let count = match reading.ration.take(count, turns.number()) {
+        let count = match reading.read_budget.take(count, turns.number()) {
             Allowance::Now(count) => count,
             Allowance::NextTurn => {
                 turns.wake_next_turn(context);

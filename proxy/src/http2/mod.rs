@@ -2,7 +2,7 @@
 //! windows and header compression. Conversion of heads and flood limits are in [`crate::http::h2`].
 //!
 //! `io`, with its `outbox`, is the connection's socket, and `stream` one stream of an exchange.
-//! `ration` bounds how much of the input is processed per iteration, `pace` and `usage` define
+//! `read_budget` bounds how much of the input is processed per iteration, `pace` and `usage` define
 //! timeouts, and `liveness` sends PINGs.
 
 // Peers cannot cause a panic: no indexing, no overflowing arithmetic.
@@ -21,7 +21,7 @@ pub(crate) mod io;
 pub(crate) mod liveness;
 mod outbox;
 pub(crate) mod pace;
-mod ration;
+mod read_budget;
 #[cfg(any(test, feature = "test-hooks"))]
 pub mod script;
 pub(crate) mod stream;

@@ -77,9 +77,9 @@ const MAX_OPENED: u32 = 64;
 const MAX_CANCELED: u32 = 32;
 
 async fn run(waits: WaitMode, plan: &Plan, steps: &[u8]) {
-    let (turns, bell_receiver) = Turns::new(waits).expect("descriptors");
-    let bell = bell_receiver.try_clone().expect("descriptors");
-    let answering = monoio::spawn(Rc::clone(&turns).run(bell_receiver));
+    let (turns, wake_receiver) = Turns::new(waits).expect("descriptors");
+    let wake_socket = wake_receiver.try_clone().expect("descriptors");
+    let answering = monoio::spawn(Rc::clone(&turns).run(wake_receiver));
     let shard = Rc::new(Shard::new(
         ShardOptions::standalone(),
         waits,
@@ -115,7 +115,7 @@ async fn run(waits: WaitMode, plan: &Plan, steps: &[u8]) {
     }
     client.check(plan);
     // A waiting task outlives its runtime, and keeps its descriptors.
-    bell.shutdown(Shutdown::Both).expect("our socket");
+    wake_socket.shutdown(Shutdown::Both).expect("our socket");
     answering.await.expect("its end");
 }
 
@@ -205,7 +205,7 @@ enum Step {
     /// Opens the window of the connection or a stream by this much.
     Open(u32),
     /// Simulates a read timeout: the server's read ends without bytes.
-    LosePatience,
+    TimeOut,
 }
 
 impl Step {
@@ -221,7 +221,7 @@ impl Step {
             3 | 4 => Self::Read(amount as usize),
             5 => Self::Stall,
             6 => Self::Open(amount),
-            _ => Self::LosePatience,
+            _ => Self::TimeOut,
         }
     }
 
@@ -235,7 +235,7 @@ impl Step {
             Self::Read(max) => client.reads(max),
             Self::Stall => turns.wait_for_next_turn().await,
             Self::Open(by) => client.opens_a_window(by),
-            Self::LosePatience => {
+            Self::TimeOut => {
                 if client.may_be_silent() {
                     reads.cancel_read();
                 }

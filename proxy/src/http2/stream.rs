@@ -53,7 +53,7 @@ enum Sending {
 /// The state of the incoming message.
 enum Receiving {
     /// None expected: the request was not sent.
-    Unasked,
+    NotRequested,
     /// The response head is expected.
     Response(ResponseFuture),
     Body(Body),
@@ -98,7 +98,7 @@ impl Stream {
             tunnels: Cell::new(false),
             reset: Cell::new(Reason::INTERNAL_ERROR),
             sending: RefCell::new(Sending::Request(connection, None)),
-            receiving: RefCell::new(Receiving::Unasked),
+            receiving: RefCell::new(Receiving::NotRequested),
         }
     }
 
@@ -291,7 +291,7 @@ impl Stream {
         let response = match &mut *receiving {
             Receiving::Response(response) => response,
             // The connection ended before the request was sent on it.
-            Receiving::Unasked => return Poll::Ready(Err(Reason::REFUSED_STREAM.into())),
+            Receiving::NotRequested => return Poll::Ready(Err(Reason::REFUSED_STREAM.into())),
             Receiving::Body(_) | Receiving::Broken => {
                 return Poll::Ready(Err(Reason::CANCEL.into()));
             }

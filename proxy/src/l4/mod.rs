@@ -91,8 +91,8 @@ async fn carry(
         TunnelEnd::Whole => Ok(()),
         TunnelEnd::Idle => Err(FailureKind::StreamIdle.into()),
         TunnelEnd::Drained => Err(FailureKind::Drained.into()),
-        TunnelEnd::ClientBroke => Err(FailureKind::ClientGone.into()),
+        TunnelEnd::ClientFailed => Err(FailureKind::ClientGone.into()),
         TunnelEnd::Untrusted => Err(FailureKind::UntrustedHeader.into()),
-        TunnelEnd::BackendBroke => Err(FailureKind::UpstreamReset.into()),
+        TunnelEnd::BackendFailed => Err(FailureKind::UpstreamReset.into()),
     }
 }

@@ -16,8 +16,8 @@ pub const EMPTY_FILE_TIMEOUT: Duration = Duration::from_secs(1);
 pub const MAX_LINKS: u32 = 40;
 /// A file that changed less than this before it was read is read again at every check: 100 ms, several
 /// ticks of the clock that file systems take timestamps from.
-pub const STAMP_GRAIN: Duration = Duration::from_millis(100);
+pub const FILE_TIME_GRANULARITY: Duration = Duration::from_millis(100);
 /// The same where timestamps are whole seconds: 2 s, the coarsest resolution of a file system.
-pub const STAMP_GRAIN_SECONDS: Duration = Duration::from_secs(2);
+pub const FILE_TIME_GRANULARITY_SECONDS: Duration = Duration::from_secs(2);
 /// Interval of checking files that the kernel does not watch: 2 s.
 pub const FILE_POLL: Duration = Duration::from_secs(2);

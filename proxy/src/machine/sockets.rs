@@ -150,7 +150,7 @@ fn bind(transport: Transport, address: SocketAddr, shards: usize) -> io::Result<
 fn bind_all(transport: Transport, address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
     // With SO_REUSEPORT alone, another process of the same user could take half of the connections:
     // binding without it detects that.
-    drop(socket(transport, address, Sharing::Alone)?);
+    drop(socket(transport, address, Sharing::Exclusive)?);
     (0..shards)
         .map(|_| socket(transport, address, Sharing::Reuseport).map(OwnedFd::from))
         .collect()
@@ -158,7 +158,7 @@ fn bind_all(transport: Transport, address: SocketAddr, shards: usize) -> io::Res
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
-    Alone,
+    Exclusive,
     Reuseport,
 }
 

@@ -26,7 +26,7 @@ pub enum Liveness {
 /// [`Stream::liveness`](super::Stream::liveness) of a descriptor.
 #[must_use]
 pub(crate) fn liveness(fd: RawFd) -> Liveness {
-    let mut bytes = [MaybeUninit::uninit(); GOODBYE_BYTES + 1];
+    let mut bytes = [MaybeUninit::uninit(); CLOSE_ALERT_BYTES + 1];
     // SAFETY: it is borrowed for this call alone; a closed descriptor is an error.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     // Not by libc, for which it is a point of thread cancellation: two atomic operations.
@@ -82,7 +82,7 @@ pub(crate) fn reset(fd: RawFd) {
 /// the same (RFC 8446 section 5.2), and are not a request either.
 fn is_close_alert(bytes: &[u8]) -> bool {
     matches!(bytes, [21 | 23, 3, 3, 0, length, record @ ..]
-        if record.len() == usize::from(*length) && bytes.len() <= GOODBYE_BYTES)
+        if record.len() == usize::from(*length) && bytes.len() <= CLOSE_ALERT_BYTES)
 }
 
 /// Whether the peer has closed its direction, even if bytes are available.
@@ -101,7 +101,7 @@ fn has_ended(fd: RawFd) -> bool {
 const ACKED_AT: usize = 120;
 
 /// Length of a sealed alert: 24 bytes in TLS 1.3, up to 31 in TLS 1.2.
-const GOODBYE_BYTES: usize = 31;
+const CLOSE_ALERT_BYTES: usize = 31;
 
 /// shutdown(2); an error means that the peer was faster.
 pub(crate) fn shutdown(fd: RawFd, how: libc::c_int) {

@@ -23,7 +23,7 @@ use crate::failure::FailureKind;
 use crate::http::h2::guard::Abuse;
 use crate::names::Cause;
 use crate::policy::authorization::Forbidden;
-use crate::policy::jwt::{Proof, Refusal};
+use crate::policy::jwt::{AuthenticatedBy, Refusal};
 use crate::tls::UpstreamTlsFailure;
 
 /// A monotonic counter, written by one thread.
@@ -307,11 +307,11 @@ pub struct TokenResults {
 
 impl TokenResults {
     /// Counts the result of a check.
-    pub fn count(&self, result: Result<Proof, Refusal>) {
+    pub fn count(&self, result: Result<AuthenticatedBy, Refusal>) {
         match result {
-            Ok(Proof::None) => self.absent.increment(),
-            Ok(Proof::Cached) => self.cached.increment(),
-            Ok(Proof::Verified) => self.verified.increment(),
+            Ok(AuthenticatedBy::None) => self.absent.increment(),
+            Ok(AuthenticatedBy::Cached) => self.cached.increment(),
+            Ok(AuthenticatedBy::Verified) => self.verified.increment(),
             Err(refusal) => self.refused.count(refusal),
         }
     }

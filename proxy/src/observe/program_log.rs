@@ -176,15 +176,15 @@ fn loss(format: LogFormat, lines: u64) -> String {
     // Writing to memory cannot fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
     match format {
-        LogFormat::Text => format!("{time}  WARN {LOSS_TARGET}: {LOSS} lines={lines}\n"),
+        LogFormat::Text => format!("{time}  WARN {LOSS_TARGET}: {LINES_LOST} lines={lines}\n"),
         LogFormat::Json => format!(
-            "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"fields\":{{\"message\":\"{LOSS}\",\
+            "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"fields\":{{\"message\":\"{LINES_LOST}\",\
              \"lines\":{lines}}},\"target\":\"{LOSS_TARGET}\"}}\n"
         ),
     }
 }
 
-const LOSS: &str = "lines of this log were dropped because stderr was blocked";
+const LINES_LOST: &str = "lines of this log were dropped because stderr was blocked";
 const LOSS_TARGET: &str = module_path!();
 
 fn count(lines: &[u8]) -> u64 {

@@ -52,7 +52,7 @@ pub enum Malformed {
     Line,
     /// Not `TCP4`, `TCP6` or `UNKNOWN`, or the wrong number of words.
     #[error("the PROXY line does not have the form `PROXY TCP4|TCP6 source destination ports`")]
-    Words,
+    Form,
     /// An invalid address, or of the other family.
     #[error("the PROXY line has an invalid address")]
     Address,

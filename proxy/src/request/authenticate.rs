@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::limits::{JWKS_POLL, JWKS_POLL_MAX, JWKS_WAIT};
 use crate::policy::cors::Preflight;
 use crate::policy::jwt::{
-    Authenticator, Carrier, MissingKey, Principal, Refusal, Reply, TokenError,
+    Authenticator, MissingKey, Principal, Refusal, Reply, TokenError, TokenSources,
 };
 use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
@@ -23,23 +23,23 @@ impl<'a> Exchange<'a> {
             self.trace_preflight("jwt");
             return Ok(());
         }
-        let carrier = self.carrier(matched.target);
-        let result = match self.verify(policy, carrier) {
+        let sources = self.token_sources(matched.target);
+        let result = match self.verify(policy, sources) {
             // Boxed: few requests ever wait here.
             Err(TokenError {
                 missing: Some(key), ..
-            }) => Box::pin(self.verify_with_new_keys(policy, carrier, key)).await,
+            }) => Box::pin(self.verify_with_new_keys(policy, sources, key)).await,
             result => result.map_err(|denied| denied.refusal),
         };
-        let proof = result
+        let authenticated_by = result
             .as_ref()
-            .map(Principal::proof)
+            .map(Principal::authenticated_by)
             .map_err(|refusal| *refusal);
-        self.shard.counters.tokens.count(proof);
+        self.shard.counters.tokens.count(authenticated_by);
         if let Some(trace) = &self.record.trace {
-            trace.token(proof);
+            trace.token(authenticated_by);
         }
-        if let Err(refusal) = proof {
+        if let Err(refusal) = authenticated_by {
             // The client does not learn the reason: it is only logged.
             tracing::debug!(
                 route = &*matched.rule.name,
@@ -64,10 +64,10 @@ impl<'a> Exchange<'a> {
     fn verify(
         &self,
         policy: &'a Authenticator,
-        carrier: Carrier<'_>,
+        sources: TokenSources<'_>,
     ) -> Result<Principal<'a>, TokenError> {
         let mut cache = self.proxy.tokens.borrow_mut();
-        policy.authenticate(carrier, unix_time(), &mut cache)
+        policy.authenticate(sources, unix_time(), &mut cache)
     }
 
     /// Checks the token again whenever keys were fetched, until its key is known or known to be
@@ -75,7 +75,7 @@ impl<'a> Exchange<'a> {
     async fn verify_with_new_keys(
         &self,
         policy: &'a Authenticator,
-        carrier: Carrier<'_>,
+        sources: TokenSources<'_>,
         mut missing: MissingKey,
     ) -> Result<Principal<'a>, Refusal> {
         let _slot = self.proxy.key_waits.enter().ok_or(Refusal::NoKeys)?;
@@ -95,7 +95,7 @@ impl<'a> Exchange<'a> {
                 }
                 Reply::Pending | Reply::Failed => return Err(Refusal::NoKeys),
             }
-            match self.verify(policy, carrier) {
+            match self.verify(policy, sources) {
                 Err(TokenError {
                     missing: Some(key), ..
                 }) => missing = key,
@@ -105,8 +105,8 @@ impl<'a> Exchange<'a> {
     }
 
     /// The parts of the request that may carry a token.
-    pub(super) fn carrier(&self, target: Target<'a>) -> Carrier<'a> {
-        Carrier {
+    pub(super) fn token_sources(&self, target: Target<'a>) -> TokenSources<'a> {
+        TokenSources {
             fields: &self.received.head.fields,
             bytes: &self.received.bytes,
             query: target.query(),

@@ -35,9 +35,9 @@ use crate::upstream::pool::Connection;
 /// The head of a mirrored request.
 enum CopyHead {
     /// Sent before the body, over a socket.
-    AmongBytes,
+    InBuffer,
     /// Sent separately, over a stream.
-    Apart(Box<Request<()>>),
+    Separate(Box<Request<()>>),
 }
 
 impl<'a> Exchange<'a> {
@@ -71,7 +71,7 @@ impl<'a> Exchange<'a> {
         let Some(head) = head else {
             return;
         };
-        let framed = matches!(head, CopyHead::AmongBytes);
+        let framed = matches!(head, CopyHead::InBuffer);
         let chunked = framed && self.framing() == Framing::Chunked;
         self.mirrors.push(Feed::new(&copy, chunked));
         // The index refers to the request's own snapshot, even if a newer one is current.
@@ -116,12 +116,12 @@ impl<'a> Exchange<'a> {
     ) -> Option<CopyHead> {
         if protocol == Protocol::Http2 {
             let head = self.make_head(destination, over, Switch::Ignored).ok()?;
-            return Some(CopyHead::Apart(Box::new(head)));
+            return Some(CopyHead::Separate(Box::new(head)));
         }
         self.encode_head(destination);
         let mut pending = copy.pending.borrow_mut();
         pending.extend_from_slice(&self.work.to_upstream);
-        Some(CopyHead::AmongBytes)
+        Some(CopyHead::InBuffer)
     }
 }
 
@@ -159,8 +159,8 @@ async fn carry(
         opened.await.ok()?
     };
     match (connection.stream.as_h2(), head) {
-        (Some(stream), CopyHead::Apart(head)) => stream.put_request(*head),
-        (None, CopyHead::AmongBytes) => {}
+        (Some(stream), CopyHead::Separate(head)) => stream.put_request(*head),
+        (None, CopyHead::InBuffer) => {}
         // A stream takes a head, a socket takes bytes.
         _ => return None,
     }
@@ -265,7 +265,7 @@ async fn send(
     loop {
         bytes.clear();
         copied.next(&mut bytes).await;
-        if copied.is_given_up() {
+        if copied.is_aborted() {
             return None;
         }
         let ends = bytes.is_empty();

@@ -93,7 +93,7 @@ async fn serve<'a>(
         test_hooks::panic_if_requested(target.path());
         test_hooks::end_shard_if_requested(target.path());
     }
-    if exchange.shard.sheds() {
+    if exchange.shard.should_shed() {
         return Err(FailureKind::Overloaded.into());
     }
     let listener = exchange.select_listener(host)?;

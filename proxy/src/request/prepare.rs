@@ -95,7 +95,7 @@ impl<'a> Exchange<'a> {
         id.write_line(edits, lines);
         self.record.id = Some(id);
         if let Some(principal) = &self.principal {
-            principal.write_lines(self.carrier(target), edits, lines);
+            principal.write_lines(self.token_sources(target), edits, lines);
         }
     }
 

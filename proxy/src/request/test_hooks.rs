@@ -45,7 +45,7 @@ pub(super) fn delay_if_requested(shard: &Shard, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_LATE_PATH").ok());
     if PATH.as_deref() == Some(path) {
-        (0..LATE_TICKS).for_each(|_| shard.relieve(OVERLOAD_LAG[2]));
+        (0..LATE_TICKS).for_each(|_| shard.shed_connections(OVERLOAD_LAG[2]));
     }
 }
 

@@ -6,7 +6,7 @@ use http::{HeaderName, Method};
 use xds::model::{HttpMatch, PathMatch, StringMatch};
 
 use super::pattern::{PatternId, PatternPool, PatternSet};
-use super::table::narrow;
+use super::table::index_u32;
 
 /// The first condition of a match that a request does not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl<'a, 'p> ConditionSet<'a, 'p> {
     fn name(&mut self, name: &'a HeaderName) -> NameId {
         *self.names.entry(name).or_insert_with(|| {
             self.name_list.push(name.clone());
-            NameId(narrow(self.name_list.len() - 1))
+            NameId(index_u32(self.name_list.len() - 1))
         })
     }
 

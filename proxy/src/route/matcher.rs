@@ -43,7 +43,7 @@ impl<'a, 'r: 'a, H: HeaderLookup> Matcher<'a, 'r, H> {
     }
 
     /// Whether the request meets the condition.
-    pub(super) fn meets(&mut self, condition: &'r Condition) -> Result<(), Mismatch<'r>> {
+    pub(super) fn check(&mut self, condition: &'r Condition) -> Result<(), Mismatch<'r>> {
         match condition {
             Condition::Method(method) => {
                 let is_same = method.as_str().as_bytes() == self.request.method;

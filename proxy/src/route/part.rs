@@ -13,7 +13,7 @@ use super::path::Paths;
 use super::pattern::{PatternPool, Patterns};
 use super::rank::{Source, ranked};
 use super::select::Candidate;
-use super::table::{Table, narrow};
+use super::table::{Table, index_u32};
 
 #[derive(Debug, Default)]
 pub(super) struct Part {
@@ -51,7 +51,7 @@ impl Part {
     ) -> Self {
         let hosts = new.hosts.iter().filter_map(|number| {
             let name = levels.get(*number)?.as_ref()?.name.clone();
-            let level = narrow(*number);
+            let level = index_u32(*number);
             Some(Host { name, level })
         });
         let hosts: Box<[Host]> = hosts.collect();
@@ -98,20 +98,20 @@ impl<'a, 'p> NewMatches<'a, 'p> {
     }
 
     pub(super) fn count(&self) -> u32 {
-        narrow(self.candidates.len())
+        index_u32(self.candidates.len())
     }
 
     /// Adds the candidates of one place, in Gateway API's order of precedence.
     pub(super) fn add<S: Source>(&mut self, sources: &'a [S]) {
         for source in ranked(sources) {
-            let conditions_start = narrow(self.conditions.list.len());
+            let conditions_start = index_u32(self.conditions.list.len());
             self.conditions.add(source.matches());
             let (route, match_index) = source.id();
             self.candidates.push(Candidate {
                 route,
                 match_index,
                 conditions_start,
-                conditions_end: narrow(self.conditions.list.len()),
+                conditions_end: index_u32(self.conditions.list.len()),
             });
         }
     }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::hash::Hash;
-use super::table::{Table, narrow};
+use super::table::{Table, index_u32};
 
 /// One path of one host, with its candidates. Half a cache line, so that it never spans two.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Scope {
     /// A host without paths.
     pub(super) fn empty(id: usize) -> Self {
         Self {
-            id: narrow(id),
+            id: index_u32(id),
             prefixes: Depths::default(),
             exacts: Depths::default(),
             longest: 0,
@@ -164,9 +164,9 @@ impl Paths {
         for (level, path, [start, middle, end]) in new {
             hashes.push(path_hash(level, path));
             nodes.push(Node {
-                scope: narrow(level),
-                key_start: narrow(keys.len()),
-                key_length: narrow(path.len()),
+                scope: index_u32(level),
+                key_start: index_u32(keys.len()),
+                key_length: index_u32(path.len()),
                 start,
                 middle,
                 end,
@@ -213,7 +213,7 @@ fn steps(scope: u32, path: &[u8]) -> impl Iterator<Item = PathPrefix> + use<'_> 
 
 /// The hash of a path of the host with this index.
 pub(super) fn path_hash(level: usize, path: &str) -> Hash {
-    let scope = narrow(level);
+    let scope = index_u32(level);
     let last = steps(scope, path.as_bytes()).last();
     last.map_or(Hash::seeded(scope), |step| step.hash)
 }

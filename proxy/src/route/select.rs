@@ -105,7 +105,7 @@ impl Router {
             let mut matcher = Matcher::new(request, &matches.names, &matches.patterns, cache);
             matches.candidates[range].iter().try_for_each(|candidate| {
                 let mut conditions = matches.conditions[candidate.conditions()].iter();
-                let verdict = conditions.try_for_each(|condition| matcher.meets(condition));
+                let verdict = conditions.try_for_each(|condition| matcher.check(condition));
                 visit(candidate, prefix_len, verdict)
             })
         };

@@ -30,7 +30,7 @@ impl Table {
             while table.slots[at] != 0 {
                 at = table.after(at);
             }
-            table.slots[at] = hash.tag() << 32 | u64::from(narrow(number));
+            table.slots[at] = hash.tag() << 32 | u64::from(index_u32(number));
         }
         table
     }
@@ -70,7 +70,7 @@ impl Link {
     pub(super) const NONE: Self = Self(u32::MAX);
 
     pub(super) fn to(number: usize) -> Self {
-        Self(narrow(number))
+        Self(index_u32(number))
     }
 
     /// This one, or the other one if this is empty.
@@ -84,7 +84,7 @@ impl Link {
 }
 
 /// Indices in 32 bits, so that more of them fit in a cache line.
-pub(super) fn narrow(number: usize) -> u32 {
+pub(super) fn index_u32(number: usize) -> u32 {
     u32::try_from(number)
         .ok()
         .filter(|number| *number != u32::MAX)

@@ -50,9 +50,9 @@ pub(crate) fn run(
     let (driver, report) = Driver::build(options.driver, options.shard.descriptors)?;
     let waits = driver.waits();
     inbox
-        .bell
+        .wake_socket
         .set_nonblocking(waits == WaitMode::ForReadiness)?;
-    let (turns, bell_receiver) = Turns::new(waits)?;
+    let (turns, wake_receiver) = Turns::new(waits)?;
     options.shard.counters.thread.start();
     heap::counts::count_as_shard(options.shard.id);
     started(report);
@@ -60,7 +60,7 @@ pub(crate) fn run(
     let _close_on_panic = CloseClientsOnPanic(Rc::downgrade(&shard));
     let server = Rc::new(Server::new(shard, options.session_key));
     driver.block_on(async move {
-        monoio::spawn(turns.run(bell_receiver));
+        monoio::spawn(turns.run(wake_receiver));
         let housekeeping = housekeeping(Rc::clone(&server));
         monoio::spawn(listed(server.shard(), Purpose::Housekeeping, housekeeping));
         serve_inbox(&server, inbox).await
@@ -97,7 +97,7 @@ async fn housekeeping(server: Rc<Server>) {
         shard.counters.heartbeat.beat(now);
         let tick = shard.advance(now);
         // This reads the configuration, so that idle shards release old ones too.
-        shard.relieve(lag);
+        shard.shed_connections(lag);
         shard.end_surplus_waits();
         shard.log.borrow_mut().flush();
         since_sweep += 1;
@@ -120,7 +120,7 @@ async fn housekeeping(server: Rc<Server>) {
 
 async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> {
     let shard = server.shard();
-    let mut bell = UnixStream::from_std(inbox.bell)?;
+    let mut wake_socket = UnixStream::from_std(inbox.wake_socket)?;
     let mut bytes = vec![0_u8; 64];
     loop {
         while let Some(message) = inbox.queue.pop() {
@@ -168,7 +168,7 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
             }
         }
         let result;
-        (result, bytes) = bell.read(bytes).await;
+        (result, bytes) = wake_socket.read(bytes).await;
         if result? == 0 {
             return stop(server).await;
         }

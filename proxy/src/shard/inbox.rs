@@ -52,13 +52,13 @@ pub enum ShardMessage {
 #[derive(Clone)]
 pub struct Inbox {
     queue: Arc<SegQueue<ShardMessage>>,
-    bell: Arc<UnixStream>,
+    wake_socket: Arc<UnixStream>,
 }
 
 /// The receiving end, for the shard.
 pub struct InboxReader {
     pub(crate) queue: Arc<SegQueue<ShardMessage>>,
-    pub(crate) bell: UnixStream,
+    pub(crate) wake_socket: UnixStream,
 }
 
 /// Creates an inbox.
@@ -67,17 +67,17 @@ pub struct InboxReader {
 ///
 /// No descriptors are left.
 pub fn inbox() -> io::Result<(Inbox, InboxReader)> {
-    let (bell, bell_receiver) = UnixStream::pair()?;
-    bell.set_nonblocking(true)?;
+    let (wake_socket, wake_receiver) = UnixStream::pair()?;
+    wake_socket.set_nonblocking(true)?;
     let queue = Arc::new(SegQueue::new());
     let reader = InboxReader {
         queue: Arc::clone(&queue),
-        bell: bell_receiver,
+        wake_socket: wake_receiver,
     };
     Ok((
         Inbox {
             queue,
-            bell: Arc::new(bell),
+            wake_socket: Arc::new(wake_socket),
         },
         reader,
     ))
@@ -88,6 +88,6 @@ impl Inbox {
     pub fn send(&self, message: ShardMessage) {
         self.queue.push(message);
         // If the socket is full, the shard has been woken already.
-        let _ = (&*self.bell).write(&[1]);
+        let _ = (&*self.wake_socket).write(&[1]);
     }
 }

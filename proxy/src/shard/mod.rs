@@ -224,8 +224,8 @@ impl Shard {
     }
 
     /// Whether a request is rejected under overload; counts it.
-    pub(crate) fn sheds(&self) -> bool {
-        let mut cause = self.overload.borrow().sheds(self.now());
+    pub(crate) fn should_shed(&self) -> bool {
+        let mut cause = self.overload.borrow().should_shed(self.now());
         if self.buffers.lent() > self.buffer_bytes.get() {
             cause = cause.or(Some(ShedCause::Buffers));
         }
@@ -256,7 +256,7 @@ impl Shard {
     }
 
     /// Updates the overload state, once per tick with its delay.
-    pub(crate) fn relieve(&self, lag: Duration) {
+    pub(crate) fn shed_connections(&self, lag: Duration) {
         {
             let mut overload = self.overload.borrow_mut();
             overload.record_tick(lag);

@@ -117,7 +117,7 @@ impl Overload {
 
     /// Why requests are rejected, if they are. A full client limit is not a reason: rejecting requests
     /// does not free connections.
-    pub(crate) fn sheds(&self, now: Tick) -> Option<ShedCause> {
+    pub(crate) fn should_shed(&self, now: Tick) -> Option<ShedCause> {
         if self.resource_pressure(now) < Pressure::Shed {
             return None;
         }
@@ -193,9 +193,9 @@ mod tests {
             );
             let hiccup = late(lag, LATE_TICKS - 1);
             assert!(hiccup.pressure(1, 1000, Tick::default()) < pressure);
-            let sheds = late(lag, LATE_TICKS).sheds(Tick::default());
+            let should_shed = late(lag, LATE_TICKS).should_shed(Tick::default());
             assert_eq!(
-                sheds,
+                should_shed,
                 (pressure >= Pressure::Shed).then_some(ShedCause::Late)
             );
         }
@@ -209,11 +209,11 @@ mod tests {
         let mut overload = Overload::default();
         overload.record_shortage(Tick::default());
         assert_eq!(
-            overload.sheds(Tick::default()),
+            overload.should_shed(Tick::default()),
             Some(ShedCause::Descriptors)
         );
         let later = Tick::default().after(OVERLOAD_SHORTAGE);
-        assert_eq!(overload.sheds(later), None);
+        assert_eq!(overload.should_shed(later), None);
     }
 
     #[test]
@@ -230,8 +230,12 @@ mod tests {
         ] {
             overload.record_memory(percent);
             assert_eq!(overload.pressure(1, 1000, Tick::default()), expected);
-            let sheds = (percent >= 90).then_some(ShedCause::Memory);
-            assert_eq!(overload.sheds(Tick::default()), sheds, "{percent}");
+            let should_shed = (percent >= 90).then_some(ShedCause::Memory);
+            assert_eq!(
+                overload.should_shed(Tick::default()),
+                should_shed,
+                "{percent}"
+            );
         }
     }
 }

@@ -72,7 +72,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(8);
 
     /// The number of checks that a receiver passes which has taken this much at each of them.
-    fn outlasts(taken: impl Fn(u64) -> u64) -> u64 {
+    fn checks_passed(taken: impl Fn(u64) -> u64) -> u64 {
         let mut stall = Stall::new(TIMEOUT, Tick::NEVER);
         (0..100)
             .find(|look| stall.measure(taken(*look), Tick::default()).is_none())
@@ -81,21 +81,21 @@ mod tests {
 
     #[test]
     fn a_receiver_that_does_not_read_times_out() {
-        assert_eq!(outlasts(|_| 7), u64::from(RECEIVER_CHECKS));
+        assert_eq!(checks_passed(|_| 7), u64::from(RECEIVER_CHECKS));
     }
 
     #[test]
     fn a_receiver_above_the_minimum_rate_does_not_time_out() {
         let each = u64::from(RECEIVER_MIN_RATE) * TIMEOUT.as_secs() / u64::from(RECEIVER_CHECKS);
-        assert_eq!(outlasts(|look| look * each), 100);
+        assert_eq!(checks_passed(|look| look * each), 100);
         // The same amount, taken in lumps instead of evenly.
         let lumps = |look: u64| look / u64::from(RECEIVER_CHECKS) * 4 * each;
-        assert_eq!(outlasts(lumps), 100);
+        assert_eq!(checks_passed(lumps), 100);
     }
 
     #[test]
     fn a_receiver_below_the_minimum_rate_times_out() {
-        assert_eq!(outlasts(|look| look), u64::from(RECEIVER_CHECKS));
+        assert_eq!(checks_passed(|look| look), u64::from(RECEIVER_CHECKS));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //!
 //! epoll's driver completes operations from what the kernel has buffered, so such a task would run
 //! forever. A task that wakes itself goes to the front of monoio's queue, and one woken by another
-//! task keeps the queue from running empty, which timers wait for. So a yielding task waits for a
-//! socket, the bell: the driver checks all sockets and the clock before that one. On io_uring every
+//! task keeps the queue from running empty, which timers wait for. So a yielding task waits for its
+//! wake socket: the driver checks all sockets and the clock before that one. On io_uring every
 //! operation waits like that, so that no yield is needed after one. A task without operations, as
 //! with splice(2), [waits a turn](Turns::wait_for_next_turn) on either driver; one with more work than
 //! fits into an iteration [waits for the next one](Turns::wake_next_turn).
 //!
-//! epoll's driver also forgets that a socket was drained: a read that comes too early fails, and is
+//! epoll's driver does not remember that a socket was drained: a read that comes too early fails, and is
 //! repeated when there is something. So a read of what cannot have arrived is
 //! [postponed](Turns::postpone) for an iteration, if enough others are.
 
@@ -27,7 +27,7 @@ use crate::machine::driver::WaitMode;
 /// The yielding tasks of a shard.
 pub(crate) struct Turns {
     /// Written by the first waiter.
-    bell: UnixStream,
+    wake_socket: UnixStream,
     waits: WaitMode,
     waiting: RefCell<Vec<Waker>>,
     turn: Cell<u64>,
@@ -38,7 +38,7 @@ pub(crate) struct Turns {
     at_once: Cell<u32>,
 }
 
-/// System calls of an iteration only for a postponed read: the bell is written and read, in vain
+/// System calls of an iteration only for a postponed read: the wake socket is written and read, in vain
 /// the second time, and the driver polls without waiting.
 const TURN_COST: u32 = 4;
 /// After this many reads that were not postponed, some are, to find out whether it pays by now.
@@ -46,40 +46,40 @@ const TRIAL_INTERVAL: u32 = 256;
 /// Budget for measuring: four iterations, 2 % of the calls of as many reads and their sends.
 const TRIAL_COST: u32 = 4 * TURN_COST;
 /// Upper limit of the savings: a shard that is no longer busy notices within this many calls.
-const SPARED_AT_MOST: u32 = 256;
+const MAX_SPARED: u32 = 256;
 
 impl Turns {
-    /// For a runtime that waits like this; with the bell's other end, to pass to [`Self::answer`].
+    /// For a runtime that waits like this; with the other end of the wake socket, to pass to [`Self::answer`].
     ///
     /// # Errors
     ///
     /// No descriptors are left.
     pub(crate) fn new(waits: WaitMode) -> io::Result<(Rc<Self>, UnixStream)> {
-        let (bell, bell_receiver) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        bell_receiver.set_nonblocking(waits == WaitMode::ForReadiness)?;
+        let (wake_socket, wake_receiver) = UnixStream::pair()?;
+        wake_socket.set_nonblocking(true)?;
+        wake_receiver.set_nonblocking(waits == WaitMode::ForReadiness)?;
         let turns = Self {
-            bell,
+            wake_socket,
             waits,
             waiting: RefCell::default(),
             turn: Cell::new(0),
             spared: Cell::new(0),
             at_once: Cell::new(0),
         };
-        Ok((Rc::new(turns), bell_receiver))
+        Ok((Rc::new(turns), wake_receiver))
     }
 
-    /// Wakes the waiters whenever the bell rings.
+    /// Wakes the waiters whenever the wake socket is written to.
     ///
     /// # Errors
     ///
     /// The runtime cannot adopt the socket.
-    pub(crate) async fn run(self: Rc<Self>, bell_receiver: UnixStream) -> io::Result<()> {
-        let mut bell_receiver = monoio::net::UnixStream::from_std(bell_receiver)?;
+    pub(crate) async fn run(self: Rc<Self>, wake_receiver: UnixStream) -> io::Result<()> {
+        let mut wake_receiver = monoio::net::UnixStream::from_std(wake_receiver)?;
         let (mut bytes, mut going_on) = (vec![0_u8; 8], Vec::new());
         loop {
             let result;
-            (result, bytes) = bell_receiver.read(bytes).await;
+            (result, bytes) = wake_receiver.read(bytes).await;
             if result? == 0 {
                 return Ok(());
             }
@@ -121,7 +121,7 @@ impl Turns {
         self.wait_for_next_turn().await;
         match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
             Poll::Ready(read) => {
-                self.spared.set((self.spared.get() + 1).min(SPARED_AT_MOST));
+                self.spared.set((self.spared.get() + 1).min(MAX_SPARED));
                 read
             }
             Poll::Pending => read.await,
@@ -156,8 +156,8 @@ impl Turns {
     pub(crate) fn wake_next_turn(&self, context: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.is_empty() {
-            // The bell is drained before it rings again, so there is space for a byte.
-            let _ = (&self.bell).write(&[1]);
+            // The wake socket is drained before it is written to again, so there is space for a byte.
+            let _ = (&self.wake_socket).write(&[1]);
         }
         waiting.push(context.waker().clone());
     }
@@ -186,8 +186,8 @@ mod tests {
             .build()
             .expect("epoll");
         let (timers, tasks) = runtime.block_on(async {
-            let (turns, bell_receiver) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
-            monoio::spawn(Rc::clone(&turns).run(bell_receiver));
+            let (turns, wake_receiver) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
+            monoio::spawn(Rc::clone(&turns).run(wake_receiver));
             let (timers, tasks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
             let counted = Rc::clone(&timers);
             monoio::spawn(async move {
@@ -219,8 +219,8 @@ mod tests {
             .build()
             .expect("epoll");
         runtime.block_on(async {
-            let (turns, bell_receiver) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
-            monoio::spawn(Rc::clone(&turns).run(bell_receiver));
+            let (turns, wake_receiver) = Turns::new(WaitMode::ForReadiness).expect("descriptors");
+            monoio::spawn(Rc::clone(&turns).run(wake_receiver));
             let tasks: Vec<_> = (0..tasks)
                 .map(|_| {
                     let turns = Rc::clone(&turns);
@@ -259,14 +259,12 @@ mod tests {
 
     #[test]
     fn on_io_uring_only_tasks_without_operations_wait_for_a_turn() {
-        let (turns, mut bell_receiver) = Turns::new(WaitMode::ForCompletion).expect("descriptors");
+        let (turns, mut wake_receiver) = Turns::new(WaitMode::ForCompletion).expect("descriptors");
         let mut context = Context::from_waker(Waker::noop());
         let yielded = pin!(turns.yield_turn());
         assert!(yielded.poll(&mut context).is_ready());
         let waited = pin!(turns.wait_for_next_turn());
         assert!(waited.poll(&mut context).is_pending());
-        bell_receiver
-            .read_exact(&mut [0])
-            .expect("the bell was rung");
+        wake_receiver.read_exact(&mut [0]).expect("a wake-up");
     }
 }

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use super::wheel::{Handle, Tick};
-use crate::limits::{PARK_AFTER, PARK_SOON_AFTER, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE};
+use crate::limits::{PARK_AFTER, PARK_AFTER_UNDER_LOAD, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE};
 
 #[derive(Default)]
 pub(crate) struct WaitingConnections(RefCell<List>);
@@ -50,7 +50,7 @@ impl WaitingConnections {
         let place = list.append(deadline, now);
         let is_crowded = list.count > WAITING_BUFFERS / 2;
         let park_after = if is_crowded {
-            PARK_SOON_AFTER
+            PARK_AFTER_UNDER_LOAD
         } else {
             PARK_AFTER
         };
@@ -137,7 +137,7 @@ mod tests {
 
     use super::{WaitingConnections, WaitingHandle};
     use crate::limits::{
-        PARK_AFTER, PARK_SOON_AFTER, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE, WHEEL_TICK,
+        PARK_AFTER, PARK_AFTER_UNDER_LOAD, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE, WHEEL_TICK,
     };
     use crate::shard::wheel::{Handle, Tick, Wheel};
 
@@ -211,7 +211,7 @@ mod tests {
         let park_after = |at: usize| -> Duration { waiting.enter(handles[at], later()).1 };
         assert_eq!(
             (park_after(0), park_after(1)),
-            (PARK_AFTER, PARK_SOON_AFTER)
+            (PARK_AFTER, PARK_AFTER_UNDER_LOAD)
         );
     }
 }

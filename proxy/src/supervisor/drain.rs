@@ -32,18 +32,18 @@ pub(super) fn run(
         "draining; still accepting connections"
     );
     if wait(shards, events, memory, accept_until, || false) == DrainWait::Interrupted {
-        return abandon(shards);
+        return exit_now(shards);
     }
     shards.send_all(|| ShardMessage::Drain);
     shards.stop_accepting();
     match wait(shards, events, memory, deadline, || shards.clients() == 0) {
         DrainWait::Over => stop(shards, events),
-        DrainWait::Interrupted => abandon(shards),
+        DrainWait::Interrupted => exit_now(shards),
     }
 }
 
 /// Exits immediately after a second request. The kernel resets what is open.
-fn abandon(shards: &Shards) {
+fn exit_now(shards: &Shards) {
     warn!(
         clients = shards.clients(),
         "second shutdown signal; not waiting for open connections"

@@ -197,9 +197,9 @@ impl TlsSession {
             };
             incoming.consume(discard);
             match turn {
-                Ok(Progress::Again) => self.stopped = !self.spilled.is_empty(),
+                Ok(Progress::Continue) => self.stopped = !self.spilled.is_empty(),
                 Ok(Progress::PeerClosed) => self.peer_closed = true,
-                Ok(Progress::Waits) => break,
+                Ok(Progress::Waiting) => break,
                 Err(error) => return Err(self.fail(error)),
             }
         }
@@ -293,10 +293,10 @@ impl TlsSession {
             };
             incoming.consume(discard);
             match turn {
-                Ok(Progress::Again) => {}
+                Ok(Progress::Continue) => {}
                 Ok(Progress::PeerClosed) => self.peer_closed = true,
-                Ok(Progress::Waits) if write.is_none() => return Ok(()),
-                Ok(Progress::Waits) => return Err(SessionError::NotOpen),
+                Ok(Progress::Waiting) if write.is_none() => return Ok(()),
+                Ok(Progress::Waiting) => return Err(SessionError::NotOpen),
                 Err(error) => return Err(self.fail(error)),
             }
         }
@@ -327,11 +327,11 @@ impl TlsSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// There may be more to do.
-    Again,
+    Continue,
     /// The peer has closed its half in order.
     PeerClosed,
     /// For bytes from the peer, or from us.
-    Waits,
+    Waiting,
 }
 
 /// Where the output of a call goes.
@@ -362,16 +362,18 @@ impl Sinks<'_> {
             Ok(ConnectionState::EncodeTlsData(data)) => self.take_record(data),
             Ok(ConnectionState::TransmitTlsData(data)) => {
                 data.done();
-                Ok(Progress::Again)
+                Ok(Progress::Continue)
             }
             Ok(ConnectionState::PeerClosed) => Ok(Progress::PeerClosed),
             Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                 if let Some(write) = write.take() {
                     write(&mut traffic, self.outgoing);
                 }
-                Ok(Progress::Waits)
+                Ok(Progress::Waiting)
             }
-            Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => Ok(Progress::Waits),
+            Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => {
+                Ok(Progress::Waiting)
+            }
             // Early data is not offered, and there are no other states.
             Ok(_) => Err(SessionError::NotOpen),
             Err(error) => Err(error.into()),
@@ -389,7 +391,7 @@ impl Sinks<'_> {
             *discard += record.discard;
             self.spilled.put(record.payload, self.plain);
         }
-        Ok(Progress::Again)
+        Ok(Progress::Continue)
     }
 
     fn take_record<Data>(
@@ -405,7 +407,7 @@ impl Sinks<'_> {
             let room = self.outgoing.get_mut(start..).unwrap_or_default();
             data.encode(room).map_err(|_| SessionError::TooLarge)?;
         }
-        Ok(Progress::Again)
+        Ok(Progress::Continue)
     }
 }
 

@@ -43,7 +43,7 @@ impl Watches {
     #[cold]
     fn claim(&self, request: &RequestInfo<'_>) -> Vec<Claim> {
         let mut list = self.list.borrow_mut();
-        list.retain(|watch| !watch.is_spent());
+        list.retain(|watch| !watch.is_exhausted());
         self.armed.set(!list.is_empty());
         list.iter()
             .filter_map(|watch| watch.claim(request))

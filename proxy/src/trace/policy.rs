@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::policy::authorization::Verdict;
 use crate::policy::compiled::BackendPolicy;
 use crate::policy::external_auth::{self, MissingVerdict};
-use crate::policy::jwt::{Proof, Refusal};
+use crate::policy::jwt::{AuthenticatedBy, Refusal};
 
 /// The effect of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,19 +63,21 @@ impl Tracer {
 
     /// The result of the JWT policy. Never contains the token.
     #[cold]
-    pub(crate) fn token(&self, result: Result<Proof, Refusal>) {
+    pub(crate) fn token(&self, result: Result<AuthenticatedBy, Refusal>) {
         let (severity, allowed, detail) = match result {
-            Ok(Proof::None) => (
+            Ok(AuthenticatedBy::None) => (
                 Severity::Success,
                 true,
                 "without a token, which is optional",
             ),
-            Ok(Proof::Cached) => (
+            Ok(AuthenticatedBy::Cached) => (
                 Severity::Success,
                 true,
                 "by a token that was verified before",
             ),
-            Ok(Proof::Verified) => (Severity::Success, true, "by a token that was verified"),
+            Ok(AuthenticatedBy::Verified) => {
+                (Severity::Success, true, "by a token that was verified")
+            }
             Err(refusal) => (Severity::Error, false, refusal.reason()),
         };
         self.take_unreported(JWT);

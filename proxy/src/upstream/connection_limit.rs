@@ -123,7 +123,7 @@ impl ConnectionSlot {
         if longest == Some(endpoint)
             && let Some(waiter) = limit.next()
         {
-            waiter.give(Grant::Connection(connection));
+            waiter.grant(Grant::Connection(connection));
         }
     }
 }
@@ -135,14 +135,14 @@ impl Drop for ConnectionSlot {
         let within = limit.open.get() <= limit.max.get();
         let next = if within { limit.next() } else { None };
         match next {
-            Some(waiter) => waiter.give(Grant::Slot(Self(Rc::clone(limit)))),
+            Some(waiter) => waiter.grant(Grant::Slot(Self(Rc::clone(limit)))),
             None => limit.open.set(limit.open.get().saturating_sub(1)),
         }
     }
 }
 
 impl Waiter {
-    fn give(&self, granted: Grant) {
+    fn grant(&self, granted: Grant) {
         *self.granted.borrow_mut() = Some(granted);
         if let Some(waker) = self.waker.take() {
             waker.wake();

@@ -48,7 +48,7 @@ pub enum NoRetryReason {
     /// The number of attempts is exhausted.
     Exhausted,
     /// The body was not kept.
-    BodyGone,
+    BodyNotKept,
     /// The service's retry budget is exhausted.
     OverBudget,
     /// The service's retry constraint does not allow it, and the client receives 503.
@@ -62,7 +62,7 @@ impl NoRetryReason {
         match self {
             Self::NotConfigured => "not_asked",
             Self::Exhausted => "exhausted",
-            Self::BodyGone => "body_gone",
+            Self::BodyNotKept => "body_gone",
             Self::OverBudget => "over_budget",
             Self::OverRate => "over_rate",
         }
@@ -96,7 +96,7 @@ pub fn may_retry(
         return Err(NoRetryReason::Exhausted);
     }
     if replay == Replay::Impossible {
-        return Err(NoRetryReason::BodyGone);
+        return Err(NoRetryReason::BodyNotKept);
     }
     match limit {
         RetryLimit::InFlight(budget) => {

@@ -11,7 +11,7 @@ use http::HeaderName;
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::KnownHeader;
 use proxy::policy::jwt::{
-    Authenticator, Carrier, FetchWaker, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
+    Authenticator, ClaimsUse, FetchWaker, KeySet, KeySource, Provenance, TokenCache, TokenSources,
 };
 use serde_json::{Value, json};
 use xds::model::{JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
@@ -60,12 +60,12 @@ fn authenticate(policy: &Authenticator, token: &str, cache: &mut TokenCache) -> 
         value: span(13, head.len()),
         known: KnownHeader::Authorization,
     });
-    let carrier = Carrier {
+    let sources = TokenSources {
         fields: &fields,
         bytes: head.as_bytes(),
         query: None,
     };
-    let outcome = policy.authenticate(carrier, NOW, cache);
+    let outcome = policy.authenticate(sources, NOW, cache);
     outcome.map_or_else(|denied| denied.refusal.reason(), |_| "accept")
 }
 
@@ -77,7 +77,7 @@ fn table_policy(signers: &Signers) -> Authenticator {
         keys(&signers.first_set(), Provenance::Configured),
         keys(&signers.second_set(), Provenance::Configured),
     ];
-    Authenticator::compile(&policy(vec![first, second]), sources, UseOfClaims::Headers)
+    Authenticator::compile(&policy(vec![first, second]), sources, ClaimsUse::Headers)
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_token_without_a_key_id_is_tried_with_four_keys() {
         .collect();
     let source = keys(&key_set(&jwks), Provenance::Fetched);
     let provider = provider("https://issuer.test", &[]);
-    let policy = Authenticator::compile(&policy(vec![provider]), [source], UseOfClaims::Headers);
+    let policy = Authenticator::compile(&policy(vec![provider]), [source], ClaimsUse::Headers);
     let outcome = signers.iter().map(|signer| {
         let token = signer.token(&json!({"alg": "ES256"}), &recipe::claims());
         authenticate(&policy, &token, &mut TokenCache::default())
@@ -170,7 +170,7 @@ fn a_fetched_symmetric_key_is_not_used() {
         let policy = Authenticator::compile(
             &policy(vec![provider]),
             [keys(&set, provenance)],
-            UseOfClaims::Headers,
+            ClaimsUse::Headers,
         );
         let outcome = authenticate(&policy, &token, &mut TokenCache::default());
         assert_eq!(outcome, expected);
@@ -179,7 +179,7 @@ fn a_fetched_symmetric_key_is_not_used() {
 
 #[test]
 fn a_policy_without_providers_refuses_every_token() {
-    let policy = Authenticator::compile(&policy(Vec::new()), [], UseOfClaims::Headers);
+    let policy = Authenticator::compile(&policy(Vec::new()), [], ClaimsUse::Headers);
     let token = Signer::p256().signs("p256", &recipe::claims());
     let outcome = authenticate(&policy, &token, &mut TokenCache::default());
     assert_eq!(outcome, "unknown_issuer");
@@ -200,12 +200,12 @@ fn a_cached_token_is_valid_only_for_its_policy_keys_and_lifetime() {
     let ours = Authenticator::compile(
         &policy(vec![strict]),
         [Arc::clone(&source)],
-        UseOfClaims::Headers,
+        ClaimsUse::Headers,
     );
     let other = Authenticator::compile(
         &policy(vec![elsewhere]),
         [Arc::clone(&source)],
-        UseOfClaims::Headers,
+        ClaimsUse::Headers,
     );
     let mut cache = TokenCache::default();
     assert_eq!(authenticate(&ours, &token, &mut cache), "no_keys");
@@ -240,7 +240,7 @@ fn an_unknown_key_is_requested_once() {
     let policy = Authenticator::compile(
         &policy(vec![provider]),
         [Arc::clone(&source)],
-        UseOfClaims::Headers,
+        ClaimsUse::Headers,
     );
     let mut cache = TokenCache::default();
     let asks = |cache: &mut TokenCache, id: &str| {
@@ -265,7 +265,7 @@ fn claims_cannot_set_header_fields_of_http_itself() {
     }];
     let signer = Signer::p256();
     let source = keys(&key_set(&[signer.jwk("p256")]), Provenance::Fetched);
-    let policy = Authenticator::compile(&policy(vec![provider]), [source], UseOfClaims::Headers);
+    let policy = Authenticator::compile(&policy(vec![provider]), [source], ClaimsUse::Headers);
     let token = signer.signs("p256", &recipe::claims());
     assert_eq!(
         authenticate(&policy, &token, &mut TokenCache::default()),

@@ -125,7 +125,7 @@ pub(super) fn object_name(at: &FieldPath<'_>, message: proto::ObjectName) -> Opt
 }
 
 pub(super) fn duration(at: &FieldPath<'_>, message: proto::Duration) -> Option<Duration> {
-    if message.nanos >= NANOS_A_SECOND {
+    if message.nanos >= NANOS_PER_SECOND {
         return at.field("nanos").problem(format!(
             "{} is one second or more: use `seconds`",
             message.nanos
@@ -187,4 +187,4 @@ fn invalid_backend(why: proto::InvalidBackend) -> Option<InvalidBackend> {
 }
 
 /// Larger values would make `Duration::new` carry into the seconds, where it could overflow.
-const NANOS_A_SECOND: u32 = 1_000_000_000;
+const NANOS_PER_SECOND: u32 = 1_000_000_000;

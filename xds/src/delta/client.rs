@@ -67,7 +67,7 @@ pub enum ProtocolError {
     NotAPart(String),
     /// A part out of order.
     #[error("expected part `{expected}` of a batch from the controller, got `{found}`")]
-    NotNext {
+    OutOfOrder {
         /// The position in the response's nonce.
         found: String,
         /// The position that follows the last part.
@@ -178,7 +178,7 @@ impl Client {
             ..last.unwrap_or(found)
         };
         if found != expected {
-            return Err(ProtocolError::NotNext {
+            return Err(ProtocolError::OutOfOrder {
                 found: found.to_string(),
                 expected: expected.to_string(),
             });

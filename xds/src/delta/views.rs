@@ -81,13 +81,13 @@ impl Views {
             gateways.insert(gateway);
         }
         for gateway in &gateways {
-            self.tidy(gateway);
+            self.remove_if_unused(gateway);
         }
         changed
     }
 
     /// Drops what no stream needs of a view.
-    fn tidy(&mut self, gateway: &ObjectName) {
+    fn remove_if_unused(&mut self, gateway: &ObjectName) {
         if let Some(view) = self.by_gateway.get_mut(gateway) {
             view.forget_tombstones();
             if view.is_unused() {
@@ -138,7 +138,7 @@ impl Views {
         if let Some(view) = self.by_gateway.get_mut(gateway) {
             view.disconnect(session);
         }
-        self.tidy(gateway);
+        self.remove_if_unused(gateway);
     }
 
     pub(super) fn next_session(&mut self) -> u64 {

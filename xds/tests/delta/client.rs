@@ -116,7 +116,7 @@ fn parts_out_of_order_end_the_stream() {
         let mut client = Client::new("pod".to_owned());
         client.receive(part(first)).expect("the first part");
         let error = client.receive(part(then)).expect_err("it is not the next");
-        assert!(matches!(error, ProtocolError::NotNext { .. }), "{error}");
+        assert!(matches!(error, ProtocolError::OutOfOrder { .. }), "{error}");
     }
     for position in [
         "",

@@ -160,13 +160,15 @@ impl AsyncWrite for ForwardedConnection {
 /// The part of the node's message that concerns the user: it begins with ids of sandboxes.
 fn brief(reason: &str) -> &str {
     let reason = reason.trim();
-    let start = reason.find(DIAL).map_or(0, |at| at + DIAL.len());
+    let start = reason
+        .find(DIAL_ERROR)
+        .map_or(0, |at| at + DIAL_ERROR.len());
     let brief = reason.get(start..).unwrap_or(reason);
     // The same of IPv6 follows.
     brief.split(" IPv6").next().unwrap_or(brief)
 }
 
-const DIAL: &str = "dial tcp4 ";
+const DIAL_ERROR: &str = "dial tcp4 ";
 
 /// 2 s: a node reports within milliseconds that nothing listens on a port.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);

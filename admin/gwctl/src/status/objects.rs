@@ -23,7 +23,7 @@ pub(super) struct Condition {
 impl Condition {
     /// Whether it reports a problem.
     pub(super) fn is_problem(&self) -> bool {
-        let good = if FALSE_IS_GOOD.contains(&self.kind.as_str()) {
+        let good = if ABNORMAL_WHEN_TRUE.contains(&self.kind.as_str()) {
             "False"
         } else {
             "True"
@@ -43,7 +43,7 @@ impl Condition {
 }
 
 /// Conditions that report a problem when they are true.
-const FALSE_IS_GOOD: [&str; 6] = [
+const ABNORMAL_WHEN_TRUE: [&str; 6] = [
     "CertificateExpired",
     "Conflicted",
     "InsecureFrontendValidationMode",

@@ -228,7 +228,7 @@ fn styled(line: &Line) -> StyledLine<'_> {
         Tone::Good => Style::new().fg(Color::Green),
         Tone::Warning => Style::new().fg(Color::Yellow),
         Tone::Bad => Style::new().fg(Color::Red),
-        Tone::Faint => Style::new().fg(Color::DarkGray),
+        Tone::Dimmed => Style::new().fg(Color::DarkGray),
     };
     StyledLine::styled(line.text.as_str(), style)
 }

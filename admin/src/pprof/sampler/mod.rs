@@ -80,7 +80,7 @@ impl Sampling {
     /// Sampling is active already, or the kernel does not allow timers, the signal handler or reading
     /// stacks.
     pub(super) fn start(interval: Duration) -> Result<Self, SamplerError> {
-        if TAKEN.swap(true, Ordering::Acquire) {
+        if IS_ACTIVE.swap(true, Ordering::Acquire) {
             return Err(SamplerError::Busy);
         }
         // From here on, dropping it resets the flag, also on errors.
@@ -130,12 +130,12 @@ impl Drop for Sampling {
             *lane.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         self.sampler.lost.store(0, Ordering::Relaxed);
-        TAKEN.store(false, Ordering::Release);
+        IS_ACTIVE.store(false, Ordering::Release);
     }
 }
 
 /// Whether sampling is active.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static IS_ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// The state of the signal handler. It is never freed, since a signal may arrive after a profile ends;
 /// its lanes are.

@@ -95,9 +95,9 @@ impl Drop for Timer {
 /// The CPU clock of a thread by its kernel id, encoded as `pthread_getcpuclockid(3)` does for a
 /// `pthread_t`, which we do not have for other threads.
 fn cpu_clock(thread: libc::pid_t) -> libc::clockid_t {
-    const OF_A_THREAD: libc::clockid_t = 4;
-    const AS_SCHEDULED: libc::clockid_t = 2;
-    (!thread << 3) | OF_A_THREAD | AS_SCHEDULED
+    const CPUCLOCK_PERTHREAD_MASK: libc::clockid_t = 4;
+    const CPUCLOCK_SCHED: libc::clockid_t = 2;
+    (!thread << 3) | CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
 }
 
 /// Maps the errors for a thread that has ended to None.

@@ -37,7 +37,7 @@ fn ends_in_header(part: &str) -> bool {
     begins_object(part)
         || part
             .match_indices(HEADER_START)
-            .take(STARTS_TRIED)
+            .take(MAX_SCAN_STARTS)
             .any(|(at, _)| part.get(at..).is_some_and(is_object))
 }
 
@@ -63,4 +63,4 @@ const TOKEN_PARTS: usize = 3;
 const HEADER_START: &str = "eyJ";
 
 /// Places in a part where a header is looked for. Each takes as long as the part.
-const STARTS_TRIED: usize = 8;
+const MAX_SCAN_STARTS: usize = 8;

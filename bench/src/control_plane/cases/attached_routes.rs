@@ -18,7 +18,7 @@ use crate::stats::count;
 const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Time after the number is right, to see whether it stays right.
-const AFTER: Duration = Duration::from_secs(5);
+const OBSERVED_AFTER: Duration = Duration::from_secs(5);
 
 /// The number, whenever the Gateway was written.
 type Samples = Rc<RefCell<Vec<(Instant, usize)>>>;
@@ -35,11 +35,11 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     context.cluster.create_all(routes.clone()).await?;
     let created = Instant::now();
     let right = until(context.cluster, &samples, routes.len()).await?;
-    tokio::time::sleep(AFTER).await;
+    tokio::time::sleep(OBSERVED_AFTER).await;
     context.cluster.delete_all(routes).await?;
     let deleted = Instant::now();
     let gone = until(context.cluster, &samples, 0).await?;
-    tokio::time::sleep(AFTER).await;
+    tokio::time::sleep(OBSERVED_AFTER).await;
 
     let at: Vec<_> = samples.borrow().clone();
     let coming: Vec<_> = at.iter().filter(|(it, _)| *it <= right).copied().collect();

@@ -17,13 +17,13 @@ use crate::control_plane::traffic::Traffic;
 use crate::stats::{count, count64};
 
 /// Endpoints in one EndpointSlice, as Kubernetes makes them.
-const EACH: usize = 100;
+const ENDPOINTS_PER_SLICE: usize = 100;
 
 /// How long old endpoints keep responding after the last write, like terminating pods.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How long requests are sent before and after.
-const AROUND: Duration = Duration::from_secs(5);
+const LOAD_MARGIN: Duration = Duration::from_secs(5);
 
 const HOST: &str = "many.example.com";
 
@@ -43,7 +43,7 @@ async fn replace(context: &Context<'_>) -> Result<Measured> {
         numbers.map(|it| address(backend.range, it)).collect()
     };
     let slices = |addresses: &[Ipv4Addr]| -> Vec<Value> {
-        let parts = addresses.chunks(EACH).enumerate();
+        let parts = addresses.chunks(ENDPOINTS_PER_SLICE).enumerate();
         let part = |(number, part)| slice(&site.namespace, "many", number, part, backend.port);
         parts.map(part).collect()
     };
@@ -59,12 +59,12 @@ async fn replace(context: &Context<'_>) -> Result<Measured> {
 
     let meter = Meter::start(context).await?;
     let traffic = Traffic::start(site.address, HOST);
-    tokio::time::sleep(AROUND).await;
+    tokio::time::sleep(LOAD_MARGIN).await;
     cluster.patch_all(slices(&new)).await?;
     let replaced = Instant::now();
     tokio::time::sleep(GRACE).await;
     backend.retire(&old);
-    tokio::time::sleep(AROUND).await;
+    tokio::time::sleep(LOAD_MARGIN).await;
     let counts = tokio::task::spawn_blocking(|| traffic.stop()).await??;
 
     let of_old = old

@@ -22,7 +22,7 @@ use crate::stats::{count, count64};
 const TIMEOUT: Duration = Duration::from_mins(15);
 
 /// Time after the last connection, to see whether anything is sent later.
-const AFTER: Duration = Duration::from_secs(5);
+const OBSERVED_AFTER: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     let replicas = context.sizes.replicas;
@@ -49,8 +49,8 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     controller.until_connected(context, replicas).await?;
     let connected = started.elapsed().as_secs_f64();
     context.peer.ready(context.cluster).await?;
-    meter.look_again().await?;
-    tokio::time::sleep(AFTER).await;
+    meter.rediscover_pods().await?;
+    tokio::time::sleep(OBSERVED_AFTER).await;
     let (cpu, _) = used(&[controller.pid]);
     let sent = controller.sent(context.peer.xds_port)? / count(replicas) / 1e3;
     let mut measured = meter.stop().await?;

@@ -27,7 +27,7 @@ use crate::stats::count;
 const TIMEOUT: Duration = Duration::from_mins(20);
 
 /// Time without changes, to measure its cost.
-const REST: Duration = Duration::from_secs(30);
+const IDLE_PHASE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(context: &Context<'_>, done: &mut Done) -> Result<()> {
     let site = ServingGateway::open(context).await?;
@@ -103,7 +103,7 @@ async fn take_up(context: &Context<'_>, site: &ServingGateway, fleet: &Fleet) ->
 /// The cost while nothing changes, and the memory at the end of that.
 pub(super) async fn at_rest(context: &Context<'_>, measured: &mut Measured) -> Result<()> {
     let meter = Meter::start(context).await?;
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(IDLE_PHASE).await;
     let rest = meter.stop().await?;
     let megabytes = |bytes: f64| bytes / 1e6;
     let share = |cpu: f64| cpu / rest.seconds * 100.0;

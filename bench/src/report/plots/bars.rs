@@ -4,7 +4,7 @@ use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Area, INK, SOFT, WIDTH, draw, figure, role_colour, words, wrong};
+use super::{Area, INK, SOFT, WIDTH, draw, figure, plot_error, role_colour, words};
 use crate::peers::Role;
 use crate::stats::Spread;
 
@@ -39,7 +39,8 @@ pub(crate) fn bars(mut bars: Vec<Bar<'_>>, unit: &str, floor: Option<f64>) -> Re
             let style = INK.mix(0.55).stroke_width(1);
             for top in (4..foot).step_by(9) {
                 let dash = vec![(x(floor), top), (x(floor), (top + 5).min(foot))];
-                area.draw(&PathElement::new(dash, style)).map_err(wrong)?;
+                area.draw(&PathElement::new(dash, style))
+                    .map_err(plot_error)?;
             }
         }
         let note = if floor.is_some() {
@@ -58,14 +59,15 @@ fn one_bar(area: &Area<'_>, bar: &Bar<'_>, middle: i32, x: &impl Fn(f64) -> i32)
     } = bar.spread;
     let body = [(x(0.0), middle - half), (x(median), middle + half)];
     area.draw(&Rectangle::new(body, role_colour(bar.role).filled()))
-        .map_err(wrong)?;
+        .map_err(plot_error)?;
     let whisker = INK.mix(0.7).stroke_width(1);
     for line in [
         vec![(x(min), middle), (x(max), middle)],
         vec![(x(min), middle - 4), (x(min), middle + 4)],
         vec![(x(max), middle - 4), (x(max), middle + 4)],
     ] {
-        area.draw(&PathElement::new(line, whisker)).map_err(wrong)?;
+        area.draw(&PathElement::new(line, whisker))
+            .map_err(plot_error)?;
     }
     words(area, bar.peer, (x(0.0) - 10, middle), HPos::Right, INK, 14)?;
     let end = WIDTH.cast_signed() - 14;

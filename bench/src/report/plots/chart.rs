@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::scale::Scale;
-use super::{Area, GRID, INK, SOFT, WIDTH, draw, figure, peer_colour, words, wrong};
+use super::{Area, GRID, INK, SOFT, WIDTH, draw, figure, peer_colour, plot_error, words};
 use crate::load::latency::QUANTILES;
 use crate::report::summary::Row;
 use crate::stats::count;
@@ -114,7 +114,7 @@ impl<'a> Chart<'a> {
         for tick in self.scale.ticks() {
             let (_, y) = self.place(first, tick);
             let line = PathElement::new(vec![(LEFT, y), (RIGHT, y)], GRID.stroke_width(1));
-            area.draw(&line).map_err(wrong)?;
+            area.draw(&line).map_err(plot_error)?;
             words(area, &figure(tick), (LEFT - 10, y), HPos::Right, SOFT, 13)?;
         }
         for (number, stop) in self.stops.iter().enumerate() {
@@ -144,13 +144,14 @@ impl<'a> Chart<'a> {
         let has_marks = !matches!(self.axis, Axis::Even(_));
         for point in points.iter().filter(|_| has_marks) {
             area.draw(&Circle::new(*point, 3, colour.filled()))
-                .map_err(wrong)?;
+                .map_err(plot_error)?;
         }
         area.draw(&PathElement::new(points, stroke))
-            .map_err(wrong)?;
+            .map_err(plot_error)?;
         let y = TOP + 6 + number * 22;
         let key = vec![(RIGHT + 24, y), (RIGHT + 46, y)];
-        area.draw(&PathElement::new(key, stroke)).map_err(wrong)?;
+        area.draw(&PathElement::new(key, stroke))
+            .map_err(plot_error)?;
         words(area, line.peer, (RIGHT + 54, y), HPos::Left, INK, 13)
     }
 

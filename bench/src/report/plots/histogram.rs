@@ -4,7 +4,7 @@ use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{GRID, INK, SOFT, WIDTH, draw, figure, peer_colour, words, wrong};
+use super::{GRID, INK, SOFT, WIDTH, draw, figure, peer_colour, plot_error, words};
 use crate::stats::count;
 
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(crate) fn histogram(all: &[PeerValues<'_>], bounds: &[f64], unit: &str) -> R
         for percent in [0, 25, 50, 75, 100] {
             let y = up(f64::from(percent));
             let line = PathElement::new(vec![(LEFT, y), (RIGHT, y)], GRID.stroke_width(1));
-            area.draw(&line).map_err(wrong)?;
+            area.draw(&line).map_err(plot_error)?;
             words(
                 area,
                 &percent.to_string(),
@@ -41,12 +41,12 @@ pub(crate) fn histogram(all: &[PeerValues<'_>], bounds: &[f64], unit: &str) -> R
                 let left = LEFT + class * width + 4 + number * bar;
                 let body = [(left, up(*share)), (left + bar - 1, up(0.0))];
                 area.draw(&Rectangle::new(body, colour.filled()))
-                    .map_err(wrong)?;
+                    .map_err(plot_error)?;
             }
             let y = TOP + 6 + number * 22;
             let key = [(RIGHT + 24, y - 6), (RIGHT + 46, y + 6)];
             area.draw(&Rectangle::new(key, colour.filled()))
-                .map_err(wrong)?;
+                .map_err(plot_error)?;
             words(area, peer.peer, (RIGHT + 54, y), HPos::Left, INK, 13)?;
         }
         for class in 0..classes {

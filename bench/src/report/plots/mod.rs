@@ -35,9 +35,9 @@ fn draw(height: u32, paint: impl FnOnce(&Area<'_>) -> Result<()>) -> Result<Stri
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        area.fill(&WHITE).map_err(wrong)?;
+        area.fill(&WHITE).map_err(plot_error)?;
         paint(&area)?;
-        area.present().map_err(wrong)?;
+        area.present().map_err(plot_error)?;
     }
     Ok(svg)
 }
@@ -53,10 +53,10 @@ fn words(
     let style = TextStyle::from(("sans-serif", size)).color(&colour);
     let style = style.pos(Pos::new(from, VPos::Center));
     area.draw(&Text::new(text.to_owned(), at, style))
-        .map_err(wrong)
+        .map_err(plot_error)
 }
 
-fn wrong(error: impl std::fmt::Display) -> anyhow::Error {
+fn plot_error(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("cannot draw: {error}")
 }
 

@@ -42,12 +42,12 @@ fn acks(accepted: usize, connected: usize) -> AckCount {
 fn programmed(generation: i64, deployment: &Deployment, acks: AckCount, present: &Value) -> String {
     let mut status = gateway(generation);
     let listeners = BTreeMap::from([("web".to_owned(), acks)]);
-    let evidence = Evidence {
+    let inputs = ProgrammedInputs {
         deployment,
         listeners: &listeners,
         present,
     };
-    compose(&mut status, evidence);
+    compose(&mut status, inputs);
     let Status::Gateway(status) = status else {
         unreachable!("it was one")
     };
@@ -164,12 +164,12 @@ fn programmed_false_of_the_translator_is_not_overridden() {
         );
     }
     let listeners = BTreeMap::from([("web".to_owned(), acks(3, 3))]);
-    let evidence = Evidence {
+    let inputs = ProgrammedInputs {
         deployment: &Deployment::Done,
         listeners: &listeners,
         present: &written(),
     };
-    compose(&mut status, evidence);
+    compose(&mut status, inputs);
     let Status::Gateway(status) = status else {
         unreachable!("it was one")
     };
@@ -191,12 +191,12 @@ fn a_gateway_is_programmed_while_one_of_its_listeners_is() {
         ("web".to_owned(), refused),
         ("other".to_owned(), acks(1, 1)),
     ]);
-    let evidence = Evidence {
+    let inputs = ProgrammedInputs {
         deployment: &Deployment::Done,
         listeners: &listeners,
         present: &Value::Null,
     };
-    compose(&mut status, evidence);
+    compose(&mut status, inputs);
     let Status::Gateway(status) = status else {
         unreachable!("it was one")
     };
@@ -216,12 +216,12 @@ fn a_refused_deployment_is_reported_instead_of_the_missing_address() {
         let reason = Reason::AddressNotAssigned;
         set(condition, ConditionStatus::False, reason, message);
     }
-    let evidence = Evidence {
+    let inputs = ProgrammedInputs {
         deployment: &Deployment::Refused("Service edge is taken".to_owned()),
         listeners: &BTreeMap::new(),
         present: &Value::Null,
     };
-    compose(&mut status, evidence);
+    compose(&mut status, inputs);
     let Status::Gateway(status) = status else {
         unreachable!("it was one")
     };

@@ -271,7 +271,7 @@ async fn two_thousand_routes_are_written_eight_at_a_time_and_once_each() {
     }
     seconds(60).await;
     assert_eq!(scene.count(), 2_000);
-    assert_eq!(scene.server.most_in_flight(), 8);
+    assert_eq!(scene.server.max_in_flight(), 8);
     assert_eq!(scene.parents("1999"), [ours("one")]);
 }
 

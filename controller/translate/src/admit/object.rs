@@ -50,7 +50,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
                 kind: format!("{api_version} {kind_name}"),
             };
         }
-        KindLookup::Slip { field, text } => {
+        KindLookup::Typo { field, text } => {
             let path = FieldPath::default().field(field);
             return unidentified(&path, Reason::UnknownKind, text);
         }
@@ -131,7 +131,8 @@ fn read_supported(
     }
 }
 
-/// Drops what a mapping lacks if it has an unknown field that has to be corrected: that is the cause.
+/// Drops findings about missing fields of a mapping with an unknown field that has to be corrected:
+/// it is the cause.
 fn drop_consequences(remarks: &mut Vec<Remark>) {
     let unknown: Vec<FieldPath> = remarks
         .iter()
@@ -171,7 +172,7 @@ enum KindLookup {
     Read(&'static Kind),
     Foreign,
     /// Probably a typo in `field`.
-    Slip {
+    Typo {
         field: &'static str,
         text: String,
     },
@@ -192,7 +193,7 @@ fn find(group: &str, name: &str) -> KindLookup {
         } else {
             group
         };
-        return KindLookup::Slip {
+        return KindLookup::Typo {
             field: "apiVersion",
             text: format!("{given} has no {name}: write {}", kind.api_version()),
         };
@@ -202,12 +203,12 @@ fn find(group: &str, name: &str) -> KindLookup {
         .filter(|kind| kind.group == group)
         .map(|kind| kind.name);
     match suggest::nearest(name, siblings).filter(|_| !UNREAD_KINDS.contains(&name)) {
-        Some(near) => KindLookup::Slip {
+        Some(near) => KindLookup::Typo {
             field: "kind",
             text: format!("`{name}` is not a known kind: did you mean `{near}`?"),
         },
         // It may be a newer kind of policy that restricts access.
-        None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => KindLookup::Slip {
+        None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => KindLookup::Typo {
             field: "kind",
             text: format!(
                 "this version has no kind `{name}` in group {OWN_GROUP}: correct it, or update the gateway"

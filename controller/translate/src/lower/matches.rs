@@ -84,7 +84,7 @@ fn widened(spec: &HttpPathMatch) -> PathMatch {
             parents.find_map(Result::ok).unwrap_or_else(every_path)
         }
         PathMatchType::RegularExpression => {
-            let any = |start: &str| Pattern::parse(&format!("{start}{ANYTHING}"));
+            let any = |start: &str| Pattern::parse(&format!("{start}{ANY_TEXT}"));
             let paths = any(literal_start(&spec.value)).or_else(|_| any(""));
             paths.map_or_else(|_| every_path(), PathMatch::Regex)
         }
@@ -163,7 +163,7 @@ fn value(kind: ValueMatchType, text: &str, mut refuse: impl FnMut(Problem)) -> O
         ValueMatchType::Exact => Some(StringMatch::Exact(text.to_owned())),
         ValueMatchType::RegularExpression => {
             let pattern = pattern(text, "value").map_err(refuse);
-            let pattern = pattern.or_else(|()| Pattern::parse(ANYTHING));
+            let pattern = pattern.or_else(|()| Pattern::parse(ANY_TEXT));
             pattern.ok().map(StringMatch::Regex)
         }
         ValueMatchType::Unknown => {
@@ -189,7 +189,7 @@ pub(crate) fn unknown_type(field: &str) -> Problem {
 }
 
 /// A regular expression for any text.
-const ANYTHING: &str = "(?s:.*)";
+const ANY_TEXT: &str = "(?s:.*)";
 
 #[cfg(test)]
 mod tests {

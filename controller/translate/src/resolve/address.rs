@@ -149,7 +149,7 @@ fn assign(
     }
     let unmet = met.iter().zip(requested).enumerate();
     let unmet = unmet.filter(|(_, (met, _))| met.is_none());
-    let unmet = unmet.map(|(index, (_, request))| not_met(index, request));
+    let unmet = unmet.map(|(index, (_, request))| unsatisfied(index, request));
     let unmet = unmet.collect();
     (met.into_iter().flatten().collect(), unmet)
 }
@@ -167,7 +167,7 @@ fn satisfies(request: &GatewayAddress, address: &GatewayAddress, is_default: boo
     in_scope && is_value && request.kind == address.kind
 }
 
-fn not_met(index: usize, request: &GatewayAddress) -> Problem {
+fn unsatisfied(index: usize, request: &GatewayAddress) -> Problem {
     let GatewayAddress {
         kind,
         value,

@@ -56,7 +56,7 @@ impl ResolvedBackendTraffic {
         if let Some(Err(problem)) = spec
             .session_persistence
             .as_ref()
-            .map(|it| persist(it, name))
+            .map(|it| session_of(it, name))
         {
             keep(problem);
         }
@@ -110,10 +110,10 @@ fn session_at(
 ) -> Option<Arc<SessionPersistence>> {
     let name = format!("{}.{}", target.name, target.kind.to_lowercase());
     let owner = ObjectName::new(&policy.namespace, &name);
-    persist(spec?, &owner).ok().map(Arc::new)
+    session_of(spec?, &owner).ok().map(Arc::new)
 }
 
-fn persist(
+fn session_of(
     spec: &api::SessionPersistence,
     owner: &ObjectName,
 ) -> Result<SessionPersistence, Problem> {

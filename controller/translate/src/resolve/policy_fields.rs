@@ -32,7 +32,7 @@ pub(crate) enum FieldScope {
     Request,
     /// Gateways, and destinations of requests.
     Upstream,
-    Anywhere,
+    Any,
 }
 
 impl FieldScope {
@@ -41,10 +41,10 @@ impl FieldScope {
             PolicyTarget::Gateway(_) => true,
             PolicyTarget::ListenerSet(_) | PolicyTarget::Listener(_) => self != Self::Upstream,
             PolicyTarget::Route { .. } | PolicyTarget::Rule { .. } => {
-                matches!(self, Self::Request | Self::Anywhere)
+                matches!(self, Self::Request | Self::Any)
             }
             PolicyTarget::Service(_) | PolicyTarget::Backend(_) => {
-                matches!(self, Self::Upstream | Self::Anywhere)
+                matches!(self, Self::Upstream | Self::Any)
             }
         }
     }
@@ -55,7 +55,7 @@ impl FieldScope {
             Self::Connection => "a Gateway or one of its listeners",
             Self::Request => "a Gateway, a listener, a route or a rule",
             Self::Upstream => "a Gateway, a Service or a Backend",
-            Self::Anywhere => "any target",
+            Self::Any => "any target",
         }
     }
 }
@@ -104,8 +104,8 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "limits.streamIdleTimeout" Request: limits.stream_idle_timeout;
     "limits.datagramIdleTimeout" Request: limits.datagram_idle_timeout;
     "limits.writeIdleTimeout" Request: limits.write_idle_timeout;
-    "limits.connectTimeout" Anywhere: limits.connect_timeout;
-    "limits.responseHeadTimeout" Anywhere: limits.response_head_timeout;
+    "limits.connectTimeout" Any: limits.connect_timeout;
+    "limits.responseHeadTimeout" Any: limits.response_head_timeout;
     "limits.upstreamConnections" Upstream: limits.upstream_connections;
     "limits.upstreamPending" Upstream: limits.upstream_pending;
 };

@@ -199,8 +199,8 @@ impl Conditions {
         self
     }
 
-    /// That a listener overlaps with another: worth knowing but not a problem, for a request that goes
-    /// astray is answered with 421.
+    /// That a listener overlaps with another: information, not a problem, since a request to the wrong
+    /// listener is answered with 421.
     pub(crate) fn overlapping(self, other: &str) -> Self {
         let message = format!(
             "host names overlap with those of listener `{other}`: clients may send requests for one \

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 
-use super::roster::UnitId;
+use super::registry::UnitId;
 use crate::reader::{Fact, ObjectIndex};
 
 /// The hash of a fact. As bytes: a pair with a unit takes twelve, where a number of 64 bits would be

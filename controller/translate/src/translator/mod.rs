@@ -41,9 +41,9 @@ mod counts;
 mod delta;
 mod edges;
 mod emitted;
-mod once_taken;
 mod outcome;
-mod roster;
+mod registry;
+mod take_once;
 mod unit;
 mod units;
 
@@ -60,7 +60,7 @@ use crate::options::{Environment, Options};
 use crate::reader::{Fact, ObjectIndex};
 use crate::store::{Object, Store};
 use edges::Edges;
-use roster::{Roster, UnitId};
+use registry::{UnitId, UnitRegistry};
 use unit::{State, UnitRun};
 
 /// All objects, and their translation. Synchronous and pure: the same batches at the same times
@@ -68,7 +68,7 @@ use unit::{State, UnitRun};
 #[derive(Debug)]
 pub struct Translator {
     state: State,
-    roster: Roster,
+    registry: UnitRegistry,
     edges: Edges,
     synced: bool,
     /// The number of the batch.
@@ -83,7 +83,7 @@ impl Translator {
     pub fn new(options: Options) -> Self {
         Self {
             state: State::new(ObjectIndex::new(options)),
-            roster: Roster::default(),
+            registry: UnitRegistry::default(),
             edges: Edges::default(),
             synced: false,
             batch: 0,
@@ -110,14 +110,14 @@ impl Translator {
         if !self.synced {
             return Delta::default();
         }
-        self.roster.expire(self.state.objects.now);
-        while let Some((id, unit)) = self.roster.pop(self.batch) {
+        self.registry.expire(self.state.objects.now);
+        while let Some((id, unit)) = self.registry.pop(self.batch) {
             self.ran += 1;
             let ran = unit.run(&mut self.state);
             self.follow(id, unit.stratum(), ran);
         }
         let outcome = std::mem::take(&mut self.state.outcome);
-        outcome.into_delta(self.roster.next_expiry())
+        outcome.into_delta(self.registry.next_expiry())
     }
 
     /// Number of units that the last batch ran: its cost, independent of the machine.
@@ -188,29 +188,29 @@ impl Translator {
     /// Marks the units of an object to run: they exist as long as it does.
     fn mark_units_of(&mut self, object: &Object) {
         for unit in units::of_object(object) {
-            let id = self.roster.enter(unit);
-            self.roster.mark(id, None);
+            let id = self.registry.enter(unit);
+            self.registry.mark(id, None);
         }
     }
 
     /// Applies the result of a unit's run.
     fn follow(&mut self, id: UnitId, stratum: usize, ran: UnitRun) {
         let reads = if ran.is_alive { ran.reads } else { Vec::new() };
-        let old = std::mem::take(self.roster.reads(id));
+        let old = std::mem::take(self.registry.reads(id));
         let (new, forgotten) = self.edges.replace(id, &old, reads);
-        *self.roster.reads(id) = new;
+        *self.registry.reads(id) = new;
         for fact in &forgotten {
             self.state.objects.forget(fact);
         }
         if ran.is_alive {
-            self.roster.set_expiry(id, ran.expires);
+            self.registry.set_expiry(id, ran.expires);
         } else {
-            self.roster.leave(id);
+            self.registry.leave(id);
         }
         self.changed(&ran.facts, Some(stratum));
         for unit in ran.units {
-            let id = self.roster.enter(unit);
-            self.roster.mark(id, Some(stratum));
+            let id = self.registry.enter(unit);
+            self.registry.mark(id, Some(stratum));
         }
     }
 
@@ -218,7 +218,7 @@ impl Translator {
     fn changed(&mut self, facts: &[Fact], stratum: Option<usize>) {
         for fact in facts {
             for unit in self.edges.readers(fact) {
-                self.roster.mark(unit, stratum);
+                self.registry.mark(unit, stratum);
             }
         }
     }
@@ -242,7 +242,7 @@ impl Translator {
             && state.tables.is_empty()
             && state.claims.is_empty()
             && state.counts.is_empty()
-            && self.roster.is_empty()
+            && self.registry.is_empty()
             && self.edges.is_empty()
     }
 }

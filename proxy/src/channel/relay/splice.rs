@@ -12,7 +12,7 @@ use crate::net::{NonBlockingGuard, Pipe, Pipes, Stream};
 use super::{Continuation, OutgoingFraming, Relay, RelayError, Transferred};
 
 /// A path for bytes through a kernel pipe.
-pub(super) struct Bypass<'a> {
+pub(super) struct SplicePath<'a> {
     pipes: &'a Pipes,
     from: &'a Stream,
     to: &'a Stream,
@@ -21,12 +21,12 @@ pub(super) struct Bypass<'a> {
 impl<'a> Relay<'a> {
     /// A pipe, if enough of the body remains to make splicing worthwhile; `held` bytes of it are in
     /// the buffer.
-    pub(super) fn bypass(&self, decoder: &BodyDecoder, held: usize) -> Option<Bypass<'a>> {
+    pub(super) fn bypass(&self, decoder: &BodyDecoder, held: usize) -> Option<SplicePath<'a>> {
         let pipes = self.pipes?;
         let is_long = decoder.remaining()? >= SPLICE_FROM.saturating_add(held as u64);
         let is_free = self.outward == OutgoingFraming::Plain && self.min_rate == 0;
         let plain = |socket: &&Stream| is_long && is_free && socket.is_plain();
-        Some(Bypass {
+        Some(SplicePath {
             pipes,
             from: self.from.stream.as_socket().filter(plain)?,
             to: self.to.stream.as_socket().filter(plain)?,
@@ -38,14 +38,14 @@ impl<'a> Relay<'a> {
     /// past urgent data; splice(2) does not.
     pub(super) async fn send_and_splice(
         &self,
-        bypass: Bypass<'_>,
+        bypass: SplicePath<'_>,
         out: &mut Vec<u8>,
         buffer: &mut Buffer,
         decoder: &mut BodyDecoder,
         piece: Decoded,
         moved: &mut Transferred,
     ) -> Result<usize, RelayError> {
-        let Bypass { pipes, from, to } = bypass;
+        let SplicePath { pipes, from, to } = bypass;
         let unblocked = [from, to].map(|socket| NonBlockingGuard::begin(socket.fd()));
         let free = unblocked.iter().all(Result::is_ok);
         let mut pipe = free.then(|| pipes.take()).flatten();

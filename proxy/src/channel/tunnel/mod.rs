@@ -62,9 +62,9 @@ pub(crate) enum TunnelEnd {
     /// The shard was drained.
     Drained,
     /// The client's connection failed.
-    ClientBroke,
+    ClientFailed,
     /// The backend's connection failed.
-    BackendBroke,
+    BackendFailed,
     /// The client sent an untrusted PROXY protocol header.
     Untrusted,
 }
@@ -145,13 +145,13 @@ impl Tunnel<'_> {
             client,
             backend,
             direction_content(Receiver::Server),
-            TunnelEnd::ClientBroke,
+            TunnelEnd::ClientFailed,
         );
         let mut down = pump(
             backend,
             client,
             direction_content(Receiver::Client),
-            TunnelEnd::BackendBroke,
+            TunnelEnd::BackendFailed,
         );
         both(pin!(up.run(from_client)), pin!(down.run(from_backend))).await;
         let (up, down) = (up.moved(), down.moved());

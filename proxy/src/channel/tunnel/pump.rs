@@ -126,8 +126,8 @@ impl<'a> Pump<'a> {
 
     fn receiver_failed(&self) -> TunnelEnd {
         match self.sender_failed {
-            TunnelEnd::ClientBroke => TunnelEnd::BackendBroke,
-            _ => TunnelEnd::ClientBroke,
+            TunnelEnd::ClientFailed => TunnelEnd::BackendFailed,
+            _ => TunnelEnd::ClientFailed,
         }
     }
 

@@ -152,7 +152,7 @@ impl Applier {
         match event {
             Event::Answer(lookup) => self.apply_lookups(lookup, locate).await,
             Event::Keys => {}
-            Event::Time => self.on_time(locate),
+            Event::Time => self.on_timer(locate),
         }
     }
 
@@ -281,7 +281,7 @@ impl Applier {
         times.into_iter().flatten().min()
     }
 
-    fn on_time(&mut self, locate: Locate<'_>) {
+    fn on_timer(&mut self, locate: Locate<'_>) {
         self.start_lookups();
         self.keys.fetch_due(&self.published.load(), &self.resolver);
         let now = Instant::now();

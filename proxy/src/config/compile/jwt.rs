@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::warn;
 use xds::model::{JwksLocation, JwtKeys, JwtPolicy, JwtProvider};
 
-use crate::policy::jwt::{Authenticator, FetchWaker, KeySet, KeySource, Provenance, UseOfClaims};
+use crate::policy::jwt::{Authenticator, ClaimsUse, FetchWaker, KeySet, KeySource, Provenance};
 
 /// The policies of the configurations so far.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Authenticators {
     policies: Vec<CompiledPolicy>,
     remote: Vec<RemoteKeys>,
     /// Positions of the current model's policies, by address in memory: many rules share one.
-    seen: HashMap<(usize, UseOfClaims), usize>,
+    seen: HashMap<(usize, ClaimsUse), usize>,
     wake: Option<FetchWaker>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Authenticators {
 #[derive(Debug)]
 struct CompiledPolicy {
     policy: JwtPolicy,
-    use_of_claims: UseOfClaims,
+    claims_use: ClaimsUse,
     compiled: Arc<Authenticator>,
     rules: usize,
 }
@@ -56,13 +56,13 @@ impl Authenticators {
     pub(super) fn acquire(
         &mut self,
         policy: &JwtPolicy,
-        use_of_claims: UseOfClaims,
+        claims_use: ClaimsUse,
     ) -> Arc<Authenticator> {
-        let place = (std::ptr::from_ref(policy).addr(), use_of_claims);
+        let place = (std::ptr::from_ref(policy).addr(), claims_use);
         let at = self.seen.get(&place).copied();
-        let is = |it: &CompiledPolicy| it.use_of_claims == use_of_claims && it.policy == *policy;
+        let is = |it: &CompiledPolicy| it.claims_use == claims_use && it.policy == *policy;
         let at = at.or_else(|| self.policies.iter().position(is));
-        let at = at.unwrap_or_else(|| self.compile(policy, use_of_claims));
+        let at = at.unwrap_or_else(|| self.compile(policy, claims_use));
         self.seen.insert(place, at);
         let known = &mut self.policies[at];
         known.rules += 1;
@@ -92,13 +92,13 @@ impl Authenticators {
         &self.remote
     }
 
-    fn compile(&mut self, policy: &JwtPolicy, use_of_claims: UseOfClaims) -> usize {
+    fn compile(&mut self, policy: &JwtPolicy, claims_use: ClaimsUse) -> usize {
         let providers = policy.providers.iter();
         let keys: Vec<_> = providers.map(|provider| self.keys(provider)).collect();
         self.policies.push(CompiledPolicy {
             policy: policy.clone(),
-            use_of_claims,
-            compiled: Arc::new(Authenticator::compile(policy, keys, use_of_claims)),
+            claims_use,
+            compiled: Arc::new(Authenticator::compile(policy, keys, claims_use)),
             rules: 0,
         });
         self.policies.len() - 1

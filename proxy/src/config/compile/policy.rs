@@ -36,7 +36,7 @@ struct RouteLayers {
     rules: HashMap<String, Layer>,
 }
 
-static NOTHING: Layer = Layer(Vec::new());
+static NO_LAYER: Layer = Layer(Vec::new());
 
 impl Layer {
     /// The field, if a policy of this target sets it.
@@ -114,7 +114,7 @@ impl Policies {
     }
 
     pub(super) fn of_gateway(&self, gateway: &ObjectName) -> &Layer {
-        self.gateways.get(gateway).unwrap_or(&NOTHING)
+        self.gateways.get(gateway).unwrap_or(&NO_LAYER)
     }
 
     /// The policies of a listener: its `ListenerSet`'s, then its own.
@@ -126,22 +126,22 @@ impl Policies {
         };
         let set = set.and_then(|set| self.listener_sets.get(&set));
         let own = self.listeners.get(listener);
-        [set.unwrap_or(&NOTHING), own.unwrap_or(&NOTHING)]
+        [set.unwrap_or(&NO_LAYER), own.unwrap_or(&NO_LAYER)]
     }
 
     pub(super) fn of_service(&self, service: &ServiceKey) -> &Layer {
-        self.services.get(service).unwrap_or(&NOTHING)
+        self.services.get(service).unwrap_or(&NO_LAYER)
     }
 
     pub(super) fn of_backend(&self, backend: &BackendKey) -> &Layer {
-        self.backends.get(backend).unwrap_or(&NOTHING)
+        self.backends.get(backend).unwrap_or(&NO_LAYER)
     }
 
     /// The policies of a route and its rule; `None` if there are none, as for most routes.
     pub(super) fn of_route(&self, route: &Route) -> Option<[&Layer; 2]> {
         let layers = self.routes.get(parts(route.key.as_str(), 3))?;
         let rule = route.rule.name().and_then(|name| layers.rules.get(name));
-        Some([&layers.object, rule.unwrap_or(&NOTHING)])
+        Some([&layers.object, rule.unwrap_or(&NO_LAYER)])
     }
 }
 

@@ -15,7 +15,7 @@ use super::targets::{ClusterUsers, Targets};
 use crate::config::{ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend, Sessions};
 use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
-use crate::policy::jwt::{Authenticator, UseOfClaims};
+use crate::policy::jwt::{Authenticator, ClaimsUse};
 
 /// A compiled rule, and its references.
 #[derive(Debug)]
@@ -121,9 +121,9 @@ impl<'c> RuleCompiler<'c> {
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
         let timeouts = rule.timeouts;
-        let use_of_claims = match settings.authorization {
-            Some(_) => UseOfClaims::Rules,
-            None => UseOfClaims::Headers,
+        let claims_use = match settings.authorization {
+            Some(_) => ClaimsUse::Rules,
+            None => ClaimsUse::Headers,
         };
         Rule {
             id: self.ids.rules.acquire(&route.key),
@@ -136,7 +136,7 @@ impl<'c> RuleCompiler<'c> {
             sessions: sessions(rule),
             jwt: settings
                 .jwt
-                .map(|policy| self.jwt.acquire(policy, use_of_claims)),
+                .map(|policy| self.jwt.acquire(policy, claims_use)),
             authorization: settings
                 .authorization
                 .map(|policy| self.authorization.of(policy)),

@@ -29,7 +29,7 @@ struct Name {
 enum State {
     /// To be looked up at this time.
     Due(Instant),
-    Asked,
+    InProgress,
 }
 
 impl Names {
@@ -61,7 +61,7 @@ impl Names {
         let mut due = Vec::new();
         for (name, entry) in &mut self.names {
             if matches!(entry.state, State::Due(at) if at <= now) {
-                entry.state = State::Asked;
+                entry.state = State::InProgress;
                 due.push(name.clone());
             }
         }
@@ -73,7 +73,7 @@ impl Names {
     pub fn next_due(&self) -> Option<Instant> {
         let due = self.names.values().filter_map(|entry| match entry.state {
             State::Due(at) => Some(at),
-            State::Asked => None,
+            State::InProgress => None,
         });
         due.min()
     }

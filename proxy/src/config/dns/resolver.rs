@@ -36,13 +36,13 @@ pub struct LookupError(pub String);
 pub struct Resolver {
     inner: Result<TokioResolver, LookupError>,
     source: Source,
-    reach: Reach,
+    allowed: AllowedAddresses,
 }
 
 /// Which addresses names may resolve to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Anywhere,
+enum AllowedAddresses {
+    AnyAddress,
     /// Only those of other machines.
     OtherMachines,
 }
@@ -52,7 +52,7 @@ enum Reach {
 enum Source {
     /// The system's files, with their modification times.
     System([Option<SystemTime>; 2]),
-    Given,
+    Explicit,
 }
 
 impl Resolver {
@@ -72,7 +72,7 @@ impl Resolver {
         Self {
             inner,
             source: Source::System(system_files()),
-            reach: Reach::Anywhere,
+            allowed: AllowedAddresses::AnyAddress,
         }
     }
 
@@ -81,8 +81,8 @@ impl Resolver {
     pub fn new(resolver: TokioResolver) -> Self {
         Self {
             inner: Ok(resolver),
-            source: Source::Given,
-            reach: Reach::Anywhere,
+            source: Source::Explicit,
+            allowed: AllowedAddresses::AnyAddress,
         }
     }
 
@@ -90,7 +90,7 @@ impl Resolver {
     #[must_use]
     pub fn for_cluster(self) -> Self {
         Self {
-            reach: Reach::OtherMachines,
+            allowed: AllowedAddresses::OtherMachines,
             ..self
         }
     }
@@ -101,7 +101,7 @@ impl Resolver {
             && seen != system_files()
         {
             *self = Self {
-                reach: self.reach,
+                allowed: self.allowed,
                 ..Self::system()
             };
         }
@@ -113,13 +113,13 @@ impl Resolver {
     /// It has no address, or no server answered.
     pub async fn lookup(&self, name: &Hostname) -> Result<Answer, LookupError> {
         let resolver = self.inner.as_ref().map_err(Clone::clone)?;
-        let found = resolver.lookup_ip(self.reach.query(name)).await;
+        let found = resolver.lookup_ip(self.allowed.query(name)).await;
         let found = found.map_err(|error| LookupError(error.to_string()))?;
         let mut addresses: Vec<IpAddr> = found.iter().collect();
         if addresses.is_empty() {
             return Err(LookupError("the name has no address".to_owned()));
         }
-        addresses.retain(|&address| self.reach.includes(address));
+        addresses.retain(|&address| self.allowed.includes(address));
         if addresses.is_empty() {
             let message = "the name has loopback, unspecified or link-local addresses alone, which are not \
                            used in a cluster: they lead to the proxy itself or to its node";
@@ -132,7 +132,7 @@ impl Resolver {
     }
 }
 
-impl Reach {
+impl AllowedAddresses {
     /// The query for a name. A name that ends in `.svc` is a Service's, without the domain of the
     /// cluster, which only the search domains contain. The controller has checked who may refer to
     /// Services like this.
@@ -141,12 +141,12 @@ impl Reach {
         let is_service = name.rsplit('.').next() == Some("svc");
         match self {
             Self::OtherMachines if !is_service => format!("{name}."),
-            Self::Anywhere | Self::OtherMachines => name.to_owned(),
+            Self::AnyAddress | Self::OtherMachines => name.to_owned(),
         }
     }
 
     fn includes(self, address: IpAddr) -> bool {
-        self == Self::Anywhere || !is_local_address(address)
+        self == Self::AnyAddress || !is_local_address(address)
     }
 }
 

@@ -133,7 +133,7 @@ fn a_stamp_is_reliable_only_after_the_file_system_clock_has_advanced() {
     };
     let lasts = |stamp: Stamp, now| {
         let now = UNIX_EPOCH + Duration::from_millis(now);
-        stamp.if_settled(now).is_some()
+        stamp.if_stable(now).is_some()
     };
     let precise = changed_at(100, 1_000_000);
     assert!(!lasts(precise, 100_050));

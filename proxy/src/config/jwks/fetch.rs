@@ -34,7 +34,7 @@ pub(super) struct Fetched {
 pub(super) enum FetchError {
     /// The location cannot be resolved to a server.
     #[error("{0}")]
-    Nowhere(String),
+    Unresolvable(String),
     #[error("cannot connect to {address}: {error}")]
     Connect { address: String, error: io::Error },
     /// The response is not HTTP, or too large.
@@ -59,7 +59,7 @@ pub(super) async fn fetch(origin: Origin, resolver: Resolver) -> Result<Fetched,
 
 /// Sends the request to the first address that accepts a connection.
 async fn fetch_from(origin: &Origin, resolver: &Resolver) -> Result<Fetched, FetchError> {
-    let mut last = FetchError::Nowhere("it has no endpoint address".to_owned());
+    let mut last = FetchError::Unresolvable("it has no endpoint address".to_owned());
     for address in origin.addresses(resolver).await? {
         match connect(&address, origin.tls.as_ref()).await {
             Ok(socket) => return send_request(origin, socket).await,

@@ -5,8 +5,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::task::{JoinError, JoinSet};
 use tracing::{error, warn};
 
-use super::bell::{Bell, bell};
 use super::fetch::{FetchError, Fetched, fetch};
+use super::key_requests::{KeyRequests, key_requests};
 use super::key_sets::{KeySets, SetId};
 use super::origin::Origin;
 use crate::config::Snapshot;
@@ -22,24 +22,24 @@ type Fetch = (SetId, Result<Fetched, FetchError>);
 pub struct Fetcher {
     key_sets: KeySets,
     fetches: JoinSet<Fetch>,
-    bell: Bell,
+    requests: KeyRequests,
 }
 
 impl Fetcher {
     /// A fetcher, and the handle by which shards request newer keys.
     #[must_use]
     pub fn new() -> (Self, Option<FetchWaker>) {
-        let (wake, bell) = match bell() {
-            Ok((wake, bell)) => (Some(wake), bell),
+        let (wake, requests) = match key_requests() {
+            Ok((wake, requests)) => (Some(wake), requests),
             Err(error) => {
                 warn!(%error, "on-demand JWKS refresh unavailable; using the schedule");
-                (None, Bell::disabled())
+                (None, KeyRequests::disabled())
             }
         };
         let fetcher = Self {
             key_sets: KeySets::default(),
             fetches: JoinSet::new(),
-            bell,
+            requests,
         };
         (fetcher, wake)
     }
@@ -83,7 +83,7 @@ impl Fetcher {
     pub async fn changed(&mut self) {
         tokio::select! {
             Some(fetch) = self.fetches.join_next() => self.take(fetch),
-            () = self.bell.notified() => {}
+            () = self.requests.notified() => {}
         }
     }
 

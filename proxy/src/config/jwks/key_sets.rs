@@ -45,7 +45,7 @@ struct Set {
 enum State {
     /// To be fetched at this time.
     Due(Instant),
-    Asked,
+    InProgress,
 }
 
 impl KeySets {
@@ -78,7 +78,7 @@ impl KeySets {
             if set.due().is_some_and(|at| at <= now) {
                 set.was_requested = set.remote.source.is_requested();
                 set.remote.source.begin_fetch();
-                set.state = State::Asked;
+                set.state = State::InProgress;
                 due.push((set.id, set.remote.location.clone()));
             }
         }

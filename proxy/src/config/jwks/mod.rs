@@ -2,11 +2,11 @@
 //! shard meets an unknown key.
 //!
 //! `key_sets` keeps the keys and schedules fetches; `origin` resolves their location, and `fetch`
-//! fetches; `bell` is how shards request a fetch. [`Fetcher`] combines them.
+//! fetches; `key_requests` is how shards request a fetch. [`Fetcher`] combines them.
 
-mod bell;
 mod fetch;
 mod fetcher;
+mod key_requests;
 mod key_sets;
 mod origin;
 

@@ -47,7 +47,7 @@ impl Tls {
             Protection::Tls(made) => made.off_shards(),
             Protection::Unusable => None,
         };
-        let unusable = || nowhere("the backend's TLS settings are invalid".to_owned());
+        let unusable = || unresolvable("the backend's TLS settings are invalid".to_owned());
         let (config, server_name) = made.ok_or_else(unusable)?;
         Ok(Some(Self {
             config: Arc::new(config),
@@ -71,15 +71,15 @@ impl Origin {
     fn of_backend(target: &Target, path: &str, snapshot: &Snapshot) -> Result<Self, FetchError> {
         let name = target.to_string();
         if let Target::Invalid { why, .. } = target {
-            return Err(nowhere(format!("the backend {name} is {why:?}")));
+            return Err(unresolvable(format!("the backend {name} is {why:?}")));
         }
         let mut clusters = snapshot.clusters.iter();
         let cluster = clusters.find(|cluster| *cluster.name == *name);
-        let cluster = cluster.ok_or_else(|| nowhere(format!("there is no {name}")))?;
+        let cluster = cluster.ok_or_else(|| unresolvable(format!("there is no {name}")))?;
         let endpoints = cluster.endpoints.iter();
         let addresses: Vec<Address> = endpoints.map(|it| it.address.clone()).collect();
         let first = addresses.first();
-        let first = first.ok_or_else(|| nowhere(format!("{name} has no endpoint")))?;
+        let first = first.ok_or_else(|| unresolvable(format!("{name} has no endpoint")))?;
         let tls = Tls::of(&cluster.protection)?;
         let server_name = tls
             .as_ref()
@@ -97,7 +97,7 @@ impl Origin {
 
     fn of_url(url: &str) -> Result<Self, FetchError> {
         let shown = secret::url(url);
-        let wrong = |what: &str| nowhere(format!("{shown} {what}: use an http or https URL"));
+        let wrong = |what: &str| unresolvable(format!("{shown} {what}: use an http or https URL"));
         let uri: Uri = url.parse().map_err(|_| wrong("cannot be read"))?;
         let secure = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
@@ -131,7 +131,9 @@ impl Origin {
         let tls = match server_name {
             _ if !secure => None,
             Some(server_name) => Some(Tls {
-                config: Arc::new(trusting_system().map_err(|error| nowhere(error.to_string()))?),
+                config: Arc::new(
+                    trusting_system().map_err(|error| unresolvable(error.to_string()))?,
+                ),
                 server_name,
             }),
             None => return Err(wrong("has a host that no certificate can name")),
@@ -153,7 +155,7 @@ impl Origin {
             Addresses::Known(addresses) => Ok(addresses.clone()),
             Addresses::Name(name, port) => {
                 let answer = resolver.lookup(name).await;
-                let answer = answer.map_err(|error| nowhere(error.to_string()))?;
+                let answer = answer.map_err(|error| unresolvable(error.to_string()))?;
                 let sockets = answer.addresses.into_iter();
                 let sockets = sockets.map(|ip| Address::Tcp(SocketAddr::new(ip, *port)));
                 Ok(sockets.collect())
@@ -173,8 +175,8 @@ fn trusting_system() -> Result<ClientConfig, TlsError> {
     Ok(config)
 }
 
-fn nowhere(why: String) -> FetchError {
-    FetchError::Nowhere(why)
+fn unresolvable(why: String) -> FetchError {
+    FetchError::Unresolvable(why)
 }
 
 #[cfg(test)]

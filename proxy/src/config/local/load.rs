@@ -25,7 +25,7 @@ pub(super) struct Loader {
     /// The listeners of the model, for messages about binds.
     listeners: Model,
     report: Report,
-    effort: LoadWork,
+    last_work: LoadWork,
     /// Whether a file of the last load was unreadable, or has a document that was not recognised.
     unrecognised: bool,
     /// When the same objects translate differently, as a certificate expires.
@@ -72,7 +72,7 @@ impl Loader {
             pending: Batch::new(),
             listeners: Model::default(),
             report: Report::default(),
-            effort: LoadWork::default(),
+            last_work: LoadWork::default(),
             unrecognised: true,
             changes_after: None,
             look_at: None,
@@ -91,7 +91,7 @@ impl Loader {
         let reload = self.configuration.update(self.files.scan(written));
         reload.findings.iter().for_each(Report::finding);
         self.unrecognised = reload.unrecognised;
-        self.effort = LoadWork {
+        self.last_work = LoadWork {
             documents: reload.parsed,
             units: 0,
         };
@@ -113,7 +113,7 @@ impl Loader {
         let mut batch = std::mem::take(&mut self.pending);
         batch.extend([Event::MachineAddresses(addresses), Event::Synced]);
         let delta = self.translator.apply(batch, now);
-        self.effort.units = self.translator.units_run();
+        self.last_work.units = self.translator.units_run();
         self.changes_after = delta.wake_at;
         self.report.statuses(delta.statuses, &self.configuration);
         let changes = delta.resources;
@@ -126,8 +126,8 @@ impl Loader {
     }
 
     /// The work of the last load.
-    pub(super) fn effort(&self) -> LoadWork {
-        self.effort
+    pub(super) fn last_work(&self) -> LoadWork {
+        self.last_work
     }
 
     /// When to read again without an event.

@@ -87,7 +87,7 @@ impl Worker {
     async fn reload(&mut self) {
         let begun = Instant::now();
         let loaded = self.loader.load(&self.watch.written());
-        let LoadWork { documents, units } = self.loader.effort();
+        let LoadWork { documents, units } = self.loader.last_work();
         debug!(documents, units, "checked the files for changes");
         self.record_recognised();
         match loaded {

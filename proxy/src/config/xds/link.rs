@@ -11,10 +11,10 @@ use crate::config::apply::sleep_until;
 
 pub(super) enum Link {
     /// No connection; the next attempt is at this time.
-    Away(Instant),
+    Disconnected(Instant),
     /// It is being made.
     Connecting(Connecting),
-    Up(Box<Stream>),
+    Connected(Box<Stream>),
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Send>>;
@@ -39,7 +39,7 @@ impl Link {
     /// Waits for the next event. Cancel safe.
     pub(super) async fn next(&mut self) -> LinkEvent {
         match self {
-            Self::Away(until) => {
+            Self::Disconnected(until) => {
                 sleep_until(Some(*until)).await;
                 LinkEvent::Due
             }
@@ -47,7 +47,7 @@ impl Link {
                 Ok(stream) => LinkEvent::Connected(Box::new(stream)),
                 Err(error) => LinkEvent::NotConnected(error),
             },
-            Self::Up(stream) => match stream.next().await {
+            Self::Connected(stream) => match stream.next().await {
                 Ok(Some(response)) => LinkEvent::Received(response),
                 Ok(None) => LinkEvent::Ended,
                 Err(error) => LinkEvent::Broken(error),
@@ -58,7 +58,7 @@ impl Link {
     /// Sends a request if there is a stream. If it has just ended, the request is lost: the next
     /// stream begins with the full state.
     pub(super) fn send(&self, request: DeltaDiscoveryRequest) {
-        if let Self::Up(stream) = self {
+        if let Self::Connected(stream) = self {
             stream.send(request);
         }
     }

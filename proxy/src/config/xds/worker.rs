@@ -61,7 +61,7 @@ impl Worker {
         let node = format!("{gateway}/{proxy}");
         Self {
             controller,
-            link: Link::Away(Instant::now()),
+            link: Link::Disconnected(Instant::now()),
             backoff: Backoff::default(),
             client: Client::with_check(node, check),
             held_back: Vec::new(),
@@ -151,7 +151,7 @@ impl Worker {
                 self.link = Link::connect(self.controller.clone(), first);
             }
             LinkEvent::Connected(stream) => {
-                self.link = Link::Up(stream);
+                self.link = Link::Connected(stream);
                 self.state.change(|state| {
                     state.connected = true;
                     state.changed = Some(Instant::now());
@@ -170,7 +170,7 @@ impl Worker {
     /// Ends the stream, if there is one, and schedules a reconnect.
     fn reconnect(&mut self, failure: Option<String>) {
         let wait = self.backoff.next(rand::random());
-        self.link = Link::Away(Instant::now() + wait);
+        self.link = Link::Disconnected(Instant::now() + wait);
         self.state.change(|state| {
             if std::mem::take(&mut state.connected) {
                 state.changed = Some(Instant::now());
@@ -270,7 +270,7 @@ impl Worker {
             return;
         }
         self.reported_down.retain(is_down);
-        if matches!(self.link, Link::Up(_)) {
+        if matches!(self.link, Link::Connected(_)) {
             info!(
                 "a listener that could not be bound before is bound now; reopening the xDS stream to report it"
             );

@@ -89,7 +89,7 @@ pub struct DownstreamResponse<'a> {
     pub head: &'a ResponseHead,
     /// The bytes that `head` was parsed from.
     pub bytes: &'a [u8],
-    /// The client's protocol version. The body is sent as [`Framing::resent_to`] it.
+    /// The client's protocol version. The body is sent as [`Framing::reframed_for`] it.
     pub client: Version,
     /// Whether the connection is kept alive. It cannot be if it delimits the body.
     pub persist: Persist,
@@ -105,7 +105,7 @@ impl DownstreamResponse<'_> {
         copy_fields(out, &head.fields, bytes, |known, name| {
             hop_by_hop::passes(&head.fields, bytes, name, known) && !drop(known, name)
         });
-        match head.framing.resent_to(self.client) {
+        match head.framing.reframed_for(self.client) {
             // HEAD and 304 state the length that a GET would have.
             Framing::Empty => {
                 if let Some(length) = head.content_length {

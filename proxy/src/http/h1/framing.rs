@@ -128,7 +128,7 @@ impl Framing {
     /// The framing for forwarding: without a length it is chunked, except to HTTP/1.0, where the
     /// end of the connection delimits it.
     #[must_use]
-    pub fn resent_to(self, version: Version) -> Self {
+    pub fn reframed_for(self, version: Version) -> Self {
         match (self, version) {
             (Self::Chunked | Self::UntilClose, Version::Http10) => Self::UntilClose,
             (Self::Chunked | Self::UntilClose, Version::Http11 | Version::Http2) => Self::Chunked,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::frame::{FrameHead, Frames, Kind, PaddedFrame, Part};
 use super::heads::Heads;
 use crate::limits::{
-    H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_EACH, H2_OWN_RESETS,
+    H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
     H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
     H2_WATCHED_STREAMS,
 };
@@ -319,7 +319,7 @@ impl Counts {
             Kind::Reset if peer == Peer::Client => {
                 self.close(head.stream);
                 self.own_resets = self.own_resets.saturating_add(1);
-                return within(self.own_resets <= H2_OWN_RESETS, Abuse::OwnResets);
+                return within(self.own_resets <= H2_LOCAL_RESETS, Abuse::OwnResets);
             }
             _ => {}
         }
@@ -347,7 +347,7 @@ fn is_empty(found: PaddedFrame) -> bool {
 
 /// Frames that a peer may send, given this many legitimate causes.
 fn budget(reasons: u64) -> u64 {
-    H2_FREE_FRAMES.saturating_add(reasons.saturating_mul(H2_FREE_FRAMES_EACH))
+    H2_FREE_FRAMES.saturating_add(reasons.saturating_mul(H2_FREE_FRAMES_PER_STREAM))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ pub(super) fn decode(bytes: &[u8], text: &mut Vec<u8>) -> Option<()> {
         for bit in (0..u8::BITS).rev() {
             code = code << 1 | u32::from(byte.unbounded_shr(bit) & 1);
             length = length.saturating_add(1);
-            if length > LONGEST {
+            if length > MAX_CODE_BITS {
                 return None;
             }
             if let Some(symbol) = CODE.symbol(code, length) {
@@ -27,11 +27,11 @@ pub(super) fn decode(bytes: &[u8], text: &mut Vec<u8>) -> Option<()> {
 /// The code, by length.
 struct Code {
     /// The first code of each length.
-    first: [u32; LONGEST + 1],
+    first: [u32; MAX_CODE_BITS + 1],
     /// Number of codes of each length.
-    count: [u32; LONGEST + 1],
+    count: [u32; MAX_CODE_BITS + 1],
     /// Index of the first symbol of each length.
-    start: [u32; LONGEST + 1],
+    start: [u32; MAX_CODE_BITS + 1],
     /// The symbols in the order of their codes.
     symbols: [u8; 256],
 }
@@ -45,13 +45,13 @@ impl Code {
     )]
     const fn build() -> Self {
         let mut code = Self {
-            first: [0; LONGEST + 1],
-            count: [0; LONGEST + 1],
-            start: [0; LONGEST + 1],
+            first: [0; MAX_CODE_BITS + 1],
+            count: [0; MAX_CODE_BITS + 1],
+            start: [0; MAX_CODE_BITS + 1],
             symbols: [0; 256],
         };
         let (mut length, mut next, mut placed) = (1, 0, 0);
-        while length <= LONGEST {
+        while length <= MAX_CODE_BITS {
             next <<= 1;
             code.first[length] = next;
             code.start[length] = placed;
@@ -82,7 +82,7 @@ impl Code {
 static CODE: Code = Code::build();
 
 /// Length of the longest code in bits.
-const LONGEST: usize = 30;
+const MAX_CODE_BITS: usize = 30;
 
 /// Length of each symbol's code in bits.
 #[rustfmt::skip]

@@ -85,7 +85,7 @@ impl UdpListeners {
         self.list.borrow_mut().push(Rc::clone(&listener));
         let taking = Rc::clone(&listener).receive_datagrams(Rc::clone(proxy));
         monoio::spawn(fenced(shard, Purpose::Accept(bind), taking));
-        let sweeping = listener.end_quiet_sessions(Rc::clone(shard));
+        let sweeping = listener.end_idle_sessions(Rc::clone(shard));
         monoio::spawn(fenced(shard, Purpose::Accept(bind), sweeping));
         Ok(())
     }
@@ -261,7 +261,7 @@ impl UdpListener {
     }
 
     /// Periodically ends idle sessions; at the end, all of them.
-    async fn end_quiet_sessions(self: Rc<Self>, shard: Rc<Shard>) {
+    async fn end_idle_sessions(self: Rc<Self>, shard: Rc<Shard>) {
         while !self.stopped.get() {
             monoio::time::sleep(UDP_SWEEP).await;
             while let Some(session) = self.next_quiet(&shard) {

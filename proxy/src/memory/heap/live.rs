@@ -29,7 +29,7 @@ struct Sample {
 }
 
 /// Marks a slot that is claimed and not filled yet; no allocation has this address.
-const TAKEN: usize = 1;
+const CLAIMED: usize = 1;
 
 /// Records a sampled allocation until it is freed. One without a free slot counts as live forever:
 /// better than a hidden leak.
@@ -37,7 +37,7 @@ pub(super) fn record(address: *mut u8, stack: StackId, weight: Weight) {
     let at = bucket_of(address);
     let bucket = &TABLE[at];
     for (place, sample) in bucket.addresses.iter().zip(&bucket.samples) {
-        let taken = place.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed);
+        let taken = place.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
         if taken.is_ok() {
             sample.stack.store(stack.to_number(), Ordering::Relaxed);
             sample.objects.store(weight.objects, Ordering::Relaxed);
@@ -62,12 +62,12 @@ pub(super) fn count() -> u64 {
 pub(super) fn record_free(address: *mut u8) {
     let at = bucket_of(address);
     if PRESENT[at].load(Ordering::Relaxed) != 0 {
-        look_for(at, address);
+        find_sample(at, address);
     }
 }
 
 #[cold]
-fn look_for(at: usize, address: *mut u8) {
+fn find_sample(at: usize, address: *mut u8) {
     let bucket = &TABLE[at];
     for (place, sample) in bucket.addresses.iter().zip(&bucket.samples) {
         if place.load(Ordering::Acquire) != address.addr() {

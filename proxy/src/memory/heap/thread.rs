@@ -48,12 +48,12 @@ pub struct Samples {
 #[must_use]
 pub fn samples() -> Samples {
     Samples {
-        taken: TAKEN.load(Ordering::Relaxed),
+        taken: SAMPLES_TAKEN.load(Ordering::Relaxed),
         live: live::count(),
     }
 }
 
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+static SAMPLES_TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Average distance between two samples in bytes; 0 takes none.
 static DISTANCE: AtomicU32 = AtomicU32::new(HEAP_SAMPLING_BYTES);
@@ -86,7 +86,7 @@ fn run_out(address: *mut u8, size: usize) {
     if is_first || address.is_null() {
         return;
     }
-    TAKEN.fetch_add(1, Ordering::Relaxed);
+    SAMPLES_TAKEN.fetch_add(1, Ordering::Relaxed);
     let weight = Weight::of(size, distance);
     let stack = stacks::record(&walk::stack(), weight);
     live::record(address, stack, weight);

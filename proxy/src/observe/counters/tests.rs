@@ -5,7 +5,7 @@ use super::{
     TokenResults,
 };
 use crate::names::Interned;
-use crate::policy::jwt::{Proof, Refusal};
+use crate::policy::jwt::{AuthenticatedBy, Refusal};
 
 fn id(index: u32, generation: u32) -> Interned {
     Interned { index, generation }
@@ -128,10 +128,10 @@ fn reset_clears_every_field() {
 fn tokens_are_counted_by_result() {
     let results = TokenResults::default();
     for result in [
-        Ok(Proof::Cached),
-        Ok(Proof::Cached),
-        Ok(Proof::Verified),
-        Ok(Proof::None),
+        Ok(AuthenticatedBy::Cached),
+        Ok(AuthenticatedBy::Cached),
+        Ok(AuthenticatedBy::Verified),
+        Ok(AuthenticatedBy::None),
         Err(Refusal::Expired),
         Err(Refusal::NoKeys),
         Err(Refusal::NoKeys),

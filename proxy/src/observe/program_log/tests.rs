@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
-use super::{LOSS, LOSS_TARGET, ProgramLog, ProgramLogWriter, loss};
+use super::{LINES_LOST, LOSS_TARGET, ProgramLog, ProgramLogWriter, loss};
 use crate::limits::PROGRAM_LOG_BYTES;
 use crate::observe::program_log::LogFormat;
 
@@ -80,7 +80,7 @@ const LINES: usize = PROGRAM_LOG_BYTES / 1024;
 fn reported(written: &str) -> usize {
     let line = written.lines().last().expect("a line");
     let (message, lines) = line.split_once(" lines=").expect("it reports");
-    assert!(message.ends_with(LOSS), "{line}");
+    assert!(message.ends_with(LINES_LOST), "{line}");
     lines.parse().expect("a number")
 }
 
@@ -150,7 +150,7 @@ fn the_line_about_dropped_lines_has_the_usual_format() {
         let like = tracing_subscriber::fmt()
             .with_writer(Arc::clone(&log))
             .with_ansi(false);
-        let warn = || tracing::warn!(target: LOSS_TARGET, lines = 7, "{LOSS}");
+        let warn = || tracing::warn!(target: LOSS_TARGET, lines = 7, "{LINES_LOST}");
         match format {
             LogFormat::Text => tracing::subscriber::with_default(like.finish(), warn),
             LogFormat::Json => tracing::subscriber::with_default(like.json().finish(), warn),

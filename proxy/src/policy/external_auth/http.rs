@@ -53,7 +53,7 @@ pub fn interpret(
         )),
         300..=499 => Ok(Verdict::Denied(denial(status, headers, body))),
         // To a client it would read as success.
-        201..=299 => Ok(Verdict::Denied(Denial::bare(StatusCode::FORBIDDEN))),
+        201..=299 => Ok(Verdict::Denied(Denial::with_status(StatusCode::FORBIDDEN))),
         _ => Err(MissingVerdict("the authorization server failed")),
     }
 }

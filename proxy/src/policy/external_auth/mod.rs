@@ -86,7 +86,7 @@ pub struct Denial {
 
 impl Denial {
     /// A denial with this status, and nothing else.
-    fn bare(status: StatusCode) -> Self {
+    fn with_status(status: StatusCode) -> Self {
         Self {
             status,
             lines: Vec::new(),

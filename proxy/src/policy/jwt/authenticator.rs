@@ -12,7 +12,7 @@ use super::cache::{Entry, Fingerprint, TokenCache};
 use super::claims::Claims;
 use super::missing::UnknownKeys;
 use super::source::KeySource;
-use super::token_location::{Carrier, TokenLocation};
+use super::token_location::{TokenLocation, TokenSources};
 use super::verify::Unverified;
 use super::{Refusal, TokenError};
 use crate::failure::FailureKind;
@@ -37,12 +37,12 @@ pub struct Authenticator {
     providers: Vec<Provider>,
     /// Headers that come from claims, so that they never come from clients.
     claimed: Vec<HeaderName>,
-    use_of_claims: UseOfClaims,
+    claims_use: ClaimsUse,
 }
 
 /// Whether claims are needed after verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum UseOfClaims {
+pub enum ClaimsUse {
     /// Headers alone, which are made once.
     Headers,
     /// Rules of authorization too.
@@ -80,7 +80,7 @@ pub(super) struct Line {
 
 /// How a request was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proof {
+pub enum AuthenticatedBy {
     /// No token, and none is required.
     None,
     /// By a token that this shard had verified before.
@@ -93,7 +93,7 @@ pub enum Proof {
 #[derive(Debug, Clone)]
 pub struct Principal<'a> {
     policy: &'a Authenticator,
-    proof: Proof,
+    authenticated_by: AuthenticatedBy,
     /// The token, and where it was found.
     token: Option<(&'a TokenLocation, Rc<Verified>)>,
 }
@@ -104,7 +104,7 @@ impl Authenticator {
     pub fn compile(
         policy: &JwtPolicy,
         keys: impl IntoIterator<Item = Arc<KeySource>>,
-        use_of_claims: UseOfClaims,
+        claims_use: ClaimsUse,
     ) -> Self {
         let mut locations = Vec::new();
         let mut claimed = Vec::new();
@@ -142,7 +142,7 @@ impl Authenticator {
             locations,
             providers,
             claimed,
-            use_of_claims,
+            claims_use,
         }
     }
 
@@ -153,14 +153,14 @@ impl Authenticator {
     /// key may be new.
     pub fn authenticate<'a>(
         &'a self,
-        carrier: Carrier<'_>,
+        sources: TokenSources<'_>,
         now: i64,
         cache: &mut TokenCache,
     ) -> Result<Principal<'a>, TokenError> {
-        let Some((location, token)) = self.find(carrier)? else {
+        let Some((location, token)) = self.find(sources)? else {
             return match self.mode {
                 JwtMode::Strict => Err(Refusal::Missing.into()),
-                JwtMode::Optional => Ok(self.admit(Proof::None, None)),
+                JwtMode::Optional => Ok(self.admit(AuthenticatedBy::None, None)),
             };
         };
         let fingerprint = Fingerprint::of(token);
@@ -168,12 +168,12 @@ impl Authenticator {
             && self.are_keys_current(entry, now)
         {
             let token = (location, Rc::clone(&entry.verified));
-            return Ok(self.admit(Proof::Cached, Some(token)));
+            return Ok(self.admit(AuthenticatedBy::Cached, Some(token)));
         }
         let entry = self.verify(token, fingerprint, location, now, &cache.unknown)?;
         let verified = Rc::clone(&entry.verified);
         cache.insert(entry);
-        Ok(self.admit(Proof::Verified, Some((location, verified))))
+        Ok(self.admit(AuthenticatedBy::Verified, Some((location, verified))))
     }
 
     /// The field line of a 401: the realm, and no reason. A request without a token gets no error
@@ -199,21 +199,25 @@ impl Authenticator {
         !self.claimed.is_empty()
     }
 
-    fn admit(&self, proof: Proof, token: Option<(usize, Rc<Verified>)>) -> Principal<'_> {
+    fn admit(
+        &self,
+        authenticated_by: AuthenticatedBy,
+        token: Option<(usize, Rc<Verified>)>,
+    ) -> Principal<'_> {
         let token =
             token.and_then(|(location, verified)| Some((self.locations.get(location)?, verified)));
         Principal {
             policy: self,
-            proof,
+            authenticated_by,
             token,
         }
     }
 
     /// The only token of a request, and its location.
-    fn find<'a>(&self, carrier: Carrier<'a>) -> Result<Option<(usize, &'a [u8])>, Refusal> {
+    fn find<'a>(&self, sources: TokenSources<'a>) -> Result<Option<(usize, &'a [u8])>, Refusal> {
         let mut found = None;
         for (number, location) in self.locations.iter().enumerate() {
-            if let Some(token) = location.find(carrier)?
+            if let Some(token) = location.find(sources)?
                 && found.replace((number, token)).is_some()
             {
                 // RFC 6750 section 2: one way at a time.
@@ -243,7 +247,7 @@ impl Authenticator {
             if provider.issuer != unverified.issuer() || !provider.locations.contains(&location) {
                 continue;
             }
-            match provider.verify(&unverified, now, unknown, self.use_of_claims) {
+            match provider.verify(&unverified, now, unknown, self.claims_use) {
                 Ok(accepted) => {
                     return Ok(Entry {
                         fingerprint,
@@ -277,7 +281,7 @@ impl Provider {
         token: &Unverified<'_>,
         now: i64,
         unknown: &UnknownKeys,
-        use_of_claims: UseOfClaims,
+        claims_use: ClaimsUse,
     ) -> Result<Accepted, TokenError> {
         let in_force = self.keys.load(now).ok_or(Refusal::NoKeys)?;
         let keys = in_force.keys().ok_or(Refusal::NoKeys)?;
@@ -290,11 +294,11 @@ impl Provider {
         Ok(Accepted {
             keys: keys.version(),
             expires,
-            verified: self.read(&claims, use_of_claims)?,
+            verified: self.read(&claims, claims_use)?,
         })
     }
 
-    fn read(&self, claims: &Claims, use_of_claims: UseOfClaims) -> Result<Verified, Refusal> {
+    fn read(&self, claims: &Claims, claims_use: ClaimsUse) -> Result<Verified, Refusal> {
         let line = |claim: &ClaimHeader| {
             Some(Line {
                 name: claim.header.clone(),
@@ -310,7 +314,7 @@ impl Provider {
             subject: claims.subject()?.map(clipped),
             forward: self.forward,
             lines: self.claims.iter().filter_map(line).collect(),
-            claims: (use_of_claims == UseOfClaims::Rules).then(|| claims.values()),
+            claims: (claims_use == ClaimsUse::Rules).then(|| claims.values()),
         })
     }
 }
@@ -318,8 +322,8 @@ impl Provider {
 impl Principal<'_> {
     /// How it was authenticated.
     #[must_use]
-    pub fn proof(&self) -> Proof {
-        self.proof
+    pub fn authenticated_by(&self) -> AuthenticatedBy {
+        self.authenticated_by
     }
 
     /// The `sub` claim of the verified token.
@@ -357,7 +361,7 @@ impl Principal<'_> {
     /// `edits` drop are theirs: filters come after authentication.
     pub fn write_lines(
         &self,
-        carrier: Carrier<'_>,
+        sources: TokenSources<'_>,
         edits: Option<&HeaderEdits>,
         lines: &mut Vec<u8>,
     ) {
@@ -371,7 +375,7 @@ impl Principal<'_> {
             }
         }
         if let Some(location) = self.stripped() {
-            location.write_rest(carrier, lines);
+            location.write_rest(sources, lines);
         }
     }
 

@@ -113,7 +113,7 @@ impl KeySet {
     }
 
     /// Whether some key could verify a token with this key id.
-    pub(super) fn knows(&self, id: &str) -> bool {
+    pub(super) fn contains(&self, id: &str) -> bool {
         self.keys.iter().any(|key| key.is_named(id))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::source::{KeySource, Reply};
 use super::{KeySet, Refusal};
-use crate::limits::{JWKS_UNKNOWN, JWKS_UNKNOWN_KEYS};
+use crate::limits::{JWKS_UNKNOWN_KEY_TTL, JWKS_UNKNOWN_KEYS};
 
 /// Why a request is not authenticated, or not yet.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl UnknownKeys {
         if let Some(slot) = self.slots.get_mut(location) {
             *slot = Unknown {
                 hash: key.hash,
-                until: now.saturating_add(JWKS_UNKNOWN.as_secs().cast_signed()),
+                until: now.saturating_add(JWKS_UNKNOWN_KEY_TTL.as_secs().cast_signed()),
             };
         }
     }

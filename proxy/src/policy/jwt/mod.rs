@@ -17,10 +17,10 @@ mod source;
 mod token_location;
 mod verify;
 
-pub use authenticator::{Authenticator, Principal, Proof, UseOfClaims, Verified};
+pub use authenticator::{AuthenticatedBy, Authenticator, ClaimsUse, Principal, Verified};
 pub use cache::TokenCache;
 pub use keys::{KeySet, KeySetError, Provenance};
 pub use missing::{MissingKey, TokenError};
 pub use refusal::Refusal;
 pub use source::{FetchWaker, KeySource, Reply};
-pub use token_location::Carrier;
+pub use token_location::TokenSources;

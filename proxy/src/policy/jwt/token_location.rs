@@ -32,7 +32,7 @@ pub(super) enum Prefix {
 
 /// The parts of a request that may carry a token.
 #[derive(Debug, Clone, Copy)]
-pub struct Carrier<'a> {
+pub struct TokenSources<'a> {
     /// Header fields of the request.
     pub fields: &'a Fields,
     /// The bytes that the fields point into.
@@ -64,30 +64,30 @@ impl TokenLocation {
     }
 
     /// The token in this place. A malformed one is an error, rather than absent.
-    pub(super) fn find<'a>(&self, carrier: Carrier<'a>) -> Result<Option<&'a [u8]>, Refusal> {
+    pub(super) fn find<'a>(&self, sources: TokenSources<'a>) -> Result<Option<&'a [u8]>, Refusal> {
         match self {
             Self::Header { prefix, .. } => {
-                let values = carrier
+                let values = sources
                     .fields
                     .iter()
-                    .filter(|field| self.is(field, carrier));
-                let values = values.map(|field| field.value.of(carrier.bytes));
+                    .filter(|field| self.is(field, sources));
+                let values = values.map(|field| field.value.of(sources.bytes));
                 match only(values)? {
                     Some(value) => prefix.strip(value),
                     None => Ok(None),
                 }
             }
             Self::Query(name) => {
-                let query = carrier.query.unwrap_or_default().as_bytes();
+                let query = sources.query.unwrap_or_default().as_bytes();
                 only(pairs(query, b'&').filter_map(|pair| parameter(pair, name)))
             }
-            Self::Cookie(name) => only(cookies(carrier).filter_map(|pair| named(pair, name))),
+            Self::Cookie(name) => only(cookies(sources).filter_map(|pair| named(pair, name))),
         }
     }
 
     /// Whether the field is this place.
-    fn is(&self, field: &Field, carrier: Carrier<'_>) -> bool {
-        self.is_field(field.known, field.name.of(carrier.bytes))
+    fn is(&self, field: &Field, sources: TokenSources<'_>) -> bool {
+        self.is_field(field.known, field.name.of(sources.bytes))
     }
 
     /// Whether a field is dropped or rewritten to remove the token.
@@ -102,12 +102,12 @@ impl TokenLocation {
     }
 
     /// Appends the rest of the fields selected by [`Self::is_field`].
-    pub(super) fn write_rest(&self, carrier: Carrier<'_>, lines: &mut Vec<u8>) {
+    pub(super) fn write_rest(&self, sources: TokenSources<'_>, lines: &mut Vec<u8>) {
         let Self::Cookie(name) = self else {
             return;
         };
         let mut separator: &[u8] = b"Cookie: ";
-        for pair in cookies(carrier).filter(|pair| named(pair, name).is_none()) {
+        for pair in cookies(sources).filter(|pair| named(pair, name).is_none()) {
             lines.extend_from_slice(separator);
             lines.extend_from_slice(pair);
             separator = b"; ";
@@ -188,8 +188,8 @@ fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8
     }
 }
 
-fn cookies(carrier: Carrier<'_>) -> impl Iterator<Item = &[u8]> {
-    let Carrier { fields, bytes, .. } = carrier;
+fn cookies(sources: TokenSources<'_>) -> impl Iterator<Item = &[u8]> {
+    let TokenSources { fields, bytes, .. } = sources;
     let lines = fields
         .iter()
         .filter(|field| field.known == KnownHeader::Cookie);

@@ -43,7 +43,7 @@ impl<'a> Unverified<'a> {
     /// The key id, if the key set does not have it.
     pub(super) fn unknown_key(&self, keys: &KeySet) -> Option<&str> {
         let id = self.header.kid.as_deref();
-        id.filter(|id| !keys.knows(id))
+        id.filter(|id| !keys.contains(id))
     }
 
     /// Its claims, after verification with a key of the issuer.

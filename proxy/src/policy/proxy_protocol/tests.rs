@@ -101,15 +101,15 @@ fn bytes_that_do_not_start_like_a_header_are_data() {
 
 #[test]
 fn malformed_v1_headers_are_rejected() {
-    use Malformed::{Address, Line, Port, Words};
+    use Malformed::{Address, Form, Line, Port};
     for (line, expected) in [
-        ("PROXY \r\n", Words),
-        ("PROXY TCP\r\n", Words),
-        ("PROXY tcp4 192.0.2.1 198.51.100.1 1 2\r\n", Words),
-        ("PROXY TCP4 192.0.2.1 198.51.100.1 1\r\n", Words),
-        ("PROXY TCP4 192.0.2.1 198.51.100.1 1 2 3\r\n", Words),
-        ("PROXY TCP4 192.0.2.1 198.51.100.1 1 2 \r\n", Words),
-        ("PROXY  TCP4 192.0.2.1 198.51.100.1 1 2\r\n", Words),
+        ("PROXY \r\n", Form),
+        ("PROXY TCP\r\n", Form),
+        ("PROXY tcp4 192.0.2.1 198.51.100.1 1 2\r\n", Form),
+        ("PROXY TCP4 192.0.2.1 198.51.100.1 1\r\n", Form),
+        ("PROXY TCP4 192.0.2.1 198.51.100.1 1 2 3\r\n", Form),
+        ("PROXY TCP4 192.0.2.1 198.51.100.1 1 2 \r\n", Form),
+        ("PROXY  TCP4 192.0.2.1 198.51.100.1 1 2\r\n", Form),
         ("PROXY TCP4  192.0.2.1 198.51.100.1 1 2\r\n", Address),
         ("PROXY TCP4 ::1 ::2 1 2\r\n", Address),
         ("PROXY TCP6 192.0.2.1 198.51.100.1 1 2\r\n", Address),
@@ -127,7 +127,7 @@ fn malformed_v1_headers_are_rejected() {
         assert_eq!(parse(line.as_bytes()), Err(expected), "{line:?}");
     }
     let not_text = b"PROXY TCP4 \xff\xff 198.51.100.1 1 2\r\n";
-    assert_eq!(parse(not_text), Err(Words));
+    assert_eq!(parse(not_text), Err(Form));
 }
 
 #[test]

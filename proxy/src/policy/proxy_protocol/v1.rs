@@ -20,11 +20,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Progress, Malformed> {
     };
     let (line, _) = window.split_at(end);
     let line = line.strip_suffix(b"\r").ok_or(Malformed::Line)?;
-    let words = line.strip_prefix(START).ok_or(Malformed::Words)?;
+    let words = line.strip_prefix(START).ok_or(Malformed::Form)?;
     if words.contains(&b'\r') {
         return Err(Malformed::Line);
     }
-    let words = std::str::from_utf8(words).map_err(|_| Malformed::Words)?;
+    let words = std::str::from_utf8(words).map_err(|_| Malformed::Form)?;
     Ok(Progress::Complete {
         len: end.saturating_add(1),
         endpoints: parse_words(words)?,
@@ -45,13 +45,13 @@ fn parse_words(words: &str) -> Result<Option<Endpoints>, Malformed> {
         Some("UNKNOWN") => return Ok(None),
         Some("TCP4") => true,
         Some("TCP6") => false,
-        _ => return Err(Malformed::Words),
+        _ => return Err(Malformed::Form),
     };
-    let mut next = || words.next().ok_or(Malformed::Words);
+    let mut next = || words.next().ok_or(Malformed::Form);
     let (source, destination) = (address(next()?, is_v4)?, address(next()?, is_v4)?);
     let (source_port, destination_port) = (port(next()?)?, port(next()?)?);
     if words.next().is_some() {
-        return Err(Malformed::Words);
+        return Err(Malformed::Form);
     }
     Ok(Some(Endpoints {
         source: SocketAddr::new(source, source_port),

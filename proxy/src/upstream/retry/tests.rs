@@ -89,7 +89,7 @@ fn a_request_without_a_replayable_body_is_not_retried() {
     let service = Rc::new(ServiceState::default());
     let refused = AttemptOutcome::Failed(FailureKind::ConnectFailed);
     let gone = may_retry(None, refused, 0, Replay::Impossible, &service, &BUDGET);
-    assert_eq!(gone.err(), Some(NoRetryReason::BodyGone));
+    assert_eq!(gone.err(), Some(NoRetryReason::BodyNotKept));
 }
 
 #[test]

@@ -133,7 +133,7 @@ mod tests {
         assert!(admission.admit(one).is_ok(), "the first is no stranger");
         assert!(
             locked(&admission.unauthenticated.by_address).is_empty(),
-            "addresses without strangers cost nothing"
+            "addresses without unauthenticated connections take no memory"
         );
     }
 

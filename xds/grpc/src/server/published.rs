@@ -63,7 +63,7 @@ impl Published {
     }
 
     /// Drops the notifier of a Gateway that nothing subscribes to any more.
-    pub(super) fn tidy(&self, gateway: &ObjectName) {
+    pub(super) fn remove_if_unused(&self, gateway: &ObjectName) {
         let mut followers = locked(&self.followers);
         if followers.get(gateway).is_some_and(watch::Sender::is_closed) {
             followers.remove(gateway);
@@ -109,8 +109,8 @@ mod tests {
         assert!(of_other.has_changed().expect("open"));
         assert_eq!(published.changed().await, [other.clone()].into());
         drop(of_one);
-        published.tidy(&one);
-        published.tidy(&other);
+        published.remove_if_unused(&one);
+        published.remove_if_unused(&other);
         assert!(locked(&published.followers).contains_key(&other));
         assert!(!locked(&published.followers).contains_key(&one));
     }

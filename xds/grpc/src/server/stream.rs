@@ -199,7 +199,7 @@ impl Stream {
                 (self.begun, self.progress) = (now, now);
                 None
             }
-            Poll::Resynchronise => return Err(Status::aborted(BEHIND).into()),
+            Poll::Resynchronise => return Err(Status::aborted(TOO_FAR_BEHIND).into()),
         };
         self.deadline(&session, now, until)
     }
@@ -310,7 +310,8 @@ const TOO_MANY_NAMES: &str = "the stream subscribes to too many names, or lists 
 
 const TOO_MANY_REQUESTS: &str = "the stream sends too many requests that acknowledge no response";
 
-const BEHIND: &str = "the proxy is too far behind; reconnect with its current resource versions";
+const TOO_FAR_BEHIND: &str =
+    "the proxy is too far behind; reconnect with its current resource versions";
 
 const RETIRED: &str = "the controller closes the connection; reconnect";
 

@@ -31,7 +31,7 @@ pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
                 lines.push(Line::heading(&format!("Endpoints of {backend}")));
                 lines.extend(table(selected.as_deref(), endpoints));
                 if *truncated {
-                    lines.push(Line::new(Tone::Faint, "(list truncated)"));
+                    lines.push(Line::new(Tone::Dimmed, "(list truncated)"));
                 }
             }
             other => lines.extend(step(other)),

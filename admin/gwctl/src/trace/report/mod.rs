@@ -43,7 +43,7 @@ pub(super) enum Tone {
     Warning,
     Bad,
     /// Not selected, or of little interest.
-    Faint,
+    Dimmed,
 }
 
 impl From<Severity> for Tone {
@@ -124,7 +124,7 @@ fn tabular<const COLUMNS: usize>(
 /// Replaces an empty section by a placeholder line.
 fn or_placeholder(lines: Vec<Line>, placeholder: &str) -> Vec<Line> {
     if lines.is_empty() {
-        return vec![Line::new(Tone::Faint, placeholder)];
+        return vec![Line::new(Tone::Dimmed, placeholder)];
     }
     lines
 }

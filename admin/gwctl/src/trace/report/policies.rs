@@ -25,7 +25,7 @@ pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
             } => {
                 let (tone, outcome) = match outcome {
                     PolicyOutcome::Applied => (Tone::Good, "applied"),
-                    PolicyOutcome::Skipped => (Tone::Faint, "skipped"),
+                    PolicyOutcome::Skipped => (Tone::Dimmed, "skipped"),
                 };
                 outcomes.push((tone, [kind.clone(), outcome.to_owned(), detail.clone()]));
             }

@@ -35,7 +35,7 @@ pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
                     candidates.iter().map(rule),
                 ));
                 if *truncated {
-                    lines.push(Line::new(Tone::Faint, "(list truncated)"));
+                    lines.push(Line::new(Tone::Dimmed, "(list truncated)"));
                 }
             }
             _ => {}
@@ -48,7 +48,7 @@ fn listener(candidate: &ListenerCandidate) -> (Tone, [String; 3]) {
     let (tone, mark) = if candidate.selected {
         (Tone::Good, SELECTED)
     } else {
-        (Tone::Faint, LOST)
+        (Tone::Dimmed, LOST)
     };
     let (listener, hostname) = (candidate.listener.clone(), candidate.hostname.clone());
     (tone, [mark.to_owned(), listener, hostname])
@@ -58,7 +58,7 @@ fn rule(candidate: &RouteCandidate) -> (Tone, [String; 4]) {
     let (tone, mark) = match candidate.outcome {
         RouteOutcome::Selected => (Tone::Good, SELECTED),
         RouteOutcome::Shadowed => (Tone::Plain, SHADOWED),
-        RouteOutcome::Lost => (Tone::Faint, LOST),
+        RouteOutcome::Lost => (Tone::Dimmed, LOST),
     };
     let why = match (candidate.outcome, candidate.reason.as_str()) {
         (RouteOutcome::Selected, "") => "selected",

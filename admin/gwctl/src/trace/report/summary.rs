@@ -128,7 +128,7 @@ impl<'a> Facts<'a> {
                 let (tone, text) = match selected {
                     Some(selected) => (Tone::Good, selected),
                     None if self.is_finished() => (Tone::Bad, "none"),
-                    None => (Tone::Faint, "not selected yet"),
+                    None => (Tone::Dimmed, "not selected yet"),
                 };
                 line(tone, name, text.to_owned());
             }

@@ -29,12 +29,12 @@ impl Admissible for BackendTlsPolicy {
         if targets.iter().any(|target| target.name.is_empty()) {
             targets.clear();
         }
-        Some(unfulfillable(presumed_metadata(name, written), targets))
+        Some(unsatisfiable(presumed_metadata(name, written), targets))
     }
 
     fn duplicate_replacement(&self) -> Option<Self> {
         let targets = self.spec.target_refs.clone();
-        Some(unfulfillable(self.metadata.clone(), targets))
+        Some(unsatisfiable(self.metadata.clone(), targets))
     }
 
     fn may_restrict_access(field: &[&str]) -> bool {
@@ -57,7 +57,7 @@ impl Admissible for BackendTlsPolicy {
 }
 
 /// A policy that no backend satisfies.
-fn unfulfillable(
+fn unsatisfiable(
     metadata: ObjectMeta,
     target_refs: Vec<PolicyTargetReference>,
 ) -> BackendTlsPolicy {

@@ -49,7 +49,10 @@ impl Schema {
     ) {
         if !self.rules.is_empty() {
             let itself = self.to_cel(value);
-            let broken = self.rules.iter().filter_map(|rule| rule.broken_by(&itself));
+            let broken = self
+                .rules
+                .iter()
+                .filter_map(|rule| rule.violated_by(&itself));
             let broken = broken.map(|text| Remark::error(path, Reason::Invalid, text));
             remarks.extend(broken.map(Remark::of_fields));
         }
@@ -107,7 +110,7 @@ impl Schema {
 
 impl Rule {
     /// The message, if the rule is violated. A rule that cannot be evaluated is violated.
-    fn broken_by(&self, itself: &cel::Value) -> Option<String> {
+    fn violated_by(&self, itself: &cel::Value) -> Option<String> {
         let mut context = Context::with_env(Arc::clone(&ENV));
         context.add_variable_from_value("self", itself.clone());
         let added = context.add_function("duration", milliseconds);

@@ -151,7 +151,7 @@ impl<'a> Composer<'a> {
                 (Event::Scalar(key, style, _, _), key_at) => {
                     let plain = style == ScalarStyle::Plain;
                     let mergeable = plain && key == "<<";
-                    self.warn_of_misreading(&key, plain, key_at);
+                    self.warn_of_kubectl_difference(&key, plain, key_at);
                     (key.into_owned(), key_at, mergeable)
                 }
                 (_, key_at) => {
@@ -185,12 +185,12 @@ impl<'a> Composer<'a> {
         if style != ScalarStyle::Plain || as_text {
             return Ok(Value::String(text.to_owned()));
         }
-        self.warn_of_misreading(text, true, at);
+        self.warn_of_kubectl_difference(text, true, at);
         scalar::resolve(text).map_err(|text| self.refusal(at, text))
     }
 
-    fn warn_of_misreading(&mut self, text: &str, plain: bool, at: Position) {
-        if let Some(text) = scalar::misreading(text).filter(|_| plain) {
+    fn warn_of_kubectl_difference(&mut self, text: &str, plain: bool, at: Position) {
+        if let Some(text) = scalar::kubectl_difference(text).filter(|_| plain) {
             let path = self.path.clone();
             self.notes.push(YamlRemark { at, path, text });
         }

@@ -19,7 +19,7 @@ pub(super) fn resolve(text: &str) -> Result<Value, String> {
 }
 
 /// kubectl's interpretation of the plain scalar, if different.
-pub(super) fn misreading(text: &str) -> Option<String> {
+pub(super) fn kubectl_difference(text: &str) -> Option<String> {
     let boolean = match text.to_ascii_lowercase().as_str() {
         "yes" | "on" | "y" => "true",
         "no" | "off" | "n" => "false",
@@ -108,7 +108,7 @@ fn looks_like_number(text: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{misreading, resolve};
+    use super::{kubectl_difference, resolve};
 
     #[test]
     fn scalars_follow_the_core_schema() {
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn scalars_that_kubectl_reads_differently_are_detected() {
         for text in ["no", "Yes", "ON", "y", "0755"] {
-            assert!(misreading(text).is_some(), "{text}");
+            assert!(kubectl_difference(text).is_some(), "{text}");
         }
         for text in ["nO", "none", "0", "0.5", "089", "true", "755"] {
-            assert_eq!(misreading(text), None, "{text}");
+            assert_eq!(kubectl_difference(text), None, "{text}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::reader::Fact;
 use crate::status::{RouteStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
-use crate::translator::once_taken::OnceTaken;
+use crate::translator::take_once::TakeOnce;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -24,7 +24,7 @@ pub(crate) struct AttachedUnit(pub(crate) RouteName);
 /// The result of attaching a route.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AttachedRoute {
-    status: OnceTaken<RouteStatus>,
+    status: TakeOnce<RouteStatus>,
     emitted: Emitted,
     /// Its rules that get session persistence from `XBackendTrafficPolicies`, by Gateway: which of
     /// these apply there depends on the users of their targets, so a later unit emits them.
@@ -85,7 +85,7 @@ impl Unit for AttachedUnit {
         let counted = left.iter().filter(|_| !route.is_refused());
         let status = RouteStatus::of(route, &outcomes, &reader.options().controller_name);
         Some(AttachedRoute {
-            status: OnceTaken::new(status),
+            status: TakeOnce::new(status),
             counted: counted.map(|listener| (*listener).clone()).collect(),
             emitted: Emitted::new(resources),
             with_sessions: with_sessions.into(),

@@ -130,7 +130,7 @@ fn a_refused_connection_is_reported_with_the_address() {
     let error = fetched(&format!("http://{address}/")).expect_err("nothing listens");
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     let error = fetched("http://nowhere.test/").expect_err("no such name");
-    assert!(matches!(error, FetchError::Nowhere(_)), "{error}");
+    assert!(matches!(error, FetchError::Unresolvable(_)), "{error}");
 }
 
 #[test]

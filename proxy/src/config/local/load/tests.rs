@@ -86,7 +86,7 @@ fn the_cost_of_one_changed_route_does_not_depend_on_the_number_of_routes() {
         let mut scene = Scene::new(files, routes);
         scene.write_routes(1, routes, Some(3));
         assert_eq!(scene.load(), 1, "one resource");
-        let cost = scene.loader.effort();
+        let cost = scene.loader.last_work();
         assert_eq!(cost.documents, 1, "one document is parsed");
         assert_eq!(scene.model, scene.translated_from_scratch());
         cost
@@ -101,7 +101,7 @@ fn a_touched_but_unchanged_file_is_not_translated() {
     let mut scene = Scene::new(3, 4);
     scene.write_routes(2, 4, None);
     assert_eq!(scene.load(), 0);
-    assert_eq!(scene.loader.effort(), LoadWork::default());
+    assert_eq!(scene.loader.last_work(), LoadWork::default());
 }
 
 #[test]

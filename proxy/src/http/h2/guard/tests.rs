@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{Abuse, Guard, Peer};
 use crate::http::h2::frame::PREFACE;
 use crate::limits::{
-    H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_EACH, H2_OWN_RESETS,
+    H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
     H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
 };
 
@@ -115,7 +115,7 @@ fn data_and_streams_raise_the_budget_of_window_updates() {
     for _ in 0..1_000 {
         assert_eq!(guard.sent(&frame(0, 0, 1, b"x")), Ok(()));
     }
-    let expected = H2_FREE_FRAMES + 1_001 * H2_FREE_FRAMES_EACH;
+    let expected = H2_FREE_FRAMES + 1_001 * H2_FREE_FRAMES_PER_STREAM;
     assert_eq!(
         accepted_frames(&mut guard, &update),
         (expected, Abuse::WindowUpdates)
@@ -155,7 +155,7 @@ fn resets_caused_by_the_peer_are_limited_per_connection() {
     while guard.sent(&frame(3, 0, 1, &[0; 4])).is_ok() {
         count += 1;
     }
-    assert_eq!(count, H2_OWN_RESETS);
+    assert_eq!(count, H2_LOCAL_RESETS);
 }
 
 #[test]

@@ -8,12 +8,12 @@ use xds::model::{
     ClaimHeader, HeaderEdit, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
 };
 
-use super::{Authenticator, Carrier};
+use super::{Authenticator, TokenSources};
 use crate::failure::FailureKind;
 use crate::http::head::Fields;
 use crate::http::known::KnownHeader;
 use crate::policy::headers::HeaderEdits;
-use crate::policy::jwt::UseOfClaims;
+use crate::policy::jwt::ClaimsUse;
 use crate::policy::jwt::{
     KeySet, KeySource, Principal, Provenance, Refusal, TokenCache, TokenError,
 };
@@ -74,12 +74,12 @@ fn compile(mode: JwtMode, provider: JwtProvider) -> Authenticator {
     Authenticator::compile(
         &policy,
         [Arc::new(KeySource::constant(keys))],
-        UseOfClaims::Headers,
+        ClaimsUse::Headers,
     )
 }
 
-fn carrier<'a>(fields: &'a (Fields, Vec<u8>), query: Option<&'a str>) -> Carrier<'a> {
-    Carrier {
+fn sources<'a>(fields: &'a (Fields, Vec<u8>), query: Option<&'a str>) -> TokenSources<'a> {
+    TokenSources {
         fields: &fields.0,
         bytes: &fields.1,
         query,
@@ -109,14 +109,14 @@ fn optional_allows_requests_without_a_token_but_not_with_a_bad_one() {
             .collect();
         let head = fields(&lines);
         let mut cache = TokenCache::default();
-        let accepted = optional.authenticate(carrier(&head, None), NOW, &mut cache);
+        let accepted = optional.authenticate(sources(&head, None), NOW, &mut cache);
         let accepted = accepted.map_err(|denied| denied.refusal);
         let subject = accepted.as_ref().map(|accepted| accepted.subject());
         assert_eq!(subject, expected.as_ref().copied(), "{value:?}");
     }
     let head = fields(&[]);
     let strict = compile(JwtMode::Strict, provider());
-    let refused = strict.authenticate(carrier(&head, None), NOW, &mut TokenCache::default());
+    let refused = strict.authenticate(sources(&head, None), NOW, &mut TokenCache::default());
     assert_eq!(reason(refused), Some(Refusal::Missing));
 }
 
@@ -127,14 +127,14 @@ fn claims_become_headers_and_forged_ones_are_removed() {
     let head = fields(&[("Authorization", bearer.as_str()), ("X-User", "root")]);
     let mut cache = TokenCache::default();
     for time in 0..2 {
-        let accepted = policy.authenticate(carrier(&head, None), NOW, &mut cache);
+        let accepted = policy.authenticate(sources(&head, None), NOW, &mut cache);
         let accepted = accepted.expect("a good token");
-        let lines = written(|out| accepted.write_lines(carrier(&head, None), None, out));
+        let lines = written(|out| accepted.write_lines(sources(&head, None), None, out));
         assert_eq!(lines, "x-user: alice\r\nx-role: admin\r\n", "{time}");
         assert!(accepted.drops(KnownHeader::Authorization, b"Authorization"));
     }
     let nobody = fields(&[]);
-    let accepted = policy.authenticate(carrier(&nobody, None), NOW, &mut cache);
+    let accepted = policy.authenticate(sources(&nobody, None), NOW, &mut cache);
     let accepted = accepted.expect("no token is needed");
     assert!(!accepted.drops(KnownHeader::Authorization, b"Authorization"));
     for (name, dropped) in [
@@ -152,7 +152,7 @@ fn claims_become_headers_and_forged_ones_are_removed() {
         );
     }
     assert_eq!(
-        written(|out| accepted.write_lines(carrier(&nobody, None), None, out)),
+        written(|out| accepted.write_lines(sources(&nobody, None), None, out)),
         ""
     );
 }
@@ -164,7 +164,7 @@ fn header_edits_apply_after_claim_headers() {
     let head = fields(&[("Authorization", bearer.as_str())]);
     let mut cache = TokenCache::default();
     let accepted = policy
-        .authenticate(carrier(&head, None), NOW, &mut cache)
+        .authenticate(sources(&head, None), NOW, &mut cache)
         .expect("good");
     let name = HeaderName::from_static;
     let edit = HeaderEdit {
@@ -173,7 +173,7 @@ fn header_edits_apply_after_claim_headers() {
         remove: Vec::new(),
     };
     let edits = HeaderEdits::compose(&[Some(&edit)]);
-    let lines = written(|out| accepted.write_lines(carrier(&head, None), Some(&edits), out));
+    let lines = written(|out| accepted.write_lines(sources(&head, None), Some(&edits), out));
     assert_eq!(lines, "x-role: admin\r\n");
 }
 
@@ -190,8 +190,8 @@ fn a_kept_token_stays_in_its_place() {
     let query = format!("t={}", alice());
     let head = fields(&[("Cookie", "a=1")]);
     let mut cache = TokenCache::default();
-    let carrier = carrier(&head, Some(&query));
-    let accepted = policy.authenticate(carrier, NOW, &mut cache).expect("good");
+    let sources = sources(&head, Some(&query));
+    let accepted = policy.authenticate(sources, NOW, &mut cache).expect("good");
     assert!(!accepted.drops(KnownHeader::Cookie, b"Cookie"));
     let mut target = format!("/?{query}").into_bytes();
     accepted.edit_target(&mut target);
@@ -209,10 +209,10 @@ fn tokens_in_two_places_are_ambiguous() {
     let (query, cookie) = (format!("t={}", alice()), format!("t={}", alice()));
     let head = fields(&[("Cookie", cookie.as_str())]);
     let mut cache = TokenCache::default();
-    let twice = policy.authenticate(carrier(&head, Some(&query)), NOW, &mut cache);
+    let twice = policy.authenticate(sources(&head, Some(&query)), NOW, &mut cache);
     assert_eq!(reason(twice), Some(Refusal::Ambiguous));
     let once = policy
-        .authenticate(carrier(&head, None), NOW, &mut cache)
+        .authenticate(sources(&head, None), NOW, &mut cache)
         .expect("good");
     assert!(once.drops(KnownHeader::Cookie, b"Cookie"));
 }
@@ -233,19 +233,19 @@ fn a_provider_reads_tokens_only_from_its_locations() {
         realm: None,
         providers: vec![cookies, bearers],
     };
-    let policy = Authenticator::compile(&policy, [keys(), keys()], UseOfClaims::Headers);
+    let policy = Authenticator::compile(&policy, [keys(), keys()], ClaimsUse::Headers);
     let mut cache = TokenCache::default();
     let cookie = format!("t={}", alice());
     let head = fields(&[("Cookie", cookie.as_str())]);
     assert!(
         policy
-            .authenticate(carrier(&head, None), NOW, &mut cache)
+            .authenticate(sources(&head, None), NOW, &mut cache)
             .is_ok()
     );
     // It is cached by now, and yet refused elsewhere.
     let bearer = format!("Bearer {}", alice());
     let head = fields(&[("Authorization", bearer.as_str())]);
-    let refused = policy.authenticate(carrier(&head, None), NOW, &mut cache);
+    let refused = policy.authenticate(sources(&head, None), NOW, &mut cache);
     assert_eq!(reason(refused), Some(Refusal::Issuer));
 }
 
@@ -262,7 +262,7 @@ fn a_realm_cannot_break_the_challenge_line() {
             realm: realm.map(str::to_owned),
             providers: Vec::new(),
         };
-        let policy = Authenticator::compile(&policy, [], UseOfClaims::Headers);
+        let policy = Authenticator::compile(&policy, [], ClaimsUse::Headers);
         let line = |kind| policy.challenge(kind).map(String::from_utf8_lossy);
         let expected = format!("WWW-Authenticate: Bearer realm=\"{expected}\"");
         let challenge = line(FailureKind::NoToken).expect("it is asked for");

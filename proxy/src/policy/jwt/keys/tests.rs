@@ -70,7 +70,7 @@ fn an_unusable_key_does_not_affect_others() {
     ]}));
     let set = set.expect("a key set");
     assert_eq!((set.len(), set.unusable()), (1, 13));
-    assert!(set.knows("a"));
+    assert!(set.contains("a"));
 }
 
 #[test]

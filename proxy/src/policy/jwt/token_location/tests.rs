@@ -1,6 +1,6 @@
 use xds::model::JwtSource;
 
-use super::{Carrier, TokenLocation};
+use super::{TokenLocation, TokenSources};
 use crate::policy::jwt::Refusal;
 use crate::policy::sample::{fields, written};
 
@@ -10,12 +10,12 @@ fn find(
     query: Option<&str>,
 ) -> Result<String, Refusal> {
     let (fields, bytes) = fields(lines);
-    let carrier = Carrier {
+    let sources = TokenSources {
         fields: &fields,
         bytes: &bytes,
         query,
     };
-    let found = location.find(carrier)?.map(<[u8]>::to_vec);
+    let found = location.find(sources)?.map(<[u8]>::to_vec);
     Ok(found.map_or("nothing".to_owned(), |token| {
         String::from_utf8(token).expect("ASCII")
     }))
@@ -157,12 +157,12 @@ fn the_token_cookie_is_found_and_removed() {
         let found = find(&location, &lines, None);
         assert_eq!(found, found_there.map(str::to_owned), "{lines:?}");
         let (fields, bytes) = fields(&lines);
-        let carrier = Carrier {
+        let sources = TokenSources {
             fields: &fields,
             bytes: &bytes,
             query: None,
         };
-        let output = written(|out| location.write_rest(carrier, out));
+        let output = written(|out| location.write_rest(sources, out));
         assert_eq!(output, rest, "{lines:?}");
     }
 }

@@ -101,7 +101,7 @@ impl Drop for StreamRegistration {
         locked(&server.registry).remove(proxy);
         self.wake = None;
         locked(&self.session).end(&mut server.published.views());
-        server.published.tidy(&proxy.node.gateway);
+        server.published.remove_if_unused(&proxy.node.gateway);
         info!(proxy = %proxy.node, reason, "a proxy disconnected");
         let event = Event::Disconnected { reason };
         server.observer.observe(proxy, &event);

@@ -5,7 +5,7 @@ use crate::limits::H2_HEADS_PER_TURN;
 
 /// The bytes that may be passed on.
 #[derive(Debug)]
-pub(super) struct Ration {
+pub(super) struct ReadBudget {
     share: usize,
     /// Remaining bytes of that.
     left: usize,
@@ -24,7 +24,7 @@ pub(super) enum Allowance {
     Later,
 }
 
-impl Default for Ration {
+impl Default for ReadBudget {
     fn default() -> Self {
         Self {
             share: usize::MAX,
@@ -34,7 +34,7 @@ impl Default for Ration {
     }
 }
 
-impl Ration {
+impl ReadBudget {
     /// Adds bytes read, in which this many heads begin, at unknown positions. An iteration has its
     /// number of them on average, and more if other frames follow them.
     pub(super) fn read(&mut self, bytes: usize, heads: u64) {
@@ -70,34 +70,34 @@ impl Ration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Allowance, Ration};
+    use super::{Allowance, ReadBudget};
     use crate::limits::H2_HEADS_PER_TURN;
 
-    const FEW: u64 = H2_HEADS_PER_TURN as u64;
+    const BUDGET: u64 = H2_HEADS_PER_TURN as u64;
 
     #[test]
     fn few_request_heads_are_not_delayed() {
-        let mut ration = Ration::default();
+        let mut read_budget = ReadBudget::default();
         for _ in 0..3 {
-            ration.read(64 * 1024, FEW);
-            assert_eq!(ration.take(64 * 1024, 0), Allowance::Now(64 * 1024));
+            read_budget.read(64 * 1024, BUDGET);
+            assert_eq!(read_budget.take(64 * 1024, 0), Allowance::Now(64 * 1024));
         }
-        assert_eq!(ration.take(0, 0), Allowance::Now(0));
+        assert_eq!(read_budget.take(0, 0), Allowance::Now(0));
     }
 
     #[test]
     fn many_request_heads_are_spread_over_several_turns() {
-        let mut ration = Ration::default();
-        ration.read(1_000, 4 * FEW);
+        let mut read_budget = ReadBudget::default();
+        read_budget.read(1_000, 4 * BUDGET);
         let mut remaining = 1_000;
         for turn in 0..4 {
-            assert_eq!(ration.take(remaining, turn), Allowance::Now(250));
+            assert_eq!(read_budget.take(remaining, turn), Allowance::Now(250));
             remaining -= 250;
-            let more = ration.take(remaining, turn);
+            let more = read_budget.take(remaining, turn);
             if remaining > 0 {
                 assert_eq!(more, Allowance::NextTurn, "turn {turn}");
                 assert_eq!(
-                    ration.take(remaining, turn),
+                    read_budget.take(remaining, turn),
                     Allowance::Later,
                     "turn {turn}"
                 );
@@ -108,26 +108,26 @@ mod tests {
 
     #[test]
     fn later_reads_share_the_allowance_of_their_turn() {
-        let mut ration = Ration::default();
-        ration.read(1_000, 4 * FEW);
-        assert_eq!(ration.take(200, 7), Allowance::Now(200));
-        ration.read(1_000, 4 * FEW);
-        assert_eq!(ration.take(1_000, 7), Allowance::Now(50));
-        assert_eq!(ration.take(950, 7), Allowance::NextTurn);
-        assert_eq!(ration.take(950, 8), Allowance::Now(250));
+        let mut read_budget = ReadBudget::default();
+        read_budget.read(1_000, 4 * BUDGET);
+        assert_eq!(read_budget.take(200, 7), Allowance::Now(200));
+        read_budget.read(1_000, 4 * BUDGET);
+        assert_eq!(read_budget.take(1_000, 7), Allowance::Now(50));
+        assert_eq!(read_budget.take(950, 7), Allowance::NextTurn);
+        assert_eq!(read_budget.take(950, 8), Allowance::Now(250));
     }
 
     #[test]
     fn a_finished_burst_limits_no_other_connection() {
-        let mut ration = Ration::default();
-        ration.read(1_000, 4 * FEW);
+        let mut read_budget = ReadBudget::default();
+        read_budget.read(1_000, 4 * BUDGET);
         for turn in 0..4 {
-            assert_eq!(ration.take(250, turn), Allowance::Now(250));
+            assert_eq!(read_budget.take(250, turn), Allowance::Now(250));
             if turn < 3 {
-                assert_eq!(ration.take(1, turn), Allowance::NextTurn);
+                assert_eq!(read_budget.take(1, turn), Allowance::NextTurn);
             }
         }
-        ration.read(100, 1);
-        assert_eq!(ration.take(100, 3), Allowance::Now(100));
+        read_budget.read(100, 1);
+        assert_eq!(read_budget.take(100, 3), Allowance::Now(100));
     }
 }

@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 
 /// A value until it is taken, and its hash, which later values are compared with.
 #[derive(Debug)]
-pub(crate) struct OnceTaken<T> {
+pub(crate) struct TakeOnce<T> {
     hash: u64,
     value: RefCell<Option<T>>,
 }
 
-impl<T: Hash> OnceTaken<T> {
+impl<T: Hash> TakeOnce<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             hash: KEYS.hash_one(&value),
@@ -26,7 +26,7 @@ impl<T: Hash> OnceTaken<T> {
 }
 
 /// By the hash, whether or not the values were taken.
-impl<T> PartialEq for OnceTaken<T> {
+impl<T> PartialEq for TakeOnce<T> {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash
     }

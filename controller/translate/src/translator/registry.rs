@@ -19,7 +19,7 @@ impl UnitId {
 }
 
 #[derive(Debug)]
-pub(super) struct Roster {
+pub(super) struct UnitRegistry {
     /// By the hash of the unit, which is in its slot and nowhere else.
     ids: HashTable<UnitId>,
     hasher: RandomState,
@@ -41,7 +41,7 @@ struct Slot {
     ran: u64,
 }
 
-impl Default for Roster {
+impl Default for UnitRegistry {
     fn default() -> Self {
         Self {
             ids: HashTable::new(),
@@ -55,7 +55,7 @@ impl Default for Roster {
     }
 }
 
-impl Roster {
+impl UnitRegistry {
     /// The unit's number, assigned if it is new.
     pub(super) fn enter(&mut self, unit: AnyUnit) -> UnitId {
         let hash = self.hasher.hash_one(&unit);

@@ -11,36 +11,36 @@ use crate::policy::jwt::FetchWaker;
 
 /// The configuration thread's end.
 #[derive(Debug)]
-pub(super) struct Bell(Option<UnixStream>);
+pub(super) struct KeyRequests(Option<UnixStream>);
 
-/// Creates a bell. Call it on the configuration thread's runtime.
+/// Creates both ends. Call it on the configuration thread's runtime.
 ///
 /// # Errors
 /// No file descriptors are left.
-pub(super) fn bell() -> io::Result<(FetchWaker, Bell)> {
-    let (rope, bell) = StdStream::pair()?;
-    rope.set_nonblocking(true)?;
-    bell.set_nonblocking(true)?;
-    let bell = UnixStream::from_std(bell)?;
+pub(super) fn key_requests() -> io::Result<(FetchWaker, KeyRequests)> {
+    let (sender, receiver) = StdStream::pair()?;
+    sender.set_nonblocking(true)?;
+    receiver.set_nonblocking(true)?;
+    let receiver = UnixStream::from_std(receiver)?;
     let wake = FetchWaker::new(move || {
         // A full socket means that a wakeup is pending.
-        let _ = (&rope).write(&[1]);
+        let _ = (&sender).write(&[1]);
     });
-    Ok((wake, Bell(Some(bell))))
+    Ok((wake, KeyRequests(Some(receiver))))
 }
 
-impl Bell {
-    /// A bell that never rings.
+impl KeyRequests {
+    /// Requests that never come.
     #[must_use]
     pub(super) fn disabled() -> Self {
         Self(None)
     }
 
-    /// Waits until it is rung. Cancel safe.
+    /// Waits until a shard lacks a key. Cancel safe.
     pub(super) async fn notified(&mut self) {
         let mut bytes = [0; 64];
-        if let Some(bell) = &mut self.0
-            && bell.read(&mut bytes).await.is_ok_and(|bytes| bytes > 0)
+        if let Some(receiver) = &mut self.0
+            && receiver.read(&mut bytes).await.is_ok_and(|bytes| bytes > 0)
         {
             return;
         }
