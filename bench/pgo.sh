@@ -4,7 +4,7 @@
 # profile, from which `e2e image gateway --pgo PROFILE` builds an image.
 #
 # Needs wrk and h2load (bench/peers/install.sh debian) and `rustup component add llvm-tools`. Builds three
-# programs, two of them with the release profile: 25 minutes on two cores, 15 with CARGO_PROFILE_RELEASE_LTO=thin.
+# programs, two of them with the release profile: some 20 minutes on two cores, 17 with CARGO_PROFILE_RELEASE_LTO=thin.
 set -eu
 cd "$(dirname "$0")/.."
 
