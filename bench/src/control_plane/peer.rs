@@ -59,18 +59,23 @@ impl Peer {
 
     /// The parameters of a Gateway for this many proxies.
     pub(crate) fn parameters(&self, namespace: &str, replicas: usize) -> Option<Value> {
+        // So that a node of two cores has room for all of them.
+        let resources = json!({"requests": {"cpu": "1m", "memory": "16Mi"}});
         let (version, kind, spec) = match self.class.as_str() {
             "gateway" => (
                 "gateway-system.io/v1alpha1",
                 "GatewayParameters",
-                json!({"replicas": replicas}),
+                json!({"replicas": replicas, "resources": resources}),
             ),
             "envoy-gateway" => (
                 "gateway.envoyproxy.io/v1alpha1",
                 "EnvoyProxy",
                 json!({"provider": {
                     "type": "Kubernetes",
-                    "kubernetes": {"envoyDeployment": {"replicas": replicas}},
+                    "kubernetes": {"envoyDeployment": {
+                        "replicas": replicas,
+                        "container": {"resources": resources},
+                    }},
                 }}),
             ),
             _ => return None,
