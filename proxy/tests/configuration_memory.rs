@@ -20,6 +20,8 @@ use proxy::config::dns::Resolved;
 use proxy::config::in_force::InForce;
 use translate::admit::{Configuration, Listed, Source, UnknownFields};
 use translate::{Event, Options, Translator};
+use xds::model::{Kind, Resource};
+use xds::{decode, encode};
 
 const FILES: usize = 50;
 const ROUTES: usize = 100;
@@ -151,7 +153,35 @@ fn a_thousand_changes_add_at_most_a_tenth() {
     drop(held);
 }
 
-/// Both tests count all of the process's memory.
+/// As a proxy in a cluster receives them.
+#[test]
+fn received_resources_take_no_more_than_translated_ones() {
+    let _alone = ALONE.lock();
+    let mut configuration = Configuration::new(UnknownFields::Refuse);
+    let mut events = configuration.reload(&sources()).events;
+    events.push(Event::Synced);
+    let mut translator = Translator::new(Options::machine());
+    let changes = translator.apply(events, Timestamp::UNIX_EPOCH).resources;
+    let translated: Vec<Resource> = changes.into_iter().filter_map(|change| change.1).collect();
+    drop((translator, configuration));
+    let encoded: Vec<(Kind, Vec<u8>)> = (translated.iter())
+        .map(|resource| (resource.kind(), encode::resource(resource)))
+        .collect();
+    let received: Vec<Resource> = (encoded.iter())
+        .map(|(kind, bytes)| decode::resource(*kind, bytes).expect("what was encoded"))
+        .collect();
+    assert!(received == translated, "nothing is lost on the way");
+
+    let (translated, received) = (freed_by(translated), freed_by(received));
+    println!("received: {received} bytes a route, translated: {translated}");
+    // Translated resources share names with each other.
+    assert!(
+        received <= translated * 5 / 4,
+        "{received} bytes a route, {translated} where it was translated"
+    );
+}
+
+/// The tests count all of the process's memory.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn sources() -> Vec<Source> {
