@@ -73,6 +73,11 @@ impl<'r> Body<'r> {
         }
     }
 
+    /// Whether it was read before, so that its client is not waited for.
+    pub(super) fn was_read_before(&self) -> bool {
+        self.returned.is_some()
+    }
+
     /// Waits for the next bytes: a range of [`Self::all`], which is empty only at the end.
     pub(super) async fn next(
         &mut self,
