@@ -168,7 +168,7 @@ fn the_bytes_kept_for_the_picker_are_bounded() {
 #[test]
 fn a_body_is_kept_until_the_head_is_answered() {
     let mut passage = Passage::new(Interest::HeadAndBody);
-    let piece = [b'x'; PICKER_WINDOW_BYTES];
+    let piece = vec![b'x'; PICKER_WINDOW_BYTES];
     passage.note_sent(&piece, false);
     assert!(passage.is_full() && passage.is_unanswered());
     passage.assume_held_back();
