@@ -317,8 +317,8 @@ pub const CLEARLY_BETTER: f64 = 2.0;
 pub const PROBE_ONE_IN: u32 = 32;
 /// Bytes of a message in a gRPC call made by a shard: 4 MiB, the default limit of gRPC servers.
 pub const CALL_MESSAGE_BYTES: usize = 4096 * KIB;
-/// Bytes of a request body kept for an endpoint picker: 10 MiB, the limit of the Inference
-/// Extension's pickers; a body is forwarded once it is complete.
+/// Bytes of a body kept for an endpoint picker: 10 MiB, the limit of the Inference Extension's pickers. A
+/// request's is forwarded once it is complete; a response's is kept until its head is answered.
 pub const PICKER_BODY_BYTES: usize = 10 * 1024 * KIB;
 /// Bytes of a body that was read before in one message to an endpoint picker: 64 KiB.
 pub const BODY_PIECE_BYTES: usize = 64 * KIB;
@@ -334,10 +334,11 @@ pub const PICKER_TRAILERS_TIMEOUT: Duration = Duration::from_secs(1);
 pub const PICKER_WINDOW_BYTES: usize = 256 * KIB;
 /// Messages of a response body without an answer, to a picker that answers each: 1024.
 pub const PICKER_WINDOW_MESSAGES: usize = 1024;
-/// Time that a picker with a full window has for its first answer about a body: 1 s. Without one, it is
-/// taken for a picker that holds the body back, which answers only after the end. A picker that answers
-/// each message, and sends its first answer later than that, fails: its answers no longer fit what it was
-/// sent.
+/// The same until the head is answered: 40960, or [`PICKER_BODY_BYTES`] in messages of 256 bytes.
+pub const PICKER_BODY_MESSAGES: usize = 40 * PICKER_WINDOW_MESSAGES;
+/// Time that a picker with a full window has for its first answer about a body, after that about the head:
+/// 1 s. Without one, it is taken for a picker that answers only after the end; if it then answers each
+/// message, it fails. If the head is unanswered, too, it is sent more, and all is kept.
 pub const PICKER_FIRST_RESPONSE: Duration = Duration::from_secs(1);
 /// Endpoints tried for such a call: 3.
 pub const CALL_TRIES: usize = 3;

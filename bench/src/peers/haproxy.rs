@@ -61,7 +61,7 @@ impl Peer for HaproxyTuned {
     }
 
     fn unable(&self, case: &Case) -> Option<&'static str> {
-        (case.load.bytes < DEFAULT_BUFFER).then_some("what it is tuned for are larger bodies")
+        (case.load.bytes < DEFAULT_BUFFER).then_some("its tuning only affects larger bodies")
     }
 
     fn prepare(&self, topology: &Topology) -> Result<Command> {

@@ -56,7 +56,7 @@ impl Peer for NginxTuned {
     }
 
     fn unable(&self, case: &Case) -> Option<&'static str> {
-        (case.load.bytes < MIN_TUNED_BODY_BYTES).then_some("what it is tuned for are larger bodies")
+        (case.load.bytes < MIN_TUNED_BODY_BYTES).then_some("its tuning only affects larger bodies")
     }
 
     fn prepare(&self, topology: &Topology) -> Result<Command> {

@@ -73,7 +73,7 @@ impl Channel {
     pub(crate) async fn read(&self, buffer: &mut Buffer) -> io::Result<usize> {
         match self {
             Self::Socket(stream) => stream.read(buffer).await,
-            Self::H2(stream) => stream.read(buffer, h2::Reads::ToTheEnd).await,
+            Self::H2(stream) => stream.read(buffer, h2::ReadMode::Uncancelable).await,
         }
     }
 
@@ -85,7 +85,7 @@ impl Channel {
     pub(crate) async fn read_some(&self, buffer: &mut Buffer) -> io::Result<usize> {
         match self {
             Self::Socket(stream) => stream.read_some(buffer).await,
-            Self::H2(stream) => stream.read(buffer, h2::Reads::ToTheEnd).await,
+            Self::H2(stream) => stream.read(buffer, h2::ReadMode::Uncancelable).await,
         }
     }
 
@@ -109,7 +109,7 @@ impl Channel {
     ) -> io::Result<usize> {
         match self {
             Self::Socket(stream) => stream.read_until_canceled(buffer, handle).await,
-            Self::H2(stream) => stream.read(buffer, h2::Reads::UntilCanceled).await,
+            Self::H2(stream) => stream.read(buffer, h2::ReadMode::Cancelable).await,
         }
     }
 

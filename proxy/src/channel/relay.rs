@@ -38,9 +38,9 @@ impl OutgoingFraming {
 
 /// Whether a read can be cancelled without closing the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reads {
+pub(crate) enum ReadMode {
     /// It ends only with bytes or with the connection.
-    ToTheEnd,
+    Uncancelable,
     /// `Deadline::cancel_read` cancels it; costs some bookkeeping per read.
     Cancelable,
     /// It is also cancelled when the receiver turns out to be gone.
@@ -121,7 +121,7 @@ pub(crate) struct Relay<'a> {
     /// Minimum rate in bytes per second, checked after the first idle timeout; 0 disables it.
     pub(crate) min_rate: u32,
     /// Whether reads can be cancelled.
-    pub(crate) reads: Reads,
+    pub(crate) read_mode: ReadMode,
     /// Pipes for splicing a long body without tap, if its sockets are not used otherwise meanwhile.
     pub(crate) pipes: Option<&'a Pipes>,
 }
@@ -194,7 +194,8 @@ impl Relay<'_> {
     ) -> Result<(), RelayError> {
         let started = (self.min_rate > 0).then(Instant::now);
         // One handle for all reads: a cancellation between two reads cancels the next one.
-        let handle = (self.reads == Reads::Cancelable).then(|| self.from.deadline.cancel_handle());
+        let handle =
+            (self.read_mode == ReadMode::Cancelable).then(|| self.from.deadline.cancel_handle());
         let mut piece = first;
         let mut since_turn = 0;
         loop {
@@ -393,7 +394,7 @@ impl Relay<'_> {
         // A sender that timed out can still receive a response.
         self.from.arm(Expiry::StopReading);
         let stream = self.from.stream;
-        let watched = self.reads == Reads::UntilReceiverGone;
+        let watched = self.read_mode == ReadMode::UntilReceiverGone;
         if watched {
             let watch = Expiry::Watch {
                 other: stream.cutoff(),

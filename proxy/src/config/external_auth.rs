@@ -3,6 +3,7 @@
 use xds::model::{self, ExternalAuthProtocol, InvalidBackend};
 
 use super::ClusterIndex;
+use crate::http::grammar::is_equivalent;
 
 /// An external authorization server.
 #[derive(Debug)]
@@ -30,6 +31,20 @@ impl ExternalAuth {
             cluster,
             protocol: auth.protocol.clone(),
             body_bytes: auth.body_bytes.map(|bytes| bytes.get().into()),
+        }
+    }
+
+    /// Whether the server's settings name this header field as one that it sets on requests.
+    #[must_use]
+    pub fn lists(&self, name: &[u8]) -> bool {
+        match &self.protocol {
+            ExternalAuthProtocol::Http {
+                response_headers, ..
+            } => {
+                let mut listed = response_headers.iter();
+                listed.any(|it| is_equivalent(it.as_str().as_bytes(), name))
+            }
+            ExternalAuthProtocol::Grpc { .. } => false,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use crate::channel::Channel;
-use crate::channel::relay::{Reads, Relay, RelayError, Side};
+use crate::channel::relay::{ReadMode, Relay, RelayError, Side};
 use crate::config::{Endpoint, Protocol};
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, RequestRecord};
 use crate::failure::{Failure, FailureKind};
@@ -17,7 +17,7 @@ use crate::shard::tasks::TaskState;
 use crate::trace::Tracer;
 use crate::upstream::Upstreams;
 use crate::upstream::connect::{ConnectionRequirements, open};
-use crate::upstream::health::{Booking, Outcome};
+use crate::upstream::health::{ActiveRequest, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
@@ -59,13 +59,13 @@ pub(super) async fn attempt<'a>(
         Instant::now()
     };
     let upstreams: &'a Upstreams = &exchange.proxy.upstreams;
-    let (endpoint, booking) = exchange.choose_endpoint(matched.rule, destination, begun)?;
+    let (endpoint, active_request) = exchange.choose_endpoint(matched.rule, destination, begun)?;
     let mut attempt = Attempt {
         upstreams,
         matched: *matched,
         destination,
         endpoint,
-        booking,
+        active_request,
         request_kind: exchange.received.request_kind(),
         is_grpc: exchange.record.is_grpc,
         begun,
@@ -107,7 +107,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) matched: Matched<'a>,
     pub(super) destination: Destination<'a>,
     pub(super) endpoint: &'a Endpoint,
-    booking: Booking,
+    active_request: ActiveRequest,
     request_kind: RequestKind,
     /// Whether it is a gRPC call, for which other timeouts apply.
     pub(super) is_grpc: bool,
@@ -120,7 +120,7 @@ impl<'a> Attempt<'a> {
     /// Reports the endpoint's result to load balancing and health.
     fn report(&self, outcome: Outcome, now: Instant) {
         let (states, set) = (&self.upstreams.endpoints, &self.destination.cluster.set);
-        self.booking.report(states, set, outcome, now);
+        self.active_request.report(states, set, outcome, now);
     }
 
     /// Uses an idle connection, unless one was stale before.
@@ -282,7 +282,7 @@ async fn half_duplex(
         outward: upload.outward,
         limit: attempt.body_limit(),
         min_rate: 0,
-        reads: Reads::ToTheEnd,
+        read_mode: ReadMode::Uncancelable,
         pipes: None,
     };
     let sent = match connection.stream.as_h2() {

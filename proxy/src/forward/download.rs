@@ -4,7 +4,7 @@ use std::io;
 use std::pin::pin;
 
 use crate::channel::Channel;
-use crate::channel::relay::{OutgoingFraming, Reads, Relay, RelayError, Side, Transferred};
+use crate::channel::relay::{OutgoingFraming, ReadMode, Relay, RelayError, Side, Transferred};
 use crate::exchange::NextStep;
 use crate::exchange::scratch::Received;
 use crate::exchange::{ConnectionOutcome, RequestRecord};
@@ -263,16 +263,16 @@ impl Download<'_, '_> {
     ) -> Result<(), AttemptEnd> {
         let status = side.response.status;
         self.attempt.report_response(status, side.record);
-        let booked = self.tries.book_status(status, replay);
-        let refused = booked.err().and_then(NoRetryReason::failure);
+        let reserved = self.tries.reserve_retry_of_status(status, replay);
+        let refused = reserved.err().and_then(NoRetryReason::failure);
         if let Some(trace) = &side.record.trace {
             trace.response(side.response, self.buffer.filled());
             self.attempt.trace_answer(trace, status);
-            if booked.is_ok() || refused.is_some() {
-                trace.retry(format!("status {status}"), booked.err());
+            if reserved.is_ok() || refused.is_some() {
+                trace.retry(format!("status {status}"), reserved.err());
             }
         }
-        match (booked, refused) {
+        match (reserved, refused) {
             (Ok(()), _) => Err(AttemptEnd::Retry),
             (Err(_), Some(failure)) => Err(AttemptEnd::Final(failure.into())),
             (Err(_), None) => Ok(()),
@@ -316,7 +316,7 @@ impl Download<'_, '_> {
             outward: OutgoingFraming::of(resent),
             limit: None,
             min_rate: 0,
-            reads: Reads::UntilReceiverGone,
+            read_mode: ReadMode::UntilReceiverGone,
             // While the request is being sent, splicing would block its sockets.
             pipes: uploaded().then_some(&shard.pipes),
         };

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::pin::pin;
 
-use crate::channel::relay::{Reads, Relay, RelayError, Side};
+use crate::channel::relay::{ReadMode, Relay, RelayError, Side};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FailureKind};
 use crate::limits::WHEEL_TICK;
@@ -38,7 +38,7 @@ pub(super) async fn run(
         outward: upload.outward,
         limit: attempt.body_limit(),
         min_rate,
-        reads: Reads::Cancelable,
+        read_mode: ReadMode::Cancelable,
         pipes: None,
     };
     if upload.is_waited_for() {

@@ -58,11 +58,11 @@ async fn with_retries<'a>(
             AttemptEnd::Stale => continue,
             AttemptEnd::Retry => {}
             AttemptEnd::Failed(failure) => {
-                let booked = attempts.book(failure.kind, upload.replay());
+                let reserved = attempts.reserve_retry_of_failure(failure.kind, upload.replay());
                 if let Some(trace) = &exchange.record.trace {
-                    trace.retry(failure.to_string(), booked.err());
+                    trace.retry(failure.to_string(), reserved.err());
                 }
-                booked.map_err(|refused| refused.failure().map_or(failure, Failure::from))?;
+                reserved.map_err(|refused| refused.failure().map_or(failure, Failure::from))?;
             }
         }
         attempts.back_off(exchange).await?;

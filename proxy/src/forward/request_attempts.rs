@@ -11,7 +11,7 @@ use crate::upstream::retry::{AttemptOutcome, NoRetryReason, Replay};
 
 /// The attempts of one request.
 pub(crate) struct RequestAttempts<'a> {
-    booked: upstream::Attempts<'a>,
+    attempts: upstream::Attempts<'a>,
     /// Whether some response statuses are retried.
     retries_statuses: bool,
     /// Number of further endpoints named by a picker.
@@ -27,7 +27,7 @@ impl<'a> RequestAttempts<'a> {
     pub(crate) fn begin(exchange: &Exchange<'_>, rule: &'a Rule, cluster: &'a Cluster) -> Self {
         let (states, policy) = (&exchange.proxy.upstreams.endpoints, rule.retry.as_deref());
         Self {
-            booked: upstream::Attempts::begin(states, cluster, policy),
+            attempts: upstream::Attempts::begin(states, cluster, policy),
             retries_statuses: policy.is_some(),
             others: exchange
                 .picked
@@ -44,7 +44,11 @@ impl<'a> RequestAttempts<'a> {
     /// # Errors
     ///
     /// The request is not retried; contains the reason.
-    pub(crate) fn book_status(&mut self, status: u16, replay: Replay) -> Result<(), NoRetryReason> {
+    pub(crate) fn reserve_retry_of_status(
+        &mut self,
+        status: u16,
+        replay: Replay,
+    ) -> Result<(), NoRetryReason> {
         if !self.retries_statuses {
             return Err(NoRetryReason::NotConfigured);
         }
@@ -56,7 +60,11 @@ impl<'a> RequestAttempts<'a> {
     /// # Errors
     ///
     /// The request is not retried; contains the reason.
-    pub(crate) fn book(&mut self, kind: FailureKind, replay: Replay) -> Result<(), NoRetryReason> {
+    pub(crate) fn reserve_retry_of_failure(
+        &mut self,
+        kind: FailureKind,
+        replay: Replay,
+    ) -> Result<(), NoRetryReason> {
         self.try_other(AttemptOutcome::Failed(kind), replay)
     }
 
@@ -64,7 +72,7 @@ impl<'a> RequestAttempts<'a> {
         if self.others == Some(0) {
             return Err(NoRetryReason::Exhausted);
         }
-        self.booked.book(ending, replay)?;
+        self.attempts.reserve_retry(ending, replay)?;
         self.others = self.others.map(|others| others.saturating_sub(1));
         Ok(())
     }
@@ -87,8 +95,8 @@ impl<'a> RequestAttempts<'a> {
     ///
     /// The request's deadline has passed.
     pub(crate) async fn back_off(&self, exchange: &mut Exchange<'_>) -> Result<(), Failure> {
-        exchange.record.retries = self.booked.retries();
-        let mut wait = exchange.shard.with_rng(|rng| self.booked.backoff(rng));
+        exchange.record.retries = self.attempts.retries();
+        let mut wait = exchange.shard.with_rng(|rng| self.attempts.backoff(rng));
         if let Some(left) = self.left() {
             wait = wait.min(left);
         }

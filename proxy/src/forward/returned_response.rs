@@ -1,7 +1,7 @@
 //! A response as its picker returns it, on its way to the client.
 
 use crate::channel::Channel;
-use crate::channel::relay::{OutgoingFraming, Reads, Relay, RelayError, Side, Transferred};
+use crate::channel::relay::{OutgoingFraming, ReadMode, Relay, RelayError, Side, Transferred};
 use crate::exchange::RequestRecord;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
@@ -74,7 +74,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
                 Ok(Step::Head(edits, _)) => edits,
                 Ok(Step::Immediate(response)) => {
                     if let Some(picked) = self.side.picked.as_deref_mut() {
-                        picked.put_late(&response);
+                        picked.set_immediate_response(&response);
                     }
                     return PickerEnd::Responds;
                 }
@@ -135,7 +135,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
             Step::Immediate(response) => {
                 // Too late to replace a response that has begun: it is cut short.
                 if let Some(picked) = self.side.picked.as_deref_mut().filter(|_| !self.is_begun) {
-                    picked.put_late(&response);
+                    picked.set_immediate_response(&response);
                 }
                 Err(PickerEnd::Responds)
             }
@@ -245,7 +245,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
             let passage = self.review.passage.borrow();
             self.end.take_trailers(passage.trailers());
         }
-        let relay = self.relay(self.side.client, Reads::ToTheEnd);
+        let relay = self.relay(self.side.client, ReadMode::Uncancelable);
         let (out, moved) = (&mut *self.side.out, &mut self.moved);
         let sent = relay.send(out, &mut buffer, &self.end, piece, moved);
         let (_, sent) = sent.await;
@@ -253,7 +253,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
     }
 
     /// A relay of the body to the client.
-    pub(super) fn relay<'s>(&self, from: Side<'s>, reads: Reads) -> Relay<'s>
+    pub(super) fn relay<'s>(&self, from: Side<'s>, read_mode: ReadMode) -> Relay<'s>
     where
         'e: 's,
     {
@@ -263,7 +263,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
             outward: self.outward,
             limit: None,
             min_rate: 0,
-            reads,
+            read_mode,
             pipes: None,
         }
     }

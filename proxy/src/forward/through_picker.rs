@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use xds::model::PickerFailureMode;
 
-use crate::channel::relay::{Reads, Relay, RelayError, Side};
+use crate::channel::relay::{ReadMode, Relay, RelayError, Side};
 use crate::exchange::RequestRecord;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
@@ -143,7 +143,7 @@ impl EndpointBody<'_> {
         messages: CallMessages,
         shard: &Shard,
     ) -> Result<(), Failure> {
-        let relay = returned.relay(self.from, Reads::Cancelable);
+        let relay = returned.relay(self.from, ReadMode::Cancelable);
         // Nothing has been sent yet, so a malformed start of the body can still become a 502.
         let first = relay
             .first(self.buffer, self.decoder)
@@ -219,7 +219,7 @@ impl EndpointBody<'_> {
         if self.is_complete {
             return Ok(());
         }
-        let relay = returned.relay(self.from, Reads::UntilReceiverGone);
+        let relay = returned.relay(self.from, ReadMode::UntilReceiverGone);
         let (out, moved) = returned.unsent();
         let (nothing, tap) = (Decoded::default(), &mut ());
         let relayed = relay.run(out, self.buffer, self.decoder, nothing, moved, tap);

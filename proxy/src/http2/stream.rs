@@ -62,9 +62,9 @@ enum Receiving {
 
 /// Whether a read can be cancelled by [`Signals::cancel_read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reads {
-    ToTheEnd,
-    UntilCanceled,
+pub(crate) enum ReadMode {
+    Uncancelable,
+    Cancelable,
 }
 
 /// A response head, possibly one of several.
@@ -330,22 +330,22 @@ impl Stream {
     /// # Errors
     ///
     /// The peer reset the stream, or `ECANCELED`.
-    pub(crate) async fn read(&self, buffer: &mut Buffer, reads: Reads) -> io::Result<usize> {
-        poll_fn(|context| self.poll_read(context, buffer, reads)).await
+    pub(crate) async fn read(&self, buffer: &mut Buffer, read_mode: ReadMode) -> io::Result<usize> {
+        poll_fn(|context| self.poll_read(context, buffer, read_mode)).await
     }
 
     fn poll_read(
         &self,
         context: &mut Context<'_>,
         buffer: &mut Buffer,
-        reads: Reads,
+        read_mode: ReadMode,
     ) -> Poll<io::Result<usize>> {
         let signals = &self.signals;
         signals.set_task(context);
         if signals.is_disconnected() || signals.is_reading_stopped() {
             return Poll::Ready(Ok(0));
         }
-        if reads == Reads::UntilCanceled && signals.takes_cancel() {
+        if read_mode == ReadMode::Cancelable && signals.takes_cancel() {
             return Poll::Ready(Err(io::Error::from_raw_os_error(libc::ECANCELED)));
         }
         let mut is_malformed = false;

@@ -9,14 +9,14 @@ use crate::exchange::{Client, Proxy};
 use crate::failure::Failure;
 use crate::upstream::attempts::Attempts;
 use crate::upstream::connect::{ConnectionRequirements, connect};
-use crate::upstream::health::{Booking, Outcome};
+use crate::upstream::health::{ActiveRequest, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::{AttemptOutcome, Replay};
 
 /// A connection to an endpoint, with its registration at the endpoint.
-pub(super) struct BookedConnection {
+pub(super) struct EndpointConnection {
     pub(super) connection: Box<Connection>,
-    pub(super) booking: Booking,
+    pub(super) active_request: ActiveRequest,
 }
 
 /// Connects to an endpoint of a backend drawn by weight. Unreachable endpoints have received
@@ -27,7 +27,7 @@ pub(super) async fn reach(
     snapshot: &Snapshot,
     rule: &L4Rule,
     record: &mut ConnectionRecord<'_>,
-) -> Result<BookedConnection, Failure> {
+) -> Result<EndpointConnection, Failure> {
     let (shard, upstreams) = (&proxy.shard, &proxy.upstreams);
     let (backends, trace) = (
         (&rule.draw, rule.backends.as_slice()),
@@ -45,7 +45,7 @@ pub(super) async fn reach(
     loop {
         let begun = Instant::now();
         let trace = record.trace.as_deref_mut();
-        let (endpoint, booking) = choose(upstreams, cluster, None, &mut tried, trace, begun)?;
+        let (endpoint, request) = choose(upstreams, cluster, None, &mut tried, trace, begun)?;
         record.endpoint = Some(endpoint.name.clone());
         let connected = connect(
             upstreams,
@@ -64,7 +64,7 @@ pub(super) async fn reach(
             Err(failure) => Outcome::failed(failure.kind),
         };
         if let Some(outcome) = outcome {
-            booking.report(&upstreams.endpoints, &cluster.set, outcome, now);
+            request.report(&upstreams.endpoints, &cluster.set, outcome, now);
         }
         let failure = match connected {
             Ok(connection) => {
@@ -72,19 +72,19 @@ pub(super) async fn reach(
                 if let Some(trace) = &record.trace {
                     trace.connected(endpoint, Some(took));
                 }
-                return Ok(BookedConnection {
+                return Ok(EndpointConnection {
                     connection,
-                    booking,
+                    active_request: request,
                 });
             }
             Err(failure) => failure,
         };
-        let booked = tries.book(AttemptOutcome::Failed(failure.kind), Replay::Possible);
+        let reserved = tries.reserve_retry(AttemptOutcome::Failed(failure.kind), Replay::Possible);
         if let Some(trace) = &record.trace {
             trace.attempted(endpoint, None, Some(failure));
-            trace.retry(failure.to_string(), booked.err());
+            trace.retry(failure.to_string(), reserved.err());
         }
-        booked.map_err(|_| failure)?;
+        reserved.map_err(|_| failure)?;
         record.retries = tries.retries();
     }
 }

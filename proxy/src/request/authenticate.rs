@@ -50,6 +50,7 @@ impl<'a> Exchange<'a> {
         self.principal = Some(result?);
         if policy.writes_headers() {
             self.work.request_body.drop_trailers();
+            self.protect_claims_from_listener_servers();
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::channel::relay::{OutgoingFraming, Reads, Relay, RelayError, Side};
+use crate::channel::relay::{OutgoingFraming, ReadMode, Relay, RelayError, Side};
 use crate::exchange::{Client, Exchange};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::{BODY_PIECE_BYTES, Limits};
@@ -51,7 +51,7 @@ impl<'r> Body<'r> {
                 outward: OutgoingFraming::Plain,
                 limit: None,
                 min_rate: limits.body_min_rate,
-                reads: Reads::Cancelable,
+                read_mode: ReadMode::Cancelable,
                 pipes: None,
             },
             handle: reading.cancel_handle(),
@@ -71,6 +71,11 @@ impl<'r> Body<'r> {
             all,
             ..self
         }
+    }
+
+    /// Whether it was read before, so that its client is not waited for.
+    pub(super) fn was_read_before(&self) -> bool {
+        self.returned.is_some()
     }
 
     /// Waits for the next bytes: a range of [`Self::all`], which is empty only at the end.

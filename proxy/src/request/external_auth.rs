@@ -14,6 +14,8 @@ use crate::http::head::{Framing, Version};
 use crate::limits::{EXTERNAL_AUTH_RESPONSE_BYTES, EXTERNAL_AUTH_TIMEOUT, Limits};
 use crate::policy::external_auth::grpc::{self, RequestSource};
 use crate::policy::external_auth::{Denial, MissingVerdict, Subject, Verdict, http};
+use crate::policy::jwt::Principal;
+use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
 use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
@@ -89,7 +91,7 @@ impl<'a> Exchange<'a> {
             }
             self.shard.set_task_state(TaskState::Authorizing);
             let begun = Instant::now();
-            let verdict = self.query(server, &call, &own).await;
+            let mut verdict = self.query(server, &call, &own).await;
             self.client.deadline.disarm();
             if self.client.deadline.expired() {
                 return Err(FailureKind::ClientGone.into());
@@ -100,6 +102,11 @@ impl<'a> Exchange<'a> {
             counters.results.count((&verdict).into());
             if let Some(trace) = &self.record.trace {
                 trace.external_auth(&server.name, &verdict);
+            }
+            if let (Some(principal), Ok(Verdict::Allowed { grants, .. })) =
+                (&self.principal, &mut verdict)
+            {
+                protect_claims(principal, grants, std::slice::from_ref(server));
             }
             let server_decision = self.server_decision.get_or_insert_default();
             match verdict {
@@ -121,6 +128,18 @@ impl<'a> Exchange<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Takes back what the listener's servers, which were called before, did to headers that come from
+    /// the token.
+    pub(super) fn protect_claims_from_listener_servers(&mut self) {
+        let (Some(principal), Some(server_decision)) = (&self.principal, &mut self.server_decision)
+        else {
+            return;
+        };
+        let servers = self.record.listener.map(|it| &*it.external_auth);
+        let servers = servers.unwrap_or_default();
+        protect_claims(principal, &mut server_decision.grants, servers);
     }
 
     async fn query(
@@ -261,6 +280,14 @@ impl<'a> Exchange<'a> {
         self.write_server_lines(self.record.rule.and_then(Rule::cors), &denial.lines);
         self.respond(denial.status, &denial.body).await
     }
+}
+
+/// Takes back edits of headers that come from a verified token, unless the settings of a server list
+/// them. An HTTP server without a list sends all that it, or a proxy in front of it, adds to responses;
+/// for gRPC, there is no list.
+fn protect_claims(principal: &Principal<'_>, grants: &mut Mutation, servers: &[ExternalAuth]) {
+    let is_listed = |name: &[u8]| servers.iter().any(|server| server.lists(name));
+    grants.revoke(|name| principal.claims_header(name) && !is_listed(name));
 }
 
 impl<'a> AuthorizationCall<'a> {

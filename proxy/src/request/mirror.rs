@@ -135,7 +135,8 @@ async fn carry(
     (request_kind, persist): (RequestKind, Persist),
 ) -> Option<()> {
     let (shard, now) = (&upstreams.shard, Instant::now());
-    let (endpoint, _booking) = choose(upstreams, cluster, None, &mut Vec::new(), None, now).ok()?;
+    let (endpoint, _active_request) =
+        choose(upstreams, cluster, None, &mut Vec::new(), None, now).ok()?;
     let client = proxied.as_deref();
     let pooled = match protocol {
         Protocol::Http1 => upstreams.pool.take(endpoint.id, client),

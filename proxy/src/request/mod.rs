@@ -122,7 +122,7 @@ async fn serve<'a>(
     let outcome = forward::forward(exchange, &matched, destination).await;
     if outcome.is_err() && exchange.picked.is_some() {
         // Boxed: few requests have a picker, and few pickers respond that late.
-        return Box::pin(exchange.answer_late(outcome, destination)).await;
+        return Box::pin(exchange.send_immediate_response(outcome, destination)).await;
     }
     outcome
 }

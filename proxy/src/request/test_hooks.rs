@@ -17,10 +17,8 @@ use crate::shard::Shard;
 pub(super) fn stall_if_requested(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_STALL_PATH").ok());
-    static SECONDS: LazyLock<u64> = LazyLock::new(|| {
-        let value = std::env::var("GATEWAY_TEST_STALL_SECONDS").ok();
-        value.and_then(|value| value.parse().ok()).unwrap_or(2)
-    });
+    static SECONDS: LazyLock<u64> =
+        LazyLock::new(|| seconds("GATEWAY_TEST_STALL_SECONDS").unwrap_or(2));
     if PATH.as_deref() == Some(path) {
         tracing::warn!("stalled on purpose");
         std::thread::sleep(Duration::from_secs(*SECONDS));
@@ -66,12 +64,18 @@ pub(super) fn end_shard_if_requested(path: &str) {
     }
 }
 
-/// Advances deadlines by 31 seconds at once if the request's path is `GATEWAY_TEST_SKIP_PATH`:
-/// longer than both the silence before a PING and its timeout.
+/// Advances deadlines at once if the request's path is `GATEWAY_TEST_SKIP_PATH`: by 31 seconds, longer
+/// than both the silence before a PING and its timeout, or by `GATEWAY_TEST_SKIP_SECONDS`.
 pub(super) fn skip_time_if_requested(shard: &Shard, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_SKIP_PATH").ok());
+    static SECONDS: LazyLock<u64> =
+        LazyLock::new(|| seconds("GATEWAY_TEST_SKIP_SECONDS").unwrap_or(31));
     if PATH.as_deref() == Some(path) {
-        shard.skip(Duration::from_secs(31));
+        shard.skip(Duration::from_secs(*SECONDS));
     }
+}
+
+fn seconds(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }

@@ -36,7 +36,7 @@ impl<'a> Attempts<'a> {
             limit: &cluster.retry_limit,
             retries: 0,
             retry: None,
-            _request: RequestInFlight::book(&service, &cluster.retry_limit),
+            _request: RequestInFlight::begin(&service, &cluster.retry_limit),
             service,
         }
     }
@@ -46,7 +46,7 @@ impl<'a> Attempts<'a> {
     /// # Errors
     ///
     /// The request must not be retried.
-    pub(crate) fn book(
+    pub(crate) fn reserve_retry(
         &mut self,
         ending: AttemptOutcome,
         replay: Replay,
@@ -54,8 +54,8 @@ impl<'a> Attempts<'a> {
         // The previous one has ended, whatever happens to this one.
         self.retry = None;
         let (retries, service) = (self.retries, &self.service);
-        let booked = may_retry(self.policy, ending, retries, replay, service, self.limit)?;
-        self.retry = Some(booked);
+        let retry = may_retry(self.policy, ending, retries, replay, service, self.limit)?;
+        self.retry = Some(retry);
         self.retries += 1;
         Ok(())
     }

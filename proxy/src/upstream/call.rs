@@ -24,7 +24,7 @@ use crate::config::{Cluster, Endpoint, Protection, Protocol};
 use crate::failure::{Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::grpc_message::{self, Assembler, MessageError};
-use crate::http2::stream::{Head, Reads, Stream};
+use crate::http2::stream::{Head, ReadMode, Stream};
 use crate::limits::{CALL_MESSAGE_BYTES, WHEEL_TICK};
 use crate::memory::{Buffer, BufferPool};
 use crate::names::Interned;
@@ -345,7 +345,7 @@ impl CallMessages {
     /// Reads more of the response, unless it has ended.
     async fn fill(&mut self, call: &Call<'_>) -> Result<(), CallError> {
         let stream = call.stream()?;
-        let read = stream.read(&mut self.buffer, Reads::ToTheEnd).await;
+        let read = stream.read(&mut self.buffer, ReadMode::Uncancelable).await;
         match read {
             Ok(0) if !stream.is_read() => Err(call.why_broken()),
             Err(error) => {

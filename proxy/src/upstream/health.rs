@@ -1,6 +1,6 @@
 //! A shard's state of each endpoint and service: health, latency, load, ejection.
 //!
-//! State is kept by interned id, so that it outlives changes of the configuration. A `Booking`
+//! State is kept by interned id, so that it outlives changes of the configuration. An `ActiveRequest`
 //! stands for one request in flight and removes itself on drop, also by a panic.
 
 use std::cell::{Cell, RefCell};
@@ -98,15 +98,15 @@ impl EndpointStates {
 
     /// Registers a request to an endpoint of `set`.
     #[must_use]
-    pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> Booking {
-        let booking = Booking {
+    pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> ActiveRequest {
+        let active_request = ActiveRequest {
             endpoint: self.endpoint(endpoint),
             service: self.service(set.service()),
         };
-        let state = &booking.endpoint;
+        let state = &active_request.endpoint;
         state.requests.set(state.requests.get().wrapping_add(1));
         state.in_flight.set(state.in_flight.get().saturating_add(1));
-        booking
+        active_request
     }
 
     /// Number of serving endpoints of `set` that are ejected at `now`.
@@ -118,12 +118,12 @@ impl EndpointStates {
 
 /// A request in flight to an endpoint, until dropped.
 #[derive(Debug)]
-pub struct Booking {
+pub struct ActiveRequest {
     endpoint: Rc<EndpointState>,
     service: Rc<ServiceState>,
 }
 
-impl Booking {
+impl ActiveRequest {
     /// Records the result as soon as it is known: at the response head, or at the failure. A
     /// request cancelled by the client has none.
     pub fn report(
@@ -174,7 +174,7 @@ impl Booking {
     }
 }
 
-impl Drop for Booking {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let in_flight = &self.endpoint.in_flight;
         in_flight.set(in_flight.get().saturating_sub(1));

@@ -106,8 +106,8 @@ pub fn may_retry(
             let allowed = service
                 .load
                 .with_rate(constraint, |rate, now| rate.retry(constraint, now));
-            let booked = allowed.then(|| RetryInFlight::book(service));
-            booked.ok_or(NoRetryReason::OverRate)
+            let retry = allowed.then(|| RetryInFlight::begin(service));
+            retry.ok_or(NoRetryReason::OverRate)
         }
     }
 }
@@ -170,7 +170,7 @@ pub struct RequestInFlight(Rc<ServiceState>);
 impl RequestInFlight {
     /// Registers a request with its service.
     #[must_use]
-    pub fn book(service: &Rc<ServiceState>, limit: &RetryLimit) -> Self {
+    pub fn begin(service: &Rc<ServiceState>, limit: &RetryLimit) -> Self {
         let requests = &service.load.requests;
         requests.set(requests.get().saturating_add(1));
         if let RetryLimit::Rate(constraint) = limit {
@@ -196,10 +196,10 @@ impl RetryInFlight {
         let (requests, retries) = (service.load.requests.get(), service.load.retries.get());
         let share = u64::from(requests) * u64::from(budget.percent) / 100;
         let is_within = u64::from(retries) < share.max(u64::from(budget.floor));
-        is_within.then(|| Self::book(service))
+        is_within.then(|| Self::begin(service))
     }
 
-    fn book(service: &Rc<ServiceState>) -> Self {
+    fn begin(service: &Rc<ServiceState>) -> Self {
         let retries = &service.load.retries;
         retries.set(retries.get().saturating_add(1));
         Self(Rc::clone(service))

@@ -25,7 +25,7 @@ use crate::http::h1::encode::{field, request_line};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
 use crate::http::h2::trailers::push_lines;
 use crate::http::head::{Fields, ResponseHead};
-use crate::http2::stream::{Head, Reads, Stream};
+use crate::http2::stream::{Head, ReadMode, Stream};
 use crate::limits::{INTERIM_RESPONSES, Limits, WHEEL_TICK};
 use crate::memory::Buffer;
 use crate::shard::deadline::{Deadline, Expiry};
@@ -298,7 +298,7 @@ impl PendingSubrequest<'_> {
             reached.begun.elapsed(),
         ));
         while !stream.is_read() && self.body.bytes.is_some() {
-            let read = stream.read(buffer, Reads::ToTheEnd).await;
+            let read = stream.read(buffer, ReadMode::Uncancelable).await;
             read.map_err(|_| FailureKind::UpstreamReset)?;
             self.body.take(buffer.filled());
             buffer.clear();

@@ -21,6 +21,8 @@ pub(crate) enum ResponseBehavior {
     Acknowledges,
     /// The same, after a pause before its first answer.
     AcknowledgesLate(Duration),
+    /// The same, but says nothing until it has this many bytes of the body.
+    AcknowledgesFrom(usize),
     /// Responds to this many messages as `Acknowledges` does, then goes on reading and says nothing.
     FallsSilent(usize),
     /// Returns each piece in capitals.
@@ -41,6 +43,8 @@ pub(crate) enum ResponseBehavior {
     Ignores,
     /// Responds to the head, holds the body back, and resets the call at the message of this number.
     HoldsThenResets(usize),
+    /// Says nothing, and resets the call once it has this many bytes of the body.
+    IgnoresThenResets(usize),
     /// Responds to this many messages, with pieces in capitals or not, then ends like this.
     Stops {
         after: usize,
@@ -67,7 +71,10 @@ impl ResponseBehavior {
     fn acknowledges(&self) -> bool {
         matches!(
             self,
-            Self::Acknowledges | Self::AcknowledgesLate(_) | Self::FallsSilent(_)
+            Self::Acknowledges
+                | Self::AcknowledgesLate(_)
+                | Self::AcknowledgesFrom(_)
+                | Self::FallsSilent(_)
         )
     }
 
@@ -85,6 +92,8 @@ pub(super) struct Reviewer {
     behavior: ResponseBehavior,
     /// Messages of the response so far.
     messages: usize,
+    /// Bytes of its body so far.
+    bytes: usize,
     held: Vec<ProcessingResponse>,
 }
 
@@ -96,6 +105,7 @@ impl Reviewer {
         Self {
             behavior,
             messages: 0,
+            bytes: 0,
             held: Vec::new(),
         }
     }
@@ -104,7 +114,13 @@ impl Reviewer {
     pub(super) fn react(&mut self, message: RequestMessage, served: &str) -> Reaction {
         let number = self.messages;
         self.messages += 1;
+        if let RequestMessage::ResponseBody(piece) = &message {
+            self.bytes += piece.body.len();
+        }
         match &self.behavior {
+            ResponseBehavior::IgnoresThenResets(after) => {
+                return (Vec::new(), (self.bytes >= *after).then_some(CallEnd::Reset));
+            }
             ResponseBehavior::Ignores => return (Vec::new(), None),
             ResponseBehavior::HoldsThenResets(at) if number > 0 => {
                 return (Vec::new(), (number == *at).then_some(CallEnd::Reset));
@@ -127,19 +143,20 @@ impl Reviewer {
             _ => {}
         }
         let (answers, is_end) = self.answers(message, served);
+        self.held.extend(answers);
+        if self.holds(number, is_end) {
+            return (Vec::new(), None);
+        }
+        (std::mem::take(&mut self.held), None)
+    }
+
+    /// Whether it holds its responses back at the message of this number.
+    fn holds(&self, number: usize, is_end: bool) -> bool {
         match self.behavior {
-            ResponseBehavior::Holds | ResponseBehavior::HoldsAll => {
-                let at_once =
-                    matches!(self.behavior, ResponseBehavior::Holds) && number == 0 || is_end;
-                self.held.extend(answers);
-                let held = if at_once {
-                    std::mem::take(&mut self.held)
-                } else {
-                    Vec::new()
-                };
-                (held, None)
-            }
-            _ => (answers, None),
+            ResponseBehavior::Holds => number > 0 && !is_end,
+            ResponseBehavior::HoldsAll => !is_end,
+            ResponseBehavior::AcknowledgesFrom(bytes) => self.bytes < bytes,
+            _ => false,
         }
     }
 

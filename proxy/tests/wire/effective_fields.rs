@@ -103,6 +103,56 @@ on_both_drivers! {
         assert!(auth_request.contains_key("authorization"));
     }
 
+    fn a_header_from_a_claim_is_replaced_only_by_a_server_that_lists_it(driver) {
+        let http = || origin().replies(raw("HTTP/1.1 200 OK\r\nX-User: root\r\nX-Role: admin\r\nContent-Length: 0\r\n\r\n"));
+        let (plain, listing) = (http(), http());
+        let grpc = authorizer(Some(allowing(&[("X_User", "root"), ("X-Role", "admin")])));
+        let (app, signer) = (origin(), Signer::p256());
+        let plain_filter = external_auth_filter("HTTP", "plain", "");
+        let listing_filter = external_auth_filter("HTTP", "listing", "allowedResponseHeaders: [X-User, X-Role]");
+        let grpc_filter = external_auth_filter("GRPC", "grpc", "");
+        let on_listener = |filter: &str| format!("protocol: HTTP, filters: {{requests: [{filter}]}}");
+        let rule = |path: &str, filters: &str| {
+            format!("{{matches: [{{path: {{value: {path}}}}}], filters: [{filters}], backendRefs: [{{@app}}]}}")
+        };
+        let gateway = gateway(driver)
+            .backend("plain", &[plain.address()])
+            .backend("listing", &[listing.address()])
+            .backend("grpc", &[grpc.address()])
+            .speaks("grpc", "H2C")
+            .backend("app", &[app.address()])
+            .rule(&rule("/plain", &plain_filter))
+            .rule(&rule("/grpc", &grpc_filter))
+            .rule(&rule("/listing", &format!("{listing_filter}, {plain_filter}")))
+            .listener_with("one", &on_listener(&plain_filter))
+            .listener_with("two", &on_listener(&grpc_filter))
+            .listener_with("three", &on_listener(&listing_filter))
+            .rule_of("one", "{backendRefs: [{@app}]}")
+            .rule_of("two", "{backendRefs: [{@app}]}")
+            .rule_of("three", "{backendRefs: [{@app}]}")
+            .policy(&policy("Optional", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
+            .start();
+        let token = bearer(&signer.signs("key", &claims()));
+        for (listener, path, replaced) in [
+            (0, "/plain", false),
+            (0, "/grpc", false),
+            (0, "/listing", true),
+            (1, "/", false),
+            (2, "/", false),
+            (3, "/", true),
+        ] {
+            for (lines, user) in [(&token[..], Some("alice")), (&[], None)] {
+                let mut client = client(gateway.address_of(listener));
+                assert_eq!(asks(&mut client, path, lines).status(), 200);
+                let got = app.requests().pop().expect("a request");
+                let user = if replaced { Some("root") } else { user };
+                let users = [got.values("x-user"), got.values("x_user")].concat();
+                assert_eq!(users, user.into_iter().collect::<Vec<_>>(), "{listener} {path}");
+                assert_eq!(got.values("x-role"), ["admin"], "{listener} {path}");
+            }
+        }
+    }
+
     fn authorization_rules_use_the_gateways_headers_and_not_forged_ones(driver) {
         let (app, signer) = (origin().replies(ok("app")), Signer::p256());
         let gateway = gateway(driver)

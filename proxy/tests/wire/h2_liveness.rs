@@ -54,19 +54,21 @@ on_both_drivers! {
 
 /// A gateway without request timeout, and with a route that makes deadlines skip time.
 fn with_skip_route(gateway: GatewayBuilder) -> GatewayBuilder {
-    gateway
-        .environment("GATEWAY_TEST_SKIP_PATH", SKIP)
-        .rule(
-            "{matches: [{path: {value: /__skip}}], filters: [{type: RequestRedirect, \
-             requestRedirect: {hostname: skipped.test}}]}",
-        )
-        .rule("{timeouts: {request: 0s}, backendRefs: [{@origin}]}")
+    skipping(gateway).rule("{timeouts: {request: 0s}, backendRefs: [{@origin}]}")
+}
+
+/// A gateway with a route that makes deadlines skip time.
+pub(super) fn skipping(gateway: GatewayBuilder) -> GatewayBuilder {
+    gateway.environment("GATEWAY_TEST_SKIP_PATH", SKIP).rule(
+        "{matches: [{path: {value: /__skip}}], filters: [{type: RequestRedirect, \
+         requestRedirect: {hostname: skipped.test}}]}",
+    )
 }
 
 const SKIP: &str = "/__skip";
 
 /// Makes the gateway's deadlines skip a long time.
-fn skip_time(gateway: &Gateway) {
+pub(super) fn skip_time(gateway: &Gateway) {
     // Its own deadlines are affected too, so it may get no response.
     let _ = gateway.client().gets(SKIP).reply_to("GET");
 }

@@ -68,6 +68,7 @@ mod program_log;
 mod proxy_protocol;
 mod proxy_protocol_out;
 mod reload;
+mod repeated_call_timeout;
 mod request_limits;
 mod retries;
 mod ring_operations;

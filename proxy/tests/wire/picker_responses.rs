@@ -121,6 +121,25 @@ on_both_drivers! {
         same_bytes(&gateway.client().gets("/").expects(200).body, &body);
     }
 
+    fn a_picker_that_has_not_answered_the_head_may_still_acknowledge_each_piece(driver) {
+        // It gets more than the 256 KiB only after a second without an answer.
+        let late = ResponseBehavior::AcknowledgesFrom(300_000);
+        let body = pattern(1 << 20);
+        for mode in ["FailClose", "FailOpen"] {
+            let (gateway, pod, _picker) = scene(driver, late.clone(), mode);
+            pod.now_replies(ok(&body));
+            same_bytes(&gateway.client().gets("/").expects(200).body, &body);
+        }
+    }
+
+    fn a_picker_that_fails_before_it_has_answered_the_head_is_bypassed(driver) {
+        let behavior = ResponseBehavior::IgnoresThenResets(300_000);
+        let (gateway, pod, _picker) = scene(driver, behavior, "FailOpen");
+        let body = pattern(1 << 20);
+        pod.now_replies(ok(&body));
+        same_bytes(&gateway.client().gets("/").expects(200).body, &body);
+    }
+
     fn a_picker_that_falls_silent_during_a_long_body_fails(driver) {
         let body = pattern(1 << 20);
         let started = ["FailOpen", "FailClose"].map(|mode| {
@@ -140,9 +159,13 @@ on_both_drivers! {
     fn a_picker_may_defer_its_response_to_the_head(driver) {
         let (gateway, pod, _picker) = scene(driver, ResponseBehavior::HoldsAll, "FailClose");
         pod.now_replies(chunked(&["one", "two"]));
-        let answer = gateway.client().gets("/").expects(200);
+        let mut client = gateway.client();
+        let answer = client.gets("/").expects(200);
         assert_eq!(answer.text(), "onetwo");
         assert!(answer.has("x-served-by"));
+        let body = pattern(1 << 20);
+        pod.now_replies(ok(&body));
+        same_bytes(&client.gets("/").expects(200).body, &body);
     }
 
     fn a_picker_may_end_the_body_early(driver) {

@@ -1,14 +1,17 @@
 //! Open connections of listeners whose TLS settings change.
 
-use crate::support::frames::{GOAWAY, HEADERS, Peer, get};
+use crate::support::frames::{ACK, GOAWAY, HEADERS, PING, Peer, frame, get};
 use crate::support::pki::{Credential, authority};
 use crate::support::{
-    Driver, GatewayBuilder, Origin, client, gateway, ok, on_both_drivers, origin, tls, tls_client,
+    Driver, Gate, GatewayBuilder, Origin, Reply, client, gateway, into_tls, ok, on_both_drivers,
+    origin, tls, tls_client,
 };
 
 /// Client certificates are required.
 const VERIFIED: &str = "tls: {frontend: {default: {validation: {caCertificateRefs: \
     [{group: \"\", kind: ConfigMap, name: clients}]}}}}";
+
+const NO_ERROR: u32 = 0;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
@@ -64,6 +67,44 @@ on_both_drivers! {
         client.sends(GET).expects(421);
         client.expects_close();
         gateway.client().sends(GET).expects(200);
+    }
+
+    fn an_http_2_connection_over_tls_is_ended_when_its_listener_changes(driver) {
+        let ca = authority("ca");
+        let (pair, h2) = (ca.server(&["a.test"]), tls(&ca, "a.test").offers(&["h2"]));
+        for becomes_plain in [true, false] {
+            let origin = origin().replies(ok("served"));
+            let plain = || gateway(driver).routes_to(&origin);
+            let sealed = || plain().seals("http", &pair);
+            let changed = if becomes_plain {
+                plain()
+            } else {
+                sealed().authority("clients", &ca).gateway_field(VERIFIED)
+            };
+            let gateway = sealed().start();
+            let mut client = Peer::client(into_tls(gateway.address(), &h2));
+            client.settles().sends(get(1));
+            assert_eq!(client.next_of(HEADERS).status(), Some(200));
+            let gate = Gate::default();
+            let late = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 204 No Content\r\n\r\n");
+            origin.now_replies(late);
+            client.sends(get(3));
+            origin.waits_for_requests(2);
+            gateway.reconfigure(&changed);
+            gateway.waits_for_applied(2);
+            client.sends(get(5));
+            assert_eq!(client.next_of(GOAWAY).code(), Some(NO_ERROR));
+            let ping = client.next_of(PING);
+            let refused = client.next_of(HEADERS);
+            assert_eq!((refused.stream, refused.status()), (5, Some(421)));
+            // A request that had begun is served.
+            gate.open();
+            let served = client.next_of(HEADERS);
+            assert_eq!((served.stream, served.status()), (3, Some(204)));
+            client.sends(frame(PING, ACK, 0, &ping.payload));
+            assert_eq!(client.expects_goaway(), NO_ERROR);
+            assert_eq!(origin.requests().len(), 2);
+        }
     }
 
     fn a_renamed_listener_keeps_its_connections(driver) {

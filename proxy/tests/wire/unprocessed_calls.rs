@@ -25,7 +25,7 @@ fn scene(driver: Driver, through: Option<SocketAddr>, mode: &str) -> (Gateway, O
     (gateway, pod, picker)
 }
 
-fn listener() -> (TcpListener, SocketAddr) {
+pub(super) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("bound");
     (listener, address)

@@ -10,7 +10,7 @@ use monoio::io::AsyncReadRentExt;
 use monoio::time::TimeDriver;
 use monoio::{LegacyDriver, Runtime, RuntimeBuilder};
 
-use super::{OutgoingFraming, Reads, Relay, RelayError, Side, Transferred};
+use super::{OutgoingFraming, ReadMode, Relay, RelayError, Side, Transferred};
 use crate::channel::Channel;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::head::Framing;
@@ -48,7 +48,7 @@ async fn relay_all(
         outward: OutgoingFraming::Plain,
         limit: None,
         min_rate: 0,
-        reads: Reads::ToTheEnd,
+        read_mode: ReadMode::Uncancelable,
         pipes: body.pipes.then_some(&shard.pipes),
     };
     let (mut out, mut buffer) = (Vec::new(), shard.buffers.take());

@@ -17,13 +17,13 @@ use crate::names::Interned;
 use crate::net::Datagrams;
 use crate::shard::Shard;
 use crate::upstream::Upstreams;
-use crate::upstream::health::{Booking, Outcome};
+use crate::upstream::health::{ActiveRequest, Outcome};
 
 /// The datagrams between one client and the endpoint that was chosen for it.
 pub(super) struct UdpSession {
     socket: Datagrams,
     record: RefCell<ConnectionRecord<'static>>,
-    booking: Booking,
+    active_request: ActiveRequest,
     /// The cluster of its endpoint, while it exists.
     cluster: (ClusterIndex, Interned),
     begun: Instant,
@@ -63,7 +63,7 @@ impl UdpSession {
         Ok(Self {
             socket: reached.socket,
             record: RefCell::new(record),
-            booking: reached.booking,
+            active_request: reached.active_request,
             cluster: reached.cluster,
             begun: reached.begun,
             is_answered: Cell::new(false),
@@ -174,16 +174,17 @@ impl UdpSession {
         let cluster = snapshot.clusters.get(index.0);
         if let Some(cluster) = cluster.filter(|cluster| cluster.id == id) {
             let (states, now) = (&upstreams.endpoints, Instant::now());
-            self.booking.report(states, &cluster.set, outcome, now);
+            self.active_request
+                .report(states, &cluster.set, outcome, now);
         }
     }
 }
 
 /// A socket to an endpoint, with the rule.
-struct BookedSocket<'a> {
+struct EndpointSocket<'a> {
     rule: &'a Arc<L4Rule>,
     socket: Datagrams,
-    booking: Booking,
+    active_request: ActiveRequest,
     cluster: (ClusterIndex, Interned),
     begun: Instant,
 }
@@ -194,7 +195,7 @@ fn reach<'a>(
     snapshot: &'a Snapshot,
     listener: &'a Listener,
     record: &mut ConnectionRecord<'_>,
-) -> Result<BookedSocket<'a>, FailureKind> {
+) -> Result<EndpointSocket<'a>, FailureKind> {
     let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
     let trace = record.trace.as_deref();
     let backends = (&rule.draw, rule.backends.as_slice());
@@ -205,7 +206,7 @@ fn reach<'a>(
     let begun = Instant::now();
     let trace = record.trace.as_deref_mut();
     let chosen = choose(upstreams, cluster, None, &mut Vec::new(), trace, begun);
-    let (endpoint, booking) = chosen.map_err(|failure| failure.kind)?;
+    let (endpoint, active_request) = chosen.map_err(|failure| failure.kind)?;
     record.endpoint = Some(Arc::clone(&endpoint.name));
     let Address::Tcp(address) = endpoint.address else {
         return Err(FailureKind::NoValidBackend);
@@ -214,10 +215,10 @@ fn reach<'a>(
     if let Some(trace) = &record.trace {
         trace.connected(endpoint, Some(begun.elapsed()));
     }
-    Ok(BookedSocket {
+    Ok(EndpointSocket {
         rule,
         socket,
-        booking,
+        active_request,
         cluster: (index, cluster.id),
         begun,
     })

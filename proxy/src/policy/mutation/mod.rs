@@ -93,6 +93,14 @@ impl Mutation {
         }
     }
 
+    /// Takes back the edits of fields whose name `is_revoked`.
+    pub fn revoke(&mut self, is_revoked: impl Fn(&[u8]) -> bool) {
+        self.dropped.retain(|name| !is_revoked(name));
+        if pairs(&self.lines).any(|(name, _)| is_revoked(name)) {
+            self.lines = without(&self.lines, is_revoked);
+        }
+    }
+
     /// Adds the changes of a later server.
     pub fn extend(&mut self, later: &Self) {
         for name in &later.dropped {
@@ -311,6 +319,22 @@ mod tests {
         assert_eq!(first.lines(), b"first: a\r\nstep: 2\r\nmore: b\r\n");
         assert!(first.drops(b"Step") && first.drops(b"first") && !first.drops(b"more"));
         assert_eq!(first.values(b"STEP").collect::<Vec<_>>(), [b"2"]);
+    }
+
+    #[test]
+    fn revoked_edits_have_no_effect() {
+        let mut mutation = mutation_of(
+            vec![
+                set("x_user", "root", None, 0),
+                set("role", "a", Some(true), 0),
+            ],
+            &["gone"],
+        );
+        mutation.revoke(|name| name == b"role" || name == b"gone");
+        assert!(mutation.drops(b"x_user") && !mutation.drops(b"gone"));
+        assert_eq!(mutation.lines(), b"x_user: root\r\n");
+        mutation.revoke(|name| name == b"x_user");
+        assert!(mutation.is_empty());
     }
 
     #[test]

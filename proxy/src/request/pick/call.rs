@@ -1,6 +1,7 @@
 //! The call to an endpoint picker for one request: head and body are sent, a verdict comes
 //! back.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -17,8 +18,10 @@ use crate::limits::{PICKER_BODY_BYTES, PICKER_TIMEOUT};
 use crate::memory::Kept;
 use crate::observe::picks::PickResult;
 use crate::request::body::Body;
+use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
+use crate::shard::wheel::Tick;
 use crate::upstream::call::{Call, CallError, CallMessages, More};
 use crate::upstream::picker::{
     PROCESS, Pick, PickError, PickOutcome, ProcessingRequest, ProcessingResponse, TooLarge,
@@ -51,6 +54,7 @@ pub(super) async fn call_picker<'a>(
         head: request_head(&head, has_body),
         has_body,
         timeout,
+        until: Cell::new(exchange.shard.now().after(timeout)),
         mode: picker.failure_mode,
     };
     exchange.shard.set_task_state(TaskState::Picking);
@@ -74,8 +78,10 @@ pub(super) async fn call_picker<'a>(
 struct PickerQuery {
     head: ProcessingRequest,
     has_body: bool,
-    /// Timeout for the picker's next message.
+    /// Timeout for the picker's verdict, not counting waits for the client.
     timeout: Duration,
+    /// When the picker is late, in all attempts together.
+    until: Cell<Tick>,
     mode: PickerFailureMode,
 }
 
@@ -83,6 +89,16 @@ struct PickerQuery {
 type Answer<'a> = Result<(Verdict, (Call<'a>, CallMessages)), PickError>;
 
 impl PickerQuery {
+    /// Starts the timeout again, after the client was waited for.
+    fn restart_timeout(&self, shard: &Shard) {
+        self.until.set(shard.now().after(self.timeout));
+    }
+
+    /// How long the picker may still take.
+    fn left(&self, shard: &Shard) -> Duration {
+        self.until.get().since(shard.now())
+    }
+
     /// Calls the picker; once more, if no picker has processed the call. Returns the request's body,
     /// as far as it was read.
     async fn ask<'a>(
@@ -97,13 +113,15 @@ impl PickerQuery {
         let mut refused_by = None;
         loop {
             let (to, client) = ((pickers, refused_by), Some(&client.deadline));
-            let opened = Call::open(upstreams, to, PROCESS, self.timeout, client).await;
+            let left = self.left(exchange.shard);
+            let opened = Call::open(upstreams, to, PROCESS, left, client).await;
             let (call, messages) = match opened {
                 Ok(opened) => opened,
                 Err(error) => return Ok((body, Err(error.into()))),
             };
             if self.has_body && body.is_none() && exchange.buffer.is_empty() {
                 exchange.send_continue().await?;
+                self.restart_timeout(exchange.shard);
             }
             let (read, verdict) = self.put(exchange, matched, body, &call, messages).await?;
             body = self.has_body.then_some(read);
@@ -193,13 +211,16 @@ async fn send_request(
     call: &Call<'_>,
     body: &mut Body<'_>,
 ) -> Result<(), Failure> {
-    call.wait_at_most(Some(query.timeout));
+    call.wait_at_most(Some(query.left(exchange.shard)));
     let mut listens = call.send(&query.head, More::Follow).await.is_ok();
     while query.has_body && !body.done {
         // The client has its own timeouts.
         call.wait_at_most(None);
         let piece = body.next(exchange).await?;
-        call.wait_at_most(Some(query.timeout));
+        if !body.was_read_before() {
+            query.restart_timeout(exchange.shard);
+        }
+        call.wait_at_most(Some(query.left(exchange.shard)));
         if listens {
             let bytes = body.all.get(piece).unwrap_or_default();
             let message = request_body(bytes, body.done);

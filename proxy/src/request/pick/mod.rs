@@ -32,14 +32,17 @@ impl<'a> Exchange<'a> {
 
     /// Sends what the picker responds instead of the endpoint, after the request was forwarded
     /// with this outcome.
-    pub(super) async fn answer_late(
+    pub(super) async fn send_immediate_response(
         &mut self,
         outcome: Result<ConnectionOutcome, Failure>,
         destination: Destination<'a>,
     ) -> Result<ConnectionOutcome, Failure> {
-        let late = self.picked.as_mut().and_then(|picked| picked.take_late());
-        match (outcome, late) {
-            (Err(_), Some(late)) => self.answer_for_picker(late, destination).await,
+        let immediate = self
+            .picked
+            .as_mut()
+            .and_then(|picked| picked.take_immediate_response());
+        match (outcome, immediate) {
+            (Err(_), Some(immediate)) => self.answer_for_picker(immediate, destination).await,
             (outcome, _) => outcome,
         }
     }

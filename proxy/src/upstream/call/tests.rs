@@ -36,9 +36,9 @@ use crate::tls::pki::authority;
 use crate::upstream::Upstreams;
 
 /// Timeout of operations that take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Delay of a late response.
-const IMPATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Timeout of a call that gets no response.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A server that runs in its own thread until dropped.
 struct Server {
@@ -266,7 +266,7 @@ async fn call_once(
         cluster,
         method,
         &"hello".to_owned(),
-        PATIENCE,
+        TIMEOUT,
         None,
     )
     .await
@@ -349,11 +349,11 @@ fn messages_are_streamed_in_both_directions() {
     on_both_drivers(|upstreams| async move {
         let server = server(None);
         let cluster = cluster(&[server.address], Protection::Plain);
-        let call = Call::open(&upstreams, (&cluster, None), "/t/Echo", PATIENCE, None).await;
+        let call = Call::open(&upstreams, (&cluster, None), "/t/Echo", TIMEOUT, None).await;
         let (call, mut answers) = call.expect("it listens");
         let sizes = [1, 100, 70_000, 30_000].iter().cycle().take(40);
         let texts: Vec<String> = sizes.map(|size| "x".repeat(*size)).collect();
-        call.wait_at_most(Some(PATIENCE));
+        call.wait_at_most(Some(TIMEOUT));
         stream_through(&call, &mut answers, &texts).await;
         assert_eq!(call.endpoint().name.as_ref(), server.address.to_string());
     });
@@ -391,12 +391,12 @@ fn a_call_that_takes_too_long_is_canceled() {
             &cluster,
             "/t/Silence",
             &question,
-            IMPATIENCE,
+            SHORT_TIMEOUT,
             None,
         )
         .await;
         assert_eq!(answer, Err(CallError::TooLate));
-        let late = Instant::now() + PATIENCE;
+        let late = Instant::now() + TIMEOUT;
         let reason = loop {
             if let Ok(reason) = server.given_up.try_recv() {
                 break reason;

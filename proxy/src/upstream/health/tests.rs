@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::{Booking, EndpointStates, Outcome};
+use super::{ActiveRequest, EndpointStates, Outcome};
 use crate::config::EndpointSet;
 use crate::failure::{Blame, FailureKind};
 use crate::limits::EJECTION;
@@ -24,7 +24,7 @@ impl Fixture {
         }
     }
 
-    fn start(&self, index: u32) -> Booking {
+    fn start(&self, index: u32) -> ActiveRequest {
         self.upstreams.start(&self.set, endpoint(index))
     }
 

@@ -72,7 +72,7 @@ pub(crate) struct Pick<'a> {
     interest: Interest,
     failure_mode: PickerFailureMode,
     /// What the picker responds instead of the endpoint.
-    late: Option<Immediate>,
+    immediate_response: Option<Immediate>,
 }
 
 /// Why a picker's response cannot be used.
@@ -133,18 +133,18 @@ impl<'a> Pick<'a> {
             call: None,
             interest: Interest::Nothing,
             failure_mode: PickerFailureMode::FailOpen,
-            late: None,
+            immediate_response: None,
         }
     }
 
     /// Keeps what the picker responds instead of the endpoint.
-    pub(crate) fn put_late(&mut self, response: &ImmediateResponse) {
-        self.late = Some(immediate(response));
+    pub(crate) fn set_immediate_response(&mut self, response: &ImmediateResponse) {
+        self.immediate_response = Some(immediate(response));
     }
 
     /// What the picker responds instead of the endpoint.
-    pub(crate) fn take_late(&mut self) -> Option<Immediate> {
-        self.late.take()
+    pub(crate) fn take_immediate_response(&mut self) -> Option<Immediate> {
+        self.immediate_response.take()
     }
 
     /// The endpoint of the next attempt; `None` if load balancing chooses.
@@ -223,7 +223,7 @@ pub(crate) fn conclude<'a>(
         mutation: verdict.mutation,
         call: Some(call),
         failure_mode,
-        late: None,
+        immediate_response: None,
     }))
 }
 

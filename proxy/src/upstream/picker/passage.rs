@@ -12,7 +12,9 @@ use super::messages::{
     BodySendMode, CommonResponse, HeaderSendMode, HttpBody, ImmediateResponse, MutatedBody,
     ProcessingMode, ProcessingResponse, ResponseMessage,
 };
-use crate::limits::{PICKER_WINDOW_BYTES, PICKER_WINDOW_MESSAGES};
+use crate::limits::{
+    PICKER_BODY_BYTES, PICKER_BODY_MESSAGES, PICKER_WINDOW_BYTES, PICKER_WINDOW_MESSAGES,
+};
 use crate::policy::mutation::HeaderMutation;
 
 /// The parts of a response that a picker receives.
@@ -69,6 +71,8 @@ pub(crate) struct Passage {
     interest: Interest,
     stage: Stage,
     style: Style,
+    /// Whether the picker seems to hold back its answer to the head until it has the body.
+    holds_head: bool,
     /// Bytes sent to the picker and not returned, after the first `returned` ones.
     kept: Vec<u8>,
     returned: usize,
@@ -131,8 +135,14 @@ impl Passage {
 
     /// Whether the picker should answer before it is sent more.
     pub(crate) fn is_full(&self) -> bool {
-        let is_full = self.outstanding() >= PICKER_WINDOW_BYTES
-            || self.unanswered.len() >= PICKER_WINDOW_MESSAGES;
+        // Before its first answer, it cannot be known whether it will answer each message: so all that
+        // it is sent is kept.
+        let (bytes, messages) = if self.holds_head && self.awaits_head() {
+            (PICKER_BODY_BYTES, PICKER_BODY_MESSAGES)
+        } else {
+            (PICKER_WINDOW_BYTES, PICKER_WINDOW_MESSAGES)
+        };
+        let is_full = self.outstanding() >= bytes || self.unanswered.len() >= messages;
         self.style != Style::Streamed && is_full
     }
 
@@ -141,8 +151,17 @@ impl Passage {
         self.style == Style::Unknown
     }
 
-    /// The picker holds back what it has been sent: it streams.
-    pub(crate) fn expect_stream(&mut self) {
+    /// The picker does not answer: it seems to hold back what it was sent until it has more.
+    pub(crate) fn assume_held_back(&mut self) {
+        if self.awaits_head() {
+            self.holds_head = true;
+        } else {
+            self.expect_stream();
+        }
+    }
+
+    /// The picker streams: its answers are independent of the messages it is sent.
+    fn expect_stream(&mut self) {
         self.style = Style::Streamed;
         self.unanswered.clear();
     }
@@ -266,10 +285,10 @@ impl Passage {
         self.kept.len() - self.returned
     }
 
-    /// Drops kept bytes that were returned.
+    /// Drops kept bytes that were returned, once they are at least as many as those that move.
     fn forget(&mut self, count: usize) {
         self.returned += count;
-        if self.returned == self.kept.len() || self.returned >= PICKER_WINDOW_BYTES {
+        if self.returned >= self.outstanding().max(PICKER_WINDOW_BYTES) || self.outstanding() == 0 {
             self.kept.drain(..self.returned);
             self.returned = 0;
         }

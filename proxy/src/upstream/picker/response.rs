@@ -6,8 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use xds::model::PickerFailureMode;
@@ -135,36 +134,44 @@ impl Review<'_> {
     }
 
     /// Waits while the picker has more without an answer than it may. A picker that has not answered
-    /// at all seems to hold the body back, and is sent the rest.
+    /// at all seems to hold back what it was sent, and is sent more.
     async fn wait_for_room(&self) {
-        if !self.passage.borrow().is_full() {
+        if self.has_room() {
             return;
         }
         self.waits_for_room.set(true);
         self.arm();
-        // Boxed: the runtime's timer is large, and few bodies are that long.
-        let mut timer = Box::pin(monoio::time::sleep(PICKER_FIRST_RESPONSE));
-        let mut room = pin!(poll_fn(|context| self.poll_room(context)));
-        poll_fn(|context| {
-            let is_unanswered = self.passage.borrow().is_unanswered();
-            // While the client is slow, the picker's messages are not read.
-            if is_unanswered && self.awaits.get() && timer.as_mut().poll(context).is_ready() {
-                self.passage.borrow_mut().expect_stream();
-                return Poll::Ready(());
-            }
-            room.as_mut().poll(context)
-        })
-        .await;
+        while !self.has_room() {
+            self.wait_for_answer().await;
+        }
         self.waits_for_room.set(false);
         self.arm();
     }
 
-    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
-        if self.is_stopped.get() || !self.passage.borrow().is_full() {
-            return Poll::Ready(());
-        }
-        self.waker.set(Some(context.waker().clone()));
-        Poll::Pending
+    /// Waits for room, or for the answer to the head, until the first answer is overdue.
+    async fn wait_for_answer(&self) {
+        let awaits_head = || self.passage.borrow().awaits_head();
+        let awaited_head = awaits_head();
+        // Boxed: the runtime's timer is large, and few bodies are that long.
+        let mut timer = Box::pin(monoio::time::sleep(PICKER_FIRST_RESPONSE));
+        poll_fn(|context| {
+            let is_unanswered = self.passage.borrow().is_unanswered();
+            // While the client is slow, the picker's messages are not read.
+            if is_unanswered && self.awaits.get() && timer.as_mut().poll(context).is_ready() {
+                self.passage.borrow_mut().assume_held_back();
+                return Poll::Ready(());
+            }
+            if self.has_room() || awaits_head() != awaited_head {
+                return Poll::Ready(());
+            }
+            self.waker.set(Some(context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn has_room(&self) -> bool {
+        self.is_stopped.get() || !self.passage.borrow().is_full()
     }
 
     /// Waits for the picker's next message; `None` when it has ended the call successfully.
@@ -178,6 +185,8 @@ impl Review<'_> {
     ) -> Result<Option<Step>, PickError> {
         self.awaits.set(true);
         self.arm();
+        // The time of a first answer counts from now on.
+        self.wake();
         let message = messages.next::<ProcessingResponse>(&self.call).await;
         self.awaits.set(false);
         self.arm();

@@ -110,7 +110,7 @@ fn retries_in_flight_stay_within_the_budget() {
     let mut retries: Vec<_> = (0..10).map(|_| retry().expect("the floor")).collect();
     assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
     let requests: Vec<_> = (0..100)
-        .map(|_| RequestInFlight::book(&service, &BUDGET))
+        .map(|_| RequestInFlight::begin(&service, &BUDGET))
         .collect();
     retries.extend((0..10).map(|_| retry().expect("a fifth of a hundred")));
     assert_eq!(retry().err(), Some(NoRetryReason::OverBudget));
@@ -142,7 +142,7 @@ fn a_retry_constraint_limits_the_rate_regardless_of_retries_in_flight() {
         may_retry(Some(&policy), ending, 0, Replay::Possible, &service, limit).err()
     };
     for _ in 0..4 {
-        drop(RequestInFlight::book(&service, &limit));
+        drop(RequestInFlight::begin(&service, &limit));
     }
     let ends: Vec<_> = (0..6).map(|_| retry(&limit)).collect();
     assert_eq!(ends[..4], [None; 4], "half of eight attempts");

@@ -5,7 +5,9 @@ use super::super::messages::{
     TrailersResponse,
 };
 use super::{BodySource, Interest, Passage, Step};
-use crate::limits::{PICKER_WINDOW_BYTES, PICKER_WINDOW_MESSAGES};
+use crate::limits::{
+    PICKER_BODY_BYTES, PICKER_BODY_MESSAGES, PICKER_WINDOW_BYTES, PICKER_WINDOW_MESSAGES,
+};
 
 fn message(response: ResponseMessage) -> ProcessingResponse {
     ProcessingResponse {
@@ -147,7 +149,7 @@ fn the_bytes_kept_for_the_picker_are_bounded() {
     assert!(!passage.is_full());
     passage.note_sent(&piece, false);
     assert!(passage.is_full() && passage.is_unanswered());
-    passage.expect_stream();
+    passage.assume_held_back();
     assert!(!passage.is_full());
     assert!(passage.rest().is_some(), "it fits");
     passage.note_sent(b"more", false);
@@ -161,6 +163,34 @@ fn the_bytes_kept_for_the_picker_are_bounded() {
     assert!(passage.is_full());
     assert_eq!(passage.take(body(None)), Ok(step("x", false)));
     assert!(!passage.is_full() && !passage.is_unanswered());
+}
+
+#[test]
+fn a_body_is_kept_until_the_head_is_answered() {
+    let mut passage = Passage::new(Interest::HeadAndBody);
+    let piece = vec![b'x'; PICKER_WINDOW_BYTES];
+    passage.note_sent(&piece, false);
+    assert!(passage.is_full() && passage.is_unanswered());
+    passage.assume_held_back();
+    for _ in 1..PICKER_BODY_BYTES / piece.len() {
+        assert!(!passage.is_full());
+        passage.note_sent(&piece, false);
+    }
+    assert!(passage.is_full() && passage.is_unanswered());
+    let all = passage.rest().expect("nothing is lost");
+    assert_eq!(all.len(), PICKER_BODY_BYTES);
+    assert!(passage.take(head()).is_ok());
+    while !passage.unanswered.is_empty() {
+        assert!(matches!(passage.take(body(None)), Ok(Step::Body { bytes, .. }) if bytes == piece));
+    }
+    assert!(!passage.is_full() && passage.kept.is_empty());
+    let mut passage = Passage::new(Interest::HeadAndBody);
+    passage.assume_held_back();
+    for _ in 0..PICKER_BODY_MESSAGES {
+        assert!(!passage.is_full());
+        passage.note_sent(b"x", false);
+    }
+    assert!(passage.is_full());
 }
 
 #[test]
