@@ -34,6 +34,8 @@ use translate::Options;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // First of all: what is allocated before would stay in huge pages.
+    memory::without_huge_pages();
     let Command::Run(args) = Cli::parse().command;
     match start(*args) {
         Ok(()) => ExitCode::SUCCESS,
