@@ -94,9 +94,9 @@ impl Follower {
             Service::Served(resource) => {
                 if self.kind.is_namespaced() {
                     let scope = self.scopes.wait_for(Option::is_some).await;
-                    self.progress
-                        .scope
-                        .clone_from(&*scope.map_err(|_| ReceiverClosed)?);
+                    drop(scope.map_err(|_| ReceiverClosed)?);
+                    // It may have changed at the same time as the last watch ended.
+                    self.rescope(Instant::now()).await?;
                 }
                 self.follow(&resource).await
             }
@@ -368,3 +368,6 @@ const WATCH_SECONDS: u32 = 60;
 const RELIST_INTERVAL: Duration = Duration::from_secs(1);
 /// Invalid objects of a kind that are logged individually.
 const LOGGED: usize = 100;
+
+#[cfg(test)]
+mod tests;
