@@ -19,6 +19,7 @@ pub mod log;
 pub mod metrics;
 pub mod pprof;
 mod priority;
+pub mod process;
 mod query;
 mod response;
 mod server;

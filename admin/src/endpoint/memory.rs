@@ -7,6 +7,7 @@ use admin_types::memory::{Memory, Process};
 
 use super::handler::{Endpoint, EndpointRequest, READ};
 use crate::cgroup::{MemoryCgroup, field};
+use crate::process::kibibytes;
 use crate::response::{ErrorFormat, ErrorResponse, JSON, Response, streamed};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
@@ -43,12 +44,11 @@ fn handle(request: &EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
 fn process() -> Process {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let (status, rollup) = (read("/proc/self/status"), read("/proc/self/smaps_rollup"));
-    let kib = |text: &str, name| field(text, name).and_then(|value| value.checked_mul(1024));
     Process {
-        rss: kib(&status, "VmRSS:").unwrap_or_default(),
-        pss: kib(&rollup, "Pss:"),
-        swap: kib(&status, "VmSwap:").unwrap_or_default(),
-        virtual_size: kib(&status, "VmSize:").unwrap_or_default(),
+        rss: kibibytes(&status, "VmRSS:").unwrap_or_default(),
+        pss: kibibytes(&rollup, "Pss:"),
+        swap: kibibytes(&status, "VmSwap:").unwrap_or_default(),
+        virtual_size: kibibytes(&status, "VmSize:").unwrap_or_default(),
         threads: field(&status, "Threads:").unwrap_or_default(),
         // One of them is the directory being listed.
         fds: fs::read_dir("/proc/self/fd").map_or(0, |fds| fds.count().saturating_sub(1) as u64),

@@ -25,6 +25,10 @@ impl StatusMetrics {
     #[must_use]
     pub fn new(metrics: &Metrics) -> Self {
         let new = Self::default();
+        // From 0: `rate()` would miss the first event of a series that begins with it.
+        for result in RESULTS {
+            drop(new.writes.get_or_create(&Labels { result }));
+        }
         metrics.register(|registry| {
             registry.register(
                 "status_writes",
@@ -41,18 +45,47 @@ impl StatusMetrics {
     }
 
     pub(super) fn count(&self, outcome: Outcome) {
+        let [written, conflict, throttled, unavailable, refused] = RESULTS;
         let result = match outcome {
             Outcome::Unchanged => return,
-            Outcome::Written(_) => "written",
-            Outcome::Conflict { .. } => "conflict",
-            Outcome::Throttled(_) => "throttled",
-            Outcome::Unavailable => "unavailable",
-            Outcome::Refused => "refused",
+            Outcome::Written(_) => written,
+            Outcome::Conflict { .. } => conflict,
+            Outcome::Throttled(_) => throttled,
+            Outcome::Unavailable => unavailable,
+            Outcome::Refused => refused,
         };
         self.writes.get_or_create(&Labels { result }).inc();
     }
 
     pub(super) fn set_backlog(&self, backlog: usize) {
         self.backlog.set(i64::try_from(backlog).unwrap_or(i64::MAX));
+    }
+}
+
+/// Results of writes.
+const RESULTS: [&str; 5] = ["written", "conflict", "throttled", "unavailable", "refused"];
+
+#[cfg(test)]
+mod tests {
+    use super::{RESULTS, StatusMetrics};
+    use crate::metrics::Metrics;
+    use crate::queue::Outcome;
+
+    #[test]
+    fn counters_of_all_results_begin_with_zero() {
+        let metrics = Metrics::default();
+        let measures = StatusMetrics::new(&metrics);
+        let line = |result: &str, count: u64| {
+            format!("gateway_controller_status_writes_total{{result=\"{result}\"}} {count}\n")
+        };
+        let text = metrics.text();
+        for result in RESULTS {
+            assert!(text.contains(&line(result, 0)), "{text}");
+        }
+        measures.count(Outcome::Refused);
+        measures.count(Outcome::Unchanged);
+        let text = metrics.text();
+        assert!(text.contains(&line("refused", 1)), "{text}");
+        assert!(text.contains(&line("written", 0)), "{text}");
     }
 }

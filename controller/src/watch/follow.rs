@@ -290,7 +290,7 @@ impl Follower {
         // A failed list starts again.
         self.progress.listed = None;
         let code = code(error);
-        self.measures.error(self.kind.kind, reason(code));
+        self.measures.error(self.kind.kind, code);
         let text = describe(error);
         self.readiness.fail(self.kind.id, &text);
         if self.progress.last_error.as_ref() != Some(&text) {
@@ -338,17 +338,6 @@ fn code(error: &watcher::Error) -> Option<u16> {
         | watcher::Error::WatchFailed(kube::Error::Api(status))
         | watcher::Error::WatchError(status) => Some(status.code),
         _ => None,
-    }
-}
-
-fn reason(code: Option<u16>) -> &'static str {
-    match code {
-        Some(403) => "forbidden",
-        Some(404) => "not_found",
-        Some(410) => "gone",
-        Some(429) => "throttled",
-        Some(_) => "api",
-        None => "connection",
     }
 }
 

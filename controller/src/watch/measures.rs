@@ -1,5 +1,7 @@
 //! Metrics of the watches.
 
+use std::ops::Deref;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -20,8 +22,11 @@ pub(super) struct Measures {
 }
 
 impl Measures {
-    pub(super) fn register(metrics: &Metrics) -> Self {
+    /// Registers them for these kinds. Counters begin with 0: `rate()` would miss the first event of a
+    /// series that begins with it.
+    pub(super) fn register(metrics: &Metrics, kinds: impl Iterator<Item = &'static str>) -> Self {
         let own = Self::default();
+        kinds.for_each(|kind| own.begin(kind));
         metrics.register(|registry| {
             let registry = registry.sub_registry_with_prefix("watch");
             let help = "Object changes received";
@@ -36,6 +41,14 @@ impl Measures {
             registry.register("errors", help, own.errors.clone());
         });
         own
+    }
+
+    fn begin(&self, kind: &'static str) {
+        drop(self.events.get_or_create(&[("kind", kind)]));
+        drop(self.lists.get_or_create(&[("kind", kind)]));
+        for reason in REASONS {
+            drop(self.errors_of(kind, reason));
+        }
     }
 
     pub(super) fn event(&self, kind: &'static str) {
@@ -53,8 +66,65 @@ impl Measures {
         self.invalid.get_or_create(&labels).set(count(invalid));
     }
 
-    pub(super) fn error(&self, kind: &'static str, reason: &'static str) {
-        let labels = [("kind", kind), ("reason", reason)];
-        self.errors.get_or_create(&labels).inc();
+    /// Counts a failed list or watch, by the status code of the response if there was one.
+    pub(super) fn error(&self, kind: &'static str, code: Option<u16>) {
+        self.errors_of(kind, reason(code)).inc();
+    }
+
+    fn errors_of(&self, kind: &'static str, reason: &'static str) -> impl Deref<Target = Counter> {
+        self.errors
+            .get_or_create(&[("kind", kind), ("reason", reason)])
+    }
+}
+
+/// Why lists and watches fail.
+const REASONS: [&str; 6] = [
+    "forbidden",
+    "not_found",
+    "gone",
+    "throttled",
+    "api",
+    "connection",
+];
+
+fn reason(code: Option<u16>) -> &'static str {
+    let [forbidden, not_found, gone, throttled, api, connection] = REASONS;
+    match code {
+        Some(403) => forbidden,
+        Some(404) => not_found,
+        Some(410) => gone,
+        Some(429) => throttled,
+        Some(_) => api,
+        None => connection,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Measures, REASONS};
+    use crate::metrics::Metrics;
+
+    fn errors(kind: &str, reason: &str, count: u64) -> String {
+        let name = "gateway_controller_watch_errors_total";
+        format!("{name}{{kind=\"{kind}\",reason=\"{reason}\"}} {count}\n")
+    }
+
+    #[test]
+    fn counters_of_all_kinds_begin_with_zero() {
+        let metrics = Metrics::default();
+        let measures = Measures::register(&metrics, ["Secret", "Service"].into_iter());
+        let text = metrics.text();
+        for kind in ["Secret", "Service"] {
+            for reason in REASONS {
+                assert!(text.contains(&errors(kind, reason, 0)), "{text}");
+            }
+            let events = format!("gateway_controller_watch_events_total{{kind=\"{kind}\"}} 0\n");
+            assert!(text.contains(&events), "{text}");
+        }
+        measures.error("Secret", Some(403));
+        measures.error("Secret", None);
+        let text = metrics.text();
+        assert!(text.contains(&errors("Secret", "forbidden", 1)), "{text}");
+        assert!(text.contains(&errors("Secret", "connection", 1)), "{text}");
     }
 }

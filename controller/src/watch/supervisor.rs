@@ -44,7 +44,8 @@ impl Supervisor {
     ) -> Self {
         let (selection, scopes) = Selection::new(selectors);
         let mut selection = Some(selection);
-        let measures = Measures::register(metrics);
+        let kinds = readiness.kinds();
+        let measures = Measures::register(metrics, kinds.iter().map(|it| it.kind));
         let mut supervisor = Self {
             client: client.clone(),
             kinds: readiness.kinds().clone(),

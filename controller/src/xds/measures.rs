@@ -31,6 +31,12 @@ impl Measures {
             // From 1 ms to 32 s.
             acknowledgement: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
         };
+        // From 0: `rate()` would miss the first event of a series that begins with it.
+        for counters in [&own.responses, &own.bytes, &own.refused] {
+            for kind in Kind::ALL {
+                count(counters, kind, 0);
+            }
+        }
         metrics.register(|registry| {
             let help = "Streams of proxies";
             registry.register("xds_connected_proxies", help, own.connected.clone());
@@ -76,4 +82,25 @@ impl Measures {
 fn count(counters: &ByType, kind: Kind, count: usize) {
     let counter = counters.get_or_create(&[("type", kind.as_str())]);
     counter.inc_by(count as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use xds::model::Kind;
+
+    use super::Measures;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn counters_of_all_types_begin_with_zero() {
+        let metrics = Metrics::default();
+        drop(Measures::register(&metrics));
+        let text = metrics.text();
+        for name in ["responses", "response_bytes", "refused_resources"] {
+            for kind in Kind::ALL.map(Kind::as_str) {
+                let line = format!("gateway_controller_xds_{name}_total{{type=\"{kind}\"}} 0\n");
+                assert!(text.contains(&line), "{line}: {text}");
+            }
+        }
+    }
 }

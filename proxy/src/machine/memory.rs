@@ -39,15 +39,21 @@ impl MemoryUse {
         Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
-    /// Working set of the cgroup in bytes.
+    /// Working set of the cgroup in bytes; `None` if the kernel shows no cgroup.
     #[must_use]
-    pub fn working_set(&self) -> u64 {
-        self.working_set.load(Ordering::Relaxed)
+    pub fn working_set(&self) -> Option<u64> {
+        Some(self.working_set.load(Ordering::Relaxed)).filter(|used| *used > 0)
+    }
+
+    /// Memory of the machine in bytes.
+    #[must_use]
+    pub fn machine(&self) -> u64 {
+        self.machine
     }
 
     /// Usage in percent of the limit; 0 without a limit.
     pub(crate) fn percent(&self) -> usize {
-        let used = self.working_set().saturating_mul(100);
+        let used = self.working_set().unwrap_or_default().saturating_mul(100);
         let percent = self.limit().and_then(|limit| used.checked_div(limit));
         percent.map_or(0, |percent| usize::try_from(percent).unwrap_or(usize::MAX))
     }

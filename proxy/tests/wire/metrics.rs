@@ -41,6 +41,13 @@ pub(crate) fn count(gateway: &Gateway, name: &str, label: &str) -> f64 {
     sum(&scrape(gateway), name, &[label])
 }
 
+/// The number of samples of a metric.
+pub(crate) fn samples(gateway: &Gateway, name: &str) -> usize {
+    let metrics = scrape(gateway);
+    let names = metrics.keys().filter_map(|key| key.split('{').next());
+    names.filter(|it| *it == name).count()
+}
+
 /// Waits until a counter has this value: a connection is often counted after its peer sees the end.
 #[track_caller]
 pub(crate) fn waits_for_count(gateway: &Gateway, name: &str, label: &str, expected: f64) {

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use super::metrics::{count, waits_for_count};
+use super::metrics::{count, samples, waits_for_count};
 use crate::support::frames::{HEADERS, Peer, get};
 use crate::support::{
     Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, Reply, TIMEOUT, gateway,
@@ -165,6 +165,18 @@ on_both_drivers! {
         until(|| gateway.client().gets("/").reads(), |response| response.status() == 200);
         gate.open();
         first.expects(204);
+    }
+
+    fn memory_is_reported_without_a_limit_too(driver) {
+        let (origin, cgroup) = (origin(), Cgroup::new(1 << 30));
+        cgroup.uses(1 << 20);
+        cgroup.writes("memory.max", "max");
+        let gateway = within(&cgroup, gateway(driver).routes_to(&origin)).start();
+        let size = |name: &str| count(&gateway, &format!("gateway_memory_{name}_bytes"), "");
+        assert_eq!(samples(&gateway, "gateway_memory_limit_bytes"), 0);
+        assert!((size("working_set") - f64::from(1 << 20)).abs() < 1.0);
+        let resident = size("resident");
+        assert!(resident > f64::from(1 << 20) && resident < size("machine"), "{resident}");
     }
 
     fn close_to_the_memory_limit_requests_are_rejected_and_then_connections(driver) {

@@ -141,3 +141,36 @@ fn no_errors_are_zero() {
     let (query, _) = targets(errors.expect("a panel")).next().expect("a query");
     assert!(query.contains("or vector(0)"), "{query}");
 }
+
+/// Series of every kind, backend and reason begin with zero, too many for a legend: failures alone are
+/// drawn, and a line at zero while there are none.
+#[test]
+fn panels_of_rare_failures_draw_zero_without_any() {
+    let (panels, mut found) = (panels(), 0);
+    for (query, _) in panels.iter().flat_map(targets) {
+        let is_rare = ["watch_errors_total", "upstream_tls_failures_total"]
+            .iter()
+            .any(|it| query.contains(it));
+        if is_rare {
+            found += 1;
+            let has_zero = query.contains(" > 0 or on () ") && query.contains("vector(0)");
+            assert!(has_zero, "{query}");
+        }
+    }
+    assert_eq!(found, 2);
+}
+
+/// Not every kernel shows a cgroup, nor has every container a limit.
+#[test]
+fn memory_has_a_fallback_without_a_cgroup_or_limit() {
+    let panels = panels();
+    let memory = panels.iter().find(|panel| panel["title"] == "Memory");
+    let queries = targets(memory.expect("a panel")).map(|(query, _)| query);
+    let queries = queries.collect::<Vec<_>>().join("\n");
+    for fallback in [
+        "gateway_memory_resident_bytes",
+        "gateway_memory_machine_bytes",
+    ] {
+        assert!(queries.contains(fallback), "{queries}");
+    }
+}

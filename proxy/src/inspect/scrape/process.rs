@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use admin::metrics::{Exposition, Labels};
+use admin::process::resident_memory;
 
 use super::Scrape;
 use super::table::{BOUNDS, seconds};
@@ -46,7 +47,8 @@ impl Scrape<'_> {
         for (labels, counters) in &shards {
             family.number(labels, counters.accept_paused.value());
         }
-        self.pressure(&shards, out);
+        pressure(&shards, out);
+        self.memory(out);
         let help = "Delay of a shard's event loop.";
         let mut family = out.histogram("shard_loop_lag_seconds", help);
         for (labels, counters) in &shards {
@@ -70,27 +72,37 @@ impl Scrape<'_> {
             .number(&version, 1);
     }
 
-    /// Rejections under overload, and memory.
-    fn pressure(&self, shards: &[(Labels, &Arc<ShardCounters>)], out: &mut Exposition) {
-        let help = "Requests rejected under overload, by reason: late (the event loop), descriptors, memory \
-                    (close to the limit), buffers (too many in use).";
-        let mut family = out.counter("shard_shed_requests", help);
-        for (labels, counters) in shards {
-            for (cause, count) in counters.shed.iter() {
-                family.number(&labels.with("reason", cause.name()), count);
+    /// Memory; what the kernel does not report is left out.
+    fn memory(&self, out: &mut Exposition) {
+        let mut size = |name, help, bytes: Option<u64>| {
+            if let Some(bytes) = bytes {
+                out.gauge(name, help).number(&Labels::none(), bytes);
             }
+        };
+        let help = "Memory limit of the cgroup; absent without one.";
+        size("memory_limit_bytes", help, self.memory.limit());
+        let help = "Memory usage of the cgroup, which Kubernetes compares with the limit.";
+        size("memory_working_set_bytes", help, self.memory.working_set());
+        let help = "Resident memory of the process.";
+        size("memory_resident_bytes", help, resident_memory());
+        let help = "Memory of the machine.";
+        size("memory_machine_bytes", help, Some(self.memory.machine()));
+    }
+}
+
+/// Rejections under overload, and buffers.
+fn pressure(shards: &[(Labels, &Arc<ShardCounters>)], out: &mut Exposition) {
+    let help = "Requests rejected under overload, by reason: late (the event loop), descriptors, memory \
+                (close to the limit), buffers (too many in use).";
+    let mut family = out.counter("shard_shed_requests", help);
+    for (labels, counters) in shards {
+        for (cause, count) in counters.shed.iter() {
+            family.number(&labels.with("reason", cause.name()), count);
         }
-        let help = "Bytes of buffers in use by a shard's connections and streams.";
-        let mut family = out.gauge("shard_buffer_bytes", help);
-        for (labels, counters) in shards {
-            family.number(labels, counters.buffers.value());
-        }
-        if let Some(limit) = self.memory.limit() {
-            out.gauge("memory_limit_bytes", "Memory limit of the cgroup.")
-                .number(&Labels::none(), limit);
-            let help = "Memory usage of the cgroup, which Kubernetes compares with the limit.";
-            out.gauge("memory_working_set_bytes", help)
-                .number(&Labels::none(), self.memory.working_set());
-        }
+    }
+    let help = "Bytes of buffers in use by a shard's connections and streams.";
+    let mut family = out.gauge("shard_buffer_bytes", help);
+    for (labels, counters) in shards {
+        family.number(labels, counters.buffers.value());
     }
 }

@@ -42,7 +42,7 @@ impl SourceMetrics {
                 "gateway_",
                 &["counter(", "by_cause(", "by_reason("][..],
             ),
-            (&mut self.gauges, "gateway_", &["gauge("]),
+            (&mut self.gauges, "gateway_", &["gauge(", "size("]),
             // Only histograms declare their names in advance.
             (
                 &mut self.histograms,
