@@ -33,9 +33,13 @@ use translate::Options;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Runs before everything else: the runtime allocates memory before `main`.
+#[used]
+#[expect(unsafe_code, reason = "a function that runs before `main`")]
+#[unsafe(link_section = ".init_array.00000")]
+static SMALL_PAGES: extern "C" fn() = memory::use_small_pages;
+
 fn main() -> ExitCode {
-    // First of all: what is allocated before would stay in huge pages.
-    memory::without_huge_pages();
     let Command::Run(args) = Cli::parse().command;
     match start(*args) {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::interval;
 
 /// Uses small pages for memory from now on. The allocator requests huge ones, which stay whole while
-/// anything in them is used: 18 MB of a configuration took 30 MB, and 20 in small ones. An error, which only
-/// old kernels return, leaves them in use.
-pub fn without_huge_pages() {
+/// anything in them is used: 18 MB of a configuration took 30 MB, and 20 in small ones. It has to run before
+/// the first allocation, so before `main`. An error, which only old kernels return, leaves huge pages in use.
+pub extern "C" fn use_small_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 

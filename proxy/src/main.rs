@@ -44,11 +44,15 @@ use translate::check::Verdict;
 static ALLOCATOR: SamplingAllocator<mimalloc::MiMalloc> =
     SamplingAllocator::new(mimalloc::MiMalloc);
 
+/// Runs before everything else: the runtime allocates memory before `main`.
+#[used]
+#[expect(unsafe_code, reason = "a function that runs before `main`")]
+#[unsafe(link_section = ".init_array.00000")]
+static SMALL_PAGES: extern "C" fn() = memory::use_small_pages;
+
 fn main() -> ExitCode {
-    // First of all: what is allocated before would stay in huge pages.
-    let small_pages = memory::without_huge_pages();
     let result = match Cli::parse().command {
-        Command::Run(args) => run(&args, small_pages),
+        Command::Run(args) => run(&args),
         Command::Check {
             config,
             unknown_fields,
@@ -76,13 +80,13 @@ fn check(
     }
 }
 
-fn run(args: &RunArgs, small_pages: io::Result<()>) -> Result<ExitCode> {
+fn run(args: &RunArgs) -> Result<ExitCode> {
     let cpus = Cpus::of_this_process();
     // Before any other thread is started: threads inherit the affinity.
     avoid_shard_cores(args, &cpus)?;
     let (log_control, log) = start_log(args.log_format)?;
-    if let Err(error) = small_pages {
-        warn!(%error, "cannot turn off huge pages; idle connections may use more memory");
+    if !memory::uses_small_pages() {
+        warn!("cannot turn off huge pages; idle connections may use more memory");
     }
     let code = match serve(args, cpus, log_control) {
         Ok(()) => ExitCode::SUCCESS,
