@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::process::{use_small_pages, uses_small_pages};
 use admin::{Address, Handles, LogControl};
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
@@ -37,7 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[used]
 #[expect(unsafe_code, reason = "a function that runs before `main`")]
 #[unsafe(link_section = ".init_array.00000")]
-static SMALL_PAGES: extern "C" fn() = memory::use_small_pages;
+static SMALL_PAGES: extern "C" fn() = use_small_pages;
 
 fn main() -> ExitCode {
     let Command::Run(args) = Cli::parse().command;
@@ -52,6 +53,9 @@ fn main() -> ExitCode {
 
 fn start(args: RunArgs) -> Result<()> {
     let log = log::start(&args.log_level, args.log_format)?;
+    if !uses_small_pages() {
+        warn!("cannot turn off huge pages; the controller may use more memory");
+    }
     let _admin = start_admin(&args.admin_address, log)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime

@@ -1,17 +1,10 @@
-//! Uses less memory: small pages, and free memory is returned to the system.
+//! Returns free memory to the system.
 
 #![expect(unsafe_code, reason = "a call of the allocator's")]
 
 use std::time::Duration;
 
 use tokio::time::interval;
-
-/// Uses small pages for memory from now on. The allocator requests huge ones, which stay whole while
-/// anything in them is used: 18 MB of a configuration took 30 MB, and 20 in small ones. It has to run before
-/// the first allocation, so before `main`. An error, which only old kernels return, leaves huge pages in use.
-pub extern "C" fn use_small_pages() {
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
 
 /// Returns freed memory every 10 seconds, until it is dropped. The allocator does so only when the
 /// process frees more, so that an idle controller would keep what its first lists of objects, or

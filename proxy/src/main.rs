@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use admin::LogControl;
 use admin::log::trimmed_filter;
+use admin::process::{use_small_pages, uses_small_pages};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use clap::Parser;
@@ -48,7 +49,7 @@ static ALLOCATOR: SamplingAllocator<mimalloc::MiMalloc> =
 #[used]
 #[expect(unsafe_code, reason = "a function that runs before `main`")]
 #[unsafe(link_section = ".init_array.00000")]
-static SMALL_PAGES: extern "C" fn() = memory::use_small_pages;
+static SMALL_PAGES: extern "C" fn() = use_small_pages;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -85,7 +86,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
     // Before any other thread is started: threads inherit the affinity.
     avoid_shard_cores(args, &cpus)?;
     let (log_control, log) = start_log(args.log_format)?;
-    if !memory::uses_small_pages() {
+    if !uses_small_pages() {
         warn!("cannot turn off huge pages; idle connections may use more memory");
     }
     let code = match serve(args, cpus, log_control) {

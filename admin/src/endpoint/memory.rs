@@ -7,7 +7,7 @@ use admin_types::memory::{Memory, Process};
 
 use super::handler::{Endpoint, EndpointRequest, READ};
 use crate::cgroup::{MemoryCgroup, field};
-use crate::process::kibibytes;
+use crate::process::bytes_of;
 use crate::response::{ErrorFormat, ErrorResponse, JSON, Response, streamed};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
@@ -45,10 +45,10 @@ fn process() -> Process {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let (status, rollup) = (read("/proc/self/status"), read("/proc/self/smaps_rollup"));
     Process {
-        rss: kibibytes(&status, "VmRSS:").unwrap_or_default(),
-        pss: kibibytes(&rollup, "Pss:"),
-        swap: kibibytes(&status, "VmSwap:").unwrap_or_default(),
-        virtual_size: kibibytes(&status, "VmSize:").unwrap_or_default(),
+        rss: bytes_of(&status, "VmRSS:").unwrap_or_default(),
+        pss: bytes_of(&rollup, "Pss:"),
+        swap: bytes_of(&status, "VmSwap:").unwrap_or_default(),
+        virtual_size: bytes_of(&status, "VmSize:").unwrap_or_default(),
         threads: field(&status, "Threads:").unwrap_or_default(),
         // One of them is the directory being listed.
         fds: fs::read_dir("/proc/self/fd").map_or(0, |fds| fds.count().saturating_sub(1) as u64),

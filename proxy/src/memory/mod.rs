@@ -14,4 +14,4 @@ pub use chunked::Chunked;
 pub(crate) use free_list::FreeList;
 pub use kept::Kept;
 pub(crate) use system::{discard, trim};
-pub use system::{report, unmap_code, use_small_pages, uses_small_pages};
+pub use system::{report, unmap_code};

@@ -7,20 +7,6 @@ use std::mem::MaybeUninit;
 
 use admin_types::memory::Allocator;
 
-/// Uses small pages for memory from now on. The allocator requests huge ones, of which a waiting
-/// buffer would use 2 MiB after touching 8 KiB. It has to run before the first allocation, so before `main`:
-/// what has been allocated stays in huge pages.
-pub extern "C" fn use_small_pages() {
-    // An error is seen later, by `uses_small_pages`.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
-
-/// Whether memory is in small pages. Old kernels cannot turn huge ones off.
-#[must_use]
-pub fn uses_small_pages() -> bool {
-    rustix::thread::transparent_huge_pages_are_disabled().unwrap_or_default()
-}
-
 /// Returns the whole pages of memory that is about to be freed immediately: the allocator would
 /// keep them for a while. Their contents are lost.
 pub(crate) fn discard(memory: &mut [MaybeUninit<u8>]) {

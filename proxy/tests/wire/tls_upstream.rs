@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use super::metrics::{count, samples, waits_for_count};
+use super::metrics::waits_for_count;
 use crate::support::frames::{HEADERS, Peer, before_frames};
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
@@ -92,20 +92,6 @@ on_both_drivers! {
         assert_eq!(handshakes[0].sni.as_deref(), Some("a.test"));
         assert_eq!(handshakes[0].protocol.as_deref(), Some("http/1.1"));
         assert_eq!(handshakes[0].certificate, None);
-    }
-
-    fn failures_of_tls_with_a_backend_are_counted_from_zero(driver) {
-        const FAILURES: &str = "gateway_upstream_tls_failures_total";
-        let (ca, stranger) = (authority("ca"), authority("stranger"));
-        let origin = tls_origin(&stranger.server(&["a.test"]), ClientCertificates::Nobody);
-        let plain = gateway(driver).routes_to(&origin).inspected().start();
-        assert_eq!(samples(&plain, FAILURES), 0, "there is no TLS to fail");
-        let gateway = builder(driver, &origin, &ca, BY_HOSTNAME).inspected().start();
-        assert_eq!(samples(&gateway, FAILURES), 9, "one of each reason");
-        assert!(count(&gateway, FAILURES, "") < 1.0);
-        gateway.client().gets("/").expects(503);
-        waits_for_two_failures(&gateway, "untrusted");
-        assert_eq!(samples(&gateway, FAILURES), 9);
     }
 
     fn bodies_of_every_size_are_forwarded_both_ways(driver) {

@@ -14,7 +14,7 @@ async fn objects_of_deselected_namespaces_are_deleted_when_a_watch_starts_again(
     let scope_of = |namespace: &str| Some(Scope::Selected(Arc::new([namespace.into()].into())));
     let (scope, scopes) = watch::channel(scope_of("b"));
     let (sender, mut changes) = mpsc::channel(1);
-    let mut follower = follower(scopes, sender);
+    let (_service, mut follower) = follower(scopes, sender);
     let known = ObjectName::new("b", "web");
     follower.progress.known.insert(known.clone());
     follower.progress.scope = scope_of("b");
@@ -27,8 +27,8 @@ async fn objects_of_deselected_namespaces_are_deleted_when_a_watch_starts_again(
     assert!(matches!(what, Some(ChangeKind::Delete(name)) if name == known));
 }
 
-/// Follows a namespaced kind of an API server that does not respond.
-fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> Follower {
+/// Follows a namespaced kind of an API server that does not respond. The sender says how the kind is served.
+fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> (watch::Sender<Service>, Follower) {
     let kinds = Kinds::new(&[]);
     let built_in: Vec<_> = discovery::built_in(&kinds).into_iter().collect();
     let namespaced = kinds.iter().find_map(|kind| {
@@ -36,11 +36,11 @@ fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> Follower {
         kind.is_namespaced().then(|| (kind, resource.clone()))
     });
     let (kind, resource) = namespaced.expect("Services are namespaced");
-    let (_, service) = watch::channel(Service::Served(resource));
+    let (sender, service) = watch::channel(Service::Served(resource));
     let unresponsive = tower::service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
-    Follower {
+    let follower = Follower {
         kind: Arc::clone(kind),
         client: Client::new(unresponsive, "default"),
         service,
@@ -49,7 +49,8 @@ fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> Follower {
         selection: None,
         changes,
         readiness: Readiness::new(kinds.clone()),
-        measures: Measures::register(&Metrics::default()),
+        measures: Measures::register(&Metrics::default(), std::iter::once(kind.kind)),
         progress: Progress::default(),
-    }
+    };
+    (sender, follower)
 }

@@ -1,12 +1,9 @@
 //! Endpoints and the connections to them.
 
-use std::collections::HashSet;
-
 use admin::metrics::{Exposition, Labels};
 
 use super::Scrape;
 use super::table::Table;
-use crate::config::Protection;
 use crate::names::Interned;
 use crate::observe::counters::EndpointCounters;
 use crate::tls::UpstreamTlsFailure;
@@ -67,22 +64,15 @@ impl Scrape<'_> {
         table.counter(out, "upstream_connect_failures", help, |it| {
             it.failed_connects.value()
         });
-        self.tls_failures(&table, out);
-    }
-
-    /// Failures of all endpoints with TLS by reason, from 0: `rate()` would miss the first of a series that
-    /// begins with it.
-    fn tls_failures(&self, table: &Table<'_, EndpointCounters>, out: &mut Exposition) {
-        let clusters = self.snapshot.all_clusters();
-        let protected = clusters.filter(|it| !matches!(it.protection, Protection::Plain));
-        let endpoints = protected.flat_map(|cluster| cluster.endpoints.iter().map(|it| it.id));
-        let protected: HashSet<Interned> = endpoints.collect();
         let help = "Failed TLS handshakes with endpoints.";
         let mut family = out.counter("upstream_tls_failures", help);
-        for (id, labels) in table.ids.iter().filter(|(id, _)| protected.contains(id)) {
+        for (id, labels) in &table.ids {
             for why in UpstreamTlsFailure::ALL.iter().copied() {
-                let count = table.sum(*id, |it| it.tls_failures.of(why));
-                family.number(&labels.with("reason", why.reason()), count);
+                let count = table.sum(*id, |it: &EndpointCounters| it.tls_failures.of(why));
+                // Most endpoints never have any.
+                if count > 0 {
+                    family.number(&labels.with("reason", why.reason()), count);
+                }
             }
         }
     }
