@@ -9,7 +9,7 @@ use tracing::{debug, info, warn};
 use xds::delta::{Client, Received, Refusal};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use xds::model::{BindKey, Change, Kind, ResourceKey};
-use xds_grpc::client::Controller;
+use xds_grpc::client::{ConnectError, Controller};
 
 use super::XdsConfig;
 use super::backoff::Backoff;
@@ -22,7 +22,9 @@ use crate::config::Published;
 use crate::config::apply::{Applier, Binder, Update};
 use crate::config::dns::Resolver;
 use crate::config::in_force::InForce;
-use crate::limits::{DNS_CHANGE_WAIT, DNS_FIRST_WAIT};
+use crate::limits::{
+    CONTROLLER_RETRY_MAX, CONTROLLER_RETRY_REFUSED_MAX, DNS_CHANGE_WAIT, DNS_FIRST_WAIT,
+};
 
 /// The stream, and the applier of its batches.
 pub(super) struct Worker {
@@ -162,6 +164,9 @@ impl Worker {
             }
             LinkEvent::Received(response) => self.receive(response).await,
             LinkEvent::Ended => self.reconnect(None),
+            LinkEvent::NotConnected(error @ ConnectError::NotListening(_)) => {
+                self.reconnect_within(CONTROLLER_RETRY_REFUSED_MAX, Some(error.to_string()));
+            }
             LinkEvent::NotConnected(error) => self.reconnect(Some(error.to_string())),
             LinkEvent::Broken(error) => self.reconnect(Some(error.to_string())),
         }
@@ -169,7 +174,11 @@ impl Worker {
 
     /// Ends the stream, if there is one, and schedules a reconnect.
     fn reconnect(&mut self, failure: Option<String>) {
-        let wait = self.backoff.next(rand::random());
+        self.reconnect_within(CONTROLLER_RETRY_MAX, failure);
+    }
+
+    fn reconnect_within(&mut self, longest: Duration, failure: Option<String>) {
+        let wait = self.backoff.next(longest, rand::random());
         self.link = Link::Disconnected(Instant::now() + wait);
         self.state.change(|state| {
             if std::mem::take(&mut state.connected) {

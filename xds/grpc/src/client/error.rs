@@ -1,6 +1,7 @@
 //! Connection errors, phrased so that the operator of a proxy knows what to do.
 
 use std::error::Error;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,7 +38,10 @@ pub enum ConnectError {
         /// The reason, as part of a sentence.
         why: String,
     },
-    /// Connecting or the TLS handshake failed.
+    /// Nothing listens at the controller's address.
+    #[error("the controller cannot be reached: {0}")]
+    NotListening(String),
+    /// Connecting otherwise, or the TLS handshake, failed.
     #[error("the controller cannot be reached: {0}")]
     Unreachable(String),
     /// No response within this time.
@@ -49,8 +53,11 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    pub(super) fn unreachable(error: &dyn Error) -> Self {
+    pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Self {
         let why = causes(error);
+        if is_connection_refused(error) {
+            return Self::NotListening(why);
+        }
         Self::Unreachable(if why.contains("UnknownIssuer") {
             format!(
                 "{why}; its certificate is not signed by any of the configured certificate authorities"
@@ -63,6 +70,12 @@ impl ConnectError {
     pub(super) fn of_status(status: &Status) -> Self {
         Self::Refused(StreamError::of_status(status))
     }
+}
+
+fn is_connection_refused(error: &(dyn Error + 'static)) -> bool {
+    let is_refusal = |cause: &io::Error| cause.kind() == io::ErrorKind::ConnectionRefused;
+    error.downcast_ref().is_some_and(is_refusal)
+        || error.source().is_some_and(is_connection_refused)
 }
 
 /// Why a stream ended.

@@ -72,3 +72,19 @@ fn connecting_to_an_unresponsive_address_fails_quickly() {
         assert!(matches!(error, ConnectError::Unreachable(_)), "{error}");
     });
 }
+
+#[test]
+fn a_port_that_nothing_listens_at_is_told_from_other_failures() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        // Bound, so that nobody else gets the port.
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        let address = socket.local_addr().expect("an address");
+        let controller = Controller::new(&format!("http://{address}"), None, None);
+        let controller = controller.expect("an address");
+        let error = controller.connect(Vec::new()).await.expect_err("refused");
+        assert!(matches!(error, ConnectError::NotListening(_)), "{error}");
+    });
+}
