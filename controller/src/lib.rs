@@ -29,6 +29,7 @@ pub mod outputs;
 pub mod queue;
 pub mod selectors;
 pub mod server;
+mod shared_values;
 pub mod status;
 pub mod stopping;
 #[cfg(test)]

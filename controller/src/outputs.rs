@@ -64,17 +64,18 @@ pub struct Outputs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     /// UID of the object.
-    pub uid: String,
+    pub uid: Box<str>,
     /// Resource version, so that a write does not overwrite another's.
-    pub resource_version: String,
+    pub resource_version: Box<str>,
     /// Generation of its spec.
     pub generation: i64,
     /// The API version of its watch, such as `gateway.networking.k8s.io/v1`.
-    pub api_version: String,
+    pub api_version: Arc<str>,
     /// Whether it is being deleted.
     pub is_deleted: bool,
     /// Its `status` in JSON, with the entries of other controllers; empty without a status.
-    pub status: Box<str>,
+    /// Equal ones share memory.
+    pub status: Arc<str>,
 }
 
 /// A Gateway that exists in the cluster, whether or not it is valid.

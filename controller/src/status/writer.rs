@@ -193,8 +193,8 @@ impl StatusWriter {
                 continue;
             };
             let observed = self.outputs.observed.get(&object);
-            let version = observed.as_ref().map(|it| it.api_version.as_str());
-            let uid = observed.as_ref().map_or("", |it| it.uid.as_str());
+            let version = observed.as_ref().map(|it| &*it.api_version);
+            let uid = observed.as_ref().map_or("", |it| &*it.uid);
             self.events.refused(&object, version, uid, why);
         }
     }
@@ -239,7 +239,7 @@ impl StatusWriter {
                 .or_else(|| self.outputs.oversized.get(object)),
         };
         let write = plan(object, &inputs, &self.controller_name, Timestamp::now())?;
-        Some((write, observed.resource_version.clone()))
+        Some((write, observed.resource_version.to_string()))
     }
 
     /// The Gateway of an object with listeners, and their acknowledgements.
@@ -302,7 +302,7 @@ impl StatusWriter {
             let outcome = match outcome {
                 Outcome::Conflict { .. } => {
                     let now = outputs.observed.get(&object);
-                    let is_known = now.is_some_and(|it| it.resource_version != version);
+                    let is_known = now.is_some_and(|it| *it.resource_version != *version);
                     Outcome::Conflict { is_known }
                 }
                 other => other,

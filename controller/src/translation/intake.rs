@@ -10,6 +10,7 @@ use xds::model::ObjectName;
 
 use super::classes::{self, Classes};
 use crate::outputs::{ExistingGateway, Observed, Outputs};
+use crate::shared_values::SharedValues;
 use crate::watch::{Change, ChangeKind, Content, KindId, Kinds, Reading};
 
 pub(super) struct Intake {
@@ -17,6 +18,8 @@ pub(super) struct Intake {
     controller_name: String,
     outputs: Arc<Outputs>,
     classes: Classes,
+    /// API versions and statuses of observed objects.
+    texts: SharedValues<str>,
     /// Kinds that are not synced yet.
     unsynced: BTreeSet<KindId>,
     is_complete: bool,
@@ -30,6 +33,7 @@ impl Intake {
             kinds,
             outputs,
             classes: Classes::default(),
+            texts: SharedValues::default(),
             is_complete: false,
         }
     }
@@ -151,15 +155,20 @@ impl Intake {
 
     fn set_gateway(&self, name: &ObjectName, observed: &Observed, class: Option<Arc<str>>) {
         let present = (!observed.is_deleted).then(|| ExistingGateway {
-            uid: observed.uid.as_str().into(),
+            uid: (*observed.uid).into(),
             class,
         });
         self.outputs.gateways.set(name, present);
     }
 
-    fn observe(&self, reference: &ObjectRef, observed: Option<Arc<Observed>>) {
-        if observed.is_some() {
-            self.outputs.observed.set(reference, observed);
+    fn observe(&mut self, reference: &ObjectRef, observed: Option<Arc<Observed>>) {
+        if let Some(mut observed) = observed {
+            if let Some(observed) = Arc::get_mut(&mut observed) {
+                for text in [&mut observed.api_version, &mut observed.status] {
+                    *text = self.texts.share(Arc::clone(text));
+                }
+            }
+            self.outputs.observed.set(reference, Some(observed));
         }
     }
 }

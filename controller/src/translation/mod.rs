@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::info;
+use translate::status::Status;
 use translate::{Batch, Delta, Event, Options, Translator};
 use xds::delta::{Encoded, Member, Publication};
 use xds::model::ObjectName;
@@ -28,6 +29,7 @@ use self::pace::Pace;
 use crate::deploy::ports::Ports;
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
+use crate::shared_values::SharedValues;
 use crate::watch::{Change, Kinds};
 
 /// The task that translates.
@@ -39,6 +41,7 @@ pub struct Translation {
     pace: Pace,
     ports: Ports,
     oversized: Oversized,
+    statuses: SharedValues<Status>,
     clock: fn() -> Timestamp,
     /// When a translation is due without a change.
     wake_at: Option<Instant>,
@@ -65,6 +68,7 @@ impl Translation {
             pace: Pace::default(),
             ports: Ports::default(),
             oversized: Oversized::default(),
+            statuses: SharedValues::default(),
             clock,
             wake_at: None,
             oldest: None,
@@ -149,8 +153,9 @@ impl Translation {
 
     fn publish(&mut self, delta: Delta) {
         let ports = self.ports.take(&delta.views);
+        let shared = &mut self.statuses;
         let statuses = delta.statuses.into_iter();
-        let statuses = statuses.map(|(object, status)| (object, status.map(Arc::new)));
+        let statuses = statuses.map(|(object, status)| (object, status.map(|it| shared.share(it))));
         let infrastructure = delta.infrastructure.into_iter();
         let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
         let oversized = &mut self.oversized;

@@ -76,10 +76,10 @@ fn observe(raw: &Raw, status: Option<&Value>, api_version: &str) -> Observed {
     let generation = metadata.and_then(|it| it.get("generation"));
     let deletion = metadata.and_then(|it| it.get("deletionTimestamp"));
     Observed {
-        uid: raw.text("uid").to_owned(),
-        resource_version: raw.text("resourceVersion").to_owned(),
+        uid: raw.text("uid").into(),
+        resource_version: raw.text("resourceVersion").into(),
         generation: generation.and_then(Value::as_i64).unwrap_or_default(),
-        api_version: api_version.to_owned(),
+        api_version: api_version.into(),
         is_deleted: deletion.is_some_and(|it| !it.is_null()),
         status: status.map(Value::to_string).unwrap_or_default().into(),
     }

@@ -235,7 +235,12 @@ impl Follower {
             }
             Content::Parameters(_) | Content::Class { .. } | Content::Release(_) => {}
         }
-        self.progress.known.insert(name.clone());
+        // The name in the object, so that both share memory.
+        let known = match &content {
+            Content::Valid { object, .. } => object.object_ref().name,
+            _ => name.clone(),
+        };
+        self.progress.known.insert(known);
         self.send(ChangeKind::Upsert(name, content)).await
     }
 

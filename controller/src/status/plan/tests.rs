@@ -10,10 +10,10 @@ use super::*;
 
 fn observed(status: &Value) -> Observed {
     Observed {
-        uid: "u".to_owned(),
-        resource_version: "7".to_owned(),
+        uid: "u".into(),
+        resource_version: "7".into(),
         generation: 1,
-        api_version: "gateway.networking.k8s.io/v1".to_owned(),
+        api_version: "gateway.networking.k8s.io/v1".into(),
         is_deleted: false,
         status: status.to_string().into(),
     }

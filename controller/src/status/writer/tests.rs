@@ -138,10 +138,10 @@ async fn watch(server: ApiServer, outputs: Arc<Outputs>, delay: Duration) {
         let object = &change["object"];
         let text = |field: &str| object["metadata"][field].as_str().expect("text").to_owned();
         let observed = Observed {
-            uid: text("uid"),
-            resource_version: text("resourceVersion"),
+            uid: text("uid").into(),
+            resource_version: text("resourceVersion").into(),
             generation: 1,
-            api_version: "gateway.networking.k8s.io/v1".to_owned(),
+            api_version: "gateway.networking.k8s.io/v1".into(),
             is_deleted: false,
             status: object["status"].to_string().into(),
         };

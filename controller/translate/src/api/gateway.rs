@@ -158,7 +158,7 @@ pub enum FromNamespaces {
 }
 
 /// A kind of route.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, Hash)]
 pub struct RouteGroupKind {
     #[serde(default = "gateway_group")]
     pub group: String,
@@ -170,7 +170,7 @@ fn gateway_group() -> String {
 }
 
 /// An address of a Gateway.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, Hash)]
 pub struct GatewayAddress {
     /// `IPAddress`, `Hostname`, or one with a domain.
     #[serde(rename = "type", default = "ip_address")]

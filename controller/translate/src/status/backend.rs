@@ -8,7 +8,7 @@ use super::{Condition, ConditionType, Conditions, Reason};
 use crate::lower::backend::LoweredBackend;
 
 /// The status of a `Backend`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct BackendStatus {
     /// Conditions, at most one of each type.
     pub conditions: Vec<Condition>,

@@ -13,7 +13,7 @@ use crate::resolve::gateway::GatewayProperties;
 use crate::resolve::listener::ListenerWithConflicts;
 
 /// The status of a Gateway.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct GatewayStatus {
     /// The addresses of the Gateway.
     pub addresses: Vec<GatewayAddress>,
@@ -27,7 +27,7 @@ pub struct GatewayStatus {
 }
 
 /// The status of a listener.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerStatus {
     /// Section name of the listener.

@@ -8,7 +8,7 @@ use super::{Condition, ConditionStatus, ConditionType, Conditions, Reason};
 use crate::problem::Problem;
 
 /// The status of a GatewayClass of this controller.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayClassStatus {
     /// Conditions of the class.
@@ -18,7 +18,7 @@ pub struct GatewayClassStatus {
 }
 
 /// A feature of Gateway API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct SupportedFeature {
     /// Name in the installed release.
     pub name: &'static str,

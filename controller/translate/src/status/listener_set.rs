@@ -13,7 +13,7 @@ use crate::resolve::gateway::GatewayProperties;
 use crate::resolve::listener::ListenerWithConflicts;
 
 /// The status of a ListenerSet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct ListenerSetStatus {
     /// Conditions of the set as a whole.
     pub conditions: Vec<Condition>,

@@ -8,7 +8,7 @@ use crate::api::{self, Resource as _};
 use crate::store::ObjectRef;
 
 /// The status of an object: our own entries.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Status {
     /// A GatewayClass; not part of [`Statuses`], since it depends only on the class.
     GatewayClass(GatewayClassStatus),

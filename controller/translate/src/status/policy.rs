@@ -14,14 +14,14 @@ use crate::problem::Problem;
 use crate::store::ObjectRef;
 
 /// The status of a policy: our entries.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct PolicyStatus {
     /// One entry for each target, in the order of the spec.
     pub ancestors: Vec<PolicyAncestorStatus>,
 }
 
 /// The status of a policy at one target.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyAncestorStatus {
     /// Reference to the target.
@@ -33,7 +33,7 @@ pub struct PolicyAncestorStatus {
 }
 
 /// A target of a policy, with explicit namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AncestorReference {
     /// API group of the target.

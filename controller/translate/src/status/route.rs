@@ -11,14 +11,14 @@ use crate::lower::route::ResolvedRoute;
 use crate::problem::{self, Problem};
 
 /// The status of a route or an InferencePool: our entries of it.
-#[derive(Debug, Clone, Default, PartialEq, Hash, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct RouteStatus {
     /// One entry for each parent of this controller, in the order of the route's spec.
     pub parents: Vec<RouteParentStatus>,
 }
 
 /// The status of a route at a parent.
-#[derive(Debug, Clone, PartialEq, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteParentStatus {
     /// The parent, as the route named it.

@@ -10,17 +10,44 @@ use std::hash::{BuildHasher as _, RandomState};
 use super::registry::UnitId;
 use crate::reader::{Fact, ObjectIndex};
 
-/// The hash of a fact. As bytes: a pair with a unit takes twelve, where a number of 64 bits would be
-/// aligned to sixteen.
+/// 40 bits of the hash of a fact: with a unit's number of 24 bits they fit in one number of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct FactId([u8; 8]);
+pub(super) struct FactId([u8; 5]);
+
+/// A fact and one of its readers, in the order of facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Edge(u64);
+
+impl Edge {
+    fn new(fact: FactId, unit: UnitId) -> Self {
+        Self(fact.number() << UnitId::BITS | u64::from(unit.number()))
+    }
+
+    fn unit(self) -> UnitId {
+        let [.., high, middle, low] = self.0.to_be_bytes();
+        UnitId::of_number(u32::from_be_bytes([0, high, middle, low]))
+    }
+}
+
+impl FactId {
+    fn of_hash(hash: u64) -> Self {
+        let [.., first, second, third, fourth, fifth] = hash.to_be_bytes();
+        Self([first, second, third, fourth, fifth])
+    }
+
+    fn number(self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[3..].copy_from_slice(&self.0);
+        u64::from_be_bytes(bytes)
+    }
+}
 
 /// Facts and their readers. A fact without readers has no id.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     keys: RandomState,
     /// One set of all pairs: a map of sets takes twice the memory.
-    readers: BTreeSet<(FactId, UnitId)>,
+    readers: BTreeSet<Edge>,
     /// Facts without readers, for which something has to be dropped.
     kept: HashMap<FactId, Fact>,
     /// A kind of fact that is not recorded, so that tests can show that they would notice.
@@ -58,8 +85,9 @@ impl Edges {
     }
 
     fn readers_of(&self, id: FactId) -> impl Iterator<Item = UnitId> + '_ {
-        let readers = self.readers.range((id, UnitId::MIN)..=(id, UnitId::MAX));
-        readers.map(|(_, unit)| *unit)
+        let first = Edge::new(id, UnitId::MIN);
+        let readers = self.readers.range(first..=Edge::new(id, UnitId::MAX));
+        readers.map(|edge| edge.unit())
     }
 
     #[cfg(test)]
@@ -68,12 +96,12 @@ impl Edges {
     }
 
     fn id(&self, fact: &Fact) -> FactId {
-        FactId(self.keys.hash_one(fact).to_ne_bytes())
+        FactId::of_hash(self.keys.hash_one(fact))
     }
 
     fn read(&mut self, unit: UnitId, fact: Fact) -> FactId {
         let id = self.id(&fact);
-        self.readers.insert((id, unit));
+        self.readers.insert(Edge::new(id, unit));
         if ObjectIndex::keeps_for_readers(&fact) {
             self.kept.insert(id, fact);
         }
@@ -82,7 +110,7 @@ impl Edges {
 
     /// Returns the fact if this was its last reader, and something was kept for it.
     fn leave(&mut self, unit: UnitId, id: FactId) -> Option<Fact> {
-        self.readers.remove(&(id, unit));
+        self.readers.remove(&Edge::new(id, unit));
         if self.readers_of(id).next().is_some() {
             return None;
         }

@@ -9,13 +9,23 @@ use jiff::Timestamp;
 use super::edges::FactId;
 use super::unit::{AnyUnit, STRATA};
 
-/// A unit by its number.
+/// A unit by its number, of 24 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct UnitId(u32);
 
 impl UnitId {
     pub(super) const MIN: Self = Self(0);
-    pub(super) const MAX: Self = Self(u32::MAX);
+    pub(super) const BITS: u32 = 24;
+    /// Four million routes, some twenty gigabytes, have so many units.
+    pub(super) const MAX: Self = Self((1 << Self::BITS) - 1);
+
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(super) fn of_number(number: u32) -> Self {
+        Self(number)
+    }
 }
 
 #[derive(Debug)]
@@ -74,9 +84,10 @@ impl UnitRegistry {
             self.slots[id.0 as usize] = slot;
             id
         } else {
-            let next = u32::try_from(self.slots.len()).expect("fewer units than bytes");
+            let next = u32::try_from(self.slots.len()).ok().map(UnitId);
             self.slots.push(slot);
-            UnitId(next)
+            next.filter(|next| *next <= UnitId::MAX)
+                .expect("fewer than 16 million units")
         };
         let (hasher, slots) = (&self.hasher, &self.slots);
         self.ids.insert_unique(hash, id, |id| {
