@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -18,6 +19,7 @@ use super::{Pick, PickError};
 use crate::config::Endpoint;
 use crate::http::head::ResponseHead;
 use crate::limits::{PICKER_FIRST_RESPONSE, PICKER_TIMEOUT, PICKER_TRAILERS_TIMEOUT};
+use crate::memory::BufferPool;
 use crate::shard::cutoff::Cutoff;
 use crate::upstream::call::{Call, CallError, CallMessages, More};
 
@@ -44,8 +46,13 @@ pub(crate) struct Review<'a> {
 }
 
 impl<'a> Pick<'a> {
-    /// The call, for the response, if the picker wants any of it.
-    pub(crate) fn review(&mut self, until: Option<Instant>) -> Option<(Review<'a>, CallMessages)> {
+    /// The call, for the response, if the picker wants any of it. The pool counts what is kept of the
+    /// response.
+    pub(crate) fn review(
+        &mut self,
+        until: Option<Instant>,
+        pool: &Rc<BufferPool>,
+    ) -> Option<(Review<'a>, CallMessages)> {
         let (call, messages) = self.call.take()?;
         let interest = self.interest;
         let review = Review {
@@ -54,7 +61,7 @@ impl<'a> Pick<'a> {
             failure_mode: self.failure_mode,
             until,
             head_until: Instant::now() + PICKER_TIMEOUT,
-            passage: RefCell::new(Passage::new(interest)),
+            passage: RefCell::new(Passage::new(interest, pool)),
             awaits: Cell::new(false),
             sends: Cell::new(false),
             waits_for_room: Cell::new(false),
