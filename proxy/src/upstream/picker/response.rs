@@ -159,14 +159,18 @@ impl Review<'_> {
     async fn wait_for_answer(&self) {
         let awaits_head = || self.passage.borrow().awaits_head();
         let awaited_head = awaits_head();
-        // Boxed: the runtime's timer is large, and few bodies are that long.
-        let mut timer = Box::pin(monoio::time::sleep(PICKER_FIRST_RESPONSE));
+        let mut timer = None;
         poll_fn(|context| {
             let is_unanswered = self.passage.borrow().is_unanswered();
-            // While the client is slow, the picker's messages are not read.
-            if is_unanswered && self.awaits.get() && timer.as_mut().poll(context).is_ready() {
-                self.passage.borrow_mut().assume_held_back();
-                return Poll::Ready(());
+            // While the client is slow, the picker's messages are not read, and its time does not begin.
+            if is_unanswered && self.awaits.get() {
+                // Boxed: the runtime's timer is large, and few bodies are that long.
+                let timer = timer
+                    .get_or_insert_with(|| Box::pin(monoio::time::sleep(PICKER_FIRST_RESPONSE)));
+                if timer.as_mut().poll(context).is_ready() {
+                    self.passage.borrow_mut().assume_held_back();
+                    return Poll::Ready(());
+                }
             }
             if self.has_room() || awaits_head() != awaited_head {
                 return Poll::Ready(());
@@ -192,7 +196,7 @@ impl Review<'_> {
     ) -> Result<Option<Step>, PickError> {
         self.awaits.set(true);
         self.arm();
-        // The time of a first answer counts from now on.
+        // If a first answer is waited for, its time begins now.
         self.wake();
         let message = messages.next::<ProcessingResponse>(&self.call).await;
         self.awaits.set(false);
