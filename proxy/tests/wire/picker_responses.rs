@@ -144,11 +144,10 @@ on_both_drivers! {
     }
 
     fn bytes_kept_for_a_picker_count_as_buffers_in_use(driver) {
-        const KEPT: usize = 4 << 20;
-        let is_kept = |bytes: f64| bytes >= KEPT as f64;
-        let is_freed = |bytes: f64| bytes < (1 << 20) as f64;
+        let is_kept = |bytes: f64| bytes >= f64::from(4 << 20);
+        let is_freed = |bytes: f64| bytes < f64::from(1 << 20);
         let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Ignores, "FailOpen");
-        let body = pattern(KEPT);
+        let body = pattern(4 << 20);
         pod.now_replies(ok(&body));
         let mut leaving = gateway.client();
         leaving.gets("/");
