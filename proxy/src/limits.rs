@@ -328,17 +328,17 @@ pub const PICKER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that trailers wait for a picker's answer if it has returned all of the body unaltered: 1 s.
 /// Some pickers never answer to trailers.
 pub const PICKER_TRAILERS_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a response body that an endpoint picker has received and not returned: 256 KiB. They are
-/// kept, so that the response can go on if the picker fails; of a picker that holds back more,
-/// nothing is kept.
+/// Bytes of a response body that an endpoint picker has received and not returned: 256 KiB. They are kept,
+/// so that the response can go on if it fails. If it buffers the body, and holds back more, none are kept.
 pub const PICKER_WINDOW_BYTES: usize = 256 * KIB;
-/// Messages of a response body without an answer, to a picker that answers each: 1024.
+/// Messages of a response body that an endpoint picker has received and not answered: 1024.
 pub const PICKER_WINDOW_MESSAGES: usize = 1024;
-/// The same until the head is answered: 40960, or [`PICKER_BODY_BYTES`] in messages of 256 bytes.
+/// The same if it has not answered the head either: 40960, [`PICKER_BODY_BYTES`] in messages of 256 bytes.
 pub const PICKER_BODY_MESSAGES: usize = 40 * PICKER_WINDOW_MESSAGES;
-/// Time that a picker with a full window has for its first answer about a body, after that about the head:
-/// 1 s. Without one, it is taken for a picker that answers only after the end; if it then answers each
-/// message, it fails. If the head is unanswered, too, it is sent more, and all is kept.
+/// Time for an endpoint picker's first answer about a body, once it has answered the head and its window
+/// ([`PICKER_WINDOW_BYTES`], [`PICKER_WINDOW_MESSAGES`]) is full: 1 s. Without one, it is assumed to buffer
+/// the body, and is sent the rest; if it then answers each message, it fails. Before it answers the head, the
+/// same wait raises the window to [`PICKER_BODY_BYTES`] and [`PICKER_BODY_MESSAGES`].
 pub const PICKER_FIRST_RESPONSE: Duration = Duration::from_secs(1);
 /// Endpoints tried for such a call: 3.
 pub const CALL_TRIES: usize = 3;

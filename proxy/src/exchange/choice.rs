@@ -11,7 +11,7 @@ use crate::names::Interned;
 use crate::shard::Shard;
 use crate::trace::Tracer;
 use crate::upstream::Upstreams;
-use crate::upstream::health::ActiveRequest;
+use crate::upstream::health::EndpointUse;
 
 /// A weighted backend of a rule.
 pub(crate) trait Share {
@@ -70,7 +70,7 @@ pub(crate) fn choose<'a>(
     tried: &mut Vec<Interned>,
     trace: Option<&mut Tracer>,
     now: Instant,
-) -> Result<(&'a Endpoint, ActiveRequest), Failure> {
+) -> Result<(&'a Endpoint, EndpointUse), Failure> {
     let states = &upstreams.endpoints;
     let endpoint = pinned.or_else(|| {
         let choose = |rng: &mut _| states.choose(&cluster.set, tried, now, rng);

@@ -9,6 +9,9 @@ use crate::policy::mutation::{HeaderMutation, Mutation};
 pub(crate) struct ServerDecision {
     /// Changes to the request's head.
     pub(crate) grants: Mutation,
+    /// The changes of each of the listener's servers, in their order, until the request is
+    /// authenticated. Before that, `grants` has the same.
+    pub(crate) listener_grants: Vec<Mutation>,
     /// Changes to the head of its response.
     pub(crate) response: HeaderMutation,
     /// The response, if a server denied the request.

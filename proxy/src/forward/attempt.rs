@@ -17,7 +17,7 @@ use crate::shard::tasks::TaskState;
 use crate::trace::Tracer;
 use crate::upstream::Upstreams;
 use crate::upstream::connect::{ConnectionRequirements, open};
-use crate::upstream::health::{ActiveRequest, Outcome};
+use crate::upstream::health::{EndpointUse, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
@@ -59,13 +59,13 @@ pub(super) async fn attempt<'a>(
         Instant::now()
     };
     let upstreams: &'a Upstreams = &exchange.proxy.upstreams;
-    let (endpoint, active_request) = exchange.choose_endpoint(matched.rule, destination, begun)?;
+    let (endpoint, endpoint_use) = exchange.choose_endpoint(matched.rule, destination, begun)?;
     let mut attempt = Attempt {
         upstreams,
         matched: *matched,
         destination,
         endpoint,
-        active_request,
+        endpoint_use,
         request_kind: exchange.received.request_kind(),
         is_grpc: exchange.record.is_grpc,
         begun,
@@ -107,7 +107,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) matched: Matched<'a>,
     pub(super) destination: Destination<'a>,
     pub(super) endpoint: &'a Endpoint,
-    active_request: ActiveRequest,
+    endpoint_use: EndpointUse,
     request_kind: RequestKind,
     /// Whether it is a gRPC call, for which other timeouts apply.
     pub(super) is_grpc: bool,
@@ -120,7 +120,7 @@ impl<'a> Attempt<'a> {
     /// Reports the endpoint's result to load balancing and health.
     fn report(&self, outcome: Outcome, now: Instant) {
         let (states, set) = (&self.upstreams.endpoints, &self.destination.cluster.set);
-        self.active_request.report(states, set, outcome, now);
+        self.endpoint_use.report(states, set, outcome, now);
     }
 
     /// Uses an idle connection, unless one was stale before.

@@ -9,7 +9,7 @@ use crate::config::{Endpoint, Rule};
 use crate::exchange::choice::choose;
 use crate::exchange::{Destination, Exchange, PinnedSession};
 use crate::failure::Failure;
-use crate::upstream::health::ActiveRequest;
+use crate::upstream::health::EndpointUse;
 use crate::upstream::session::{self, PersistentSession, seconds};
 
 impl<'a> Exchange<'a> {
@@ -19,21 +19,21 @@ impl<'a> Exchange<'a> {
         rule: &'a Rule,
         destination: Destination<'a>,
         now: Instant,
-    ) -> Result<(&'a Endpoint, ActiveRequest), Failure> {
+    ) -> Result<(&'a Endpoint, EndpointUse), Failure> {
         let (upstreams, tried) = (&self.proxy.upstreams, &mut self.work.tried);
         let pinned = self.pinned.filter(|_| tried.is_empty());
         let picked = self.picked.as_mut();
         let picked = picked.and_then(|picked| picked.next_endpoint());
         let preferred = picked.or(pinned.map(|pinned| pinned.endpoint));
         let trace = self.record.trace.as_deref_mut();
-        let (endpoint, active_request) =
+        let (endpoint, endpoint_use) =
             choose(upstreams, destination.cluster, preferred, tried, trace, now)?;
         self.record.endpoint = Some(endpoint);
         self.work.response_lines.clear();
         if let Some(policy) = rule.session_of(destination.backend) {
             self.write_session_token(policy, endpoint, pinned);
         }
-        Ok((endpoint, active_request))
+        Ok((endpoint, endpoint_use))
     }
 
     /// Writes the token of a session that begins at this endpoint, or whose last use has to be

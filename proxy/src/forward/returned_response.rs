@@ -9,7 +9,8 @@ use crate::http::h1::encode::{self, Persist};
 use crate::http::h2::trailers::pairs;
 use crate::http::head::Framing;
 use crate::http::hop_by_hop::is_forbidden_trailer;
-use crate::limits::CLIENT_CHECK_INTERVAL;
+use crate::limits::{BUFFER_BYTES, CLIENT_CHECK_INTERVAL};
+use crate::memory::Kept;
 use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
@@ -250,6 +251,25 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
         let sent = relay.send(out, &mut buffer, &self.end, piece, moved);
         let (_, sent) = sent.await;
         sent.map_err(RelayError::of_download)
+    }
+
+    /// Sends bytes that the picker has not returned, in pieces, so that no other copy of them is as
+    /// long; their memory is freed meanwhile.
+    pub(super) async fn write_rest(
+        &mut self,
+        rest: Option<Kept>,
+        is_complete: bool,
+        shard: &Shard,
+    ) -> Result<(), Failure> {
+        if let Some(mut rest) = rest {
+            while rest.len() > BUFFER_BYTES {
+                let piece = rest.get(..BUFFER_BYTES).unwrap_or_default();
+                self.write(piece, false, shard).await?;
+                rest.consume(BUFFER_BYTES);
+            }
+            return self.write(&rest, is_complete, shard).await;
+        }
+        self.write(b"", is_complete, shard).await
     }
 
     /// A relay of the body to the client.

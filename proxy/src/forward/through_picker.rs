@@ -12,7 +12,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::head::Framing;
 use crate::limits::BYTES_PER_POLL;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Kept};
 use crate::observe::picks::ReviewFailure;
 use crate::shard::Shard;
 use crate::upstream::both_ways::first_until_second;
@@ -37,7 +37,8 @@ impl Download<'_, '_> {
         uploaded: &impl Fn() -> bool,
     ) -> Result<Option<ResponseEnd>, Failure> {
         let (picked, until) = (side.picked.as_deref_mut(), self.attempt.until);
-        let Some((review, messages)) = picked.and_then(|picked| picked.review(until)) else {
+        let reviewed = picked.and_then(|picked| picked.review(until, &shard.buffers));
+        let Some((review, messages)) = reviewed else {
             return Ok(None);
         };
         let head = self.buffer.filled().get(..length).unwrap_or_default();
@@ -164,10 +165,9 @@ impl EndpointBody<'_> {
             (_, Some(error)) if returned.is_begun() => Err(error.of_download()),
             (_, Some(error)) => Err(before_head(&error)),
             (ended, None) => {
-                let rest = review.passage.borrow().rest().map(<[u8]>::to_vec);
+                let rest = review.passage.borrow_mut().take_rest();
                 settle(review, ended, rest.is_some(), returned.record(), shard)?;
-                self.continue_without_picker(&rest.unwrap_or_default(), returned, shard)
-                    .await
+                self.continue_without_picker(rest, returned, shard).await
             }
         }
     }
@@ -210,12 +210,12 @@ impl EndpointBody<'_> {
     /// follows.
     async fn continue_without_picker(
         &mut self,
-        rest: &[u8],
+        rest: Option<Kept>,
         returned: &mut ReturnedResponse<'_, '_, '_>,
         shard: &Shard,
     ) -> Result<(), Failure> {
         returned.begin(BodySource::Endpoint);
-        returned.write(rest, self.is_complete, shard).await?;
+        returned.write_rest(rest, self.is_complete, shard).await?;
         if self.is_complete {
             return Ok(());
         }

@@ -20,7 +20,7 @@ use crate::memory::Buffer;
 use crate::policy::proxy_protocol::Expectation;
 use crate::shard::SnapshotHandle;
 
-use self::reach::{EndpointConnection, reach};
+use self::reach::{ActiveConnection, reach};
 pub(crate) use self::record::{ConnectionRecord, Protocol};
 
 /// A rule with the configuration that its indices refer to.
@@ -60,9 +60,9 @@ async fn carry(
     record: &mut ConnectionRecord<'_>,
 ) -> Result<(), Failure> {
     let shard = &proxy.shard;
-    let EndpointConnection {
+    let ActiveConnection {
         connection,
-        active_request,
+        endpoint_use,
     } = Box::pin(reach(proxy, client, &snapshot, &rule, record)).await?;
     drop(snapshot);
     let mut from_backend = shard.buffers.take();
@@ -84,7 +84,7 @@ async fn carry(
     };
     let carried = tunnel.run(buffer, &mut from_backend).await;
     shard.buffers.put(from_backend);
-    drop(active_request);
+    drop(endpoint_use);
     record.bytes_in = carried.up;
     record.bytes_out = carried.down;
     match carried.ended {

@@ -9,14 +9,14 @@ use crate::exchange::{Client, Proxy};
 use crate::failure::Failure;
 use crate::upstream::attempts::Attempts;
 use crate::upstream::connect::{ConnectionRequirements, connect};
-use crate::upstream::health::{ActiveRequest, Outcome};
+use crate::upstream::health::{EndpointUse, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::{AttemptOutcome, Replay};
 
-/// A connection to an endpoint, with its registration at the endpoint.
-pub(super) struct EndpointConnection {
+/// A connection to an endpoint, in use by a client's connection.
+pub(super) struct ActiveConnection {
     pub(super) connection: Box<Connection>,
-    pub(super) active_request: ActiveRequest,
+    pub(super) endpoint_use: EndpointUse,
 }
 
 /// Connects to an endpoint of a backend drawn by weight. Unreachable endpoints have received
@@ -27,7 +27,7 @@ pub(super) async fn reach(
     snapshot: &Snapshot,
     rule: &L4Rule,
     record: &mut ConnectionRecord<'_>,
-) -> Result<EndpointConnection, Failure> {
+) -> Result<ActiveConnection, Failure> {
     let (shard, upstreams) = (&proxy.shard, &proxy.upstreams);
     let (backends, trace) = (
         (&rule.draw, rule.backends.as_slice()),
@@ -45,7 +45,7 @@ pub(super) async fn reach(
     loop {
         let begun = Instant::now();
         let trace = record.trace.as_deref_mut();
-        let (endpoint, request) = choose(upstreams, cluster, None, &mut tried, trace, begun)?;
+        let (endpoint, endpoint_use) = choose(upstreams, cluster, None, &mut tried, trace, begun)?;
         record.endpoint = Some(endpoint.name.clone());
         let connected = connect(
             upstreams,
@@ -64,7 +64,7 @@ pub(super) async fn reach(
             Err(failure) => Outcome::failed(failure.kind),
         };
         if let Some(outcome) = outcome {
-            request.report(&upstreams.endpoints, &cluster.set, outcome, now);
+            endpoint_use.report(&upstreams.endpoints, &cluster.set, outcome, now);
         }
         let failure = match connected {
             Ok(connection) => {
@@ -72,9 +72,9 @@ pub(super) async fn reach(
                 if let Some(trace) = &record.trace {
                     trace.connected(endpoint, Some(took));
                 }
-                return Ok(EndpointConnection {
+                return Ok(ActiveConnection {
                     connection,
-                    active_request: request,
+                    endpoint_use,
                 });
             }
             Err(failure) => failure,

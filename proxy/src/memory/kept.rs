@@ -9,6 +9,8 @@ use super::buffer::{BufferPool, Loan};
 /// Bytes whose number is known only at their end.
 pub struct Kept {
     bytes: Vec<u8>,
+    /// Number of bytes at the start that were consumed.
+    consumed: usize,
     loan: Loan,
 }
 
@@ -18,6 +20,7 @@ impl Kept {
     pub fn new(pool: &Rc<BufferPool>) -> Self {
         Self {
             bytes: Vec::new(),
+            consumed: 0,
             loan: Loan::of(pool, 0),
         }
     }
@@ -27,11 +30,27 @@ impl Kept {
         self.bytes.extend_from_slice(bytes);
         self.loan.resize(self.bytes.capacity());
     }
+
+    /// Drops the first `count` bytes, or all if there are fewer. Their memory is freed once it is most
+    /// of it.
+    pub fn consume(&mut self, count: usize) {
+        self.consumed += count.min(self.len());
+        // Each byte consumed moves at most one other.
+        if self.consumed < self.len() {
+            return;
+        }
+        self.bytes.drain(..self.consumed);
+        self.consumed = 0;
+        if self.bytes.capacity() > 4 * self.bytes.len() {
+            self.bytes.shrink_to(2 * self.bytes.len());
+            self.loan.resize(self.bytes.capacity());
+        }
+    }
 }
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kept({} bytes)", self.bytes.len())
+        write!(f, "Kept({} bytes)", self.len())
     }
 }
 
@@ -39,7 +58,7 @@ impl Deref for Kept {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.get(self.consumed..).unwrap_or_default()
     }
 }
 
@@ -63,6 +82,41 @@ mod tests {
         assert_eq!(held.filled().len(), 2000);
         assert!(pool.lent() >= 2000, "a copy in a buffer counts too");
         pool.put(held);
+        assert_eq!(pool.lent(), 0);
+    }
+
+    #[test]
+    fn consumed_bytes_are_neither_kept_nor_counted() {
+        let pool = Rc::new(BufferPool::default());
+        let mut kept = Kept::new(&pool);
+        kept.append(&[1; 100_000]);
+        kept.append(b"the rest");
+        kept.consume(40_000);
+        assert_eq!((kept.len(), kept[0]), (60_008, 1));
+        kept.consume(60_000);
+        assert_eq!(&*kept, b"the rest");
+        assert!((8..100).contains(&pool.lent()), "{}", pool.lent());
+        kept.append(b" and more");
+        kept.consume(4);
+        assert_eq!(&*kept, b"rest and more");
+        kept.consume(1000);
+        assert_eq!((kept.len(), pool.lent()), (0, 0));
+        kept.append(b"again");
+        assert_eq!(&*kept, b"again");
+    }
+
+    #[test]
+    fn a_long_stream_is_not_kept() {
+        let pool = Rc::new(BufferPool::default());
+        let mut kept = Kept::new(&pool);
+        for _ in 0..1000 {
+            kept.append(&[1; 1000]);
+            kept.append(&[2; 10]);
+            kept.consume(1000);
+            assert_eq!(&*kept, [2; 10]);
+            assert!(pool.lent() < 10_000, "{}", pool.lent());
+            kept.consume(10);
+        }
         assert_eq!(pool.lent(), 0);
     }
 }

@@ -106,7 +106,7 @@ impl<'a> Exchange<'a> {
             if let (Some(principal), Ok(Verdict::Allowed { grants, .. })) =
                 (&self.principal, &mut verdict)
             {
-                protect_claims(principal, grants, std::slice::from_ref(server));
+                protect_claims(principal, grants, server);
             }
             let server_decision = self.server_decision.get_or_insert_default();
             match verdict {
@@ -115,6 +115,10 @@ impl<'a> Exchange<'a> {
                     if !grants.is_empty() {
                         self.work.request_body.drop_trailers();
                         server_decision.grants.extend(&grants);
+                    }
+                    // Which headers come from a token is known once a rule is selected.
+                    if self.record.rule.is_none() {
+                        server_decision.listener_grants.push(grants);
                     }
                 }
                 Ok(Verdict::Denied(denial)) => {
@@ -131,15 +135,19 @@ impl<'a> Exchange<'a> {
     }
 
     /// Takes back what the listener's servers, which were called before, did to headers that come from
-    /// the token.
+    /// the token: each by its own settings, before its edits join those of the others.
     pub(super) fn protect_claims_from_listener_servers(&mut self) {
         let (Some(principal), Some(server_decision)) = (&self.principal, &mut self.server_decision)
         else {
             return;
         };
         let servers = self.record.listener.map(|it| &*it.external_auth);
-        let servers = servers.unwrap_or_default();
-        protect_claims(principal, &mut server_decision.grants, servers);
+        let apart = std::mem::take(&mut server_decision.listener_grants);
+        server_decision.grants = Mutation::default();
+        for (server, mut grants) in servers.unwrap_or_default().iter().zip(apart) {
+            protect_claims(principal, &mut grants, server);
+            server_decision.grants.extend(&grants);
+        }
     }
 
     async fn query(
@@ -282,12 +290,11 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Takes back edits of headers that come from a verified token, unless the settings of a server list
+/// Takes back a server's edits of headers that come from a verified token, unless its settings list
 /// them. An HTTP server without a list sends all that it, or a proxy in front of it, adds to responses;
 /// for gRPC, there is no list.
-fn protect_claims(principal: &Principal<'_>, grants: &mut Mutation, servers: &[ExternalAuth]) {
-    let is_listed = |name: &[u8]| servers.iter().any(|server| server.lists(name));
-    grants.revoke(|name| principal.claims_header(name) && !is_listed(name));
+fn protect_claims(principal: &Principal<'_>, grants: &mut Mutation, server: &ExternalAuth) {
+    grants.revoke(|name| principal.claims_header(name) && !server.lists(name));
 }
 
 impl<'a> AuthorizationCall<'a> {

@@ -135,7 +135,7 @@ async fn carry(
     (request_kind, persist): (RequestKind, Persist),
 ) -> Option<()> {
     let (shard, now) = (&upstreams.shard, Instant::now());
-    let (endpoint, _active_request) =
+    let (endpoint, _endpoint_use) =
         choose(upstreams, cluster, None, &mut Vec::new(), None, now).ok()?;
     let client = proxied.as_deref();
     let pooled = match protocol {

@@ -1,7 +1,7 @@
 //! A shard's state of each endpoint and service: health, latency, load, ejection.
 //!
-//! State is kept by interned id, so that it outlives changes of the configuration. An `ActiveRequest`
-//! stands for one request in flight and removes itself on drop, also by a panic.
+//! State is kept by interned id, so that it outlives changes of the configuration. An `EndpointUse`
+//! counts as one in flight and removes itself on drop, also by a panic.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -96,17 +96,17 @@ impl EndpointStates {
         endpoints.iter().for_each(|(id, state)| show(id, state));
     }
 
-    /// Registers a request to an endpoint of `set`.
+    /// Registers a use of an endpoint of `set`.
     #[must_use]
-    pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> ActiveRequest {
-        let active_request = ActiveRequest {
+    pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> EndpointUse {
+        let endpoint_use = EndpointUse {
             endpoint: self.endpoint(endpoint),
             service: self.service(set.service()),
         };
-        let state = &active_request.endpoint;
+        let state = &endpoint_use.endpoint;
         state.requests.set(state.requests.get().wrapping_add(1));
         state.in_flight.set(state.in_flight.get().saturating_add(1));
-        active_request
+        endpoint_use
     }
 
     /// Number of serving endpoints of `set` that are ejected at `now`.
@@ -116,14 +116,14 @@ impl EndpointStates {
     }
 }
 
-/// A request in flight to an endpoint, until dropped.
+/// A request, TCP connection or UDP session in flight at an endpoint, until dropped.
 #[derive(Debug)]
-pub struct ActiveRequest {
+pub struct EndpointUse {
     endpoint: Rc<EndpointState>,
     service: Rc<ServiceState>,
 }
 
-impl ActiveRequest {
+impl EndpointUse {
     /// Records the result as soon as it is known: at the response head, or at the failure. A
     /// request cancelled by the client has none.
     pub fn report(
@@ -174,7 +174,7 @@ impl ActiveRequest {
     }
 }
 
-impl Drop for ActiveRequest {
+impl Drop for EndpointUse {
     fn drop(&mut self) {
         let in_flight = &self.endpoint.in_flight;
         in_flight.set(in_flight.get().saturating_sub(1));

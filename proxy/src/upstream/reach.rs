@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use super::Upstreams;
 use super::connect::{self, ConnectionRequirements};
-use super::health::{ActiveRequest, Outcome};
+use super::health::{EndpointUse, Outcome};
 use super::pool::Connection;
 use crate::config::{Cluster, Endpoint, Protocol};
 use crate::failure::{Failure, FailureKind, Retry};
 use crate::limits::CALL_TRIES;
 use crate::names::Interned;
 
-/// A connection to an endpoint, and the request that records its outcome.
+/// A connection to an endpoint for a call or subrequest, which reports the outcome.
 pub(super) struct EndpointConnection<'a> {
     upstreams: &'a Upstreams,
     cluster: &'a Cluster,
     pub(super) endpoint: &'a Endpoint,
-    active_request: ActiveRequest,
+    endpoint_use: EndpointUse,
     /// When the attempt to connect began.
     pub(super) begun: Instant,
     pub(super) connection: Box<Connection>,
@@ -44,7 +44,7 @@ pub(super) async fn reach<'a>(
         let endpoint = chosen.and_then(|id| cluster.endpoint(id));
         let endpoint = endpoint.ok_or(FailureKind::NoEndpoint)?;
         tried.push(endpoint.id);
-        let active_request = states.start(&cluster.set, endpoint.id);
+        let endpoint_use = states.start(&cluster.set, endpoint.id);
         let left = until.saturating_duration_since(begun);
         match connect(upstreams, cluster, endpoint, protocol, left).await {
             Ok(connection) => {
@@ -52,14 +52,14 @@ pub(super) async fn reach<'a>(
                     upstreams,
                     cluster,
                     endpoint,
-                    active_request,
+                    endpoint_use,
                     begun,
                     connection,
                 });
             }
             Err(failure) => {
                 if let Some(outcome) = Outcome::failed(failure.kind) {
-                    active_request.report(states, &cluster.set, outcome, Instant::now());
+                    endpoint_use.report(states, &cluster.set, outcome, Instant::now());
                 }
                 let again = failure.kind.retry() == Retry::Safe
                     && tried.len() < most
@@ -94,7 +94,7 @@ impl EndpointConnection<'_> {
     /// Reports the outcome to the endpoint's health.
     pub(super) fn report(&self, outcome: Outcome) {
         let (states, set) = (&self.upstreams.endpoints, &self.cluster.set);
-        self.active_request
+        self.endpoint_use
             .report(states, set, outcome, Instant::now());
     }
 

@@ -163,7 +163,7 @@ impl Load {
     }
 }
 
-/// A request in flight to a service, including its retries.
+/// A request in flight to a service, including its retries, or a TCP connection until it is connected.
 #[derive(Debug)]
 pub struct RequestInFlight(Rc<ServiceState>);
 

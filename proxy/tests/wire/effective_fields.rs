@@ -104,8 +104,8 @@ on_both_drivers! {
     }
 
     fn a_header_from_a_claim_is_replaced_only_by_a_server_that_lists_it(driver) {
-        let http = || origin().replies(raw("HTTP/1.1 200 OK\r\nX-User: root\r\nX-Role: admin\r\nContent-Length: 0\r\n\r\n"));
-        let (plain, listing) = (http(), http());
+        let http = |user| origin().replies(raw(format!("HTTP/1.1 200 OK\r\nX-User: {user}\r\nX-Role: admin\r\nContent-Length: 0\r\n\r\n")));
+        let (plain, listing) = (http("root"), http("listed"));
         let grpc = authorizer(Some(allowing(&[("X_User", "root"), ("X-Role", "admin")])));
         let (app, signer) = (origin(), Signer::p256());
         let plain_filter = external_auth_filter("HTTP", "plain", "");
@@ -127,9 +127,15 @@ on_both_drivers! {
             .listener_with("one", &on_listener(&plain_filter))
             .listener_with("two", &on_listener(&grpc_filter))
             .listener_with("three", &on_listener(&listing_filter))
+            .listener_with("four", &on_listener(&format!("{listing_filter}, {plain_filter}")))
+            .listener_with("five", &on_listener(&format!("{listing_filter}, {grpc_filter}")))
+            .listener_with("six", &on_listener(&format!("{grpc_filter}, {plain_filter}")))
             .rule_of("one", "{backendRefs: [{@app}]}")
             .rule_of("two", "{backendRefs: [{@app}]}")
             .rule_of("three", "{backendRefs: [{@app}]}")
+            .rule_of("four", "{backendRefs: [{@app}]}")
+            .rule_of("five", "{backendRefs: [{@app}]}")
+            .rule_of("six", "{backendRefs: [{@app}]}")
             .policy(&policy("Optional", &signer, ", claimsToHeaders: [{claim: sub, header: X-User}]"))
             .start();
         let token = bearer(&signer.signs("key", &claims()));
@@ -140,12 +146,15 @@ on_both_drivers! {
             (1, "/", false),
             (2, "/", false),
             (3, "/", true),
+            (4, "/", true),
+            (5, "/", true),
+            (6, "/", false),
         ] {
             for (lines, user) in [(&token[..], Some("alice")), (&[], None)] {
                 let mut client = client(gateway.address_of(listener));
                 assert_eq!(asks(&mut client, path, lines).status(), 200);
                 let got = app.requests().pop().expect("a request");
-                let user = if replaced { Some("root") } else { user };
+                let user = if replaced { Some("listed") } else { user };
                 let users = [got.values("x-user"), got.values("x_user")].concat();
                 assert_eq!(users, user.into_iter().collect::<Vec<_>>(), "{listener} {path}");
                 assert_eq!(got.values("x-role"), ["admin"], "{listener} {path}");

@@ -1,14 +1,13 @@
 //! Authorization servers over gRPC (`ext_authz`).
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use super::external_auth::{allow, gateway_with_auth, gateway_with_h2_auth, send_request};
-use super::metrics::count;
+use super::metrics::waits_for_buffers;
 use crate::support::{
-    Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, TIMEOUT, allowing,
-    allowing_with_response_fields, authorizer, client, denying, early_authorizer, gateway, into_h2,
-    ok, on_both_drivers, origin, pattern, raw, silent_authorizer,
+    Driver, Gate, GatewayBuilder, Origin, Reply, allowing, allowing_with_response_fields,
+    authorizer, client, denying, early_authorizer, gateway, into_h2, ok, on_both_drivers, origin,
+    pattern, raw, silent_authorizer,
 };
 
 /// A gateway with a rule that calls `auth` over gRPC, and then forwards to `app`.
@@ -20,20 +19,6 @@ fn gateway_with_grpc_auth(
 ) -> GatewayBuilder {
     let filter = format!("protocol: GRPC, grpc: {{{fields}}}, forwardBody: {{maxSize: 100}}");
     gateway_with_h2_auth(driver, auth, app, &filter)
-}
-
-/// Waits until this many bytes of buffers are in use, which shards report periodically.
-#[track_caller]
-fn waits_for_buffers(gateway: &Gateway, is_enough: impl Fn(f64) -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        let bytes = count(gateway, "gateway_shard_buffer_bytes", "");
-        if is_enough(bytes) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{bytes} bytes are in use");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
 }
 
 on_both_drivers! {

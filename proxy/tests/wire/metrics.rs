@@ -54,6 +54,20 @@ pub(crate) fn waits_for_count(gateway: &Gateway, name: &str, label: &str, expect
     waits_for_sum(gateway, name, &[label], expected);
 }
 
+/// Waits until this many bytes of buffers are in use, which shards report periodically.
+#[track_caller]
+pub(super) fn waits_for_buffers(gateway: &Gateway, is_enough: impl Fn(f64) -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let bytes = count(gateway, "gateway_shard_buffer_bytes", "");
+        if is_enough(bytes) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{bytes} bytes are in use");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
 /// Waits until a sum reaches this value: a client may have a response a moment before it is
 /// counted.
 #[track_caller]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::admin_trace::{events, watches};
 use super::inference::{ROUTE, pool_of, pool_with};
+use super::metrics::waits_for_buffers;
 use crate::support::{
     ByteCounter, CallEnd, Client, Driver, Gate, Gateway, MAX_IN_FLIGHT, MOMENT, Origin, Picker,
     PickerBehavior, Reply, ResponseBehavior, chunked, client, into_h2, ok, on_both_drivers, origin,
@@ -133,11 +134,32 @@ on_both_drivers! {
     }
 
     fn a_picker_that_fails_before_it_has_answered_the_head_is_bypassed(driver) {
-        let behavior = ResponseBehavior::IgnoresThenResets(300_000);
-        let (gateway, pod, _picker) = scene(driver, behavior, "FailOpen");
         let body = pattern(1 << 20);
+        for after in [300_000, body.len()] {
+            let behavior = ResponseBehavior::IgnoresThenResets(after);
+            let (gateway, pod, _picker) = scene(driver, behavior, "FailOpen");
+            pod.now_replies(ok(&body));
+            same_bytes(&gateway.client().gets("/").expects(200).body, &body);
+        }
+    }
+
+    fn bytes_kept_for_a_picker_count_as_buffers_in_use(driver) {
+        let is_kept = |bytes: f64| bytes >= f64::from(4 << 20);
+        let is_freed = |bytes: f64| bytes < f64::from(1 << 20);
+        let (gateway, pod, _picker) = scene(driver, ResponseBehavior::Ignores, "FailOpen");
+        let body = pattern(4 << 20);
         pod.now_replies(ok(&body));
-        same_bytes(&gateway.client().gets("/").expects(200).body, &body);
+        let mut leaving = gateway.client();
+        leaving.gets("/");
+        waits_for_buffers(&gateway, is_kept);
+        leaving.resets();
+        waits_for_buffers(&gateway, is_freed);
+        // The picker's time runs out.
+        let mut client = gateway.client();
+        client.waits_at_most(Duration::from_secs(30)).gets("/");
+        waits_for_buffers(&gateway, is_kept);
+        same_bytes(&client.expects(200).body, &body);
+        waits_for_buffers(&gateway, is_freed);
     }
 
     fn a_picker_that_falls_silent_during_a_long_body_fails(driver) {

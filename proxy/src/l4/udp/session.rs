@@ -17,13 +17,13 @@ use crate::names::Interned;
 use crate::net::Datagrams;
 use crate::shard::Shard;
 use crate::upstream::Upstreams;
-use crate::upstream::health::{ActiveRequest, Outcome};
+use crate::upstream::health::{EndpointUse, Outcome};
 
 /// The datagrams between one client and the endpoint that was chosen for it.
 pub(super) struct UdpSession {
     socket: Datagrams,
     record: RefCell<ConnectionRecord<'static>>,
-    active_request: ActiveRequest,
+    endpoint_use: EndpointUse,
     /// The cluster of its endpoint, while it exists.
     cluster: (ClusterIndex, Interned),
     begun: Instant,
@@ -63,7 +63,7 @@ impl UdpSession {
         Ok(Self {
             socket: reached.socket,
             record: RefCell::new(record),
-            active_request: reached.active_request,
+            endpoint_use: reached.endpoint_use,
             cluster: reached.cluster,
             begun: reached.begun,
             is_answered: Cell::new(false),
@@ -174,8 +174,7 @@ impl UdpSession {
         let cluster = snapshot.clusters.get(index.0);
         if let Some(cluster) = cluster.filter(|cluster| cluster.id == id) {
             let (states, now) = (&upstreams.endpoints, Instant::now());
-            self.active_request
-                .report(states, &cluster.set, outcome, now);
+            self.endpoint_use.report(states, &cluster.set, outcome, now);
         }
     }
 }
@@ -184,7 +183,7 @@ impl UdpSession {
 struct EndpointSocket<'a> {
     rule: &'a Arc<L4Rule>,
     socket: Datagrams,
-    active_request: ActiveRequest,
+    endpoint_use: EndpointUse,
     cluster: (ClusterIndex, Interned),
     begun: Instant,
 }
@@ -206,7 +205,7 @@ fn reach<'a>(
     let begun = Instant::now();
     let trace = record.trace.as_deref_mut();
     let chosen = choose(upstreams, cluster, None, &mut Vec::new(), trace, begun);
-    let (endpoint, active_request) = chosen.map_err(|failure| failure.kind)?;
+    let (endpoint, endpoint_use) = chosen.map_err(|failure| failure.kind)?;
     record.endpoint = Some(Arc::clone(&endpoint.name));
     let Address::Tcp(address) = endpoint.address else {
         return Err(FailureKind::NoValidBackend);
@@ -218,7 +217,7 @@ fn reach<'a>(
     Ok(EndpointSocket {
         rule,
         socket,
-        active_request,
+        endpoint_use,
         cluster: (index, cluster.id),
         begun,
     })

@@ -9,7 +9,7 @@ use xds::model::{Ejection, Health};
 use crate::config::{EndpointIdentity, EndpointRef, EndpointSet};
 use crate::limits::EJECTION;
 use crate::names::Interned;
-use crate::upstream::health::{ActiveRequest, EndpointStates, Outcome};
+use crate::upstream::health::{EndpointStates, EndpointUse, Outcome};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -89,7 +89,7 @@ impl Fixture {
         mut serve: impl FnMut(u32) -> Option<Outcome>,
     ) -> Vec<f64> {
         let mut counts = vec![0_u32; self.set.serving().len()];
-        let mut in_flight: VecDeque<ActiveRequest> = VecDeque::new();
+        let mut in_flight: VecDeque<EndpointUse> = VecDeque::new();
         let mut stuck = Vec::new();
         for _ in 0..requests {
             let index = self.choose(&[]).expect("there are endpoints");

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::{ActiveRequest, EndpointStates, Outcome};
+use super::{EndpointStates, EndpointUse, Outcome};
 use crate::config::EndpointSet;
 use crate::failure::{Blame, FailureKind};
 use crate::limits::EJECTION;
@@ -24,7 +24,7 @@ impl Fixture {
         }
     }
 
-    fn start(&self, index: u32) -> ActiveRequest {
+    fn start(&self, index: u32) -> EndpointUse {
         self.upstreams.start(&self.set, endpoint(index))
     }
 

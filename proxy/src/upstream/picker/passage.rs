@@ -6,6 +6,7 @@
 //! which also lets the response continue if the picker fails. What is kept is bounded.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use super::PickError;
 use super::messages::{
@@ -15,6 +16,7 @@ use super::messages::{
 use crate::limits::{
     PICKER_BODY_BYTES, PICKER_BODY_MESSAGES, PICKER_WINDOW_BYTES, PICKER_WINDOW_MESSAGES,
 };
+use crate::memory::{BufferPool, Kept};
 use crate::policy::mutation::HeaderMutation;
 
 /// The parts of a response that a picker receives.
@@ -66,20 +68,17 @@ pub(crate) enum BodySource {
 }
 
 /// A response on its way through a picker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Passage {
     interest: Interest,
     stage: Stage,
     style: Style,
     /// Whether the picker seems to hold back its answer to the head until it has the body.
     holds_head: bool,
-    /// Bytes sent to the picker and not returned, after the first `returned` ones.
-    kept: Vec<u8>,
-    returned: usize,
+    /// Bytes sent to the picker and not returned; `None` once any of them were dropped.
+    kept: Option<Kept>,
     /// Lengths of the messages that have no answer yet, and whether they are the last.
     unanswered: VecDeque<(usize, bool)>,
-    /// Whether bytes were dropped that had not been returned.
-    is_lost: bool,
     /// Whether the picker returned other bytes than it was sent.
     is_altered: bool,
     /// The end of the body was sent, with these trailers.
@@ -106,10 +105,17 @@ enum Style {
 }
 
 impl Passage {
-    pub(super) fn new(interest: Interest) -> Self {
+    /// Of a response whose bytes are counted by this pool while they are kept.
+    pub(super) fn new(interest: Interest, pool: &Rc<BufferPool>) -> Self {
         Self {
             interest,
-            ..Self::default()
+            stage: Stage::default(),
+            style: Style::default(),
+            holds_head: false,
+            kept: Some(Kept::new(pool)),
+            unanswered: VecDeque::new(),
+            is_altered: false,
+            trailers: None,
         }
     }
 
@@ -117,14 +123,11 @@ impl Passage {
     pub(crate) fn note_sent(&mut self, piece: &[u8], is_last: bool) {
         if self.style != Style::Streamed {
             self.unanswered.push_back((piece.len(), is_last));
+        } else if self.outstanding() + piece.len() > PICKER_WINDOW_BYTES {
+            self.kept = None;
         }
-        if self.is_lost {
-            return;
-        }
-        if self.style == Style::Streamed && self.outstanding() + piece.len() > PICKER_WINDOW_BYTES {
-            self.lose();
-        } else {
-            self.kept.extend_from_slice(piece);
+        if let Some(kept) = &mut self.kept {
+            kept.append(piece);
         }
     }
 
@@ -163,7 +166,7 @@ impl Passage {
     /// The picker streams: its answers are independent of the messages it is sent.
     fn expect_stream(&mut self) {
         self.style = Style::Streamed;
-        self.unanswered.clear();
+        self.unanswered = VecDeque::new();
     }
 
     /// Whether the picker's answer to the head is due.
@@ -179,14 +182,20 @@ impl Passage {
     /// Whether the picker has returned all of the body as it was, and only its answer to the trailers
     /// is due, which some pickers (`lwepp`) never send.
     pub(crate) fn awaits_trailers_alone(&self) -> bool {
-        let is_returned = self.unanswered.is_empty() && self.rest().is_some_and(<[u8]>::is_empty);
+        let is_returned =
+            self.unanswered.is_empty() && self.rest().is_some_and(|rest| rest.is_empty());
         is_returned && self.awaits_end() && !self.trailers().is_empty()
     }
 
     /// The bytes to send instead of the picker's, if nothing was altered or lost so far.
-    pub(crate) fn rest(&self) -> Option<&[u8]> {
-        let rest = self.kept.get(self.returned..).unwrap_or_default();
-        (!self.is_lost && !self.is_altered).then_some(rest)
+    fn rest(&self) -> Option<&Kept> {
+        self.kept.as_ref().filter(|_| !self.is_altered)
+    }
+
+    /// Takes the bytes to send instead of the picker's, if nothing was altered or lost so far. The
+    /// picker's part ends with that.
+    pub(crate) fn take_rest(&mut self) -> Option<Kept> {
+        self.kept.take().filter(|_| !self.is_altered)
     }
 
     /// The trailers, once the end of the body was sent.
@@ -257,14 +266,15 @@ impl Passage {
 
     fn take_streamed(&mut self, piece: HttpBody) -> (Vec<u8>, bool) {
         self.expect_stream();
-        if self
+        let is_same = self
             .rest()
-            .is_some_and(|rest| rest.starts_with(&piece.body))
-        {
-            self.forget(piece.body.len());
-        } else {
-            self.is_altered = true;
-            self.lose();
+            .is_some_and(|rest| rest.starts_with(&piece.body));
+        match &mut self.kept {
+            Some(kept) if is_same => kept.consume(piece.body.len()),
+            kept => {
+                self.is_altered = true;
+                *kept = None;
+            }
         }
         (piece.body, piece.end_of_stream)
     }
@@ -275,29 +285,17 @@ impl Passage {
             self.style = Style::EachMessage;
         }
         let (length, is_last) = self.unanswered.pop_front().ok_or(PickError::Unordered)?;
-        let kept = self.kept.get(self.returned..).unwrap_or_default();
+        if self.unanswered.is_empty() {
+            self.unanswered.shrink_to_fit();
+        }
+        let kept = self.kept.as_mut().ok_or(PickError::Unordered)?;
         let piece = kept.get(..length).ok_or(PickError::Unordered)?.to_vec();
-        self.forget(length);
+        kept.consume(length);
         Ok((piece, is_last))
     }
 
     fn outstanding(&self) -> usize {
-        self.kept.len() - self.returned
-    }
-
-    /// Drops kept bytes that were returned, once they are at least as many as those that move.
-    fn forget(&mut self, count: usize) {
-        self.returned += count;
-        if self.returned >= self.outstanding().max(PICKER_WINDOW_BYTES) || self.outstanding() == 0 {
-            self.kept.drain(..self.returned);
-            self.returned = 0;
-        }
-    }
-
-    fn lose(&mut self) {
-        self.is_lost = true;
-        self.kept = Vec::new();
-        self.returned = 0;
+        self.kept.as_ref().map_or(0, |kept| kept.len())
     }
 }
 

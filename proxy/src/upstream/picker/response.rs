@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -18,6 +19,7 @@ use super::{Pick, PickError};
 use crate::config::Endpoint;
 use crate::http::head::ResponseHead;
 use crate::limits::{PICKER_FIRST_RESPONSE, PICKER_TIMEOUT, PICKER_TRAILERS_TIMEOUT};
+use crate::memory::BufferPool;
 use crate::shard::cutoff::Cutoff;
 use crate::upstream::call::{Call, CallError, CallMessages, More};
 
@@ -44,8 +46,13 @@ pub(crate) struct Review<'a> {
 }
 
 impl<'a> Pick<'a> {
-    /// The call, for the response, if the picker wants any of it.
-    pub(crate) fn review(&mut self, until: Option<Instant>) -> Option<(Review<'a>, CallMessages)> {
+    /// The call, for the response, if the picker wants any of it. The pool counts what is kept of the
+    /// response.
+    pub(crate) fn review(
+        &mut self,
+        until: Option<Instant>,
+        pool: &Rc<BufferPool>,
+    ) -> Option<(Review<'a>, CallMessages)> {
         let (call, messages) = self.call.take()?;
         let interest = self.interest;
         let review = Review {
@@ -54,7 +61,7 @@ impl<'a> Pick<'a> {
             failure_mode: self.failure_mode,
             until,
             head_until: Instant::now() + PICKER_TIMEOUT,
-            passage: RefCell::new(Passage::new(interest)),
+            passage: RefCell::new(Passage::new(interest, pool)),
             awaits: Cell::new(false),
             sends: Cell::new(false),
             waits_for_room: Cell::new(false),
@@ -152,14 +159,18 @@ impl Review<'_> {
     async fn wait_for_answer(&self) {
         let awaits_head = || self.passage.borrow().awaits_head();
         let awaited_head = awaits_head();
-        // Boxed: the runtime's timer is large, and few bodies are that long.
-        let mut timer = Box::pin(monoio::time::sleep(PICKER_FIRST_RESPONSE));
+        let mut timer = None;
         poll_fn(|context| {
             let is_unanswered = self.passage.borrow().is_unanswered();
-            // While the client is slow, the picker's messages are not read.
-            if is_unanswered && self.awaits.get() && timer.as_mut().poll(context).is_ready() {
-                self.passage.borrow_mut().assume_held_back();
-                return Poll::Ready(());
+            // While the client is slow, the picker's messages are not read, and its time does not begin.
+            if is_unanswered && self.awaits.get() {
+                // Boxed: the runtime's timer is large, and few bodies are that long.
+                let timer = timer
+                    .get_or_insert_with(|| Box::pin(monoio::time::sleep(PICKER_FIRST_RESPONSE)));
+                if timer.as_mut().poll(context).is_ready() {
+                    self.passage.borrow_mut().assume_held_back();
+                    return Poll::Ready(());
+                }
             }
             if self.has_room() || awaits_head() != awaited_head {
                 return Poll::Ready(());
@@ -185,7 +196,7 @@ impl Review<'_> {
     ) -> Result<Option<Step>, PickError> {
         self.awaits.set(true);
         self.arm();
-        // The time of a first answer counts from now on.
+        // If a first answer is waited for, its time begins now.
         self.wake();
         let message = messages.next::<ProcessingResponse>(&self.call).await;
         self.awaits.set(false);

@@ -1,3 +1,5 @@
+use std::rc::Rc;
+
 use super::super::PickError;
 use super::super::messages::{
     BodyMutation, BodySendMode, CommonResponse, HeaderSendMode, HttpBody, ImmediateResponse,
@@ -8,6 +10,7 @@ use super::{BodySource, Interest, Passage, Step};
 use crate::limits::{
     PICKER_BODY_BYTES, PICKER_BODY_MESSAGES, PICKER_WINDOW_BYTES, PICKER_WINDOW_MESSAGES,
 };
+use crate::memory::BufferPool;
 
 fn message(response: ResponseMessage) -> ProcessingResponse {
     ProcessingResponse {
@@ -42,9 +45,18 @@ fn step(text: &str, is_last: bool) -> Step {
     Step::Body { bytes, is_last }
 }
 
+fn new_passage(interest: Interest) -> Passage {
+    Passage::new(interest, &Rc::default())
+}
+
+/// What would be sent instead of the picker's bytes.
+fn rest(passage: &Passage) -> Option<&[u8]> {
+    passage.rest().map(|rest| &**rest)
+}
+
 /// A passage after the response to the head, with these pieces of the body sent.
 fn passage_with_sent(pieces: &[&str]) -> Passage {
-    let mut passage = Passage::new(Interest::HeadAndBody);
+    let mut passage = new_passage(Interest::HeadAndBody);
     let taken = passage.take(head());
     assert_eq!(taken, Ok(Step::Head(None, BodySource::Picker)));
     for piece in pieces {
@@ -57,12 +69,12 @@ fn passage_with_sent(pieces: &[&str]) -> Passage {
 fn an_unaltered_streamed_body_can_be_continued_without_the_picker() {
     let mut passage = passage_with_sent(&["one", "two"]);
     assert_eq!(passage.take(streamed("on", false)), Ok(step("on", false)));
-    assert_eq!(passage.rest(), Some(&b"etwo"[..]));
+    assert_eq!(rest(&passage), Some(&b"etwo"[..]));
     assert_eq!(
         passage.take(streamed("etwo", false)),
         Ok(step("etwo", false))
     );
-    assert_eq!(passage.rest(), Some(&b""[..]));
+    assert_eq!(rest(&passage), Some(&b""[..]));
     passage.note_sent(b"three", true);
     assert_eq!(
         passage.take(streamed("three", true)),
@@ -81,9 +93,9 @@ fn an_altered_body_cannot_be_continued_without_the_picker() {
             passage.take(streamed(returned, false)),
             Ok(step(returned, false))
         );
-        assert_eq!(passage.rest(), None, "{returned}");
+        assert_eq!(rest(&passage), None, "{returned}");
         passage.note_sent(b"two", false);
-        assert_eq!(passage.rest(), None, "{returned}");
+        assert_eq!(rest(&passage), None, "{returned}");
     }
 }
 
@@ -93,9 +105,9 @@ fn a_picker_may_respond_to_each_message() {
     passage.note_sent(b"four", true);
     assert_eq!(passage.take(body(None)), Ok(step("one", false)));
     let replacement = MutatedBody::Whole(b"2".to_vec());
-    assert_eq!(passage.rest(), Some(&b"twothreefour"[..]));
+    assert_eq!(rest(&passage), Some(&b"twothreefour"[..]));
     assert_eq!(passage.take(body(Some(replacement))), Ok(step("2", false)));
-    assert_eq!(passage.rest(), None, "it is altered");
+    assert_eq!(rest(&passage), None, "it is altered");
     let cleared = passage.take(body(Some(MutatedBody::Clear(true))));
     assert_eq!(cleared, Ok(step("", false)));
     assert_eq!(passage.take(body(None)), Ok(step("four", true)));
@@ -112,7 +124,7 @@ fn an_unexpected_response_of_the_picker_is_an_error() {
         passage_with_sent(&[]).take(head()),
         Err(PickError::Unordered)
     );
-    let mut early = Passage::new(Interest::HeadAndBody);
+    let mut early = new_passage(Interest::HeadAndBody);
     early.note_sent(b"one", false);
     assert_eq!(
         early.take(streamed("one", false)),
@@ -137,7 +149,7 @@ fn an_unexpected_response_of_the_picker_is_an_error() {
     let replaced = message(ResponseMessage::ResponseHeaders(PhaseResponse {
         response: Some(replaced),
     }));
-    let taken = Passage::new(Interest::HeadAndBody).take(replaced);
+    let taken = new_passage(Interest::HeadAndBody).take(replaced);
     assert_eq!(taken, Err(PickError::Unordered));
 }
 
@@ -151,10 +163,10 @@ fn the_bytes_kept_for_the_picker_are_bounded() {
     assert!(passage.is_full() && passage.is_unanswered());
     passage.assume_held_back();
     assert!(!passage.is_full());
-    assert!(passage.rest().is_some(), "it fits");
+    assert!(rest(&passage).is_some(), "it fits");
     passage.note_sent(b"more", false);
-    assert_eq!(passage.rest(), None);
-    assert!(passage.kept.is_empty() && passage.unanswered.is_empty());
+    assert_eq!(rest(&passage), None);
+    assert!(passage.kept.is_none() && passage.unanswered.is_empty());
     let mut passage = passage_with_sent(&[]);
     for _ in 0..PICKER_WINDOW_MESSAGES {
         assert!(!passage.is_full());
@@ -167,7 +179,7 @@ fn the_bytes_kept_for_the_picker_are_bounded() {
 
 #[test]
 fn a_body_is_kept_until_the_head_is_answered() {
-    let mut passage = Passage::new(Interest::HeadAndBody);
+    let mut passage = new_passage(Interest::HeadAndBody);
     let piece = vec![b'x'; PICKER_WINDOW_BYTES];
     passage.note_sent(&piece, false);
     assert!(passage.is_full() && passage.is_unanswered());
@@ -177,20 +189,52 @@ fn a_body_is_kept_until_the_head_is_answered() {
         passage.note_sent(&piece, false);
     }
     assert!(passage.is_full() && passage.is_unanswered());
-    let all = passage.rest().expect("nothing is lost");
-    assert_eq!(all.len(), PICKER_BODY_BYTES);
+    assert_eq!(passage.outstanding(), PICKER_BODY_BYTES);
+    assert!(rest(&passage).is_some(), "nothing is lost");
     assert!(passage.take(head()).is_ok());
     while !passage.unanswered.is_empty() {
         assert!(matches!(passage.take(body(None)), Ok(Step::Body { bytes, .. }) if bytes == piece));
     }
-    assert!(!passage.is_full() && passage.kept.is_empty());
-    let mut passage = Passage::new(Interest::HeadAndBody);
+    assert!(!passage.is_full() && passage.outstanding() == 0);
+    let mut passage = new_passage(Interest::HeadAndBody);
     passage.assume_held_back();
     for _ in 0..PICKER_BODY_MESSAGES {
         assert!(!passage.is_full());
         passage.note_sent(b"x", false);
     }
     assert!(passage.is_full());
+}
+
+#[test]
+fn kept_bytes_count_as_buffers_in_use() {
+    let pool = Rc::new(BufferPool::default());
+    let piece = vec![b'x'; PICKER_WINDOW_BYTES];
+    let sent = || {
+        let mut passage = Passage::new(Interest::HeadAndBody, &pool);
+        passage.assume_held_back();
+        for _ in 0..4 {
+            passage.note_sent(&piece, false);
+        }
+        assert!(pool.lent() >= 4 * piece.len(), "{}", pool.lent());
+        assert!(passage.take(head()).is_ok());
+        passage
+    };
+    let mut acknowledged = sent();
+    for _ in 0..4 {
+        assert!(acknowledged.take(body(None)).is_ok());
+    }
+    assert_eq!(pool.lent(), 0, "all was returned");
+    acknowledged.note_sent(b"an event", false);
+    assert!(pool.lent() < 100, "{}", pool.lent());
+    drop(acknowledged);
+    let mut altered = sent();
+    assert!(altered.take(streamed("other", false)).is_ok());
+    assert_eq!(pool.lent(), 0, "nothing of an altered body can be used");
+    let rest = sent().take_rest().expect("nothing is lost");
+    assert_eq!(rest.len(), 4 * piece.len());
+    assert!(pool.lent() >= rest.len(), "{}", pool.lent());
+    drop(rest);
+    assert_eq!(pool.lent(), 0);
 }
 
 #[test]
@@ -209,8 +253,7 @@ fn returned_bytes_are_not_kept() {
             Ok(step("next", false))
         );
     }
-    assert_eq!(passage.rest(), Some(&b""[..]));
-    assert!(passage.kept.is_empty());
+    assert_eq!(rest(&passage), Some(&b""[..]));
 }
 
 #[test]
@@ -250,7 +293,7 @@ fn a_picker_may_decline_the_body_and_respond_itself() {
     );
     let nothing = everything.narrowed(mode(HeaderSendMode::Skip, streamed));
     assert_eq!(nothing, Interest::Nothing);
-    let mut passage = Passage::new(everything);
+    let mut passage = new_passage(everything);
     let declined = ProcessingResponse {
         mode_override: mode(HeaderSendMode::Default, BodySendMode::None),
         ..head()
