@@ -89,7 +89,7 @@ mod tests {
     fn consumed_bytes_are_neither_kept_nor_counted() {
         let pool = Rc::new(BufferPool::default());
         let mut kept = Kept::new(&pool);
-        kept.append(&[1; 100_000]);
+        kept.append(&vec![1; 100_000]);
         kept.append(b"the rest");
         kept.consume(40_000);
         assert_eq!((kept.len(), kept[0]), (60_008, 1));
