@@ -51,7 +51,8 @@ pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
     context.peer.ready(context.cluster).await?;
     meter.rediscover_pods().await?;
     tokio::time::sleep(OBSERVED_AFTER).await;
-    let (cpu, _) = used(&[controller.pid]);
+    // The first process of its pod may be the sandbox's.
+    let (cpu, _) = used(&processes(&controller.pods));
     let sent = controller.sent(context.peer.xds_port)? / count(replicas) / 1e3;
     let mut measured = meter.stop().await?;
     measured.figure("proxies", count(replicas), "");
