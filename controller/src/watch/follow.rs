@@ -4,14 +4,12 @@
 //! missing from a new list, which namespaces are selected, and how to handle errors.
 
 use std::collections::HashSet;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_lite::StreamExt as _;
+use kube::Client;
 use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
@@ -20,6 +18,7 @@ use xds::model::ObjectName;
 use super::admission;
 use super::backoff::Backoff;
 use super::change::{Change, ChangeKind, Content};
+use super::events::Events;
 use super::kinds::{Requirement, WatchedKind};
 use super::measures::Measures;
 use super::raw::Raw;
@@ -120,13 +119,8 @@ impl Follower {
 
     /// Lists and watches, until the kind is served differently, or a new list is needed.
     async fn follow(&mut self, resource: &ApiResource) -> Result<(), ReceiverClosed> {
-        let api = Api::<Raw>::all_with(self.client.clone(), resource);
-        let config = watcher::Config {
-            timeout: Some(WATCH_SECONDS),
-            field_selector: self.kind.field_selector.map(str::to_owned),
-            ..watcher::Config::default()
-        };
-        let mut events = pin!(watcher::watcher(api, config));
+        let is_paused = self.progress.paused_until.is_some();
+        let mut events = Events::start(&self.client, resource, &self.kind, is_paused);
         let started = Instant::now();
         self.progress.listed = None;
         self.progress.relist_at = None;
@@ -145,6 +139,7 @@ impl Follower {
                 () = sleep_until(relist.unwrap_or(far)), if !is_listing && relist.is_some() => WatchOutcome::Restart,
                 () = sleep_until(paused.unwrap_or(far)), if paused.is_some() => {
                     self.progress.paused_until = None;
+                    events.resume();
                     WatchOutcome::Continue
                 }
                 event = events.next(), if paused.is_none() => match event {
@@ -356,8 +351,6 @@ fn describe(error: &watcher::Error) -> String {
     }
 }
 
-/// Duration of a watch request: a dead connection is noticed afterwards.
-const WATCH_SECONDS: u32 = 60;
 /// Interval of lists for newly selected namespaces.
 const RELIST_INTERVAL: Duration = Duration::from_secs(1);
 /// Invalid objects of a kind that are logged individually.
