@@ -32,6 +32,7 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
             return (None, remarks);
         }
     };
+    unknown.retain(|path| !is_unread::<T>(path));
     if !unknown.is_empty() {
         // Serializing the object again shows which fields its type has.
         let written = serde_json::to_value(&object).unwrap_or_default();
@@ -53,20 +54,25 @@ fn has_errors(remarks: &[Remark]) -> bool {
         .any(|remark| remark.severity == Severity::Error)
 }
 
+/// Whether a field is not read deliberately, so that it is no finding.
+fn is_unread<T: Admissible>(path: &FieldPath) -> bool {
+    let plain = path.names().join(".");
+    is_listed(&plain, &METADATA_UNREAD) || is_listed(&plain, T::UNREAD)
+}
+
+/// Whether a list of fields contains this one, or a field that it is in.
+fn is_listed(field: &str, fields: &[&str]) -> bool {
+    let covers = |listed: &&str| {
+        field
+            .strip_prefix(*listed)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    fields.iter().any(covers)
+}
+
 fn unknown_field<T: Admissible>(path: &FieldPath, written: &Value) -> Option<Remark> {
     let plain = path.names().join(".");
-    let listed = |fields: &[&str]| {
-        let covers = |field: &&str| {
-            plain
-                .strip_prefix(*field)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        fields.iter().any(covers)
-    };
-    if listed(T::UNREAD) || listed(&METADATA_UNREAD) {
-        return None;
-    }
-    if listed(T::UNSUPPORTED) {
+    if is_listed(&plain, T::UNSUPPORTED) {
         let text = "is not supported by this version: it has no effect";
         return Some(Remark::warning(path, Reason::UnsupportedField, text));
     }
