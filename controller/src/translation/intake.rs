@@ -43,6 +43,11 @@ impl Intake {
         self.is_complete
     }
 
+    /// Whether all kinds are synced but one, which has the most objects as a rule.
+    pub(super) fn is_mostly_complete(&self) -> bool {
+        self.unsynced.len() <= 1
+    }
+
     /// Whether all kinds are synced now, for the first time.
     pub(super) fn complete(&mut self) -> bool {
         let is_first = !self.is_complete && self.unsynced.is_empty();

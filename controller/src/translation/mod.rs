@@ -121,6 +121,8 @@ impl Translation {
         let is_first = self.intake.complete();
         if is_first {
             batch.push(Event::Synced);
+        } else if !self.intake.is_complete() && self.intake.is_mostly_complete() {
+            batch.push(Event::MostlySynced);
         }
         let events = batch.len();
         let now = (self.clock)();

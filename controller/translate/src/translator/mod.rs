@@ -63,6 +63,17 @@ use edges::Edges;
 use registry::{UnitId, UnitRegistry};
 use unit::{State, UnitRun};
 
+/// How far a translator is, until it has output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Objects are stored.
+    Collecting,
+    /// Units run, and their results are held back.
+    RunningAhead,
+    /// Results are returned.
+    Synced,
+}
+
 /// All objects, and their translation. Synchronous and pure: the same batches at the same times
 /// give the same deltas.
 #[derive(Debug)]
@@ -70,7 +81,7 @@ pub struct Translator {
     state: State,
     registry: UnitRegistry,
     edges: Edges,
-    synced: bool,
+    phase: Phase,
     /// The number of the batch.
     batch: u64,
     /// Units that ran in it.
@@ -85,7 +96,7 @@ impl Translator {
             state: State::new(ObjectIndex::new(options)),
             registry: UnitRegistry::default(),
             edges: Edges::default(),
-            synced: false,
+            phase: Phase::Collecting,
             batch: 0,
             ran: 0,
         }
@@ -107,17 +118,26 @@ impl Translator {
         }
         let objects = &mut self.state.objects;
         objects.now = objects.now.max(now);
-        if !self.synced {
+        if self.phase == Phase::Collecting {
             return Delta::default();
         }
+        self.run_units();
+        if self.phase == Phase::RunningAhead {
+            self.state.outcome.hold();
+            return Delta::default();
+        }
+        let outcome = std::mem::take(&mut self.state.outcome);
+        outcome.into_delta(self.registry.next_expiry())
+    }
+
+    /// Runs all units that are marked or expired.
+    fn run_units(&mut self) {
         self.registry.expire(self.state.objects.now);
         while let Some((id, unit)) = self.registry.pop(self.batch) {
             self.ran += 1;
             let ran = unit.run(&mut self.state);
             self.follow(id, unit.stratum(), ran);
         }
-        let outcome = std::mem::take(&mut self.state.outcome);
-        outcome.into_delta(self.registry.next_expiry())
     }
 
     /// Number of units that the last batch ran: its cost, independent of the machine.
@@ -181,7 +201,11 @@ impl Translator {
                     self.changed(&[Fact::Exists(CLASS_KIND, name)], None);
                 }
             }
-            Event::Synced => self.synced = true,
+            Event::MostlySynced if self.phase == Phase::Collecting => {
+                self.phase = Phase::RunningAhead;
+            }
+            Event::MostlySynced => {}
+            Event::Synced => self.phase = Phase::Synced,
         }
     }
 

@@ -191,6 +191,25 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn units_that_run_ahead_do_not_change_the_first_output(history in history(), machine: bool) {
+        let mut translator = Translator::new(options(machine));
+        let mut now = Timestamp::MIN;
+        translator.apply(vec![Event::MostlySynced], now);
+        for (steps, time) in &history {
+            now = now.max(TIMES[*time].parse().expect("a time"));
+            let held = translator.apply(steps.iter().map(event).collect(), now);
+            prop_assert_eq!(held, Delta::default());
+        }
+        let mut listener = Listener::default();
+        listener.apply_delta(translator.apply(vec![Event::Synced], now));
+        prop_assert_eq!(listener, from_scratch(&translator));
+    }
+}
+
 /// Each kind of fact is needed: a translator that does not record it has a wrong or repeated output
 /// in some history.
 #[test]
