@@ -7,9 +7,9 @@ pub const CONTROLLER_RETRY: Duration = Duration::from_millis(200);
 /// Longest wait before a further attempt: 15 s, so that a controller which comes back is noticed
 /// soon.
 pub const CONTROLLER_RETRY_MAX: Duration = Duration::from_secs(15);
-/// Longest wait before a further attempt while nothing listens at the controller's address: 2 s. Such attempts
-/// take nothing from a controller, and a new one listens a few seconds after the last one has ended.
-pub const CONTROLLER_RETRY_REFUSED_MAX: Duration = Duration::from_secs(2);
+/// Longest wait before a further attempt while nothing listens at the controller's address: 500 ms. Such
+/// attempts take nothing from a controller, and a new one listens a few seconds after the last one has ended.
+pub const CONTROLLER_RETRY_REFUSED_MAX: Duration = Duration::from_millis(500);
 /// Shortest wait before any attempt: 20 ms. A controller that ends every stream at once is not
 /// contacted again in a loop.
 pub const CONTROLLER_RETRY_MIN: Duration = Duration::from_millis(20);

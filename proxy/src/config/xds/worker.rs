@@ -180,7 +180,9 @@ impl Worker {
     fn reconnect_within(&mut self, longest: Duration, failure: Option<String>) {
         let wait = self.backoff.next(longest, rand::random());
         self.link = Link::Disconnected(Instant::now() + wait);
+        let mut is_repeated = false;
         self.state.change(|state| {
+            is_repeated = failure.is_some() && state.failure == failure;
             if std::mem::take(&mut state.connected) {
                 state.changed = Some(Instant::now());
             }
@@ -189,7 +191,12 @@ impl Worker {
         let milliseconds = wait.as_millis();
         let controller = &self.controller;
         if let Some(error) = failure {
-            warn!(%controller, next_try_in_milliseconds = milliseconds, "{error}");
+            // Once for a controller that is away for minutes.
+            if is_repeated {
+                debug!(%controller, next_try_in_milliseconds = milliseconds, "{error}");
+            } else {
+                warn!(%controller, next_try_in_milliseconds = milliseconds, "{error}");
+            }
         } else {
             let text = "the xDS stream ended";
             info!(%controller, next_try_in_milliseconds = milliseconds, "{text}");
