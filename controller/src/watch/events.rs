@@ -13,7 +13,6 @@ use kube::{Api, Client};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-use super::kinds::WatchedKind;
 use super::raw::Raw;
 
 /// The result of `kube`'s watcher.
@@ -31,13 +30,13 @@ impl Events {
     pub(super) fn start(
         client: &Client,
         resource: &ApiResource,
-        kind: &WatchedKind,
+        field_selector: Option<&str>,
         is_paused: bool,
     ) -> Self {
         let api = Api::<Raw>::all_with(client.clone(), resource);
         let config = watcher::Config {
             timeout: Some(WATCH_SECONDS),
-            field_selector: kind.field_selector.map(str::to_owned),
+            field_selector: field_selector.map(str::to_owned),
             page_size: Some(PAGE),
             ..watcher::Config::default()
         };
@@ -95,3 +94,86 @@ const WATCH_SECONDS: u32 = 60;
 const PAGE: u32 = 1_000;
 /// Events that are read ahead: a page.
 const READ_AHEAD: usize = PAGE as usize;
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response, StatusCode};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// The events of Services from a server that returns endless pages, each with one object, or an
+    /// error. The counter has the number of requests.
+    fn events(status: StatusCode, is_paused: bool) -> (Events, Arc<AtomicUsize>) {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&requests);
+        let server = tower::service_fn(move |_: Request<Body>| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let page = json!({
+                "kind": "ServiceList", "apiVersion": "v1",
+                "metadata": {"resourceVersion": "1", "continue": "more"},
+                "items": [{"metadata": {"name": "web", "namespace": "a", "resourceVersion": "1"}}],
+            });
+            let response = Response::builder().status(status);
+            let response = response.body(Body::from(page.to_string().into_bytes()));
+            async { Ok::<_, Infallible>(response.expect("a response")) }
+        });
+        let client = Client::new(server, "default");
+        let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
+        (Events::start(&client, &resource, None, is_paused), requests)
+    }
+
+    /// Lets every task run until it waits.
+    async fn settle() {
+        for _ in 0..100 {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_are_requested_ahead_of_their_reader() {
+        let (mut events, requests) = events(StatusCode::OK, false);
+        assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+        settle().await;
+        assert!(requests.load(Ordering::Relaxed) > 1);
+    }
+
+    #[tokio::test]
+    async fn pages_ahead_of_a_slow_reader_are_bounded() {
+        let (_events, requests) = events(StatusCode::OK, false);
+        for _ in 0..READ_AHEAD {
+            settle().await;
+        }
+        let before = requests.load(Ordering::Relaxed);
+        settle().await;
+        assert_eq!(requests.load(Ordering::Relaxed), before);
+        assert!(before <= READ_AHEAD + 1, "{before}");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_requested_after_an_error_until_it_is_resumed() {
+        let (mut events, requests) = events(StatusCode::FORBIDDEN, false);
+        assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+        assert!(matches!(events.next().await, Some(Err(_))));
+        settle().await;
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
+        events.resume();
+        assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+        assert!(matches!(events.next().await, Some(Err(_))));
+        assert_eq!(requests.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_paused_reader_requests_nothing() {
+        let (mut events, requests) = events(StatusCode::OK, true);
+        settle().await;
+        assert_eq!(requests.load(Ordering::Relaxed), 0);
+        events.resume();
+        assert!(events.next().await.is_some());
+    }
+}

@@ -120,7 +120,7 @@ impl Follower {
     /// Lists and watches, until the kind is served differently, or a new list is needed.
     async fn follow(&mut self, resource: &ApiResource) -> Result<(), ReceiverClosed> {
         let is_paused = self.progress.paused_until.is_some();
-        let mut events = Events::start(&self.client, resource, &self.kind, is_paused);
+        let mut events = Events::start(&self.client, resource, self.kind.field_selector, is_paused);
         let started = Instant::now();
         self.progress.listed = None;
         self.progress.relist_at = None;
