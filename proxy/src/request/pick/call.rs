@@ -292,7 +292,11 @@ impl<'a> Exchange<'a> {
             trace.picked(picker, endpoints, (result, error), took);
         }
         match outcome {
-            Ok(PickOutcome::Picked(picked)) => {
+            Ok(PickOutcome::Picked(mut picked)) => {
+                // The backend trusts these as what the token says, whoever picks its pods.
+                if let Some(principal) = &self.principal {
+                    picked.revoke(|name| principal.claims_header(name));
+                }
                 picked.edit(&mut self.work.request_lines);
                 Ok(PickOutcome::Picked(picked))
             }
