@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::jwt::{asks, bearer, claims, policy};
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, Origin, Picker, PickerBehavior, Reply, Signer, chunked, gateway, ok,
-    on_both_drivers, origin, out_of_h2, pattern, picker, plain_picker, refused, same_bytes, status,
+    Driver, Gateway, GatewayBuilder, Origin, Picker, PickerBehavior, Reply, Signer, chunked,
+    gateway, ok, on_both_drivers, origin, out_of_h2, pattern, picker, plain_picker, refused,
+    same_bytes, status,
 };
 
 pub(super) const ROUTE: &str =

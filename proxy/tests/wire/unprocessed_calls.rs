@@ -43,7 +43,7 @@ fn turns_away(listener: &TcpListener) -> Peer {
 
 /// Forwards connections to a server. While `cuts` is set, one is closed instead at the next HEADERS
 /// frame from its client, which clears it.
-fn relays(listener: TcpListener, to: SocketAddr, cuts: &Arc<AtomicBool>) {
+pub(super) fn relays(listener: TcpListener, to: SocketAddr, cuts: &Arc<AtomicBool>) {
     let cuts = Arc::clone(cuts);
     listener.set_nonblocking(false).expect("a socket of ours");
     std::thread::spawn(move || {
