@@ -121,16 +121,20 @@ impl<'a> Attempt<'a> {
         self.endpoint_use.report(states, set, outcome, now);
     }
 
-    /// Whether it failed because the client's own deadline has passed, which says nothing about the
-    /// endpoint: unless that had far more time for its head than responses take.
+    /// Whether a deadline ended it that says nothing about the endpoint: one that passed after the
+    /// response had begun, since the client may be slow, or the stream longer; or the client's own,
+    /// unless the endpoint had far more time than responses take.
     fn was_given_up(&self, tries: &RequestAttempts<'_>, record: &RequestRecord<'_>) -> bool {
-        let Some(deadline) = tries.passed_own_deadline(self.until) else {
+        let Some(until) = self.until.filter(|until| Instant::now() >= *until) else {
             return false;
         };
-        let allowed = deadline.saturating_duration_since(self.begun);
+        if record.answered || !tries.is_own_deadline(until) {
+            return record.answered;
+        }
+        let allowed = until.saturating_duration_since(self.begun);
         let expected = self.endpoint_use.expected_time();
         let ample = expected.map(|time| time.saturating_mul(OWN_DEADLINE_LATENCIES));
-        record.answered || ample.is_none_or(|ample| allowed < ample)
+        ample.is_none_or(|ample| allowed < ample)
     }
 
     /// Uses an idle connection, unless one was stale before.

@@ -46,10 +46,9 @@ impl<'a> RequestAttempts<'a> {
         }
     }
 
-    /// The deadline of an attempt that has to end at `until`, if it has passed and the client chose it.
-    pub(crate) fn passed_own_deadline(&self, until: Option<Instant>) -> Option<Instant> {
-        self.own_deadline
-            .filter(|own| until == Some(*own) && Instant::now() >= *own)
+    /// Whether the client chose this deadline of an attempt.
+    pub(crate) fn is_own_deadline(&self, until: Instant) -> bool {
+        self.own_deadline == Some(until)
     }
 
     /// Registers a retry after a response of this status.

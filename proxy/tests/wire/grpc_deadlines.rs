@@ -28,13 +28,15 @@ struct Scene {
 }
 
 impl Scene {
-    fn start(driver: Driver) -> Self {
+    /// The fields are the rule's.
+    fn start(driver: Driver, fields: &str) -> Self {
         let origins = [origin().replies(ok("0")), origin().replies(ok("1"))];
         let gateway = gateway(driver)
             .backend("both", &[origins[0].address(), origins[1].address()])
-            .rule(
-                "{sessionPersistence: {sessionName: X-Who, type: Header}, backendRefs: [{@both}]}",
-            )
+            .rule(&format!(
+                "{{{fields}sessionPersistence: {{sessionName: X-Who, type: Header}}, \
+                 backendRefs: [{{@both}}]}}"
+            ))
             .policy("ejection: {consecutiveFailures: 1}")
             .start();
         let first = gateway.client().gets("/").expects(200);
@@ -114,18 +116,20 @@ on_both_drivers! {
         assert!(matches!(failed.as_deref(), Some("4" | "14")), "{failed:?}");
     }
 
-    fn a_stream_that_ends_at_its_own_deadline_does_not_eject_its_endpoint(driver) {
-        let scene = Scene::start(driver);
-        let stream = Reply::at_once().reads_the_body().sends(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nevent\r\n",
-        );
-        scene.origin().now_replies(stream.stalls());
-        scene.client().sends(scene.call("300m")).expects_broken_response();
-        scene.expects_no_ejection();
+    fn a_stream_that_ends_at_a_deadline_does_not_eject_its_endpoint(driver) {
+        for (rule, timeout) in [("", "300m"), ("timeouts: {request: 300ms}, ", "1H")] {
+            let scene = Scene::start(driver, rule);
+            let stream = Reply::at_once().reads_the_body().sends(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nevent\r\n",
+            );
+            scene.origin().now_replies(stream.stalls());
+            scene.client().sends(scene.call(timeout)).expects_broken_response();
+            scene.expects_no_ejection();
+        }
     }
 
     fn a_deadline_too_short_for_a_response_does_not_eject_the_endpoint(driver) {
-        let scene = Scene::start(driver);
+        let scene = Scene::start(driver, "");
         // Responses take longer on average than this call waits.
         scene.answers_after(Duration::from_millis(500));
         scene.origin().now_replies(Reply::at_once().stalls());
@@ -135,7 +139,7 @@ on_both_drivers! {
     }
 
     fn an_endpoint_that_hangs_is_ejected_although_its_clients_have_deadlines(driver) {
-        let scene = Scene::start(driver);
+        let scene = Scene::start(driver, "");
         scene.origin().now_replies(Reply::at_once().stalls());
         let response = scene.client().sends(scene.call("2S")).expects(200);
         assert_eq!(response.value("grpc-status"), Some("4"));
