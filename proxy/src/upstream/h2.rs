@@ -80,11 +80,12 @@ enum Opening {
 }
 
 impl H2Connections {
-    /// Releases all connections; each ends with its last stream.
+    /// Releases all connections; each ends with its last stream. Requests wait for those that are
+    /// being opened.
     pub(crate) fn clear(&self) {
-        let mut sessions = self.0.borrow_mut();
-        for session in sessions.entries_mut().flat_map(|list| list.drain(..)) {
-            session.close(FailureKind::UpstreamClosed);
+        for list in self.0.borrow_mut().entries_mut() {
+            let opened = list.extract_if(.., |session| !session.is_dialing());
+            opened.for_each(|session| session.close(FailureKind::UpstreamClosed));
         }
     }
 
@@ -357,6 +358,10 @@ const PACE: Pace = Pace {
 };
 
 impl H2Connection {
+    fn is_dialing(&self) -> bool {
+        matches!(*self.state.borrow(), State::Dialing)
+    }
+
     fn is_closed(&self) -> bool {
         matches!(*self.state.borrow(), State::Closed(_) | State::Abandoned)
     }
