@@ -85,7 +85,7 @@ impl H2Connections {
     pub(crate) fn clear(&self) {
         for list in self.0.borrow_mut().entries_mut() {
             let opened = list.extract_if(.., |session| !session.is_dialing());
-            opened.for_each(|session| session.close(FailureKind::UpstreamClosed));
+            opened.for_each(|session| session.close(FailureKind::ConnectFailed));
         }
     }
 
@@ -123,7 +123,7 @@ impl H2Connections {
             { all }.find(is_idle).cloned()
         };
         if let Some(idle) = &idle {
-            idle.close(FailureKind::UpstreamClosed);
+            idle.close(FailureKind::ConnectFailed);
         }
         idle.is_some()
     }
@@ -331,13 +331,13 @@ impl Driver<'_, '_> {
         }
         // While `h2` ends the connection, it would refuse further requests.
         if link.is_leaving() || link.has_ended() {
-            session.close(FailureKind::UpstreamClosed);
+            session.close(FailureKind::ConnectFailed);
         }
         let polled = match (polled, link.verdict()) {
             (Poll::Ready(ended), _) => Poll::Ready(ended.err()),
             // When it cannot be used any more, `h2` sends GOAWAY.
             (Poll::Pending, verdict) if !session.is_closed() && session.is_evictable(verdict) => {
-                session.close(FailureKind::UpstreamClosed);
+                session.close(FailureKind::ConnectFailed);
                 connection.as_mut().poll(context).map(Result::err)
             }
             (Poll::Pending, None | Some(Verdict::Idle)) => Poll::Pending,
