@@ -10,8 +10,8 @@ use std::sync::{Arc, Weak};
 pub(crate) struct SharedValues<T: ?Sized> {
     by_hash: HashMap<u64, Weak<T>>,
     hasher: RandomState,
-    /// Number of values that were in use when unused ones were last removed.
-    used: usize,
+    /// Number of values added or let go since unused ones were last removed.
+    changes: usize,
 }
 
 impl<T: ?Sized> Default for SharedValues<T> {
@@ -19,7 +19,7 @@ impl<T: ?Sized> Default for SharedValues<T> {
         Self {
             by_hash: HashMap::new(),
             hasher: RandomState::new(),
-            used: 0,
+            changes: 0,
         }
     }
 }
@@ -38,11 +38,21 @@ impl<T: ?Sized + Hash + Eq> SharedValues<T> {
         shared
     }
 
-    /// Removes unused entries, once there may be as many as used ones.
+    /// Takes note that a value may be unused now. Its text would stay in memory as long as its entry.
+    pub(crate) fn released(&mut self) {
+        self.forget_unused();
+    }
+
+    /// Removes unused entries, once a quarter of them may be: so each change pays for a few.
     fn forget_unused(&mut self) {
-        if self.by_hash.len() > self.used.saturating_mul(2).max(FEW) {
-            self.by_hash.retain(|_, value| value.strong_count() > 0);
-            self.used = self.by_hash.len();
+        self.changes += 1;
+        if self.changes <= (self.by_hash.len() / 4).max(FEW) {
+            return;
+        }
+        self.changes = 0;
+        self.by_hash.retain(|_, value| value.strong_count() > 0);
+        if self.by_hash.capacity() > 4 * self.by_hash.len() {
+            self.by_hash.shrink_to(2 * self.by_hash.len());
         }
     }
 }
@@ -67,5 +77,27 @@ mod tests {
         }
         assert!(shared.by_hash.len() <= FEW + 1);
         assert!(Arc::ptr_eq(&one, &shared.share("a")));
+    }
+
+    #[test]
+    fn values_that_are_let_go_are_not_kept() {
+        let mut shared = SharedValues::<str>::default();
+        let used: Vec<_> = (0..100 * FEW)
+            .map(|number| shared.share(number.to_string()))
+            .collect();
+        assert_eq!(shared.by_hash.len(), 100 * FEW);
+        let replaced: Vec<_> = used
+            .into_iter()
+            .enumerate()
+            .map(|(number, _)| shared.share(format!("{number} again")))
+            .collect();
+        let most = 126 * FEW;
+        assert!(shared.by_hash.len() <= most, "{}", shared.by_hash.len());
+        for value in replaced {
+            drop(value);
+            shared.released();
+        }
+        assert!(shared.by_hash.len() <= 2 * FEW);
+        assert!(shared.by_hash.capacity() <= 10 * FEW);
     }
 }

@@ -11,6 +11,7 @@ use xds::model;
 
 mod controller;
 mod files;
+mod health;
 mod overload;
 mod policy;
 mod ring;
@@ -18,6 +19,7 @@ mod router;
 
 pub use controller::*;
 pub use files::*;
+pub use health::*;
 pub use overload::*;
 pub use policy::{Limits, per_shard, resolve};
 pub use ring::*;
@@ -373,16 +375,6 @@ pub const DEFAULT_RETRIES: u32 = 1;
 /// Reused connections of one request that may turn out to be closed: 2. After the first one, new
 /// connections are preferred.
 pub const STALE_CONNECTIONS: u32 = 2;
-/// Weight of the newest sample in the averages of health and latency: 0.3, so that five samples
-/// make up five sixths of an average.
-pub const EWMA_ALPHA: f64 = 0.3;
-/// Half-life of an endpoint's measured latency without new samples: 1 s.
-pub const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
-/// Half-life of requests when the shards' views of an endpoint are merged: 10 s.
-pub const RECENT_HALF_LIFE: Duration = Duration::from_secs(10);
-/// Added to every latency when endpoints are compared: 1 ms. Below that, scheduling noise decides;
-/// with 100 µs, one of three equal endpoints on a fast network got 5 of 300 requests.
-pub const LATENCY_FLOOR: Duration = Duration::from_millis(1);
 
 // Tokens.
 

@@ -146,6 +146,7 @@ impl Intake {
             return;
         };
         self.outputs.observed.set(&reference, None);
+        self.texts.released();
         if reference.kind == Gateway::KIND {
             self.outputs.gateways.set(&name, None);
         }

@@ -157,7 +157,12 @@ impl Translation {
         let ports = self.ports.take(&delta.views);
         let shared = &mut self.statuses;
         let statuses = delta.statuses.into_iter();
-        let statuses = statuses.map(|(object, status)| (object, status.map(|it| shared.share(it))));
+        let statuses = statuses.map(|(object, status)| {
+            if status.is_none() {
+                shared.released();
+            }
+            (object, status.map(|it| shared.share(it)))
+        });
         let infrastructure = delta.infrastructure.into_iter();
         let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
         let oversized = &mut self.oversized;

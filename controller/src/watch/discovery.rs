@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -20,6 +21,19 @@ pub(super) fn built_in(kinds: &Kinds) -> ServedKinds {
         Some((kind.id, ApiResource::from_gvk(&gvk)))
     };
     built_in.filter_map(|kind| resource(kind)).collect()
+}
+
+/// Whether the API server has started: until then, it may not know all kinds. One that does not tell is
+/// taken for one that has.
+pub(super) async fn is_ready(client: &Client) -> bool {
+    let Ok(request) = Request::get("/readyz").body(Vec::new()) else {
+        return true;
+    };
+    match client.request_text(request).await {
+        Err(kube::Error::Api(status)) => status.code < 500,
+        // If it does not respond, discovery fails too.
+        Ok(_) | Err(_) => true,
+    }
 }
 
 /// Queries the API server for the others.

@@ -190,9 +190,13 @@ pub(super) const NAMESPACE: &str = "Namespace";
 const POD: &str = "Pod";
 const DEFINITION: &str = "CustomResourceDefinition";
 
+/// Without the policies, requests would not be authenticated, and backends would get plain text.
 fn requirement(group: &str, kind: &str) -> Requirement {
     let is_core = matches!(group, "" | "discovery.k8s.io") && kind != POD
-        || matches!(kind, CLASS_KIND | "Gateway" | "HTTPRoute");
+        || matches!(
+            kind,
+            CLASS_KIND | "Gateway" | "HTTPRoute" | "TrafficPolicy" | "BackendTLSPolicy"
+        );
     if is_core {
         Requirement::Core
     } else {

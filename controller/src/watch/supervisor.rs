@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use super::backoff::Backoff;
@@ -29,6 +29,8 @@ pub struct Supervisor {
     rediscover: Arc<Notify>,
     /// Kinds that were served before, but not in the last discovery.
     missing: Vec<KindId>,
+    /// Since when the API server has not been ready.
+    unready_since: Option<Instant>,
     followers: JoinSet<()>,
 }
 
@@ -52,6 +54,7 @@ impl Supervisor {
             services: BTreeMap::new(),
             rediscover: Arc::default(),
             missing: Vec::new(),
+            unready_since: None,
             followers: JoinSet::new(),
         };
         for kind in readiness.kinds().iter() {
@@ -81,10 +84,16 @@ impl Supervisor {
         }
         let mut backoff = Backoff::default();
         loop {
+            // In this order: what a server says that is ready later may be incomplete.
+            let is_ready = discovery::is_ready(&self.client).await;
             let wait = match discovery::discover(&self.client, &self.kinds).await {
                 Ok(served) => {
                     backoff.reset();
-                    self.take(&served)
+                    if self.is_reliable(is_ready) {
+                        self.take(&served)
+                    } else {
+                        MIN_INTERVAL
+                    }
                 }
                 Err(error) => {
                     warn!("API discovery failed: {error}");
@@ -96,6 +105,17 @@ impl Supervisor {
             let rest = wait.saturating_sub(MIN_INTERVAL);
             let _ = timeout(rest, self.rediscover.notified()).await;
         }
+    }
+
+    /// Whether a discovery names all kinds, of a server that is ready or not. Before that, it may forbid
+    /// reading them, too.
+    fn is_reliable(&mut self, is_ready: bool) -> bool {
+        if is_ready {
+            self.unready_since = None;
+            return true;
+        }
+        let since = *self.unready_since.get_or_insert_with(Instant::now);
+        since.elapsed() >= LONGEST_START
     }
 
     /// Applies a discovery. Returns when to repeat it.
@@ -111,7 +131,7 @@ impl Supervisor {
             }
             wait = ABSENT_KIND_INTERVAL;
             // A single discovery does not end a watch: an API server that is starting knows few
-            // kinds.
+            // kinds, and may not tell that it is.
             if self.is_served(id) && !self.missing.contains(&id) {
                 self.missing.push(id);
             } else {
@@ -143,3 +163,6 @@ const ALL_SERVED: Duration = Duration::from_mins(1);
 const ABSENT_KIND_INTERVAL: Duration = Duration::from_secs(5);
 /// Shortest interval of discovery.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// How long an API server is waited for that says it is not ready: 1 min. It may never be, for a reason
+/// that does not concern kinds.
+const LONGEST_START: Duration = Duration::from_mins(1);

@@ -39,6 +39,7 @@ struct State {
     lists: Vec<(u64, Vec<Value>)>,
     forbidden: BTreeSet<&'static str>,
     is_away: bool,
+    is_ready: bool,
     /// Watches do not end by themselves: their ends are lost on the network.
     is_half_open: bool,
     faults: Option<SmallRng>,
@@ -63,6 +64,7 @@ impl Cluster {
             lists: Vec::new(),
             forbidden: BTreeSet::new(),
             is_away: false,
+            is_ready: true,
             is_half_open: false,
             faults: None,
         })))
@@ -144,6 +146,11 @@ impl Cluster {
         }
     }
 
+    /// Says from now on whether it has started.
+    pub(crate) fn set_ready(&self, is_ready: bool) {
+        self.state().is_ready = is_ready;
+    }
+
     /// Removes the definition of a kind, or installs it.
     pub(crate) fn set_served(&self, plural: &str, is_served: bool) {
         let mut state = self.state();
@@ -215,6 +222,7 @@ impl State {
     ) -> Response<ResponseBody> {
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         match (method, &*segments) {
+            (&Method::GET, ["readyz"]) if !self.is_ready => refuse(500, "starting"),
             (&Method::GET, ["apis"]) => self.groups(),
             (&Method::GET, ["apis", group, version]) => {
                 self.resources(&format!("{group}/{version}"))

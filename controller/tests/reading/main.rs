@@ -66,6 +66,60 @@ async fn nothing_is_published_while_a_core_kind_is_forbidden() {
     reader.expect(&cluster, Duration::from_secs(40)).await;
 }
 
+/// Without policies, requests would not be authenticated.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_published_while_policies_are_forbidden() {
+    for plural in ["trafficpolicies", "backendtlspolicies"] {
+        let cluster = cluster_with(&site());
+        cluster.forbid(plural);
+        let reader = Reader::start(&cluster, "[]");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert!(!reader.outputs.published.views().is_complete());
+        assert_eq!(reader.readiness.unsynced().len(), 1);
+        cluster.allow(plural);
+        reader.expect(&cluster, Duration::from_secs(40)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_published_until_a_starting_api_server_knows_all_kinds() {
+    let cluster = cluster_with(&site());
+    cluster.set_ready(false);
+    cluster.set_served("httproutes", false);
+    // Nor does it know the roles.
+    cluster.forbid("udproutes");
+    let reader = Reader::start(&cluster, "[]");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!reader.outputs.published.views().is_complete());
+    cluster.set_served("httproutes", true);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!reader.outputs.published.views().is_complete());
+    cluster.allow("udproutes");
+    cluster.set_ready(true);
+    reader.expect(&cluster, Duration::from_secs(5)).await;
+    // The API server starts again.
+    cluster.set_ready(false);
+    cluster.set_served("httproutes", false);
+    let published = reader.outcome();
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(reader.outcome(), published);
+    }
+    cluster.set_served("httproutes", true);
+    cluster.set_ready(true);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    reader.expect(&cluster, Duration::from_secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_never_ready_is_read_all_the_same() {
+    let cluster = cluster_with(&site());
+    cluster.set_ready(false);
+    cluster.set_served("udproutes", false);
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(70)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_forbidden_optional_kind_is_treated_as_absent() {
     let cluster = cluster_with(&site());

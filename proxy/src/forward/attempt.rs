@@ -9,7 +9,7 @@ use crate::config::{Endpoint, Protocol};
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, RequestRecord};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::RequestKind;
-use crate::limits::WHEEL_TICK;
+use crate::limits::{OWN_DEADLINE_LATENCIES, WHEEL_TICK};
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
 use crate::shard::deadline::{Deadline, Expiry};
@@ -23,7 +23,7 @@ use crate::upstream::retry::Replay;
 
 use super::download::{Download, ResponseEnd};
 use super::duplex;
-use super::request_attempts::RequestAttempts;
+use super::request_attempts::{RequestAttempts, earlier};
 use super::tunnel;
 use super::upload::Upload;
 
@@ -75,10 +75,7 @@ pub(super) async fn attempt<'a>(
         .rule
         .backend_timeout
         .map(|timeout| attempt.begun + timeout);
-    attempt.until = match (tries.until, backend_until) {
-        (Some(request), Some(backend)) => Some(request.min(backend)),
-        (request, backend) => request.or(backend),
-    };
+    attempt.until = earlier(tries.until, backend_until);
     let result = attempt.run(exchange, upload, tries).await;
     if let (Some(trace), Err(AttemptEnd::Failed(failure) | AttemptEnd::Final(failure))) =
         (&exchange.record.trace, &result)
@@ -87,6 +84,7 @@ pub(super) async fn attempt<'a>(
     }
     if let Err(AttemptEnd::Failed(failure) | AttemptEnd::Final(failure)) = &result
         && let Some(outcome) = Outcome::failed(failure.kind)
+        && !attempt.was_given_up(tries, &exchange.record)
     {
         attempt.report(outcome, Instant::now());
     }
@@ -121,6 +119,22 @@ impl<'a> Attempt<'a> {
     fn report(&self, outcome: Outcome, now: Instant) {
         let (states, set) = (&self.upstreams.endpoints, &self.destination.cluster.set);
         self.endpoint_use.report(states, set, outcome, now);
+    }
+
+    /// Whether a deadline ended it that says nothing about the endpoint: one that passed after the
+    /// response had begun, since the client may be slow, or the stream longer; or the client's own,
+    /// unless the endpoint had far more time than responses take.
+    fn was_given_up(&self, tries: &RequestAttempts<'_>, record: &RequestRecord<'_>) -> bool {
+        let Some(until) = self.until.filter(|until| Instant::now() >= *until) else {
+            return false;
+        };
+        if record.answered || !tries.is_own_deadline(until) {
+            return record.answered;
+        }
+        let allowed = until.saturating_duration_since(self.begun);
+        let expected = self.endpoint_use.expected_time();
+        let ample = expected.map(|time| time.saturating_mul(OWN_DEADLINE_LATENCIES));
+        ample.is_none_or(|ample| allowed < ample)
     }
 
     /// Uses an idle connection, unless one was stale before.
@@ -214,10 +228,7 @@ impl<'a> Attempt<'a> {
         let left = self
             .until
             .map(|until| until.saturating_duration_since(Instant::now()));
-        match (timeout, left) {
-            (Some(timeout), Some(left)) => Some(timeout.min(left)),
-            (timeout, left) => timeout.or(left),
-        }
+        earlier(timeout, left)
     }
 
     /// Exchanges over one connection, which returns to the pool if it ends in a clean state.

@@ -20,12 +20,18 @@ pub(crate) struct RequestAttempts<'a> {
     stale: u32,
     /// Deadline of the request.
     pub(crate) until: Option<Instant>,
+    /// The same, if the client chose it.
+    own_deadline: Option<Instant>,
 }
 
 impl<'a> RequestAttempts<'a> {
     /// Registers the request with its service's retry budget.
     pub(crate) fn begin(exchange: &Exchange<'_>, rule: &'a Rule, cluster: &'a Cluster) -> Self {
         let (states, policy) = (&exchange.proxy.upstreams.endpoints, rule.retry.as_deref());
+        let started = exchange.record.started;
+        let own_timeout = own_timeout(exchange);
+        let until = earlier(rule.request_timeout, own_timeout).map(|timeout| started + timeout);
+        let own_deadline = own_timeout.map(|timeout| started + timeout);
         Self {
             attempts: upstream::Attempts::begin(states, cluster, policy),
             retries_statuses: policy.is_some(),
@@ -35,8 +41,14 @@ impl<'a> RequestAttempts<'a> {
                 .and_then(|picked| picked.tries())
                 .map(|tries| tries.saturating_sub(1)),
             stale: 0,
-            until: request_timeout(exchange, rule).map(|timeout| exchange.record.started + timeout),
+            until,
+            own_deadline: own_deadline.filter(|own| until == Some(*own)),
         }
+    }
+
+    /// Whether the client chose this deadline of an attempt.
+    pub(crate) fn is_own_deadline(&self, until: Instant) -> bool {
+        self.own_deadline == Some(until)
     }
 
     /// Registers a retry after a response of this status.
@@ -116,15 +128,18 @@ impl<'a> RequestAttempts<'a> {
     }
 }
 
-/// The request timeout: of the rule, or of the gRPC call.
-fn request_timeout(exchange: &Exchange<'_>, rule: &Rule) -> Option<Duration> {
-    let own = if exchange.record.is_grpc {
-        exchange.received.grpc_timeout()
-    } else {
-        None
-    };
-    match (rule.request_timeout, own) {
-        (Some(rule), Some(own)) => Some(rule.min(own)),
-        (rule, own) => rule.or(own),
+/// The timeout that the client of a gRPC call chose.
+fn own_timeout(exchange: &Exchange<'_>) -> Option<Duration> {
+    exchange
+        .received
+        .grpc_timeout()
+        .filter(|_| exchange.record.is_grpc)
+}
+
+/// The earlier of two timeouts or deadlines.
+pub(super) fn earlier<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

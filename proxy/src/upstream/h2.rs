@@ -67,14 +67,25 @@ enum State {
     },
     /// It accepts no more requests.
     Closed(FailureKind),
+    /// The request that opened it ran out of time, which says nothing about the time of others.
+    Abandoned,
+}
+
+/// What became of a request that waited for a connection.
+enum Opening {
+    Open(OpenConnection),
+    Failed(FailureKind),
+    /// It may open another one.
+    Abandoned,
 }
 
 impl H2Connections {
-    /// Releases all connections; each ends with its last stream.
+    /// Releases all connections; each ends with its last stream. Requests wait for those that are
+    /// being opened.
     pub(crate) fn clear(&self) {
-        let mut sessions = self.0.borrow_mut();
-        for session in sessions.entries_mut().flat_map(|list| list.drain(..)) {
-            session.close(FailureKind::UpstreamClosed);
+        for list in self.0.borrow_mut().entries_mut() {
+            let opened = list.extract_if(.., |session| !session.is_dialing());
+            opened.for_each(|session| session.close(FailureKind::ConnectFailed));
         }
     }
 
@@ -112,7 +123,7 @@ impl H2Connections {
             { all }.find(is_idle).cloned()
         };
         if let Some(idle) = &idle {
-            idle.close(FailureKind::UpstreamClosed);
+            idle.close(FailureKind::ConnectFailed);
         }
         idle.is_some()
     }
@@ -144,7 +155,11 @@ pub(super) async fn open(
             None => dial(upstreams, cluster, endpoint, client.clone(), left()).await?,
         };
         let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
-        let opened = opened.unwrap_or(Err(FailureKind::ConnectTimeout))?;
+        let opened = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
+            Opening::Open(opened) => opened,
+            Opening::Failed(kind) => return Err(kind.into()),
+            Opening::Abandoned => continue,
+        };
         // More requests may have waited for it together than the endpoint allows on one connection.
         let is_full = !session.has_room() && session.streams() > 0;
         if !(is_full && upstreams.pool.has_place(cluster)) {
@@ -186,6 +201,8 @@ async fn dial(
     client: Option<Box<Endpoints>>,
     timeout: Option<Duration>,
 ) -> Result<Rc<H2Connection>, Failure> {
+    let until = timeout.map(|timeout| Instant::now() + timeout);
+    let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     let requirements = ConnectionRequirements {
         proxied: client.clone(),
         speaks: Some(Alpn::H2),
@@ -204,7 +221,10 @@ async fn dial(
     let connection = match connect(upstreams, cluster, endpoint, requirements, timeout).await {
         Ok(connection) => connection,
         Err(failure) => {
-            session.close(failure.kind);
+            session.end(match left() {
+                Some(Duration::ZERO) => State::Abandoned,
+                _ => State::Closed(failure.kind),
+            });
             return Err(failure);
         }
     };
@@ -311,13 +331,13 @@ impl Driver<'_, '_> {
         }
         // While `h2` ends the connection, it would refuse further requests.
         if link.is_leaving() || link.has_ended() {
-            session.close(FailureKind::UpstreamClosed);
+            session.close(FailureKind::ConnectFailed);
         }
         let polled = match (polled, link.verdict()) {
             (Poll::Ready(ended), _) => Poll::Ready(ended.err()),
             // When it cannot be used any more, `h2` sends GOAWAY.
             (Poll::Pending, verdict) if !session.is_closed() && session.is_evictable(verdict) => {
-                session.close(FailureKind::UpstreamClosed);
+                session.close(FailureKind::ConnectFailed);
                 connection.as_mut().poll(context).map(Result::err)
             }
             (Poll::Pending, None | Some(Verdict::Idle)) => Poll::Pending,
@@ -338,8 +358,12 @@ const PACE: Pace = Pace {
 };
 
 impl H2Connection {
+    fn is_dialing(&self) -> bool {
+        matches!(*self.state.borrow(), State::Dialing)
+    }
+
     fn is_closed(&self) -> bool {
-        matches!(*self.state.borrow(), State::Closed(_))
+        matches!(*self.state.borrow(), State::Closed(_) | State::Abandoned)
     }
 
     /// Whether it has served requests and has no stream now. A new connection is not idle: its first
@@ -361,7 +385,7 @@ impl H2Connection {
     fn streams(&self) -> u32 {
         match &*self.state.borrow() {
             State::Open { usage, .. } => usage.streams(),
-            State::Dialing | State::Closed(_) => 0,
+            State::Dialing | State::Closed(_) | State::Abandoned => 0,
         }
     }
 
@@ -373,18 +397,21 @@ impl H2Connection {
                 let allowed = send.current_max_send_streams();
                 (usage.streams() as usize) < allowed.min(H2_UPSTREAM_STREAMS as usize)
             }
-            State::Closed(_) => false,
+            State::Closed(_) | State::Abandoned => false,
         }
     }
 
-    fn poll_open(&self, context: &mut Context<'_>) -> Poll<Result<OpenConnection, FailureKind>> {
+    fn poll_open(&self, context: &mut Context<'_>) -> Poll<Opening> {
         match &*self.state.borrow() {
             State::Dialing => {
                 self.waiting.borrow_mut().push(context.waker().clone());
                 Poll::Pending
             }
-            State::Open { send, usage } => Poll::Ready(Ok((send.clone(), Rc::clone(usage)))),
-            State::Closed(kind) => Poll::Ready(Err(*kind)),
+            State::Open { send, usage } => {
+                Poll::Ready(Opening::Open((send.clone(), Rc::clone(usage))))
+            }
+            State::Closed(kind) => Poll::Ready(Opening::Failed(*kind)),
+            State::Abandoned => Poll::Ready(Opening::Abandoned),
         }
     }
 
@@ -395,10 +422,15 @@ impl H2Connection {
 
     /// Accepts no more requests; those in progress continue.
     fn close(&self, kind: FailureKind) {
+        self.end(State::Closed(kind));
+    }
+
+    /// Puts it into its last state.
+    fn end(&self, state: State) {
         if self.is_closed() {
             return;
         }
-        let state = self.state.replace(State::Closed(kind));
+        let state = self.state.replace(state);
         if let State::Open { usage, .. } = &state {
             usage.wake();
         }

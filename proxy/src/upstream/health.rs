@@ -147,6 +147,13 @@ impl EndpointUse {
         }
     }
 
+    /// The average time to the response head over all endpoints of the service; `None` before the
+    /// first.
+    #[must_use]
+    pub fn expected_time(&self) -> Option<Duration> {
+        self.service.latency.get().map(Duration::from_secs_f64)
+    }
+
     fn took(&self, head_after: Duration, now: Instant) {
         let seconds = head_after.as_secs_f64();
         // The service first: a new endpoint starts from the average of the others.

@@ -1,9 +1,11 @@
 //! Drain: accepted requests are served, then the process exits with 0.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::unprocessed_calls::{listener, relay};
 use crate::support::{
-    Gate, GatewayBuilder, Origin, Reply, Signal, gateway, on_both_drivers, origin,
+    Gate, GatewayBuilder, Origin, Reply, Signal, gateway, ok, on_both_drivers, origin, out_of_h2,
 };
 
 fn with_short_drain(builder: GatewayBuilder, origin: &Origin) -> GatewayBuilder {
@@ -34,6 +36,27 @@ on_both_drivers! {
         let answer = client.expects(200);
         assert_eq!(answer.text(), "late");
         assert!(answer.says_close());
+        client.expects_close();
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
+    fn a_request_that_waits_for_an_http_2_connection_is_served_during_the_drain(driver) {
+        let (pod, (listener, address)) = (origin().replies(ok("served")), listener());
+        let mut gateway = gateway(driver)
+            .backend("origin", &[address])
+            .speaks("origin", "H2C")
+            .rule("{backendRefs: [{@origin}]}")
+            .argument("--drain-accept=300ms")
+            .argument("--drain-deadline=20s")
+            .start();
+        let mut client = gateway.client();
+        client.gets("/");
+        // Before the server's SETTINGS, the connection is not usable.
+        let (connection, _) = listener.accept().expect("a connection");
+        gateway.signal(Signal::Term);
+        gateway.waits_until_refused_on(gateway.address());
+        relay(connection, out_of_h2(pod.address()), Arc::default());
+        assert_eq!(client.expects(200).text(), "served");
         client.expects_close();
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }

@@ -1,13 +1,16 @@
 //! HTTP/2 to origins, frame by frame: retries of refused streams, resets, and connections at the
 //! stream limit.
 
-use std::net::TcpListener;
+use std::io::Write as _;
+use std::net::{Shutdown, TcpListener};
+use std::sync::Arc;
 
+use super::unprocessed_calls::relays;
 use crate::support::frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE,
     before_frames, block, frame, get, post, request,
 };
-use crate::support::{Reply, gateway, on_both_drivers, origin};
+use crate::support::{Reply, gateway, ok, on_both_drivers, origin, out_of_h2};
 
 const NO_ERROR: u32 = 0;
 const REFUSED_STREAM: u32 = 7;
@@ -297,6 +300,20 @@ on_both_drivers! {
         }
         for client in &mut clients {
             client.expects(204);
+        }
+    }
+
+    fn a_request_is_retried_if_its_connection_ends_before_it_was_sent(driver) {
+        let origin = origin().replies(ok("served"));
+        for last_words in [vec![], [frame(SETTINGS, 0, 0, b""), frame(GOAWAY, 0, 0, &[0; 8])].concat()] {
+            let (listener, gateway) = before_frames(driver);
+            let mut client = gateway.client();
+            client.gets("/");
+            let (mut connection, _) = listener.accept().expect("a connection");
+            connection.write_all(&last_words).expect("room");
+            connection.shutdown(Shutdown::Write).expect("a socket of ours");
+            relays(listener, out_of_h2(origin.address()), &Arc::default());
+            assert_eq!(client.expects(200).text(), "served");
         }
     }
 

@@ -4,9 +4,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::jwt::{asks, bearer, claims, policy};
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, Origin, Picker, PickerBehavior, Reply, chunked, gateway, ok,
-    on_both_drivers, origin, out_of_h2, pattern, picker, plain_picker, refused, same_bytes, status,
+    Driver, Gateway, GatewayBuilder, Origin, Picker, PickerBehavior, Reply, Signer, chunked,
+    gateway, ok, on_both_drivers, origin, out_of_h2, pattern, picker, plain_picker, refused,
+    same_bytes, status,
 };
 
 pub(super) const ROUTE: &str =
@@ -291,6 +293,25 @@ on_both_drivers! {
             let got = copy.waits_for_requests(1).remove(0);
             assert!(!got.has("x-gateway-destination-endpoint"), "{got}");
             assert_eq!(got.value("x-picked"), Some("yes"), "other edits are the request's");
+        }
+    }
+
+    fn a_header_from_a_claim_is_not_edited_by_a_picker(driver) {
+        let (pod, signer) = (origin(), Signer::p256());
+        let picker = picker(PickerBehavior::Picks(vec![pod.address()]));
+        let claims_to_headers = ", claimsToHeaders: [{claim: sub, header: X_Picked}]";
+        let gateway = pool(driver, &[pod.address()], picker.address(), "FailClose")
+            .rule(ROUTE)
+            .policy(&policy("Optional", &signer, claims_to_headers))
+            .start();
+        let token = bearer(&signer.signs("key", &claims()));
+        for (lines, user) in [(&token[..], &["alice"][..]), (&[], &[])] {
+            assert_eq!(asks(&mut gateway.client(), "/", lines).status(), 200);
+            let got = pod.requests().pop().expect("a request");
+            assert_eq!(got.values("x_picked"), user);
+            assert!(!got.has("x-picked"), "a backend may take it for the other");
+            let served = pod.address().to_string();
+            assert_eq!(got.value("x-gateway-destination-endpoint"), Some(&*served));
         }
     }
 

@@ -34,6 +34,7 @@ mod external_auth_grpc;
 mod failures;
 mod filters;
 mod full_duplex;
+mod grpc_deadlines;
 mod h2_cases;
 mod h2_floods;
 mod h2_goaway;

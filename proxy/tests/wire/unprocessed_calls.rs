@@ -43,22 +43,26 @@ fn turns_away(listener: &TcpListener) -> Peer {
 
 /// Forwards connections to a server. While `cuts` is set, one is closed instead at the next HEADERS
 /// frame from its client, which clears it.
-fn relays(listener: TcpListener, to: SocketAddr, cuts: &Arc<AtomicBool>) {
+pub(super) fn relays(listener: TcpListener, to: SocketAddr, cuts: &Arc<AtomicBool>) {
     let cuts = Arc::clone(cuts);
     listener.set_nonblocking(false).expect("a socket of ours");
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
-            let server = TcpStream::connect(to).expect("it listens");
-            let back = (copy_of(&server), copy_of(&client));
-            let cuts = Arc::clone(&cuts);
-            std::thread::spawn(move || {
-                pass_on(&client, &server, |bytes| {
-                    has_headers(bytes) && cuts.swap(false, Ordering::SeqCst)
-                });
-            });
-            std::thread::spawn(move || pass_on(&back.0, &back.1, |_| false));
+            relay(client, to, Arc::clone(&cuts));
         }
     });
+}
+
+/// As [`relays`], for one connection.
+pub(super) fn relay(client: TcpStream, to: SocketAddr, cuts: Arc<AtomicBool>) {
+    let server = TcpStream::connect(to).expect("it listens");
+    let back = (copy_of(&server), copy_of(&client));
+    std::thread::spawn(move || {
+        pass_on(&client, &server, |bytes| {
+            has_headers(bytes) && cuts.swap(false, Ordering::SeqCst)
+        });
+    });
+    std::thread::spawn(move || pass_on(&back.0, &back.1, |_| false));
 }
 
 fn copy_of(stream: &TcpStream) -> TcpStream {

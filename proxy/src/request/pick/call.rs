@@ -148,7 +148,7 @@ impl PickerQuery {
         mut messages: CallMessages,
     ) -> Result<(Kept, Result<(Verdict, CallMessages), PickError>), Failure> {
         let client: &'a Client = exchange.client;
-        let received = exchange.received;
+        let (received, buffers) = (exchange.received, &exchange.shard.buffers);
         let reading = Deadline::new(exchange.shard, client.stream.cutoff());
         let limits = &matched.rule.limits;
         let mut body = Body::of(
@@ -169,7 +169,7 @@ impl PickerQuery {
         let (sent, result) = {
             let sending = send_request(exchange, self, call, &mut body);
             let answering = async {
-                let mut verdict = Verdict::default();
+                let mut verdict = Verdict::new(buffers);
                 while !verdict.is_complete(self.has_body) {
                     let message = messages.next::<ProcessingResponse>(call).await?;
                     let message = message.ok_or(PickError::Ended)?;
@@ -292,7 +292,11 @@ impl<'a> Exchange<'a> {
             trace.picked(picker, endpoints, (result, error), took);
         }
         match outcome {
-            Ok(PickOutcome::Picked(picked)) => {
+            Ok(PickOutcome::Picked(mut picked)) => {
+                // The backend trusts these as what the token says, whoever picks its pods.
+                if let Some(principal) = &self.principal {
+                    picked.revoke(|name| principal.claims_header(name));
+                }
                 picked.edit(&mut self.work.request_lines);
                 Ok(PickOutcome::Picked(picked))
             }

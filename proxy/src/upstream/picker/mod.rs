@@ -173,6 +173,11 @@ impl<'a> Pick<'a> {
         &self.endpoints
     }
 
+    /// Takes back edits of the request's head, of fields whose name `is_revoked`.
+    pub(crate) fn revoke(&mut self, is_revoked: impl Fn(&[u8]) -> bool) {
+        self.mutation.revoke(is_revoked);
+    }
+
     /// Edits the field lines that are added to the request.
     pub(crate) fn edit(&self, lines: &mut Vec<u8>) {
         self.mutation.edit(lines);

@@ -5,7 +5,8 @@
 //! nothing if the piece is to stay as it is: so the pieces are kept until they have been returned,
 //! which also lets the response continue if the picker fails. What is kept is bounded.
 
-use std::collections::VecDeque;
+mod unanswered;
+
 use std::rc::Rc;
 
 use super::PickError;
@@ -18,6 +19,8 @@ use crate::limits::{
 };
 use crate::memory::{BufferPool, Kept};
 use crate::policy::mutation::HeaderMutation;
+
+use self::unanswered::Unanswered;
 
 /// The parts of a response that a picker receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,8 +80,7 @@ pub(crate) struct Passage {
     holds_head: bool,
     /// Bytes sent to the picker and not returned; `None` once any of them were dropped.
     kept: Option<Kept>,
-    /// Lengths of the messages that have no answer yet, and whether they are the last.
-    unanswered: VecDeque<(usize, bool)>,
+    unanswered: Unanswered,
     /// Whether the picker returned other bytes than it was sent.
     is_altered: bool,
     /// The end of the body was sent, with these trailers.
@@ -113,7 +115,7 @@ impl Passage {
             style: Style::default(),
             holds_head: false,
             kept: Some(Kept::new(pool)),
-            unanswered: VecDeque::new(),
+            unanswered: Unanswered::new(pool),
             is_altered: false,
             trailers: None,
         }
@@ -122,7 +124,7 @@ impl Passage {
     /// Takes note of a piece of the body that is sent to the picker.
     pub(crate) fn note_sent(&mut self, piece: &[u8], is_last: bool) {
         if self.style != Style::Streamed {
-            self.unanswered.push_back((piece.len(), is_last));
+            self.unanswered.push(piece.len(), is_last);
         } else if self.outstanding() + piece.len() > PICKER_WINDOW_BYTES {
             self.kept = None;
         }
@@ -166,7 +168,7 @@ impl Passage {
     /// The picker streams: its answers are independent of the messages it is sent.
     fn expect_stream(&mut self) {
         self.style = Style::Streamed;
-        self.unanswered = VecDeque::new();
+        self.unanswered.clear();
     }
 
     /// Whether the picker's answer to the head is due.
@@ -284,10 +286,7 @@ impl Passage {
         if self.style == Style::Unknown {
             self.style = Style::EachMessage;
         }
-        let (length, is_last) = self.unanswered.pop_front().ok_or(PickError::Unordered)?;
-        if self.unanswered.is_empty() {
-            self.unanswered.shrink_to_fit();
-        }
+        let (length, is_last) = self.unanswered.pop().ok_or(PickError::Unordered)?;
         let kept = self.kept.as_mut().ok_or(PickError::Unordered)?;
         let piece = kept.get(..length).ok_or(PickError::Unordered)?.to_vec();
         kept.consume(length);

@@ -1,16 +1,20 @@
 //! The state of a picker's response to a request: pure, without I/O.
 
+use std::rc::Rc;
+
 use super::messages::{
     CommonResponse, ImmediateResponse, MutatedBody, ProcessingResponse, ResponseMessage, Struct,
     ValueKind,
 };
 use super::passage::Interest;
 use crate::limits::PICKER_BODY_BYTES;
+use crate::memory::{BufferPool, Kept};
 use crate::policy::mutation::{Mutation, TooManyEdits};
 
 /// The decision of a picker about a request, as far as it has been received.
-#[derive(Debug, Default)]
 pub(crate) struct Verdict {
+    /// Counts a body that replaces the request's.
+    pool: Rc<BufferPool>,
     pub(super) mutation: Mutation,
     pub(super) body: Body,
     pub(crate) immediate: Option<ImmediateResponse>,
@@ -22,14 +26,14 @@ pub(crate) struct Verdict {
 }
 
 /// The decision of a picker about a request's body.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) enum Body {
     #[default]
     Undecided,
     /// The request's own body is forwarded.
     Unchanged,
     /// It is replaced by these bytes.
-    Replaced { bytes: Vec<u8>, ended: bool },
+    Replaced { bytes: Kept, ended: bool },
 }
 
 /// The changes that a picker makes to a request are too large.
@@ -48,6 +52,19 @@ impl From<TooManyEdits> for TooLarge {
 }
 
 impl Verdict {
+    /// None yet. A body in it counts with the buffers of this pool.
+    pub(crate) fn new(pool: &Rc<BufferPool>) -> Self {
+        Self {
+            pool: Rc::clone(pool),
+            mutation: Mutation::default(),
+            body: Body::default(),
+            immediate: None,
+            named: None,
+            has_headers: false,
+            interest: Interest::default(),
+        }
+    }
+
     /// Processes a message; `has` tells whether the request has a field. Messages about the
     /// response are ignored.
     pub(crate) fn take(
@@ -65,7 +82,7 @@ impl Verdict {
                 let common = phase.response.unwrap_or_default();
                 let is_mutated = common.body_mutation.is_some();
                 self.take_common(common, has)?;
-                if !is_mutated && self.body == Body::Unchanged {
+                if !is_mutated && matches!(self.body, Body::Unchanged) {
                     // For earlier parts of the body: the verdict on the last part is still to come.
                     self.body = Body::Undecided;
                 }
@@ -73,7 +90,7 @@ impl Verdict {
             }
             Some(ResponseMessage::RequestBody(phase)) => {
                 self.take_common(phase.response.unwrap_or_default(), has)?;
-                if self.body == Body::Undecided {
+                if matches!(self.body, Body::Undecided) {
                     self.body = Body::Unchanged;
                 }
                 Ok(())
@@ -108,12 +125,12 @@ impl Verdict {
         };
         let mut all = match std::mem::take(&mut self.body) {
             Body::Replaced { bytes, .. } => bytes,
-            Body::Undecided | Body::Unchanged => Vec::new(),
+            Body::Undecided | Body::Unchanged => Kept::new(&self.pool),
         };
         if all.len() + piece.len() > PICKER_BODY_BYTES {
             return Err(TooLarge::Body);
         }
-        all.extend_from_slice(&piece);
+        all.append(&piece);
         self.body = Body::Replaced { bytes: all, ended };
         Ok(())
     }
@@ -156,6 +173,7 @@ pub(crate) const DESTINATION: &str = "x-gateway-destination-endpoint";
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::rc::Rc;
 
     use super::super::messages::{
         BodyMutation, CommonResponse, HttpBody, MutatedBody, PhaseResponse, ProcessingResponse,
@@ -207,7 +225,7 @@ mod tests {
     }
 
     fn verdict(messages: Vec<ProcessingResponse>) -> Verdict {
-        let mut verdict = Verdict::default();
+        let mut verdict = Verdict::new(&Rc::default());
         for message in messages {
             verdict.take(message, |_| false).expect("small");
         }
@@ -250,7 +268,7 @@ mod tests {
         assert!(!deferred.is_complete(true), "the last piece is missing");
         let complete = verdict(vec![body(None), headers("a:1"), body(None)]);
         assert!(complete.is_complete(true));
-        assert_eq!(complete.body, Body::Unchanged);
+        assert!(matches!(complete.body, Body::Unchanged));
     }
 
     #[test]
@@ -267,9 +285,10 @@ mod tests {
             .take(body(piece("two", true)), |_| false)
             .expect("small");
         assert!(verdict.is_complete(true));
-        let Body::Replaced { bytes, .. } = verdict.body else {
+        let Body::Replaced { bytes, .. } = &verdict.body else {
             panic!("it is replaced");
         };
-        assert_eq!(bytes, b"one two");
+        assert_eq!(&**bytes, b"one two");
+        assert!(verdict.pool.lent() >= bytes.len(), "it counts as a buffer");
     }
 }

@@ -1,0 +1,149 @@
+//! The deadline of a gRPC call, which its client chooses, ends that call alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::unprocessed_calls::{listener, relays};
+use crate::support::pki::authority;
+use crate::support::{
+    Client, Driver, Gate, Gateway, Origin, Reply, gateway, ok, on_both_drivers, origin, out_of_h2,
+    out_of_tls,
+};
+
+/// A call of gRPC with this `grpc-timeout`, and further fields.
+fn call(timeout: &str, fields: &str) -> String {
+    format!(
+        "POST /a.Service/Method HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/grpc\r\n\
+         TE: trailers\r\ngrpc-timeout: {timeout}\r\n{fields}Content-Length: 4\r\n\r\ncall"
+    )
+}
+
+/// Two endpoints, and a session at one of them, which one failure ejects.
+struct Scene {
+    gateway: Gateway,
+    origins: [Origin; 2],
+    /// The number of the session's endpoint, and its token.
+    own: usize,
+    token: String,
+}
+
+impl Scene {
+    /// The fields are the rule's.
+    fn start(driver: Driver, fields: &str) -> Self {
+        let origins = [origin().replies(ok("0")), origin().replies(ok("1"))];
+        let gateway = gateway(driver)
+            .backend("both", &[origins[0].address(), origins[1].address()])
+            .rule(&format!(
+                "{{{fields}sessionPersistence: {{sessionName: X-Who, type: Header}}, \
+                 backendRefs: [{{@both}}]}}"
+            ))
+            .policy("ejection: {consecutiveFailures: 1}")
+            .start();
+        let first = gateway.client().gets("/").expects(200);
+        let token = first.value("x-who").expect("a token").to_owned();
+        let own = first.text().parse().expect("a number");
+        Self {
+            gateway,
+            origins,
+            own,
+            token,
+        }
+    }
+
+    fn origin(&self) -> &Origin {
+        &self.origins[self.own]
+    }
+
+    fn client(&self) -> Client {
+        self.gateway.client()
+    }
+
+    /// A call of the session.
+    fn call(&self, timeout: &str) -> String {
+        call(timeout, &format!("X-Who: {}\r\n", self.token))
+    }
+
+    /// A request of the session.
+    fn get(&self) -> String {
+        format!("GET / HTTP/1.1\r\nHost: a\r\nX-Who: {}\r\n\r\n", self.token)
+    }
+
+    /// The endpoint that serves the session.
+    fn served_by(&self) -> usize {
+        let response = self.client().sends(self.get()).expects(200);
+        response.text().parse().expect("a number")
+    }
+
+    /// Serves a request of the session after this time.
+    fn answers_after(&self, time: Duration) {
+        let gate = Gate::default();
+        let late = Reply::at_once().reads_the_body().waits_for(&gate);
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{}", self.own);
+        self.origin().now_replies(late.sends(text));
+        let mut client = self.client();
+        client.sends(self.get()).expects_silence_for(time);
+        gate.open();
+        client.expects(200);
+    }
+
+    #[track_caller]
+    fn expects_no_ejection(&self) {
+        self.origin().now_replies(ok(self.own.to_string()));
+        assert_eq!(self.served_by(), self.own, "it is not ejected");
+    }
+}
+
+on_both_drivers! {
+    fn requests_that_wait_for_the_connection_of_a_call_outlive_its_deadline(driver) {
+        let (ca, origin) = (authority("ca"), origin().replies(ok("served")));
+        let sealed = out_of_tls(out_of_h2(origin.address()), &ca.server(&["a.test"]), &["h2"]);
+        let (listener, address) = listener();
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("origin", &[address])
+            .speaks("origin", "H2C")
+            .backend_tls("origin", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
+            .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .start();
+        let (mut hurried, mut patient) = (gateway.client(), gateway.client());
+        hurried.sends(call("1500m", ""));
+        // Its handshake is never answered.
+        let (_stalled, _) = listener.accept().expect("a connection");
+        patient.gets("/");
+        relays(listener, sealed, &Arc::default());
+        assert_eq!(patient.expects(200).text(), "served");
+        let failed = hurried.expects(200).value("grpc-status").map(str::to_owned);
+        assert!(matches!(failed.as_deref(), Some("4" | "14")), "{failed:?}");
+    }
+
+    fn a_stream_that_ends_at_a_deadline_does_not_eject_its_endpoint(driver) {
+        for (rule, timeout) in [("", "300m"), ("timeouts: {request: 300ms}, ", "1H")] {
+            let scene = Scene::start(driver, rule);
+            let stream = Reply::at_once().reads_the_body().sends(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nevent\r\n",
+            );
+            scene.origin().now_replies(stream.stalls());
+            scene.client().sends(scene.call(timeout)).expects_broken_response();
+            scene.expects_no_ejection();
+        }
+    }
+
+    fn a_deadline_too_short_for_a_response_does_not_eject_the_endpoint(driver) {
+        let scene = Scene::start(driver, "");
+        // Responses take longer on average than this call waits.
+        scene.answers_after(Duration::from_millis(500));
+        scene.origin().now_replies(Reply::at_once().stalls());
+        let response = scene.client().sends(scene.call("200m")).expects(200);
+        assert_eq!(response.value("grpc-status"), Some("4"));
+        scene.expects_no_ejection();
+    }
+
+    fn an_endpoint_that_hangs_is_ejected_although_its_clients_have_deadlines(driver) {
+        let scene = Scene::start(driver, "");
+        scene.origin().now_replies(Reply::at_once().stalls());
+        let response = scene.client().sends(scene.call("2S")).expects(200);
+        assert_eq!(response.value("grpc-status"), Some("4"));
+        scene.origin().now_replies(ok(scene.own.to_string()));
+        assert_ne!(scene.served_by(), scene.own, "it is ejected");
+    }
+}
