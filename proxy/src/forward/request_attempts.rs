@@ -123,7 +123,7 @@ fn request_timeout(exchange: &Exchange<'_>, rule: &Rule) -> Option<Duration> {
     } else {
         None
     };
-    match (rule.request_timeout, own) {
+    match (rule.request_timeout(), own) {
         (Some(rule), Some(own)) => Some(rule.min(own)),
         (rule, own) => rule.or(own),
     }

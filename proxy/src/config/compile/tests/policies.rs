@@ -62,7 +62,7 @@ fn the_policy_of_the_nearest_target_wins_for_each_field() {
         ..Limits::default()
     };
     assert_eq!(*rule.limits, expected);
-    assert_eq!(rule.backends[0].connect_timeout, expected.connect_timeout);
+    assert_eq!(rule.backends[0].limits.connect_timeout, expected.connect_timeout);
     // Policies of the nearer targets do not apply to another rule of the same object, or to another
     // object.
     let mut other = route("shop", 1, "/other", Vec::new());
@@ -282,7 +282,7 @@ fn a_backends_response_timeout_overrides_the_rules() {
     let backends = &rule(&snapshot, "a", "/").expect("a rule").backends;
     let seconds = backends
         .iter()
-        .map(|it| it.response_head_timeout.map(|it| it.as_secs()));
+        .map(|it| it.limits.response_head_timeout.map(|it| it.as_secs()));
     assert_eq!(seconds.collect::<Vec<_>>(), [Some(3), Some(60)]);
 }
 
