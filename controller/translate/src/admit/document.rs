@@ -10,7 +10,7 @@ use super::fingerprint::Fingerprint;
 use super::object::{self, Outcome};
 use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
-use super::yaml::{Composed, Lines, Spans, YamlRemark, compose};
+use super::yaml::{Composed, KnownLines, Lines, Spans, YamlRemark, compose};
 use crate::api::{Resource as _, Secret};
 use crate::store::{Object, ObjectRef};
 
@@ -36,10 +36,10 @@ struct Exceptions {
 }
 
 /// A document while it is read.
-#[derive(Default)]
-struct Draft {
+struct Draft<'a> {
     items: Vec<Item>,
     exceptions: Exceptions,
+    known_lines: &'a mut KnownLines,
 }
 
 #[derive(Debug)]
@@ -87,8 +87,13 @@ impl Document {
         text: &str,
         fingerprint: Fingerprint,
         unknown_fields: UnknownFields,
+        known_lines: &mut KnownLines,
     ) -> Self {
-        let mut draft = Draft::default();
+        let mut draft = Draft {
+            items: Vec::new(),
+            exceptions: Exceptions::default(),
+            known_lines,
+        };
         match compose(text) {
             Ok(None) => {}
             Ok(Some(composed)) => draft.take(composed, unknown_fields),
@@ -98,7 +103,9 @@ impl Document {
                 draft.exceptions.findings.push(finding);
             }
         }
-        let Draft { items, exceptions } = draft;
+        let Draft {
+            items, exceptions, ..
+        } = draft;
         Self {
             fingerprint,
             items: items.into(),
@@ -113,7 +120,7 @@ impl Exceptions {
     }
 }
 
-impl Draft {
+impl Draft<'_> {
     fn take(&mut self, composed: Composed, unknown_fields: UnknownFields) {
         let Composed {
             value,
@@ -179,7 +186,7 @@ impl Draft {
                     reference: Arc::new(reference),
                     object,
                     fail_closed: fail_closed.map(Box::new),
-                    lines: Lines::of(spans),
+                    lines: self.known_lines.of(spans),
                 });
             }
         }
