@@ -27,7 +27,7 @@ pub struct Entry<'a> {
     /// Conditions on the request.
     pub matches: &'a HttpMatch,
     /// Precedence among equally specific rules.
-    pub order: &'a Order,
+    pub order: Order<'a>,
     /// Index of the match in its rule.
     pub match_index: u16,
     /// Index of the rule, chosen by the caller.

@@ -14,7 +14,7 @@ pub(crate) trait Source: Clone {
     fn matches(&self) -> &HttpMatch;
 
     /// Precedence among equally specific rules.
-    fn order(&self) -> &Order;
+    fn order(&self) -> Order<'_>;
 
     /// Breaks ties between equal orders; if equal too, the first wins.
     fn tie_breaker(&self) -> &str;
@@ -32,7 +32,7 @@ impl Source for Entry<'_> {
         self.matches
     }
 
-    fn order(&self) -> &Order {
+    fn order(&self) -> Order<'_> {
         self.order
     }
 

@@ -31,7 +31,11 @@ impl Tracer {
         let filters = || rule.backends.iter().filter_map(|it| it.policy.as_deref());
         let cors = responses.is_some_and(|it| it.cors.is_some());
         let redirect = responses.is_some_and(|it| it.redirect.is_some());
-        let backend_has_auth = || rule.backends.iter().any(|it| !it.external_auth().is_empty());
+        let backend_has_auth = || {
+            rule.backends
+                .iter()
+                .any(|it| !it.external_auth().is_empty())
+        };
         let has_external_auth = !rule.external_auth.is_empty() || backend_has_auth();
         let first = [
             (LIMITS, has_limits(rule)),

@@ -230,7 +230,11 @@ impl ClusterCompiler<'_> {
         }
         endpoints.sort_unstable_by_key(|endpoint| endpoint.id);
         let ejection = self.last.share(ejection);
-        (id, EndpointSet::new(id, ejection, &members), endpoints.into())
+        (
+            id,
+            EndpointSet::new(id, ejection, &members),
+            endpoints.into(),
+        )
     }
 
     /// Its name, and how connections to it are protected.

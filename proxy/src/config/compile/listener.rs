@@ -79,8 +79,8 @@ impl Source for RouteMatch {
         &rule.matches[usize::from(self.index)]
     }
 
-    fn order(&self) -> &Order {
-        &self.route.order
+    fn order(&self) -> Order<'_> {
+        self.route.order()
     }
 
     fn tie_breaker(&self) -> &str {
@@ -274,7 +274,7 @@ fn l4_routes(rules: &BTreeMap<RouteKey, Box<NumberedRule>>) -> L4Routes {
         AnyRule::Http(_) => None,
     });
     let mut rules: Vec<_> = rules.collect();
-    rules.sort_by_key(|(route, _)| (!matches!(route.rule, RouteRule::Tls(_)), &route.order));
+    rules.sort_by(|(one, _), (other, _)| precedence(one).cmp(&precedence(other)));
     let mut named = Vec::new();
     for (route, rule) in rules {
         if route.hostnames.is_empty() {
@@ -284,6 +284,10 @@ fn l4_routes(rules: &BTreeMap<RouteKey, Box<NumberedRule>>) -> L4Routes {
         named.extend(names.map(|name| (name, Arc::clone(rule))));
     }
     L4Routes::new(named)
+}
+
+fn precedence(route: &Route) -> impl Ord + '_ {
+    (!matches!(route.rule, RouteRule::Tls(_)), route.order())
 }
 
 /// Settings of Gateway, ListenerSet and listener for requests.

@@ -14,7 +14,8 @@ use super::last::Last;
 use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::targets::{ClusterUsers, Targets};
 use crate::config::{
-    BackendExtras, ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend, RuleTimeouts, Sessions,
+    BackendExtras, ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend, RuleTimeouts,
+    Sessions,
 };
 use crate::limits::{Limits, resolve};
 use crate::names::KeyPrefix;
