@@ -1,13 +1,12 @@
 //! One parsed document of a file: a pure function of its text, so that unchanged text is never
 //! parsed again.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::finding::{Finding, Reason, Remark, Severity};
 use super::fingerprint::Fingerprint;
 use super::object::{self, Outcome};
+use super::object_id::ObjectId;
 use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
 use super::yaml::{Composed, KnownLines, Lines, Spans, YamlRemark, compose};
@@ -44,7 +43,7 @@ struct Draft<'a> {
 
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) reference: Arc<ObjectRef>,
+    pub(super) id: ObjectId,
     /// `None` if it is invalid.
     pub(super) object: Option<Object>,
     /// Takes effect if it is invalid and has no previous version. Boxed: few objects have one.
@@ -136,7 +135,7 @@ impl Draft<'_> {
             }
             let mut finding = remark_on_yaml(note, Severity::Warning, Reason::AmbiguousYaml);
             if let [only] = self.items.as_slice() {
-                finding.object = Some((*only.reference).clone());
+                finding.object = Some(only.id.to_ref());
             }
             self.exceptions.findings.push(finding);
         }
@@ -183,7 +182,8 @@ impl Draft<'_> {
                 // The name in the object, which is kept anyway.
                 let reference = object.as_ref().map_or(reference, Object::object_ref);
                 self.items.push(Item {
-                    reference: Arc::new(reference),
+                    id: ObjectId::of(&reference)
+                        .expect("an object that was read is of a kind that is"),
                     object,
                     fail_closed: fail_closed.map(Box::new),
                     lines: self.known_lines.of(spans),

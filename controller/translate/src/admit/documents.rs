@@ -40,7 +40,12 @@ impl Documents {
         let document = known.entry(fingerprint).or_insert_with(|| {
             self.parsed += 1;
             let lines = &mut self.lines;
-            Arc::new(Document::read(text, fingerprint, self.unknown_fields, lines))
+            Arc::new(Document::read(
+                text,
+                fingerprint,
+                self.unknown_fields,
+                lines,
+            ))
         });
         Arc::clone(document)
     }

@@ -7,10 +7,11 @@ use super::document::{Document, Item};
 use super::documents::{Documents, KnownDocuments};
 use super::finding::{Finding, Reason, Severity};
 use super::fingerprint::Fingerprint;
+use super::object_id::ObjectId;
 use super::path::FieldPath;
 use super::source::Source;
 use super::yaml::split;
-use crate::store::{Object, ObjectRef};
+use crate::store::Object;
 
 /// A file that was listed.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl File {
     pub(super) fn locations_not_in<'a>(
         &'a self,
         other: Option<&'a Self>,
-    ) -> impl Iterator<Item = (Arc<ObjectRef>, SourceLocation)> + 'a {
+    ) -> impl Iterator<Item = (ObjectId, SourceLocation)> + 'a {
         let theirs = other.map_or(&[][..], |file| &file.documents);
         let documents = self.documents.iter().enumerate();
         let documents = documents.filter(move |(index, document)| {
@@ -122,7 +123,7 @@ impl File {
                     index,
                     document: Arc::clone(document),
                 };
-                (Arc::clone(&item.reference), location)
+                (item.id.clone(), location)
             })
         })
     }

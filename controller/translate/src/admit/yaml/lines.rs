@@ -41,7 +41,6 @@ impl KnownLines {
 const MAX_KNOWN_LINES: usize = 256;
 
 impl Lines {
-
     /// The line of `path`, or of the nearest written field above it.
     pub(crate) fn nearest(&self, path: &FieldPath) -> u32 {
         let mut rest = Remainder(&self.0);

@@ -183,7 +183,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     let metadata = object.metadata();
     let mut route = ResolvedRoute {
         created: metadata.created(),
-        generation: metadata.generation,
+        generation: metadata.generation(),
         rules: Box::default(),
         refusals,
         parents,
