@@ -1,6 +1,6 @@
 //! Gateway API's order of precedence among candidates of one place.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use xds::model::{Hostname, HttpMatch, Order};
 
@@ -48,12 +48,9 @@ impl Source for Entry<'_> {
 /// The candidates of one place, in order of precedence.
 pub(super) fn ranked<S: Source>(sources: &[S]) -> Vec<&S> {
     let mut ranked: Vec<&S> = sources.iter().collect();
-    ranked.sort_by(|a, b| compare(*a, *b));
+    // A rank is read from the key of a rule, so it is computed once for each.
+    ranked.sort_by_cached_key(|source| rank(*source));
     ranked
-}
-
-fn compare<S: Source>(a: &S, b: &S) -> Ordering {
-    rank(a).cmp(&rank(b))
 }
 
 /// The smaller one wins: with a method, with more headers, with more parameters, the older rule.

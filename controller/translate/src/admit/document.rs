@@ -1,6 +1,8 @@
 //! One parsed document of a file: a pure function of its text, so that unchanged text is never
 //! parsed again.
 
+use std::slice;
+
 use serde_json::Value;
 
 use super::finding::{Finding, Reason, Remark, Severity};
@@ -18,9 +20,25 @@ use crate::store::{Object, ObjectRef};
 pub(super) struct Document {
     /// The fingerprint of its text, by which the next version of the file finds it.
     pub(super) fingerprint: Fingerprint,
-    pub(super) items: Box<[Item]>,
+    items: Items,
     /// Boxed: there are many documents, and most have objects and nothing else.
     exceptions: Option<Box<Exceptions>>,
+}
+
+/// The objects of a document. Nearly all have one, which is in place.
+#[derive(Debug)]
+enum Items {
+    One(Item),
+    Several(Box<[Item]>),
+}
+
+impl From<Vec<Item>> for Items {
+    fn from(items: Vec<Item>) -> Self {
+        match <[Item; 1]>::try_from(items) {
+            Ok([only]) => Self::One(only),
+            Err(items) => Self::Several(items.into()),
+        }
+    }
 }
 
 /// Everything in a document that is not an object, or not a valid one.
@@ -59,9 +77,17 @@ impl Item {
 }
 
 impl Document {
+    /// The objects, in their order.
+    pub(super) fn items(&self) -> &[Item] {
+        match &self.items {
+            Items::One(only) => slice::from_ref(only),
+            Items::Several(items) => items,
+        }
+    }
+
     /// Whether it contains no objects.
     pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.skipped().is_empty() && !self.is_opaque()
+        self.items().is_empty() && self.skipped().is_empty() && !self.is_opaque()
     }
 
     /// Findings without a file, and with lines of the document.

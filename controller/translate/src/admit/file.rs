@@ -116,7 +116,7 @@ impl File {
             other.is_none_or(|other| !is_same(document, other))
         });
         documents.flat_map(move |(_, (lines_before, document))| {
-            (document.items.iter().zip(0..)).map(move |(item, index)| {
+            (document.items().iter().zip(0..)).map(move |(item, index)| {
                 let location = SourceLocation {
                     file: Arc::clone(&self.name),
                     lines_before: *lines_before,
@@ -184,7 +184,7 @@ pub(super) struct SourceLocation {
 impl SourceLocation {
     /// The object in its document.
     fn item(&self) -> Option<&Item> {
-        self.document.items.get(self.index as usize)
+        self.document.items().get(self.index as usize)
     }
 
     /// The object, if admitted.

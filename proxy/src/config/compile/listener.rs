@@ -274,7 +274,7 @@ fn l4_routes(rules: &BTreeMap<RouteKey, Box<NumberedRule>>) -> L4Routes {
         AnyRule::Http(_) => None,
     });
     let mut rules: Vec<_> = rules.collect();
-    rules.sort_by(|(one, _), (other, _)| precedence(one).cmp(&precedence(other)));
+    rules.sort_by_cached_key(|(route, _)| precedence(route));
     let mut named = Vec::new();
     for (route, rule) in rules {
         if route.hostnames.is_empty() {
