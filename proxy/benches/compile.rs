@@ -10,9 +10,9 @@ use proxy::config::compile::{CompileOptions, Compiler};
 use proxy::config::dns::Resolved;
 use xds::model::{
     BackendProtocol, Bind, BindKey, Filters, Health, Hostname, HttpMatch, HttpRule, Listener,
-    ListenerKey, ListenerProtocol, Model, ObjectName, Order, PathMatch, RequestProtocol, Resource,
-    Route, RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target,
-    Timeouts, Transport, Workload, WorkloadKey,
+    ListenerKey, ListenerProtocol, Model, ObjectName, PathMatch, RequestProtocol, Resource, Route,
+    RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target, Timeouts,
+    Transport, Workload, WorkloadKey,
 };
 
 const SIZES: [usize; 3] = [200, 5_000, 100_000];
@@ -119,8 +119,8 @@ fn route(number: usize, listeners: usize) -> Route {
         HttpMatch {
             path: path.expect("a path"),
             method: None,
-            headers: Vec::new(),
-            query: Vec::new(),
+            headers: Box::default(),
+            query: Box::default(),
         }
     });
     let hostname = Hostname::parse(&format!("app.team-{}.example.com", number % listeners));
@@ -128,17 +128,13 @@ fn route(number: usize, listeners: usize) -> Route {
         key: RouteKey::new("HTTPRoute", &object, 0, &listener),
         listener,
         hostnames: [hostname.expect("a host name")].into(),
-        order: Order {
-            created: 0,
-            object: object.to_string(),
-            rule: 0,
-        },
+        created: 0,
         rule: RouteRule::Http(HttpRule {
             protocol: RequestProtocol::Http,
             name: None,
             matches: matches.into(),
             filters: Filters::default(),
-            backends: vec![RouteBackend {
+            backends: [RouteBackend {
                 target: Target::Service {
                     service: service_key(number / 10),
                     port: 80,
@@ -146,7 +142,8 @@ fn route(number: usize, listeners: usize) -> Route {
                 weight: 1,
                 filters: Filters::default(),
                 session: None,
-            }],
+            }]
+            .into(),
             timeouts: Timeouts::default(),
             retry: None,
             session: None,

@@ -22,7 +22,7 @@ const REQUESTS: [(&str, usize); 2] = [("warm", 256), ("cold", 32_768)];
 struct Rule {
     hostnames: Vec<Hostname>,
     matches: HttpMatch,
-    order: Order,
+    object: String,
 }
 
 impl Rule {
@@ -32,23 +32,20 @@ impl Rule {
             matches: HttpMatch {
                 path,
                 method: None,
-                headers: Vec::new(),
-                query: Vec::new(),
+                headers: Box::default(),
+                query: Box::default(),
             },
-            order: Order {
-                created: 0,
-                object: format!("team-{}/route-{number}", number % 100),
-                rule: 0,
-            },
+            object: format!("team-{}/route-{number}", number % 100),
         }
     }
 
     /// Demands a header that only the n-th request of its kind has.
     fn with_header(mut self, value: &str) -> Self {
-        self.matches.headers.push(HeaderMatch {
+        let header = HeaderMatch {
             name: HeaderName::from_static("x-tenant"),
-            value: StringMatch::Exact(value.to_owned()),
-        });
+            value: StringMatch::Exact(value.into()),
+        };
+        self.matches.headers = [header].into();
         self
     }
 }
@@ -188,7 +185,11 @@ fn compile(rules: &[Rule]) -> Router {
     Router::compile((0..).zip(rules).map(|(route, rule)| Entry {
         hostnames: &rule.hostnames,
         matches: &rule.matches,
-        order: &rule.order,
+        order: Order {
+            created: 0,
+            object: &rule.object,
+            rule: 0,
+        },
         match_index: 0,
         route,
     }))

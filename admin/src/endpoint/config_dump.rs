@@ -1,12 +1,11 @@
 //! `/config_dump`: the configuration with the state of endpoints, streamed one resource at a time.
 
-use std::borrow::Borrow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use admin_types::dump;
 use serde::Serialize;
-use xds::model::Kind;
+use xds::model::{Keyed, Kind, Resources};
 
 use super::handler::{Endpoint, EndpointRequest, READ};
 use crate::certificates;
@@ -149,19 +148,19 @@ impl Writer<'_> {
     }
 
     /// Writes a list, converting one resource at a time.
-    fn list<'m, K: Borrow<str> + 'm, V: 'm, D: Serialize>(
+    fn list<'m, T: Keyed, D: Serialize>(
         &mut self,
         name: &str,
-        resources: impl IntoIterator<Item = (&'m K, &'m Arc<V>)>,
-        shown: impl Fn(&Self, &'m V) -> D,
+        resources: &'m Resources<T>,
+        shown: impl Fn(&Self, &'m T) -> D,
     ) -> io::Result<()> {
         if !self.filter.includes_list(name) {
             return Ok(());
         }
         write!(self.out, ",\n\"{name}\":[")?;
         let mut separator = "\n";
-        for (key, resource) in resources {
-            if self.filter.includes(key.borrow()) {
+        for resource in resources {
+            if self.filter.includes(resource.key()) {
                 self.out.write_all(separator.as_bytes())?;
                 let shown = shown(self, resource);
                 serde_json::to_writer(&mut *self.out, &shown)?;

@@ -116,8 +116,7 @@ fn session_persistence_applies_to_the_gateways_that_a_policys_status_lists() {
     model.apply(delta.resources);
     let has_session = |model: &Model, gateway: &str| {
         let rule = format!("HTTPRoute/default/web/1/Gateway/default/{gateway}/http");
-        let route = model.routes.iter().find(|(key, _)| key.as_str() == rule);
-        let (_, route) = route.expect("the rule is carried");
+        let route = model.routes.get(&*rule).expect("the rule is carried");
         let rule = route.rule.http().expect("a rule of HTTP");
         rule.backends[0].session.is_some()
     };

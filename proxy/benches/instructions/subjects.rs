@@ -270,22 +270,21 @@ fn select(times: u64, rules: usize, rule: Rule) {
             let matches = HttpMatch {
                 path: PathMatch::prefix(&path).expect("a path"),
                 method: None,
-                headers: Vec::new(),
-                query: Vec::new(),
+                headers: Box::default(),
+                query: Box::default(),
             };
-            let order = Order {
-                created: 0,
-                object: format!("shop/{number}"),
-                rule: 0,
-            };
-            (hosts, matches, order)
+            (hosts, matches, format!("shop/{number}"))
         })
         .collect();
     let router = Router::compile(compiled.iter().zip(0..).map(
-        |((hostnames, matches, order), route)| Entry {
+        |((hostnames, matches, object), route)| Entry {
             hostnames,
             matches,
-            order,
+            order: Order {
+                created: 0,
+                object,
+                rule: 0,
+            },
             match_index: 0,
             route,
         },

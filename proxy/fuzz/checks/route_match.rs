@@ -72,7 +72,7 @@ fn select_naively(rules: &[Rule], request: &Request) -> Option<Selected> {
                     matches.method.is_none(),
                     Reverse(matches.headers.len()),
                     Reverse(matches.query.len()),
-                    (&rule.order, match_index, route),
+                    ((rule.created, &rule.object), match_index, route),
                 );
                 all.push((rank, hostname, matches));
             }
@@ -117,10 +117,10 @@ fn covers_host(rule: &Rule, request: &Request) -> bool {
 
 fn holds(matches: &HttpMatch, request: &Request) -> bool {
     let path = match &matches.path {
-        PathMatch::Exact(path) => request.path == *path,
+        PathMatch::Exact(path) => request.path == **path,
         PathMatch::Prefix(prefix) => request
             .path
-            .strip_prefix(prefix)
+            .strip_prefix(&**prefix)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
         PathMatch::Regex(_) => true,
     };
@@ -150,7 +150,7 @@ fn holds(matches: &HttpMatch, request: &Request) -> bool {
 
 fn value_holds(test: &StringMatch, value: &str) -> bool {
     match test {
-        StringMatch::Exact(expected) => expected == value,
+        StringMatch::Exact(expected) => **expected == *value,
         StringMatch::Regex(pattern) => is_match(pattern, value),
     }
 }
@@ -194,7 +194,7 @@ impl Bytes<'_> {
     fn rule(&mut self) -> Rule {
         let object = self.one_of(&["a", "b"]);
         let mut rule = Rule::parse(object);
-        rule.order.created = i64::from(self.pick(2) == 1);
+        rule.created = i64::from(self.pick(2) == 1);
         rule.matches.clear();
         for _ in 0..self.pick(3) {
             let host = Hostname::parse(self.one_of(&RULE_HOSTS)).expect("a host");

@@ -2,6 +2,7 @@
 //! identity in a session token.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 use ring::digest;
@@ -22,7 +23,7 @@ pub struct EndpointRef {
 #[derive(Debug)]
 pub struct EndpointSet {
     service: Interned,
-    ejection: Ejection,
+    ejection: Arc<Ejection>,
     serving: Box<[EndpointRef]>,
     draw: Draw,
     /// Average weight, to compare loads by.
@@ -37,7 +38,7 @@ impl EndpointSet {
     #[must_use]
     pub fn new(
         service: Interned,
-        ejection: Ejection,
+        ejection: impl Into<Arc<Ejection>>,
         endpoints: &[(EndpointRef, Health, EndpointIdentity)],
     ) -> Self {
         let of = |state: Health| -> Box<[EndpointRef]> {
@@ -51,20 +52,20 @@ impl EndpointSet {
             ready
         };
         let weights: Vec<u32> = serving.iter().map(|e| e.weight.get()).collect();
-        let draw = Draw::new(&weights);
+        let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
         let named = endpoints.iter().filter(|(_, h, _)| *h != Health::NotReady);
         let mut identities: Box<[_]> = named.map(|(e, _, identity)| (*identity, e.id)).collect();
         identities.sort_unstable();
         Self {
             service,
-            ejection,
+            ejection: ejection.into(),
             #[expect(
                 clippy::cast_precision_loss,
                 reason = "an average of weights need not be exact"
             )]
-            average_weight: draw.total as f64 / serving.len().max(1) as f64,
+            average_weight: total as f64 / serving.len().max(1) as f64,
+            draw: Draw::new(&weights),
             serving,
-            draw,
             identities,
         }
     }
@@ -132,43 +133,47 @@ impl EndpointIdentity {
 
 /// Draws positions by weight, exactly and independently.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draw {
-    /// Cumulative weights; empty if all weights are equal.
-    sums: Box<[u64]>,
-    len: u32,
-    total: u64,
+pub struct Draw(Weights);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Weights {
+    /// None is above 0.
+    Zero,
+    /// The first position is the only one.
+    One,
+    /// So many equal ones.
+    Equal(u32),
+    /// Cumulative weights.
+    Sums(Box<[u64]>),
 }
 
 impl Draw {
     /// Compiles weights; those of 0 are never drawn.
     #[must_use]
     pub fn new(weights: &[u32]) -> Self {
-        let total = weights.iter().map(|w| u64::from(*w)).sum();
         let equal = weights.windows(2).all(|pair| pair[0] == pair[1]);
         let sums = weights.iter().scan(0, |sum: &mut u64, weight| {
             *sum += u64::from(*weight);
             Some(*sum)
         });
-        Self {
-            sums: if equal {
-                Box::default()
-            } else {
-                sums.collect()
-            },
-            len: u32::try_from(weights.len()).unwrap_or(u32::MAX),
-            total,
-        }
+        Self(match weights {
+            [] | [0] => Weights::Zero,
+            [_] => Weights::One,
+            [0, ..] if equal => Weights::Zero,
+            _ if equal => Weights::Equal(u32::try_from(weights.len()).unwrap_or(u32::MAX)),
+            _ => Weights::Sums(sums.collect()),
+        })
     }
 
     /// Draws a position; `None` if there is none or every weight is 0.
     pub fn draw(&self, rng: &mut impl Rng) -> Option<usize> {
-        match (self.total, self.len) {
-            (0, _) => None,
-            (_, 1) => Some(0),
-            (_, len) if self.sums.is_empty() => Some(rng.random_range(0..len) as usize),
-            (total, _) => {
-                let at = rng.random_range(0..total);
-                Some(self.sums.partition_point(|sum| *sum <= at))
+        match &self.0 {
+            Weights::Zero => None,
+            Weights::One => Some(0),
+            Weights::Equal(count) => Some(rng.random_range(0..*count) as usize),
+            Weights::Sums(sums) => {
+                let at = rng.random_range(0..*sums.last()?);
+                Some(sums.partition_point(|sum| *sum <= at))
             }
         }
     }

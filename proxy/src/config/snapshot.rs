@@ -14,7 +14,7 @@ use super::endpoints::{Draw, EndpointIdentity, EndpointSet};
 use super::external_auth::ExternalAuth;
 use super::l4::{BindProtocol, L4Routes, TrafficMode};
 use crate::limits::Limits;
-use crate::names::Interned;
+use crate::names::{Interned, KeyPrefix};
 use crate::policy::authorization::Authorization;
 use crate::policy::compiled::{BackendPolicy, RuleResponses};
 use crate::policy::cors::Cors;
@@ -145,23 +145,19 @@ pub struct Rule {
     /// Its id in the counters.
     pub id: Interned,
     /// `kind/namespace/name/rule` of the route, for logs.
-    pub name: Arc<str>,
+    pub name: KeyPrefix,
     /// The application protocol of its requests.
     pub requests: model::RequestProtocol,
     /// Limits and timeouts after all policies.
     pub limits: Arc<Limits>,
-    /// The whole exchange, retries included.
-    pub request_timeout: Option<Duration>,
-    /// Timeout of one attempt (`timeouts.backendRequest`); `None` for no limit.
-    pub backend_timeout: Option<Duration>,
-    /// Whether the route set `0s`: then the default timeout for backends does not apply either.
-    pub waits_forever: bool,
+    /// Its own timeouts; `None` without.
+    pub timeouts: Option<Box<RuleTimeouts>>,
     /// Retries beyond those that are always safe; `None` without a policy.
     pub retry: Option<Box<model::Retry>>,
     /// How clients are kept at their endpoint (GEP-1619), by the rule or by its backends.
     pub sessions: Sessions,
     /// Format and filter of its access log.
-    pub access_log: model::AccessLog,
+    pub access_log: Arc<model::AccessLog>,
     /// JWT authentication; `None` without.
     pub jwt: Option<Arc<Authenticator>>,
     /// Authorization rules; `None` allows all requests.
@@ -195,8 +191,33 @@ impl Rule {
         match &self.sessions {
             Sessions::None => None,
             Sessions::OfRule(session) => Some(session),
-            Sessions::OfBackends => backend.session.as_deref(),
+            Sessions::OfBackends => backend.session(),
         }
+    }
+
+    /// Timeout of the whole exchange, retries included; `None` for no limit.
+    #[must_use]
+    pub fn request_timeout(&self) -> Option<Duration> {
+        self.timeouts.as_ref()?.request
+    }
+
+    /// Timeout of one attempt; `None` for no limit.
+    #[must_use]
+    pub fn backend_timeout(&self) -> Option<Duration> {
+        self.timeouts.as_ref()?.backend
+    }
+
+    /// Whether the route set `0s`: then the default timeout for backends does not apply either.
+    #[must_use]
+    pub fn waits_forever(&self) -> bool {
+        self.timeouts.as_ref().is_some_and(|it| it.waits_forever)
+    }
+
+    /// The clusters that it names; one that is named twice is there twice.
+    pub fn clusters(&self) -> impl Iterator<Item = ClusterIndex> {
+        let servers = self.external_auth.iter().map(|it| it.cluster);
+        let backends = self.backends.iter().flat_map(RuleBackend::clusters);
+        servers.chain(backends).flatten()
     }
 
     /// Its own CORS filter.
@@ -204,6 +225,17 @@ impl Rule {
     pub fn cors(&self) -> Option<&Cors> {
         self.responses.as_deref()?.cors.as_ref()
     }
+}
+
+/// Timeouts that a route sets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RuleTimeouts {
+    /// The whole exchange, retries included.
+    pub request: Option<Duration>,
+    /// One attempt (`timeouts.backendRequest`).
+    pub backend: Option<Duration>,
+    /// Whether one of them is `0s`.
+    pub waits_forever: bool,
 }
 
 /// The session persistence of a rule.
@@ -222,20 +254,69 @@ pub enum Sessions {
 pub struct RuleBackend {
     /// The cluster of its share; an invalid reference responds with 500.
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
-    /// The invalid reference, for errors.
-    pub unresolved: Option<Box<str>>,
     /// Edits of requests and responses, including the rule's filters.
     pub policy: Option<Box<BackendPolicy>>,
+    /// The rule's limits, overridden by a policy of the backend: its timeouts for connecting and for
+    /// the response head apply.
+    pub limits: Arc<Limits>,
+    /// Everything that few backends have.
+    pub extras: Option<Box<BackendExtras>>,
+}
+
+/// What few backends of a rule have.
+#[derive(Debug, Default)]
+pub struct BackendExtras {
+    /// The invalid reference, for errors.
+    pub unresolved: Option<Box<str>>,
     /// Where the policy's mirrors go, by their position.
     pub mirrors: Box<[Result<ClusterIndex, model::InvalidBackend>]>,
     /// Authorization servers that are called for requests to this backend.
     pub external_auth: Box<[ExternalAuth]>,
     /// Session persistence of the backend, if the rule has none.
     pub session: Option<Box<model::SessionPersistence>>,
-    /// Timeout for connecting: a policy of the backend overrides the rule's limits.
-    pub connect_timeout: Option<Duration>,
-    /// Timeout for the response head, likewise.
-    pub response_head_timeout: Option<Duration>,
+}
+
+impl BackendExtras {
+    /// Whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.unresolved.is_none()
+            && self.mirrors.is_empty()
+            && self.external_auth.is_empty()
+            && self.session.is_none()
+    }
+}
+
+impl RuleBackend {
+    /// The invalid reference, for errors.
+    #[must_use]
+    pub fn unresolved(&self) -> Option<&str> {
+        self.extras.as_ref()?.unresolved.as_deref()
+    }
+
+    /// Where the policy's mirrors go, by their position.
+    #[must_use]
+    pub fn mirrors(&self) -> &[Result<ClusterIndex, model::InvalidBackend>] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.mirrors)
+    }
+
+    /// Authorization servers that are called for requests to this backend.
+    #[must_use]
+    pub fn external_auth(&self) -> &[ExternalAuth] {
+        let extras = self.extras.as_ref();
+        extras.map_or(&[], |extras| &extras.external_auth)
+    }
+
+    /// Session persistence of the backend, if the rule has none.
+    #[must_use]
+    pub fn session(&self) -> Option<&model::SessionPersistence> {
+        self.extras.as_ref()?.session.as_deref()
+    }
+
+    fn clusters(&self) -> impl Iterator<Item = Result<ClusterIndex, model::InvalidBackend>> {
+        let servers = self.external_auth().iter().map(|it| it.cluster);
+        let mirrors = self.mirrors().iter().copied();
+        std::iter::once(self.cluster).chain(mirrors).chain(servers)
+    }
 }
 
 /// Position of a cluster in its snapshot.
@@ -256,7 +337,7 @@ pub struct Cluster {
     /// The endpoints that take requests, with weights, for load balancing.
     pub set: EndpointSet,
     /// Where endpoints are, sorted by id.
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Box<[Endpoint]>,
     /// Connections of one shard to all of it.
     pub connections_per_shard: NonZeroU32,
     /// Requests of one shard that wait for a connection to it.

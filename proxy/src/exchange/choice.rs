@@ -27,7 +27,7 @@ impl Share for RuleBackend {
     }
 
     fn unresolved(&self) -> Option<&str> {
-        self.unresolved.as_deref()
+        self.unresolved()
     }
 }
 

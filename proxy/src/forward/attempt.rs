@@ -73,7 +73,7 @@ pub(super) async fn attempt<'a>(
     };
     let backend_until = matched
         .rule
-        .backend_timeout
+        .backend_timeout()
         .map(|timeout| attempt.begun + timeout);
     attempt.until = earlier(tries.until, backend_until);
     let result = attempt.run(exchange, upload, tries).await;
@@ -197,7 +197,7 @@ impl<'a> Attempt<'a> {
         requirements: ConnectionRequirements,
         trace: Option<&Tracer>,
     ) -> Result<Box<Connection>, Failure> {
-        let timeout = self.limited(self.destination.backend.connect_timeout);
+        let timeout = self.limited(self.destination.backend.limits.connect_timeout);
         let requirements = (self.protocol(), requirements);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.set_task_state(TaskState::Connecting);
@@ -386,13 +386,13 @@ impl<'a> Attempt<'a> {
     pub(super) fn head_timeout(&self) -> Option<Duration> {
         match self.until {
             Some(_) => self.time_left(),
-            None if self.matched.rule.waits_forever
+            None if self.matched.rule.waits_forever()
                 || self.is_grpc
                 || self.request_kind == RequestKind::Upgrade =>
             {
                 None
             }
-            None => self.destination.backend.response_head_timeout,
+            None => self.destination.backend.limits.response_head_timeout,
         }
     }
 

@@ -30,7 +30,7 @@ impl<'a> RequestAttempts<'a> {
         let (states, policy) = (&exchange.proxy.upstreams.endpoints, rule.retry.as_deref());
         let started = exchange.record.started;
         let own_timeout = own_timeout(exchange);
-        let until = earlier(rule.request_timeout, own_timeout).map(|timeout| started + timeout);
+        let until = earlier(rule.request_timeout(), own_timeout).map(|timeout| started + timeout);
         let own_deadline = own_timeout.map(|timeout| started + timeout);
         Self {
             attempts: upstream::Attempts::begin(states, cluster, policy),

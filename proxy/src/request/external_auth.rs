@@ -75,7 +75,7 @@ impl<'a> Exchange<'a> {
         matched: &Matched<'a>,
         destination: Destination<'a>,
     ) -> Result<(), Failure> {
-        let servers = &*destination.backend.external_auth;
+        let servers = destination.backend.external_auth();
         if servers.is_empty() {
             return Ok(());
         }
@@ -299,7 +299,7 @@ fn protect_claims(principal: &Principal<'_>, grants: &mut Mutation, server: &Ext
 
 impl<'a> AuthorizationCall<'a> {
     fn of_rule(servers: &'a [ExternalAuth], matched: &Matched<'a>) -> Self {
-        let timeout = matched.rule.request_timeout;
+        let timeout = matched.rule.request_timeout();
         Self {
             servers,
             target: matched.target,

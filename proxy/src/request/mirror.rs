@@ -46,7 +46,7 @@ impl<'a> Exchange<'a> {
         let Some(policy) = destination.backend.policy.as_deref() else {
             return;
         };
-        for (mirror, target) in policy.mirrors.iter().zip(&destination.backend.mirrors) {
+        for (mirror, target) in policy.mirrors.iter().zip(destination.backend.mirrors()) {
             let random = self.shard.with_rng(RngExt::random);
             if let (true, Ok(index)) = (mirror.rate.samples(random), target) {
                 self.start_mirror(*index, matched, destination);

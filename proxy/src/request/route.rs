@@ -133,7 +133,7 @@ impl<'a> Exchange<'a> {
                 backends.find_map(|backend| self.pin(backend, session))
             }
             Sessions::OfBackends => backends.find_map(|backend| {
-                let session = self.session_in_token(backend.session.as_deref()?)?;
+                let session = self.session_in_token(backend.session()?)?;
                 self.pin(backend, session)
             }),
         }

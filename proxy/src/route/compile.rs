@@ -27,7 +27,7 @@ pub struct Entry<'a> {
     /// Conditions on the request.
     pub matches: &'a HttpMatch,
     /// Precedence among equally specific rules.
-    pub order: &'a Order,
+    pub order: Order<'a>,
     /// Index of the match in its rule.
     pub match_index: u16,
     /// Index of the rule, chosen by the caller.
@@ -50,7 +50,7 @@ impl Router {
 pub(crate) struct RouterCompiler<S> {
     numbers: HashMap<HostName, usize>,
     /// By index, with gaps.
-    levels: Vec<Option<NewLevel<S>>>,
+    levels: Vec<Option<Box<NewLevel<S>>>>,
     free: Vec<usize>,
     parts: Vec<NewPart<S>>,
     /// Number of hosts and paths in all parts.
@@ -127,8 +127,8 @@ impl<S: Source> RouterCompiler<S> {
         level.candidates += 1;
         self.dirty.levels.insert(number);
         let (path, is_exact) = match &source.matches().path {
-            PathMatch::Regex(_) => return level.regexes.push(source.clone()),
-            PathMatch::Prefix(path) if path.is_empty() => return level.root.push(source.clone()),
+            PathMatch::Regex(_) => return push(&mut level.regexes, source),
+            PathMatch::Prefix(path) if path.is_empty() => return push(&mut level.root, source),
             PathMatch::Prefix(path) => (path, false),
             PathMatch::Exact(path) => (path, true),
         };
@@ -193,13 +193,13 @@ impl<S: Source> RouterCompiler<S> {
         });
         self.numbers.insert(name.clone(), number);
         self.last.record_level(coverage, number);
-        self.levels[number] = Some(NewLevel {
+        self.levels[number] = Some(Box::new(NewLevel {
             name,
             scope: Scope::empty(number),
             root: Vec::new(),
             regexes: Vec::new(),
             candidates: 0,
-        });
+        }));
         let part = part_of(coverage.hash(), self.parts.len());
         self.parts[part].hosts.push(number);
         self.dirty.parts.insert(part);
@@ -250,7 +250,7 @@ impl<S: Source> RouterCompiler<S> {
     pub(crate) fn router(&mut self) -> Router {
         let Dirty { levels, parts } = std::mem::take(&mut self.dirty);
         for number in levels {
-            let level = self.levels[number].as_ref();
+            let level = self.levels[number].as_deref();
             let level = level.map(|level| Arc::new(Level::compile(level, &mut self.patterns)));
             self.last.levels.set(number, level);
         }
@@ -263,6 +263,15 @@ impl<S: Source> RouterCompiler<S> {
         self.patterns.trim();
         self.last.clone()
     }
+}
+
+/// Adds a candidate to those of a place.
+pub(super) fn push<S: Source>(list: &mut Vec<S>, source: &S) {
+    if list.is_empty() {
+        // Most places have one candidate, and a vector begins with room for four.
+        list.reserve_exact(1);
+    }
+    list.push(source.clone());
 }
 
 /// The coverages of host names; empty covers every host. Duplicates count once.

@@ -109,14 +109,14 @@ pub(super) struct Level {
     /// The candidates of the prefix `/`, followed by those with regular expressions.
     pub(super) matches: Matches,
     /// How many of them have the prefix.
-    root: usize,
+    root: u32,
 }
 
 impl Level {
     pub(super) fn compile<S: Source>(new: &NewLevel<S>, pool: &mut PatternPool) -> Self {
         let mut matches = NewMatches::new(pool);
         matches.add(&new.root);
-        let root = matches.count() as usize;
+        let root = matches.count();
         matches.add(&new.regexes);
         Self {
             scope: new.scope,
@@ -127,12 +127,12 @@ impl Level {
 
     /// Candidates of the prefix `/`.
     pub(super) fn root(&self) -> Range<usize> {
-        0..self.root
+        0..self.root as usize
     }
 
     /// Candidates that match the path by regular expression.
     pub(super) fn regexes(&self) -> Range<usize> {
-        self.root..self.matches.candidates.len()
+        self.root as usize..self.matches.candidates.len()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use xds::model::PathMatch;
 
-use super::compile::{NewLevel, NewPart};
+use super::compile::{NewLevel, NewPart, push};
 use super::condition::{Condition, ConditionSet};
 use super::hash::Hash;
 use super::host::{HostName, Kind};
@@ -46,7 +46,7 @@ impl Part {
 
     pub(super) fn compile<S: Source>(
         new: &NewPart<S>,
-        levels: &[Option<NewLevel<S>>],
+        levels: &[Option<Box<NewLevel<S>>>],
         pool: &mut PatternPool,
     ) -> Self {
         let hosts = new.hosts.iter().filter_map(|number| {
@@ -162,12 +162,7 @@ impl<S: Source> NewNode<S> {
     }
 
     pub(super) fn add(&mut self, source: &S) {
-        let list = self.list(source);
-        if list.is_empty() {
-            // Most paths have one candidate, and a vector begins with room for four.
-            list.reserve_exact(1);
-        }
-        list.push(source.clone());
+        push(self.list(source), source);
     }
 
     /// Removes a candidate. Returns whether none is left.

@@ -56,7 +56,7 @@ pub(super) struct Scope {
     /// Depths of its exact paths.
     exacts: Depths,
     /// Length of its longest path.
-    longest: usize,
+    longest: u32,
 }
 
 impl Scope {
@@ -77,7 +77,7 @@ impl Scope {
 
     /// Adds a path of the host.
     pub(super) fn add_path(&mut self, path: &str, is_exact: bool) {
-        self.longest = self.longest.max(path.len());
+        self.longest = self.longest.max(index_u32(path.len()));
         let depth = steps(self.id, path.as_bytes()).count();
         let depths = if is_exact {
             &mut self.exacts
@@ -97,8 +97,9 @@ impl Scope {
         let Self {
             prefixes, exacts, ..
         } = *self;
-        let longest = self.longest.min(limit.saturating_sub(1));
-        let window = &path[..path.len().min(self.longest.saturating_add(1))];
+        let longest_path = self.longest as usize;
+        let longest = longest_path.min(limit.saturating_sub(1));
+        let window = &path[..path.len().min(longest_path.saturating_add(1))];
         let reached = Depths(prefixes.0 | exacts.0).greatest();
         let steps = steps(self.id, window).take(reached);
         let steps = steps.take_while(move |step| step.end <= longest);

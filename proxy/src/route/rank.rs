@@ -1,6 +1,6 @@
 //! Gateway API's order of precedence among candidates of one place.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use xds::model::{Hostname, HttpMatch, Order};
 
@@ -14,7 +14,7 @@ pub(crate) trait Source: Clone {
     fn matches(&self) -> &HttpMatch;
 
     /// Precedence among equally specific rules.
-    fn order(&self) -> &Order;
+    fn order(&self) -> Order<'_>;
 
     /// Breaks ties between equal orders; if equal too, the first wins.
     fn tie_breaker(&self) -> &str;
@@ -32,7 +32,7 @@ impl Source for Entry<'_> {
         self.matches
     }
 
-    fn order(&self) -> &Order {
+    fn order(&self) -> Order<'_> {
         self.order
     }
 
@@ -48,12 +48,9 @@ impl Source for Entry<'_> {
 /// The candidates of one place, in order of precedence.
 pub(super) fn ranked<S: Source>(sources: &[S]) -> Vec<&S> {
     let mut ranked: Vec<&S> = sources.iter().collect();
-    ranked.sort_by(|a, b| compare(*a, *b));
+    // A rank is read from the key of a rule, so it is computed once for each.
+    ranked.sort_by_cached_key(|source| rank(*source));
     ranked
-}
-
-fn compare<S: Source>(a: &S, b: &S) -> Ordering {
-    rank(a).cmp(&rank(b))
 }
 
 /// The smaller one wins: with a method, with more headers, with more parameters, the older rule.

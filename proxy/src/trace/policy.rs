@@ -31,7 +31,11 @@ impl Tracer {
         let filters = || rule.backends.iter().filter_map(|it| it.policy.as_deref());
         let cors = responses.is_some_and(|it| it.cors.is_some());
         let redirect = responses.is_some_and(|it| it.redirect.is_some());
-        let backend_has_auth = || rule.backends.iter().any(|it| !it.external_auth.is_empty());
+        let backend_has_auth = || {
+            rule.backends
+                .iter()
+                .any(|it| !it.external_auth().is_empty())
+        };
         let has_external_auth = !rule.external_auth.is_empty() || backend_has_auth();
         let first = [
             (LIMITS, has_limits(rule)),
@@ -46,8 +50,8 @@ impl Tracer {
         ];
         let of_backends = FILTERS.map(|(kind, has)| (kind, filters().any(has)));
         let last = [
-            (REQUEST_TIMEOUT, rule.request_timeout.is_some()),
-            (BACKEND_TIMEOUT, rule.backend_timeout.is_some()),
+            (REQUEST_TIMEOUT, rule.request_timeout().is_some()),
+            (BACKEND_TIMEOUT, rule.backend_timeout().is_some()),
             (RETRY, rule.retry.is_some()),
             ("sessionPersistence", rule.sessions != Sessions::None),
             ("accessLog", !rule.access_log.off),
@@ -215,8 +219,8 @@ impl Tracer {
 fn has_limits(rule: &Rule) -> bool {
     let default = Limits::default();
     let of_backend = |it: &RuleBackend| {
-        it.connect_timeout != default.connect_timeout
-            || it.response_head_timeout != default.response_head_timeout
+        it.limits.connect_timeout != default.connect_timeout
+            || it.limits.response_head_timeout != default.response_head_timeout
     };
     *rule.limits != default || rule.backends.iter().any(of_backend)
 }

@@ -15,7 +15,9 @@ use xds::model::{
 pub(crate) struct Rule {
     pub(crate) hostnames: Vec<Hostname>,
     pub(crate) matches: Vec<HttpMatch>,
-    pub(crate) order: Order,
+    pub(crate) created: i64,
+    /// `namespace/name` of its object.
+    pub(crate) object: String,
 }
 
 impl Rule {
@@ -25,11 +27,8 @@ impl Rule {
         let mut rule = Self {
             hostnames: Vec::new(),
             matches: Vec::new(),
-            order: Order {
-                created: 0,
-                object: format!("default/{name}"),
-                rule: 0,
-            },
+            created: 0,
+            object: format!("default/{name}"),
         };
         rule.add_match(rest);
         rule
@@ -37,7 +36,7 @@ impl Rule {
 
     /// The name it was given.
     pub(crate) fn name(&self) -> &str {
-        self.order.object.trim_start_matches("default/")
+        self.object.trim_start_matches("default/")
     }
 
     /// Adds one match to it.
@@ -45,16 +44,17 @@ impl Rule {
         let mut matches = HttpMatch {
             path: PathMatch::prefix("/").expect("a path"),
             method: None,
-            headers: Vec::new(),
-            query: Vec::new(),
+            headers: Box::default(),
+            query: Box::default(),
         };
+        let (mut headers, mut query) = (Vec::new(), Vec::new());
         for word in words.split_whitespace() {
             let at = word.find(['=', '~']).expect("a word with `=` or `~`");
             let (key, value) = (&word[..at], &word[at + 1..]);
             let is_regex = word.as_bytes()[at] == b'~';
             match key {
                 "host" => self.hostnames.push(Hostname::parse(value).expect("a host")),
-                "created" => self.order.created = value.parse().expect("seconds"),
+                "created" => self.created = value.parse().expect("seconds"),
                 "exact" => matches.path = PathMatch::exact(value).expect("a path"),
                 "prefix" => matches.path = PathMatch::prefix(value).expect("a path"),
                 "regex" => matches.path = PathMatch::Regex(pattern(value)),
@@ -62,11 +62,12 @@ impl Rule {
                     let method = Method::from_bytes(value.as_bytes());
                     matches.method = Some(method.expect("a method"));
                 }
-                "header" => matches.headers.push(header_match(value, is_regex)),
-                "query" => matches.query.push(query_match(value, is_regex)),
+                "header" => headers.push(header_match(value, is_regex)),
+                "query" => query.push(query_match(value, is_regex)),
                 _ => panic!("`{word}` is no part of a rule"),
             }
         }
+        (matches.headers, matches.query) = (headers.into(), query.into());
         self.matches.push(matches);
     }
 }
@@ -79,7 +80,11 @@ pub(crate) fn compile(rules: &[Rule]) -> Router {
             .map(move |(match_index, matches)| Entry {
                 hostnames: &rule.hostnames,
                 matches,
-                order: &rule.order,
+                order: Order {
+                    created: rule.created,
+                    object: &rule.object,
+                    rule: 0,
+                },
                 match_index,
                 route,
             })
@@ -163,6 +168,6 @@ fn string_match(value: &str, is_regex: bool) -> StringMatch {
     if is_regex {
         StringMatch::Regex(pattern(value))
     } else {
-        StringMatch::Exact(value.to_owned())
+        StringMatch::Exact(value.into())
     }
 }

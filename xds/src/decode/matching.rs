@@ -23,8 +23,8 @@ pub(super) fn http_match(at: &FieldPath<'_>, message: proto::HttpMatch) -> Optio
     Some(HttpMatch {
         path: path?,
         method: method?,
-        headers: headers?,
-        query: query?,
+        headers: headers?.into(),
+        query: query?.into(),
     })
 }
 
@@ -48,7 +48,7 @@ fn path_match(at: &FieldPath<'_>, message: proto::PathMatch) -> Option<PathMatch
 
 fn string_match(at: &FieldPath<'_>, message: proto::StringMatch) -> Option<StringMatch> {
     match message.kind {
-        Some(string_match::Kind::Exact(text)) => Some(StringMatch::Exact(text)),
+        Some(string_match::Kind::Exact(text)) => Some(StringMatch::Exact(text.into())),
         Some(string_match::Kind::Regex(text)) => {
             let pattern = at.field("regex").accept(Pattern::parse(&text));
             pattern.map(StringMatch::Regex)

@@ -7,8 +7,8 @@ use super::value::{
     choice, duration, header_name, hostname, number16, set_text, status, target, timeout,
 };
 use crate::model::{
-    CookiePath, Filters, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, Order, PathEdit,
-    PathMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
+    CookiePath, Filters, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, PathEdit, PathMatch,
+    RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
     SessionPersistence, SessionToken, Timeouts,
 };
 use crate::proto::{self, route, session_persistence};
@@ -17,13 +17,15 @@ pub(super) fn route(at: &FieldPath<'_>, message: proto::Route) -> Option<Route> 
     let key = at.parsed("key", &message.key, RouteKey::parse);
     let listener = at.parsed("listener", &message.listener, ListenerKey::parse);
     let hostnames = at.list("hostnames", message.hostnames, hostname);
-    let order = at.required("order", message.order, order);
+    let created = at.required("order", message.order, |at, order| {
+        created(at, order, key.as_ref())
+    });
     let rule = rule(at, message.rule);
     Some(Route {
         key: key?,
         listener: listener?,
         hostnames: hostnames?.into(),
-        order: order?,
+        created: created?,
         rule: rule?,
     })
 }
@@ -53,14 +55,15 @@ fn l4_rule(at: &FieldPath<'_>, message: proto::L4Rule) -> Option<L4Rule> {
     })
 }
 
-fn order(at: &FieldPath<'_>, message: proto::Order) -> Option<Order> {
+/// The creation time in an order, whose other parts are those of the route's key.
+fn created(at: &FieldPath<'_>, message: proto::Order, key: Option<&RouteKey>) -> Option<i64> {
     let object = at.text("object", message.object);
     let rule = number16(&at.field("rule"), message.rule);
-    Some(Order {
-        created: message.created,
-        object: object?,
-        rule: rule?,
-    })
+    let (object, rule) = (object?, rule?);
+    if key.is_some_and(|key| key.object_and_rule() != (&object, rule)) {
+        return at.problem("is of another object or rule than the key");
+    }
+    Some(message.created)
 }
 
 fn http_rule(at: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule> {
@@ -90,11 +93,11 @@ fn http_rule(at: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule> {
         prefixes_to_edit(at, matches, backends.chain(filters));
     }
     Some(HttpRule {
-        name: name?,
+        name: name?.map(Into::into),
         protocol: protocol?,
-        matches: matches?,
+        matches: matches?.into(),
         filters: filters?.unwrap_or_default(),
-        backends: backends?,
+        backends: backends?.into(),
         timeouts: Timeouts {
             request: request?.unwrap_or_default(),
             backend_request: backend_request?.unwrap_or_default(),

@@ -18,10 +18,10 @@ impl From<&HttpMatch> for proto::HttpMatch {
 impl From<&PathMatch> for proto::PathMatch {
     fn from(path: &PathMatch) -> Self {
         let kind = match path {
-            PathMatch::Exact(path) => path_match::Kind::Exact(path.clone()),
+            PathMatch::Exact(path) => path_match::Kind::Exact(path.to_string()),
             // The empty prefix is written as it is read.
             PathMatch::Prefix(prefix) if prefix.is_empty() => path_match::Kind::Prefix("/".into()),
-            PathMatch::Prefix(prefix) => path_match::Kind::Prefix(prefix.clone()),
+            PathMatch::Prefix(prefix) => path_match::Kind::Prefix(prefix.to_string()),
             PathMatch::Regex(pattern) => path_match::Kind::Regex(pattern.to_string()),
         };
         Self { kind: Some(kind) }
@@ -31,7 +31,7 @@ impl From<&PathMatch> for proto::PathMatch {
 impl From<&StringMatch> for proto::StringMatch {
     fn from(value: &StringMatch) -> Self {
         let kind = match value {
-            StringMatch::Exact(text) => string_match::Kind::Exact(text.clone()),
+            StringMatch::Exact(text) => string_match::Kind::Exact(text.to_string()),
             StringMatch::Regex(pattern) => string_match::Kind::Regex(pattern.to_string()),
         };
         Self { kind: Some(kind) }

@@ -19,17 +19,17 @@ impl From<&Route> for proto::Route {
             key: route.key.to_string(),
             listener: route.listener.to_string(),
             hostnames: texts(&route.hostnames),
-            order: Some((&route.order).into()),
+            order: Some(route.order().into()),
             rule: Some(rule),
         }
     }
 }
 
-impl From<&Order> for proto::Order {
-    fn from(order: &Order) -> Self {
+impl From<Order<'_>> for proto::Order {
+    fn from(order: Order<'_>) -> Self {
         Self {
             created: order.created,
-            object: order.object.clone(),
+            object: order.object.to_owned(),
             rule: order.rule.into(),
         }
     }
@@ -42,7 +42,7 @@ impl From<&HttpRule> for proto::HttpRule {
             RequestProtocol::Grpc => proto::RequestProtocol::Grpc,
         };
         Self {
-            name: rule.name.clone(),
+            name: rule.name.as_deref().map(Into::into),
             matches: list(&rule.matches),
             filters: filters(&rule.filters),
             backends: list(&rule.backends),

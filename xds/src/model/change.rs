@@ -1,10 +1,9 @@
 //! Changes of a model: which resources are added, replaced and removed.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Kind, Model, Resource};
+use super::{Keyed, Kind, Model, Resource, Resources};
 
 /// The kind and key of a resource: its identity in a model and on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,26 +40,26 @@ impl Model {
     }
 }
 
-/// The changes of the resources of one kind, by key. Both maps are in the order of their keys.
-pub(super) fn of_kind<K: Ord, T: Eq>(
-    old: &BTreeMap<K, Arc<T>>,
-    new: &BTreeMap<K, Arc<T>>,
-    key: impl Fn(&K) -> ResourceKey,
+/// The changes of the resources of one kind, by key.
+pub(super) fn of_kind<T: Keyed + Eq>(
+    old: &Resources<T>,
+    new: &Resources<T>,
+    key: impl Fn(&T) -> ResourceKey,
     changes: &mut Vec<Change>,
 ) where
     Resource: From<Arc<T>>,
 {
-    let mut old = old.iter().peekable();
-    for (name, value) in new {
-        while let Some((gone, _)) = old.next_if(|(other, _)| *other < name) {
+    let mut old = old.values().peekable();
+    for value in new {
+        while let Some(gone) = old.next_if(|other| other.key() < value.key()) {
             changes.push((key(gone), None));
         }
-        let same = old.next_if(|(other, _)| *other == name);
-        if same.is_none_or(|(_, other)| other != value) {
-            changes.push((key(name), Some(Arc::clone(value).into())));
+        let same = old.next_if(|other| other.key() == value.key());
+        if same.is_none_or(|other| other != value) {
+            changes.push((key(value), Some(Arc::clone(value).into())));
         }
     }
-    changes.extend(old.map(|(gone, _)| (key(gone), None)));
+    changes.extend(old.map(|gone| (key(gone), None)));
 }
 
 #[cfg(test)]

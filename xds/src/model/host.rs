@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// A lower-case DNS name, or `*.` and one. Never an IP address, never with a port or trailing dot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Hostname(String);
+pub struct Hostname(Box<str>);
 
 /// A text that is not a valid [`Hostname`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -32,7 +32,7 @@ impl Hostname {
             && name.split('.').all(is_label)
             && text.parse::<IpAddr>().is_err();
         if valid {
-            Ok(Self(text.to_owned()))
+            Ok(Self(text.into()))
         } else {
             Err(InvalidHostname(text.to_owned()))
         }
@@ -67,7 +67,7 @@ impl Hostname {
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         match self.wildcard_suffix() {
-            None => self.0 == host,
+            None => *self.0 == *host,
             Some(suffix) => host
                 .strip_suffix(suffix)
                 .and_then(|labels| labels.strip_suffix('.'))

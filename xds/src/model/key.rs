@@ -213,6 +213,17 @@ impl RouteKey {
     pub fn kind(&self) -> &str {
         self.0.split('/').next().unwrap_or_default()
     }
+
+    /// `namespace/name` of the route object, and the number of the rule in it.
+    #[must_use]
+    pub fn object_and_rule(&self) -> (&str, u16) {
+        let mut slashes = self.0.match_indices('/').map(|(at, _)| at);
+        let mut next = || slashes.next().unwrap_or(self.0.len());
+        let (kind_end, _, object_end, rule_end) = (next(), next(), next(), next());
+        let object = self.0.get(kind_end + 1..object_end).unwrap_or_default();
+        let rule = self.0.get(object_end + 1..rule_end).unwrap_or_default();
+        (object, rule.parse().unwrap_or_default())
+    }
 }
 
 impl BackendKey {
@@ -295,6 +306,7 @@ mod tests {
             route.as_str(),
             "HTTPRoute/app/shop/3/Gateway/infra/web.example/http"
         );
+        assert_eq!(route.object_and_rule(), ("app/shop", 3));
         assert_eq!(RouteKey::parse(route.as_str()), Ok(route));
 
         let policy = PolicyKey::new("TrafficPolicy", &gateway, listener.as_str());

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// A regular expression that compiles, anchored at both ends when matched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pattern(String);
+pub struct Pattern(Box<str>);
 
 /// A text that is not a valid [`Pattern`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -58,7 +58,7 @@ impl Pattern {
         // Checked alone first: `a)|(?:b` is invalid, but would become valid between the anchors,
         // and match too much.
         syntax::parse(text).map_err(|error| InvalidPattern::syntax(text, &error))?;
-        let pattern = Self(text.to_owned());
+        let pattern = Self(text.into());
         match pattern.compile() {
             Ok(_) => Ok(pattern),
             Err(error) => Err(match error.syntax_error() {
@@ -105,9 +105,9 @@ pub struct InvalidPath(pub String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathMatch {
     /// The whole path, case-sensitive.
-    Exact(String),
+    Exact(Box<str>),
     /// Whole leading segments; no trailing slash, so `/` is the empty text.
-    Prefix(String),
+    Prefix(Box<str>),
     /// The whole path against a pattern.
     Regex(Pattern),
 }
@@ -119,7 +119,7 @@ impl PathMatch {
     ///
     /// The path is not valid in a match.
     pub fn exact(path: &str) -> Result<Self, InvalidPath> {
-        normal_path(path).map(Self::Exact)
+        normal_path(path).map(|path| Self::Exact(path.into()))
     }
 
     /// Matches these leading segments; a trailing slash is ignored.
@@ -132,7 +132,7 @@ impl PathMatch {
         if path.ends_with('/') {
             path.pop();
         }
-        Ok(Self::Prefix(path))
+        Ok(Self::Prefix(path.into()))
     }
 }
 
@@ -200,7 +200,7 @@ pub(super) fn is_uri_path(text: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StringMatch {
     /// Equal, byte for byte.
-    Exact(String),
+    Exact(Box<str>),
     /// The whole value against a pattern.
     Regex(Pattern),
 }
@@ -231,9 +231,9 @@ pub struct HttpMatch {
     /// Method; `None` means any.
     pub method: Option<Method>,
     /// Headers, all of which must match; at most one entry per name.
-    pub headers: Vec<HeaderMatch>,
+    pub headers: Box<[HeaderMatch]>,
     /// Query parameters, all of which must match; at most one entry per name.
-    pub query: Vec<QueryMatch>,
+    pub query: Box<[QueryMatch]>,
 }
 
 #[cfg(test)]
@@ -283,13 +283,10 @@ mod tests {
         for (path, prefix) in [("/", ""), ("/a", "/a"), ("/a/", "/a"), ("/a/b", "/a/b")] {
             assert_eq!(
                 PathMatch::prefix(path),
-                Ok(PathMatch::Prefix(prefix.to_owned()))
+                Ok(PathMatch::Prefix(prefix.into()))
             );
         }
-        assert_eq!(
-            PathMatch::exact("/a/"),
-            Ok(PathMatch::Exact("/a/".to_owned()))
-        );
+        assert_eq!(PathMatch::exact("/a/"), Ok(PathMatch::Exact("/a/".into())));
     }
 
     #[test]

@@ -18,13 +18,11 @@ mod listener;
 mod matching;
 mod policy;
 mod resource;
+mod resources;
 mod route;
 mod session;
 mod tls;
 mod workload;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 pub use authorization::{AuthorizationPolicy, AuthorizationRule};
 pub use backend::{
@@ -61,6 +59,7 @@ pub use policy::{
     RetryRate, Trust,
 };
 pub use resource::{Kind, Resource};
+pub use resources::{Keyed, Resources};
 pub use route::{
     HttpRule, InvalidBackend, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route,
     RouteBackend, RouteRule, Target, Timeouts,
@@ -75,21 +74,21 @@ pub use tls::{
 pub use workload::{Health, Serves, Service, ServicePort, Workload};
 
 /// The whole configuration of one proxy, by kind and key. Resources are shared, so a clone copies
-/// only keys and pointers.
+/// only pointers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Model {
     /// Sockets to listen on.
-    pub binds: BTreeMap<BindKey, Arc<Bind>>,
+    pub binds: Resources<Bind>,
     /// Gateway listeners, each of one bind.
-    pub listeners: BTreeMap<ListenerKey, Arc<Listener>>,
+    pub listeners: Resources<Listener>,
     /// Route rules, each of one listener.
-    pub routes: BTreeMap<RouteKey, Arc<Route>>,
+    pub routes: Resources<Route>,
     /// `Backend` objects and inference pools.
-    pub backends: BTreeMap<BackendKey, Arc<Backend>>,
+    pub backends: Resources<Backend>,
     /// Policies, each with its target.
-    pub policies: BTreeMap<PolicyKey, Arc<Policy>>,
+    pub policies: Resources<Policy>,
     /// Pods (or other machines) that serve services.
-    pub workloads: BTreeMap<WorkloadKey, Arc<Workload>>,
+    pub workloads: Resources<Workload>,
     /// Services: ports, and through workloads their endpoints.
-    pub services: BTreeMap<ServiceKey, Arc<Service>>,
+    pub services: Resources<Service>,
 }

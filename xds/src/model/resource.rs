@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::change::{self, Change, ResourceKey};
+use super::resources::Keyed;
 use super::{Backend, Bind, Listener, Model, Policy, Route, Service, Workload};
 
 macro_rules! kinds {
@@ -84,6 +85,12 @@ macro_rules! kinds {
             }
         }
 
+        $(impl Keyed for $kind {
+            fn key(&self) -> &str {
+                self.key.as_str()
+            }
+        })*
+
         $(impl From<$kind> for Resource {
             fn from(value: $kind) -> Self {
                 Self::$kind(Arc::new(value))
@@ -101,7 +108,7 @@ macro_rules! kinds {
             pub fn insert(&mut self, resource: Resource) {
                 match resource {
                     $(Resource::$kind(value) => {
-                        self.$category.insert(value.key.clone(), value);
+                        self.$category.insert(value);
                     })*
                 }
             }
@@ -135,7 +142,7 @@ macro_rules! kinds {
                 $(change::of_kind(
                     &self.$category,
                     &next.$category,
-                    |key| ResourceKey { kind: Kind::$kind, key: key.to_shared() },
+                    |it| ResourceKey { kind: Kind::$kind, key: it.key.to_shared() },
                     &mut changes,
                 );)*
                 changes

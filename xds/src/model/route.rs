@@ -20,10 +20,23 @@ pub struct Route {
     pub listener: ListenerKey,
     /// Hosts that match both the route and the listener; empty means every host of the listener.
     pub hostnames: Arc<[Hostname]>,
-    /// Precedence among equally specific rules.
-    pub order: Order,
+    /// Creation time of the route object in seconds since 1970; 0 if unknown.
+    pub created: i64,
     /// Matches, filters and backends.
     pub rule: RouteRule,
+}
+
+impl Route {
+    /// Precedence among equally specific rules.
+    #[must_use]
+    pub fn order(&self) -> Order<'_> {
+        let (object, rule) = self.key.object_and_rule();
+        Order {
+            created: self.created,
+            object,
+            rule,
+        }
+    }
 }
 
 /// A rule, by kind of route.
@@ -99,12 +112,12 @@ pub struct L4Backend {
 }
 
 /// The tie-break of Gateway API among equally specific matches: the smaller one wins.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Order {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Order<'a> {
     /// Creation time in seconds since 1970; 0 if unknown.
     pub created: i64,
     /// `namespace/name` of the route object.
-    pub object: String,
+    pub object: &'a str,
     /// Number of the rule in its object.
     pub rule: u16,
 }
@@ -113,15 +126,15 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRule {
     /// Its name, if it has one.
-    pub name: Option<String>,
+    pub name: Option<Box<str>>,
     /// Whether the rule is for HTTP or for gRPC requests.
     pub protocol: RequestProtocol,
     /// Alternatives, at least one: a request has to satisfy one of them.
-    pub matches: Vec<HttpMatch>,
+    pub matches: Box<[HttpMatch]>,
     /// Applied to requests and responses.
     pub filters: Filters,
     /// Weighted destinations; empty means 500, unless a filter responds.
-    pub backends: Vec<RouteBackend>,
+    pub backends: Box<[RouteBackend]>,
     /// Of the request and of each attempt.
     pub timeouts: Timeouts,
     /// `None` means no retries beyond refused streams.

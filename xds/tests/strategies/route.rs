@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    CookiePath, HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, Order, PathMatch, Pattern,
+    CookiePath, HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, PathMatch, Pattern,
     QueryMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
     SessionPersistence, SessionToken, StringMatch, Timeouts,
 };
@@ -27,7 +27,7 @@ prop_compose! {
             key: RouteKey::new("HTTPRoute", &object, number, &listener),
             listener,
             hostnames: hostnames.into(),
-            order: Order { created, object: object.to_string(), rule: number },
+            created,
             rule,
         }
     }
@@ -66,6 +66,7 @@ prop_compose! {
     ) -> HttpRule {
         let timeouts = Timeouts { request, backend_request };
         let (retry, session) = (retry.map(Box::new), session.map(Box::new));
+        let (name, matches, backends) = (name.map(Into::into), matches.into(), backends.into());
         HttpRule { name, protocol, matches, filters, backends, timeouts, retry, session }
     }
 }
@@ -103,7 +104,7 @@ fn pattern() -> impl Strategy<Value = Pattern> {
 
 fn string_match() -> impl Strategy<Value = StringMatch> {
     prop_oneof![
-        any::<String>().prop_map(StringMatch::Exact),
+        any::<String>().prop_map(|text| StringMatch::Exact(text.into())),
         pattern().prop_map(StringMatch::Regex),
     ]
 }

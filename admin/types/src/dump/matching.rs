@@ -81,9 +81,9 @@ impl From<&model::HttpMatch> for HttpMatch {
 impl From<&model::PathMatch> for PathMatch {
     fn from(path: &model::PathMatch) -> Self {
         let (kind, value) = match path {
-            model::PathMatch::Exact(path) => (PathKind::Exact, path.as_str()),
+            model::PathMatch::Exact(path) => (PathKind::Exact, &**path),
             model::PathMatch::Prefix(path) if path.is_empty() => (PathKind::PathPrefix, "/"),
-            model::PathMatch::Prefix(path) => (PathKind::PathPrefix, path.as_str()),
+            model::PathMatch::Prefix(path) => (PathKind::PathPrefix, &**path),
             model::PathMatch::Regex(pattern) => (PathKind::RegularExpression, pattern.as_str()),
         };
         Self {
@@ -95,7 +95,7 @@ impl From<&model::PathMatch> for PathMatch {
 
 fn value_match(name: &str, value: &model::StringMatch) -> ValueMatch {
     let (kind, value) = match value {
-        model::StringMatch::Exact(value) => (MatchKind::Exact, value.as_str()),
+        model::StringMatch::Exact(value) => (MatchKind::Exact, &**value),
         model::StringMatch::Regex(pattern) => (MatchKind::RegularExpression, pattern.as_str()),
     };
     ValueMatch {

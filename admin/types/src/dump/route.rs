@@ -50,7 +50,7 @@ impl From<&model::Route> for Route {
             listener: route.listener.to_string(),
             protocol: protocol.to_owned(),
             hostnames: route.hostnames.iter().map(ToString::to_string).collect(),
-            order: (&route.order).into(),
+            order: route.order().into(),
             name: route.rule.name().map(str::to_owned),
             matches: Vec::new(),
             filters: Filters::default(),
@@ -93,11 +93,11 @@ pub struct Order {
     pub rule: u16,
 }
 
-impl From<&model::Order> for Order {
-    fn from(order: &model::Order) -> Self {
+impl From<model::Order<'_>> for Order {
+    fn from(order: model::Order<'_>) -> Self {
         Self {
             created: order.created,
-            object: order.object.clone(),
+            object: order.object.to_owned(),
             rule: order.rule,
         }
     }

@@ -110,7 +110,7 @@ impl Configuration {
     pub fn gateways(&self) -> impl Iterator<Item = &Gateway> {
         let first = ObjectRef::of::<Gateway>(&ObjectName::new("", ""));
         let objects = self.objects.of_kind(first);
-        objects.filter_map(|(_, versions)| match versions.in_force()?.in_force()? {
+        objects.filter_map(|versions| match versions.in_force()?.in_force()? {
             Object::Gateway(gateway) => Some(&**gateway),
             _ => None,
         })

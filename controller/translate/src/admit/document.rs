@@ -1,16 +1,17 @@
 //! One parsed document of a file: a pure function of its text, so that unchanged text is never
 //! parsed again.
 
-use std::sync::Arc;
+use std::slice;
 
 use serde_json::Value;
 
 use super::finding::{Finding, Reason, Remark, Severity};
 use super::fingerprint::Fingerprint;
 use super::object::{self, Outcome};
+use super::object_id::ObjectId;
 use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
-use super::yaml::{Composed, Lines, Spans, YamlRemark, compose};
+use super::yaml::{Composed, KnownLines, Lines, Spans, YamlRemark, compose};
 use crate::api::{Resource as _, Secret};
 use crate::store::{Object, ObjectRef};
 
@@ -19,9 +20,25 @@ use crate::store::{Object, ObjectRef};
 pub(super) struct Document {
     /// The fingerprint of its text, by which the next version of the file finds it.
     pub(super) fingerprint: Fingerprint,
-    pub(super) items: Box<[Item]>,
+    items: Items,
     /// Boxed: there are many documents, and most have objects and nothing else.
     exceptions: Option<Box<Exceptions>>,
+}
+
+/// The objects of a document. Nearly all have one, which is in place.
+#[derive(Debug)]
+enum Items {
+    One(Item),
+    Several(Box<[Item]>),
+}
+
+impl From<Vec<Item>> for Items {
+    fn from(items: Vec<Item>) -> Self {
+        match <[Item; 1]>::try_from(items) {
+            Ok([only]) => Self::One(only),
+            Err(items) => Self::Several(items.into()),
+        }
+    }
 }
 
 /// Everything in a document that is not an object, or not a valid one.
@@ -36,15 +53,15 @@ struct Exceptions {
 }
 
 /// A document while it is read.
-#[derive(Default)]
-struct Draft {
+struct Draft<'a> {
     items: Vec<Item>,
     exceptions: Exceptions,
+    known_lines: &'a mut KnownLines,
 }
 
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) reference: Arc<ObjectRef>,
+    pub(super) id: ObjectId,
     /// `None` if it is invalid.
     pub(super) object: Option<Object>,
     /// Takes effect if it is invalid and has no previous version. Boxed: few objects have one.
@@ -60,9 +77,17 @@ impl Item {
 }
 
 impl Document {
+    /// The objects, in their order.
+    pub(super) fn items(&self) -> &[Item] {
+        match &self.items {
+            Items::One(only) => slice::from_ref(only),
+            Items::Several(items) => items,
+        }
+    }
+
     /// Whether it contains no objects.
     pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.skipped().is_empty() && !self.is_opaque()
+        self.items().is_empty() && self.skipped().is_empty() && !self.is_opaque()
     }
 
     /// Findings without a file, and with lines of the document.
@@ -87,8 +112,13 @@ impl Document {
         text: &str,
         fingerprint: Fingerprint,
         unknown_fields: UnknownFields,
+        known_lines: &mut KnownLines,
     ) -> Self {
-        let mut draft = Draft::default();
+        let mut draft = Draft {
+            items: Vec::new(),
+            exceptions: Exceptions::default(),
+            known_lines,
+        };
         match compose(text) {
             Ok(None) => {}
             Ok(Some(composed)) => draft.take(composed, unknown_fields),
@@ -98,7 +128,9 @@ impl Document {
                 draft.exceptions.findings.push(finding);
             }
         }
-        let Draft { items, exceptions } = draft;
+        let Draft {
+            items, exceptions, ..
+        } = draft;
         Self {
             fingerprint,
             items: items.into(),
@@ -113,7 +145,7 @@ impl Exceptions {
     }
 }
 
-impl Draft {
+impl Draft<'_> {
     fn take(&mut self, composed: Composed, unknown_fields: UnknownFields) {
         let Composed {
             value,
@@ -129,7 +161,7 @@ impl Draft {
             }
             let mut finding = remark_on_yaml(note, Severity::Warning, Reason::AmbiguousYaml);
             if let [only] = self.items.as_slice() {
-                finding.object = Some((*only.reference).clone());
+                finding.object = Some(only.id.to_ref());
             }
             self.exceptions.findings.push(finding);
         }
@@ -176,10 +208,11 @@ impl Draft {
                 // The name in the object, which is kept anyway.
                 let reference = object.as_ref().map_or(reference, Object::object_ref);
                 self.items.push(Item {
-                    reference: Arc::new(reference),
+                    id: ObjectId::of(&reference)
+                        .expect("an object that was read is of a kind that is"),
                     object,
                     fail_closed: fail_closed.map(Box::new),
-                    lines: Lines::of(spans),
+                    lines: self.known_lines.of(spans),
                 });
             }
         }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use super::document::Document;
 use super::fingerprint::{Fingerprint, FingerprintKeys};
 use super::unknown_fields::UnknownFields;
+use super::yaml::KnownLines;
 
 /// Reads documents, and counts those that it parses.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     unknown_fields: UnknownFields,
     keys: FingerprintKeys,
+    lines: KnownLines,
     parsed: usize,
 }
 
@@ -37,7 +39,13 @@ impl Documents {
         let fingerprint = self.keys.of(text);
         let document = known.entry(fingerprint).or_insert_with(|| {
             self.parsed += 1;
-            Arc::new(Document::read(text, fingerprint, self.unknown_fields))
+            let lines = &mut self.lines;
+            Arc::new(Document::read(
+                text,
+                fingerprint,
+                self.unknown_fields,
+                lines,
+            ))
         });
         Arc::clone(document)
     }

@@ -7,10 +7,11 @@ use super::document::{Document, Item};
 use super::documents::{Documents, KnownDocuments};
 use super::finding::{Finding, Reason, Severity};
 use super::fingerprint::Fingerprint;
+use super::object_id::ObjectId;
 use super::path::FieldPath;
 use super::source::Source;
 use super::yaml::split;
-use crate::store::{Object, ObjectRef};
+use crate::store::Object;
 
 /// A file that was listed.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl File {
     pub(super) fn locations_not_in<'a>(
         &'a self,
         other: Option<&'a Self>,
-    ) -> impl Iterator<Item = (Arc<ObjectRef>, SourceLocation)> + 'a {
+    ) -> impl Iterator<Item = (ObjectId, SourceLocation)> + 'a {
         let theirs = other.map_or(&[][..], |file| &file.documents);
         let documents = self.documents.iter().enumerate();
         let documents = documents.filter(move |(index, document)| {
@@ -115,14 +116,14 @@ impl File {
             other.is_none_or(|other| !is_same(document, other))
         });
         documents.flat_map(move |(_, (lines_before, document))| {
-            (document.items.iter().zip(0..)).map(move |(item, index)| {
+            (document.items().iter().zip(0..)).map(move |(item, index)| {
                 let location = SourceLocation {
                     file: Arc::clone(&self.name),
                     lines_before: *lines_before,
                     index,
                     document: Arc::clone(document),
                 };
-                (Arc::clone(&item.reference), location)
+                (item.id.clone(), location)
             })
         })
     }
@@ -183,7 +184,7 @@ pub(super) struct SourceLocation {
 impl SourceLocation {
     /// The object in its document.
     fn item(&self) -> Option<&Item> {
-        self.document.items.get(self.index as usize)
+        self.document.items().get(self.index as usize)
     }
 
     /// The object, if admitted.

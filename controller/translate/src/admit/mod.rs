@@ -19,6 +19,7 @@ mod finding;
 mod fingerprint;
 mod kinds;
 mod object;
+mod object_id;
 mod objects;
 mod overall;
 mod path;

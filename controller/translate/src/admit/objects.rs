@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::file::SourceLocation;
 use super::file_set::{FileChange, FileSet};
 use super::kinds;
+use super::object_id::ObjectId;
 use crate::store::{Object, ObjectRef};
 use crate::translator::Event;
 
 /// The objects of all files.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    by_name: BTreeMap<Arc<ObjectRef>, ObjectVersions>,
+    by_name: BTreeMap<ObjectId, ObjectVersions>,
     /// Objects that are defined in several locations.
     pub(super) duplicated: BTreeSet<ObjectRef>,
     /// Objects whose previous version is in effect.
@@ -78,41 +79,40 @@ impl ObjectVersions {
 impl Objects {
     /// The object of this name.
     pub(super) fn get(&self, reference: &ObjectRef) -> Option<&ObjectVersions> {
-        self.by_name.get(reference)
+        self.by_name.get(&ObjectId::of(reference)?)
     }
 
     /// All objects, by kind and name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectRef, &ObjectVersions)> {
-        (self.by_name.iter()).map(|(reference, versions)| (&**reference, versions))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectId, &ObjectVersions)> {
+        self.by_name.iter()
     }
 
     /// The objects of the kind of `first`, from that name on.
-    pub(super) fn of_kind(
-        &self,
-        first: ObjectRef,
-    ) -> impl Iterator<Item = (&ObjectRef, &ObjectVersions)> {
-        let (group, kind) = (first.group.clone(), first.kind.clone());
-        let objects = self.by_name.range::<ObjectRef, _>(first..);
-        let objects = objects.map(|(reference, versions)| (&**reference, versions));
-        objects.take_while(move |(it, _)| it.group == group && it.kind == kind)
+    pub(super) fn of_kind(&self, first: ObjectRef) -> impl Iterator<Item = &ObjectVersions> {
+        let first = ObjectId::of(&first);
+        first.into_iter().flat_map(|first| {
+            let objects = self.by_name.range(first.clone()..);
+            let objects = objects.take_while(move |(id, _)| id.is_of_kind_of(&first));
+            objects.map(|(_, versions)| versions)
+        })
     }
 
     /// Applies changes of files. Objects in other files are not visited, except for the few that
     /// depend on several files.
     pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> ObjectChanges {
-        let mut touched: BTreeMap<Arc<ObjectRef>, PreviousVersion> = BTreeMap::new();
+        let mut touched: BTreeMap<ObjectId, PreviousVersion> = BTreeMap::new();
         for change in changes {
             let old = change.old.as_ref();
             let new = change.new.as_ref().and_then(|name| files.file(name));
-            for (reference, location) in old.into_iter().flat_map(|old| old.locations_not_in(new)) {
-                self.touch(&reference, &mut touched);
-                if let Some(versions) = self.by_name.get_mut(&*reference) {
+            for (id, location) in old.into_iter().flat_map(|old| old.locations_not_in(new)) {
+                self.touch(&id, &mut touched);
+                if let Some(versions) = self.by_name.get_mut(&id) {
                     versions.locations.retain(|it| !it.is(&location));
                 }
             }
-            for (reference, location) in new.into_iter().flat_map(|new| new.locations_not_in(old)) {
-                self.touch(&reference, &mut touched);
-                let locations = &mut self.by_name.entry(reference).or_default().locations;
+            for (id, location) in new.into_iter().flat_map(|new| new.locations_not_in(old)) {
+                self.touch(&id, &mut touched);
+                let locations = &mut self.by_name.entry(id).or_default().locations;
                 if locations.is_empty() {
                     // Most objects are defined once; a vector would begin with capacity for four.
                     locations.reserve_exact(1);
@@ -120,24 +120,21 @@ impl Objects {
                 locations.push(location);
             }
         }
-        for reference in self.duplicated.iter().chain(&self.kept) {
-            self.touch(&Arc::new(reference.clone()), &mut touched);
+        let others = self.duplicated.iter().chain(&self.kept);
+        for id in others.filter_map(ObjectId::of) {
+            self.touch(&id, &mut touched);
         }
         let mut changed = ObjectChanges::default();
-        for (reference, before) in touched {
-            self.choose_version(&reference, before, files, &mut changed);
+        for (id, before) in touched {
+            self.choose_version(&id, before, files, &mut changed);
         }
         changed
     }
 
     /// Records the version of an object that was in effect before it is changed.
-    fn touch(
-        &self,
-        reference: &Arc<ObjectRef>,
-        touched: &mut BTreeMap<Arc<ObjectRef>, PreviousVersion>,
-    ) {
-        if !touched.contains_key(reference) {
-            let versions = self.get(reference);
+    fn touch(&self, id: &ObjectId, touched: &mut BTreeMap<ObjectId, PreviousVersion>) {
+        if !touched.contains_key(id) {
+            let versions = self.by_name.get(id);
             let before = PreviousVersion {
                 location: versions.and_then(ObjectVersions::in_force).cloned(),
                 duplicate_replacements: versions
@@ -145,7 +142,7 @@ impl Objects {
                     .flat_map(ObjectVersions::duplicate_replacements)
                     .collect(),
             };
-            touched.insert(Arc::clone(reference), before);
+            touched.insert(id.clone(), before);
         }
     }
 
@@ -153,7 +150,7 @@ impl Objects {
     /// rejected, or if the object may be in a file that cannot be read.
     fn choose_version(
         &mut self,
-        reference: &Arc<ObjectRef>,
+        id: &ObjectId,
         PreviousVersion {
             location: before,
             duplicate_replacements,
@@ -161,7 +158,8 @@ impl Objects {
         files: &FileSet,
         changed: &mut ObjectChanges,
     ) {
-        let versions = self.by_name.entry(Arc::clone(reference)).or_default();
+        let reference = &id.to_ref();
+        let versions = self.by_name.entry(id.clone()).or_default();
         let locations = &mut versions.locations;
         locations.sort_by_key(|location| (files.rank(&location.file), location.order()));
         let stays = |before: &&SourceLocation| match locations.first() {
@@ -187,7 +185,7 @@ impl Objects {
         set_membership(&mut self.fail_closed, reference, is_fail_closed);
         set_membership(&mut self.kept, reference, is_kept);
         if is_gone && !is_kept {
-            self.by_name.remove(reference);
+            self.by_name.remove(id);
             changed.lost.extend(before.map(|before| before.file));
         }
     }

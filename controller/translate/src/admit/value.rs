@@ -141,7 +141,7 @@ mod tests {
         };
         let read = |it| admitted(GATEWAY_API, "Gateway", version(it)).object;
         let object = read("1");
-        assert_eq!(object.as_ref().map(|it| &*it.metadata().uid), Some("u"));
+        assert_eq!(object.as_ref().map(|it| it.metadata().uid()), Some("u"));
         assert_eq!(object, read("2"));
     }
 

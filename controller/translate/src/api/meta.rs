@@ -18,15 +18,17 @@ pub struct ObjectMeta {
     /// Its name, and its namespace, which is empty for kinds without one.
     pub name: ObjectName,
     pub labels: Labels,
-    /// UID, which distinguishes it from earlier and later objects of the same name; empty for an
-    /// object from a file.
-    pub uid: Box<str>,
-    /// When it was created; unknown for an object from a file.
-    pub creation_timestamp: Option<Timestamp>,
-    /// When its deletion was requested: it exists until its finalizers are removed.
-    pub deletion_timestamp: Option<Box<Timestamp>>,
-    /// Counts the changes of its spec; 0 for an object from a file.
-    pub generation: i64,
+    /// What an API server sets; nothing for an object from a file.
+    set_by_server: Option<Box<SetByServer>>,
+}
+
+/// The metadata that an API server sets.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct SetByServer {
+    uid: Box<str>,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+    generation: i64,
 }
 
 /// Metadata as it is written.
@@ -46,35 +48,40 @@ struct WrittenMeta {
     #[serde(default)]
     creation_timestamp: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    deletion_timestamp: Option<Box<Timestamp>>,
+    deletion_timestamp: Option<Timestamp>,
     #[serde(default)]
     generation: i64,
 }
 
 impl From<WrittenMeta> for ObjectMeta {
     fn from(written: WrittenMeta) -> Self {
-        Self {
-            name: ObjectName::of_shared(written.namespace.to_shared(), written.name.to_shared()),
-            labels: written.labels,
+        let set_by_server = SetByServer {
             uid: written.uid,
             creation_timestamp: written.creation_timestamp,
             deletion_timestamp: written.deletion_timestamp,
             generation: written.generation,
+        };
+        let is_set = set_by_server != SetByServer::default();
+        Self {
+            name: ObjectName::of_shared(written.namespace.to_shared(), written.name.to_shared()),
+            labels: written.labels,
+            set_by_server: is_set.then(|| Box::new(set_by_server)),
         }
     }
 }
 
 impl From<ObjectMeta> for WrittenMeta {
     fn from(metadata: ObjectMeta) -> Self {
+        let set_by_server = metadata.set_by_server.map(|it| *it).unwrap_or_default();
         Self {
             name: (&*metadata.name.name).into(),
             namespace: (&*metadata.name.namespace).into(),
             labels: metadata.labels,
             annotations: Annotations,
-            uid: metadata.uid,
-            creation_timestamp: metadata.creation_timestamp,
-            deletion_timestamp: metadata.deletion_timestamp,
-            generation: metadata.generation,
+            uid: set_by_server.uid,
+            creation_timestamp: set_by_server.creation_timestamp,
+            deletion_timestamp: set_by_server.deletion_timestamp,
+            generation: set_by_server.generation,
         }
     }
 }
@@ -84,10 +91,7 @@ impl Default for ObjectMeta {
         Self {
             name: ObjectName::of_shared(Arc::default(), Arc::default()),
             labels: Labels::default(),
-            uid: Box::default(),
-            creation_timestamp: None,
-            deletion_timestamp: None,
-            generation: 0,
+            set_by_server: None,
         }
     }
 }
@@ -123,9 +127,39 @@ impl Serialize for Annotations {
 }
 
 impl ObjectMeta {
+    /// The metadata of an object from a file.
+    #[must_use]
+    pub fn of_name(name: ObjectName) -> Self {
+        Self {
+            name,
+            ..Self::default()
+        }
+    }
+
+    /// UID, which distinguishes it from earlier and later objects of the same name; empty for an
+    /// object from a file.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.set_by_server.as_ref().map_or("", |it| &it.uid)
+    }
+
     /// Creation time in seconds since 1970; 0 if unknown, which ranks as equal age.
     #[must_use]
     pub fn created(&self) -> i64 {
-        self.creation_timestamp.map_or(0, Timestamp::as_second)
+        let created = self.set_by_server.as_ref();
+        let created = created.and_then(|it| it.creation_timestamp);
+        created.map_or(0, Timestamp::as_second)
+    }
+
+    /// When its deletion was requested: it exists until its finalizers are removed.
+    #[must_use]
+    pub fn deletion_timestamp(&self) -> Option<Timestamp> {
+        self.set_by_server.as_ref()?.deletion_timestamp
+    }
+
+    /// Counts the changes of its spec; 0 for an object from a file.
+    #[must_use]
+    pub fn generation(&self) -> i64 {
+        self.set_by_server.as_ref().map_or(0, |it| it.generation)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredR
         rule_backends::add_sessions(&scope, &spec.backend_refs, &mut backends);
     }
     let rule = HttpRule {
-        name: spec.name.clone(),
+        name: spec.name.as_deref().map(Into::into),
         protocol: RequestProtocol::Grpc,
         matches,
         filters,
@@ -48,8 +48,8 @@ fn a_match(spec: &GrpcRouteMatch, problems: &mut Vec<Problem>) -> HttpMatch {
         // call: both are patterns, and Gateway API counts the letters of the method.
         method: path.is_some().then_some(Method::POST),
         path: path.unwrap_or_else(match_every_call),
-        headers: matches::headers(&spec.headers, problems),
-        query: Vec::new(),
+        headers: matches::headers(&spec.headers, problems).into(),
+        query: Box::default(),
     }
 }
 

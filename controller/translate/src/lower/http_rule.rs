@@ -34,7 +34,7 @@ fn carry_out(context: &RuleContext<'_>, spec: &HttpRouteRule, notes: &mut RuleNo
         rule_backends::add_sessions(&scope, &spec.backend_refs, &mut backends);
     }
     HttpRule {
-        name: spec.name.clone(),
+        name: spec.name.as_deref().map(Into::into),
         protocol: RequestProtocol::Http,
         matches,
         filters,

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::reason::Reason;
 
 /// Lowers all matches of a rule.
-pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut RuleNotes) -> Vec<HttpMatch> {
+pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut RuleNotes) -> Box<[HttpMatch]> {
     all(matches, notes, lower_one)
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn all<T: Default>(
     matches: &[T],
     notes: &mut RuleNotes,
     one: fn(&T, &mut Vec<Problem>) -> HttpMatch,
-) -> Vec<HttpMatch> {
+) -> Box<[HttpMatch]> {
     if matches.is_empty() {
         // The default of the API, as if the list had been omitted.
         return all(&[T::default()], notes, one);
@@ -52,8 +52,8 @@ fn lower_one(spec: &HttpRouteMatch, problems: &mut Vec<Problem>) -> HttpMatch {
             problems.push(problem);
             None
         }),
-        headers: headers(&spec.headers, problems),
-        query: query(&spec.query_params, problems),
+        headers: headers(&spec.headers, problems).into(),
+        query: query(&spec.query_params, problems).into(),
     }
 }
 
@@ -93,7 +93,7 @@ fn widened(spec: &HttpPathMatch) -> PathMatch {
 }
 
 fn every_path() -> PathMatch {
-    PathMatch::Prefix(String::new())
+    PathMatch::Prefix(Box::default())
 }
 
 /// The text that everything begins with that an expression matches, whatever its syntax.
@@ -160,7 +160,7 @@ fn query(specs: &[HttpQueryParamMatch], problems: &mut Vec<Problem>) -> Vec<Quer
 /// a match of unknown type, which may even be met without it, to no condition.
 fn value(kind: ValueMatchType, text: &str, mut refuse: impl FnMut(Problem)) -> Option<StringMatch> {
     match kind {
-        ValueMatchType::Exact => Some(StringMatch::Exact(text.to_owned())),
+        ValueMatchType::Exact => Some(StringMatch::Exact(text.into())),
         ValueMatchType::RegularExpression => {
             let pattern = pattern(text, "value").map_err(refuse);
             let pattern = pattern.or_else(|()| Pattern::parse(ANY_TEXT));

@@ -101,7 +101,7 @@ fn is_over(pod: &Pod) -> bool {
 fn health(pod: &Pod) -> Health {
     let mut conditions = pod.status.conditions.iter();
     let is_ready = conditions.any(|it| it.kind == "Ready" && it.status == "True");
-    match (is_ready, &pod.metadata.deletion_timestamp) {
+    match (is_ready, pod.metadata.deletion_timestamp()) {
         (true, None) => Health::Ready,
         (true, Some(_)) => Health::Draining,
         (false, _) => Health::NotReady,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xds::model::{Hostname, ListenerKey, ObjectName, Order, Route, RouteKey};
+use xds::model::{Hostname, ListenerKey, ObjectName, Route, RouteKey};
 
 use super::rule::LoweredRule;
 use crate::api::{ParentReference, Text};
@@ -91,7 +91,6 @@ impl ResolvedRoute {
             refs: std::mem::take(&mut lowered.refs),
         });
         self.rules = outcomes.collect();
-        let object = name.to_string();
         for (index, lowered) in rules.into_iter().enumerate() {
             let Ok(number) = u16::try_from(index) else {
                 continue;
@@ -103,11 +102,7 @@ impl ResolvedRoute {
                     key: RouteKey::new(kind, name, number, listener),
                     listener: listener.clone(),
                     hostnames: Arc::clone(&attachment.hostnames),
-                    order: Order {
-                        created: self.created,
-                        object: object.clone(),
-                        rule: number,
-                    },
+                    created: self.created,
                     rule,
                 }));
             }

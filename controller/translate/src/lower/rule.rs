@@ -69,7 +69,7 @@ pub(crate) fn of_rule(index: usize, problems: Vec<Problem>) -> Vec<Problem> {
 fn answer_500(rule: HttpRule) -> HttpRule {
     HttpRule {
         filters: Filters::default(),
-        backends: Vec::new(),
+        backends: Box::default(),
         retry: None,
         session: None,
         ..rule

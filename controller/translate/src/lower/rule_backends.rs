@@ -14,7 +14,7 @@ pub(crate) fn lower(
     scope: &filters::Scope<'_>,
     specs: &[HttpBackendRef],
     notes: &mut RuleNotes,
-) -> Vec<RouteBackend> {
+) -> Box<[RouteBackend]> {
     let specs = specs.iter().enumerate();
     let backends = specs.map(|(number, spec)| {
         let (target, problem) = scope.reader.follow(scope.from, spec.into());

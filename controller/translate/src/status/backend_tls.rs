@@ -21,7 +21,7 @@ pub(crate) fn status(
     refusals: &[Problem],
     (gateways, left_out): (&BTreeSet<ObjectName>, &LeftOut),
 ) -> Option<PolicyStatus> {
-    let generation = object.metadata.generation;
+    let generation = object.metadata.generation();
     let entry = |ancestor_ref, conditions| PolicyAncestorStatus {
         ancestor_ref,
         controller_name: reader.options().controller_name.clone(),

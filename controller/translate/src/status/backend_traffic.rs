@@ -23,7 +23,7 @@ pub(crate) fn status(
     (gateways, left_out): (&BTreeSet<ObjectName>, &LeftOut),
 ) -> Option<PolicyStatus> {
     let (missing, unlisted) = missing.split_at(spare.min(missing.len()));
-    let generation = object.metadata.generation;
+    let generation = object.metadata.generation();
     let entry = |ancestor_ref, problems: &[Problem]| PolicyAncestorStatus {
         ancestor_ref,
         controller_name: reader.options().controller_name.clone(),

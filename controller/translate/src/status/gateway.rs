@@ -63,7 +63,7 @@ impl GatewayStatus {
         listeners: &[(ListenerWithConflicts<'_>, u32)],
         overall: &GatewaySummary,
     ) -> Self {
-        let generation = object.metadata.generation;
+        let generation = object.metadata.generation();
         let conditions = accepted(Conditions::of(generation), properties, listeners, overall);
         let conditions = programmed(conditions, properties, overall);
         let conditions = addresses_assigned(conditions, properties);
@@ -100,7 +100,7 @@ impl GatewayStatus {
             let status = ConditionStatus::Unknown;
             conditions.with(kind, status, Reason::Pending, message.into(), field)
         };
-        let conditions = Conditions::of(gateway.metadata.generation);
+        let conditions = Conditions::of(gateway.metadata.generation());
         let conditions = unknown(conditions, Type::Accepted, message.clone(), field);
         let conditions = unknown(conditions, Type::Programmed, message, None).that_follows();
         Self {

@@ -88,7 +88,7 @@ fn pool_conditions(
         Some(_) => "the pool is valid",
         None => "the pool is valid; without an endpoint picker, requests are balanced by load",
     };
-    let conditions = Conditions::of(pool.metadata.generation);
+    let conditions = Conditions::of(pool.metadata.generation());
     let conditions = match left_out {
         None => conditions.normal(Type::Accepted, Reason::Accepted, text),
         Some(problem) => conditions.abnormal(Type::Accepted, slice::from_ref(problem)),

@@ -82,8 +82,8 @@ pub struct Translator {
     registry: UnitRegistry,
     edges: Edges,
     phase: Phase,
-    /// The number of the batch.
-    batch: u64,
+    /// The number of the batch, modulo 2^32.
+    batch: u32,
     /// Units that ran in it.
     ran: usize,
 }
@@ -111,7 +111,7 @@ impl Translator {
     /// Applies a batch of changes; returns everything that they change, which is nothing before
     /// [`Event::Synced`]. A time before that of an earlier batch counts as that time.
     pub fn apply(&mut self, batch: Batch, now: Timestamp) -> Delta {
-        self.batch += 1;
+        self.batch = self.batch.wrapping_add(1);
         self.ran = 0;
         for event in batch {
             self.take(event);

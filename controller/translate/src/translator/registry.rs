@@ -47,9 +47,11 @@ struct Slot {
     unit: AnyUnit,
     reads: Box<[FactId]>,
     is_dirty: bool,
-    /// The last batch in which it ran.
-    ran: u64,
+    /// The last batch in which it ran, modulo 2^32.
+    ran: u32,
 }
+
+const _: () = assert!(size_of::<Option<Slot>>() <= 48, "there are many units");
 
 impl Default for UnitRegistry {
     fn default() -> Self {
@@ -128,7 +130,7 @@ impl UnitRegistry {
     }
 
     /// The next unit to run: one of the first stratum that has any.
-    pub(super) fn pop(&mut self, batch: u64) -> Option<(UnitId, AnyUnit)> {
+    pub(super) fn pop(&mut self, batch: u32) -> Option<(UnitId, AnyUnit)> {
         let id = self.dirty.iter_mut().find_map(Vec::pop)?;
         let slot = self.slots.get_mut(id.0 as usize)?.as_mut()?;
         slot.is_dirty = false;

@@ -5,7 +5,7 @@ use std::fmt::{Debug, Display, Write as _};
 
 use translate::status::{Blame, Condition, ListenerStatus, PolicyStatus, Statuses};
 use translate::{Infrastructure, Translation};
-use xds::model::{Model, ObjectName};
+use xds::model::{Keyed, Model, ObjectName, Resources};
 
 use super::debug_text;
 
@@ -154,11 +154,11 @@ fn model(out: &mut String, model: &Model) {
     section(out, "workloads", &model.workloads);
 }
 
-fn section<K: Display, V: Debug>(out: &mut String, title: &str, map: &BTreeMap<K, V>) {
-    if !map.is_empty() {
+fn section<T: Keyed + Debug>(out: &mut String, title: &str, resources: &Resources<T>) {
+    if !resources.is_empty() {
         line(out, 0, format_args!("\n{title}"));
     }
-    for value in map.values() {
+    for value in resources {
         line(out, 1, debug_text::of(value, 2));
     }
 }

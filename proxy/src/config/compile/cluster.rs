@@ -14,6 +14,7 @@ use xds::model::{
 
 use super::ids::{EndpointKey, Ids};
 use super::index::Index;
+use super::last::Last;
 use super::policy::{Layer, Policies};
 use super::targets::{ClientCredential, ClusterUsers, Port, TargetCluster, Targets};
 use super::tls::{SettingsId, TlsCompiler};
@@ -35,6 +36,8 @@ pub(super) struct ClusterCompiler<'c> {
     pub(super) users: &'c ClusterUsers,
     pub(super) resolved: &'c Resolved,
     pub(super) shards: NonZeroU32,
+    /// The ejection of the cluster that was compiled last.
+    pub(super) last: &'c mut Last<model::Ejection>,
     pub(super) ids: &'c mut Ids,
     pub(super) tls: &'c mut TlsCompiler,
 }
@@ -212,7 +215,7 @@ impl ClusterCompiler<'_> {
         settings: Option<SettingsId>,
         ejection: model::Ejection,
         address_states: BTreeMap<Address, AddressState>,
-    ) -> (Interned, EndpointSet, Vec<Endpoint>) {
+    ) -> (Interned, EndpointSet, Box<[Endpoint]>) {
         let id = self.ids.clusters.acquire(name);
         let mut endpoints = Vec::with_capacity(address_states.len());
         let mut members = Vec::with_capacity(address_states.len());
@@ -226,7 +229,12 @@ impl ClusterCompiler<'_> {
             endpoints.push(endpoint);
         }
         endpoints.sort_unstable_by_key(|endpoint| endpoint.id);
-        (id, EndpointSet::new(id, ejection, &members), endpoints)
+        let ejection = self.last.share(ejection);
+        (
+            id,
+            EndpointSet::new(id, ejection, &members),
+            endpoints.into(),
+        )
     }
 
     /// Its name, and how connections to it are protected.

@@ -1,12 +1,10 @@
 //! The parts that have to be compiled again after a change.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use xds::model::{
-    BackendKey, BindKey, Listener, ListenerKey, Model, ObjectName, PolicyTarget, Resource, Route,
-    RouteKey, ServiceKey,
+    BindKey, Listener, ListenerKey, Model, ObjectName, PolicyTarget, Resource, Route, RouteKey,
 };
 
 use super::index::Index;
@@ -53,14 +51,15 @@ impl Dirty {
     }
 
     pub(super) fn mark_all(&mut self, model: &Model) {
-        self.binds.extend(model.binds.keys().cloned());
-        for listener in model.listeners.keys() {
-            self.routes.entry(listener.clone()).or_default();
+        self.binds
+            .extend(model.binds.values().map(|it| it.key.clone()));
+        for listener in model.listeners.values() {
+            self.routes.entry(listener.key.clone()).or_default();
         }
         model.routes.values().for_each(|route| self.route(route));
-        let services = model.services.keys().map(ServiceKey::to_shared);
+        let services = model.services.values().map(|it| it.key.to_shared());
         self.targets.extend(services);
-        let backends = model.backends.keys().map(BackendKey::to_shared);
+        let backends = model.backends.values().map(|it| it.key.to_shared());
         self.targets.extend(backends);
     }
 
@@ -107,10 +106,9 @@ impl Dirty {
 
     /// The routes whose keys have this prefix.
     fn routes_of(&mut self, object: &str, model: &Model) {
-        let from = (Bound::Included(object), Bound::Unbounded);
-        let routes = model.routes.range::<str, _>(from);
-        let routes = routes.take_while(|(key, _)| key.as_str().starts_with(object));
-        routes.for_each(|(_, route)| self.route(route));
+        let routes = model.routes.starting_at(object);
+        let routes = routes.take_while(|route| route.key.as_str().starts_with(object));
+        routes.for_each(|route| self.route(route));
     }
 
     /// A service or backend, and the routes and listeners that name it.

@@ -23,7 +23,8 @@ pub(super) struct Listeners(HashMap<ListenerKey, Unit>);
 /// A compiled listener, and the state that incremental compilation keeps for it.
 #[derive(Debug, Default)]
 struct Unit {
-    rules: BTreeMap<RouteKey, NumberedRule>,
+    /// Boxed: nodes of the map are partly empty.
+    rules: BTreeMap<RouteKey, Box<NumberedRule>>,
     /// The rules of requests, by number.
     table: Chunked<Rule>,
     numbers: Slots,
@@ -78,8 +79,8 @@ impl Source for RouteMatch {
         &rule.matches[usize::from(self.index)]
     }
 
-    fn order(&self) -> &Order {
-        &self.route.order
+    fn order(&self) -> Order<'_> {
+        self.route.order()
     }
 
     fn tie_breaker(&self) -> &str {
@@ -219,11 +220,11 @@ impl Unit {
         {
             self.routing.1 = None;
         }
-        if let Some(NumberedRule { route, .. }) = &before
+        if let Some(before) = &before
             && let Some(number) = number
         {
             self.routing.0 = None;
-            RouteMatch::all(route, number).for_each(|it| self.router.remove(&it));
+            RouteMatch::all(&before.route, number).for_each(|it| self.router.remove(&it));
         }
         let http = match rule.as_ref().map(|(it, _)| &it.rule) {
             Some(AnyRule::Http(rule)) => Some(Arc::clone(rule)),
@@ -250,7 +251,7 @@ impl Unit {
                 route,
                 number,
             };
-            self.rules.insert(key.clone(), numbered);
+            self.rules.insert(key.clone(), Box::new(numbered));
         }
         before.map(|before| before.rule)
     }
@@ -267,13 +268,13 @@ impl Unit {
 
 /// The rules of connections: those chosen by server name go before those for all connections, and of
 /// equal ones the first by order.
-fn l4_routes(rules: &BTreeMap<RouteKey, NumberedRule>) -> L4Routes {
+fn l4_routes(rules: &BTreeMap<RouteKey, Box<NumberedRule>>) -> L4Routes {
     let rules = rules.values().filter_map(|it| match &it.rule.rule {
         AnyRule::L4(rule) => Some((&it.route, rule)),
         AnyRule::Http(_) => None,
     });
     let mut rules: Vec<_> = rules.collect();
-    rules.sort_by_key(|(route, _)| (!matches!(route.rule, RouteRule::Tls(_)), &route.order));
+    rules.sort_by_cached_key(|(route, _)| precedence(route));
     let mut named = Vec::new();
     for (route, rule) in rules {
         if route.hostnames.is_empty() {
@@ -283,6 +284,10 @@ fn l4_routes(rules: &BTreeMap<RouteKey, NumberedRule>) -> L4Routes {
         named.extend(names.map(|name| (name, Arc::clone(rule))));
     }
     L4Routes::new(named)
+}
+
+fn precedence(route: &Route) -> impl Ord + '_ {
+    (!matches!(route.rule, RouteRule::Tls(_)), route.order())
 }
 
 /// Settings of Gateway, ListenerSet and listener for requests.

@@ -13,6 +13,7 @@ mod ids;
 mod index;
 mod jwt;
 mod l4;
+mod last;
 mod listener;
 mod policy;
 mod rule;
@@ -36,9 +37,10 @@ use self::dirty::Dirty;
 use self::ids::Ids;
 use self::index::Index;
 use self::jwt::Authenticators;
+use self::last::Last;
 use self::listener::{ListenerCompiler, Listeners};
 use self::policy::Policies;
-use self::rule::{CompiledRule, LastLimits, RuleCompiler};
+use self::rule::{CompiledRule, LastSettings, RuleCompiler};
 use self::servers::Servers;
 use self::targets::{ClusterUsers, TargetCluster, Targets};
 use self::tls::TlsCompiler;
@@ -95,7 +97,8 @@ pub struct Compiler {
     ids: Ids,
     jwt: Authenticators,
     authorization: Authorizations,
-    limits: LastLimits,
+    settings: LastSettings,
+    ejection: Last<model::Ejection>,
     tls: TlsCompiler,
 }
 
@@ -295,8 +298,7 @@ impl Compiler {
             settings: &settings,
             jwt: &mut self.jwt,
             authorization: &mut self.authorization,
-            limits: &mut self.limits,
-            clusters: Vec::new(),
+            last: &mut self.settings,
         };
         let compiled = route.map(|route| compiler.compile(route));
         if let Some(compiled) = &compiled {
@@ -370,6 +372,7 @@ impl Compiler {
                 users: &self.users,
                 resolved,
                 shards: options.shards,
+                last: &mut self.ejection,
                 ids: &mut self.ids,
                 tls: &mut self.tls,
             };

@@ -10,10 +10,15 @@ use xds::model::{
 use super::authorization::Authorizations;
 use super::ids::Ids;
 use super::jwt::Authenticators;
+use super::last::Last;
 use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::targets::{ClusterUsers, Targets};
-use crate::config::{ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend, Sessions};
+use crate::config::{
+    BackendExtras, ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend, RuleTimeouts,
+    Sessions,
+};
 use crate::limits::{Limits, resolve};
+use crate::names::KeyPrefix;
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, ClaimsUse};
 
@@ -22,9 +27,6 @@ use crate::policy::jwt::{Authenticator, ClaimsUse};
 pub(super) struct CompiledRule {
     pub(super) rule: AnyRule,
     gateway: ObjectName,
-    /// Clusters of its backends; one that is named twice is counted twice.
-    clusters: Box<[ClusterIndex]>,
-    jwt: Option<Arc<Authenticator>>,
 }
 
 /// A rule of requests, or of connections alone.
@@ -34,10 +36,27 @@ pub(super) enum AnyRule {
     L4(Arc<L4Rule>),
 }
 
+impl AnyRule {
+    /// The clusters that it names; one that is named twice is there twice.
+    fn clusters(&self) -> Vec<ClusterIndex> {
+        match self {
+            Self::Http(rule) => rule.clusters().collect(),
+            Self::L4(rule) => rule.backends.iter().flat_map(|it| it.cluster).collect(),
+        }
+    }
+
+    fn jwt(&self) -> Option<&Arc<Authenticator>> {
+        match self {
+            Self::Http(rule) => rule.jwt.as_ref(),
+            Self::L4(_) => None,
+        }
+    }
+}
+
 impl CompiledRule {
     /// Counts the references of the rule. Returns clusters that its Gateway did not use before.
     pub(super) fn count_references(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
-        let mut clusters = self.clusters.to_vec();
+        let mut clusters = self.rule.clusters();
         clusters.retain(|cluster| users.add(*cluster, &self.gateway));
         clusters
     }
@@ -51,10 +70,10 @@ impl CompiledRule {
         users: &mut ClusterUsers,
     ) -> Vec<ClusterIndex> {
         ids.rules.remove_reference(key);
-        if let Some(authenticator) = &self.jwt {
+        if let Some(authenticator) = self.rule.jwt() {
             jwt.remove_reference(authenticator);
         }
-        let mut clusters = self.clusters.into_vec();
+        let mut clusters = self.rule.clusters();
         clusters.retain(|cluster| users.remove(*cluster, &self.gateway));
         clusters
     }
@@ -64,17 +83,13 @@ impl CompiledRule {
     }
 }
 
-/// The limits of the rule that was compiled last: the next one mostly has the same, and shares them.
+/// The settings of the rule that was compiled last.
 #[derive(Debug, Default)]
-pub(super) struct LastLimits(Arc<Limits>);
-
-impl LastLimits {
-    fn share(&mut self, limits: Limits) -> Arc<Limits> {
-        if *self.0 != limits {
-            self.0 = Arc::new(limits);
-        }
-        Arc::clone(&self.0)
-    }
+pub(super) struct LastSettings {
+    limits: Last<Limits>,
+    /// Of its backends.
+    backend_limits: Last<Limits>,
+    access_log: Last<model::AccessLog>,
 }
 
 /// Compiles the rules of a listener.
@@ -87,28 +102,20 @@ pub(super) struct RuleCompiler<'c> {
     pub(super) settings: &'c RequestSettings<'c>,
     pub(super) jwt: &'c mut Authenticators,
     pub(super) authorization: &'c mut Authorizations,
-    pub(super) limits: &'c mut LastLimits,
-    /// The clusters that the rule at hand uses.
-    pub(super) clusters: Vec<ClusterIndex>,
+    pub(super) last: &'c mut LastSettings,
 }
 
 impl<'c> RuleCompiler<'c> {
     pub(super) fn compile(&mut self, route: &Route) -> CompiledRule {
-        let (rule, jwt) = match &route.rule {
-            RouteRule::Http(rule) => {
-                let rule = Arc::new(self.http_rule(route, rule));
-                let jwt = rule.jwt.clone();
-                (AnyRule::Http(rule), jwt)
-            }
+        let rule = match &route.rule {
+            RouteRule::Http(rule) => AnyRule::Http(Arc::new(self.http_rule(route, rule))),
             RouteRule::Tls(rule) | RouteRule::Tcp(rule) | RouteRule::Udp(rule) => {
-                (AnyRule::L4(Arc::new(self.l4_rule(route, rule))), None)
+                AnyRule::L4(Arc::new(self.l4_rule(route, rule)))
             }
         };
         CompiledRule {
             rule,
             gateway: self.gateway.clone(),
-            clusters: std::mem::take(&mut self.clusters).into(),
-            jwt,
         }
     }
 
@@ -120,18 +127,15 @@ impl<'c> RuleCompiler<'c> {
         } = RulePolicy::compile(rule);
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
-        let timeouts = rule.timeouts;
         let claims_use = match settings.authorization {
             Some(_) => ClaimsUse::Rules,
             None => ClaimsUse::Headers,
         };
         Rule {
             id: self.ids.rules.acquire(&route.key),
-            name: parts(route.key.as_str(), 4).into(),
+            name: KeyPrefix::new(route.key.to_shared(), |key| parts(key, 4)),
             requests: rule.protocol,
-            request_timeout: resolve(Some(timeouts.request), None),
-            backend_timeout: resolve(Some(timeouts.backend_request), None),
-            waits_forever: [timeouts.request, timeouts.backend_request].contains(&Timeout::Never),
+            timeouts: timeouts(rule),
             retry: rule.retry.clone(),
             sessions: sessions(rule),
             jwt: settings
@@ -146,8 +150,8 @@ impl<'c> RuleCompiler<'c> {
             backends: policies
                 .map(|(policy, backend)| self.backend(backend, policy, &settings.limits))
                 .collect(),
-            limits: self.limits.share(settings.limits),
-            access_log: settings.access_log,
+            limits: self.last.limits.share(settings.limits),
+            access_log: self.last.access_log.share(settings.access_log),
         }
     }
 
@@ -167,24 +171,26 @@ impl<'c> RuleCompiler<'c> {
         limits: &Limits,
     ) -> RuleBackend {
         let mirrors = policy.as_ref().map_or(&[][..], |policy| &policy.mirrors);
-        let limits = self.limits_towards(&backend.target, limits);
+        let mirrors = mirrors.iter();
         let cluster = self.cluster(&backend.target, Transport::Tcp);
-        RuleBackend {
-            cluster,
+        let extras = BackendExtras {
             unresolved: cluster.is_err().then(|| backend.target.to_string().into()),
             mirrors: mirrors
-                .iter()
                 .map(|mirror| self.cluster(&mirror.target, Transport::Tcp))
                 .collect(),
-            policy,
             external_auth: self.external_auth(&backend.filters.external_auth),
             session: backend.session.clone(),
-            connect_timeout: limits.connect_timeout,
-            response_head_timeout: limits.response_head_timeout,
+        };
+        let limits = self.limits_towards(&backend.target, limits);
+        RuleBackend {
+            cluster,
+            policy,
+            limits: self.last.backend_limits.share(limits),
+            extras: (!extras.is_empty()).then(|| Box::new(extras)),
         }
     }
 
-    fn external_auth(&mut self, servers: &[model::ExternalAuth]) -> Box<[ExternalAuth]> {
+    fn external_auth(&self, servers: &[model::ExternalAuth]) -> Box<[ExternalAuth]> {
         let servers = servers.iter();
         let servers =
             servers.map(|it| ExternalAuth::compile(it, self.cluster(&it.target, Transport::Tcp)));
@@ -203,14 +209,25 @@ impl<'c> RuleCompiler<'c> {
     }
 
     pub(super) fn cluster(
-        &mut self,
+        &self,
         target: &Target,
         transport: Transport,
     ) -> Result<ClusterIndex, InvalidBackend> {
-        let cluster = self.targets.find(target, transport, self.gateway)?;
-        self.clusters.push(cluster);
-        Ok(cluster)
+        self.targets.find(target, transport, self.gateway)
     }
+}
+
+fn timeouts(rule: &HttpRule) -> Option<Box<RuleTimeouts>> {
+    let model::Timeouts {
+        request,
+        backend_request,
+    } = rule.timeouts;
+    let timeouts = RuleTimeouts {
+        request: resolve(Some(request), None),
+        backend: resolve(Some(backend_request), None),
+        waits_forever: [request, backend_request].contains(&Timeout::Never),
+    };
+    (timeouts != RuleTimeouts::default()).then(|| Box::new(timeouts))
 }
 
 fn sessions(rule: &HttpRule) -> Sessions {

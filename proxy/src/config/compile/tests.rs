@@ -179,9 +179,9 @@ fn mirrors_are_resolved_to_clusters() {
     model.insert(shop.into());
     let snapshot = compile(&model);
     let backend = &rule(&snapshot, "a", "/").expect("a rule").backends[0];
-    let first = backend.mirrors[0].map(|it| &*snapshot.cluster(it).name);
+    let first = backend.mirrors()[0].map(|it| &*snapshot.cluster(it).name);
     assert_eq!(first, Ok("Service/app/copy:80"));
-    assert_eq!(backend.mirrors[1], Err(InvalidBackend::NotFound));
+    assert_eq!(backend.mirrors()[1], Err(InvalidBackend::NotFound));
     assert_eq!(backend.policy.as_ref().map(|it| it.mirrors.len()), Some(2));
 }
 
@@ -207,9 +207,9 @@ fn timeouts_session_and_retry_are_compiled_into_the_rule() {
     model.insert(forever.into());
     let snapshot = compile(&model);
     let shop_rule = rule(&snapshot, "a", "/").expect("a rule");
-    assert_eq!(shop_rule.request_timeout, Some(Duration::from_secs(9)));
+    assert_eq!(shop_rule.request_timeout(), Some(Duration::from_secs(9)));
     assert_eq!(
-        (shop_rule.backend_timeout, shop_rule.waits_forever),
+        (shop_rule.backend_timeout(), shop_rule.waits_forever()),
         (None, false)
     );
     assert_eq!(
@@ -219,7 +219,7 @@ fn timeouts_session_and_retry_are_compiled_into_the_rule() {
     assert_eq!(shop_rule.retry, wanted.retry);
     let forever = rule(&snapshot, "a", "/forever").expect("a rule");
     assert_eq!(
-        (forever.request_timeout, forever.waits_forever),
+        (forever.request_timeout(), forever.waits_forever()),
         (None, true)
     );
 }

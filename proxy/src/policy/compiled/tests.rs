@@ -29,7 +29,7 @@ fn rule(filters: Filters, backends: Vec<Filters>) -> HttpRule {
     HttpRule {
         name: None,
         protocol: RequestProtocol::Http,
-        matches: Vec::new(),
+        matches: Box::default(),
         filters,
         backends: backends.into_iter().map(backend).collect(),
         timeouts: Timeouts::default(),

@@ -48,7 +48,7 @@ pub(super) async fn call_picker<'a>(
         .as_mut()
         .and_then(|server_decision| server_decision.body.take());
     let has_body = authorized_body.is_some() || !exchange.work.request_body.is_done();
-    let timeout = matched.rule.request_timeout;
+    let timeout = matched.rule.request_timeout();
     let timeout = timeout.map_or(PICKER_TIMEOUT, |it| it.min(PICKER_TIMEOUT));
     let query = PickerQuery {
         head: request_head(&head, has_body),

@@ -217,7 +217,7 @@ fn cluster(addresses: &[SocketAddr], protection: Protection) -> Cluster {
         protection,
         protocol: Protocol::Http2,
         set: EndpointSet::new(id(0), EJECTION, &members),
-        endpoints,
+        endpoints: endpoints.into(),
         connections_per_shard: NonZeroU32::new(8).expect("some"),
         pending_per_shard: NonZeroU32::new(8).expect("some"),
         proxy_protocol: None,

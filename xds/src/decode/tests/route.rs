@@ -51,6 +51,19 @@ fn the_valid_base_rule_decodes() {
 }
 
 #[test]
+fn an_order_of_another_rule_than_the_key_is_rejected() {
+    for (object, number) in [("app/shop", 1), ("app/other", 0)] {
+        let mut route = route(rule());
+        route.order = Some(proto::Order {
+            created: 0,
+            object: object.to_owned(),
+            rule: number,
+        });
+        assert!(resource(Kind::Route, &route.encode_to_vec()).is_err());
+    }
+}
+
+#[test]
 fn invalid_matches_are_rejected() {
     let header = |name: &str, value| proto::HeaderMatch {
         name: name.to_owned(),

@@ -21,6 +21,16 @@ fn whole() -> Model {
     model
 }
 
+/// Changes all resources of a kind.
+fn alter<T: Keyed + Clone>(resources: &mut Resources<T>, change: impl Fn(&mut T)) {
+    let altered = resources.values().map(|resource| {
+        let mut altered = T::clone(resource);
+        change(&mut altered);
+        Arc::new(altered)
+    });
+    *resources = altered.collect();
+}
+
 fn gateway(listener: &ListenerKey) -> [Resource; 3] {
     let gateway = ObjectName::new("a", "web");
     let bind = Bind {
@@ -91,17 +101,13 @@ fn route(listener: &ListenerKey, service: &ServiceKey) -> Route {
         key: RouteKey::new("HTTPRoute", &object, 0, listener),
         listener: listener.clone(),
         hostnames: Arc::default(),
-        order: Order {
-            created: 0,
-            object: object.to_string(),
-            rule: 0,
-        },
+        created: 0,
         rule: RouteRule::Http(HttpRule {
             name: None,
             protocol: RequestProtocol::Http,
-            matches: Vec::new(),
+            matches: Box::default(),
             filters: Filters::default(),
-            backends: vec![backend.clone(), backend],
+            backends: [backend.clone(), backend].into(),
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
@@ -162,14 +168,14 @@ fn children_without_their_parent_are_listed_once() {
 #[test]
 fn references_of_mirrors_and_ports_are_checked() {
     let mut model = whole();
-    for service in model.services.values_mut().map(Arc::make_mut) {
+    alter(&mut model.services, |service| {
         service.ports.clear();
-    }
-    for route in model.routes.values_mut().map(Arc::make_mut) {
+    });
+    alter(&mut model.routes, |route| {
         let RouteRule::Http(rule) = &mut route.rule else {
             panic!("it is of HTTP");
         };
-        rule.backends.clear();
+        rule.backends = Box::default();
         let mirror = Mirror {
             target: Target::Backend(BackendKey::new(&ObjectName::new("a", "copy"))),
             fraction: None,
@@ -179,7 +185,7 @@ fn references_of_mirrors_and_ports_are_checked() {
             ..FilterSet::default()
         };
         rule.filters = filters.into();
-    }
+    });
     let route = "Route `HTTPRoute/a/shop/0/Gateway/a/web/http`";
     assert_eq!(
         texts(&model),
@@ -203,13 +209,13 @@ fn a_udp_rule_needs_a_udp_port() {
         name: None,
         backends: vec![L4Backend { target, weight: 1 }],
     };
-    for route in model.routes.values_mut().map(Arc::make_mut) {
+    alter(&mut model.routes, |route| {
         route.rule = RouteRule::Tcp(rule.clone());
-    }
+    });
     assert_eq!(texts(&model), Vec::<String>::new());
-    for route in model.routes.values_mut().map(Arc::make_mut) {
+    alter(&mut model.routes, |route| {
         route.rule = RouteRule::Udp(rule.clone());
-    }
+    });
     assert_eq!(
         texts(&model),
         [
@@ -229,7 +235,7 @@ fn references_of_jwt_providers_to_backends_are_checked() {
         },
         cache: None,
     };
-    for policy in model.policies.values_mut().map(Arc::make_mut) {
+    alter(&mut model.policies, |policy| {
         policy.spec.jwt = Some(JwtPolicy {
             mode: JwtMode::Strict,
             realm: None,
@@ -243,7 +249,7 @@ fn references_of_jwt_providers_to_backends_are_checked() {
                 claims_to_headers: Vec::new(),
             }],
         });
-    }
+    });
     assert_eq!(
         texts(&model),
         [

@@ -11,10 +11,7 @@ use crate::api::{ObjectMeta, PolicyTargetReference};
 /// The metadata of an invalid object; at least its name.
 pub(super) fn presumed_metadata(name: &ObjectName, written: &Value) -> ObjectMeta {
     let metadata = written.get("metadata").cloned().unwrap_or_default();
-    serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
-        name: name.clone(),
-        ..ObjectMeta::default()
-    })
+    serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta::of_name(name.clone()))
 }
 
 /// The targets of an invalid policy, from `targetRefs` or a typo of it.

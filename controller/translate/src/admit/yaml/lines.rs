@@ -1,6 +1,9 @@
 //! The lines of a document's fields, in few bytes: they are kept as long as its objects, and only
 //! used for findings.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::spans::{SpanContent, Spans};
 use crate::admit::path::{FieldPath, PathStep};
 
@@ -10,15 +13,34 @@ use crate::admit::path::{FieldPath, PathStep};
 /// mapping. The entries follow, those of a mapping after the length and bytes of their key. Numbers
 /// have seven bits a byte, the low ones first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lines(Box<[u8]>);
+pub(crate) struct Lines(Arc<[u8]>);
 
-impl Lines {
-    pub(crate) fn of(spans: &Spans) -> Self {
+/// The lines of earlier values: many documents have the same fields on the same lines, and share
+/// them.
+#[derive(Debug, Default)]
+pub(crate) struct KnownLines(HashSet<Arc<[u8]>>);
+
+impl KnownLines {
+    /// The lines of a value, shared with an earlier one that has the same.
+    pub(crate) fn of(&mut self, spans: &Spans) -> Lines {
         let mut bytes = Vec::new();
         write(spans, &mut bytes);
-        Self(bytes.into())
+        if let Some(known) = self.0.get(&*bytes) {
+            return Lines(Arc::clone(known));
+        }
+        if self.0.len() >= MAX_KNOWN_LINES {
+            self.0.clear();
+        }
+        let lines: Arc<[u8]> = bytes.into();
+        self.0.insert(Arc::clone(&lines));
+        Lines(lines)
     }
+}
 
+/// So many are known, to be shared by later documents: those that differ cost no more than this.
+const MAX_KNOWN_LINES: usize = 256;
+
+impl Lines {
     /// The line of `path`, or of the nearest written field above it.
     pub(crate) fn nearest(&self, path: &FieldPath) -> u32 {
         let mut rest = Remainder(&self.0);
@@ -174,9 +196,23 @@ const KNOWN_KEYS: [&str; 35] = [
 
 #[cfg(test)]
 mod tests {
-    use super::Lines;
+    use std::sync::Arc;
+
+    use super::KnownLines;
     use crate::admit::path::FieldPath;
     use crate::admit::yaml::compose;
+
+    #[test]
+    fn equal_lines_are_shared() {
+        let mut known = KnownLines::default();
+        let mut lines = |text: &str| {
+            let composed = compose(text).expect("it is YAML").expect("a value");
+            known.of(&composed.spans)
+        };
+        let first = lines("a: 1\nb: 2");
+        assert!(Arc::ptr_eq(&first.0, &lines("a: x\nb: y").0));
+        assert_ne!(first, lines("a: 1\n\nb: 2"));
+    }
 
     #[test]
     fn every_field_is_on_the_line_of_its_span() {
@@ -186,7 +222,7 @@ mod tests {
             "g".repeat(200)
         );
         let composed = compose(&text).expect("it is YAML").expect("a value");
-        let lines = Lines::of(&composed.spans);
+        let lines = KnownLines::default().of(&composed.spans);
         let long = format!("f.{}", "g".repeat(200));
         for path in [
             "",

@@ -10,6 +10,6 @@ mod spans;
 mod split;
 
 pub(super) use compose::{Composed, YamlRemark, compose};
-pub(super) use lines::Lines;
+pub(super) use lines::{KnownLines, Lines};
 pub(super) use spans::Spans;
 pub(super) use split::split;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xds::model::{ListenerKey, ObjectName, Route};
 
-use super::{RouteName, RouteSessionsUnit};
+use super::{RouteKind, RouteName, RouteSessionsUnit};
 use crate::lower::route::{ResolvedRoute, RouteParent};
 use crate::lower::{route_conflict, rule_backends};
 use crate::problem::Problem;
@@ -101,6 +101,7 @@ impl Unit for AttachedUnit {
         changes: &mut Changes<'_>,
     ) {
         let RouteName { kind, name } = &self.0;
+        let kind = kind.as_str();
         let emitted = |route: Option<&'_ AttachedRoute>| route.map(|route| route.emitted.clone());
         let (before, after) = (emitted(old), emitted(new));
         Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
@@ -161,6 +162,7 @@ impl AttachedUnit {
         let mut left = Vec::with_capacity(attachments.len());
         let mut lost = None;
         let RouteName { kind, name } = &self.0;
+        let kind = kind.as_str();
         for attachment in attachments {
             let listener = &attachment.listener;
             let can_conflict = route_conflict::can_conflict(kind) && !route.is_refused();
@@ -218,7 +220,7 @@ impl<'a> UnitReader<'a> {
         name: &ObjectName,
     ) -> Option<&'a CarriedRoute> {
         self.depend_on(Fact::CarriedRoute(kind, name.clone()));
-        let name = name.clone();
+        let (kind, name) = (RouteKind::of(kind), name.clone());
         let unit = AttachedUnit(RouteName { kind, name });
         let carried = self.tables.attached.get(&unit)?.carried.as_ref()?;
         Some(carried)

@@ -33,7 +33,7 @@ impl Unit for BackendTlsUnit {
         let claims = |output| claims(&self.0, output);
         let changed = changes.claims.backend_tls.replace(claims(old), claims(new));
         for (upstream, section) in changed {
-            changes.run(BackendTlsTargetUnit(upstream, section));
+            changes.run(BackendTlsTargetUnit::new(upstream, section));
         }
         changes.fact(Fact::BackendTlsPolicy(self.0.clone()));
     }

@@ -8,17 +8,22 @@ use crate::reader::Fact;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
-/// An upstream, or a section of it.
+/// An upstream, or a section of it. Shared: it would be the largest of all units.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendTlsTargetUnit(pub(crate) Upstream, pub(crate) Option<Arc<str>>);
+pub(crate) struct BackendTlsTargetUnit(Arc<(Upstream, Option<Arc<str>>)>);
+
+impl BackendTlsTargetUnit {
+    pub(crate) fn new(upstream: Upstream, section: Option<Arc<str>>) -> Self {
+        Self(Arc::new((upstream, section)))
+    }
+}
 
 impl Unit for BackendTlsTargetUnit {
     /// The policy and its settings.
     type Output = (ObjectName, Arc<BackendTls>);
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
-        let key = (self.0.clone(), self.1.clone());
-        let claims = reader.claims.backend_tls.at(&key)?;
+        let claims = reader.claims.backend_tls.at(&self.0)?;
         let ((_, winner), tls) = claims.first_key_value()?;
         Some((winner.clone(), Arc::clone(tls)))
     }
@@ -29,19 +34,17 @@ impl Unit for BackendTlsTargetUnit {
         new: Option<&Self::Output>,
         changes: &mut Changes<'_>,
     ) {
-        let Self(upstream, section) = self.clone();
         let winners = &mut changes.objects.backend_tls;
-        let key = (upstream.clone(), section.clone());
         match new {
-            Some((_, tls)) => winners.insert(key, Arc::clone(tls)),
-            None => winners.remove(&key),
+            Some((_, tls)) => winners.insert((*self.0).clone(), Arc::clone(tls)),
+            None => winners.remove(&*self.0),
         };
+        let (upstream, section) = (*self.0).clone();
         changes.fact(Fact::BackendTls(upstream, section));
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        let key = (self.0.clone(), self.1.clone());
-        state.claims.backend_tls.at(&key).is_some()
+        state.claims.backend_tls.at(&self.0).is_some()
     }
 }
 
@@ -52,8 +55,8 @@ impl<'a> UnitReader<'a> {
         upstream: &Upstream,
         section: Option<&Arc<str>>,
     ) -> Option<&'a ObjectName> {
-        let unit = BackendTlsTargetUnit(upstream.clone(), section.cloned());
-        self.depend_on(Fact::BackendTls(unit.0.clone(), unit.1.clone()));
+        self.depend_on(Fact::BackendTls(upstream.clone(), section.cloned()));
+        let unit = BackendTlsTargetUnit::new(upstream.clone(), section.cloned());
         self.tables
             .backend_tls_targets
             .get(&unit)

@@ -37,7 +37,7 @@ impl Unit for BackendUseUnit {
         let resource = used.map(|backend| (with_tls(reader, backend).into(), users));
         Some(UsedBackend {
             emitted: Emitted::new(resource.into_iter().collect()),
-            status: BackendStatus::of(object.metadata.generation, backend),
+            status: BackendStatus::of(object.metadata.generation(), backend),
         })
     }
 

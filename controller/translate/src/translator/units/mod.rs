@@ -48,7 +48,7 @@ pub(crate) use listeners::ListenersUnit;
 pub(crate) use picker::PickerUnit;
 pub(crate) use policy::PolicyUnit;
 pub(crate) use pool::PoolUnit;
-pub(crate) use route::{RouteName, RouteUnit};
+pub(crate) use route::{RouteKind, RouteName, RouteUnit};
 pub(crate) use route_conflicts::RouteConflictsUnit;
 pub(crate) use route_sessions::RouteSessionsUnit;
 pub(crate) use service::ServiceUnit;
@@ -59,7 +59,6 @@ pub(crate) use tokens::TokensUnit;
 pub(crate) use x_backend::XBackendUnit;
 
 use super::unit::AnyUnit;
-use crate::api::{self, Resource as _};
 use crate::owner::Owner;
 use crate::store::Object;
 
@@ -85,11 +84,11 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
             ListenersUnit(Owner::ListenerSet(name.clone())).into(),
             SetStatusUnit(name).into(),
         ],
-        Object::HttpRoute(_) => route(api::HttpRoute::KIND),
-        Object::GrpcRoute(_) => route(api::GrpcRoute::KIND),
-        Object::TlsRoute(_) => route(api::TlsRoute::KIND),
-        Object::TcpRoute(_) => route(api::TcpRoute::KIND),
-        Object::UdpRoute(_) => route(api::UdpRoute::KIND),
+        Object::HttpRoute(_) => route(RouteKind::Http),
+        Object::GrpcRoute(_) => route(RouteKind::Grpc),
+        Object::TlsRoute(_) => route(RouteKind::Tls),
+        Object::TcpRoute(_) => route(RouteKind::Tcp),
+        Object::UdpRoute(_) => route(RouteKind::Udp),
         Object::BackendTlsPolicy(_) => vec![
             BackendTlsUnit(name.clone()).into(),
             BackendTlsStatusUnit(name).into(),

@@ -89,7 +89,7 @@ impl Unit for PolicyUnit {
         }
         Some(ResolvedPolicy {
             created: object.metadata.created(),
-            generation: object.metadata.generation,
+            generation: object.metadata.generation(),
             has_jwt,
             refs: lowered.refs,
             targets,

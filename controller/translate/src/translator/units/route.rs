@@ -24,8 +24,41 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RouteName {
-    pub(crate) kind: &'static str,
+    pub(crate) kind: RouteKind,
     pub(crate) name: ObjectName,
+}
+
+/// A kind of route, in the order of their names. A number, because every route has several units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum RouteKind {
+    Grpc,
+    Http,
+    Tcp,
+    Tls,
+    Udp,
+}
+
+impl RouteKind {
+    /// The kind of this name.
+    pub(crate) fn of(kind: &str) -> Self {
+        match kind {
+            GrpcRoute::KIND => Self::Grpc,
+            HttpRoute::KIND => Self::Http,
+            TcpRoute::KIND => Self::Tcp,
+            TlsRoute::KIND => Self::Tls,
+            _ => Self::Udp,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Grpc => GrpcRoute::KIND,
+            Self::Http => HttpRoute::KIND,
+            Self::Tcp => TcpRoute::KIND,
+            Self::Tls => TlsRoute::KIND,
+            Self::Udp => UdpRoute::KIND,
+        }
+    }
 }
 
 /// A route by kind and name. No output if none of its parents belongs to this controller.
@@ -38,11 +71,11 @@ impl Unit for RouteUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<ResolvedRoute> {
         let name = &self.0.name;
         match self.0.kind {
-            HttpRoute::KIND => resolve::<HttpRoute>(reader, name),
-            GrpcRoute::KIND => resolve::<GrpcRoute>(reader, name),
-            TlsRoute::KIND => resolve::<TlsRoute>(reader, name),
-            TcpRoute::KIND => resolve::<TcpRoute>(reader, name),
-            _ => resolve::<UdpRoute>(reader, name),
+            RouteKind::Http => resolve::<HttpRoute>(reader, name),
+            RouteKind::Grpc => resolve::<GrpcRoute>(reader, name),
+            RouteKind::Tls => resolve::<TlsRoute>(reader, name),
+            RouteKind::Tcp => resolve::<TcpRoute>(reader, name),
+            RouteKind::Udp => resolve::<UdpRoute>(reader, name),
         }
     }
 
@@ -53,6 +86,7 @@ impl Unit for RouteUnit {
         changes: &mut Changes<'_>,
     ) {
         let RouteName { kind, name } = &self.0;
+        let kind = kind.as_str();
         changes.fact(Fact::Route(kind, name.clone()));
         let names = |route: Option<&ResolvedRoute>| -> Option<Vec<Option<Arc<str>>>> {
             route.map(|route| route.rules.iter().map(|rule| rule.name.clone()).collect())
@@ -60,10 +94,10 @@ impl Unit for RouteUnit {
         if names(old) != names(new) {
             changes.fact(Fact::RuleNames(kind, name.clone()));
         }
-        let table = match *kind {
-            HttpRoute::KIND => &mut changes.claims.http_routes,
-            GrpcRoute::KIND => &mut changes.claims.grpc_routes,
-            _ => return,
+        let table = match self.0.kind {
+            RouteKind::Http => &mut changes.claims.http_routes,
+            RouteKind::Grpc => &mut changes.claims.grpc_routes,
+            RouteKind::Tls | RouteKind::Tcp | RouteKind::Udp => return,
         };
         let listeners = table.replace(claims(name, old), claims(name, new));
         for listener in listeners {
@@ -81,12 +115,12 @@ impl State {
     /// Whether there is such a route object.
     pub(super) fn has_route(&self, RouteName { kind, name }: &RouteName) -> bool {
         let store = &self.objects.store;
-        match *kind {
-            HttpRoute::KIND => store.http_routes.contains_key(name),
-            GrpcRoute::KIND => store.grpc_routes.contains_key(name),
-            TlsRoute::KIND => store.tls_routes.contains_key(name),
-            TcpRoute::KIND => store.tcp_routes.contains_key(name),
-            _ => store.udp_routes.contains_key(name),
+        match kind {
+            RouteKind::Http => store.http_routes.contains_key(name),
+            RouteKind::Grpc => store.grpc_routes.contains_key(name),
+            RouteKind::Tls => store.tls_routes.contains_key(name),
+            RouteKind::Tcp => store.tcp_routes.contains_key(name),
+            RouteKind::Udp => store.udp_routes.contains_key(name),
         }
     }
 }
@@ -149,7 +183,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     let metadata = object.metadata();
     let mut route = ResolvedRoute {
         created: metadata.created(),
-        generation: metadata.generation,
+        generation: metadata.generation(),
         rules: Box::default(),
         refusals,
         parents,
@@ -255,7 +289,7 @@ fn unclaimed(
 impl<'a> UnitReader<'a> {
     /// A route with its references resolved.
     pub(super) fn route(&self, route: &RouteName) -> Option<&'a ResolvedRoute> {
-        self.depend_on(Fact::Route(route.kind, route.name.clone()));
+        self.depend_on(Fact::Route(route.kind.as_str(), route.name.clone()));
         self.tables.routes.get(&RouteUnit(route.clone()))
     }
 
@@ -266,7 +300,7 @@ impl<'a> UnitReader<'a> {
         name: &ObjectName,
     ) -> Option<HashSet<&'a str>> {
         self.depend_on(Fact::RuleNames(kind, name.clone()));
-        let name = name.clone();
+        let (kind, name) = (RouteKind::of(kind), name.clone());
         let route = self
             .tables
             .routes

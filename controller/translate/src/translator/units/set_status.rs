@@ -28,7 +28,7 @@ impl Unit for SetStatusUnit {
         let object = reader.object::<ListenerSet>(&self.0)?;
         let owner = Owner::ListenerSet(self.0.clone());
         let declared = reader.listeners(&owner)?;
-        let generation = object.metadata.generation;
+        let generation = object.metadata.generation();
         let gateway = match &declared.offers.gateway {
             Ok(gateway) => gateway,
             Err(problem) => {

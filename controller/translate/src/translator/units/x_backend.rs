@@ -39,7 +39,7 @@ impl Unit for XBackendUnit {
         let object = reader.object::<XBackend>(&self.0)?;
         let lowered = x_backend::lower(reader, &self.0, object);
         let controller = &reader.options().controller_name;
-        let generation = object.metadata.generation;
+        let generation = object.metadata.generation();
         let policy = reader.backend_tls_winner(&upstream, None);
         let left_out = policy.and_then(|it| reader.left_out_by_tls(it));
         let gateways = (&*users, left_out.as_ref());

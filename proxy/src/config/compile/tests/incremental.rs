@@ -50,7 +50,7 @@ const RESOURCES: [fn(u8) -> Resource; 21] = [
             prefix,
             vec![(to[usize::from(variant)].clone(), 1)],
         );
-        route.order.created = i64::from(variant);
+        route.created = i64::from(variant);
         route.into()
     },
     |variant| {
@@ -73,7 +73,7 @@ const RESOURCES: [fn(u8) -> Resource; 21] = [
     },
     |variant| {
         let mut route = route("bytes", 0, "/", Vec::new());
-        route.order.created = i64::from(variant);
+        route.created = i64::from(variant);
         route.rule = RouteRule::Tcp(L4Rule {
             name: None,
             backends: vec![L4Backend {
@@ -218,7 +218,7 @@ fn second_listener(variant: u8) -> Listener {
 }
 
 fn on(route: &mut model::Route, listener: ListenerKey) {
-    let number = route.order.rule;
+    let number = route.order().rule;
     let name: Vec<&str> = route.key.as_str().split('/').take(3).collect();
     let object = ObjectName::new(name[1], name[2]);
     route.key = model::RouteKey::new(name[0], &object, number, &listener);

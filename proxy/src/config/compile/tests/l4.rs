@@ -32,7 +32,7 @@ fn l4(name: &str, created: i64, hostnames: &[&str], of: fn(L4Rule) -> RouteRule)
         .iter()
         .map(|name| Hostname::parse(name).expect("a host name"));
     route.hostnames = names.collect();
-    route.order.created = created;
+    route.created = created;
     route.rule = of(L4Rule {
         name: None,
         backends: vec![L4Backend {

@@ -62,7 +62,10 @@ fn the_policy_of_the_nearest_target_wins_for_each_field() {
         ..Limits::default()
     };
     assert_eq!(*rule.limits, expected);
-    assert_eq!(rule.backends[0].connect_timeout, expected.connect_timeout);
+    assert_eq!(
+        rule.backends[0].limits.connect_timeout,
+        expected.connect_timeout
+    );
     // Policies of the nearer targets do not apply to another rule of the same object, or to another
     // object.
     let mut other = route("shop", 1, "/other", Vec::new());
@@ -86,14 +89,13 @@ fn a_listener_set_policy_ranks_between_gateway_and_listener() {
     let name = ObjectName::new("app", "set");
     let key = |section| ListenerKey::new("ListenerSet", &name, section);
     let mut model = model();
-    for (number, section) in ["one", "two"].into_iter().enumerate() {
+    for section in ["one", "two"] {
         let hostname = format!("{section}.example.com");
         let mut of_set = listener(section, Some(&hostname));
         of_set.key = key(section);
         let mut shop = route(section, 0, "/", Vec::new());
         shop.listener = key(section);
         shop.key = RouteKey::new("HTTPRoute", &host(section), 0, &key(section));
-        shop.order.rule = u16::try_from(number).expect("small");
         model.insert(of_set.into());
         model.insert(shop.into());
     }
@@ -282,7 +284,7 @@ fn a_backends_response_timeout_overrides_the_rules() {
     let backends = &rule(&snapshot, "a", "/").expect("a rule").backends;
     let seconds = backends
         .iter()
-        .map(|it| it.response_head_timeout.map(|it| it.as_secs()));
+        .map(|it| it.limits.response_head_timeout.map(|it| it.as_secs()));
     assert_eq!(seconds.collect::<Vec<_>>(), [Some(3), Some(60)]);
 }
 

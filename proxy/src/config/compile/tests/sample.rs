@@ -8,9 +8,9 @@ use std::sync::Arc;
 use xds::model::{
     Backend, BackendKey, BackendProtocol, Bind, BindKey, FilterSet, Filters, Health, Hostname,
     Hosts, HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror, Model,
-    ObjectName, Order, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, RequestProtocol,
-    Route, RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target,
-    Timeouts, Transport, Workload, WorkloadKey,
+    ObjectName, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, RequestProtocol, Route,
+    RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target, Timeouts,
+    Transport, Workload, WorkloadKey,
 };
 
 pub(super) fn host(name: &str) -> ObjectName {
@@ -69,20 +69,17 @@ pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, 
         key: RouteKey::new("HTTPRoute", &host(name), rule, &listener),
         listener,
         hostnames: Arc::default(),
-        order: Order {
-            created: 0,
-            object: host(name).to_string(),
-            rule,
-        },
+        created: 0,
         rule: RouteRule::Http(HttpRule {
             protocol: RequestProtocol::Http,
-            name: Some("first".to_owned()),
-            matches: vec![HttpMatch {
+            name: Some("first".into()),
+            matches: [HttpMatch {
                 path: PathMatch::prefix(prefix).expect("a path"),
                 method: None,
-                headers: Vec::new(),
-                query: Vec::new(),
-            }],
+                headers: Box::default(),
+                query: Box::default(),
+            }]
+            .into(),
             filters: Filters::default(),
             backends: backends.collect(),
             timeouts: Timeouts::default(),

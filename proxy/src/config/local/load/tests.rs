@@ -138,8 +138,8 @@ fn incremental_translation_equals_translation_from_scratch() {
 #[test]
 fn a_bind_is_traced_to_its_file() {
     let scene = Scene::new(1, 1);
-    let bind = scene.model.binds.keys().next().expect("a bind");
-    let origin = scene.loader.origin(bind);
+    let bind = scene.model.binds.values().next().expect("a bind");
+    let origin = scene.loader.origin(&bind.key);
     let place = format!("{}:6: ", scene.folder.path().join("gateway.yaml").display());
     assert_eq!(origin, format!("{place}Gateway default/web, listener http"));
     assert_eq!(origin::local_addresses([].into_iter()), BTreeSet::new());

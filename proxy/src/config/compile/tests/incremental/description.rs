@@ -98,7 +98,7 @@ fn describe_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot
         );
         line(
             text,
-            format_args!("{path} is of {:?}", rule.map(|it| &it.name)),
+            format_args!("{path} is of {:?}", rule.map(|it| &*it.name)),
         );
     }
 }
@@ -112,12 +112,12 @@ fn rule(rule: &Rule, snapshot: &Snapshot) -> String {
         ..
     } = rule;
     let to = rule.backends.iter().map(|it| {
-        let mirrors = it.mirrors.iter().map(|it| cluster(*it, snapshot));
+        let mirrors = it.mirrors().iter().map(|it| cluster(*it, snapshot));
         let mirrors: Vec<String> = mirrors.collect();
         format!(
             "{} {mirrors:?} {:?}",
             cluster(it.cluster, snapshot),
-            it.unresolved
+            it.unresolved()
         )
     });
     let to: Vec<String> = to.collect();
