@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 pub(crate) struct SharedValues<T: ?Sized> {
     by_hash: HashMap<u64, Weak<T>>,
     hasher: RandomState,
-    /// Number of values added or let go since unused ones were last removed.
+    /// Number of values shared or let go since unused ones were last removed.
     changes: usize,
 }
 
@@ -27,6 +27,8 @@ impl<T: ?Sized> Default for SharedValues<T> {
 impl<T: ?Sized + Hash + Eq> SharedValues<T> {
     /// The shared value that equals this one.
     pub(crate) fn share(&mut self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
+        // It may replace another one.
+        self.forget_unused();
         let hash = self.hasher.hash_one(value.borrow());
         let known = self.by_hash.get(&hash).and_then(Weak::upgrade);
         if let Some(known) = known.filter(|known| **known == *value.borrow()) {
@@ -34,7 +36,6 @@ impl<T: ?Sized + Hash + Eq> SharedValues<T> {
         }
         let shared = value.into();
         self.by_hash.insert(hash, Arc::downgrade(&shared));
-        self.forget_unused();
         shared
     }
 
@@ -93,7 +94,9 @@ mod tests {
             .collect();
         let most = 126 * FEW;
         assert!(shared.by_hash.len() <= most, "{}", shared.by_hash.len());
-        for value in replaced {
+        let same: Vec<_> = replaced.into_iter().map(|_| shared.share("same")).collect();
+        assert!(shared.by_hash.len() <= 26 * FEW, "{}", shared.by_hash.len());
+        for value in same {
             drop(value);
             shared.released();
         }

@@ -43,7 +43,7 @@ impl Intake {
         self.is_complete
     }
 
-    /// Whether all kinds are synced but one, which has the most objects as a rule.
+    /// Whether all kinds are synced but one. In a large cluster, that is the one with the most objects.
     pub(super) fn is_mostly_complete(&self) -> bool {
         self.unsynced.len() <= 1
     }

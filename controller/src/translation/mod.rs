@@ -128,6 +128,8 @@ impl Translation {
         let now = (self.clock)();
         let delta = self.translator.apply(batch, now);
         if !self.intake.is_complete() {
+            // There is no output to delay, so a short pause is enough.
+            self.pace.passed(Instant::now(), Duration::ZERO);
             return;
         }
         self.wake_at = delta.wake_at.map(|at| started + until(now, at));

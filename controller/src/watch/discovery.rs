@@ -1,11 +1,13 @@
 //! Discovers which kinds the API server serves, and in which version.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
+use tokio::time::timeout;
 
 use super::kinds::{KindId, Kinds, WatchedKind};
 
@@ -23,16 +25,16 @@ pub(super) fn built_in(kinds: &Kinds) -> ServedKinds {
     built_in.filter_map(|kind| resource(kind)).collect()
 }
 
-/// Whether the API server has started: until then, it may not know all kinds. One that does not tell is
-/// taken for one that has.
+/// Whether the API server has started: until then, it may not know all kinds. One that has no such
+/// endpoint, or does not permit reading it, is taken for one that has.
 pub(super) async fn is_ready(client: &Client) -> bool {
     let Ok(request) = Request::get("/readyz").body(Vec::new()) else {
         return true;
     };
-    match client.request_text(request).await {
-        Err(kube::Error::Api(status)) => status.code < 500,
-        // If it does not respond, discovery fails too.
-        Ok(_) | Err(_) => true,
+    match timeout(READY_TIMEOUT, client.request_text(request)).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(kube::Error::Api(status))) => status.code < 500,
+        Ok(Err(_)) | Err(_) => false,
     }
 }
 
@@ -86,3 +88,6 @@ fn is_watched(resource: &APIResource) -> bool {
     let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
     !resource.name.contains('/') && can("list") && can("watch")
 }
+
+/// How long `/readyz` may take: it asks etcd, which can hang.
+const READY_TIMEOUT: Duration = Duration::from_secs(3);

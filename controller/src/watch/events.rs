@@ -12,43 +12,41 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::raw::Raw;
 
-/// The result of `kube`'s watcher.
-type Read = Result<Event<Raw>, watcher::Error>;
+/// An event of `kube`'s watcher, or its error, and when it was received.
+type Read = (Instant, Result<Event<Raw>, watcher::Error>);
 
 /// The events of a list, and of the watches that follow it. Reading stops when it is dropped.
 pub(super) struct Events {
-    events: mpsc::Receiver<Read>,
+    receiver: mpsc::Receiver<Read>,
     resume: Arc<Notify>,
     _reader: JoinSet<()>,
 }
 
 impl Events {
-    /// Starts to list and watch: at once, or if paused, once resumed.
-    pub(super) fn start(
+    /// Lists and watches once it is [resumed](Self::resume).
+    pub(super) fn new(
         client: &Client,
         resource: &ApiResource,
         field_selector: Option<&str>,
-        is_paused: bool,
     ) -> Self {
         let api = Api::<Raw>::all_with(client.clone(), resource);
+        let page = page(resource);
         let config = watcher::Config {
             timeout: Some(WATCH_SECONDS),
             field_selector: field_selector.map(str::to_owned),
-            page_size: Some(PAGE),
+            page_size: Some(page),
             ..watcher::Config::default()
         };
-        let (sender, events) = mpsc::channel(READ_AHEAD);
+        let (sender, receiver) = mpsc::channel(page as usize);
         let resume = Arc::new(Notify::new());
-        if !is_paused {
-            resume.notify_one();
-        }
         let mut reader = JoinSet::new();
         reader.spawn(read(api, config, sender, Arc::clone(&resume)));
         Self {
-            events,
+            receiver,
             resume,
             _reader: reader,
         }
@@ -56,10 +54,10 @@ impl Events {
 
     /// The next event or error. After an error, none follows before [`resume`](Self::resume).
     pub(super) async fn next(&mut self) -> Option<Read> {
-        self.events.recv().await
+        self.receiver.recv().await
     }
 
-    /// Tries again after an error.
+    /// Starts, or tries again after an error.
     pub(super) fn resume(&self) {
         self.resume.notify_one();
     }
@@ -80,7 +78,7 @@ async fn read(
                 return;
             };
             failed = event.is_err();
-            if events.send(event).await.is_err() {
+            if events.send((Instant::now(), event)).await.is_err() {
                 return;
             }
         }
@@ -89,11 +87,18 @@ async fn read(
 
 /// Duration of a watch request: a dead connection is noticed afterwards.
 const WATCH_SECONDS: u32 = 60;
-/// Objects in a page of a list. `kube`'s default is half of it; each page costs the API server some
-/// milliseconds, and this process memory for two pages.
+/// Objects in a page of a list, and events that are read ahead.
+fn page(resource: &ApiResource) -> u32 {
+    match &*resource.kind {
+        "ConfigMap" | "Secret" => LARGE_OBJECTS,
+        _ => PAGE,
+    }
+}
+
+/// Twice `kube`'s default: each page costs the API server some milliseconds.
 const PAGE: u32 = 1_000;
-/// Events that are read ahead: a page.
-const READ_AHEAD: usize = PAGE as usize;
+/// For objects of up to 1 MiB, of which there are two pages in memory.
+const LARGE_OBJECTS: u32 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -109,7 +114,7 @@ mod tests {
 
     /// The events of Services from a server that returns endless pages, each with one object, or an
     /// error. The counter has the number of requests.
-    fn events(status: StatusCode, is_paused: bool) -> (Events, Arc<AtomicUsize>) {
+    fn events(status: StatusCode) -> (Events, Arc<AtomicUsize>) {
         let requests = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&requests);
         let server = tower::service_fn(move |_: Request<Body>| {
@@ -125,7 +130,7 @@ mod tests {
         });
         let client = Client::new(server, "default");
         let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-        (Events::start(&client, &resource, None, is_paused), requests)
+        (Events::new(&client, &resource, None), requests)
     }
 
     /// Lets every task run until it waits.
@@ -137,40 +142,43 @@ mod tests {
 
     #[tokio::test]
     async fn pages_are_requested_ahead_of_their_reader() {
-        let (mut events, requests) = events(StatusCode::OK, false);
-        assert!(matches!(events.next().await, Some(Ok(Event::Init))));
+        let (mut events, requests) = events(StatusCode::OK);
+        events.resume();
+        assert!(matches!(events.next().await, Some((_, Ok(Event::Init)))));
         settle().await;
         assert!(requests.load(Ordering::Relaxed) > 1);
     }
 
     #[tokio::test]
     async fn pages_ahead_of_a_slow_reader_are_bounded() {
-        let (_events, requests) = events(StatusCode::OK, false);
-        for _ in 0..READ_AHEAD {
+        let (events, requests) = events(StatusCode::OK);
+        events.resume();
+        for _ in 0..PAGE {
             settle().await;
         }
         let before = requests.load(Ordering::Relaxed);
         settle().await;
         assert_eq!(requests.load(Ordering::Relaxed), before);
-        assert!(before <= READ_AHEAD + 1, "{before}");
+        assert!(before <= PAGE as usize + 1, "{before}");
     }
 
     #[tokio::test]
     async fn nothing_is_requested_after_an_error_until_it_is_resumed() {
-        let (mut events, requests) = events(StatusCode::FORBIDDEN, false);
-        assert!(matches!(events.next().await, Some(Ok(Event::Init))));
-        assert!(matches!(events.next().await, Some(Err(_))));
+        let (mut events, requests) = events(StatusCode::FORBIDDEN);
+        events.resume();
+        assert!(matches!(events.next().await, Some((_, Ok(Event::Init)))));
+        assert!(matches!(events.next().await, Some((_, Err(_)))));
         settle().await;
         assert_eq!(requests.load(Ordering::Relaxed), 1);
         events.resume();
-        assert!(matches!(events.next().await, Some(Ok(Event::Init))));
-        assert!(matches!(events.next().await, Some(Err(_))));
+        assert!(matches!(events.next().await, Some((_, Ok(Event::Init)))));
+        assert!(matches!(events.next().await, Some((_, Err(_)))));
         assert_eq!(requests.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test]
-    async fn a_paused_reader_requests_nothing() {
-        let (mut events, requests) = events(StatusCode::OK, true);
+    async fn nothing_is_requested_before_the_start() {
+        let (mut events, requests) = events(StatusCode::OK);
         settle().await;
         assert_eq!(requests.load(Ordering::Relaxed), 0);
         events.resume();

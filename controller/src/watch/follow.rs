@@ -64,6 +64,8 @@ pub(super) struct Progress {
     /// When to list again, for newly selected namespaces.
     relist_at: Option<Instant>,
     last_error: Option<String>,
+    /// When the event at hand was received.
+    received: Option<Instant>,
 }
 
 /// The receiver of changes is gone: the process is shutting down.
@@ -119,8 +121,10 @@ impl Follower {
 
     /// Lists and watches, until the kind is served differently, or a new list is needed.
     async fn follow(&mut self, resource: &ApiResource) -> Result<(), ReceiverClosed> {
-        let is_paused = self.progress.paused_until.is_some();
-        let mut events = Events::start(&self.client, resource, self.kind.field_selector, is_paused);
+        let mut events = Events::new(&self.client, resource, self.kind.field_selector);
+        if self.progress.paused_until.is_none() {
+            events.resume();
+        }
         let started = Instant::now();
         self.progress.listed = None;
         self.progress.relist_at = None;
@@ -143,9 +147,14 @@ impl Follower {
                     WatchOutcome::Continue
                 }
                 event = events.next(), if paused.is_none() => match event {
-                    Some(Ok(event)) => self.take(event, resource).await?,
-                    Some(Err(error)) => self.fail(&error).await?,
-                    None => WatchOutcome::Restart,
+                    Some((received, Ok(event))) => {
+                        self.progress.received = Some(received);
+                        let outcome = self.take(event, resource).await?;
+                        self.progress.received = None;
+                        outcome
+                    }
+                    Some((_, Err(error))) => self.fail(&error).await?,
+                    None => self.reader_ended(),
                 },
             };
             if matches!(next, WatchOutcome::Restart) {
@@ -314,10 +323,20 @@ impl Follower {
         Ok(WatchOutcome::Continue)
     }
 
+    /// The task that reads events has ended: it panicked.
+    fn reader_ended(&mut self) -> WatchOutcome {
+        warn!(
+            "watch of {} ended unexpectedly; listing again",
+            self.kind.kind
+        );
+        self.progress.paused_until = Some(Instant::now() + self.progress.backoff.wait());
+        WatchOutcome::Restart
+    }
+
     async fn send(&self, what: ChangeKind) -> Result<(), ReceiverClosed> {
         let change = Change {
             kind: self.kind.id,
-            received: Instant::now(),
+            received: self.progress.received.unwrap_or_else(Instant::now),
             what,
         };
         self.changes.send(change).await.map_err(|_| ReceiverClosed)

@@ -192,7 +192,7 @@ const DEFINITION: &str = "CustomResourceDefinition";
 
 /// Without the policies, requests would not be authenticated, and backends would get plain text.
 fn requirement(group: &str, kind: &str) -> Requirement {
-    let is_core = matches!(group, "" | "discovery.k8s.io") && kind != POD
+    let is_core = matches!(group, "" | "discovery.k8s.io")
         || matches!(
             kind,
             CLASS_KIND | "Gateway" | "HTTPRoute" | "TrafficPolicy" | "BackendTLSPolicy"

@@ -96,6 +96,8 @@ impl Supervisor {
                     }
                 }
                 Err(error) => {
+                    // It may be starting when it responds again.
+                    self.unready_since = None;
                     warn!("API discovery failed: {error}");
                     backoff.wait()
                 }

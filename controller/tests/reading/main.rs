@@ -111,6 +111,26 @@ async fn nothing_is_published_until_a_starting_api_server_knows_all_kinds() {
     reader.expect(&cluster, Duration::from_secs(5)).await;
 }
 
+/// The time that it is away for does not count as time that it takes to start.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_starts_after_a_long_outage_is_waited_for() {
+    let cluster = cluster_with(&site());
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(5)).await;
+    let published = reader.outcome();
+    // While it shuts down, it is not ready.
+    cluster.set_ready(false);
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    cluster.set_away(true);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    cluster.set_served("httproutes", false);
+    cluster.set_away(false);
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(reader.outcome(), published);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_never_ready_is_read_all_the_same() {
     let cluster = cluster_with(&site());

@@ -195,17 +195,30 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn units_that_run_ahead_do_not_change_the_first_output(history in history(), machine: bool) {
+    fn units_that_run_ahead_do_not_change_the_first_output(
+        (history, ahead) in history().prop_flat_map(|history| {
+            let batches = 0..=history.len();
+            (Just(history), batches)
+        }),
+        machine: bool,
+    ) {
         let mut translator = Translator::new(options(machine));
         let mut now = Timestamp::MIN;
-        translator.apply(vec![Event::MostlySynced], now);
-        for (steps, time) in &history {
-            now = now.max(TIMES[*time].parse().expect("a time"));
-            let held = translator.apply(steps.iter().map(event).collect(), now);
-            prop_assert_eq!(held, Delta::default());
-        }
         let mut listener = Listener::default();
-        listener.apply_delta(translator.apply(vec![Event::Synced], now));
+        for (number, (steps, time)) in history.iter().enumerate() {
+            now = now.max(TIMES[*time].parse().expect("a time"));
+            let mut batch: Batch = steps.iter().map(event).collect();
+            if number >= ahead {
+                batch.push(Event::MostlySynced);
+            }
+            let is_last = number + 1 == history.len();
+            if is_last {
+                batch.push(Event::Synced);
+            }
+            let delta = translator.apply(batch, now);
+            prop_assert!(is_last || delta == Delta::default());
+            listener.apply_delta(delta);
+        }
         prop_assert_eq!(listener, from_scratch(&translator));
     }
 }
