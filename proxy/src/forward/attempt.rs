@@ -197,7 +197,12 @@ impl<'a> Attempt<'a> {
         requirements: ConnectionRequirements,
         trace: Option<&Tracer>,
     ) -> Result<Box<Connection>, Failure> {
-        let timeout = self.limited(self.destination.backend.limits.connect_timeout);
+        let allowed = self.destination.backend.limits.connect_timeout;
+        let timeout = self.limited(allowed);
+        let requirements = ConnectionRequirements {
+            is_hurried: timeout != allowed,
+            ..requirements
+        };
         let requirements = (self.protocol(), requirements);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.set_task_state(TaskState::Connecting);

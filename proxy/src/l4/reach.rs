@@ -39,6 +39,7 @@ pub(super) async fn reach(
         proxied: client.proxied_to(cluster),
         speaks: None,
         fresh: true,
+        is_hurried: false,
     };
     let mut tries = Attempts::begin(&upstreams.endpoints, cluster, None);
     let mut tried = Vec::new();

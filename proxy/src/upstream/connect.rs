@@ -43,8 +43,14 @@ pub(crate) async fn open(
         }
         // Waiting for a stream takes a larger future, and is rare.
         Protocol::Http2 => {
-            let client = requirements.proxied;
-            Box::pin(h2::open(upstreams, cluster, endpoint, client, timeout)).await
+            Box::pin(h2::open(
+                upstreams,
+                cluster,
+                endpoint,
+                requirements,
+                timeout,
+            ))
+            .await
         }
     }
 }
@@ -59,6 +65,8 @@ pub(crate) struct ConnectionRequirements {
     pub(crate) speaks: Option<Alpn>,
     /// Whether it must not have been used before.
     pub(crate) fresh: bool,
+    /// Whether the request has less time left than connecting may take.
+    pub(crate) is_hurried: bool,
 }
 
 impl ConnectionRequirements {

@@ -67,7 +67,7 @@ enum State {
     },
     /// It accepts no more requests.
     Closed(FailureKind),
-    /// The request that opened it ran out of time, which says nothing about the time of others.
+    /// The request that opened it ran out of time before connecting did: others may have more.
     Abandoned,
 }
 
@@ -144,15 +144,16 @@ pub(super) async fn open(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
-    client: Option<Box<Endpoints>>,
+    requirements: ConnectionRequirements,
     timeout: Option<Duration>,
 ) -> Result<Box<Connection>, Failure> {
     let until = timeout.map(|timeout| Instant::now() + timeout);
     let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     let (session, (send, usage)) = loop {
-        let session = match find(upstreams, cluster, endpoint, client.as_deref()) {
+        let client = requirements.proxied.as_deref();
+        let session = match find(upstreams, cluster, endpoint, client) {
             Some(session) => session,
-            None => dial(upstreams, cluster, endpoint, client.clone(), left()).await?,
+            None => dial(upstreams, cluster, endpoint, &requirements, left()).await?,
         };
         let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
         let opened = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
@@ -198,19 +199,19 @@ async fn dial(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
-    client: Option<Box<Endpoints>>,
+    requirements: &ConnectionRequirements,
     timeout: Option<Duration>,
 ) -> Result<Rc<H2Connection>, Failure> {
-    let until = timeout.map(|timeout| Instant::now() + timeout);
-    let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     let requirements = ConnectionRequirements {
-        proxied: client.clone(),
         speaks: Some(Alpn::H2),
         // Used connections are HTTP/1, from before a change of the configuration.
         fresh: true,
+        ..requirements.clone()
     };
+    let is_hurried = requirements.is_hurried;
+    let until = timeout.map(|timeout| Instant::now() + timeout);
     let session = Rc::new(H2Connection {
-        client,
+        client: requirements.proxied.clone(),
         limit: upstreams.pool.limit(cluster.id),
         state: RefCell::new(State::Dialing),
         requests: Cell::new(0),
@@ -221,9 +222,11 @@ async fn dial(
     let connection = match connect(upstreams, cluster, endpoint, requirements, timeout).await {
         Ok(connection) => connection,
         Err(failure) => {
-            session.end(match left() {
-                Some(Duration::ZERO) => State::Abandoned,
-                _ => State::Closed(failure.kind),
+            let is_late = until.is_some_and(|until| Instant::now() >= until);
+            session.end(if is_hurried && is_late {
+                State::Abandoned
+            } else {
+                State::Closed(failure.kind)
             });
             return Err(failure);
         }

@@ -1,5 +1,6 @@
 //! The deadline of a gRPC call, which its client chooses, ends that call alone.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,5 +146,28 @@ on_both_drivers! {
         assert_eq!(response.value("grpc-status"), Some("4"));
         scene.origin().now_replies(ok(scene.own.to_string()));
         assert_ne!(scene.served_by(), scene.own, "it is ejected");
+    }
+
+    /// A waiting request that tried again would have little time left, and so would each after it.
+    fn requests_fail_together_when_their_connection_times_out(driver) {
+        let (ca, (listener, address)) = (authority("ca"), listener());
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("origin", &[address])
+            .speaks("origin", "H2C")
+            .backend_tls("origin", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
+            .policy_of("Backend/origin", "limits: {connectTimeout: 1s}")
+            .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .start();
+        let (mut first, mut second) = (gateway.client(), gateway.client());
+        first.gets("/");
+        // Its handshake is never answered.
+        let (_stalled, _) = listener.accept().expect("a connection");
+        second.gets("/");
+        first.expects(503);
+        second.expects(503);
+        listener.set_nonblocking(true).expect("a socket of ours");
+        let again = listener.accept().map(|_| ());
+        assert_eq!(again.map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
     }
 }

@@ -42,6 +42,7 @@ impl Unanswered {
     /// Removes all.
     pub(super) fn clear(&mut self) {
         self.lengths.consume(usize::MAX);
+        self.has_last = false;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -77,8 +78,10 @@ mod tests {
         }
         assert_eq!(unanswered.pop(), Some((0, true)));
         assert_eq!((unanswered.pop(), pool.lent()), (None, 0));
-        unanswered.push(1, false);
+        unanswered.push(1, true);
         unanswered.clear();
         assert!(unanswered.is_empty() && pool.lent() == 0);
+        unanswered.push(1, false);
+        assert_eq!(unanswered.pop(), Some((1, false)));
     }
 }
