@@ -156,13 +156,15 @@ on_both_drivers! {
             .backend("origin", &[address])
             .speaks("origin", "H2C")
             .backend_tls("origin", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
-            .policy_of("Backend/origin", "limits: {connectTimeout: 1s}")
+            .policy_of("Backend/origin", "limits: {connectTimeout: 3s}")
             .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
             .start();
         let (mut first, mut second) = (gateway.client(), gateway.client());
         first.gets("/");
         // Its handshake is never answered.
         let (_stalled, _) = listener.accept().expect("a connection");
+        // It has this much more time left than the first one.
+        std::thread::sleep(Duration::from_millis(500));
         second.gets("/");
         first.expects(503);
         second.expects(503);
