@@ -294,7 +294,6 @@ impl RuleBackend {
     }
 
     /// Where the policy's mirrors go, by their position.
-    #[must_use]
     pub fn mirrors(&self) -> &[Result<ClusterIndex, model::InvalidBackend>] {
         self.extras.as_ref().map_or(&[], |extras| &extras.mirrors)
     }

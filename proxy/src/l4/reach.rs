@@ -37,9 +37,8 @@ pub(super) async fn reach(
     record.cluster = Some((cluster.id, cluster.name.clone()));
     let requirements = ConnectionRequirements {
         proxied: client.proxied_to(cluster),
-        speaks: None,
         fresh: true,
-        is_hurried: false,
+        ..ConnectionRequirements::default()
     };
     let mut tries = Attempts::begin(&upstreams.endpoints, cluster, None);
     let mut tried = Vec::new();

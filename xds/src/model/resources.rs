@@ -44,12 +44,6 @@ impl<T: Keyed> Resources<T> {
         self.0.take(key.borrow()).map(|it| it.0)
     }
 
-    /// The resources, in the order of their keys.
-    #[must_use]
-    pub fn values(&self) -> Values<'_, T> {
-        self.into_iter()
-    }
-
     /// The resources from a key on.
     pub fn starting_at(&self, key: &str) -> impl Iterator<Item = &Arc<T>> {
         let range = (Bound::Included(key), Bound::Unbounded);
@@ -58,6 +52,18 @@ impl<T: Keyed> Resources<T> {
 }
 
 impl<T> Resources<T> {
+    /// The resources, in the order of their keys.
+    #[must_use]
+    pub fn values(&self) -> Values<'_, T> {
+        self.iter()
+    }
+
+    /// The resources, in the order of their keys.
+    #[must_use]
+    pub fn iter(&self) -> Values<'_, T> {
+        Values(self.0.iter())
+    }
+
     /// Number of resources.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -92,7 +98,7 @@ impl<'a, T> IntoIterator for &'a Resources<T> {
     type IntoIter = Values<'a, T>;
 
     fn into_iter(self) -> Values<'a, T> {
-        Values(self.0.iter())
+        self.iter()
     }
 }
 
@@ -116,7 +122,7 @@ impl<T> Clone for Resources<T> {
 
 impl<T: Eq> PartialEq for Resources<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.into_iter().eq(other)
+        self.len() == other.len() && self.iter().eq(other)
     }
 }
 

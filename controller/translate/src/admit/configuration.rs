@@ -109,7 +109,7 @@ impl Configuration {
     /// The Gateways in effect.
     pub fn gateways(&self) -> impl Iterator<Item = &Gateway> {
         let first = ObjectRef::of::<Gateway>(&ObjectName::new("", ""));
-        let objects = self.objects.of_kind(first);
+        let objects = self.objects.of_kind(&first);
         objects.filter_map(|versions| match versions.in_force()?.in_force()? {
             Object::Gateway(gateway) => Some(&**gateway),
             _ => None,

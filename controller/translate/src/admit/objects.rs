@@ -88,8 +88,11 @@ impl Objects {
     }
 
     /// The objects of the kind of `first`, from that name on.
-    pub(super) fn of_kind(&self, first: ObjectRef) -> impl Iterator<Item = &ObjectVersions> {
-        let first = ObjectId::of(&first);
+    pub(super) fn of_kind(
+        &self,
+        first: &ObjectRef,
+    ) -> impl Iterator<Item = &ObjectVersions> + use<'_> {
+        let first = ObjectId::of(first);
         first.into_iter().flat_map(|first| {
             let objects = self.by_name.range(first.clone()..);
             let objects = objects.take_while(move |(id, _)| id.is_of_kind_of(&first));
