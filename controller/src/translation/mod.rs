@@ -18,9 +18,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::info;
 use translate::status::Status;
-use translate::{Batch, Delta, Event, Options, Translator};
+use translate::{Batch, Delta, Event, ObjectRef, Options, Translator};
 use xds::delta::{Encoded, Member, Publication};
-use xds::model::ObjectName;
+use xds::model::{Change, ObjectName, ResourceKey};
 
 use self::intake::Intake;
 use self::measures::Measures;
@@ -30,7 +30,7 @@ use crate::deploy::ports::Ports;
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
 use crate::shared_values::SharedValues;
-use crate::watch::{Change, Kinds};
+use crate::watch::{self, Kinds};
 
 /// The task that translates.
 pub struct Translation {
@@ -77,7 +77,7 @@ impl Translation {
 
     /// The main loop: collects changes into a batch, translates it, and publishes the results. Ends
     /// when the watches have ended.
-    pub async fn run(mut self, mut changes: mpsc::Receiver<Change>) {
+    pub async fn run(mut self, mut changes: mpsc::Receiver<watch::Change>) {
         let mut pending = Vec::new();
         let mut batch = Batch::new();
         loop {
@@ -157,39 +157,48 @@ impl Translation {
 
     fn publish(&mut self, delta: Delta) {
         let ports = self.ports.take(&delta.views);
-        let shared = &mut self.statuses;
-        let statuses = delta.statuses.into_iter();
-        let statuses = statuses.map(|(object, status)| {
-            if status.is_none() {
-                shared.released();
-            }
-            (object, status.map(|it| shared.share(it)))
-        });
         let infrastructure = delta.infrastructure.into_iter();
         let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
-        let oversized = &mut self.oversized;
-        let resources = delta.resources.into_iter().filter_map(|(key, resource)| {
-            self.measures.resource(key.kind);
-            let encoded = resource.map(|resource| Arc::new(Encoded::new(&resource)));
-            let is_admitted = oversized.admit(&key, encoded.as_ref());
-            is_admitted.then_some((key, encoded))
-        });
+        self.outputs.ports.set_all(ports);
+        // Before the first configuration, for which proxies wait to be authorized.
+        self.outputs.infrastructure.set_all(infrastructure);
+        let resources = self.encode(delta.resources);
         let members = delta.views.into_iter().flat_map(|(gateway, change)| {
             let joined = change.joined.into_iter().map(|key| (key, Member::Joined));
             let left = change.left.into_iter().map(|key| (key, Member::Left));
             let changes = joined.chain(left);
             changes.map(move |(key, member)| (gateway.clone(), key, member))
         });
-        self.outputs.published.publish(Publication {
-            resources: resources.collect(),
-            members: members.collect(),
-        });
-        self.outputs.ports.set_all(ports);
-        self.outputs.infrastructure.set_all(infrastructure);
-        self.outputs.statuses.set_all(statuses);
+        let members = members.collect();
+        self.outputs
+            .published
+            .publish(Publication { resources, members });
+        self.set_statuses(delta.statuses);
         self.outputs
             .oversized
             .set_all(self.oversized.take_changed());
+    }
+
+    /// The resources in wire form, without those that are too large.
+    fn encode(&mut self, resources: Vec<Change>) -> Vec<(ResourceKey, Option<Arc<Encoded>>)> {
+        let resources = resources.into_iter().filter_map(|(key, resource)| {
+            self.measures.resource(key.kind);
+            let encoded = resource.map(|resource| Arc::new(Encoded::new(&resource)));
+            let is_admitted = self.oversized.admit(&key, encoded.as_ref());
+            is_admitted.then_some((key, encoded))
+        });
+        resources.collect()
+    }
+
+    fn set_statuses(&mut self, statuses: Vec<(ObjectRef, Option<Status>)>) {
+        let shared = &mut self.statuses;
+        let statuses = statuses.into_iter().map(|(object, status)| {
+            if status.is_none() {
+                shared.released();
+            }
+            (object, status.map(|it| shared.share(it)))
+        });
+        self.outputs.statuses.set_all(statuses);
     }
 }
 

@@ -56,19 +56,26 @@ impl Authorizer {
 
     async fn identity(&self, token: &str) -> Result<ProxyIdentity, AuthorizeError> {
         let bearer = self.bearer(token).await?;
+        self.gateways_known().await?;
         if let Some(gateway) = gateway_of(&bearer.account, &self.outputs.infrastructure) {
             let pod = bearer.pod;
             return Ok(ProxyIdentity { gateway, pod });
-        }
-        if !self.outputs.published.views().is_complete() {
-            let text = "the controller has not finished reading the cluster; try again";
-            return Err(AuthorizeError::Unknown(text.to_owned()));
         }
         let account = bearer.account;
         Err(AuthorizeError::Forbidden(format!(
             "the service account {account} belongs to no Gateway of this controller; a proxy runs \
              with the one that the controller made for its Gateway"
         )))
+    }
+
+    /// Waits until the cluster has been read, so that a proxy that connects meanwhile is served at
+    /// once then, instead of after its next attempt.
+    async fn gateways_known(&self) -> Result<(), AuthorizeError> {
+        let known = timeout(READING, self.outputs.published.completed()).await;
+        known.map_err(|_| {
+            let text = "the controller has not finished reading the cluster; try again";
+            AuthorizeError::Unknown(text.to_owned())
+        })
     }
 
     /// The owner of a token.
@@ -203,6 +210,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Timeout of a review, which normally takes milliseconds.
 const REVIEW: Duration = Duration::from_secs(4);
+
+/// How long a proxy waits while the cluster is read. A review before that included, it is shorter than
+/// the server's timeout for authorization. Longer waits would keep it from replicas that are ready.
+const READING: Duration = Duration::from_secs(5);
 
 /// Concurrent reviews: proxies that reconnect together must not flood the API server.
 const REVIEWS: usize = 16;

@@ -1,6 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
+use xds::delta::Publication;
 
 use super::super::cluster::{Cluster, web};
 use super::super::keys::tests::{Signer, claims};
@@ -114,15 +115,37 @@ async fn cached_keys_verify_tokens_while_the_api_server_is_unavailable() {
     );
 }
 
-#[tokio::test]
-async fn proxies_are_not_rejected_before_the_cluster_is_synced() {
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_connects_while_the_cluster_is_read_is_served_once_it_has_been() {
+    let cluster = Cluster::new();
+    let mut authorizer = authorizer(&cluster);
+    let outputs = Arc::<Outputs>::default();
+    authorizer.outputs = Arc::clone(&outputs);
+    let token = cluster.signer.token(&web(), "web-1");
+    let started = tokio::time::Instant::now();
+    let read = async {
+        tokio::time::sleep(READING / 2).await;
+        outputs.infrastructure.set(&web(), Some(Arc::default()));
+        outputs.published.publish(Publication::default());
+    };
+    let (identified, ()) = tokio::join!(authorizer.authorize(&token), read);
+    assert_eq!(identified, Ok(identity()));
+    assert_eq!(started.elapsed(), READING / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_is_told_to_try_again_while_reading_the_cluster_takes_long() {
     let cluster = Cluster::new();
     let mut authorizer = authorizer(&cluster);
     authorizer.outputs = Arc::default();
     let token = cluster.signer.token(&web(), "web-1");
+    let started = tokio::time::Instant::now();
     let denied = authorizer.authorize(&token).await;
     assert!(
         matches!(denied, Err(AuthorizeError::Unknown(_))),
         "{denied:?}"
     );
+    assert_eq!(started.elapsed(), READING);
+    let limits = xds_grpc::server::Limits::default();
+    assert!(REVIEW + READING < limits.authorization);
 }
