@@ -22,21 +22,22 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
     if kind.reading == Reading::Release {
         return Some(Content::Release(release(&raw)));
     }
-    // For other kinds, translation reads the status if needed.
-    let status = match kind.reading {
-        Reading::Object => None,
-        _ if admit::reads_status(kind.group, kind.kind) => raw.fields.get("status").cloned(),
-        _ => raw.fields.remove("status"),
-    };
     if kind.reading == Reading::Class {
         let spec = raw.fields.get("spec").unwrap_or(&Value::Null);
         return Some(Content::Class {
             class: Class::of(spec),
-            observed: Arc::new(observe(&raw, status.as_ref(), api_version)),
+            observed: Arc::new(observe(&raw, api_version)),
         });
     }
-    let observed = (kind.reading == Reading::ObjectAndStatus)
-        .then(|| Arc::new(observe(&raw, status.as_ref(), api_version)));
+    let observed =
+        (kind.reading == Reading::ObjectAndStatus).then(|| Arc::new(observe(&raw, api_version)));
+    if let Some(status) = raw
+        .status
+        .filter(|_| admit::reads_status(kind.group, kind.kind))
+    {
+        let status = serde_json::from_str(status.get()).unwrap_or_default();
+        raw.fields.insert("status".to_owned(), status);
+    }
     let admitted = admit::admit_value(kind.group, kind.kind, raw.fields)?;
     let AdmittedValue {
         reference,
@@ -71,7 +72,7 @@ fn release(raw: &Raw) -> Option<Release> {
     Release::of_annotations(|name| annotations.get(name)?.as_str())
 }
 
-fn observe(raw: &Raw, status: Option<&Value>, api_version: &str) -> Observed {
+fn observe(raw: &Raw, api_version: &str) -> Observed {
     let metadata = raw.metadata();
     let generation = metadata.and_then(|it| it.get("generation"));
     let deletion = metadata.and_then(|it| it.get("deletionTimestamp"));
@@ -81,7 +82,7 @@ fn observe(raw: &Raw, status: Option<&Value>, api_version: &str) -> Observed {
         generation: generation.and_then(Value::as_i64).unwrap_or_default(),
         api_version: api_version.into(),
         is_deleted: deletion.is_some_and(|it| !it.is_null()),
-        status: status.map(Value::to_string).unwrap_or_default().into(),
+        status: raw.status.as_ref().map_or("", |it| it.get()).into(),
     }
 }
 

@@ -6,13 +6,17 @@ use std::fmt;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
-/// The fields of an object. `managedFields`, half of a small object, is skipped while parsing.
+/// An object. `managedFields`, half of a small object, is skipped while parsing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Raw {
+    /// All fields but the status.
     pub(super) fields: Map<String, Value>,
+    /// The status in JSON: of most kinds it is kept, and not read.
+    pub(super) status: Option<Box<RawValue>>,
     /// For `kube`, which reads the resource version in it.
     meta: ObjectMeta,
 }
@@ -35,11 +39,7 @@ impl Raw {
 
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = deserializer.deserialize_map(Fields)?;
-        let mut raw = Self {
-            fields,
-            meta: ObjectMeta::default(),
-        };
+        let mut raw = deserializer.deserialize_map(Fields)?;
         let version = raw.text("resourceVersion");
         raw.meta.resource_version = (!version.is_empty()).then(|| version.to_owned());
         Ok(raw)
@@ -52,22 +52,26 @@ struct Fields;
 struct Metadata;
 
 impl<'de> Visitor<'de> for Fields {
-    type Value = Map<String, Value>;
+    type Value = Raw;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a Kubernetes object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
-        let mut fields = Map::new();
+        let mut raw = Raw::default();
         while let Some(name) = access.next_key::<String>()? {
             let value = match name.as_str() {
                 "metadata" => access.next_value_seed(Metadata)?,
+                "status" => {
+                    raw.status = Some(access.next_value()?);
+                    continue;
+                }
                 _ => access.next_value()?,
             };
-            fields.insert(name, value);
+            raw.fields.insert(name, value);
         }
-        Ok(fields)
+        Ok(raw)
     }
 }
 
@@ -134,6 +138,7 @@ impl Resource for Raw {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::{ObjectList, WatchEvent};
     use serde_json::json;
 
     use super::*;
@@ -150,5 +155,25 @@ mod tests {
         );
         assert_eq!(raw.fields["spec"], json!({"managedFields": 1}));
         assert_eq!(raw.name(), ObjectName::new("", "n"));
+    }
+
+    /// As in lists and in watches.
+    #[test]
+    fn a_status_is_kept_as_text() {
+        let object = r#"{"metadata": {"name": "n"}, "status": {"b": 1, "a": [null]}, "spec": {}}"#;
+        let list = format!(
+            r#"{{"kind": "L", "apiVersion": "v1", "metadata": {{}}, "items": [{object}]}}"#
+        );
+        let list: ObjectList<Raw> = serde_json::from_str(&list).expect("a list");
+        let event = format!(r#"{{"type": "ADDED", "object": {object}}}"#);
+        let event: WatchEvent<Raw> = serde_json::from_str(&event).expect("an event");
+        let WatchEvent::Added(added) = event else {
+            panic!("{event:?}");
+        };
+        for raw in [&list.items[0], &added] {
+            let status = raw.status.as_ref().map(|it| it.get());
+            assert_eq!(status, Some(r#"{"b": 1, "a": [null]}"#));
+            assert!(!raw.fields.contains_key("status"));
+        }
     }
 }

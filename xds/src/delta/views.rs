@@ -47,7 +47,7 @@ impl Views {
     /// publication has to be complete: before it, no stream is served.
     pub fn publish(&mut self, publication: Publication) -> BTreeSet<ObjectName> {
         self.is_complete = true;
-        let mut touched: BTreeSet<(ObjectName, ResourceKey)> = BTreeSet::new();
+        let mut touched: Vec<(ObjectName, ResourceKey)> = Vec::new();
         for (key, encoded) in publication.resources {
             let held = self.resources.entry(key.clone()).or_default();
             held.encoded = encoded;
@@ -60,12 +60,14 @@ impl Views {
                 Member::Joined => held.gateways.insert(gateway.clone(), ()),
                 Member::Left => held.gateways.remove(&gateway),
             };
-            touched.insert((gateway, key));
+            touched.push((gateway, key));
         }
+        touched.sort_unstable();
+        touched.dedup();
         self.log(touched)
     }
 
-    fn log(&mut self, touched: BTreeSet<(ObjectName, ResourceKey)>) -> BTreeSet<ObjectName> {
+    fn log(&mut self, touched: Vec<(ObjectName, ResourceKey)>) -> BTreeSet<ObjectName> {
         let mut changed = BTreeSet::new();
         let mut gateways = BTreeSet::new();
         for (gateway, key) in touched {

@@ -89,11 +89,11 @@ pub(super) fn read_as(
 
 /// The identity of an object, and the fields to read.
 fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value), Vec<Remark>> {
-    fields.retain(|name, _| match name.as_str() {
-        "apiVersion" | "kind" => false,
-        "status" => kind.reads_status,
-        _ => true,
-    });
+    fields.remove("apiVersion");
+    fields.remove("kind");
+    if !kind.reads_status {
+        fields.remove("status");
+    }
     let reference = ObjectRef {
         group: kind.group.into(),
         kind: kind.name.into(),
@@ -308,7 +308,10 @@ fn metadata(value: &Value) -> Vec<Remark> {
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields.retain(|_, inner| !inner.is_null());
+            // There are hardly any, and `retain` costs several times a look.
+            if fields.values().any(Value::is_null) {
+                fields.retain(|_, inner| !inner.is_null());
+            }
             fields.values_mut().for_each(drop_nulls);
         }
         Value::Array(items) => items.iter_mut().for_each(drop_nulls),

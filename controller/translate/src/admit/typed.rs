@@ -18,16 +18,14 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
         return (None, remarks);
     }
     let mut unknown = Vec::new();
-    let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(&value, &mut track);
     // A trait object, so that generic code is compiled once and not for each kind.
     let note: &mut dyn FnMut(serde_ignored::Path<'_>) =
         &mut |path| unknown.push(ignored_path(&path));
-    let read: Result<T, _> = serde_ignored::deserialize(tracked, note);
+    let read: Result<T, _> = serde_ignored::deserialize(&value, note);
     let object = match read {
         Ok(object) => object,
         Err(error) => {
-            let path = error_path(&track.path());
+            let path = failed_at::<T>(&value);
             remarks.push(rephrase::<T>(&path, &value, &error.to_string()));
             return (None, remarks);
         }
@@ -46,6 +44,15 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
     remarks.extend(check.into_remarks());
     let object = (!has_errors(&remarks)).then(|| object.into());
     (object, remarks)
+}
+
+/// Where reading a value fails. It is read again: following the path takes longer than reading.
+fn failed_at<T: Admissible>(value: &Value) -> FieldPath {
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+    // The error is known.
+    let _ = T::deserialize(tracked);
+    error_path(&track.path())
 }
 
 fn has_errors(remarks: &[Remark]) -> bool {
