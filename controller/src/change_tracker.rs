@@ -3,7 +3,8 @@
 //! The follower learns which keys changed, and reads their current values: several changes of a key
 //! are seen as one. So the memory is bounded by the number of keys, however slow the follower is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -18,23 +19,24 @@ pub struct ChangeTracker<K, V> {
 
 #[derive(Debug)]
 struct Entries<K, V> {
-    current: BTreeMap<K, V>,
-    changed: BTreeSet<K>,
+    /// By hash: keys are long, and there is a value for each object of the cluster.
+    current: HashMap<K, V>,
+    changed: HashSet<K>,
 }
 
 impl<K, V> Default for ChangeTracker<K, V> {
     fn default() -> Self {
         Self {
             entries: Mutex::new(Entries {
-                current: BTreeMap::new(),
-                changed: BTreeSet::new(),
+                current: HashMap::new(),
+                changed: HashSet::new(),
             }),
             notify: Notify::new(),
         }
     }
 }
 
-impl<K: Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
+impl<K: Hash + Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
     /// Sets the value of a key, or removes it. Does nothing if that is its value already.
     pub fn set(&self, key: &K, value: Option<V>) {
         self.set_all([(key.clone(), value)]);
@@ -67,13 +69,13 @@ impl<K: Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
         self.entries().current.get(key).cloned()
     }
 
-    /// All keys with a value.
+    /// All keys with a value, in any order.
     #[must_use]
     pub fn keys(&self) -> Vec<K> {
         self.entries().current.keys().cloned().collect()
     }
 
-    /// For the follower: waits until keys have changed, and takes them. Cancel-safe.
+    /// For the follower: waits until keys have changed, and takes them, in their order. Cancel-safe.
     pub async fn changed(&self) -> BTreeSet<K> {
         loop {
             let changed = self.take_changed();
@@ -86,7 +88,8 @@ impl<K: Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
 
     /// For the follower: takes the changed keys, if any.
     pub fn take_changed(&self) -> BTreeSet<K> {
-        std::mem::take(&mut self.entries().changed)
+        let changed = std::mem::take(&mut self.entries().changed);
+        changed.into_iter().collect()
     }
 
     /// Marks every key as changed.

@@ -9,7 +9,7 @@ use xds::model::ObjectName;
 use super::labels;
 
 /// An object of a Gateway's workload.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Child {
     /// Kind of the object.
     pub kind: ChildKind,
@@ -24,7 +24,7 @@ impl fmt::Display for Child {
 }
 
 /// The kinds of objects in a Gateway's workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChildKind {
     /// In the core group.
     ServiceAccount,
