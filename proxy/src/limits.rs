@@ -99,8 +99,9 @@ pub const REQUESTS_PER_POLL: u32 = 16;
 pub const BYTES_PER_POLL: usize = 256 * KIB;
 /// Connections accepted by one loop in one poll before a yield: 16.
 pub const ACCEPTS_PER_POLL: u32 = 16;
-/// Bytes of a request body queued for a mirror: 64 KiB; a mirror that falls further behind is
-/// dropped.
+/// Bytes of a request body queued for a mirror while the body is received: 64 KiB; a mirror that
+/// falls further behind is dropped. A body that a picker or an authorization server read first is
+/// queued as a whole.
 pub const MIRROR_BYTES: usize = 64 * KIB;
 /// Bytes of a mirror's response read to reuse its connection: 1 MiB; then it is closed.
 pub const MIRROR_RESPONSE_BYTES: usize = 1024 * KIB;

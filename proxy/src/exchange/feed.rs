@@ -1,4 +1,5 @@
-//! The bounded queue of request bytes for a mirror.
+//! The bounded queue of request bytes for a mirror. Its bytes count with the buffers of the shard in
+//! use, and a mirror is dropped before requests are rejected for lack of them.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -7,6 +8,8 @@ use std::task::{Poll, Waker};
 
 use crate::http::h1::encode;
 use crate::limits::{MAX_HEAD_BYTES, MIRROR_BYTES};
+use crate::memory::Kept;
+use crate::shard::Shard;
 
 /// The sending end of a mirror's queue.
 pub(crate) struct Feed {
@@ -15,10 +18,10 @@ pub(crate) struct Feed {
 }
 
 /// The bytes queued for a mirror.
-#[derive(Default)]
 pub(crate) struct MirrorQueue {
+    shard: Rc<Shard>,
     /// Bytes not sent yet.
-    pub(crate) pending: RefCell<Vec<u8>>,
+    pending: RefCell<Kept>,
     state: Cell<State>,
     waker: RefCell<Option<Waker>>,
 }
@@ -44,33 +47,41 @@ impl Feed {
 
     /// Queues payload for the mirror; beyond its limit, the copy is abandoned.
     pub(crate) fn more(&mut self, payload: &[u8]) {
+        let queued = self.shared.pending.borrow().len();
+        self.queue(payload, queued + payload.len() <= MIRROR_BYTES + HEAD_BYTES);
+    }
+
+    /// Queues the only payload, of any length: the request has been received as a whole, so the
+    /// mirror is not behind it.
+    pub(crate) fn all(&mut self, payload: &[u8]) {
+        self.queue(payload, true);
+        self.end();
+    }
+
+    /// Queues payload, if it is within the queue's limit and the shard has memory for it.
+    fn queue(&self, payload: &[u8], is_within_limit: bool) {
         if payload.is_empty() || self.shared.state.get() != State::Open {
             return;
         }
-        let mut pending = self.shared.pending.borrow_mut();
-        if pending.len() + payload.len() > MIRROR_BYTES + HEAD_BYTES {
-            drop(pending);
+        if !is_within_limit || !self.shared.shard.may_copy(payload.len()) {
             return self.end_as(State::Aborted);
         }
-        if self.chunked {
-            encode::chunk_head(&mut pending, payload.len());
-        }
-        pending.extend_from_slice(payload);
-        if self.chunked {
-            pending.extend_from_slice(encode::CHUNK_END);
-        }
-        drop(pending);
+        self.shared.pending.borrow_mut().append_with(|pending| {
+            if self.chunked {
+                encode::chunk_head(pending, payload.len());
+            }
+            pending.extend_from_slice(payload);
+            if self.chunked {
+                pending.extend_from_slice(encode::CHUNK_END);
+            }
+        });
         self.shared.wake();
-    }
-
-    pub(crate) fn all(&mut self, payload: &[u8]) {
-        self.more(payload);
-        self.end();
     }
 
     pub(crate) fn end(&mut self) {
         if self.chunked {
-            encode::last_chunk(&mut self.shared.pending.borrow_mut(), b"");
+            let mut pending = self.shared.pending.borrow_mut();
+            pending.append_with(|pending| encode::last_chunk(pending, b""));
         }
         self.end_as(State::Complete);
     }
@@ -94,6 +105,21 @@ impl Drop for Feed {
 const HEAD_BYTES: usize = MAX_HEAD_BYTES as usize;
 
 impl MirrorQueue {
+    /// An empty queue, whose bytes count as buffers of this shard.
+    pub(crate) fn new(shard: &Rc<Shard>) -> Self {
+        Self {
+            shard: Rc::clone(shard),
+            pending: RefCell::new(Kept::new(&shard.buffers)),
+            state: Cell::default(),
+            waker: RefCell::default(),
+        }
+    }
+
+    /// Queues a head.
+    pub(crate) fn begin(&self, head: &[u8]) {
+        self.pending.borrow_mut().append(head);
+    }
+
     fn wake(&self) {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
@@ -105,8 +131,8 @@ impl MirrorQueue {
         self.state.get() == State::Aborted
     }
 
-    /// Waits for bytes; none at the end of the request.
-    pub(crate) async fn next(&self, bytes: &mut Vec<u8>) {
+    /// Waits for bytes, in exchange for empty ones; none at the end of the request.
+    pub(crate) async fn next(&self, bytes: &mut Kept) {
         poll_fn(|context| {
             std::mem::swap(bytes, &mut self.pending.borrow_mut());
             if !bytes.is_empty() || self.state.get() != State::Open {

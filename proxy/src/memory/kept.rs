@@ -27,8 +27,19 @@ impl Kept {
 
     /// Appends bytes; growth is counted by the pool.
     pub fn append(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.append_with(|all| all.extend_from_slice(bytes));
+    }
+
+    /// Lets `write` append bytes; growth is counted by the pool.
+    pub fn append_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
         self.loan.resize(self.bytes.capacity());
+    }
+
+    /// The bytes as a vector, for a write to a socket. They are counted as before.
+    pub fn lend(&mut self) -> &mut Vec<u8> {
+        self.bytes.drain(..std::mem::take(&mut self.consumed));
+        &mut self.bytes
     }
 
     /// Drops the first `count` bytes, or all if there are fewer. Their memory is freed once it is most
@@ -103,6 +114,20 @@ mod tests {
         assert_eq!((kept.len(), pool.lent()), (0, 0));
         kept.append(b"again");
         assert_eq!(&*kept, b"again");
+    }
+
+    #[test]
+    fn lent_bytes_are_those_not_consumed_and_stay_counted() {
+        let pool = Rc::new(BufferPool::default());
+        let mut kept = Kept::new(&pool);
+        kept.append(b"one, ");
+        kept.append_with(|all| all.extend_from_slice(&[b'2'; 1000]));
+        kept.consume(5);
+        assert_eq!(kept.lend(), &[b'2'; 1000]);
+        assert!(pool.lent() >= 1000, "{}", pool.lent());
+        kept.lend().clear();
+        kept.consume(usize::MAX);
+        assert_eq!(pool.lent(), 0);
     }
 
     #[test]

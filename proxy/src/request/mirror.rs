@@ -21,7 +21,7 @@ use crate::http::h2::encode::Switch;
 use crate::http::head::{Framing, ResponseHead};
 use crate::http2::stream::{self as h2, Head};
 use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_RESPONSE_BYTES};
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Kept};
 use crate::policy::mutation::without;
 use crate::policy::proxy_protocol::Endpoints;
 use crate::shard::deadline::Expiry;
@@ -60,7 +60,7 @@ impl<'a> Exchange<'a> {
         matched: &Matched<'a>,
         destination: Destination<'a>,
     ) {
-        let copy = Rc::new(MirrorQueue::default());
+        let copy = Rc::new(MirrorQueue::new(self.shard));
         let target = self.snapshot.cluster(index);
         let protocol = matched.rule.protocol_to(target);
         let own = self.hide_picked_endpoints();
@@ -119,8 +119,7 @@ impl<'a> Exchange<'a> {
             return Some(CopyHead::Separate(Box::new(head)));
         }
         self.encode_head(destination);
-        let mut pending = copy.pending.borrow_mut();
-        pending.extend_from_slice(&self.work.to_upstream);
+        copy.begin(&self.work.to_upstream);
         Some(CopyHead::InBuffer)
     }
 }
@@ -165,7 +164,8 @@ async fn carry(
         // A stream takes a head, a socket takes bytes.
         _ => return None,
     }
-    send(copy, &connection, limits.write_idle_timeout).await?;
+    let bytes = Kept::new(&shard.buffers);
+    send(copy, bytes, &connection, limits.write_idle_timeout).await?;
     let timeout = limits.response_head_timeout.unwrap_or(LINGER_TIMEOUT);
     connection.deadline.arm(Some(timeout), Expiry::Disconnect);
     let mut response = DiscardedResponse {
@@ -259,12 +259,12 @@ impl DiscardedResponse<'_> {
 /// Sends the request as it is received; `None` if that failed.
 async fn send(
     copied: &MirrorQueue,
+    mut bytes: Kept,
     connection: &Connection,
     timeout: Option<Duration>,
 ) -> Option<()> {
-    let mut bytes = Vec::new();
     loop {
-        bytes.clear();
+        bytes.consume(usize::MAX);
         copied.next(&mut bytes).await;
         if copied.is_aborted() {
             return None;
@@ -273,7 +273,7 @@ async fn send(
         connection.deadline.arm_write(timeout, None);
         match &connection.stream {
             Channel::Socket(_) if ends => {}
-            Channel::Socket(socket) => socket.write_vec(&mut bytes).await.ok()?,
+            Channel::Socket(socket) => socket.write_vec(bytes.lend()).await.ok()?,
             Channel::H2(stream) => {
                 let end = ends.then_some(b"".as_slice());
                 stream.send(&bytes, end).await.ok()?;

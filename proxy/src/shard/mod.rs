@@ -235,6 +235,12 @@ impl Shard {
         cause.is_some()
     }
 
+    /// Whether bytes may be copied for a purpose that requests do not depend on: such copies take
+    /// part in at most half of the memory for buffers, so they cause no rejections.
+    pub(crate) fn may_copy(&self, bytes: usize) -> bool {
+        self.buffers.lent().saturating_add(bytes) <= self.buffer_bytes.get() / 2
+    }
+
     /// Maximum number of client connections of this shard.
     pub(crate) fn room(&self) -> usize {
         self.room.get()

@@ -7,7 +7,7 @@ use super::metrics::waits_for_buffers;
 use crate::support::{
     Driver, Gate, GatewayBuilder, Origin, Reply, allowing, allowing_with_response_fields,
     authorizer, client, denying, early_authorizer, gateway, into_h2, ok, on_both_drivers, origin,
-    pattern, raw, silent_authorizer,
+    pattern, raw, same_bytes, silent_authorizer,
 };
 
 /// A gateway with a rule that calls `auth` over gRPC, and then forwards to `app`.
@@ -107,6 +107,29 @@ on_both_drivers! {
         gate.open();
         client.expects(200);
         waits_for_buffers(&gateway, |bytes| bytes < f64::from(1 << 20));
+    }
+
+    fn a_mirror_gets_all_of_a_long_body_that_a_server_reads_first(driver) {
+        let (auth, app, copy) = (authorizer(Some(allowing(&[]))), origin(), origin());
+        let gateway = gateway(driver)
+            .backend("auth", &[auth.address()])
+            .speaks("auth", "H2C")
+            .backend("app", &[app.address()])
+            .backend("copy", &[copy.address()])
+            .rule(
+                "{filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {@auth}, grpc: {}, \
+                 forwardBody: {maxSize: 1048576}}}, {type: RequestMirror, requestMirror: {backendRef: {@copy}}}], \
+                 backendRefs: [{@app}]}",
+            )
+            .start();
+        let body = pattern(1 << 20);
+        gateway.client().posts("/", &body).expects(200);
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n", body.len());
+        let mut client = gateway.client();
+        client.sends(head).sends(&body).sends("\r\n0\r\n\r\n").expects(200);
+        for message in copy.waits_for_complete(2) {
+            same_bytes(&message.body, &body);
+        }
     }
 
     fn a_grpc_server_denies_with_or_without_a_response(driver) {

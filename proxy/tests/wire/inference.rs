@@ -15,6 +15,8 @@ pub(super) const ROUTE: &str =
     "{backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
 const RETRIES: &str = "{retry: {attempts: 2, codes: [503], backoff: 10ms}, \
      backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
+const MIRRORED: &str = "{filters: [{type: RequestMirror, requestMirror: {backendRef: {@copy}}}], \
+     backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
 
 /// A gateway with a pool whose one pod, this machine, has these ports.
 fn pool(driver: Driver, members: &[SocketAddr], asks: SocketAddr, mode: &str) -> GatewayBuilder {
@@ -130,6 +132,23 @@ on_both_drivers! {
         same_bytes(&requests[0].body, &body);
         assert!(requests.iter().all(|request| request.ended && !request.head_ends));
         assert!(requests[0].pieces > 1, "the body is streamed to the picker");
+    }
+
+    fn a_mirror_gets_all_of_a_long_body_that_a_picker_reads_first(driver) {
+        for protocol in ["HTTP", "H2C"] {
+            let (pod, copy) = (origin(), origin());
+            let picker = picker(PickerBehavior::Picks(vec![pod.address()]));
+            let address = if protocol == "H2C" { out_of_h2(copy.address()) } else { copy.address() };
+            let gateway = pool(driver, &[pod.address()], picker.address(), "FailClose")
+                .backend("copy", &[address])
+                .speaks("copy", protocol)
+                .rule(MIRRORED)
+                .start();
+            let body = pattern(2 << 20);
+            gateway.client().posts("/v1/chat", &body).expects(200);
+            same_bytes(&pod.waits_for_complete(1)[0].body, &body);
+            same_bytes(&copy.waits_for_complete(1)[0].body, &body);
+        }
     }
 
     fn a_picker_may_think_about_a_long_body_for_more_than_a_second(driver) {

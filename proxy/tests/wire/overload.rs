@@ -3,11 +3,11 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use super::metrics::{count, samples, waits_for_count};
+use super::metrics::{count, samples, waits_for_buffers, waits_for_count};
 use crate::support::frames::{HEADERS, Peer, get};
 use crate::support::{
-    Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, Reply, TIMEOUT, gateway,
-    on_both_drivers, origin,
+    Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, Reply, TIMEOUT, allowing,
+    authorizer, gateway, on_both_drivers, origin, pattern,
 };
 
 /// A gateway with 300 files, of which it keeps 128 for itself, two for its bind, and ten for its
@@ -206,6 +206,35 @@ on_both_drivers! {
         cgroup.uses(LIMIT / 2);
         until(|| gateway.client().gets("/").reads(), |response| response.status() == 200);
         gateway.waits_for_log("memory is no longer close to the limit");
+    }
+
+    fn mirrors_that_hang_are_dropped_before_requests_are_rejected(driver) {
+        // Half of it is for buffers, and half of that for mirrors.
+        let cgroup = Cgroup::new(64 << 20);
+        let (stuck, origin) = (TcpListener::bind("127.0.0.1:0").expect("a port"), origin());
+        let auth = authorizer(Some(allowing(&[])));
+        let builder = gateway(driver)
+            .backend("stuck", &[stuck.local_addr().expect("bound")])
+            .speaks("stuck", "H2C")
+            .backend("auth", &[auth.address()])
+            .speaks("auth", "H2C")
+            .backend("origin", &[origin.address()])
+            .rule(
+                "{filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {@auth}, grpc: {}, \
+                 forwardBody: {maxSize: 1048576}}}, {type: RequestMirror, requestMirror: {backendRef: {@stuck}}}], \
+                 backendRefs: [{@origin}]}",
+            );
+        let gateway = within(&cgroup, builder).start();
+        let (mut client, body) = (gateway.client(), pattern(1_000_000));
+        client.posts("/", &body).expects(200);
+        // It gives room for little more than the first 64 KiB.
+        let _mirror = Peer::server(&stuck);
+        for _ in 0..40 {
+            client.posts("/", &body).expects(200);
+        }
+        // The copies of the first requests, which count.
+        waits_for_buffers(&gateway, |bytes| (8e6..17e6).contains(&bytes));
+        waits_for_count(&gateway, "gateway_shard_shed_requests_total", "", 0.0);
     }
 
     fn a_shard_above_its_buffer_limit_rejects_requests(driver) {
