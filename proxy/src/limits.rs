@@ -432,7 +432,8 @@ pub const JWKS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed fetch: 1 min.
 pub const JWKS_RETRY_MAX: Duration = MINUTE;
 /// Time that a configuration waits for its new key sets: 2 s, so that its first requests can be
-/// verified, but an unavailable issuer does not delay it.
+/// verified. An issuer that does not respond delays one configuration, and none after it; until its
+/// keys are known, requests that need them get 503.
 pub const JWKS_FIRST_WAIT: Duration = Duration::from_secs(2);
 
 // Observation.

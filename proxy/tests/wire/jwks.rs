@@ -1,7 +1,7 @@
 //! Key sets: fetched from a real origin, which may be slow, broken, unavailable, or have new keys.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::support::pki::authority;
 use crate::support::{
@@ -56,7 +56,7 @@ fn waits_for_status(gateway: &Gateway, signer: &Signer, id: &str, status: u16) {
             "still {actual}\n{}",
             gateway.log()
         );
-        std::thread::park_timeout(std::time::Duration::from_millis(5));
+        std::thread::park_timeout(Duration::from_millis(5));
     }
 }
 
@@ -292,6 +292,31 @@ on_both_drivers! {
         gateway.waits_for_log("no complete response within 5 seconds");
         waits_for_status(&gateway, &signer, "key", 200);
         assert_eq!(keys.requests().len(), 2);
+    }
+
+    fn a_hanging_issuer_delays_one_change_and_no_later_one(driver) {
+        let (app, changed, signer) = (origin(), origin().replies(status(204)), Signer::p256());
+        let stalled = origin().replies(Reply::at_once().stalls());
+        let open = gateway(driver)
+            .backend("app", &[app.address()])
+            .backend("changed", &[changed.address()])
+            .rule("{name: closed, matches: [{path: {value: /closed}}], backendRefs: [{@app}]}");
+        let before = open.clone().rule("{name: open, backendRefs: [{@app}]}");
+        let own = policy(&format!("url: 'http://{}/keys'", stalled.address()));
+        let closed = |builder: GatewayBuilder| builder.policy_of("HTTPRoute/route-0/closed", &own);
+        let gateway = before.clone().start();
+        gateway.reconfigure(&closed(before));
+        gateway.waits_for_applied(2);
+        let begun = Instant::now();
+        gateway.reconfigure(&closed(open.rule("{name: open, backendRefs: [{@changed}]}")));
+        gateway.waits_for_applied(3);
+        // A wait for keys takes 2 s, and their first fetch ends after 5 s.
+        assert!(begun.elapsed() < Duration::from_millis(1900), "after {:?}", begun.elapsed());
+        gateway.client().gets("/").expects(204);
+        let token = bearer(&signer.signs("key", &claims()));
+        let refused = asks(&mut gateway.client(), "/closed", &token);
+        assert_eq!((refused.status(), refused.value("retry-after")), (503, Some("1")));
+        assert_eq!(app.requests().len(), 0);
     }
 
     fn an_invalid_key_set_rejects_every_token(driver) {

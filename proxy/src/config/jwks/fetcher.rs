@@ -45,7 +45,7 @@ impl Fetcher {
     }
 
     /// Sets the JWKS of a configuration, starts fetching new ones, and waits a short time for them,
-    /// so that the first requests can be verified.
+    /// once for each, so that the first requests can be verified.
     pub async fn set_desired(
         &mut self,
         remote: &[RemoteKeys],
@@ -62,6 +62,7 @@ impl Fetcher {
             };
             self.take(fetch);
         }
+        self.key_sets.stop_waiting();
     }
 
     /// Starts the fetches that are due.

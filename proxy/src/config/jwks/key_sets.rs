@@ -33,6 +33,8 @@ struct Set {
     state: State,
     /// Since the last answer.
     failures: u32,
+    /// Whether a configuration has waited for its first fetch.
+    was_waited_for: bool,
     /// Whether a shard requested the fetch in progress.
     was_requested: bool,
     /// Requests of shards are ignored before this time.
@@ -64,6 +66,7 @@ impl KeySets {
                 remote: remote.clone(),
                 state: State::Due(now),
                 failures: 0,
+                was_waited_for: false,
                 was_requested: false,
                 refetch_not_before: now,
                 keys: None,
@@ -110,11 +113,18 @@ impl KeySets {
         }
     }
 
-    /// Whether the first fetch of every set has ended.
+    /// Whether the first fetch of every set has ended, or was waited for before.
     #[must_use]
     pub(super) fn settled(&self) -> bool {
         let mut sets = self.sets.iter();
-        sets.all(|set| set.keys.is_some() || set.failures > 0)
+        sets.all(|set| set.keys.is_some() || set.failures > 0 || set.was_waited_for)
+    }
+
+    /// Ends the wait for the first fetches: later configurations do not wait for them again.
+    pub(super) fn stop_waiting(&mut self) {
+        for set in &mut self.sets {
+            set.was_waited_for = true;
+        }
     }
 }
 

@@ -247,3 +247,26 @@ fn removed_key_sets_are_dropped_and_others_continue() {
     assert_eq!(first.source.version(0), None);
     assert!(second.source.version(0).is_some());
 }
+
+#[test]
+fn each_first_fetch_is_waited_for_once() {
+    let begin = Instant::now();
+    let (hanging, other) = (remote("hanging", None), remote("other", None));
+    let mut sets = KeySets::default();
+    sets.set_desired(std::slice::from_ref(&hanging), begin);
+    assert_eq!(sets.take_due(begin).len(), 1);
+    assert!(!sets.settled());
+    sets.stop_waiting();
+    sets.set_desired(std::slice::from_ref(&hanging), begin);
+    assert!(sets.settled(), "nothing is new");
+    sets.set_desired(&[hanging, other.clone()], begin);
+    assert!(!sets.settled(), "the other one is new");
+    for (id, _) in sets.take_due(begin) {
+        sets.take(id, Ok(fetched(EMPTY, None)), begin, 0);
+    }
+    assert!(sets.settled());
+    sets.set_desired(std::slice::from_ref(&other), begin);
+    let again = remote("hanging", None);
+    sets.set_desired(&[again, other], begin);
+    assert!(!sets.settled(), "one that was removed is new again");
+}
