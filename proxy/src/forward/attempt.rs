@@ -9,7 +9,7 @@ use crate::config::{Endpoint, Protocol};
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, RequestRecord};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::RequestKind;
-use crate::limits::{OWN_DEADLINE_LATENCIES, WHEEL_TICK};
+use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
 use crate::shard::deadline::{Deadline, Expiry};
@@ -123,7 +123,9 @@ impl<'a> Attempt<'a> {
 
     /// Whether a deadline ended it that says nothing about the endpoint: one that passed after the
     /// response had begun, since the client may be slow, or the stream longer; or the client's own,
-    /// unless the endpoint had far more time than responses take.
+    /// unless the endpoint has answered no request for as long as the route gives one. So a client
+    /// cannot eject an endpoint by the deadlines that it chooses, and one that hangs is ejected even if
+    /// all deadlines are shorter than the route's timeout. A route without timeouts counts none.
     fn was_given_up(&self, tries: &RequestAttempts<'_>, record: &RequestRecord<'_>) -> bool {
         let Some(until) = self.until.filter(|until| Instant::now() >= *until) else {
             return false;
@@ -131,10 +133,10 @@ impl<'a> Attempt<'a> {
         if record.answered || !tries.is_own_deadline(until) {
             return record.answered;
         }
-        let allowed = until.saturating_duration_since(self.begun);
-        let expected = self.endpoint_use.expected_time();
-        let ample = expected.map(|time| time.saturating_mul(OWN_DEADLINE_LATENCIES));
-        ample.is_none_or(|ample| allowed < ample)
+        let unanswered = self.endpoint_use.went_unanswered(self.begun, until);
+        let rule = self.matched.rule;
+        earlier(rule.request_timeout(), rule.backend_timeout())
+            .is_none_or(|timeout| unanswered < timeout)
     }
 
     /// Uses an idle connection, unless one was stale before.

@@ -12,7 +12,3 @@ pub const RECENT_HALF_LIFE: Duration = Duration::from_secs(10);
 /// Added to every latency when endpoints are compared: 1 ms. Below that, scheduling noise decides;
 /// with 100 µs, one of three equal endpoints on a fast network got 5 of 300 requests.
 pub const LATENCY_FLOOR: Duration = Duration::from_millis(1);
-/// A gRPC call that ends at its client's own deadline counts as a failure of the endpoint if that gave it
-/// this many times the service's average latency: 4. A shorter one would let clients eject endpoints, and
-/// without any, an endpoint that hangs would not be noticed where all clients set deadlines.
-pub const OWN_DEADLINE_LATENCIES: u32 = 4;

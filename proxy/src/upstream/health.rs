@@ -147,11 +147,18 @@ impl EndpointUse {
         }
     }
 
-    /// The average time to the response head over all endpoints of the service; `None` before the
-    /// first.
+    /// Records that it got no response head from `begun` to `until`, when its client gave up. Returns
+    /// for how long such requests have waited since the endpoint's last response head; time during
+    /// which several waited counts once.
     #[must_use]
-    pub fn expected_time(&self) -> Option<Duration> {
-        self.service.latency.get().map(Duration::from_secs_f64)
+    pub fn went_unanswered(&self, begun: Instant, until: Instant) -> Duration {
+        let state = &self.endpoint;
+        let (before, counted) = state.unanswered.get();
+        let begun = begun.max(counted.unwrap_or(begun));
+        let begun = begun.max(state.measured.get().unwrap_or(begun));
+        let time = before.saturating_add(until.saturating_duration_since(begun));
+        state.unanswered.set((time, Some(until.max(begun))));
+        time
     }
 
     fn took(&self, head_after: Duration, now: Instant) {
@@ -162,6 +169,7 @@ impl EndpointUse {
         let own = self.endpoint.expected_latency(mean, now);
         self.endpoint.latency.set(Some(ewma(own, seconds)));
         self.endpoint.measured.set(Some(now));
+        self.endpoint.unanswered.take();
     }
 
     fn failed(&self, states: &EndpointStates, set: &EndpointSet, now: Instant) {
@@ -207,8 +215,11 @@ impl ServiceState {
 pub struct EndpointState {
     health: Cell<f64>,
     latency: Cell<Option<f64>>,
-    /// When `latency` was last updated.
+    /// When `latency` was last updated, with a response head.
     measured: Cell<Option<Instant>>,
+    /// Time without a response head since then, of requests that their clients gave up; and when the
+    /// last of them ended.
+    unanswered: Cell<(Duration, Option<Instant>)>,
     requests: Cell<u64>,
     /// Number of results, exponentially decaying, as of `noted`.
     recent: Cell<f64>,
@@ -225,6 +236,7 @@ impl Default for EndpointState {
             health: Cell::new(1.0),
             latency: Cell::new(None),
             measured: Cell::new(None),
+            unanswered: Cell::default(),
             requests: Cell::new(0),
             recent: Cell::new(0.0),
             noted: Cell::new(None),

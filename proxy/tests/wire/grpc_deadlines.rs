@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::unprocessed_calls::{listener, relays};
 use crate::support::pki::authority;
 use crate::support::{
-    Client, Driver, Gate, Gateway, Origin, Reply, gateway, ok, on_both_drivers, origin, out_of_h2,
+    Client, Driver, Gateway, Origin, Reply, gateway, ok, on_both_drivers, origin, out_of_h2,
     out_of_tls,
 };
 
@@ -75,16 +75,11 @@ impl Scene {
         response.text().parse().expect("a number")
     }
 
-    /// Serves a request of the session after this time.
-    fn answers_after(&self, time: Duration) {
-        let gate = Gate::default();
-        let late = Reply::at_once().reads_the_body().waits_for(&gate);
-        let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{}", self.own);
-        self.origin().now_replies(late.sends(text));
-        let mut client = self.client();
-        client.sends(self.get()).expects_silence_for(time);
-        gate.open();
-        client.expects(200);
+    /// A call of the session ends at this deadline.
+    #[track_caller]
+    fn is_given_up(&self, timeout: &str) {
+        let response = self.client().sends(self.call(timeout)).expects(200);
+        assert_eq!(response.value("grpc-status"), Some("4"));
     }
 
     #[track_caller]
@@ -129,21 +124,34 @@ on_both_drivers! {
         }
     }
 
-    fn a_deadline_too_short_for_a_response_does_not_eject_the_endpoint(driver) {
-        let scene = Scene::start(driver, "");
-        // Responses take longer on average than this call waits.
-        scene.answers_after(Duration::from_millis(500));
-        scene.origin().now_replies(Reply::at_once().stalls());
-        let response = scene.client().sends(scene.call("200m")).expects(200);
-        assert_eq!(response.value("grpc-status"), Some("4"));
-        scene.expects_no_ejection();
+    /// As of a stream whose response begins with its first event. Responses take milliseconds on average.
+    fn a_deadline_that_the_client_chooses_does_not_eject_the_endpoint(driver) {
+        for rule in ["", "timeouts: {request: 1h, backendRequest: 30m}, "] {
+            let scene = Scene::start(driver, rule);
+            scene.origin().now_replies(Reply::at_once().stalls());
+            for timeout in ["200m", "1S", "200m"] {
+                scene.is_given_up(timeout);
+            }
+            scene.expects_no_ejection();
+        }
     }
 
-    fn an_endpoint_that_hangs_is_ejected_although_its_clients_have_deadlines(driver) {
-        let scene = Scene::start(driver, "");
+    fn deadlines_between_answers_do_not_eject_the_endpoint(driver) {
+        let scene = Scene::start(driver, "timeouts: {request: 2s}, ");
+        for _ in 0..3 {
+            scene.origin().now_replies(Reply::at_once().stalls());
+            scene.is_given_up("600m");
+            scene.is_given_up("600m");
+            scene.expects_no_ejection();
+        }
+    }
+
+    fn an_endpoint_that_hangs_is_ejected_although_deadlines_are_shorter_than_the_timeout(driver) {
+        let scene = Scene::start(driver, "timeouts: {request: 2s}, ");
         scene.origin().now_replies(Reply::at_once().stalls());
-        let response = scene.client().sends(scene.call("2S")).expects(200);
-        assert_eq!(response.value("grpc-status"), Some("4"));
+        for _ in 0..4 {
+            scene.is_given_up("600m");
+        }
         scene.origin().now_replies(ok(scene.own.to_string()));
         assert_ne!(scene.served_by(), scene.own, "it is ejected");
     }

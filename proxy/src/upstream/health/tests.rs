@@ -206,3 +206,29 @@ fn old_latency_measurements_lose_weight() {
     assert!(fresh > 2.0, "{fresh}");
     assert!((stale - mean).abs() < 0.001, "{stale}");
 }
+
+#[test]
+fn unanswered_time_counts_once_and_until_the_next_answer() {
+    let mut fixture = Fixture::new(1);
+    let start = fixture.now;
+    let at = |seconds| start + SECOND * seconds;
+    let waited = |fixture: &Fixture, from, to| fixture.start(0).went_unanswered(at(from), at(to));
+    assert_eq!(waited(&fixture, 0, 4), 4 * SECOND);
+    assert_eq!(waited(&fixture, 0, 4), 4 * SECOND, "at the same time");
+    assert_eq!(waited(&fixture, 1, 3), 4 * SECOND, "within it");
+    assert_eq!(waited(&fixture, 2, 6), 6 * SECOND, "two seconds longer");
+    assert_eq!(
+        waited(&fixture, 10, 11),
+        7 * SECOND,
+        "the pause does not count"
+    );
+    fixture.now = at(20);
+    fixture.report(0, Outcome::Failure);
+    assert_eq!(
+        waited(&fixture, 19, 20),
+        8 * SECOND,
+        "a failure is no answer"
+    );
+    fixture.report(0, Outcome::BadAnswer(SECOND));
+    assert_eq!(waited(&fixture, 15, 21), SECOND, "since the answer");
+}
