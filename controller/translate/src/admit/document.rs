@@ -13,7 +13,7 @@ use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
 use super::yaml::{Composed, KnownLines, Lines, Spans, YamlRemark, compose};
 use crate::api::{Resource as _, Secret};
-use crate::store::{Object, ObjectRef};
+use crate::store::Object;
 
 /// The result of a document's text. Lines count from its first.
 #[derive(Debug)]
@@ -199,17 +199,17 @@ impl Draft<'_> {
                 self.remark(None, spans, remarks);
             }
             Outcome::Read {
-                reference,
+                id,
                 object,
                 fail_closed,
                 remarks,
             } => {
-                self.remark(Some(&reference), spans, remarks);
-                // The name in the object, which is kept anyway.
-                let reference = object.as_ref().map_or(reference, Object::object_ref);
+                self.remark(Some(&id), spans, remarks);
                 self.items.push(Item {
-                    id: ObjectId::of(&reference)
-                        .expect("an object that was read is of a kind that is"),
+                    id: match &object {
+                        Some(object) => id.sharing_name_of(object),
+                        None => id,
+                    },
                     object,
                     fail_closed: fail_closed.map(Box::new),
                     lines: self.known_lines.of(spans),
@@ -218,13 +218,13 @@ impl Draft<'_> {
         }
     }
 
-    fn remark(&mut self, object: Option<&ObjectRef>, spans: &Spans, remarks: Vec<Remark>) {
+    fn remark(&mut self, id: Option<&ObjectId>, spans: &Spans, remarks: Vec<Remark>) {
         for remark in remarks {
             self.exceptions.findings.push(Finding {
                 severity: remark.severity,
                 file: String::new(),
                 line: spans.nearest(&remark.path).line,
-                object: object.cloned(),
+                object: id.map(ObjectId::to_ref),
                 field: (!remark.path.is_root()).then(|| remark.path.to_string()),
                 reason: remark.reason,
                 text: remark.text,

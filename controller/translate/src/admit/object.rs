@@ -4,11 +4,12 @@ use serde_json::{Map, Value};
 
 use super::finding::{Reason, Remark, Severity};
 use super::kinds::{KINDS, Kind};
+use super::object_id::ObjectId;
 use super::path::FieldPath;
 use super::unknown_fields::UnknownFields;
 use super::{suggest, syntax};
 use crate::api::{GATEWAY_GROUP, OWN_GROUP};
-use crate::store::{Object, ObjectRef};
+use crate::store::Object;
 use xds::model::ObjectName;
 
 /// The result for an object.
@@ -23,7 +24,7 @@ pub(super) enum Outcome {
     Unidentified { remarks: Vec<Remark> },
     /// Its kind is supported: with an object if admitted, with an error if invalid.
     Read {
-        reference: ObjectRef,
+        id: ObjectId,
         object: Option<Object>,
         /// Takes effect if it is invalid and has no previous version.
         fail_closed: Option<Object>,
@@ -56,7 +57,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
         }
     };
     let version_read = kind.reads(version);
-    let (reference, value) = match name(kind, fields) {
+    let (id, value) = match name(kind, fields) {
         Ok(named) => named,
         Err(remarks) => return Outcome::Unidentified { remarks },
     };
@@ -66,53 +67,52 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
         let text = format!("version `{version}` is not supported: use {expected}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
         return Outcome::Read {
-            fail_closed: (kind.fail_closed)(&reference.name, &value),
-            reference,
+            fail_closed: (kind.fail_closed)(id.name(), &value),
+            id,
             object: None,
             remarks,
         };
     }
-    read_supported(kind, reference, value, unknown_fields)
+    read_supported(kind, id, value, unknown_fields)
 }
 
 /// Reads an object of a known kind, in any API version.
 pub(super) fn read_as(
-    kind: &Kind,
+    kind: &'static Kind,
     fields: Map<String, Value>,
     unknown_fields: UnknownFields,
 ) -> Outcome {
     match name(kind, fields) {
-        Ok((reference, value)) => read_supported(kind, reference, value, unknown_fields),
+        Ok((id, value)) => read_supported(kind, id, value, unknown_fields),
         Err(remarks) => Outcome::Unidentified { remarks },
     }
 }
 
 /// The identity of an object, and the fields to read.
-fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value), Vec<Remark>> {
+fn name(
+    kind: &'static Kind,
+    mut fields: Map<String, Value>,
+) -> Result<(ObjectId, Value), Vec<Remark>> {
     fields.remove("apiVersion");
     fields.remove("kind");
     if !kind.reads_status {
         fields.remove("status");
     }
-    let reference = ObjectRef {
-        group: kind.group.into(),
-        kind: kind.name.into(),
-        name: identify(kind, &mut fields)?,
-    };
+    let id = ObjectId::new(kind, identify(kind, &mut fields)?);
     let mut value = Value::Object(fields);
     drop_nulls(&mut value);
-    Ok((reference, value))
+    Ok((id, value))
 }
 
 /// Reads an object of a supported kind and version.
 fn read_supported(
     kind: &Kind,
-    reference: ObjectRef,
+    id: ObjectId,
     value: Value,
     unknown_fields: UnknownFields,
 ) -> Outcome {
     let mut remarks = metadata(&value);
-    let fail_closed = (kind.fail_closed)(&reference.name, &value);
+    let fail_closed = (kind.fail_closed)(id.name(), &value);
     let (object, found) = (kind.read)(value);
     remarks.extend(found);
     for remark in &mut remarks {
@@ -124,7 +124,7 @@ fn read_supported(
         .any(|remark| remark.severity == Severity::Error);
     let object = object.filter(|_| !refused);
     Outcome::Read {
-        reference,
+        id,
         fail_closed: fail_closed.filter(|_| object.is_none()),
         object,
         remarks,

@@ -6,7 +6,7 @@ use std::fmt;
 use xds::model::ObjectName;
 
 use super::kinds::{KINDS, Kind};
-use crate::store::ObjectRef;
+use crate::store::{Object, ObjectRef};
 
 /// An [`ObjectRef`] in a third of the memory: the group and name of a kind are constants.
 #[derive(Clone)]
@@ -16,12 +16,28 @@ pub(super) struct ObjectId {
 }
 
 impl ObjectId {
+    /// The identity of an object of this kind.
+    pub(super) fn new(kind: &'static Kind, name: ObjectName) -> Self {
+        Self { kind, name }
+    }
+
     /// The identity of an object, unless its kind is not read.
     pub(super) fn of(object: &ObjectRef) -> Option<Self> {
         let mut kinds = KINDS.iter();
         let kind = kinds.find(|kind| kind.name == object.kind && kind.group == object.group)?;
         let name = object.name.clone();
         Some(Self { kind, name })
+    }
+
+    /// The same, with the name that the object has, which is kept anyway.
+    pub(super) fn sharing_name_of(self, object: &Object) -> Self {
+        let name = object.metadata().name.clone();
+        debug_assert_eq!(name, self.name, "it is the identity of another object");
+        Self { name, ..self }
+    }
+
+    pub(super) fn name(&self) -> &ObjectName {
+        &self.name
     }
 
     pub(super) fn to_ref(&self) -> ObjectRef {
@@ -68,3 +84,20 @@ impl PartialEq for ObjectId {
 }
 
 impl Eq for ObjectId {}
+
+#[cfg(test)]
+mod tests {
+    use xds::model::ObjectName;
+
+    use super::ObjectId;
+    use crate::admit::kinds::KINDS;
+
+    #[test]
+    fn a_reference_of_each_kind_leads_to_the_identity_of_that_kind() {
+        for kind in &KINDS {
+            let id = ObjectId::new(kind, ObjectName::new("default", "a"));
+            let found = ObjectId::of(&id.to_ref()).expect("it is read");
+            assert!(found == id && found.is_of_kind_of(&id), "{id:?}");
+        }
+    }
+}

@@ -53,16 +53,19 @@ pub fn admit_value(group: &str, kind: &str, value: Map<String, Value>) -> Option
     let kind = KINDS.iter().find(is_meant)?;
     let admitted = match object::read_as(kind, value, UnknownFields::Warn) {
         Outcome::Read {
-            reference,
+            id,
             object,
             fail_closed,
             remarks,
-        } => AdmittedValue {
-            findings: findings(Some(&reference), remarks),
-            reference: Some(reference),
-            object,
-            fail_closed,
-        },
+        } => {
+            let reference = id.to_ref();
+            AdmittedValue {
+                findings: findings(Some(&reference), remarks),
+                reference: Some(reference),
+                object,
+                fail_closed,
+            }
+        }
         Outcome::Unidentified { remarks } => AdmittedValue {
             reference: None,
             object: None,
