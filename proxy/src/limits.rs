@@ -345,6 +345,8 @@ pub const PICKER_BODY_MESSAGES: usize = 40 * PICKER_WINDOW_MESSAGES;
 pub const PICKER_FIRST_RESPONSE: Duration = Duration::from_secs(1);
 /// Endpoints tried for such a call: 3.
 pub const CALL_TRIES: usize = 3;
+/// Timeout of connecting to each of them: 2 s, as for requests, so that there is time for another one.
+pub const CALL_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of a request to an external authorization server: 5 s. The client waits meanwhile.
 pub const EXTERNAL_AUTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest response body of an authorization server that is passed on to the client: 64 KiB. A longer

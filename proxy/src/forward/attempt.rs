@@ -199,12 +199,7 @@ impl<'a> Attempt<'a> {
         requirements: ConnectionRequirements,
         trace: Option<&Tracer>,
     ) -> Result<Box<Connection>, Failure> {
-        let allowed = self.destination.backend.limits.connect_timeout;
-        let timeout = self.limited(allowed);
-        let requirements = ConnectionRequirements {
-            is_hurried: timeout != allowed,
-            ..requirements
-        };
+        let timeout = self.limited(self.destination.backend.limits.connect_timeout);
         let requirements = (self.protocol(), requirements);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.set_task_state(TaskState::Connecting);

@@ -65,8 +65,6 @@ pub(crate) struct ConnectionRequirements {
     pub(crate) speaks: Option<Alpn>,
     /// Whether it must not have been used before.
     pub(crate) fresh: bool,
-    /// Whether the request has less time left than connecting may take.
-    pub(crate) is_hurried: bool,
 }
 
 impl ConnectionRequirements {

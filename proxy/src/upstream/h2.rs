@@ -67,16 +67,23 @@ enum State {
     },
     /// It accepts no more requests.
     Closed(FailureKind),
-    /// The request that opened it ran out of time before connecting did: others may have more.
-    Abandoned,
+    /// Connecting took longer than the request that opened it allowed: others may allow more.
+    OutOfTime(OutOfTime),
+}
+
+/// A connection that was not open in time.
+#[derive(Debug, Clone, Copy)]
+struct OutOfTime {
+    kind: FailureKind,
+    /// The time that the request which opened it had when it began to wait for a connection.
+    allowed: Option<Duration>,
 }
 
 /// What became of a request that waited for a connection.
 enum Opening {
     Open(OpenConnection),
     Failed(FailureKind),
-    /// It may open another one.
-    Abandoned,
+    OutOfTime(OutOfTime),
 }
 
 impl H2Connections {
@@ -151,15 +158,19 @@ pub(super) async fn open(
     let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     let (session, (send, usage)) = loop {
         let client = requirements.proxied.as_deref();
-        let session = match find(upstreams, cluster, endpoint, client) {
-            Some(session) => session,
-            None => dial(upstreams, cluster, endpoint, &requirements, left()).await?,
+        let session = if let Some(session) = find(upstreams, cluster, endpoint, client) {
+            session
+        } else {
+            let times = (timeout, left());
+            dial(upstreams, cluster, endpoint, &requirements, times).await?
         };
         let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
         let opened = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
             Opening::Open(opened) => opened,
             Opening::Failed(kind) => return Err(kind.into()),
-            Opening::Abandoned => continue,
+            // Of those that allow the same, each would try with the little time that it has left.
+            Opening::OutOfTime(late) if exceeds(timeout, late.allowed) => continue,
+            Opening::OutOfTime(late) => return Err(late.kind.into()),
         };
         // More requests may have waited for it together than the endpoint allows on one connection.
         let is_full = !session.has_room() && session.streams() > 0;
@@ -194,13 +205,18 @@ fn find(
     })
 }
 
-/// Opens another connection; requests that arrive meanwhile wait for it.
+/// Whether a timeout, if there is one, is longer than another.
+fn exceeds(timeout: Option<Duration>, other: Option<Duration>) -> bool {
+    other.is_some_and(|other| timeout.is_none_or(|timeout| timeout > other))
+}
+
+/// Opens another connection within the time `left`; requests that arrive meanwhile wait for it.
 async fn dial(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
     requirements: &ConnectionRequirements,
-    timeout: Option<Duration>,
+    (allowed, left): (Option<Duration>, Option<Duration>),
 ) -> Result<Rc<H2Connection>, Failure> {
     let requirements = ConnectionRequirements {
         speaks: Some(Alpn::H2),
@@ -208,8 +224,7 @@ async fn dial(
         fresh: true,
         ..requirements.clone()
     };
-    let is_hurried = requirements.is_hurried;
-    let until = timeout.map(|timeout| Instant::now() + timeout);
+    let until = left.map(|left| Instant::now() + left);
     let session = Rc::new(H2Connection {
         client: requirements.proxied.clone(),
         limit: upstreams.pool.limit(cluster.id),
@@ -219,14 +234,15 @@ async fn dial(
     });
     upstreams.sessions.add(endpoint.id, &session);
     let dialing = Dialing(&session);
-    let connection = match connect(upstreams, cluster, endpoint, requirements, timeout).await {
+    let connection = match connect(upstreams, cluster, endpoint, requirements, left).await {
         Ok(connection) => connection,
         Err(failure) => {
             let is_late = until.is_some_and(|until| Instant::now() >= until);
-            session.end(if is_hurried && is_late {
-                State::Abandoned
+            let kind = failure.kind;
+            session.end(if is_late {
+                State::OutOfTime(OutOfTime { kind, allowed })
             } else {
-                State::Closed(failure.kind)
+                State::Closed(kind)
             });
             return Err(failure);
         }
@@ -366,7 +382,7 @@ impl H2Connection {
     }
 
     fn is_closed(&self) -> bool {
-        matches!(*self.state.borrow(), State::Closed(_) | State::Abandoned)
+        matches!(*self.state.borrow(), State::Closed(_) | State::OutOfTime(_))
     }
 
     /// Whether it has served requests and has no stream now. A new connection is not idle: its first
@@ -388,7 +404,7 @@ impl H2Connection {
     fn streams(&self) -> u32 {
         match &*self.state.borrow() {
             State::Open { usage, .. } => usage.streams(),
-            State::Dialing | State::Closed(_) | State::Abandoned => 0,
+            State::Dialing | State::Closed(_) | State::OutOfTime(_) => 0,
         }
     }
 
@@ -400,7 +416,7 @@ impl H2Connection {
                 let allowed = send.current_max_send_streams();
                 (usage.streams() as usize) < allowed.min(H2_UPSTREAM_STREAMS as usize)
             }
-            State::Closed(_) | State::Abandoned => false,
+            State::Closed(_) | State::OutOfTime(_) => false,
         }
     }
 
@@ -414,7 +430,7 @@ impl H2Connection {
                 Poll::Ready(Opening::Open((send.clone(), Rc::clone(usage))))
             }
             State::Closed(kind) => Poll::Ready(Opening::Failed(*kind)),
-            State::Abandoned => Poll::Ready(Opening::Abandoned),
+            State::OutOfTime(late) => Poll::Ready(Opening::OutOfTime(*late)),
         }
     }
 

@@ -8,7 +8,7 @@ use super::health::{EndpointUse, Outcome};
 use super::pool::Connection;
 use crate::config::{Cluster, Endpoint, Protocol};
 use crate::failure::{Failure, FailureKind, Retry};
-use crate::limits::CALL_TRIES;
+use crate::limits::{CALL_CONNECT_TIMEOUT, CALL_TRIES};
 use crate::names::Interned;
 
 /// A connection to an endpoint for a call or subrequest, which reports the outcome.
@@ -77,7 +77,7 @@ async fn connect(
     cluster: &Cluster,
     endpoint: &Endpoint,
     protocol: Protocol,
-    timeout: Duration,
+    left: Duration,
 ) -> Result<Box<Connection>, Failure> {
     let pooled = match protocol {
         Protocol::Http1 => upstreams.pool.take(endpoint.id, None),
@@ -87,6 +87,7 @@ async fn connect(
         return Ok(connection);
     }
     let requirements = (protocol, ConnectionRequirements::default());
+    let timeout = left.min(CALL_CONNECT_TIMEOUT);
     connect::open(upstreams, cluster, endpoint, requirements, Some(timeout)).await
 }
 

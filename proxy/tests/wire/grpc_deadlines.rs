@@ -156,6 +156,30 @@ on_both_drivers! {
         assert_ne!(scene.served_by(), scene.own, "it is ejected");
     }
 
+    fn requests_that_wait_for_a_connection_outlive_the_shorter_connect_timeout_of_another_route(driver) {
+        let (ca, origin) = (authority("ca"), origin().replies(ok("served")));
+        let sealed = out_of_tls(out_of_h2(origin.address()), &ca.server(&["a.test"]), &["h2"]);
+        let (listener, address) = listener();
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("origin", &[address])
+            .speaks("origin", "H2C")
+            .backend_tls("origin", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
+            .policy_of("HTTPRoute/route-0/short", "limits: {connectTimeout: 1s}")
+            .policy_of("HTTPRoute/route-0/long", "limits: {connectTimeout: 5s}")
+            .rule("{name: short, matches: [{path: {value: /short}}], retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .rule("{name: long, retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .start();
+        let (mut short, mut long) = (gateway.client(), gateway.client());
+        short.gets("/short");
+        // Its handshake is never answered.
+        let (_stalled, _) = listener.accept().expect("a connection");
+        long.gets("/");
+        relays(listener, sealed, &Arc::default());
+        assert_eq!(long.expects(200).text(), "served");
+        short.expects(503);
+    }
+
     /// A waiting request that tried again would have little time left, and so would each after it.
     fn requests_fail_together_when_their_connection_times_out(driver) {
         let (ca, (listener, address)) = (authority("ca"), listener());

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::external_auth::{allow, gateway_with_h2_auth};
 use super::inference::{ROUTE, pool_with};
 use crate::support::frames::{GOAWAY, HEADERS, Peer, frame};
+use crate::support::pki::authority;
 use crate::support::{
-    Driver, Gateway, Origin, Picker, PickerBehavior, allowing, authorizer, on_both_drivers, origin,
-    out_of_h2, pattern, plain_picker, same_bytes,
+    Driver, Gateway, Origin, Picker, PickerBehavior, allowing, authorizer, gateway,
+    on_both_drivers, origin, out_of_h2, out_of_tls, pattern, plain_picker, same_bytes,
 };
 
 /// A pool with one pod, whose picker is reached at the address, or at its own one.
@@ -109,6 +110,51 @@ on_both_drivers! {
             assert!(asked.ended && asked.pieces > 1, "{} pieces", asked.pieces);
             same_bytes(&asked.body, &body);
             same_bytes(&pod.waits_for_complete(1)[0].body, &body);
+        }
+    }
+
+    fn calls_that_wait_for_the_connection_of_another_outlive_its_routes_timeout(driver) {
+        let (ca, auth, app) = (authority("ca"), authorizer(Some(allowing(&[]))), origin());
+        let sealed = out_of_tls(auth.address(), &ca.server(&["a.test"]), &["h2"]);
+        let (listener, address) = listener();
+        let filters = "filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {@auth}, grpc: {}}}], backendRefs: [{@app}]";
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("auth", &[address])
+            .speaks("auth", "H2C")
+            .backend_tls("auth", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
+            .backend("app", &[app.address()])
+            .rule(&format!("{{matches: [{{path: {{value: /short}}}}], timeouts: {{request: 1s}}, {filters}}}"))
+            .rule(&format!("{{{filters}}}"))
+            .start();
+        let (mut short, mut patient) = (gateway.client(), gateway.client());
+        short.gets("/short");
+        // Its handshake is never answered.
+        let (_stalled, _) = listener.accept().expect("a connection");
+        patient.gets("/");
+        relays(listener, sealed, &Arc::default());
+        patient.expects(200);
+        short.expects(403);
+    }
+
+    fn a_call_is_made_to_another_server_if_one_does_not_respond_to_a_handshake(driver) {
+        let (ca, auth, app) = (authority("ca"), authorizer(Some(allowing(&[]))), origin());
+        let sealed = out_of_tls(auth.address(), &ca.server(&["a.test"]), &["h2"]);
+        let (_silent, address) = listener();
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("auth", &[address, sealed])
+            .speaks("auth", "H2C")
+            .backend_tls("auth", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
+            .backend("app", &[app.address()])
+            .rule("{filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {@auth}, grpc: {}}}], backendRefs: [{@app}]}")
+            .start();
+        let mut clients: Vec<_> = (0..8).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        for client in &mut clients {
+            client.expects(200);
         }
     }
 
