@@ -3,7 +3,8 @@
 //! `kube`'s watcher lists, watches and resumes. This adds what it cannot know: which objects are
 //! missing from a new list, which namespaces are selected, and how to handle errors.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ pub(super) struct Follower {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Objects that were reported.
-    known: HashSet<ObjectName>,
+    known: HashMap<ObjectName, Uid>,
     /// The objects that are invalid.
     invalid: HashSet<ObjectName>,
     /// Objects in the list in progress.
@@ -66,6 +67,18 @@ pub(super) struct Progress {
     last_error: Option<String>,
     /// When the event at hand was received.
     received: Option<Instant>,
+}
+
+/// The hash of an object's `uid`, by which it differs from others of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Uid(u64);
+
+impl Uid {
+    fn of(raw: &Raw) -> Self {
+        let mut hasher = DefaultHasher::new();
+        raw.text("uid").hash(&mut hasher);
+        Self(hasher.finish())
+    }
 }
 
 /// The receiver of changes is gone: the process is shutting down.
@@ -105,7 +118,7 @@ impl Follower {
     }
 
     async fn send_absent(&mut self) -> Result<(), ReceiverClosed> {
-        for name in std::mem::take(&mut self.progress.known) {
+        for name in std::mem::take(&mut self.progress.known).into_keys() {
             self.send(ChangeKind::Delete(name)).await?;
         }
         self.progress.invalid.clear();
@@ -196,7 +209,7 @@ impl Follower {
     /// The end of a list: objects missing in it were deleted.
     async fn listed(&mut self) -> Result<(), ReceiverClosed> {
         if let Some(listed) = self.progress.listed.take() {
-            let known = self.progress.known.iter();
+            let known = self.progress.known.keys();
             let gone: Vec<_> = known
                 .filter(|name| !listed.contains(name))
                 .cloned()
@@ -219,6 +232,7 @@ impl Follower {
         if self.kind.is_namespaced() && !self.is_in_scope(&name) {
             return Ok(());
         }
+        let uid = Uid::of(&raw);
         let Some(content) = admission::read(&self.kind, &resource.api_version, raw) else {
             return Ok(());
         };
@@ -230,6 +244,10 @@ impl Follower {
                 }
             }
             Content::Invalid { reference, why, .. } => {
+                // Of an object that was deleted meanwhile, nothing stays in effect.
+                if self.progress.known.get(&name).is_some_and(|it| *it != uid) {
+                    self.delete(&name).await?;
+                }
                 // Logged once: a condition in its status reports it as long as it lasts.
                 if self.progress.invalid.insert(name.clone())
                     && self.progress.invalid.len() <= LOGGED
@@ -244,7 +262,7 @@ impl Follower {
             Content::Valid { object, .. } => object.object_ref().name,
             _ => name.clone(),
         };
-        self.progress.known.insert(known);
+        self.progress.known.insert(known, uid);
         self.send(ChangeKind::Upsert(name, content)).await
     }
 
@@ -254,7 +272,7 @@ impl Follower {
         if let Some(selection) = &mut self.selection {
             selection.delete(name);
         }
-        if self.progress.known.remove(name) {
+        if self.progress.known.remove(name).is_some() {
             self.send(ChangeKind::Delete(name.clone())).await?;
         }
         Ok(())
@@ -272,7 +290,7 @@ impl Follower {
             return Ok(());
         }
         let old = std::mem::replace(&mut self.progress.scope, scope);
-        let known = self.progress.known.iter();
+        let known = self.progress.known.keys();
         let left: Vec<_> = known
             .filter(|name| !self.is_in_scope(name))
             .cloned()

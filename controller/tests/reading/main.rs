@@ -66,6 +66,39 @@ async fn nothing_is_published_while_a_core_kind_is_forbidden() {
     reader.expect(&cluster, Duration::from_secs(40)).await;
 }
 
+/// It is an edit of a valid one only if it is the same object.
+#[tokio::test(start_paused = true)]
+async fn an_invalid_object_does_not_keep_a_deleted_one_of_its_name_in_effect() {
+    for (uid, is_kept) in [("u", true), ("another", false)] {
+        let mut old = route("a", "r", ("a", "gw"), "/");
+        old["metadata"]["uid"] = "u".into();
+        let cluster = cluster_with(&site());
+        cluster.put(&old);
+        let reader = Reader::start(&cluster, "[]");
+        reader.expect(&cluster, Duration::from_secs(5)).await;
+        let before = reader.outcome();
+        let mut new = old.clone();
+        new["metadata"]["uid"] = uid.into();
+        new["spec"]["rules"] = "none".into();
+        // Its watch misses what happens meanwhile, and lists again.
+        cluster.set_away(true);
+        cluster.delete(&old);
+        let remaining = Cluster::new();
+        for object in cluster.objects() {
+            remaining.put(&object);
+        }
+        cluster.put(&new);
+        cluster.compact();
+        cluster.set_away(false);
+        if is_kept {
+            tokio::time::sleep(Duration::from_mins(5)).await;
+            assert_eq!(reader.outcome(), before);
+        } else {
+            reader.expect(&remaining, Duration::from_mins(5)).await;
+        }
+    }
+}
+
 /// Without policies, requests would not be authenticated.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_published_while_policies_are_forbidden() {

@@ -16,7 +16,10 @@ async fn objects_of_deselected_namespaces_are_deleted_when_a_watch_starts_again(
     let (sender, mut changes) = mpsc::channel(1);
     let (_service, mut follower) = follower(scopes, sender);
     let known = ObjectName::new("b", "web");
-    follower.progress.known.insert(known.clone());
+    follower
+        .progress
+        .known
+        .insert(known.clone(), Uid::of(&Raw::default()));
     follower.progress.scope = scope_of("b");
     scope.send_replace(scope_of("a"));
 
