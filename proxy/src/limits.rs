@@ -465,8 +465,9 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 
 // Configuration.
 
-/// Changed resources in one update from which on memory, and the mapped code of the program, are
-/// returned right after it: 256, so that what a large load used does not stay with the process.
+/// Changed resources from which on the mapped code of the program is returned together with free
+/// memory: 256, so that what a large load used does not stay with the process. In one update, both are
+/// returned right after it.
 pub const TRIM_AFTER_CHANGES: usize = 256;
 /// How long after the last smaller update free memory is returned: 3 s, so that no change of a series
 /// waits for it.

@@ -5,6 +5,7 @@
 //! change of the source (DNS answers, JWKS, failed binds) are handled here too.
 
 mod binds;
+mod trim;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,14 +17,14 @@ use tracing::{error, info};
 use xds::model::{BindKey, Change, Hostname, Transport};
 
 use self::binds::Binds;
+use self::trim::TrimSchedule;
 use super::Published;
 use super::compile::{CompileOptions, Compiler};
 use super::dns::{Answer, LookupError, Names, Resolver};
 use super::in_force::InForce;
 use super::jwks::Fetcher;
 use super::publish::Publisher;
-use crate::limits::{SNAPSHOT_SWEEP, TRIM_AFTER_CHANGES, TRIM_WHEN_QUIET};
-use crate::memory;
+use crate::limits::SNAPSHOT_SWEEP;
 
 /// A bind for the supervisor to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,8 +82,7 @@ pub(super) struct Applier {
     pending: Vec<Change>,
     problems: usize,
     swept: Instant,
-    /// When to return free memory; each small change postpones it.
-    trim_at: Option<Instant>,
+    trims: TrimSchedule,
 }
 
 impl Applier {
@@ -108,7 +108,7 @@ impl Applier {
             pending: Vec::new(),
             problems: 0,
             swept: Instant::now(),
-            trim_at: None,
+            trims: TrimSchedule::default(),
         }
     }
 
@@ -124,17 +124,12 @@ impl Applier {
             problems,
             begun,
         } = update;
-        let is_large = changes.len() >= TRIM_AFTER_CHANGES;
+        let resources = changes.len();
         self.pending.extend(changes);
         self.problems = problems;
         self.activate(begun, locate).await;
-        if is_large {
-            // The next such load may be days away.
-            self.trim_at = None;
-            memory::trim();
-            memory::unmap_code();
-        } else {
-            self.trim_at = Some(Instant::now() + TRIM_WHEN_QUIET);
+        if let Some(trim) = self.trims.record(resources, Instant::now()) {
+            trim.run();
         }
     }
 
@@ -275,7 +270,7 @@ impl Applier {
             self.names.next_due(),
             self.keys.next_due(),
             self.binds.retry_at(),
-            self.trim_at,
+            self.trims.due(),
             sweep,
         ];
         times.into_iter().flatten().min()
@@ -291,10 +286,8 @@ impl Applier {
         if self.publisher.waits() && self.swept + SNAPSHOT_SWEEP <= now {
             self.sweep();
         }
-        if self.trim_at.is_some_and(|at| at <= now) {
-            // The code stays mapped: small changes are frequent, and shards would take page faults again.
-            self.trim_at = None;
-            memory::trim();
+        if let Some(trim) = self.trims.take_due(now) {
+            trim.run();
         }
     }
 }
