@@ -86,15 +86,21 @@ impl<K: Eq + Hash + Clone> Interner<K> {
     }
 }
 
-/// A shard's table by id. Entries of an earlier owner are not found.
+/// A shard's table by id. Entries of an earlier owner are not found. It is allocated in chunks, as ids
+/// are used: of many thousands a shard may use few.
 #[derive(Debug)]
 pub struct Table<T> {
-    slots: Vec<Option<(u32, T)>>,
+    chunks: Vec<Option<Box<Chunk<T>>>>,
 }
+
+/// Entries with the generations of their owners.
+type Chunk<T> = [Option<(u32, T)>; CHUNK];
+
+const CHUNK: usize = 16;
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { slots: Vec::new() }
+        Self { chunks: Vec::new() }
     }
 }
 
@@ -102,23 +108,29 @@ impl<T> Table<T> {
     /// The entry of an id.
     #[must_use]
     pub fn find(&self, id: Interned) -> Option<&T> {
-        match self.slots.get(id.index as usize) {
-            Some(Some((generation, entry))) if *generation == id.generation => Some(entry),
+        let index = id.index as usize;
+        let chunk = self.chunks.get(index / CHUNK)?.as_ref()?;
+        match &chunk[index % CHUNK] {
+            Some((generation, entry)) if *generation == id.generation => Some(entry),
             _ => None,
         }
     }
 
     /// The mutable entry of an id.
     pub fn find_mut(&mut self, id: Interned) -> Option<&mut T> {
-        match self.slots.get_mut(id.index as usize) {
-            Some(Some((generation, entry))) if *generation == id.generation => Some(entry),
+        let index = id.index as usize;
+        let chunk = self.chunks.get_mut(index / CHUNK)?.as_mut()?;
+        match &mut chunk[index % CHUNK] {
+            Some((generation, entry)) if *generation == id.generation => Some(entry),
             _ => None,
         }
     }
 
     /// Iterates over all entries, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (Interned, &T)> {
-        let slots = (0..).zip(&self.slots);
+        let chunks = (0..).step_by(CHUNK).zip(&self.chunks);
+        let chunks = chunks.filter_map(|(first, chunk)| Some((first, chunk.as_deref()?)));
+        let slots = chunks.flat_map(|(first, chunk)| (first..).zip(chunk));
         slots.filter_map(|(index, slot)| {
             let (generation, entry) = slot.as_ref()?;
             let generation = *generation;
@@ -128,16 +140,31 @@ impl<T> Table<T> {
 
     /// Iterates over all entries mutably, in the order of their ids.
     pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots.iter_mut().flatten().map(|(_, entry)| entry)
+        self.slots_mut().flatten().map(|(_, entry)| entry)
+    }
+
+    /// Removes the entries for which `keep` returns `false`.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
+        for slot in self.slots_mut() {
+            slot.take_if(|(_, entry)| !keep(entry));
+        }
+    }
+
+    fn slots_mut(&mut self) -> impl Iterator<Item = &mut Option<(u32, T)>> {
+        let chunks = self.chunks.iter_mut().flatten();
+        chunks.flat_map(|chunk| chunk.iter_mut())
     }
 
     /// The entry of an id; created by `new` if there is none, replacing an earlier owner's.
     pub fn find_or_insert(&mut self, id: Interned, new: impl FnOnce() -> T) -> &mut T {
         let index = id.index as usize;
-        if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, || None);
+        let number = index / CHUNK;
+        if self.chunks.len() <= number {
+            self.chunks.resize_with(number + 1, || None);
         }
-        let slot = &mut self.slots[index];
+        let chunk =
+            self.chunks[number].get_or_insert_with(|| Box::new([const { None }; CHUNK]));
+        let slot = &mut chunk[index % CHUNK];
         if slot
             .as_ref()
             .is_some_and(|(generation, _)| *generation != id.generation)
@@ -199,5 +226,24 @@ mod tests {
         table.entries_mut().for_each(|entry| *entry *= 10);
         assert_eq!(table.find_mut(id(4, 2)), Some(&mut 40));
         assert_eq!(table.find_mut(id(4, 3)), None);
+    }
+
+    #[test]
+    fn a_high_id_allocates_one_chunk() {
+        let mut table = Table::default();
+        table.find_or_insert(id(40_000, 0), || 1);
+        assert_eq!(table.chunks.iter().flatten().count(), 1);
+    }
+
+    #[test]
+    fn entries_are_listed_by_id_and_removed() {
+        let mut table = Table::default();
+        for index in [40, 3, 16, 15] {
+            table.find_or_insert(id(index, 1), || index);
+        }
+        table.retain(|entry| *entry != 15);
+        let left: Vec<_> = table.iter().map(|(id, entry)| (id, *entry)).collect();
+        assert_eq!(left, [(id(3, 1), 3), (id(16, 1), 16), (id(40, 1), 40)]);
+        assert_eq!(table.find(id(15, 1)), None);
     }
 }

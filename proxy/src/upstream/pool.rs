@@ -184,11 +184,13 @@ impl Pool {
 
     /// Closes connections idle for too long or closed by the endpoint.
     pub(crate) fn sweep(&self, now: Tick) {
-        for connections in self.idle.borrow_mut().entries_mut() {
+        self.idle.borrow_mut().retain(|connections| {
             connections.retain(|connection| {
                 now < connection.idle_since.after(POOL_IDLE_TIMEOUT) && connection.is_reusable()
             });
-        }
+            // The list keeps its memory, and most endpoints of many are used rarely.
+            !connections.is_empty()
+        });
     }
 
     /// Passes the connections of every known service and backend to `show`.
