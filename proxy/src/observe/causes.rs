@@ -1,21 +1,22 @@
 //! Counters by cause of a rejection or failure.
 
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use super::counters::Counter;
 use crate::names::Cause;
 
-/// A counter for each cause.
+/// A counter for each cause. They are allocated by the first count: most endpoints never have any.
 #[derive(Debug)]
 pub struct ByCause<C> {
-    counters: Box<[Counter]>,
+    counters: OnceLock<Box<[Counter]>>,
     causes: PhantomData<C>,
 }
 
-impl<C: Cause> Default for ByCause<C> {
+impl<C> Default for ByCause<C> {
     fn default() -> Self {
         Self {
-            counters: C::EVERY.iter().map(|_| Counter::default()).collect(),
+            counters: OnceLock::new(),
             causes: PhantomData,
         }
     }
@@ -24,7 +25,8 @@ impl<C: Cause> Default for ByCause<C> {
 impl<C: Cause> ByCause<C> {
     /// Increments the counter of a cause.
     pub fn count(&self, cause: C) {
-        if let Some(counter) = self.counters.get(cause.index()) {
+        let new = || C::EVERY.iter().map(|_| Counter::default()).collect();
+        if let Some(counter) = self.counters.get_or_init(new).get(cause.index()) {
             counter.increment();
         }
     }
@@ -32,17 +34,20 @@ impl<C: Cause> ByCause<C> {
     /// The count of a cause.
     #[must_use]
     pub fn of(&self, cause: C) -> u64 {
-        self.counters.get(cause.index()).map_or(0, Counter::value)
+        let counters = self.counters.get();
+        let counter = counters.and_then(|counters| counters.get(cause.index()));
+        counter.map_or(0, Counter::value)
     }
 
     /// The causes with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (C, u64)> {
-        let counts = self.counters.iter().map(Counter::value);
-        C::EVERY.iter().copied().zip(counts)
+        let causes = C::EVERY.iter();
+        causes.map(|cause| (*cause, self.of(*cause)))
     }
 
     pub(super) fn reset(&self) {
-        self.counters.iter().for_each(Counter::reset);
+        let counters = self.counters.get().into_iter().flatten();
+        counters.for_each(Counter::reset);
     }
 }
 

@@ -158,12 +158,17 @@ pub const BUCKETS: usize = 17;
 
 /// Counters that belong to an interned id.
 pub trait Block: Default {
+    /// Blocks that are allocated together, when the first of them is used. Few, since most of the
+    /// routes of a large configuration are idle on a shard; and more of small blocks, since a page costs
+    /// 24 bytes.
+    const PAGE_SLOTS: usize;
+
     /// Resets all of them for the next owner.
     fn reset(&self);
 }
 
 macro_rules! blocks {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => {$(
+    ($($(#[$doc:meta])* $name:ident[$page_slots:literal] { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Default)]
         pub struct $name {
@@ -171,6 +176,8 @@ macro_rules! blocks {
         }
 
         impl Block for $name {
+            const PAGE_SLOTS: usize = $page_slots;
+
             fn reset(&self) {
                 $(Zero::zero(&self.$field);)*
             }
@@ -209,7 +216,7 @@ impl Zero for Histogram {
 
 blocks! {
     /// The counters of a route rule.
-    RouteCounters {
+    RouteCounters[1] {
         /// From the first byte of a request head to the last of its response.
         duration: Histogram,
         /// Time to connect to an endpoint.
@@ -224,7 +231,7 @@ blocks! {
         active: Gauge,
     }
     /// The counters of a bind.
-    BindCounters {
+    BindCounters[8] {
         /// Client connections accepted since the start.
         accepted: Counter,
         /// Number of open client connections.
@@ -233,13 +240,13 @@ blocks! {
         streams: Gauge,
     }
     /// The counters of a listener.
-    ListenerCounters {
+    ListenerCounters[8] {
         /// Number of requests in flight.
         requests: Gauge,
     }
 
     /// The counters of an endpoint.
-    EndpointCounters {
+    EndpointCounters[8] {
         /// Connections opened to it since the start.
         connected: Counter,
         /// Failed attempts to connect to it.

@@ -3,15 +3,14 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crossbeam::utils::CachePadded;
-
 use super::Block;
 use crate::names::Interned;
 
 /// Blocks of counters by interned id. It grows with the ids, never moves a block, and is read
 /// without a lock. Blocks are allocated by the page, so that one request to the last of many
 /// thousand routes neither waits for the blocks of all others nor pays for them. Directories of
-/// pages double in size, and are allocated once.
+/// pages double in size, and are allocated once. One shard writes to all blocks, so they may share
+/// cache lines.
 #[derive(Debug)]
 pub struct Blocks<T> {
     directories: [OnceLock<Directory<T>>; DIRECTORIES],
@@ -19,7 +18,7 @@ pub struct Blocks<T> {
 
 type Directory<T> = Box<[OnceLock<Page<T>>]>;
 
-type Page<T> = Box<[CachePadded<Slot<T>>]>;
+type Page<T> = Box<[Slot<T>]>;
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -40,7 +39,7 @@ impl<T: Block> Blocks<T> {
     /// The block of an id, for its shard to write.
     #[must_use]
     pub fn of(&self, id: Interned) -> &T {
-        let position = Position::of(id.index);
+        let position = Position::of(id.index, T::PAGE_SLOTS);
         let pages = self.directories[position.directory].get_or_init(|| position.new_directory());
         let page = pages[position.page].get_or_init(new_page);
         let slot = &page[position.slot];
@@ -55,7 +54,7 @@ impl<T: Block> Blocks<T> {
     /// The block of an id, for other threads to read; `None` if its shard has not counted yet.
     #[must_use]
     pub fn read(&self, id: Interned) -> Option<&T> {
-        let position = Position::of(id.index);
+        let position = Position::of(id.index, T::PAGE_SLOTS);
         let pages = self.directories[position.directory].get()?;
         let slot = pages.get(position.page)?.get()?.get(position.slot)?;
         let owned = slot.generation.load(Ordering::Acquire) == id.generation;
@@ -64,13 +63,11 @@ impl<T: Block> Blocks<T> {
 }
 
 fn new_page<T: Block>() -> Page<T> {
-    let slot = || {
-        CachePadded::new(Slot {
-            generation: AtomicU32::new(VACANT),
-            block: T::default(),
-        })
+    let slot = || Slot {
+        generation: AtomicU32::new(VACANT),
+        block: T::default(),
     };
-    std::iter::repeat_with(slot).take(PAGE_SLOTS).collect()
+    std::iter::repeat_with(slot).take(T::PAGE_SLOTS).collect()
 }
 
 /// Where the block of an index is.
@@ -82,14 +79,14 @@ struct Position {
 
 impl Position {
     /// Directory `n` holds `2^n` pages.
-    fn of(index: u32) -> Self {
+    fn of(index: u32, page_slots: usize) -> Self {
         let index = index as usize;
-        let pages = index / PAGE_SLOTS + 1;
+        let pages = index / page_slots + 1;
         let directory = pages.ilog2() as usize;
         Self {
             directory,
             page: pages - (1 << directory),
-            slot: index % PAGE_SLOTS,
+            slot: index % page_slots,
         }
     }
 
@@ -100,9 +97,8 @@ impl Position {
     }
 }
 
-const PAGE_SLOTS: usize = 64;
 /// Enough for every index of 32 bits.
-const DIRECTORIES: usize = 27;
+const DIRECTORIES: usize = 33;
 const VACANT: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -111,29 +107,33 @@ mod tests {
 
     #[test]
     fn every_index_has_a_position_of_its_own() {
-        let mut next = (0, 0, 0);
-        for index in 0..10_000 {
-            let Position {
-                directory,
-                page,
-                slot,
-            } = Position::of(index);
-            assert_eq!((directory, page, slot), next);
-            next.2 += 1;
-            if next.2 == PAGE_SLOTS {
-                next = (directory, page + 1, 0);
-            }
-            if next.1 == 1 << directory {
-                next = (directory + 1, 0, 0);
+        for page_slots in [1, 8] {
+            let mut next = (0, 0, 0);
+            for index in 0..10_000 {
+                let Position {
+                    directory,
+                    page,
+                    slot,
+                } = Position::of(index, page_slots);
+                assert_eq!((directory, page, slot), next);
+                next.2 += 1;
+                if next.2 == page_slots {
+                    next = (directory, page + 1, 0);
+                }
+                if next.1 == 1 << directory {
+                    next = (directory + 1, 0, 0);
+                }
             }
         }
-        assert_eq!(Position::of(u32::MAX).directory, DIRECTORIES - 1);
+        assert_eq!(Position::of(u32::MAX, 1).directory, DIRECTORIES - 1);
     }
 
     #[derive(Debug, Default)]
     struct Nothing;
 
     impl Block for Nothing {
+        const PAGE_SLOTS: usize = 8;
+
         fn reset(&self) {}
     }
 
@@ -146,6 +146,6 @@ mod tests {
         });
         let directories = blocks.directories.iter().filter_map(OnceLock::get);
         let pages = directories.flatten().filter_map(OnceLock::get);
-        assert_eq!(pages.map(|page| page.len()).sum::<usize>(), PAGE_SLOTS);
+        assert_eq!(pages.map(|page| page.len()).sum::<usize>(), 8);
     }
 }
