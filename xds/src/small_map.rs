@@ -1,10 +1,10 @@
-//! Sorted maps that nearly always have one entry, in large numbers: a [`BTreeMap`] allocates room
-//! for eleven with its first entry.
+//! Sorted maps that nearly always have one entry or a few, in large numbers: a [`BTreeMap`] allocates
+//! room for eleven with its first entry.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, btree_map};
-use std::iter::Chain;
-use std::option;
+use std::iter::{Chain, Map};
+use std::slice;
 
 /// A sorted map whose first entry needs no allocation. As a set, its values are `()`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,9 @@ pub struct SmallMap<K, V = ()>(Entries<K, V>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entries<K, V> {
     None,
-    One(K, V),
+    One((K, V)),
+    /// Sorted, from two to [`FEW`].
+    Few(Box<[(K, V)]>),
     #[expect(
         clippy::box_collection,
         reason = "it would make every other map larger"
@@ -21,9 +23,39 @@ enum Entries<K, V> {
     Many(Box<BTreeMap<K, V>>),
 }
 
+/// Entries that a list holds: it is copied as they are added.
+const FEW: usize = 8;
+
 impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self(Entries::None)
+    }
+}
+
+impl<K: Ord, V> Entries<K, V> {
+    /// All entries, unless they are many.
+    fn list(&self) -> &[(K, V)] {
+        match self {
+            Self::None | Self::Many(_) => &[],
+            Self::One(only) => slice::from_ref(only),
+            Self::Few(few) => few,
+        }
+    }
+
+    /// At most [`FEW`] entries, which are sorted.
+    fn of_list(mut list: Vec<(K, V)>) -> Self {
+        if list.len() > 1 {
+            return Self::Few(list.into_boxed_slice());
+        }
+        list.pop().map_or(Self::None, Self::One)
+    }
+
+    fn of_map(map: BTreeMap<K, V>) -> Self {
+        if map.len() > FEW {
+            Self::Many(Box::new(map))
+        } else {
+            Self::of_list(map.into_iter().collect())
+        }
     }
 }
 
@@ -38,9 +70,8 @@ impl<K: Ord, V> SmallMap<K, V> {
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Entries::None => 0,
-            Entries::One(..) => 1,
             Entries::Many(many) => many.len(),
+            few => few.list().len(),
         }
     }
 
@@ -50,20 +81,24 @@ impl<K: Ord, V> SmallMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        match &self.0 {
-            Entries::One(only, value) if only.borrow() == key => Some(value),
-            Entries::Many(many) => many.get(key),
-            Entries::None | Entries::One(..) => None,
+        if let Entries::Many(many) = &self.0 {
+            return many.get(key);
         }
+        let mut list = self.0.list().iter();
+        list.find(|(other, _)| other.borrow() == key)
+            .map(|(_, value)| value)
     }
 
     /// The mutable value of a key.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        match &mut self.0 {
-            Entries::One(only, value) if only == key => Some(value),
-            Entries::Many(many) => many.get_mut(key),
-            Entries::None | Entries::One(..) => None,
-        }
+        let list = match &mut self.0 {
+            Entries::None => return None,
+            Entries::One(only) => slice::from_mut(only),
+            Entries::Few(few) => few,
+            Entries::Many(many) => return many.get_mut(key),
+        };
+        let found = list.iter_mut().find(|(other, _)| other == key);
+        found.map(|(_, value)| value)
     }
 
     /// Inserts an entry; returns the previous value of its key.
@@ -71,10 +106,22 @@ impl<K: Ord, V> SmallMap<K, V> {
         if let Some(before) = self.get_mut(&key) {
             return Some(std::mem::replace(before, value));
         }
-        self.0 = match std::mem::replace(&mut self.0, Entries::None) {
-            Entries::None => Entries::One(key, value),
-            Entries::One(only, its) => {
-                Entries::Many(Box::new(BTreeMap::from([(only, its), (key, value)])))
+        self.0 = match self.take() {
+            Entries::None => Entries::One((key, value)),
+            Entries::One(only) => {
+                let mut both = vec![only, (key, value)];
+                both.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+                Entries::of_list(both)
+            }
+            Entries::Few(few) if few.len() < FEW => {
+                let mut list = few.into_vec();
+                let at = list.partition_point(|(other, _)| *other < key);
+                list.insert(at, (key, value));
+                Entries::of_list(list)
+            }
+            Entries::Few(few) => {
+                let all = few.into_iter().chain([(key, value)]);
+                Entries::of_map(all.collect())
             }
             Entries::Many(mut many) => {
                 many.insert(key, value);
@@ -86,33 +133,36 @@ impl<K: Ord, V> SmallMap<K, V> {
 
     /// Removes an entry; returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        match std::mem::replace(&mut self.0, Entries::None) {
-            Entries::One(only, value) if only == *key => Some(value),
-            Entries::Many(mut many) => {
-                let value = many.remove(key);
-                self.0 = if many.len() > 1 {
-                    Entries::Many(many)
-                } else {
-                    let last = many.pop_first();
-                    last.map_or(Entries::None, |(key, value)| Entries::One(key, value))
-                };
-                value
+        if let Entries::Many(many) = &mut self.0 {
+            let value = many.remove(key);
+            if many.len() <= FEW {
+                self.0 = Entries::of_map(std::mem::take(many));
             }
-            others => {
-                self.0 = others;
-                None
-            }
+            return value;
         }
+        let at = self.0.list().iter().position(|(other, _)| other == key)?;
+        let mut list = match self.take() {
+            Entries::None | Entries::Many(_) => Vec::new(),
+            Entries::One(only) => vec![only],
+            Entries::Few(few) => few.into_vec(),
+        };
+        let (_, value) = list.remove(at);
+        self.0 = Entries::of_list(list);
+        Some(value)
+    }
+
+    fn take(&mut self) -> Entries<K, V> {
+        std::mem::replace(&mut self.0, Entries::None)
     }
 
     /// The entries in the order of their keys.
     pub fn iter(&self) -> Iter<'_, K, V> {
-        let (one, many) = match &self.0 {
-            Entries::None => (None, None),
-            Entries::One(key, value) => (Some((key, value)), None),
-            Entries::Many(many) => (None, Some(many.iter())),
+        let many = match &self.0 {
+            Entries::Many(many) => many.iter(),
+            _ => btree_map::Iter::default(),
         };
-        one.into_iter().chain(many.unwrap_or_default())
+        let pair: Pair<'_, K, V> = |(key, value)| (key, value);
+        self.0.list().iter().map(pair).chain(many)
     }
 
     /// The keys in their order.
@@ -122,7 +172,11 @@ impl<K: Ord, V> SmallMap<K, V> {
 }
 
 /// The entries of a [`SmallMap`].
-pub type Iter<'a, K, V> = Chain<option::IntoIter<(&'a K, &'a V)>, btree_map::Iter<'a, K, V>>;
+pub type Iter<'a, K, V> =
+    Chain<Map<slice::Iter<'a, (K, V)>, Pair<'a, K, V>>, btree_map::Iter<'a, K, V>>;
+
+/// Turns an entry of a list into one of a map.
+type Pair<'a, K, V> = fn(&'a (K, V)) -> (&'a K, &'a V);
 
 impl<'a, K: Ord, V> IntoIterator for &'a SmallMap<K, V> {
     type Item = (&'a K, &'a V);
@@ -160,7 +214,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_small_map_agrees_with_a_btree_map(
-            steps in proptest::collection::vec((any::<bool>(), 0..4_u8, any::<u8>()), 0..40),
+            steps in proptest::collection::vec((any::<bool>(), 0..12_u8, any::<u8>()), 0..80),
         ) {
             let (mut few, mut map) = (SmallMap::default(), BTreeMap::new());
             for (puts_in, key, value) in steps {

@@ -139,7 +139,8 @@ pub(super) fn workload(at: &FieldPath<'_>, message: proto::Workload) -> Option<W
     let node = at.optional("node", message.node, set_text);
     let zone = at.optional("zone", message.zone, set_text);
     let health = health(&at.field("health"), message.health);
-    let serves = at.list("serves", message.serves, serves);
+    let mut serves = at.list("serves", message.serves, serves);
+    serves.iter_mut().for_each(|serves| share_keys(serves));
     Some(Workload {
         key: key?,
         address: address?,
@@ -157,6 +158,17 @@ fn health(at: &FieldPath<'_>, number: i32) -> Option<Health> {
         proto::Health::Draining => Some(Health::Draining),
         proto::Health::NotReady => Some(Health::NotReady),
     })
+}
+
+/// Lets the ports of a service share the memory of its key.
+fn share_keys(serves: &mut [Serves]) {
+    let mut last: Option<ServiceKey> = None;
+    for it in serves {
+        match &last {
+            Some(key) if *key == it.service => it.service = key.clone(),
+            _ => last = Some(it.service.clone()),
+        }
+    }
 }
 
 fn serves(at: &FieldPath<'_>, message: proto::Serves) -> Option<Serves> {

@@ -206,7 +206,11 @@ impl Client {
                 let key = key(kind, &resource.name);
                 keys.insert(key.clone());
                 match read(&key, &resource, self.check) {
-                    Ok(read) => drop(changes.insert(key, Some(Some(read)))),
+                    Ok((version, resource)) => {
+                        // The key of the resource, so that what is held shares its memory.
+                        let key = resource.resource_key();
+                        changes.insert(key, Some(Some((version, resource))));
+                    }
                     Err(text) => {
                         changes.insert(key.clone(), None);
                         refused.push(Refusal { key, text });
@@ -265,7 +269,9 @@ impl Client {
     fn hold(&mut self, key: ResourceKey, version: Option<Version>) {
         let digest = self.digests.entry(key.kind).or_default();
         digest.toggle(version);
-        digest.toggle(self.held.insert(key, version).flatten());
+        // The new key is one that the new resource shares; an insertion would keep the old one.
+        digest.toggle(self.held.remove(&key).flatten());
+        self.held.insert(key, version);
     }
 
     fn release(&mut self, key: &ResourceKey) {
