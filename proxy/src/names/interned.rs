@@ -96,7 +96,8 @@ pub struct Table<T> {
 /// Entries with the generations of their owners.
 type Chunk<T> = [Option<(u32, T)>; CHUNK];
 
-const CHUNK: usize = 16;
+/// As many as the ids of a service with two ports and two endpoints, of which a shard may use none.
+const CHUNK: usize = 4;
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
