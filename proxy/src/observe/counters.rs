@@ -246,7 +246,7 @@ blocks! {
     }
 
     /// The counters of an endpoint.
-    EndpointCounters[8] {
+    EndpointCounters[4] {
         /// Connections opened to it since the start.
         connected: Counter,
         /// Failed attempts to connect to it.

@@ -78,7 +78,8 @@ impl EndpointStates {
         Rc::clone(table.find_or_insert(id, Rc::default))
     }
 
-    /// Calls `read` with an endpoint's state, without counting a reference.
+    /// Calls `read` with an endpoint's state, without counting a reference. One that was never used
+    /// does not get a state by that.
     pub(super) fn with_endpoint<R>(
         &self,
         id: Interned,
@@ -87,7 +88,7 @@ impl EndpointStates {
         if let Some(state) = self.endpoints.borrow().find(id) {
             return read(state);
         }
-        read(&self.endpoint(id))
+        read(&EndpointState::default())
     }
 
     /// Passes every known endpoint to `show`.
