@@ -1,8 +1,9 @@
 //! From the write of a file to serving what it says, and the memory of it: 5 000 routes, each with a
 //! Service, in 50 files, on one listener. One route of a file changes at a time.
 //!
-//! Prints p50, p99 and the worst of the times, and what is resident: with a Gateway alone, with all
-//! routes, and after the changes. Run it with `cargo bench -p proxy --bench files`.
+//! Prints p50, p99 and the worst of the times, and what is resident, with the part of it that is no
+//! file's: with a Gateway alone, with all routes above that, and after the changes above all routes,
+//! which must be at most a tenth. Run it with `cargo bench -p proxy --bench files`.
 
 #![expect(
     clippy::print_stdout,
@@ -11,7 +12,7 @@
 )]
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use admin::process::use_small_pages;
 use proxy::config::apply::BindRequest;
 use proxy::config::compile::CompileOptions;
 use proxy::config::in_force::InForce;
@@ -28,9 +30,15 @@ use translate::admit::UnknownFields;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// As in the gateway; see [`use_small_pages`].
+#[used]
+#[expect(unsafe_code, reason = "a function that runs before `main`")]
+#[unsafe(link_section = ".init_array.00000")]
+static SMALL_PAGES: extern "C" fn() = use_small_pages;
+
 const FILES: usize = 50;
 const ROUTES: usize = 100;
-const CHANGES: usize = 500;
+const CHANGES: usize = 1_000;
 /// Longer than a change takes, so that none waits for the one before.
 const PAUSE: Duration = Duration::from_millis(40);
 /// After this, files count as complete and are not read again, and free memory has been returned.
@@ -61,7 +69,8 @@ fn main() {
     let handle = local::start(config, Arc::clone(&published), Box::new(binder));
     let handle = handle.expect("a configuration");
     receiver.recv().expect("it is published");
-    println!("a Gateway alone: {} KiB resident", resident());
+    let alone = Resident::now();
+    println!("a Gateway alone: {alone}");
 
     for file in 0..FILES {
         write(folder.path(), file, None);
@@ -70,7 +79,11 @@ fn main() {
         receiver.recv().expect("it is published");
     }
     std::thread::sleep(REST);
-    println!("all routes: {} KiB resident", resident());
+    let all = Resident::now();
+    println!(
+        "all routes: {all}, above a Gateway alone {}",
+        all.above(&alone)
+    );
 
     let mut times: Vec<Duration> = (0..CHANGES)
         .map(|number| change(folder.path(), number, &receiver))
@@ -84,7 +97,17 @@ fn main() {
         at(100)
     );
     std::thread::sleep(REST);
-    println!("after the changes: {} KiB resident", resident());
+    let changed = Resident::now();
+    println!(
+        "after the changes: {changed}, above all routes {}",
+        changed.above(&all)
+    );
+    let percent = |kib: f64, of: f64| kib / of * 100.0;
+    let routes = all.above(&alone).total;
+    println!(
+        "{:.1} % of the routes' own",
+        percent(changed.above(&all).total, routes)
+    );
     drop(handle);
 }
 
@@ -114,13 +137,41 @@ fn write(folder: &Path, file: usize, change: Option<usize>) {
 }
 
 /// Resident memory of this process, in KiB.
-fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let number = line.and_then(|line| line.split_whitespace().nth(1));
-    number
-        .and_then(|number| number.parse().ok())
-        .expect("a number")
+struct Resident {
+    total: f64,
+    /// The part that is no file's: without the code of the program.
+    anonymous: f64,
+}
+
+impl Resident {
+    fn now() -> Self {
+        let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            number
+                .and_then(|number| number.parse().ok())
+                .expect("a number")
+        };
+        Self {
+            total: field("VmRSS:"),
+            anonymous: field("RssAnon:"),
+        }
+    }
+
+    fn above(&self, before: &Self) -> Self {
+        Self {
+            total: self.total - before.total,
+            anonymous: self.anonymous - before.anonymous,
+        }
+    }
+}
+
+impl fmt::Display for Resident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { total, anonymous } = self;
+        write!(f, "{total} KiB resident ({anonymous} anonymous)")
+    }
 }
 
 const GATEWAY: &str = include_str!("../tests/data/gateway.yaml");

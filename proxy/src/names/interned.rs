@@ -163,8 +163,7 @@ impl<T> Table<T> {
         if self.chunks.len() <= number {
             self.chunks.resize_with(number + 1, || None);
         }
-        let chunk =
-            self.chunks[number].get_or_insert_with(|| Box::new([const { None }; CHUNK]));
+        let chunk = self.chunks[number].get_or_insert_with(|| Box::new([const { None }; CHUNK]));
         let slot = &mut chunk[index % CHUNK];
         if slot
             .as_ref()
