@@ -140,7 +140,9 @@ pub(super) fn workload(at: &FieldPath<'_>, message: proto::Workload) -> Option<W
     let zone = at.optional("zone", message.zone, set_text);
     let health = health(&at.field("health"), message.health);
     let mut serves = at.list("serves", message.serves, serves);
-    serves.iter_mut().for_each(|serves| share_keys(serves));
+    if let Some(serves) = &mut serves {
+        share_keys(serves);
+    }
     Some(Workload {
         key: key?,
         address: address?,
