@@ -11,6 +11,7 @@ mod support;
 
 mod absence;
 mod credentials;
+mod memory;
 mod refusals;
 mod routes;
 mod server;

@@ -188,6 +188,17 @@ impl Controller {
         self.shared.news.send_replace(());
     }
 
+    /// Publishes these as well.
+    pub(crate) fn publish_more(&self, resources: &[(ResourceKey, Arc<Encoded>)]) {
+        let mut published = self.shared.published();
+        let there = resources.iter();
+        let there = there.map(|(key, it)| (key.clone(), Some(Arc::clone(it))));
+        published.publish(there.collect());
+        published.resources.extend(resources.iter().cloned());
+        drop(published);
+        self.shared.news.send_replace(());
+    }
+
     /// The events so far.
     pub(crate) fn seen(&self) -> MutexGuard<'_, StreamLog> {
         self.shared.seen()
@@ -258,7 +269,10 @@ fn gateway() -> ObjectName {
     ObjectName::new("default", "gw")
 }
 
-fn resources(yaml: &str, spoil: impl Fn(&mut Encoded)) -> BTreeMap<ResourceKey, Arc<Encoded>> {
+pub(crate) fn resources(
+    yaml: &str,
+    spoil: impl Fn(&mut Encoded),
+) -> BTreeMap<ResourceKey, Arc<Encoded>> {
     let sources = [Source::from_bytes("test.yaml", yaml.as_bytes().to_vec())];
     let admitted = admit::admit(&sources);
     assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
