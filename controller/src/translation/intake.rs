@@ -60,10 +60,19 @@ impl Intake {
         match change.what {
             ChangeKind::Synced => self.synced(change.kind, true, batch),
             ChangeKind::Absent => self.synced(change.kind, false, batch),
-            ChangeKind::Upsert(name, Content::Parameters(spec)) => {
-                self.set_parameters(name, Some(spec), batch);
+            ChangeKind::Upsert(name, content) => self.upsert(name, content, store, batch),
+            ChangeKind::Replace(name, content) => {
+                self.delete(change.kind, name.clone(), batch);
+                self.upsert(name, content, store, batch);
             }
-            ChangeKind::Upsert(name, Content::Class { class, observed }) => {
+            ChangeKind::Delete(name) => self.delete(change.kind, name, batch),
+        }
+    }
+
+    fn upsert(&mut self, name: ObjectName, content: Content, store: &Store, batch: &mut Batch) {
+        match content {
+            Content::Parameters(spec) => self.set_parameters(name, Some(spec), batch),
+            Content::Class { class, observed } => {
                 let is_ours = class.controller_name == self.controller_name;
                 let (outputs, generation) = (&self.outputs, observed.generation);
                 if is_ours {
@@ -75,10 +84,8 @@ impl Intake {
                 self.observe(&classes::reference(&name), Some(observed));
                 batch.push(Event::Class(name.name.to_string(), is_ours));
             }
-            ChangeKind::Upsert(_, Content::Release(release)) => {
-                self.classes.set_release(release, &self.outputs);
-            }
-            ChangeKind::Upsert(_, Content::Valid { object, observed }) => {
+            Content::Release(release) => self.classes.set_release(release, &self.outputs),
+            Content::Valid { object, observed } => {
                 let reference = object.object_ref();
                 if let (Object::Gateway(gateway), Some(observed)) = (&object, &observed) {
                     let class = gateway.spec.gateway_class_name.as_str().into();
@@ -88,15 +95,12 @@ impl Intake {
                 self.outputs.invalid.set(&reference, None);
                 self.observe(&reference, observed);
             }
-            ChangeKind::Upsert(
-                _,
-                Content::Invalid {
-                    reference,
-                    fail_closed,
-                    why,
-                    observed,
-                },
-            ) => {
+            Content::Invalid {
+                reference,
+                fail_closed,
+                why,
+                observed,
+            } => {
                 // Its previous version stays in effect. Without one, its fail-closed replacement does.
                 if let Some(object) = fail_closed.filter(|_| !exists(&reference, store, batch)) {
                     batch.push(Event::Upsert(object));
@@ -113,7 +117,6 @@ impl Intake {
                 self.outputs.invalid.set(&reference, Some(why));
                 self.observe(&reference, observed);
             }
-            ChangeKind::Delete(name) => self.delete(change.kind, name, batch),
         }
     }
 

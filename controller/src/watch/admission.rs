@@ -35,6 +35,7 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
         .status
         .filter(|_| admit::reads_status(kind.group, kind.kind))
     {
+        // It is valid JSON: only nesting beyond any status of Kubernetes is not read.
         let status = serde_json::from_str(status.get()).unwrap_or_default();
         raw.fields.insert("status".to_owned(), status);
     }

@@ -28,6 +28,9 @@ pub struct Change {
 pub enum ChangeKind {
     /// An object was created or changed.
     Upsert(ObjectName, Content),
+    /// An object was deleted, and another one of its name was created. One change, so that nothing is
+    /// published without either.
+    Replace(ObjectName, Content),
     /// An object was deleted, or its namespace is no longer selected.
     Delete(ObjectName),
     /// The API server does not serve the kind, so there are no objects.

@@ -236,18 +236,30 @@ impl Follower {
         let Some(content) = admission::read(&self.kind, &resource.api_version, raw) else {
             return Ok(());
         };
-        match &content {
+        // An invalid edit keeps the previous version in effect, but not that of a deleted object.
+        let replaces = matches!(content, Content::Invalid { .. })
+            && self.progress.known.get(&name).is_some_and(|it| *it != uid);
+        if replaces {
+            self.forget(&name);
+        }
+        self.record(&name, &content, uid);
+        self.send(if replaces {
+            ChangeKind::Replace(name, content)
+        } else {
+            ChangeKind::Upsert(name, content)
+        })
+        .await
+    }
+
+    fn record(&mut self, name: &ObjectName, content: &Content, uid: Uid) {
+        match content {
             Content::Valid { object, .. } => {
-                self.progress.invalid.remove(&name);
+                self.progress.invalid.remove(name);
                 if let Some(selection) = &mut self.selection {
                     selection.upsert(object);
                 }
             }
             Content::Invalid { reference, why, .. } => {
-                // Of an object that was deleted meanwhile, nothing stays in effect.
-                if self.progress.known.get(&name).is_some_and(|it| *it != uid) {
-                    self.delete(&name).await?;
-                }
                 // Logged once: a condition in its status reports it as long as it lasts.
                 if self.progress.invalid.insert(name.clone())
                     && self.progress.invalid.len() <= LOGGED
@@ -258,24 +270,28 @@ impl Follower {
             Content::Parameters(_) | Content::Class { .. } | Content::Release(_) => {}
         }
         // The name in the object, so that both share memory.
-        let known = match &content {
+        let known = match content {
             Content::Valid { object, .. } => object.object_ref().name,
             _ => name.clone(),
         };
         self.progress.known.insert(known, uid);
-        self.send(ChangeKind::Upsert(name, content)).await
     }
 
     async fn delete(&mut self, name: &ObjectName) -> Result<(), ReceiverClosed> {
         self.measures.event(self.kind.kind);
+        if self.forget(name) {
+            self.send(ChangeKind::Delete(name.clone())).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets an object. Returns whether it was known.
+    fn forget(&mut self, name: &ObjectName) -> bool {
         self.progress.invalid.remove(name);
         if let Some(selection) = &mut self.selection {
             selection.delete(name);
         }
-        if self.progress.known.remove(name).is_some() {
-            self.send(ChangeKind::Delete(name.clone())).await?;
-        }
-        Ok(())
+        self.progress.known.remove(name).is_some()
     }
 
     fn is_in_scope(&self, name: &ObjectName) -> bool {

@@ -15,7 +15,8 @@ use xds::model::ObjectName;
 pub(super) struct Raw {
     /// All fields but the status.
     pub(super) fields: Map<String, Value>,
-    /// The status in JSON: of most kinds it is kept, and not read.
+    /// The status in JSON: of most kinds it is kept, and not read. (In a watch it can be taken as text
+    /// since API servers send the type of an event before its object.)
     pub(super) status: Option<Box<RawValue>>,
     /// For `kube`, which reads the resource version in it.
     meta: ObjectMeta,

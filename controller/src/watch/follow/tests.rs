@@ -30,6 +30,44 @@ async fn objects_of_deselected_namespaces_are_deleted_when_a_watch_starts_again(
     assert!(matches!(what, Some(ChangeKind::Delete(name)) if name == known));
 }
 
+/// In two changes, what a policy protects could be published without either in between.
+#[tokio::test(start_paused = true)]
+async fn an_invalid_object_replaces_a_deleted_one_of_its_name_in_one_change() {
+    let (_scope, scopes) = watch::channel(None);
+    let (sender, mut changes) = mpsc::channel(8);
+    let (service, mut follower) = follower(scopes, sender);
+    let Service::Served(resource) = &*service.borrow() else {
+        panic!("it is served");
+    };
+    follower.progress.scope = Some(Scope::Selected(Arc::new(["a".into()].into())));
+    let valid = r#"[{"port": 80}]"#;
+    for (uid, ports) in [
+        ("1", valid),
+        ("1", "0"),
+        ("2", "0"),
+        ("2", "0"),
+        ("3", valid),
+    ] {
+        let text = format!(
+            r#"{{"metadata": {{"namespace": "a", "name": "web", "uid": "{uid}"}}, "spec": {{"ports": {ports}}}}}"#
+        );
+        let raw = serde_json::from_str(&text).expect("an object");
+        follower
+            .upsert(raw, resource)
+            .await
+            .expect("it is received");
+    }
+    let replaces = std::iter::from_fn(|| changes.try_recv().ok()).map(|change| match change.what {
+        ChangeKind::Replace(_, Content::Invalid { .. }) => true,
+        ChangeKind::Upsert(..) => false,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(
+        replaces.collect::<Vec<_>>(),
+        [false, false, true, false, false]
+    );
+}
+
 /// Follows a namespaced kind of an API server that does not respond. The sender says how the kind is served.
 fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> (watch::Sender<Service>, Follower) {
     let kinds = Kinds::new(&[]);
