@@ -157,11 +157,6 @@ impl Translation {
 
     fn publish(&mut self, delta: Delta) {
         let ports = self.ports.take(&delta.views);
-        let infrastructure = delta.infrastructure.into_iter();
-        let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
-        self.outputs.ports.set_all(ports);
-        // Before the first configuration, for which proxies wait to be authorized.
-        self.outputs.infrastructure.set_all(infrastructure);
         let resources = self.encode(delta.resources);
         let members = delta.views.into_iter().flat_map(|(gateway, change)| {
             let joined = change.joined.into_iter().map(|key| (key, Member::Joined));
@@ -173,6 +168,12 @@ impl Translation {
         self.outputs
             .published
             .publish(Publication { resources, members });
+        self.outputs.ports.set_all(ports);
+        // After the views: the proxy of a Gateway that is new here would get an empty one.
+        let infrastructure = delta.infrastructure.into_iter();
+        let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
+        self.outputs.infrastructure.set_all(infrastructure);
+        self.outputs.gateways_known.send_replace(true);
         self.set_statuses(delta.statuses);
         self.outputs
             .oversized

@@ -71,8 +71,9 @@ impl Authorizer {
     /// Waits until the cluster has been read, so that a proxy that connects meanwhile is served at
     /// once then, instead of after its next attempt.
     async fn gateways_known(&self) -> Result<(), AuthorizeError> {
-        let known = timeout(READING, self.outputs.published.completed()).await;
-        known.map_err(|_| {
+        let mut known = self.outputs.gateways_known.subscribe();
+        let known = timeout(READING, known.wait_for(|are_known| *are_known)).await;
+        known.map(drop).map_err(|_| {
             let text = "the controller has not finished reading the cluster; try again";
             AuthorizeError::Unknown(text.to_owned())
         })

@@ -74,6 +74,7 @@ impl Cluster {
         let outputs = Arc::new(Outputs::default());
         outputs.infrastructure.set(&web(), Some(Arc::default()));
         outputs.published.publish(Publication::default());
+        outputs.gateways_known.send_replace(true);
         outputs
     }
 

@@ -1,7 +1,6 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
-use xds::delta::Publication;
 
 use super::super::cluster::{Cluster, web};
 use super::super::keys::tests::{Signer, claims};
@@ -126,7 +125,7 @@ async fn a_proxy_that_connects_while_the_cluster_is_read_is_served_once_it_has_b
     let read = async {
         tokio::time::sleep(READING / 2).await;
         outputs.infrastructure.set(&web(), Some(Arc::default()));
-        outputs.published.publish(Publication::default());
+        outputs.gateways_known.send_replace(true);
     };
     let (identified, ()) = tokio::join!(authorizer.authorize(&token), read);
     assert_eq!(identified, Ok(identity()));

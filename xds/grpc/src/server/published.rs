@@ -17,7 +17,6 @@ pub struct Published {
     /// Gateways whose views have changed since [`Published::changed`] last took them.
     changed: Mutex<BTreeSet<ObjectName>>,
     notify: Notify,
-    is_complete: watch::Sender<bool>,
 }
 
 impl Published {
@@ -36,15 +35,7 @@ impl Published {
         });
         locked(&self.changed).extend(changed.iter().cloned());
         self.notify.notify_one();
-        self.is_complete.send_replace(true);
         changed
-    }
-
-    /// Waits for the first publication.
-    pub async fn completed(&self) {
-        let mut is_complete = self.is_complete.subscribe();
-        // It cannot fail: the sender is in `self`.
-        let _ = is_complete.wait_for(|is_complete| *is_complete).await;
     }
 
     /// The views. Hold the lock briefly: never across an `await`.
