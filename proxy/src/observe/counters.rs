@@ -158,17 +158,12 @@ pub const BUCKETS: usize = 17;
 
 /// Counters that belong to an interned id.
 pub trait Block: Default {
-    /// Blocks that are allocated together, when the first of them is used. Few, since most of the
-    /// routes of a large configuration are idle on a shard; and more of small blocks, since a page costs
-    /// 24 bytes.
-    const PAGE_SLOTS: usize;
-
     /// Resets all of them for the next owner.
     fn reset(&self);
 }
 
 macro_rules! blocks {
-    ($($(#[$doc:meta])* $name:ident[$page_slots:literal] { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => {$(
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Default)]
         pub struct $name {
@@ -176,8 +171,6 @@ macro_rules! blocks {
         }
 
         impl Block for $name {
-            const PAGE_SLOTS: usize = $page_slots;
-
             fn reset(&self) {
                 $(Zero::zero(&self.$field);)*
             }
@@ -216,7 +209,7 @@ impl Zero for Histogram {
 
 blocks! {
     /// The counters of a route rule.
-    RouteCounters[1] {
+    RouteCounters {
         /// From the first byte of a request head to the last of its response.
         duration: Histogram,
         /// Time to connect to an endpoint.
@@ -231,7 +224,7 @@ blocks! {
         active: Gauge,
     }
     /// The counters of a bind.
-    BindCounters[8] {
+    BindCounters {
         /// Client connections accepted since the start.
         accepted: Counter,
         /// Number of open client connections.
@@ -240,13 +233,13 @@ blocks! {
         streams: Gauge,
     }
     /// The counters of a listener.
-    ListenerCounters[8] {
+    ListenerCounters {
         /// Number of requests in flight.
         requests: Gauge,
     }
 
     /// The counters of an endpoint.
-    EndpointCounters[4] {
+    EndpointCounters {
         /// Connections opened to it since the start.
         connected: Counter,
         /// Failed attempts to connect to it.
