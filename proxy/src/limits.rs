@@ -469,6 +469,9 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 /// memory: 256, so that what a large load used does not stay with the process. In one update, both are
 /// returned right after it.
 pub const TRIM_AFTER_CHANGES: usize = 256;
+/// Least time between two returns of the mapped code after smaller updates: 1 minute. Pages that
+/// requests use are mapped again by page faults, some hundred of them, within a millisecond of CPU.
+pub const UNMAP_INTERVAL: Duration = Duration::from_mins(1);
 /// How long after the last smaller update free memory is returned: 3 s, so that no change of a series
 /// waits for it.
 pub const TRIM_WHEN_QUIET: Duration = Duration::from_secs(3);

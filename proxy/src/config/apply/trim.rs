@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use crate::limits::{TRIM_AFTER_CHANGES, TRIM_WHEN_QUIET};
+use crate::limits::{TRIM_AFTER_CHANGES, TRIM_WHEN_QUIET, UNMAP_INTERVAL};
 use crate::memory;
 
 /// What to return. Single changes use as much of the program as a large load: after many of them its
-/// code is mapped again. After a few it stays mapped, since shards take page faults as they use it next.
+/// code is mapped again. After a few it stays mapped, since shards take page faults as they use it next;
+/// for the same reason it is returned at most once in [`UNMAP_INTERVAL`] after small changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trim {
     /// Free memory of the allocator.
@@ -29,6 +30,8 @@ impl Trim {
 pub(super) struct TrimSchedule {
     /// Resources that changed since the code was last unmapped.
     changed: usize,
+    /// When it was.
+    unmapped: Option<Instant>,
     due: Option<Instant>,
 }
 
@@ -42,7 +45,7 @@ impl TrimSchedule {
         }
         // The next such load may be days away.
         self.due = None;
-        Some(self.trim())
+        Some(self.trim_all(now))
     }
 
     /// When the next trim is due.
@@ -53,14 +56,20 @@ impl TrimSchedule {
     /// What to return now.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Trim> {
         self.due.take_if(|due| *due <= now)?;
-        Some(self.trim())
+        if self.changed < TRIM_AFTER_CHANGES {
+            return Some(Trim::Memory);
+        }
+        let next = self.unmapped.map(|at| at + UNMAP_INTERVAL);
+        if let Some(next) = next.filter(|next| now < *next) {
+            self.due = Some(next);
+            return Some(Trim::Memory);
+        }
+        Some(self.trim_all(now))
     }
 
-    fn trim(&mut self) -> Trim {
-        if self.changed < TRIM_AFTER_CHANGES {
-            return Trim::Memory;
-        }
+    fn trim_all(&mut self, now: Instant) -> Trim {
         self.changed = 0;
+        self.unmapped = Some(now);
         Trim::MemoryAndCode
     }
 }
@@ -70,7 +79,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{Trim, TrimSchedule};
-    use crate::limits::{TRIM_AFTER_CHANGES, TRIM_WHEN_QUIET};
+    use crate::limits::{TRIM_AFTER_CHANGES, TRIM_WHEN_QUIET, UNMAP_INTERVAL};
 
     #[test]
     fn a_large_update_returns_everything_at_once() {
@@ -98,17 +107,21 @@ mod tests {
 
     #[test]
     fn many_small_updates_return_the_code_too() {
-        let (mut schedule, mut now) = (TrimSchedule::default(), Instant::now());
-        for expected in [Trim::MemoryAndCode, Trim::MemoryAndCode] {
+        let (mut schedule, start) = (TrimSchedule::default(), Instant::now());
+        let mut many = |now: Instant| {
             for _ in 0..TRIM_AFTER_CHANGES {
                 assert_eq!(schedule.record(1, now), None);
             }
-            now += TRIM_WHEN_QUIET;
-            assert_eq!(schedule.take_due(now), Some(expected));
-            assert_eq!(schedule.take_due(now), None);
-        }
-        let _ = schedule.record(1, now);
-        now += TRIM_WHEN_QUIET;
-        assert_eq!(schedule.take_due(now), Some(Trim::Memory), "only one");
+            let trim = schedule.take_due(now + TRIM_WHEN_QUIET);
+            (trim, schedule.due())
+        };
+        let first = start + TRIM_WHEN_QUIET;
+        assert_eq!(many(start), (Some(Trim::MemoryAndCode), None));
+        let next = first + UNMAP_INTERVAL;
+        assert_eq!(many(first), (Some(Trim::Memory), Some(next)), "too soon");
+        assert_eq!(schedule.take_due(next), Some(Trim::MemoryAndCode));
+        assert_eq!(schedule.record(1, next), None);
+        let quiet = next + TRIM_WHEN_QUIET;
+        assert_eq!(schedule.take_due(quiet), Some(Trim::Memory), "only one");
     }
 }
