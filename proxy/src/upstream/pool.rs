@@ -185,11 +185,13 @@ impl Pool {
     /// Closes connections idle for too long or closed by the endpoint.
     pub(crate) fn sweep(&self, now: Tick) {
         self.idle.borrow_mut().retain(|connections| {
+            let before = connections.len();
             connections.retain(|connection| {
                 now < connection.idle_since.after(POOL_IDLE_TIMEOUT) && connection.is_reusable()
             });
-            // The list keeps its memory, and most endpoints of many are used rarely.
-            !connections.is_empty()
+            // Most endpoints of many are used rarely. An empty list whose connections are in use is
+            // kept: it would be allocated again by each request.
+            before == 0 || !connections.is_empty()
         });
     }
 
