@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::unprocessed_calls::{listener, relays};
+use super::unprocessed_calls::{listener, relays, wait_together};
 use crate::support::pki::authority;
 use crate::support::{
     Client, Driver, Gateway, Origin, Reply, gateway, ok, on_both_drivers, origin, out_of_h2,
@@ -100,12 +100,14 @@ on_both_drivers! {
             .speaks("origin", "H2C")
             .backend_tls("origin", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
             .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .inspected()
             .start();
         let (mut hurried, mut patient) = (gateway.client(), gateway.client());
         hurried.sends(call("1500m", ""));
         // Its handshake is never answered.
         let (_stalled, _) = listener.accept().expect("a connection");
         patient.gets("/");
+        wait_together(&gateway, &listener, (2, "connecting"));
         relays(listener, sealed, &Arc::default());
         assert_eq!(patient.expects(200).text(), "served");
         let failed = hurried.expects(200).value("grpc-status").map(str::to_owned);
@@ -169,12 +171,14 @@ on_both_drivers! {
             .policy_of("HTTPRoute/route-0/long", "limits: {connectTimeout: 5s}")
             .rule("{name: short, matches: [{path: {value: /short}}], retry: {attempts: 0}, backendRefs: [{@origin}]}")
             .rule("{name: long, retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .inspected()
             .start();
         let (mut short, mut long) = (gateway.client(), gateway.client());
         short.gets("/short");
         // Its handshake is never answered.
         let (_stalled, _) = listener.accept().expect("a connection");
         long.gets("/");
+        wait_together(&gateway, &listener, (2, "connecting"));
         relays(listener, sealed, &Arc::default());
         assert_eq!(long.expects(200).text(), "served");
         short.expects(503);
@@ -190,6 +194,7 @@ on_both_drivers! {
             .backend_tls("origin", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
             .policy_of("Backend/origin", "limits: {connectTimeout: 3s}")
             .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .inspected()
             .start();
         let (mut first, mut second) = (gateway.client(), gateway.client());
         first.gets("/");
@@ -198,9 +203,9 @@ on_both_drivers! {
         // It has this much more time left than the first one.
         std::thread::sleep(Duration::from_millis(500));
         second.gets("/");
+        wait_together(&gateway, &listener, (2, "connecting"));
         first.expects(503);
         second.expects(503);
-        listener.set_nonblocking(true).expect("a socket of ours");
         let again = listener.accept().map(|_| ());
         assert_eq!(again.map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
     }

@@ -1,16 +1,18 @@
 //! Calls of the gateway's own that a server did not process: they are made once more.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use super::admin::json;
 use super::external_auth::{allow, gateway_with_h2_auth};
 use super::inference::{ROUTE, pool_with};
 use crate::support::frames::{GOAWAY, HEADERS, Peer, frame};
 use crate::support::pki::authority;
 use crate::support::{
-    Driver, Gateway, Origin, Picker, PickerBehavior, allowing, authorizer, gateway,
+    Driver, Gateway, Origin, Picker, PickerBehavior, TIMEOUT, allowing, authorizer, gateway,
     on_both_drivers, origin, out_of_h2, out_of_tls, pattern, plain_picker, same_bytes,
 };
 
@@ -30,6 +32,28 @@ pub(super) fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let address = listener.local_addr().expect("bound");
     (listener, address)
+}
+
+/// Waits until this many requests are in this state, as shown by the admin server: all but one wait for
+/// the connection that the listener has accepted, and it has no other.
+#[track_caller]
+pub(super) fn wait_together(
+    gateway: &Gateway,
+    listener: &TcpListener,
+    (requests, state): (usize, &str),
+) {
+    let (deadline, state) = (Instant::now() + TIMEOUT, format!("\"state\":\"{state}\""));
+    loop {
+        let tasks = json(gateway, "/debug/tasks").to_string();
+        if tasks.matches(&state).count() == requests {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{tasks}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    listener.set_nonblocking(true).expect("a socket of ours");
+    let another = listener.accept().map(|_| ()).map_err(|error| error.kind());
+    assert_eq!(another, Err(ErrorKind::WouldBlock));
 }
 
 /// Accepts a call, and then says that it was not processed. The connection stays open: to close it
@@ -126,12 +150,14 @@ on_both_drivers! {
             .backend("app", &[app.address()])
             .rule(&format!("{{matches: [{{path: {{value: /short}}}}], timeouts: {{request: 1s}}, {filters}}}"))
             .rule(&format!("{{{filters}}}"))
+            .inspected()
             .start();
         let (mut short, mut patient) = (gateway.client(), gateway.client());
         short.gets("/short");
         // Its handshake is never answered.
         let (_stalled, _) = listener.accept().expect("a connection");
         patient.gets("/");
+        wait_together(&gateway, &listener, (2, "authorizing"));
         relays(listener, sealed, &Arc::default());
         patient.expects(200);
         short.expects(403);
