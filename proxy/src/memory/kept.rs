@@ -42,6 +42,14 @@ impl Kept {
         &mut self.bytes
     }
 
+    /// Drops all bytes, but keeps the memory of up to `capacity` for others. It stays counted.
+    pub fn clear(&mut self, capacity: usize) {
+        self.bytes.clear();
+        self.consumed = 0;
+        self.bytes.shrink_to(capacity);
+        self.loan.resize(self.bytes.capacity());
+    }
+
     /// Drops the first `count` bytes, or all if there are fewer. Their memory is freed once it is most
     /// of it.
     pub fn consume(&mut self, count: usize) {
@@ -128,6 +136,23 @@ mod tests {
         kept.lend().clear();
         kept.consume(usize::MAX);
         assert_eq!(pool.lent(), 0);
+    }
+
+    #[test]
+    fn cleared_memory_is_used_again_and_stays_counted() {
+        let pool = Rc::new(BufferPool::default());
+        let mut kept = Kept::new(&pool);
+        kept.append(&[1; 10_000]);
+        let (at, lent) = (kept.as_ptr(), pool.lent());
+        for _ in 0..3 {
+            kept.consume(1);
+            kept.clear(lent);
+            assert_eq!((kept.len(), pool.lent()), (0, lent));
+            kept.append(&[2; 10_000]);
+            assert_eq!((kept.as_ptr(), pool.lent()), (at, lent));
+        }
+        kept.clear(1000);
+        assert!((1000..2000).contains(&pool.lent()), "{}", pool.lent());
     }
 
     #[test]

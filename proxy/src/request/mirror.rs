@@ -20,7 +20,7 @@ use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_respons
 use crate::http::h2::encode::Switch;
 use crate::http::head::{Framing, ResponseHead};
 use crate::http2::stream::{self as h2, Head};
-use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_RESPONSE_BYTES};
+use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_BYTES, MIRROR_RESPONSE_BYTES};
 use crate::memory::{Buffer, Kept};
 use crate::policy::mutation::without;
 use crate::policy::proxy_protocol::Endpoints;
@@ -264,7 +264,7 @@ async fn send(
     timeout: Option<Duration>,
 ) -> Option<()> {
     loop {
-        bytes.consume(usize::MAX);
+        bytes.clear(MIRROR_BYTES);
         copied.next(&mut bytes).await;
         if copied.is_aborted() {
             return None;
