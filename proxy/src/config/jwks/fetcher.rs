@@ -56,11 +56,14 @@ impl Fetcher {
         self.fetch_due(snapshot, resolver);
         let deadline = tokio::time::Instant::now() + JWKS_FIRST_WAIT;
         while !self.key_sets.settled() {
-            let Ok(Some(fetch)) = tokio::time::timeout_at(deadline, self.fetches.join_next()).await
-            else {
-                break;
-            };
-            self.take(fetch);
+            match tokio::time::timeout_at(deadline, self.fetches.join_next()).await {
+                Ok(Some(fetch)) => self.take(fetch),
+                Ok(None) => break,
+                Err(_) => {
+                    tracing::info!("the configuration is applied before all keys are fetched");
+                    break;
+                }
+            }
         }
         self.key_sets.stop_waiting();
     }
