@@ -1,5 +1,6 @@
 //! The bounded queue of request bytes for a mirror. Its bytes count with the buffers of the shard in
-//! use, and a mirror is dropped before requests are rejected for lack of them.
+//! use: while these take more than half of what they may, mirrors that get more bytes are dropped. What
+//! is queued already stays until it is sent, or the mirror's timeout.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

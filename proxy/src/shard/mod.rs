@@ -235,8 +235,9 @@ impl Shard {
         cause.is_some()
     }
 
-    /// Whether bytes may be copied for a purpose that requests do not depend on: such copies take
-    /// part in at most half of the memory for buffers, so they cause no rejections.
+    /// Whether bytes may be copied for a purpose that requests do not depend on: none
+    /// begin while more than half of the memory for buffers is in use. Those made before stay, so that
+    /// requests which need the rest of it are rejected earlier than without copies.
     pub(crate) fn may_copy(&self, bytes: usize) -> bool {
         self.buffers.lent().saturating_add(bytes) <= self.buffer_bytes.get() / 2
     }
