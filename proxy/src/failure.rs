@@ -16,13 +16,20 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The check or call that failed, for log and trace; never sent to the client. May be empty.
     pub detail: &'static str,
+    /// Whether it is that of another request's attempt to connect, which had less time than this request
+    /// allows. It does not count against the endpoint.
+    pub is_inherited: bool,
 }
 
 impl Failure {
     /// A failure with the check or call that found it.
     #[must_use]
     pub const fn because(kind: FailureKind, detail: &'static str) -> Self {
-        Self { kind, detail }
+        Self {
+            kind,
+            detail,
+            is_inherited: false,
+        }
     }
 }
 

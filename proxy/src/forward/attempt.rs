@@ -83,7 +83,7 @@ pub(super) async fn attempt<'a>(
         trace.attempted(endpoint, None, Some(*failure));
     }
     if let Err(AttemptEnd::Failed(failure) | AttemptEnd::Final(failure)) = &result
-        && let Some(outcome) = Outcome::failed(failure.kind)
+        && let Some(outcome) = Outcome::failed(*failure)
         && !attempt.was_given_up(tries, &exchange.record)
     {
         attempt.report(outcome, Instant::now());
@@ -167,6 +167,7 @@ impl<'a> Attempt<'a> {
                 let requirements = ConnectionRequirements {
                     proxied: proxied.clone(),
                     fresh: tries.was_stale(),
+                    is_hurried: self.until.is_some_and(|until| tries.is_own_deadline(until)),
                     ..ConnectionRequirements::default()
                 };
                 Box::pin(self.connect(requirements, trace)).await?
@@ -199,7 +200,12 @@ impl<'a> Attempt<'a> {
         requirements: ConnectionRequirements,
         trace: Option<&Tracer>,
     ) -> Result<Box<Connection>, Failure> {
-        let timeout = self.limited(self.destination.backend.limits.connect_timeout);
+        let allowed = self.destination.backend.limits.connect_timeout;
+        let timeout = self.limited(allowed);
+        let requirements = ConnectionRequirements {
+            is_hurried: requirements.is_hurried && timeout != allowed,
+            ..requirements
+        };
         let requirements = (self.protocol(), requirements);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.set_task_state(TaskState::Connecting);

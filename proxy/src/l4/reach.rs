@@ -61,7 +61,7 @@ pub(super) async fn reach(
         shard.counters.routes.of(rule.id).connect.observe(took);
         let outcome = match &connected {
             Ok(_) => Some(Outcome::Success(took)),
-            Err(failure) => Outcome::failed(failure.kind),
+            Err(failure) => Outcome::failed(*failure),
         };
         if let Some(outcome) = outcome {
             endpoint_use.report(&upstreams.endpoints, &cluster.set, outcome, now);

@@ -65,6 +65,8 @@ pub(crate) struct ConnectionRequirements {
     pub(crate) speaks: Option<Alpn>,
     /// Whether it must not have been used before.
     pub(crate) fresh: bool,
+    /// Whether a deadline that the client chose leaves less time than connecting may take.
+    pub(crate) is_hurried: bool,
 }
 
 impl ConnectionRequirements {

@@ -36,6 +36,9 @@ use crate::shard::deadline::Deadline;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 
+mod patience;
+
+use self::patience::{OutOfTime, Patience};
 use super::Upstreams;
 use super::connect::{ConnectionRequirements, connect, within};
 use super::connection_limit::ConnectionLimit;
@@ -67,16 +70,8 @@ enum State {
     },
     /// It accepts no more requests.
     Closed(FailureKind),
-    /// Connecting took longer than the request that opened it allowed: others may allow more.
+    /// Connecting took longer than the request that opened it had for it: others may have more.
     OutOfTime(OutOfTime),
-}
-
-/// A connection that was not open in time.
-#[derive(Debug, Clone, Copy)]
-struct OutOfTime {
-    kind: FailureKind,
-    /// The time that the request which opened it had when it began to wait for a connection.
-    allowed: Option<Duration>,
 }
 
 /// What became of a request that waited for a connection.
@@ -156,21 +151,28 @@ pub(super) async fn open(
 ) -> Result<Box<Connection>, Failure> {
     let until = timeout.map(|timeout| Instant::now() + timeout);
     let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
+    let mut patience = timeout.map(|allowed| Patience {
+        allowed,
+        left: allowed,
+    });
     let (session, (send, usage)) = loop {
         let client = requirements.proxied.as_deref();
         let session = if let Some(session) = find(upstreams, cluster, endpoint, client) {
             session
         } else {
-            let times = (timeout, left());
-            dial(upstreams, cluster, endpoint, &requirements, times).await?
+            dial(upstreams, cluster, endpoint, &requirements, patience).await?
         };
         let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
+        patience = patience
+            .zip(left())
+            .map(|(own, left)| Patience { left, ..own });
         let opened = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
             Opening::Open(opened) => opened,
             Opening::Failed(kind) => return Err(kind.into()),
-            // Of those that allow the same, each would try with the little time that it has left.
-            Opening::OutOfTime(late) if exceeds(timeout, late.allowed) => continue,
-            Opening::OutOfTime(late) => return Err(late.kind.into()),
+            Opening::OutOfTime(late) if late.may_be_repeated(patience) => continue,
+            Opening::OutOfTime(late) => {
+                return Err(late.failure(patience, requirements.is_hurried));
+            }
         };
         // More requests may have waited for it together than the endpoint allows on one connection.
         let is_full = !session.has_room() && session.streams() > 0;
@@ -205,18 +207,13 @@ fn find(
     })
 }
 
-/// Whether a timeout, if there is one, is longer than another.
-fn exceeds(timeout: Option<Duration>, other: Option<Duration>) -> bool {
-    other.is_some_and(|other| timeout.is_none_or(|timeout| timeout > other))
-}
-
-/// Opens another connection within the time `left`; requests that arrive meanwhile wait for it.
+/// Opens another connection within the time that is left; requests that arrive meanwhile wait for it.
 async fn dial(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
     requirements: &ConnectionRequirements,
-    (allowed, left): (Option<Duration>, Option<Duration>),
+    patience: Option<Patience>,
 ) -> Result<Rc<H2Connection>, Failure> {
     let requirements = ConnectionRequirements {
         speaks: Some(Alpn::H2),
@@ -224,6 +221,7 @@ async fn dial(
         fresh: true,
         ..requirements.clone()
     };
+    let left = patience.map(|patience| patience.left);
     let until = left.map(|left| Instant::now() + left);
     let session = Rc::new(H2Connection {
         client: requirements.proxied.clone(),
@@ -239,10 +237,9 @@ async fn dial(
         Err(failure) => {
             let is_late = until.is_some_and(|until| Instant::now() >= until);
             let kind = failure.kind;
-            session.end(if is_late {
-                State::OutOfTime(OutOfTime { kind, allowed })
-            } else {
-                State::Closed(kind)
+            session.end(match patience.filter(|_| is_late) {
+                Some(had) => State::OutOfTime(OutOfTime { kind, had }),
+                None => State::Closed(kind),
             });
             return Err(failure);
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use xds::model::Ejection;
 
 use crate::config::EndpointSet;
-use crate::failure::FailureKind;
+use crate::failure::{Failure, FailureKind};
 use crate::limits::{EWMA_ALPHA, LATENCY_HALF_LIFE, RECENT_HALF_LIFE};
 use crate::names::{Interned, Table};
 
@@ -37,10 +37,10 @@ impl Outcome {
 
     /// The result for a failed request; `None` if the endpoint was not at fault.
     #[must_use]
-    pub fn failed(kind: FailureKind) -> Option<Self> {
+    pub fn failed(failure: Failure) -> Option<Self> {
         use FailureKind as Kind;
         let is_endpoint_fault = matches!(
-            kind,
+            failure.kind,
             Kind::ConnectFailed
                 | Kind::ConnectTimeout
                 | Kind::UpstreamTls
@@ -52,7 +52,7 @@ impl Outcome {
                 | Kind::ResponseBroken
                 | Kind::ResponseTimeout
         );
-        is_endpoint_fault.then_some(Self::Failure)
+        (is_endpoint_fault && !failure.is_inherited).then_some(Self::Failure)
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn reach<'a>(
                 });
             }
             Err(failure) => {
-                if let Some(outcome) = Outcome::failed(failure.kind) {
+                if let Some(outcome) = Outcome::failed(failure) {
                     endpoint_use.report(states, &cluster.set, outcome, Instant::now());
                 }
                 let again = failure.kind.retry() == Retry::Safe
@@ -86,7 +86,11 @@ async fn connect(
     if let Some(connection) = pooled {
         return Ok(connection);
     }
-    let requirements = (protocol, ConnectionRequirements::default());
+    let requirements = ConnectionRequirements {
+        is_hurried: left < CALL_CONNECT_TIMEOUT,
+        ..ConnectionRequirements::default()
+    };
+    let requirements = (protocol, requirements);
     let timeout = left.min(CALL_CONNECT_TIMEOUT);
     connect::open(upstreams, cluster, endpoint, requirements, Some(timeout)).await
 }

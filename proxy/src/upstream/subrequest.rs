@@ -163,7 +163,7 @@ impl PendingSubrequest<'_> {
                 if !self.is_repeated && is_unprocessed(failure, &reached.connection) {
                     return Err(Ended::Unprocessed);
                 }
-                if let Some(outcome) = Outcome::failed(failure.kind) {
+                if let Some(outcome) = Outcome::failed(failure) {
                     reached.report(outcome);
                 }
                 Err(Ended::Failed(failure))

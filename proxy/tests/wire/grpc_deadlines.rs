@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::metrics::waits_for_sum;
 use super::unprocessed_calls::{listener, relays, wait_together};
 use crate::support::pki::authority;
 use crate::support::{
@@ -182,6 +183,35 @@ on_both_drivers! {
         relays(listener, sealed, &Arc::default());
         assert_eq!(long.expects(200).text(), "served");
         short.expects(503);
+    }
+
+    fn deadlines_shorter_than_that_of_the_connecting_call_are_no_failures_of_the_endpoint(driver) {
+        let (ca, (listener, address)) = (authority("ca"), listener());
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("origin", &[address])
+            .speaks("origin", "H2C")
+            .backend_tls("origin", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
+            .policy_of("Backend/origin", "limits: {connectTimeout: 20s}")
+            .rule("{timeouts: {request: 20s}, retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .inspected()
+            .start();
+        let mut first = gateway.client();
+        first.sends(call("3S", ""));
+        // Its handshake is never answered.
+        let (_stalled, _) = listener.accept().expect("a connection");
+        // The deadlines of the others come after that of the first one.
+        std::thread::sleep(Duration::from_secs(1));
+        let mut others: Vec<_> = (0..5).map(|_| gateway.client()).collect();
+        for other in &mut others {
+            other.sends(call("2500m", ""));
+        }
+        wait_together(&gateway, &listener, (6, "connecting"));
+        for client in others.iter_mut().chain([&mut first]) {
+            let status = client.expects(200).value("grpc-status").map(str::to_owned);
+            assert!(matches!(status.as_deref(), Some("4" | "14")), "{status:?}");
+        }
+        waits_for_sum(&gateway, "gateway_endpoint_health", &[], 1.0);
     }
 
     /// A waiting request that tried again would have little time left, and so would each after it.

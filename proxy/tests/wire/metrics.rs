@@ -71,7 +71,7 @@ pub(super) fn waits_for_buffers(gateway: &Gateway, is_enough: impl Fn(f64) -> bo
 /// Waits until a sum reaches this value: a client may have a response a moment before it is
 /// counted.
 #[track_caller]
-fn waits_for_sum(gateway: &Gateway, name: &str, labels: &[&str], expected: f64) {
+pub(crate) fn waits_for_sum(gateway: &Gateway, name: &str, labels: &[&str], expected: f64) {
     let deadline = Instant::now() + TIMEOUT;
     loop {
         let sum = sum(&scrape(gateway), name, labels);

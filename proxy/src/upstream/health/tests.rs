@@ -169,7 +169,7 @@ fn a_reused_index_starts_with_fresh_health() {
 #[test]
 fn only_failures_of_the_endpoint_count_against_it() {
     for kind in FailureKind::ALL {
-        let judged = Outcome::failed(*kind).is_some();
+        let judged = Outcome::failed((*kind).into()).is_some();
         let innocent = matches!(kind, FailureKind::NoEndpoint | FailureKind::RequestTimeout);
         assert_eq!(
             judged,
