@@ -133,10 +133,10 @@ impl<'a> Attempt<'a> {
         if record.answered || !tries.is_own_deadline(until) {
             return record.answered;
         }
-        let unanswered = self.endpoint_use.went_unanswered(self.begun, until);
         let rule = self.matched.rule;
+        let (set, time) = (&self.destination.cluster.set, (self.begun, until));
         earlier(rule.request_timeout(), rule.backend_timeout())
-            .is_none_or(|timeout| unanswered < timeout)
+            .is_none_or(|timeout| !self.endpoint_use.went_unanswered(set, time, timeout))
     }
 
     /// Uses an idle connection, unless one was stale before.

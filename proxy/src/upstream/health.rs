@@ -148,18 +148,29 @@ impl EndpointUse {
         }
     }
 
-    /// Records that it got no response head from `begun` to `until`, when its client gave up. Returns
-    /// for how long such requests have waited since the endpoint's last response head; time during
-    /// which several waited counts once.
+    /// Records that it got no response head from `begun` to `until`, when its client gave up, although
+    /// its route allows `timeout`. Returns whether such requests have waited for that long since the
+    /// endpoint's last response head or ejection, where each counts as the part of its own route's
+    /// timeout. Time during which several waited counts once, and is forgotten after a pause as long as
+    /// the longest ejection of `set`.
     #[must_use]
-    pub fn went_unanswered(&self, begun: Instant, until: Instant) -> Duration {
+    pub fn went_unanswered(
+        &self,
+        set: &EndpointSet,
+        (begun, until): (Instant, Instant),
+        timeout: Duration,
+    ) -> bool {
         let state = &self.endpoint;
         let (before, counted) = state.unanswered.get();
-        let begun = begun.max(counted.unwrap_or(begun));
-        let begun = begun.max(state.measured.get().unwrap_or(begun));
-        let time = before.saturating_add(until.saturating_duration_since(begun));
-        state.unanswered.set((time, Some(until.max(begun))));
-        time
+        let pause = counted.map(|counted| begun.saturating_duration_since(counted));
+        let is_old = pause.is_some_and(|pause| pause > set.ejection().max);
+        let known = [counted, state.measured.get()];
+        let begun = known.into_iter().flatten().fold(begun, Instant::max);
+        let time = until.saturating_duration_since(begun);
+        let own = time.div_duration_f64(timeout);
+        let all = if is_old { own } else { before + own };
+        state.unanswered.set((all, Some(until.max(begun))));
+        all >= 1.0
     }
 
     fn took(&self, head_after: Duration, now: Instant) {
@@ -218,9 +229,9 @@ pub struct EndpointState {
     latency: Cell<Option<f64>>,
     /// When `latency` was last updated, with a response head.
     measured: Cell<Option<Instant>>,
-    /// Time without a response head since then, of requests that their clients gave up; and when the
-    /// last of them ended.
-    unanswered: Cell<(Duration, Option<Instant>)>,
+    /// Time without a response head since then, of requests that their clients gave up, as parts of
+    /// their routes' timeouts; and until when it is counted.
+    unanswered: Cell<(f64, Option<Instant>)>,
     requests: Cell<u64>,
     /// Number of results, exponentially decaying, as of `noted`.
     recent: Cell<f64>,
@@ -346,6 +357,7 @@ impl EndpointState {
         let times = before.saturating_add(1);
         let time = rule.base.saturating_mul(times).min(rule.max);
         self.times_ejected.set(times);
+        self.unanswered.set((0.0, Some(now)));
         self.ejected_until.set(now.checked_add(time));
     }
 }

@@ -207,28 +207,65 @@ fn old_latency_measurements_lose_weight() {
     assert!((stale - mean).abs() < 0.001, "{stale}");
 }
 
+/// Whether requests of a route with a timeout of 10 s have waited for that long, after another that waits
+/// from and to these seconds.
+fn waited(fixture: &Fixture, start: Instant, from: u32, to: u32) -> bool {
+    let times = (start + SECOND * from, start + SECOND * to);
+    fixture
+        .start(0)
+        .went_unanswered(&fixture.set, times, 10 * SECOND)
+}
+
 #[test]
 fn unanswered_time_counts_once_and_until_the_next_answer() {
     let mut fixture = Fixture::new(1);
     let start = fixture.now;
-    let at = |seconds| start + SECOND * seconds;
-    let waited = |fixture: &Fixture, from, to| fixture.start(0).went_unanswered(at(from), at(to));
-    assert_eq!(waited(&fixture, 0, 4), 4 * SECOND);
-    assert_eq!(waited(&fixture, 0, 4), 4 * SECOND, "at the same time");
-    assert_eq!(waited(&fixture, 1, 3), 4 * SECOND, "within it");
-    assert_eq!(waited(&fixture, 2, 6), 6 * SECOND, "two seconds longer");
-    assert_eq!(
-        waited(&fixture, 10, 11),
-        7 * SECOND,
+    for (from, to) in [(0, 4), (0, 4), (1, 3), (2, 6)] {
+        assert!(!waited(&fixture, start, from, to), "{to} s");
+    }
+    assert!(
+        !waited(&fixture, start, 100, 103),
         "the pause does not count"
     );
-    fixture.now = at(20);
+    fixture.now = start + 200 * SECOND;
     fixture.report(0, Outcome::Failure);
-    assert_eq!(
-        waited(&fixture, 19, 20),
-        8 * SECOND,
-        "a failure is no answer"
+    assert!(
+        waited(&fixture, start, 199, 200),
+        "a failure is no response"
     );
     fixture.report(0, Outcome::BadAnswer(SECOND));
-    assert_eq!(waited(&fixture, 15, 21), SECOND, "since the answer");
+    assert!(!waited(&fixture, start, 191, 209), "since the response");
+    assert!(waited(&fixture, start, 209, 210));
+}
+
+#[test]
+fn unanswered_time_is_forgotten_after_an_ejection_or_a_long_pause() {
+    let mut fixture = Fixture::new(2);
+    let start = fixture.now;
+    assert!(waited(&fixture, start, 0, 10));
+    fixture.now = start + 11 * SECOND;
+    fixture.fail(0, EJECTION.consecutive_failures.get());
+    assert_eq!(fixture.ejected_for(0), Some(EJECTION.base));
+    assert!(!waited(&fixture, start, 5, 12), "from before the ejection");
+    assert!(!waited(&fixture, start, 50, 51), "it is back");
+    assert!(waited(&fixture, start, 51, 59), "it hangs again");
+    assert!(
+        !waited(&fixture, start, 10_000, 10_001),
+        "after a long pause"
+    );
+}
+
+#[test]
+fn unanswered_time_counts_as_a_part_of_the_routes_timeout() {
+    let fixture = Fixture::new(1);
+    let start = fixture.now;
+    let is_over = |from: u32, to: u32, timeout| {
+        let times = (start + SECOND * from, start + SECOND * to);
+        fixture
+            .start(0)
+            .went_unanswered(&fixture.set, times, timeout)
+    };
+    assert!(!is_over(0, 60, 3600 * SECOND));
+    assert!(!is_over(60, 61, 10 * SECOND), "of a quicker route");
+    assert!(is_over(61, 70, 10 * SECOND));
 }
