@@ -36,9 +36,9 @@ use crate::shard::deadline::Deadline;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 
-mod patience;
+mod time_budget;
 
-use self::patience::{OutOfTime, Patience};
+use self::time_budget::{OutOfTime, TimeBudget};
 use super::Upstreams;
 use super::connect::{ConnectionRequirements, connect, within};
 use super::connection_limit::ConnectionLimit;
@@ -151,7 +151,7 @@ pub(super) async fn open(
 ) -> Result<Box<Connection>, Failure> {
     let until = timeout.map(|timeout| Instant::now() + timeout);
     let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
-    let mut patience = timeout.map(|allowed| Patience {
+    let mut budget = timeout.map(|allowed| TimeBudget {
         allowed,
         left: allowed,
     });
@@ -160,18 +160,18 @@ pub(super) async fn open(
         let session = if let Some(session) = find(upstreams, cluster, endpoint, client) {
             session
         } else {
-            dial(upstreams, cluster, endpoint, &requirements, patience).await?
+            dial(upstreams, cluster, endpoint, &requirements, budget).await?
         };
         let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
-        patience = patience
+        budget = budget
             .zip(left())
-            .map(|(own, left)| Patience { left, ..own });
+            .map(|(own, left)| TimeBudget { left, ..own });
         let opened = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
             Opening::Open(opened) => opened,
             Opening::Failed(kind) => return Err(kind.into()),
-            Opening::OutOfTime(late) if late.may_be_repeated(patience) => continue,
+            Opening::OutOfTime(late) if late.may_be_repeated(budget) => continue,
             Opening::OutOfTime(late) => {
-                return Err(late.failure(patience, requirements.is_hurried));
+                return Err(late.failure(budget, requirements.is_hurried));
             }
         };
         // More requests may have waited for it together than the endpoint allows on one connection.
@@ -213,7 +213,7 @@ async fn dial(
     cluster: &Cluster,
     endpoint: &Endpoint,
     requirements: &ConnectionRequirements,
-    patience: Option<Patience>,
+    budget: Option<TimeBudget>,
 ) -> Result<Rc<H2Connection>, Failure> {
     let requirements = ConnectionRequirements {
         speaks: Some(Alpn::H2),
@@ -221,7 +221,7 @@ async fn dial(
         fresh: true,
         ..requirements.clone()
     };
-    let left = patience.map(|patience| patience.left);
+    let left = budget.map(|budget| budget.left);
     let until = left.map(|left| Instant::now() + left);
     let session = Rc::new(H2Connection {
         client: requirements.proxied.clone(),
@@ -237,7 +237,7 @@ async fn dial(
         Err(failure) => {
             let is_late = until.is_some_and(|until| Instant::now() >= until);
             let kind = failure.kind;
-            session.end(match patience.filter(|_| is_late) {
+            session.end(match budget.filter(|_| is_late) {
                 Some(had) => State::OutOfTime(OutOfTime { kind, had }),
                 None => State::Closed(kind),
             });

@@ -1,0 +1,106 @@
+//! The time that a request has to get a connection, and what it does after the attempt of another
+//! request, which it waited for, has run out of time.
+
+use std::time::Duration;
+
+use crate::failure::{Failure, FailureKind};
+
+/// The time of a request to get a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimeBudget {
+    /// What it had when it began to wait.
+    pub(super) allowed: Duration,
+    /// What is left of it.
+    pub(super) left: Duration,
+}
+
+/// A connection that was not open in time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OutOfTime {
+    pub(super) kind: FailureKind,
+    /// The budget of the request that opened it, when it began to connect.
+    pub(super) had: TimeBudget,
+}
+
+/// An eighth of what a request was allowed. With less than that left, it does not connect again; and an
+/// attempt that was shorter than it by more than that says nothing about the endpoint.
+const PART: u32 = 8;
+
+impl OutOfTime {
+    /// Whether a request that waited for it connects again: if it has more than twice the time that the
+    /// attempt had, or was allowed more and has enough of that left. Otherwise, after an outage, each
+    /// waiting request would connect with the little time that it has left, which may be too short for a
+    /// distant endpoint.
+    pub(super) fn may_be_repeated(&self, own: Option<TimeBudget>) -> bool {
+        own.is_none_or(|own| {
+            own.left > self.had.left.saturating_mul(2)
+                || own.allowed > self.had.allowed && own.left > own.allowed / PART
+        })
+    }
+
+    /// The failure of a request that waited for it and does not connect again. It does not count against
+    /// the endpoint if the attempt had less time than this request is usually allowed, or if a deadline
+    /// that the client chose makes this request's own time short.
+    pub(super) fn failure(&self, own: Option<TimeBudget>, is_hurried: bool) -> Failure {
+        let usual = |own: TimeBudget| own.allowed / PART * (PART - 1);
+        let is_early = own.is_none_or(|own| self.had.left < usual(own));
+        Failure {
+            is_inherited: is_hurried || is_early,
+            ..self.kind.into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OutOfTime, TimeBudget};
+    use crate::failure::FailureKind;
+    use std::time::Duration;
+
+    fn budget(allowed: u64, left: u64) -> TimeBudget {
+        TimeBudget {
+            allowed: Duration::from_millis(allowed),
+            left: Duration::from_millis(left),
+        }
+    }
+
+    fn late(allowed: u64, had: u64) -> OutOfTime {
+        OutOfTime {
+            kind: FailureKind::ConnectTimeout,
+            had: budget(allowed, had),
+        }
+    }
+
+    #[test]
+    fn those_with_enough_time_connect_again() {
+        for (late, own, again) in [
+            // The deadline of the first one's client.
+            (late(100, 100), budget(90, 40), false),
+            (late(1500, 1500), budget(2000, 500), true),
+            (late(1900, 1900), budget(2000, 100), false),
+            // The first one had waited for another before.
+            (late(2000, 100), budget(2000, 1900), true),
+            (late(2000, 100), budget(2000, 101), false),
+            (late(2000, 0), budget(2000, 0), false),
+            // An outage longer than the timeout.
+            (late(2000, 2000), budget(2000, 1999), false),
+            (late(2000, 1000), budget(2000, 1999), false),
+        ] {
+            assert_eq!(late.may_be_repeated(Some(own)), again, "{late:?}, {own:?}");
+        }
+        assert!(late(100, 100).may_be_repeated(None));
+    }
+
+    #[test]
+    fn only_the_usual_time_counts_against_the_endpoint() {
+        for (late, own, is_hurried, is_inherited) in [
+            (late(2000, 2000), budget(2000, 500), false, false),
+            (late(2000, 1999), budget(2000, 500), false, false),
+            (late(2000, 1000), budget(2000, 1500), false, true),
+            (late(100, 100), budget(90, 40), true, true),
+        ] {
+            let failure = late.failure(Some(own), is_hurried);
+            assert_eq!(failure.is_inherited, is_inherited, "{late:?}, {own:?}");
+        }
+    }
+}
