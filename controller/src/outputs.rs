@@ -20,7 +20,8 @@ use crate::watch::ClassParameters;
 pub struct Outputs {
     /// Configuration for proxies: from translation to the xDS server.
     pub published: Arc<Published>,
-    /// Whether `infrastructure` has the Gateways of the first configuration, which is published then.
+    /// Whether the first configuration is published, and `infrastructure` has its Gateways. Proxies that
+    /// connect earlier wait for it.
     pub gateways_known: watch::Sender<bool>,
     /// The desired entries of statuses: from translation to the status writer.
     pub statuses: ChangeTracker<ObjectRef, Arc<Status>>,

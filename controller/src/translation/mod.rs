@@ -169,7 +169,8 @@ impl Translation {
             .published
             .publish(Publication { resources, members });
         self.outputs.ports.set_all(ports);
-        // After the views: the proxy of a Gateway that is new here would get an empty one.
+        // Set after the views: otherwise, the proxies of a Gateway that becomes ours would be authorized,
+        // and get an empty configuration.
         let infrastructure = delta.infrastructure.into_iter();
         let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
         self.outputs.infrastructure.set_all(infrastructure);

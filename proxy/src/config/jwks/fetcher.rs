@@ -60,7 +60,10 @@ impl Fetcher {
                 Ok(Some(fetch)) => self.take(fetch),
                 Ok(None) => break,
                 Err(_) => {
-                    tracing::info!("the configuration is applied before all keys are fetched");
+                    tracing::info!(
+                        "the configuration is applied before all keys are fetched; requests that need a \
+                         missing one get 503 until then"
+                    );
                     break;
                 }
             }
