@@ -1,6 +1,6 @@
 //! The watch of one kind, for the lifetime of the process.
 //!
-//! `kube`'s watcher lists, watches and resumes. This adds what it cannot know: which objects are
+//! `events` lists, watches and resumes. This adds what it cannot know: which objects are
 //! missing from a new list, which namespaces are selected, and how to handle errors.
 
 use std::collections::{HashMap, HashSet};

@@ -13,6 +13,7 @@ mod discovery;
 mod events;
 mod follow;
 mod kinds;
+mod list;
 mod measures;
 mod raw;
 mod readiness;
