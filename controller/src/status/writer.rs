@@ -15,7 +15,7 @@ use tokio::time::{Instant, interval, timeout};
 use tracing::{debug, info, warn};
 use translate::ObjectRef;
 use translate::api::{self, Resource as _};
-use xds::model::{Kind, ObjectName};
+use xds::model::{Kind, ObjectName, ResourceKey};
 
 use super::metrics::StatusMetrics;
 use super::plan::{StatusInputs, Write, plan};
@@ -161,10 +161,8 @@ impl StatusWriter {
         };
         let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
         let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
-        for side in [&before, &after] {
-            let resources = side.listeners.keys().chain(side.refused.keys());
-            objects.extend(resources.filter_map(object_of));
-        }
+        let concerned = concerned(&before, &after);
+        objects.extend(concerned.into_iter().filter_map(object_of));
         for object in before.refused.keys().filter_map(object_of) {
             if let Some(refusals) = self.refused.get_mut(&object) {
                 refusals.remove(gateway);
@@ -244,45 +242,21 @@ impl StatusWriter {
 
     /// The Gateway of an object with listeners, and their acknowledgements.
     fn listeners(&self, object: &ObjectRef) -> (Option<ObjectName>, BTreeMap<String, AckCount>) {
-        let is_gateway = object.kind == api::Gateway::KIND;
-        if !is_gateway && object.kind != api::ListenerSet::KIND {
+        let own = format!("{}/{}/", object.kind, object.name);
+        if object.kind == api::Gateway::KIND {
+            let known = self.acknowledgements.get(&object.name);
+            // With those of its ListenerSets.
+            let listeners = known.map(|known| listeners_of(known, "", &own));
+            return (Some(object.name.clone()), listeners.unwrap_or_default());
+        }
+        if object.kind != api::ListenerSet::KIND {
             return (None, BTreeMap::new());
         }
-        let own = format!("{}/{}/", object.kind, object.name);
-        let names = |gateway: &ObjectName, of: &Acknowledgements| {
-            let refused = of.refused.keys().filter(|it| it.kind == Kind::Listener);
-            let keys: BTreeSet<_> = of.listeners.keys().chain(refused).cloned().collect();
-            let tallies = keys.into_iter().filter_map(|key| {
-                let name = match key.key.strip_prefix(&own) {
-                    Some(name) => name.to_owned(),
-                    None if is_gateway => key.key.to_string(),
-                    None => return None,
-                };
-                let bind = of.refused.iter().find(|(it, _)| it.kind == Kind::Bind);
-                let refused = of.refused.get(&key).or(bind.map(|(_, why)| why));
-                let acks = AckCount {
-                    connected: of.connected,
-                    accepted: of.listeners.get(&key).copied().unwrap_or(0),
-                    refused: refused.cloned(),
-                };
-                Some((name, acks))
-            });
-            (Some(gateway.clone()), tallies.collect::<BTreeMap<_, _>>())
-        };
-        if is_gateway {
-            let known = self.acknowledgements.get(&object.name);
-            return names(
-                &object.name,
-                known.map_or(&Acknowledgements::default(), |it| it),
-            );
-        }
-        let found = self.acknowledgements.iter().find(|(_, known)| {
-            let mut keys = known.listeners.keys().chain(known.refused.keys());
-            keys.any(|key| key.kind == Kind::Listener && key.key.starts_with(&own))
+        let found = self.acknowledgements.iter().find_map(|(gateway, known)| {
+            let listeners = listeners_of(known, &own, &own);
+            (!listeners.is_empty()).then(|| (Some(gateway.clone()), listeners))
         });
-        found.map_or((None, BTreeMap::new()), |(gateway, known)| {
-            names(gateway, known)
-        })
+        found.unwrap_or_default()
     }
 
     fn start(&mut self, object: ObjectRef, write: Write, version: String) {
@@ -319,6 +293,52 @@ impl StatusWriter {
             }
         }
     }
+}
+
+/// The resources whose acknowledgements differ. A Gateway can have thousands of listeners.
+fn concerned<'a>(
+    before: &'a Acknowledgements,
+    after: &'a Acknowledgements,
+) -> BTreeSet<&'a ResourceKey> {
+    // The rejection of a bind concerns all listeners.
+    let for_all = |of: &'a Acknowledgements| {
+        let binds = of.refused.iter().filter(|(it, _)| it.kind == Kind::Bind);
+        (of.connected, binds.collect::<Vec<_>>())
+    };
+    let all_differ = for_all(before) != for_all(after);
+    let sides = [before, after].into_iter();
+    let resources = sides.flat_map(|side| side.listeners.keys().chain(side.refused.keys()));
+    let differs = |key: &&ResourceKey| {
+        all_differ
+            || before.listeners.get(*key) != after.listeners.get(*key)
+            || before.refused.get(*key) != after.refused.get(*key)
+    };
+    resources.filter(differs).collect()
+}
+
+/// The acknowledgements of the listeners whose keys start with `prefix`, by key without `own` at its
+/// start.
+fn listeners_of(known: &Acknowledgements, prefix: &str, own: &str) -> BTreeMap<String, AckCount> {
+    let first = ResourceKey {
+        kind: Kind::Listener,
+        key: prefix.into(),
+    };
+    let is_meant = |key: &&ResourceKey| key.kind == first.kind && key.key.starts_with(prefix);
+    let accepted = known.listeners.range(&first..).map(|(key, _)| key);
+    let refused = known.refused.range(&first..).map(|(key, _)| key);
+    let keys = (accepted.take_while(is_meant)).chain(refused.take_while(is_meant));
+    let bind = known.refused.iter().find(|(it, _)| it.kind == Kind::Bind);
+    let listeners = keys.map(|key| {
+        let refused = known.refused.get(key).or(bind.map(|(_, why)| why));
+        let acks = AckCount {
+            connected: known.connected,
+            accepted: known.listeners.get(key).copied().unwrap_or(0),
+            refused: refused.cloned(),
+        };
+        let name = key.key.strip_prefix(own).unwrap_or(&key.key);
+        (name.to_owned(), acks)
+    });
+    listeners.collect()
 }
 
 /// Sends one write. After a timeout it is unknown whether it was applied: the version in the patch

@@ -330,3 +330,95 @@ async fn failed_writes_are_retried_and_rejected_ones_are_not() {
         "ten minutes later it is tried again"
     );
 }
+
+fn listener(owner: &str) -> ResourceKey {
+    ResourceKey {
+        kind: Kind::Listener,
+        key: owner.into(),
+    }
+}
+
+fn bind() -> ResourceKey {
+    ResourceKey {
+        kind: Kind::Bind,
+        key: "tcp/80/default/edge".into(),
+    }
+}
+
+/// Of a Gateway with two ListenerSets, the name of one of which starts with that of the other.
+fn acknowledgements() -> Acknowledgements {
+    let listeners = [
+        "Gateway/default/edge/web",
+        "ListenerSet/a/one/web",
+        "ListenerSet/a/one-more/web",
+    ];
+    Acknowledgements {
+        connected: 2,
+        listeners: listeners.map(|it| (listener(it), 1)).into(),
+        refused: BTreeMap::from([(listener("ListenerSet/a/one/tls"), "no".to_owned())]),
+    }
+}
+
+fn names(listeners: &BTreeMap<String, AckCount>) -> Vec<&str> {
+    listeners.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn an_object_has_the_acknowledgements_of_its_own_listeners() {
+    let known = acknowledgements();
+    let set = "ListenerSet/a/one/";
+    let listeners = listeners_of(&known, set, set);
+    assert_eq!(names(&listeners), ["tls", "web"]);
+    assert_eq!(listeners["web"].accepted, 1);
+    assert_eq!(listeners["tls"].accepted, 0);
+    assert_eq!(listeners["tls"].refused.as_deref(), Some("no"));
+    let gateway = listeners_of(&known, "", "Gateway/default/edge/");
+    assert_eq!(
+        names(&gateway),
+        [
+            "ListenerSet/a/one-more/web",
+            "ListenerSet/a/one/tls",
+            "ListenerSet/a/one/web",
+            "web"
+        ]
+    );
+    assert!(listeners_of(&known, "ListenerSet/a/on/", "").is_empty());
+}
+
+#[test]
+fn the_rejection_of_a_bind_concerns_all_listeners_of_an_object() {
+    let mut known = acknowledgements();
+    known.refused.insert(bind(), "in use".to_owned());
+    let set = "ListenerSet/a/one-more/";
+    let listeners = listeners_of(&known, set, set);
+    assert_eq!(listeners["web"].refused.as_deref(), Some("in use"));
+}
+
+#[test]
+fn a_changed_acknowledgement_concerns_its_listener_only() {
+    let before = acknowledgements();
+    let concerned = |after: &Acknowledgements| -> Vec<ResourceKey> {
+        concerned(&before, after).into_iter().cloned().collect()
+    };
+    assert!(concerned(&before).is_empty());
+    let mut after = before.clone();
+    let web = listener("ListenerSet/a/one/web");
+    after.listeners.insert(web.clone(), 2);
+    assert_eq!(concerned(&after), [web]);
+    let mut after = before.clone();
+    after.refused.clear();
+    assert_eq!(concerned(&after), [listener("ListenerSet/a/one/tls")]);
+}
+
+#[test]
+fn connections_of_proxies_and_rejected_binds_concern_all_listeners() {
+    let before = acknowledgements();
+    let mut connected = before.clone();
+    connected.connected = 3;
+    let mut rejected = before.clone();
+    rejected.refused.insert(bind(), "in use".to_owned());
+    for after in [connected, rejected, Acknowledgements::default()] {
+        let concerned = concerned(&before, &after);
+        assert!(before.listeners.keys().all(|it| concerned.contains(it)));
+    }
+}
