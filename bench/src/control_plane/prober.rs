@@ -1,4 +1,4 @@
-//! Sends a request every millisecond until a route serves, on a separate thread, so that other work
+//! Sends requests, one each millisecond, until a route serves, on a separate thread, so that other work
 //! of the bench does not delay it.
 
 use std::collections::BTreeMap;
@@ -15,12 +15,16 @@ use super::http::{Client, Tls};
 /// Time between the starts of two requests.
 const PERIOD: Duration = Duration::from_millis(1);
 
+/// The same where seconds are measured, so that the requests take no processor from what is measured.
+pub(crate) const LONG_PERIOD: Duration = Duration::from_millis(10);
+
 /// How long a route may take to serve.
 const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A probing client and its connection.
 pub(crate) struct Prober {
     client: Client,
+    period: Duration,
 }
 
 /// Result of a probe.
@@ -35,19 +39,26 @@ pub(crate) struct Outcome {
 }
 
 /// Probes in progress.
-pub(crate) struct PendingProbe(JoinHandle<(Client, Result<Outcome>)>);
+pub(crate) struct PendingProbe(JoinHandle<(Prober, Result<Outcome>)>);
 
 impl Prober {
     pub(crate) fn new(address: SocketAddr, tls: Option<Tls>) -> Result<Self> {
         let client = Client::new(address, tls)?;
-        Ok(Self { client })
+        Ok(Self {
+            client,
+            period: PERIOD,
+        })
     }
 
-    pub(crate) fn ask(self, host: String, path: String) -> PendingProbe {
-        let mut client = self.client;
+    /// Sets the time between the starts of two requests.
+    pub(crate) fn with_period(self, period: Duration) -> Self {
+        Self { period, ..self }
+    }
+
+    pub(crate) fn ask(mut self, host: String, path: String) -> PendingProbe {
         PendingProbe(spawn_blocking(move || {
-            let outcome = until_served(&mut client, &host, &path);
-            (client, outcome)
+            let outcome = until_served(&mut self, &host, &path);
+            (self, outcome)
         }))
     }
 
@@ -60,18 +71,18 @@ impl Prober {
 impl PendingProbe {
     /// Waits for the end.
     pub(crate) async fn end(self) -> Result<(Prober, Outcome)> {
-        let (client, outcome) = self.0.await.context("the prober panicked")?;
-        Ok((Prober { client }, outcome?))
+        let (prober, outcome) = self.0.await.context("the prober panicked")?;
+        Ok((prober, outcome?))
     }
 }
 
-fn until_served(client: &mut Client, host: &str, path: &str) -> Result<Outcome> {
+fn until_served(prober: &mut Prober, host: &str, path: &str) -> Result<Outcome> {
     let started = Instant::now();
     let mut due = started;
     let mut late = Duration::ZERO;
     let mut errors = BTreeMap::new();
     loop {
-        let error = match client.get(host, path) {
+        let error = match prober.client.get(host, path) {
             Ok(answer) if answer.status == StatusCode::OK => {
                 let served = Instant::now();
                 return Ok(Outcome {
@@ -90,7 +101,7 @@ fn until_served(client: &mut Client, host: &str, path: &str) -> Result<Outcome> 
         if started.elapsed() > TIMEOUT {
             bail!("{host}{path} does not serve; the last responses were {errors:?} or 404");
         }
-        due += PERIOD;
+        due += prober.period;
         match due.checked_duration_since(Instant::now()) {
             Some(rest) => {
                 thread::sleep(rest);

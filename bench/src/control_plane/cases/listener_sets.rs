@@ -19,7 +19,7 @@ use crate::control_plane::objects::{
     Parent, Route, address, certificate, listener_set, service, slice,
 };
 use crate::control_plane::peer::uids;
-use crate::control_plane::prober::Prober;
+use crate::control_plane::prober::{LONG_PERIOD, Prober};
 use crate::control_plane::record::{Measured, Propagation, millis};
 use crate::control_plane::serving_gateway::ServingGateway;
 use crate::control_plane::usage::processes;
@@ -109,6 +109,7 @@ async fn cold_start(context: &Context<'_>, sets: &Sets, prober: Prober) -> Resul
         })
         .await?;
     cluster.patch(&sets.route(0, 0, 1)).await?;
+    let prober = prober.with_period(LONG_PERIOD);
     let asking = prober.ask(Sets::host(0), "/0/state-1".to_owned());
     let started = cluster
         .until("the controller to start", TIMEOUT, async || {
