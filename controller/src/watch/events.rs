@@ -1,8 +1,9 @@
 //! The events of one kind, read in a task of their own.
 //!
-//! `kube`'s watcher has the same events, but parses a page of a list only once it has received all of it.
-//! Here the API server writes objects while this process parses and admits others.
+//! `kube`'s watcher has the same events, but parses a page of a list only once it has received all
+//! of it. Here the API server writes objects while this process parses and admits others.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use futures_lite::{AsyncBufReadExt as _, StreamExt as _};
 use kube::api::{ListParams, WatchParams};
 use kube::core::{ApiResource, ListMeta, Request, WatchEvent};
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
+use kube::{Client, Resource as _, ResourceExt as _};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::list::ListParser;
+use super::list::{ListParser, NotAList};
 use super::raw::Raw;
 
 /// An event or an error, and when it was received.
@@ -37,20 +38,20 @@ impl Events {
         resource: &ApiResource,
         field_selector: Option<&str>,
     ) -> Self {
-        let page = page(resource);
-        let (sender, receiver) = mpsc::channel(page as usize);
+        let page_size = page_size(resource);
+        let (sender, receiver) = mpsc::channel(page_size as usize);
+        let resume = Arc::new(Notify::new());
         let reader = Reader {
             client: client.clone(),
-            api: Api::all_with(client.clone(), resource),
             requests: Request::new(Raw::url_path(resource, None)),
             field_selector: field_selector.map(str::to_owned),
-            page,
+            page_size,
             version: None,
             events: sender,
+            resume: Arc::clone(&resume),
         };
-        let resume = Arc::new(Notify::new());
         let mut task = JoinSet::new();
-        task.spawn(reader.run(Arc::clone(&resume)));
+        task.spawn(reader.run());
         Self {
             receiver,
             resume,
@@ -71,18 +72,17 @@ impl Events {
 
 struct Reader {
     client: Client,
-    api: Api<Raw>,
-    /// Makes the requests of lists.
+    /// Makes the requests.
     requests: Request,
     field_selector: Option<String>,
-    /// Objects in a page of a list.
-    page: u32,
+    page_size: u32,
     /// The resource version from which a watch continues. Without one, all objects are listed.
     version: Option<String>,
     events: mpsc::Sender<Read>,
+    resume: Arc<Notify>,
 }
 
-/// Why reading does not go on.
+/// Why reading stops.
 enum Stop {
     Failed(watcher::Error),
     /// Nobody receives the events.
@@ -96,27 +96,43 @@ impl From<watcher::Error> for Stop {
 }
 
 impl Reader {
-    async fn run(mut self, resume: Arc<Notify>) {
+    async fn run(mut self) {
+        self.resume.notified().await;
         loop {
-            resume.notified().await;
             let Err(stop) = self.read().await;
-            let sent = match stop {
-                Stop::Failed(error) => self.events.send((Instant::now(), Err(error))).await,
+            let reported = match stop {
+                Stop::Failed(error) => self.report(error).await,
                 Stop::Dropped => return,
             };
-            if sent.is_err() {
+            if reported.is_err() {
                 return;
             }
         }
     }
 
+    /// Reports an error, and waits until reading may go on.
+    async fn report(&self, error: watcher::Error) -> Result<(), Stop> {
+        let sent = self.events.send((Instant::now(), Err(error))).await;
+        sent.map_err(|_| Stop::Dropped)?;
+        self.resume.notified().await;
+        Ok(())
+    }
+
     async fn read(&mut self) -> Result<Infallible, Stop> {
+        let mut was_short = false;
         loop {
             let version = match &self.version {
                 Some(version) => version.clone(),
                 None => self.list().await?,
             };
-            self.watch(version).await?;
+            let started = Instant::now();
+            let had_events = self.watch(&version).await?;
+            let is_short = !had_events && started.elapsed() < SHORT_WATCH;
+            if is_short && was_short {
+                // They would be repeated as fast as the API server ends them.
+                sleep(SHORT_WATCH).await;
+            }
+            was_short = is_short;
         }
     }
 
@@ -125,11 +141,11 @@ impl Reader {
         self.send(Event::Init).await?;
         let mut params = ListParams {
             field_selector: self.field_selector.clone(),
-            limit: Some(self.page),
+            limit: Some(self.page_size),
             ..ListParams::default()
         };
         loop {
-            let metadata = self.page(&params).await?;
+            let metadata = self.read_page(&params).await?;
             params.continue_token = metadata.continue_.filter(|token| !token.is_empty());
             if params.continue_token.is_none() {
                 let version = metadata.resource_version.filter(|it| !it.is_empty());
@@ -142,18 +158,19 @@ impl Reader {
     }
 
     /// Reads a page, and returns the metadata of the list.
-    async fn page(&self, params: &ListParams) -> Result<ListMeta, Stop> {
+    async fn read_page(&self, params: &ListParams) -> Result<ListMeta, Stop> {
         let failed = |error| Stop::Failed(watcher::Error::InitialListFailed(error));
-        let unreadable = |error| failed(kube::Error::SerdeError(error));
         let request = self.requests.list(params);
         let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
         let body = self.client.request_stream(request).await;
         let mut body = pin!(body.map_err(failed)?);
+        let unreadable = |error: NotAList| failed(kube::Error::Service(error.into()));
         let mut list = ListParser::default();
+        let mut parsed = VecDeque::new();
         let mut enough = PARSED_AT_ONCE;
         loop {
             let bytes = body.fill_buf().await;
-            let bytes = bytes.map_err(|error| failed(kube::Error::ReadEvents(error)))?;
+            let bytes = bytes.map_err(|error| failed(kube::Error::Service(error.into())))?;
             let count = bytes.len();
             list.receive(bytes);
             body.consume(count);
@@ -162,28 +179,60 @@ impl Reader {
                 continue;
             }
             while let Some(object) = list.next().map_err(unreadable)? {
-                self.send(Event::InitApply(object)).await?;
-            }
-            if is_end {
-                return list.finish().map_err(unreadable);
+                parsed.push_back(Event::InitApply(object));
             }
             // The rest is parsed again once more of it is there, of a large object once it has doubled.
             enough = PARSED_AT_ONCE.max(2 * list.unparsed());
+            // Does not wait: the API server would give up a response that is read slowly.
+            while !parsed.is_empty()
+                && let Ok(permit) = self.events.try_reserve()
+            {
+                permit.send((
+                    Instant::now(),
+                    Ok(parsed.pop_front().expect("there is one")),
+                ));
+            }
+            if is_end {
+                break;
+            }
         }
+        let metadata = list.finish().map_err(unreadable)?;
+        for event in parsed {
+            self.send(event).await?;
+        }
+        Ok(metadata)
     }
 
-    /// Reads changes after a version, until the API server ends the watch.
-    async fn watch(&mut self, version: String) -> Result<(), Stop> {
+    /// Reads changes after a version, until the API server ends the watch. Returns whether there were
+    /// any.
+    async fn watch(&mut self, version: &str) -> Result<bool, Stop> {
         let params = WatchParams {
             field_selector: self.field_selector.clone(),
             timeout: Some(WATCH_SECONDS),
             ..WatchParams::default()
         };
-        let events = self.api.watch(&params, &version).await;
-        let mut events = pin!(events.map_err(watcher::Error::WatchStartFailed)?);
+        let started = |error| watcher::Error::WatchStartFailed(error);
+        let request = self.requests.watch(&params, version);
+        let request = request.map_err(|error| started(kube::Error::BuildRequest(error)))?;
+        let events = self.client.request_events::<Raw>(request).await;
+        let mut events = pin!(events.map_err(started)?);
+        let mut had_events = false;
         // A dead connection has no end.
         while let Ok(Some(event)) = timeout(WATCH_TIMEOUT, events.next()).await {
-            let (version, event) = match event.map_err(watcher::Error::WatchFailed)? {
+            had_events = true;
+            let event = match event {
+                Ok(event) => event,
+                Err(error @ kube::Error::ReadEvents(_)) => {
+                    return Err(watcher::Error::WatchFailed(error).into());
+                }
+                // An event that cannot be parsed does not keep those after it away: one of them may
+                // correct the object.
+                Err(error) => {
+                    self.report(watcher::Error::WatchFailed(error)).await?;
+                    continue;
+                }
+            };
+            let (version, event) = match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     (object.resource_version(), Some(Event::Apply(object)))
                 }
@@ -195,8 +244,7 @@ impl Reader {
                     return Err(watcher::Error::WatchError(status).into());
                 }
             };
-            let version = version.filter(|it| !it.is_empty());
-            self.version = version;
+            self.version = version.filter(|it| !it.is_empty());
             if self.version.is_none() {
                 return Err(watcher::Error::NoResourceVersion.into());
             }
@@ -204,7 +252,7 @@ impl Reader {
                 self.send(event).await?;
             }
         }
-        Ok(())
+        Ok(had_events)
     }
 
     async fn send(&self, event: Event<Raw>) -> Result<(), Stop> {
@@ -213,16 +261,8 @@ impl Reader {
     }
 }
 
-/// Duration of a watch request: a dead connection is noticed afterwards.
-const WATCH_SECONDS: u32 = 60;
-/// When a watch is given up that the API server should have ended.
-const WATCH_TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
-/// Bytes of a list that are parsed at once: several objects, since that of which a part is missing is
-/// parsed again.
-const PARSED_AT_ONCE: usize = 32 * 1024;
-
 /// Objects in a page of a list, and events that are read ahead.
-fn page(resource: &ApiResource) -> u32 {
+fn page_size(resource: &ApiResource) -> u32 {
     match &*resource.kind {
         "ConfigMap" | "Secret" => LARGE_OBJECTS,
         _ => PAGE,
@@ -231,8 +271,17 @@ fn page(resource: &ApiResource) -> u32 {
 
 /// Twice `kube`'s default: each page costs the API server some milliseconds.
 const PAGE: u32 = 1_000;
-/// For objects of up to 1 MiB, of which as many are in memory.
+/// For objects of up to 1 MiB, of which there are two pages in memory.
 const LARGE_OBJECTS: u32 = 100;
+/// Bytes of a list that are parsed at once: several objects, since that of which a part is missing is
+/// parsed again.
+const PARSED_AT_ONCE: usize = 32 * 1024;
+/// Duration of a watch request: a dead connection is noticed afterwards.
+const WATCH_SECONDS: u32 = 60;
+/// When a watch is given up that the API server should have ended.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+/// Pause after a second watch that ended sooner than that, without an event.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

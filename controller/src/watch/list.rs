@@ -1,9 +1,10 @@
 //! Parses a list while it is received, so that the API server writes an object while this process
-//! admits another, and no list is in memory as a whole.
+//! admits another.
 
 use kube::core::ListMeta;
 use serde::de::{Deserialize, IgnoredAny};
-use serde_json::{Deserializer, Error};
+use serde_json::Deserializer;
+use thiserror::Error;
 
 use super::raw::Raw;
 
@@ -16,6 +17,23 @@ pub(super) struct ListParser {
     parsed: usize,
     place: Place,
     metadata: ListMeta,
+    has_items: bool,
+}
+
+/// The response is no list.
+#[derive(Debug, Error)]
+#[error("the API server's response is not a list: {0}")]
+pub(super) struct NotAList(String);
+
+impl From<serde_json::Error> for NotAList {
+    fn from(error: serde_json::Error) -> Self {
+        // Its position is that in what was not parsed yet, which differs from one attempt to the next.
+        let text = error.to_string();
+        let text = text
+            .split_once(" at line ")
+            .map_or(&*text, |(text, _)| text);
+        Self(text.to_owned())
+    }
 }
 
 /// What the next byte belongs to.
@@ -23,15 +41,22 @@ pub(super) struct ListParser {
 enum Place {
     #[default]
     BeforeList,
-    /// Between two fields.
-    Fields,
-    /// After a name and its colon.
-    Metadata,
-    ItemList,
-    OtherField,
-    /// Between two items.
-    Items,
+    FirstField,
+    NextField,
+    AfterField,
+    Value(Field),
+    FirstItem,
+    NextItem,
+    AfterItem,
     AfterList,
+}
+
+/// A field of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Metadata,
+    Items,
+    Other,
 }
 
 impl ListParser {
@@ -48,36 +73,42 @@ impl ListParser {
     }
 
     /// The next object. `None` if more bytes are needed, or the list has ended.
-    pub(super) fn next(&mut self) -> Result<Option<Raw>, Error> {
+    pub(super) fn next(&mut self) -> Result<Option<Raw>, NotAList> {
         while let Some(byte) = self.skip_space() {
             match (self.place, byte) {
-                (Place::BeforeList, b'{') => self.pass(Place::Fields),
-                (Place::Fields | Place::Items, b',') => self.parsed += 1,
-                (Place::Fields, b'}') => self.pass(Place::AfterList),
-                (Place::Items, b']') => self.pass(Place::Fields),
-                (Place::ItemList, b'[') => self.pass(Place::Items),
-                (Place::Fields, _) => {
+                (Place::BeforeList, b'{') => self.pass(Place::FirstField),
+                (Place::FirstField | Place::AfterField, b'}') => self.pass(Place::AfterList),
+                (Place::AfterField, b',') => self.pass(Place::NextField),
+                (Place::Value(Field::Items), b'[') => self.pass(Place::FirstItem),
+                (Place::FirstItem | Place::AfterItem, b']') => self.pass(Place::AfterField),
+                (Place::AfterItem, b',') => self.pass(Place::NextItem),
+                (Place::FirstItem | Place::NextItem, _) => {
+                    let object = self.value()?;
+                    if object.is_some() {
+                        self.place = Place::AfterItem;
+                    }
+                    return Ok(object);
+                }
+                (Place::FirstField | Place::NextField, _) => {
                     if !self.name()? {
                         return Ok(None);
                     }
                 }
-                (Place::Metadata, _) => match self.value()? {
-                    Some(metadata) => {
-                        self.metadata = metadata;
-                        self.place = Place::Fields;
-                    }
-                    None => return Ok(None),
-                },
-                (Place::ItemList | Place::OtherField, _) => {
-                    // A list without items can have `null`.
-                    if self.value::<IgnoredAny>()?.is_none() {
+                (Place::Value(field), _) => {
+                    if !self.field(field)? {
                         return Ok(None);
                     }
-                    self.place = Place::Fields;
+                    self.place = Place::AfterField;
                 }
-                (Place::Items, _) => return self.value(),
-                (Place::BeforeList | Place::AfterList, _) => {
-                    return Err(serde::de::Error::custom("a list is expected"));
+                (
+                    Place::BeforeList | Place::AfterField | Place::AfterItem | Place::AfterList,
+                    _,
+                ) => {
+                    let byte = char::from(byte);
+                    return Err(NotAList(format!(
+                        "`{byte}` is not expected ({:?})",
+                        self.place
+                    )));
                 }
             }
         }
@@ -85,11 +116,11 @@ impl ListParser {
     }
 
     /// The metadata of the list, once all of it is received.
-    pub(super) fn finish(self) -> Result<ListMeta, Error> {
-        if self.place == Place::AfterList {
-            Ok(self.metadata)
-        } else {
-            Err(serde::de::Error::custom("the list ends too early"))
+    pub(super) fn finish(self) -> Result<ListMeta, NotAList> {
+        match (self.place, self.has_items) {
+            (Place::AfterList, true) => Ok(self.metadata),
+            (Place::AfterList, false) => Err(NotAList("it has no items".to_owned())),
+            _ => Err(NotAList("it ends too early".to_owned())),
         }
     }
 
@@ -97,7 +128,7 @@ impl ListParser {
     fn skip_space(&mut self) -> Option<u8> {
         loop {
             let byte = *self.received.get(self.parsed)?;
-            if !byte.is_ascii_whitespace() {
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
                 return Some(byte);
             }
             self.parsed += 1;
@@ -110,22 +141,22 @@ impl ListParser {
     }
 
     /// Parses the name of a field and its colon. Returns whether they were there.
-    fn name(&mut self) -> Result<bool, Error> {
+    fn name(&mut self) -> Result<bool, NotAList> {
         let start = self.parsed;
         let Some(name) = self.value::<String>()? else {
             return Ok(false);
         };
         match self.skip_space() {
             Some(b':') => {
-                self.parsed += 1;
-                self.place = match &*name {
-                    "metadata" => Place::Metadata,
-                    "items" => Place::ItemList,
-                    _ => Place::OtherField,
-                };
+                self.pass(Place::Value(match &*name {
+                    "metadata" => Field::Metadata,
+                    "items" => Field::Items,
+                    _ => Field::Other,
+                }));
+                self.has_items |= name == "items";
                 Ok(true)
             }
-            Some(_) => Err(serde::de::Error::custom("a colon is expected")),
+            Some(_) => Err(NotAList(format!("a colon is missing after `{name}`"))),
             None => {
                 self.parsed = start;
                 Ok(false)
@@ -133,16 +164,37 @@ impl ListParser {
         }
     }
 
+    /// Parses the value of a field, except for items. Returns whether it was there.
+    fn field(&mut self, field: Field) -> Result<bool, NotAList> {
+        Ok(match field {
+            Field::Metadata => {
+                let metadata = self.value()?;
+                let is_there = metadata.is_some();
+                self.metadata = metadata.unwrap_or_default();
+                is_there
+            }
+            // `null`, in a list without any.
+            Field::Items => self.value::<()>()?.is_some(),
+            Field::Other => self.value::<IgnoredAny>()?.is_some(),
+        })
+    }
+
     /// Parses one value. `None` if its end is not received yet.
-    fn value<'de, T: Deserialize<'de>>(&'de mut self) -> Result<Option<T>, Error> {
+    fn value<'de, T: Deserialize<'de>>(&'de mut self) -> Result<Option<T>, NotAList> {
         let rest = self.received.get(self.parsed..).unwrap_or_default();
+        let last = rest.last().copied().unwrap_or_default();
         let mut values = Deserializer::from_slice(rest).into_iter::<T>();
-        match values.next() {
+        let value = values.next();
+        let length = values.byte_offset();
+        match value {
+            // More digits may follow.
+            Some(Ok(_)) if length == rest.len() && last.is_ascii_digit() => Ok(None),
             Some(Ok(value)) => {
-                self.parsed += values.byte_offset();
+                self.parsed += length;
                 Ok(Some(value))
             }
-            Some(Err(error)) if !error.is_eof() => Err(error),
+            // A number that is cut there is an error in a value that is not read.
+            Some(Err(error)) if !error.is_eof() && !b"-+.eE".contains(&last) => Err(error.into()),
             _ => Ok(None),
         }
     }

@@ -1,6 +1,7 @@
 use std::convert::Infallible;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use bytes::Bytes;
 use futures_lite::stream;
@@ -8,7 +9,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use kube::client::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::yield_now;
 
 use super::*;
@@ -86,32 +87,60 @@ async fn nothing_is_requested_before_the_start() {
     assert!(events.next().await.is_some());
 }
 
-/// Part of a response: bytes, or that the connection breaks. Without an end, the response is endless.
-type Part = Result<String, std::io::Error>;
+/// A response in parts: text, or that the connection breaks.
+struct Script {
+    parts: Vec<std::io::Result<String>>,
+    then: Then,
+}
 
-/// The events of Services from a server with these responses, and the paths of the requests.
-fn scripted(responses: Vec<(Vec<Part>, bool)>) -> (Events, Arc<Mutex<Vec<String>>>) {
+/// What follows the parts of a response.
+#[derive(Clone, Copy)]
+enum Then {
+    End,
+    Nothing,
+}
+
+impl Script {
+    fn of(parts: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            parts: parts.into_iter().map(Ok).collect(),
+            then: Then::End,
+        }
+    }
+
+    fn breaks(mut self) -> Self {
+        let error = std::io::Error::other("connection reset");
+        self.parts.push(Err(error));
+        self
+    }
+
+    fn stays_open(self) -> Self {
+        Self {
+            then: Then::Nothing,
+            ..self
+        }
+    }
+}
+
+/// The events of Services from a server with these responses, which answers nothing after them, and
+/// the paths of the requests.
+fn scripted(scripts: Vec<Script>) -> (Events, Arc<Mutex<Vec<String>>>) {
     let paths = Arc::new(Mutex::new(Vec::new()));
     let requests = Arc::clone(&paths);
-    let responses = Mutex::new(responses.into_iter());
+    let scripts = Mutex::new(scripts.into_iter());
     let server = tower::service_fn(move |request: Request<Body>| {
-        requests
-            .lock()
-            .expect("no panic")
-            .push(request.uri().to_string());
-        let next = responses.lock().expect("no panic").next();
+        let path = request.uri().to_string();
+        requests.lock().expect("no panic").push(path);
+        let next = scripts.lock().expect("no panic").next();
         async move {
-            let Some((parts, ends)) = next else {
+            let Some(Script { parts, then }) = next else {
                 return std::future::pending().await;
             };
             let parts = parts.into_iter();
             let parts = parts.map(|it| it.map(|text| Frame::data(Bytes::from(text))));
-            let rest = stream::poll_fn(move |_| {
-                if ends {
-                    std::task::Poll::Ready(None)
-                } else {
-                    std::task::Poll::Pending
-                }
+            let rest = stream::poll_fn(move |_| match then {
+                Then::End => Poll::Ready(None),
+                Then::Nothing => Poll::Pending,
             });
             let body = StreamBody::new(stream::iter(parts).chain(rest));
             Ok::<_, Infallible>(Response::new(body))
@@ -119,22 +148,22 @@ fn scripted(responses: Vec<(Vec<Part>, bool)>) -> (Events, Arc<Mutex<Vec<String>
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let events = Events::new(&client, &resource, None);
+    let events = Events::new(&client, &resource, Some("type!=none"));
     events.resume();
     (events, paths)
 }
 
-fn object(name: &str, version: &str) -> serde_json::Value {
+fn object(name: &str, version: &str) -> Value {
     json!({"metadata": {"name": name, "namespace": "a", "resourceVersion": version}})
 }
 
-fn list(names: &[&str], metadata: &serde_json::Value) -> String {
+fn list(names: &[&str], metadata: &Value) -> Script {
     let items: Vec<_> = names.iter().map(|name| object(name, "1")).collect();
-    json!({"kind": "ServiceList", "apiVersion": "v1", "items": items, "metadata": metadata})
-        .to_string()
+    let list = json!({"kind": "ServiceList", "items": items, "metadata": metadata});
+    Script::of([list.to_string()])
 }
 
-fn watched(kind: &str, object: &serde_json::Value) -> String {
+fn watched(kind: &str, object: &Value) -> String {
     json!({"type": kind, "object": object}).to_string() + "\n"
 }
 
@@ -150,6 +179,7 @@ async fn next(events: &mut Events) -> String {
         Err(watcher::Error::InitialListFailed(_)) => "list failed".to_owned(),
         Err(watcher::Error::WatchFailed(_)) => "watch failed".to_owned(),
         Err(watcher::Error::WatchError(status)) => format!("error {}", status.code),
+        Err(watcher::Error::NoResourceVersion) => "no version".to_owned(),
         Err(other) => other.to_string(),
     }
 }
@@ -160,6 +190,10 @@ async fn expect(events: &mut Events, expected: &[&str]) {
     }
 }
 
+fn made(paths: &Mutex<Vec<String>>) -> Vec<String> {
+    paths.lock().expect("no panic").clone()
+}
+
 #[tokio::test]
 async fn objects_of_a_list_are_there_before_its_end() {
     let padding = " ".repeat(PARSED_AT_ONCE);
@@ -167,7 +201,7 @@ async fn objects_of_a_list_are_there_before_its_end() {
         r#"{{"kind":"ServiceList","items":[{},{padding}"#,
         object("one", "1")
     );
-    let (mut events, _) = scripted(vec![(vec![Ok(start)], false)]);
+    let (mut events, _) = scripted(vec![Script::of([start]).stays_open()]);
     expect(&mut events, &["list", "listed one"]).await;
 }
 
@@ -175,11 +209,11 @@ async fn objects_of_a_list_are_there_before_its_end() {
 async fn an_object_can_be_larger_than_what_is_parsed_at_once() {
     let mut large = object("large", "1");
     large["data"] = json!({"text": "a".repeat(5 * PARSED_AT_ONCE)});
-    let list = json!({"items": [object("one", "1"), large, object("two", "1")], "metadata": {"resourceVersion": "5"}});
-    let list = list.to_string();
+    let items = [object("one", "1"), large, object("two", "1")];
+    let list = json!({"items": items, "metadata": {"resourceVersion": "5"}}).to_string();
     let parts = list.as_bytes().chunks(1_000);
-    let parts = parts.map(|part| Ok(String::from_utf8_lossy(part).into_owned()));
-    let (mut events, _) = scripted(vec![(parts.collect(), true)]);
+    let parts = parts.map(|part| String::from_utf8_lossy(part).into_owned());
+    let (mut events, _) = scripted(vec![Script::of(parts)]);
     let expected = [
         "list",
         "listed one",
@@ -190,7 +224,41 @@ async fn an_object_can_be_larger_than_what_is_parsed_at_once() {
     expect(&mut events, &expected).await;
 }
 
+/// The API server would give up a response that is read slowly.
 #[tokio::test]
+async fn a_page_is_read_to_its_end_without_a_reader_of_its_events() {
+    let count = 2 * PAGE as usize;
+    let names: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (read, mut is_read) = mpsc::channel(1);
+    let Script { mut parts, .. } = list(&names, &json!({"resourceVersion": "5"}));
+    let whole = parts.pop().expect("one part").expect("text");
+    let server = tower::service_fn(move |_: Request<Body>| {
+        let (whole, read) = (whole.clone(), read.clone());
+        async move {
+            let parts = [Ok::<_, Infallible>(Frame::data(Bytes::from(whole)))];
+            let end = stream::poll_fn(move |_| {
+                let _ = read.try_send(());
+                Poll::Ready(None)
+            });
+            Ok::<_, Infallible>(Response::new(StreamBody::new(
+                stream::iter(parts).chain(end),
+            )))
+        }
+    });
+    let client = Client::new(server, "default");
+    let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
+    let mut events = Events::new(&client, &resource, None);
+    events.resume();
+    is_read.recv().await.expect("the response is read");
+    expect(&mut events, &["list"]).await;
+    for name in names {
+        expect(&mut events, &[&format!("listed {name}")]).await;
+    }
+    expect(&mut events, &["listed all"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_follows_the_last_page_and_continues_after_its_end() {
     let bookmark = json!({
         "kind": "Service", "apiVersion": "v1",
@@ -201,15 +269,13 @@ async fn a_watch_follows_the_last_page_and_continues_after_its_end() {
         watched("DELETED", &object("one", "7")),
         watched("BOOKMARK", &bookmark),
     ];
-    let first = list(
-        &["one"],
-        &json!({"resourceVersion": "5", "continue": "more"}),
-    );
-    let last = list(&["two"], &json!({"resourceVersion": "5", "continue": ""}));
     let (mut events, paths) = scripted(vec![
-        (vec![Ok(first)], true),
-        (vec![Ok(last)], true),
-        (changes.map(Ok).into(), true),
+        list(
+            &["one"],
+            &json!({"resourceVersion": "5", "continue": "more"}),
+        ),
+        list(&["two"], &json!({"resourceVersion": "5", "continue": ""})),
+        Script::of(changes),
     ]);
     let expected = [
         "list",
@@ -221,35 +287,33 @@ async fn a_watch_follows_the_last_page_and_continues_after_its_end() {
     ];
     expect(&mut events, &expected).await;
     settle().await;
-    let paths = paths.lock().expect("no panic");
-    let [first, second, watch, resumed] = &**paths else {
+    let paths = made(&paths);
+    let [first, second, watch, resumed] = &*paths else {
         panic!("{paths:?}");
     };
-    assert!(
-        first.contains("limit=1000") && !first.contains("continue"),
-        "{first}"
-    );
-    assert!(second.contains("continue=more"), "{second}");
-    assert!(
-        watch.contains("watch=true") && watch.contains("resourceVersion=5"),
-        "{watch}"
-    );
-    assert!(
-        resumed.contains("watch=true") && resumed.contains("resourceVersion=9"),
-        "{resumed}"
-    );
+    assert!(first.contains("limit=1000") && !first.contains("continue"));
+    assert!(second.contains("limit=1000") && second.contains("continue=more"));
+    assert!(watch.contains("resourceVersion=5"), "{watch}");
+    assert!(resumed.contains("resourceVersion=9"), "{resumed}");
+    for watch in [watch, resumed] {
+        assert!(watch.contains("watch=true") && watch.contains("timeoutSeconds=60"));
+        assert!(watch.contains("allowWatchBookmarks=true"), "{watch}");
+    }
+    for path in &paths {
+        assert!(path.contains("fieldSelector=type%21%3Dnone"), "{path}");
+    }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_off_starts_again() {
-    let whole = list(&["one"], &json!({"resourceVersion": "5"}));
-    let (start, _) = whole.split_at(whole.len() / 2);
-    let broken = std::io::Error::other("connection reset");
-    let (mut events, _) = scripted(vec![
-        (vec![Ok(start.to_owned()), Err(broken)], true),
-        (vec![Ok(start.to_owned())], true),
-        (vec![Ok(whole)], true),
-    ]);
+    let whole = || list(&["one"], &json!({"resourceVersion": "5"}));
+    let part = || {
+        let Script { mut parts, .. } = whole();
+        let mut text = parts.pop().expect("one part").expect("text");
+        text.truncate(text.len() / 2);
+        Script::of([text])
+    };
+    let (mut events, _) = scripted(vec![part().breaks(), part(), whole()]);
     for _ in 0..2 {
         expect(&mut events, &["list", "list failed"]).await;
         events.resume();
@@ -257,28 +321,75 @@ async fn a_list_that_breaks_off_starts_again() {
     expect(&mut events, &["list", "listed one", "listed all"]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn what_has_no_version_is_listed_again() {
+    let change = Script::of([watched("ADDED", &json!({"metadata": {"name": "one"}}))]);
+    let (mut events, _) = scripted(vec![
+        list(&[], &json!({})),
+        list(&[], &json!({"resourceVersion": "5"})),
+        change,
+        list(&[], &json!({"resourceVersion": "5"})),
+    ]);
+    expect(&mut events, &["list", "no version"]).await;
+    events.resume();
+    expect(&mut events, &["list", "listed all", "no version"]).await;
+    events.resume();
+    expect(&mut events, &["list", "listed all"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_fails_continues_where_it_was() {
     let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
     let (mut events, paths) = scripted(vec![
-        (vec![Ok(list(&[], &json!({"resourceVersion": "5"})))], true),
-        (
-            vec![
-                Ok(watched("ADDED", &object("one", "6"))),
-                Err(std::io::Error::other("reset")),
-            ],
-            true,
-        ),
-        (vec![Ok(watched("ERROR", &gone))], true),
+        list(&[], &json!({"resourceVersion": "5"})),
+        Script::of([watched("ADDED", &object("one", "6"))]).breaks(),
+        Script::of([watched("ERROR", &gone)]),
     ]);
-    expect(
-        &mut events,
-        &["list", "listed all", "changed one", "watch failed"],
-    )
-    .await;
+    let expected = ["list", "listed all", "changed one", "watch failed"];
+    expect(&mut events, &expected).await;
     events.resume();
     // Its receiver then lists with new events.
     expect(&mut events, &["error 410"]).await;
-    let paths = paths.lock().expect("no panic");
-    assert!(paths[2].contains("resourceVersion=6"), "{paths:?}");
+    assert!(made(&paths)[2].contains("resourceVersion=6"));
+}
+
+/// One of them may correct the object.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_parsed_does_not_keep_later_ones_away() {
+    let lines = [
+        "{\"type\": \"ADDED\", \"object\": 5}\n".to_owned(),
+        watched("MODIFIED", &object("one", "7")),
+    ];
+    let (mut events, _) = scripted(vec![
+        list(&[], &json!({"resourceVersion": "5"})),
+        Script::of(lines).stays_open(),
+    ]);
+    expect(&mut events, &["list", "listed all", "watch failed"]).await;
+    events.resume();
+    expect(&mut events, &["changed one"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_replaced() {
+    let (mut events, paths) = scripted(vec![
+        list(&[], &json!({"resourceVersion": "5"})),
+        Script::of([]).stays_open(),
+        Script::of([watched("ADDED", &object("one", "6"))]),
+    ]);
+    let started = Instant::now();
+    expect(&mut events, &["list", "listed all", "changed one"]).await;
+    assert!(started.elapsed() >= WATCH_TIMEOUT);
+    assert!(made(&paths)[2].contains("resourceVersion=5"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_are_repeated_every_second() {
+    let empty = (0..10).map(|_| Script::of([]));
+    let change = Script::of([watched("ADDED", &object("one", "6"))]);
+    let scripts = std::iter::once(list(&[], &json!({"resourceVersion": "5"})));
+    let (mut events, _) = scripted(scripts.chain(empty).chain([change]).collect());
+    let started = Instant::now();
+    expect(&mut events, &["list", "listed all", "changed one"]).await;
+    // The first one may have been interrupted.
+    assert_eq!(started.elapsed().as_secs(), 9);
 }

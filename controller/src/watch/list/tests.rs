@@ -4,7 +4,9 @@ use serde_json::json;
 use super::*;
 
 /// The names of the objects, and the metadata, of a list that is received in parts.
-fn parse<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<String>, ListMeta), Error> {
+fn parse<'a>(
+    parts: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<(Vec<String>, ListMeta), NotAList> {
     let mut list = ListParser::default();
     let mut names = Vec::new();
     for part in parts {
@@ -16,47 +18,62 @@ fn parse<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<String>, 
     Ok((names, list.finish()?))
 }
 
-fn parse_whole(text: &str) -> Result<(Vec<String>, ListMeta), Error> {
+fn parse_whole(text: &str) -> Result<(Vec<String>, ListMeta), NotAList> {
     parse([text.as_bytes()])
 }
 
-fn object(name: &str) -> serde_json::Value {
-    json!({
-        "metadata": {"name": name, "namespace": "a", "labels": {"]": "}", "items": "\\\""}},
-        "spec": {"ports": [{"port": 80}, []]}, "status": {"items": ["ä"]},
-    })
+/// With what a cut can divide: numbers, escaped and other characters, in what is read and what is not.
+fn object(name: &str) -> String {
+    let fields = r#""a": -1, "b": 1.5e-3, "c": [2E+10, null, true], "d": "\u00e4 \ud83d\ude00 ä 😀 \\\" ]}""#;
+    format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"n","managedFields":[{{{fields}}}]}},
+        "spec":{{{fields}}},"status":{{{fields},"items":[]}}}}"#
+    )
 }
 
 /// Lists as API servers send them: of resources of CRDs with the metadata at the end, of others with
 /// the metadata first.
 fn lists() -> [String; 2] {
-    let objects = [object("one"), object("two"), object("three")];
-    let [one, two, three] = objects.map(|it| it.to_string());
-    let metadata = json!({"resourceVersion": "7", "continue": "next"});
+    let [one, two] = ["one", "two"].map(object);
+    let metadata = json!({"resourceVersion": "7", "continue": "next", "remainingItemCount": 10});
     [
+        format!(r#"{{"apiVersion":"v1","items":[{one},{two}],"kind":"L","metadata":{metadata}}}"#)
+            + "\n",
         format!(
-            r#"{{"apiVersion":"v1","items":[{one},{two},{three}],"kind":"L","metadata":{metadata}}}"#
-        ) + "\n",
-        format!(
-            r#" {{ "kind" : "L", "metadata" : {metadata} , "items" : [ {one} , {two} , {three} ] }} "#
+            r#" {{ "kind" : "L", "n":-10, "metadata" : {metadata} , "items" : [ {one} , {two} ] }} "#
         ),
     ]
+}
+
+fn assert_is_complete((names, metadata): &(Vec<String>, ListMeta)) {
+    assert_eq!(*names, ["one", "two"]);
+    assert_eq!(metadata.resource_version.as_deref(), Some("7"));
+    assert_eq!(metadata.continue_.as_deref(), Some("next"));
+    assert_eq!(metadata.remaining_item_count, Some(10));
 }
 
 #[test]
 fn fields_can_have_any_order() {
     for list in lists() {
-        let (names, metadata) = parse_whole(&list).expect("a list");
-        assert_eq!(names, ["one", "two", "three"]);
-        assert_eq!(metadata.resource_version.as_deref(), Some("7"));
-        assert_eq!(metadata.continue_.as_deref(), Some("next"));
+        assert_is_complete(&parse_whole(&list).expect("a list"));
+    }
+}
+
+#[test]
+fn a_part_can_end_anywhere() {
+    for list in lists() {
+        for cut in 0..list.len() {
+            let (first, rest) = list.as_bytes().split_at(cut);
+            assert_is_complete(&parse([first, rest]).expect("a list"));
+        }
+        assert_is_complete(&parse(list.as_bytes().chunks(1)).expect("a list"));
     }
 }
 
 #[test]
 fn a_list_can_be_empty() {
-    for items in ["", r#","items":[]"#, r#","items":null"#] {
-        let list = format!(r#"{{"metadata":{{"resourceVersion":"7"}}{items}}}"#);
+    for items in ["[]", "[ ]", "null"] {
+        let list = format!(r#"{{"items":{items},"metadata":{{"resourceVersion":"7"}}}}"#);
         let (names, metadata) = parse_whole(&list).expect("a list");
         assert!(names.is_empty());
         assert_eq!(metadata.resource_version.as_deref(), Some("7"));
@@ -86,41 +103,56 @@ fn a_list_that_ends_too_early_is_an_error() {
     }
 }
 
+/// An empty list would delete every object.
 #[test]
 fn what_is_no_list_is_an_error() {
     for text in [
         "[]",
         "no",
+        "{}",
+        r#"{"metadata":{"resourceVersion":"7"}}"#,
+        r#"{"items":{},"metadata":{"resourceVersion":"7"}}"#,
+        r#"{"items":5}"#,
         r#"{"items":[{]}"#,
-        r#"{"items" 1}"#,
+        r#"{"items" []}"#,
         r#"{"items":[1]}"#,
-        "{} {}",
-        r#"{"metadata":[]}"#,
+        r#"{"items":[{}{}]}"#,
+        r#"{"items":[{},]}"#,
+        r#"{"items":[,{}]}"#,
+        r#"{"items":[],}"#,
+        r#"{"items":[] "kind":"L"}"#,
+        r#"{"items":[]} {}"#,
+        r#"{"items":[],"metadata":[]}"#,
+        r#"{"items":[{}{"kind":"Status","code":500}"#,
     ] {
         assert!(parse_whole(text).is_err(), "{text}");
     }
 }
 
+#[test]
+fn errors_have_no_position() {
+    let error = parse_whole(r#"{"items":[{"metadata":}]}"#).expect_err("no list");
+    let text = error.to_string();
+    assert_eq!(
+        text,
+        "the API server's response is not a list: expected value"
+    );
+}
+
 proptest! {
     #[test]
-    fn parts_can_end_anywhere(mut cuts in prop::collection::vec(0..600_usize, 0..20), which in 0..2_usize) {
-        let list = &lists()[which];
-        cuts.sort_unstable();
-        let mut rest = list.as_bytes();
-        let mut parts = Vec::new();
-        for cut in cuts {
-            let (part, others) = rest.split_at(cut.min(rest.len()) / 4);
-            parts.push(part);
-            rest = others;
-        }
-        parts.push(rest);
-        let (names, metadata) = parse(parts).expect("a list");
-        prop_assert_eq!(names, ["one", "two", "three"]);
-        prop_assert_eq!(metadata.resource_version.as_deref(), Some("7"));
-    }
-
-    #[test]
-    fn anything_is_parsed_without_a_panic(parts in prop::collection::vec(r#"[{}\[\]:,"a ]{0,8}"#, 0..8)) {
-        let _ = parse(parts.iter().map(|part| part.as_bytes()));
+    fn any_sequence_of_tokens_is_parsed_without_a_panic(
+        tokens in prop::collection::vec(
+            prop::sample::select(vec![
+                "{", "}", "[", "]", ":", ",", " ", "\"items\"", "\"metadata\"", "\"x\"", "null", "-1", "1", "{}",
+                "{\"metadata\":{\"name\":\"a\"}}", "\"", "\\",
+            ]),
+            0..24,
+        ),
+        is_list: bool,
+    ) {
+        let start = if is_list { "{\"items\":[" } else { "" };
+        let tokens = std::iter::once(start).chain(tokens);
+        let _ = parse(tokens.map(str::as_bytes));
     }
 }
