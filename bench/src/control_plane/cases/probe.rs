@@ -36,6 +36,8 @@ pub(super) struct Probed {
     /// Milliseconds from each response to the event of a watch: the lower bound of every
     /// implementation.
     floor: Vec<f64>,
+    /// Milliseconds from the event of a watch to the first response: the share of the implementation.
+    after_event: Vec<f64>,
     /// The longest delay of a request of each route.
     late: Vec<f64>,
 }
@@ -85,11 +87,13 @@ pub(super) async fn probe(
         answered.push((name, written));
     }
     let seen = seen.borrow();
-    let floor = answered.iter().filter_map(|(name, written)| {
-        let event = seen.get(name)?;
-        Some(millis(event.saturating_duration_since(*written)))
-    });
-    probed.floor = floor.collect();
+    for ((name, written), change) in answered.iter().zip(&probed.measured.changes) {
+        if let Some(event) = seen.get(name) {
+            let floor = millis(event.saturating_duration_since(*written));
+            probed.floor.push(floor);
+            probed.after_event.push((change.took - floor).max(0.0));
+        }
+    }
     Ok(probed)
 }
 
@@ -108,6 +112,7 @@ impl Probed {
         measured.figure("CPU of the proxies per route", of_proxies, "ms");
         for (name, mut values) in [
             ("watch event", self.floor),
+            ("served after the watch event", self.after_event),
             ("write", self.writes),
             ("prober late by", self.late),
         ] {
