@@ -1,5 +1,5 @@
-//! Sends requests, one each millisecond, until a route serves, on a separate thread, so that other work
-//! of the bench does not delay it.
+//! Sends requests at short intervals until a route serves, on a separate thread, so that other work
+//! of the bench does not delay them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

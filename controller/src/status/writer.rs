@@ -161,8 +161,8 @@ impl StatusWriter {
         };
         let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
         let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
-        let concerned = concerned(&before, &after);
-        objects.extend(concerned.into_iter().filter_map(object_of));
+        let changed = changed_resources(&before, &after);
+        objects.extend(changed.into_iter().filter_map(object_of));
         for object in before.refused.keys().filter_map(object_of) {
             if let Some(refusals) = self.refused.get_mut(&object) {
                 refusals.remove(gateway);
@@ -296,7 +296,7 @@ impl StatusWriter {
 }
 
 /// The resources whose acknowledgements differ. A Gateway can have thousands of listeners.
-fn concerned<'a>(
+fn changed_resources<'a>(
     before: &'a Acknowledgements,
     after: &'a Acknowledgements,
 ) -> BTreeSet<&'a ResourceKey> {

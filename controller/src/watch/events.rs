@@ -183,14 +183,10 @@ impl Reader {
             }
             // The rest is parsed again once more of it is there, of a large object once it has doubled.
             enough = PARSED_AT_ONCE.max(2 * list.unparsed());
-            // Does not wait: the API server would give up a response that is read slowly.
-            while !parsed.is_empty()
-                && let Ok(permit) = self.events.try_reserve()
-            {
-                permit.send((
-                    Instant::now(),
-                    Ok(parsed.pop_front().expect("there is one")),
-                ));
+            // Without waiting for the receiver: the API server would give up a response that is read slowly.
+            let sent_now = self.events.capacity().min(parsed.len());
+            for event in parsed.drain(..sent_now) {
+                self.send(event).await?;
             }
             if is_end {
                 break;

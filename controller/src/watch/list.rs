@@ -11,9 +11,9 @@ use super::raw::Raw;
 /// A parser of a list: `{"kind": "ServiceList", "metadata": {}, "items": []}`, fields in any order.
 #[derive(Debug, Default)]
 pub(super) struct ListParser {
-    /// Bytes that are not parsed yet.
+    /// Received bytes. Those that are parsed are dropped when more arrive.
     received: Vec<u8>,
-    /// How many of them are parsed meanwhile.
+    /// How many of them are parsed.
     parsed: usize,
     place: Place,
     metadata: ListMeta,
@@ -105,10 +105,7 @@ impl ListParser {
                     _,
                 ) => {
                     let byte = char::from(byte);
-                    return Err(NotAList(format!(
-                        "`{byte}` is not expected ({:?})",
-                        self.place
-                    )));
+                    return Err(NotAList(format!("`{byte}` is not expected there")));
                 }
             }
         }

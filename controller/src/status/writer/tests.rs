@@ -397,17 +397,20 @@ fn the_rejection_of_a_bind_concerns_all_listeners_of_an_object() {
 #[test]
 fn a_changed_acknowledgement_concerns_its_listener_only() {
     let before = acknowledgements();
-    let concerned = |after: &Acknowledgements| -> Vec<ResourceKey> {
-        concerned(&before, after).into_iter().cloned().collect()
+    let changed = |after: &Acknowledgements| -> Vec<ResourceKey> {
+        changed_resources(&before, after)
+            .into_iter()
+            .cloned()
+            .collect()
     };
-    assert!(concerned(&before).is_empty());
+    assert!(changed(&before).is_empty());
     let mut after = before.clone();
     let web = listener("ListenerSet/a/one/web");
     after.listeners.insert(web.clone(), 2);
-    assert_eq!(concerned(&after), [web]);
+    assert_eq!(changed(&after), [web]);
     let mut after = before.clone();
     after.refused.clear();
-    assert_eq!(concerned(&after), [listener("ListenerSet/a/one/tls")]);
+    assert_eq!(changed(&after), [listener("ListenerSet/a/one/tls")]);
 }
 
 #[test]
@@ -418,7 +421,7 @@ fn connections_of_proxies_and_rejected_binds_concern_all_listeners() {
     let mut rejected = before.clone();
     rejected.refused.insert(bind(), "in use".to_owned());
     for after in [connected, rejected, Acknowledgements::default()] {
-        let concerned = concerned(&before, &after);
-        assert!(before.listeners.keys().all(|it| concerned.contains(it)));
+        let changed = changed_resources(&before, &after);
+        assert!(before.listeners.keys().all(|it| changed.contains(it)));
     }
 }
