@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-#[path = "../fuzz/checks/admin_request.rs"]
+#[path = "../../proxy/fuzz/checks/admin_request.rs"]
 mod admin_request;
 
 #[test]
 fn admin_request_corpus() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/admin_request");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proxy/fuzz/corpus/admin_request");
     let mut count = 0;
     for entry in std::fs::read_dir(&folder).expect("the target has a corpus") {
         let file = entry.expect("a readable folder").path();

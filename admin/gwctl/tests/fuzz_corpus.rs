@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-#[path = "../../fuzz/checks/gwctl_dump.rs"]
+#[path = "../../../proxy/fuzz/checks/gwctl_dump.rs"]
 mod gwctl_dump;
-#[path = "../../fuzz/checks/gwctl_trace.rs"]
+#[path = "../../../proxy/fuzz/checks/gwctl_trace.rs"]
 mod gwctl_trace;
 
 fn replay(target: &str, check: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../fuzz/corpus")
+        .join("../../proxy/fuzz/corpus")
         .join(target);
     let mut count = 0;
     for entry in std::fs::read_dir(&folder).expect("every target has a corpus") {

@@ -3,12 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-#[path = "../fuzz/checks/yaml_translate.rs"]
+#[path = "../../../proxy/fuzz/checks/yaml_translate.rs"]
 mod yaml_translate;
 
 #[test]
 fn corpus_files_are_translated() {
-    for folder in ["fuzz/corpus/yaml_translate", "tests/golden", "tests/admit"] {
+    for folder in [
+        "../../proxy/fuzz/corpus/yaml_translate",
+        "tests/golden",
+        "tests/admit",
+    ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let mut checked = 0;
         for entry in fs::read_dir(folder).expect("the folder exists") {

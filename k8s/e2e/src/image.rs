@@ -165,13 +165,13 @@ pub(crate) fn build_from(home: &Home, recipe: &Recipe<'_>) -> Result<Image> {
         tag,
         ..
     } = *recipe;
-    let Some((_, package)) = PROGRAMS.iter().find(|(name, _)| *name == program) else {
+    if !PROGRAMS.iter().any(|(name, _)| *name == program) {
         bail!(
             "there is no image {program}; there are: {}",
             PROGRAMS.map(|(program, _)| program).join(", ")
         );
-    };
-    let binary = compile(home, package, recipe)?;
+    }
+    let binary = compile(home, recipe)?;
     let builder = Builder::new(home, program)?;
     let context = builder.folder.join("context");
     let folder = context.join(oci_architecture());
@@ -214,7 +214,7 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Builds a statically linked program. Paths of this machine are left out, so that builds are
 /// reproducible.
-fn compile(home: &Home, package: &str, recipe: &Recipe<'_>) -> Result<PathBuf> {
+fn compile(home: &Home, recipe: &Recipe<'_>) -> Result<PathBuf> {
     let Recipe {
         program, profile, ..
     } = *recipe;
@@ -229,7 +229,13 @@ fn compile(home: &Home, package: &str, recipe: &Recipe<'_>) -> Result<PathBuf> {
     }
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&repository);
-    cargo.args(["build", "--locked", "--package", package, "--bin", program]);
+    cargo.args(["build", "--locked"]);
+    for (other, package) in PROGRAMS {
+        // Tests need all of them, and what they have in common is compiled once if they are built together.
+        if other == program || profile == TEST_PROFILE {
+            cargo.args(["--package", package, "--bin", other]);
+        }
+    }
     cargo.args(["--profile", profile, "--target", &target]);
     cargo.arg("--target-dir").arg(&folder);
     cargo.env("RUSTFLAGS", flags);

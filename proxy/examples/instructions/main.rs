@@ -1,10 +1,11 @@
 //! How many instructions the parts of the request path that do no I/O take, and a change of one route
 //! among many, held against a budget.
 //!
-//! `cargo bench --bench instructions` runs each subject under valgrind's callgrind twice, with one
+//! `cargo run --profile bench --example instructions` runs each subject under valgrind's callgrind twice, with one
 //! batch of calls and with many, so that what a single call takes remains as the difference. Counts do
 //! not depend on how busy the machine is. More than the budget is an error that names the function,
 //! and so is much less, or what was won could be lost again unseen. `-- --write` writes the budget anew.
+//! It is an example and not a bench, for which Cargo would link the gateway, too.
 
 mod configuration;
 mod subjects;
@@ -153,5 +154,5 @@ fn costliest(subject: &Subject) -> Result<String> {
 }
 
 fn budget_file() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions/budget.toml")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/instructions/budget.toml")
 }
