@@ -224,7 +224,8 @@ impl Reader {
                 // An event that cannot be parsed does not keep those after it away: one of them may
                 // correct the object.
                 Err(error) => {
-                    self.report(watcher::Error::WatchFailed(error)).await?;
+                    let error = watcher::Error::WatchFailed(of_event(error));
+                    self.report(error).await?;
                     continue;
                 }
             };
@@ -254,6 +255,16 @@ impl Reader {
     async fn send(&self, event: Event<Raw>) -> Result<(), Stop> {
         let sent = self.events.send((Instant::now(), Ok(event))).await;
         sent.map_err(|_| Stop::Dropped)
+    }
+}
+
+/// The error for an event: `kube` takes any object that it cannot parse for an empty status.
+fn of_event(error: kube::Error) -> kube::Error {
+    match error {
+        kube::Error::Api(status) if status.code == 0 && status.message.is_empty() => {
+            kube::Error::Service("an event cannot be parsed".into())
+        }
+        other => other,
     }
 }
 

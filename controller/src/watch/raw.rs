@@ -5,12 +5,15 @@ use std::fmt;
 
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
-/// An object. `managedFields`, half of a small object, is skipped while parsing.
+/// An object. `managedFields`, half of a small object, is skipped while parsing. Any JSON object can be
+/// parsed: one that cannot would keep the whole list of its kind from being read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Raw {
     /// All fields but the status.
@@ -68,7 +71,7 @@ impl<'de> Visitor<'de> for Fields {
                     raw.status = Some(access.next_value()?);
                     continue;
                 }
-                _ => access.next_value()?,
+                _ => access.next_value_seed(AnyValue::OF_FIELD)?,
             };
             raw.fields.insert(name, value);
         }
@@ -97,12 +100,104 @@ impl<'de> Visitor<'de> for Metadata {
             if name == "managedFields" {
                 access.next_value::<IgnoredAny>()?;
             } else {
-                fields.insert(name, access.next_value()?);
+                fields.insert(name, access.next_value_seed(AnyValue::OF_FIELD)?);
             }
         }
         Ok(Value::Object(fields))
     }
 }
+
+/// Parses any value, as `Value` does, which however fails for an object whose first key is
+/// `$serde_json::private::RawValue`, and for deep nesting. Users may write both.
+#[derive(Debug, Clone, Copy)]
+struct AnyValue {
+    /// Levels that may be below it.
+    levels: usize,
+}
+
+impl AnyValue {
+    const OF_FIELD: Self = Self { levels: LEVELS };
+
+    fn below(self) -> Option<Self> {
+        let levels = self.levels.checked_sub(1)?;
+        Some(Self { levels })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for AnyValue {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        if let Some(item) = self.below() {
+            while let Some(value) = access.next_element_seed(item)? {
+                items.push(value);
+            }
+        } else {
+            while access.next_element::<IgnoredAny>()?.is_some() {}
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            match self.below() {
+                Some(field) => {
+                    fields.insert(name, access.next_value_seed(field)?);
+                }
+                None => {
+                    access.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+/// Levels of a field that are read; what is below is left out. No type has that many, and beyond 128 in
+/// all serde_json fails.
+const LEVELS: usize = 100;
 
 impl Resource for Raw {
     type DynamicType = ApiResource;
@@ -175,6 +270,41 @@ mod tests {
             let status = raw.status.as_ref().map(|it| it.get());
             assert_eq!(status, Some(r#"{"b": 1, "a": [null]}"#));
             assert!(!raw.fields.contains_key("status"));
+        }
+    }
+
+    #[test]
+    fn other_values_are_parsed_as_serde_json_does() {
+        let spec = json!({
+            "a": [null, true, false, 0, -1, 1.5, u64::MAX, i64::MIN, "", "é\"\n", {}, []],
+            "b": {"c": {"d": [[1], {"e": "f"}]}},
+        });
+        let text =
+            json!({"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": spec}).to_string();
+        let raw: Raw = serde_json::from_str(&text).expect("an object");
+        assert_eq!(raw.fields["spec"], spec);
+        assert_eq!(
+            raw.fields["metadata"],
+            json!({"name": "n", "labels": {"a": "b"}})
+        );
+    }
+
+    /// One of them must not keep all objects of its kind from being read.
+    #[test]
+    fn an_object_that_serde_json_does_not_parse_is_parsed() {
+        let key = "$serde_json::private::RawValue";
+        let text = format!(
+            r#"{{"metadata": {{"name": "n", "annotations": {{"{key}": "x"}}}}, "spec": {{"{key}": "x"}}}}"#
+        );
+        assert!(serde_json::from_str::<Value>(&text).is_err());
+        let raw: Raw = serde_json::from_str(&text).expect("an object");
+        assert_eq!(raw.fields["spec"][key], "x");
+        for (open, close) in [("[", "]"), (r#"{"a": "#, "}")] {
+            let nested = format!("{}1{}", open.repeat(10_000), close.repeat(10_000));
+            let text =
+                format!(r#"{{"spec": {nested}, "metadata": {{"x": {nested}, "name": "n"}}}}"#);
+            let raw: Raw = serde_json::from_str(&text).expect("an object");
+            assert_eq!(raw.name(), ObjectName::new("", "n"));
         }
     }
 }

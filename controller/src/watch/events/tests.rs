@@ -89,6 +89,7 @@ async fn nothing_is_requested_before_the_start() {
 
 /// A response in parts: text, or that the connection breaks.
 struct Script {
+    status: StatusCode,
     parts: Vec<std::io::Result<String>>,
     then: Then,
 }
@@ -103,8 +104,17 @@ enum Then {
 impl Script {
     fn of(parts: impl IntoIterator<Item = String>) -> Self {
         Self {
+            status: StatusCode::OK,
             parts: parts.into_iter().map(Ok).collect(),
             then: Then::End,
+        }
+    }
+
+    /// The resource version, or that of a continue token, is too old.
+    fn expired() -> Self {
+        Self {
+            status: StatusCode::GONE,
+            ..Self::of([expired().to_string()])
         }
     }
 
@@ -133,7 +143,12 @@ fn scripted(scripts: Vec<Script>) -> (Events, Arc<Mutex<Vec<String>>>) {
         requests.lock().expect("no panic").push(path);
         let next = scripts.lock().expect("no panic").next();
         async move {
-            let Some(Script { parts, then }) = next else {
+            let Some(Script {
+                status,
+                parts,
+                then,
+            }) = next
+            else {
                 return std::future::pending().await;
             };
             let parts = parts.into_iter();
@@ -143,7 +158,8 @@ fn scripted(scripts: Vec<Script>) -> (Events, Arc<Mutex<Vec<String>>>) {
                 Then::Nothing => Poll::Pending,
             });
             let body = StreamBody::new(stream::iter(parts).chain(rest));
-            Ok::<_, Infallible>(Response::new(body))
+            let response = Response::builder().status(status).body(body);
+            Ok::<_, Infallible>(response.expect("a response"))
         }
     });
     let client = Client::new(server, "default");
@@ -155,6 +171,13 @@ fn scripted(scripts: Vec<Script>) -> (Events, Arc<Mutex<Vec<String>>>) {
 
 fn object(name: &str, version: &str) -> Value {
     json!({"metadata": {"name": name, "namespace": "a", "resourceVersion": version}})
+}
+
+fn expired() -> Value {
+    json!({
+        "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
+        "message": "too old",
+    })
 }
 
 fn list(names: &[&str], metadata: &Value) -> Script {
@@ -177,7 +200,11 @@ async fn next(events: &mut Events) -> String {
         Ok(Event::Apply(raw)) => format!("changed {}", raw.name().name),
         Ok(Event::Delete(raw)) => format!("deleted {}", raw.name().name),
         Err(watcher::Error::InitialListFailed(_)) => "list failed".to_owned(),
+        Err(watcher::Error::WatchFailed(kube::Error::Service(error))) => error.to_string(),
         Err(watcher::Error::WatchFailed(_)) => "watch failed".to_owned(),
+        Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) => {
+            format!("watch refused {}", status.code)
+        }
         Err(watcher::Error::WatchError(status)) => format!("error {}", status.code),
         Err(watcher::Error::NoResourceVersion) => "no version".to_owned(),
         Err(other) => other.to_string(),
@@ -322,6 +349,53 @@ async fn a_list_that_breaks_off_starts_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_with_an_expired_token_starts_again() {
+    let more = json!({"resourceVersion": "5", "continue": "more"});
+    let (mut events, paths) = scripted(vec![
+        list(&["one"], &more),
+        Script::expired(),
+        list(&["one"], &json!({"resourceVersion": "8"})),
+    ]);
+    expect(&mut events, &["list", "listed one", "list failed"]).await;
+    events.resume();
+    expect(&mut events, &["list", "listed one", "listed all"]).await;
+    assert!(!made(&paths)[2].contains("continue"), "{paths:?}");
+}
+
+/// Its receiver then lists with new events.
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_an_expired_version_is_reported() {
+    let (mut events, _) = scripted(vec![
+        list(&[], &json!({"resourceVersion": "5"})),
+        Script::expired(),
+    ]);
+    let expected = ["list", "listed all", "watch refused 410"];
+    expect(&mut events, &expected).await;
+}
+
+/// `Value` does not parse it: see [`Raw`].
+#[tokio::test(start_paused = true)]
+async fn an_odd_object_keeps_no_others_away_and_can_be_deleted() {
+    let mut odd = object("odd", "1");
+    odd["spec"] = json!({"options": {"$serde_json::private::RawValue": "x"}});
+    let items = [object("one", "1"), odd.clone(), object("two", "1")];
+    let list = json!({"items": items, "metadata": {"resourceVersion": "5"}}).to_string();
+    let (mut events, _) = scripted(vec![
+        Script::of([list]),
+        Script::of([watched("DELETED", &odd)]),
+    ]);
+    let expected = [
+        "list",
+        "listed one",
+        "listed odd",
+        "listed two",
+        "listed all",
+        "deleted odd",
+    ];
+    expect(&mut events, &expected).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_has_no_version_is_listed_again() {
     let change = Script::of([watched("ADDED", &json!({"metadata": {"name": "one"}}))]);
     let (mut events, _) = scripted(vec![
@@ -339,11 +413,10 @@ async fn what_has_no_version_is_listed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_fails_continues_where_it_was() {
-    let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
     let (mut events, paths) = scripted(vec![
         list(&[], &json!({"resourceVersion": "5"})),
         Script::of([watched("ADDED", &object("one", "6"))]).breaks(),
-        Script::of([watched("ERROR", &gone)]),
+        Script::of([watched("ERROR", &expired())]),
     ]);
     let expected = ["list", "listed all", "changed one", "watch failed"];
     expect(&mut events, &expected).await;
@@ -364,7 +437,8 @@ async fn an_event_that_cannot_be_parsed_does_not_keep_later_ones_away() {
         list(&[], &json!({"resourceVersion": "5"})),
         Script::of(lines).stays_open(),
     ]);
-    expect(&mut events, &["list", "listed all", "watch failed"]).await;
+    let expected = ["list", "listed all", "an event cannot be parsed"];
+    expect(&mut events, &expected).await;
     events.resume();
     expect(&mut events, &["changed one"]).await;
 }
