@@ -99,7 +99,7 @@ async fn serve(args: RunArgs) -> Result<()> {
         "the controller is starting"
     );
     let mut tasks = JoinSet::new();
-    start_readers(&context, &mut tasks).await?;
+    start_readers(&context, config.clone(), &mut tasks).await?;
     start_writers(&context, config.clone(), &mut tasks)?;
     start_election(&context, config, election, &mut tasks)?;
     tasks.spawn(gateway_class::run(context.clone()));
@@ -108,21 +108,35 @@ async fn serve(args: RunArgs) -> Result<()> {
     let listener = listener.with_context(|| format!("cannot listen on --xds-address {address}"))?;
     tasks.spawn(xds::run(context.clone(), listener));
     spawn_until_stopped(&context, &mut tasks, memory::return_freed());
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let failed = tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        error = panic_of(&mut tasks) => Err(error),
+    };
     info!("the controller is shutting down");
     stop.stop();
     let ended = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(GRACE, ended).await.is_err() {
         warn!("some tasks did not end within {} s", GRACE.as_secs());
     }
-    Ok(())
+    failed
+}
+
+/// The panic of a task. Without it, the rest would stay ready and serve what is out of date.
+async fn panic_of(tasks: &mut JoinSet<()>) -> anyhow::Error {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            return anyhow::Error::new(error).context("a task of the controller panicked");
+        }
+    }
+    std::future::pending().await
 }
 
 /// Starts the tasks that every replica runs: watches, translation, health and metrics.
-async fn start_readers(context: &Context, tasks: &mut JoinSet<()>) -> Result<()> {
+///
+/// The client of the watches does not retry: they have a backoff of their own, which is shorter, and
+/// report what fails.
+async fn start_readers(context: &Context, config: Config, tasks: &mut JoinSet<()>) -> Result<()> {
     let Context {
         args,
         outputs,
@@ -158,7 +172,8 @@ async fn start_readers(context: &Context, tasks: &mut JoinSet<()>) -> Result<()>
     let translation = Translation::new(options, kinds, outputs, metrics, Timestamp::now);
     let (sender, changes) = mpsc::channel(CHANGES);
     let selectors = args.discovery_namespace_selectors.clone();
-    let watches = Supervisor::start(&context.client, selectors, &sender, &readiness, metrics);
+    let client = client(config, Retries::Never)?;
+    let watches = Supervisor::start(&client, selectors, &sender, &readiness, metrics);
     spawn_until_stopped(context, tasks, watches.run());
     let mut known = context.outputs.addresses_known.subscribe();
     let translation = async move {
@@ -251,6 +266,8 @@ enum Retries {
 fn client(mut config: Config, retries: Retries) -> Result<Client> {
     config.read_timeout = Some(READ_TIMEOUT);
     config.default_retry = matches!(retries, Retries::ByClient);
+    // Otherwise a request on a connection that was idle has only the rest of the time.
+    config.reset_reader_on_write = true;
     Client::try_from(config).context("the API server's configuration is invalid")
 }
 

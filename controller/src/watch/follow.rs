@@ -24,6 +24,7 @@ use super::kinds::{Requirement, WatchedKind};
 use super::measures::Measures;
 use super::raw::Raw;
 use super::readiness::{Readiness, State};
+use super::rescoping::Reports;
 use super::scope::{Scope, Scopes, Selection};
 
 /// How a kind is served.
@@ -41,6 +42,7 @@ pub(super) struct Follower {
     pub(super) service: watch::Receiver<Service>,
     pub(super) rediscover: Arc<Notify>,
     pub(super) scopes: Scopes,
+    pub(super) reports: Reports,
     /// For the watch of namespaces, which determines the scope of the others.
     pub(super) selection: Option<Selection>,
     pub(super) changes: mpsc::Sender<Change>,
@@ -59,6 +61,8 @@ pub(super) struct Progress {
     /// Objects in the list in progress.
     listed: Option<HashSet<ObjectName>>,
     scope: Option<Scope>,
+    /// The scope at the start of the list in progress.
+    listed_scope: Option<Scope>,
     backoff: Backoff,
     /// End of the pause after an error.
     paused_until: Option<Instant>,
@@ -111,6 +115,7 @@ impl Follower {
                     drop(scope.map_err(|_| ReceiverClosed)?);
                     // It may have changed at the same time as the last watch ended.
                     self.rescope(Instant::now()).await?;
+                    self.report_scope();
                 }
                 self.follow(&resource).await
             }
@@ -122,6 +127,7 @@ impl Follower {
             self.send(ChangeKind::Delete(name)).await?;
         }
         self.progress.invalid.clear();
+        self.reports.absent(self.kind.id);
         if self.readiness.set(self.kind.id, State::Absent) {
             let kind = &self.kind;
             info!(
@@ -184,6 +190,7 @@ impl Follower {
         match event {
             Event::Init => {
                 self.progress.listed = Some(HashSet::new());
+                self.progress.listed_scope = self.progress.scope.clone();
                 return Ok(WatchOutcome::Continue);
             }
             Event::InitApply(raw) => {
@@ -194,16 +201,25 @@ impl Follower {
                 // The list may still fail.
                 return Ok(WatchOutcome::Continue);
             }
-            Event::InitDone => self.listed().await?,
+            Event::InitDone => {
+                self.listed().await?;
+                self.recovered();
+                // The watch may still fail: if each did, there would be a list after each short wait.
+                return Ok(WatchOutcome::Continue);
+            }
             Event::Apply(raw) => self.upsert(raw, resource).await?,
             Event::Delete(raw) => self.delete(&raw.name()).await?,
         }
         self.progress.backoff.reset();
+        self.recovered();
+        Ok(WatchOutcome::Continue)
+    }
+
+    fn recovered(&mut self) {
         if self.progress.last_error.take().is_some() {
             info!("watch of {} recovered", self.kind.kind);
         }
         self.count();
-        Ok(WatchOutcome::Continue)
     }
 
     /// The end of a list: objects missing in it were deleted.
@@ -223,7 +239,11 @@ impl Follower {
         }
         self.measures.list(self.kind.kind);
         self.readiness.set(self.kind.id, State::Synced);
-        self.send(ChangeKind::Synced).await
+        self.send(ChangeKind::Synced).await?;
+        if let Some(scope) = self.progress.listed_scope.take() {
+            self.reports.listed(self.kind.id, &scope);
+        }
+        Ok(())
     }
 
     async fn upsert(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), ReceiverClosed> {
@@ -314,6 +334,7 @@ impl Follower {
         for name in left {
             self.delete(&name).await?;
         }
+        self.report_scope();
         let is_wider = match (&old, &self.progress.scope) {
             (Some(old), Some(new)) => !old.covers(new),
             (None, Some(_)) => true,
@@ -328,6 +349,12 @@ impl Follower {
         Ok(())
     }
 
+    fn report_scope(&self) {
+        if let Some(scope) = &self.progress.scope {
+            self.reports.holds(self.kind.id, scope);
+        }
+    }
+
     /// Handles an error: waits, and returns how to continue.
     async fn fail(&mut self, error: &watcher::Error) -> Result<WatchOutcome, ReceiverClosed> {
         // A failed list starts again.
@@ -336,7 +363,8 @@ impl Follower {
         self.measures.error(self.kind.kind, code);
         let text = describe(error);
         self.readiness.fail(self.kind.id, &text);
-        if self.progress.last_error.as_ref() != Some(&text) {
+        let is_new = self.progress.backoff.is_over();
+        if is_new || self.progress.last_error.as_ref() != Some(&text) {
             warn!("watch of {} failed; retrying: {text}", self.kind.kind);
             self.progress.last_error = Some(text);
         }

@@ -155,6 +155,21 @@ impl Kinds {
         self.0.get(id.0).map_or("", |kind| kind.kind)
     }
 
+    /// Whether objects of a kind protect others: see [`PROTECTING`].
+    pub(super) fn is_policy(&self, id: KindId) -> bool {
+        PROTECTING.contains(&self.name(id))
+    }
+
+    /// The kinds whose objects protect others.
+    pub(super) fn policies(&self) -> impl Iterator<Item = KindId> + '_ {
+        self.ids().filter(|id| self.is_policy(*id))
+    }
+
+    /// All other kinds.
+    pub(super) fn others(&self) -> impl Iterator<Item = KindId> + '_ {
+        self.ids().filter(|id| !self.is_policy(*id))
+    }
+
     /// How the objects of a kind are read.
     pub(crate) fn reading(&self, id: KindId) -> Option<Reading> {
         self.0.get(id.0).map(|kind| kind.reading)
@@ -190,13 +205,13 @@ pub(super) const NAMESPACE: &str = "Namespace";
 const POD: &str = "Pod";
 const DEFINITION: &str = "CustomResourceDefinition";
 
-/// Without the policies, requests would not be authenticated, and backends would get plain text.
+/// Without these policies, requests would not be authenticated, and backends would get plain text.
+const PROTECTING: [&str; 2] = ["TrafficPolicy", "BackendTLSPolicy"];
+
 fn requirement(group: &str, kind: &str) -> Requirement {
     let is_core = matches!(group, "" | "discovery.k8s.io")
-        || matches!(
-            kind,
-            CLASS_KIND | "Gateway" | "HTTPRoute" | "TrafficPolicy" | "BackendTLSPolicy"
-        );
+        || PROTECTING.contains(&kind)
+        || matches!(kind, CLASS_KIND | "Gateway" | "HTTPRoute");
     if is_core {
         Requirement::Core
     } else {

@@ -3,7 +3,7 @@
 //! There is one watch per kind. `discovery` finds which kinds the API server serves and in which
 //! version; a kind that is not served has no objects, and its watch starts when its CRD is
 //! installed. A watch (`follow`) parses and admits each object, skips namespaces that are not
-//! selected (`scope`), and sends [`Change`]s to translation.
+//! selected (`scope`, `rescoping`), and sends [`Change`]s to translation.
 
 mod admission;
 mod backoff;
@@ -17,6 +17,7 @@ mod list;
 mod measures;
 mod raw;
 mod readiness;
+mod rescoping;
 mod scope;
 mod supervisor;
 

@@ -24,6 +24,26 @@ impl Scope {
         }
     }
 
+    /// Everything in either.
+    pub(super) fn with(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Selected(own), Self::Selected(other)) => {
+                Self::Selected(Arc::new(own.union(other).cloned().collect()))
+            }
+            _ => Self::Everything,
+        }
+    }
+
+    /// What is in both.
+    pub(super) fn within(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Selected(own), Self::Selected(other)) => {
+                Self::Selected(Arc::new(own.intersection(other).cloned().collect()))
+            }
+            (Self::Everything, selected) | (selected, Self::Everything) => selected.clone(),
+        }
+    }
+
     /// Whether it includes all of the other.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {

@@ -17,6 +17,7 @@ use super::follow::{Follower, Progress, Service};
 use super::kinds::{KindId, Kinds, NAMESPACE};
 use super::measures::Measures;
 use super::readiness::Readiness;
+use super::rescoping::{Reports, Rescoping};
 use super::scope::Selection;
 use crate::metrics::Metrics;
 use crate::selectors::Selectors;
@@ -44,7 +45,9 @@ impl Supervisor {
         readiness: &Readiness,
         metrics: &Metrics,
     ) -> Self {
-        let (selection, scopes) = Selection::new(selectors);
+        let (selection, selected) = Selection::new(selectors);
+        let reports = Reports::default();
+        let rescoping = Rescoping::new(selected, &reports, readiness.kinds());
         let mut selection = Some(selection);
         let kinds = readiness.kinds();
         let measures = Measures::register(metrics, kinds.iter().map(|it| it.kind));
@@ -64,7 +67,8 @@ impl Supervisor {
                 client: client.clone(),
                 service,
                 rediscover: Arc::clone(&supervisor.rediscover),
-                scopes: scopes.clone(),
+                scopes: rescoping.scopes(kind.id),
+                reports: reports.clone(),
                 selection: selection.take_if(|_| kind.kind == NAMESPACE),
                 changes: changes.clone(),
                 readiness: readiness.clone(),
@@ -74,10 +78,15 @@ impl Supervisor {
             };
             supervisor.followers.spawn(follower.run());
         }
+        supervisor.followers.spawn(rescoping.run());
         supervisor
     }
 
     /// Updates the watches after each discovery. Never ends.
+    ///
+    /// # Panics
+    ///
+    /// If a watch has.
     pub async fn run(mut self) {
         for (id, resource) in discovery::built_in(&self.kinds) {
             self.set(id, Service::Served(resource));
@@ -102,10 +111,21 @@ impl Supervisor {
                     backoff.wait()
                 }
             };
+            self.check_followers();
             // Never more often than this, whatever the watches request.
             sleep(wait.min(MIN_INTERVAL)).await;
             let rest = wait.saturating_sub(MIN_INTERVAL);
             let _ = timeout(rest, self.rediscover.notified()).await;
+        }
+    }
+
+    fn check_followers(&mut self) {
+        while let Some(ended) = self.followers.try_join_next() {
+            if let Err(error) = ended
+                && let Ok(panic) = error.try_into_panic()
+            {
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 

@@ -61,3 +61,19 @@ async fn a_namespace_may_be_selected_after_its_objects_are_created() {
     }
     reader.expect(&cluster, Duration::from_secs(5)).await;
 }
+
+/// Its routes would be published without the policies that protect them.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_not_read_before_its_policies() {
+    let cluster = cluster();
+    let reader = Reader::start(&cluster, OF_TEAM_A);
+    reader.expect(&cluster, Duration::from_secs(2)).await;
+    cluster.forbid("trafficpolicies");
+    cluster.disconnect();
+    cluster.put(&namespace("b", "a"));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(reader.outcome().models.len(), 1, "the Gateway of `a` alone");
+    cluster.allow("trafficpolicies");
+    reader.expect(&cluster, Duration::from_mins(1)).await;
+    assert_eq!(reader.outcome().models.len(), 2);
+}

@@ -87,6 +87,7 @@ fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> (watch::Sender<Ser
         service,
         rediscover: Arc::default(),
         scopes,
+        reports: Reports::default(),
         selection: None,
         changes,
         readiness: Readiness::new(kinds.clone()),
