@@ -205,6 +205,12 @@ impl Queue {
         self.ready.len() + self.later.len() + self.in_flight
     }
 
+    /// Whether it knows no object.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     fn adjust_pace(&mut self, outcome: Outcome, now: Instant) {
         match outcome {
             Outcome::Unchanged => {}

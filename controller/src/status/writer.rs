@@ -208,13 +208,21 @@ impl StatusWriter {
             };
             match self.plan(&object) {
                 Some((write, version)) => self.start(object, write, version),
-                None => self.queue.done(&object, Outcome::Unchanged, Instant::now()),
+                None => self.unchanged(&object),
             }
             taken += 1;
             // Comparing everything takes a while: yield.
             if taken % COMPARISONS_PER_YIELD == 0 {
                 yield_now().await;
             }
+        }
+    }
+
+    fn unchanged(&mut self, object: &ObjectRef) {
+        self.queue.done(object, Outcome::Unchanged, Instant::now());
+        if self.outputs.observed.get(object).is_none() {
+            // It was deleted, and its translation ended only then.
+            self.queue.forget(object);
         }
     }
 

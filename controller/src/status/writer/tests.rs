@@ -331,6 +331,21 @@ async fn failed_writes_are_retried_and_rejected_ones_are_not() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_deleted_objects() {
+    let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
+    let events = Events::start(server.client(), OURS, "test");
+    let metrics = StatusMetrics::new(&Metrics::default());
+    let mut writer =
+        StatusWriter::new(server.client(), Arc::clone(&outputs), OURS, events, metrics);
+    let deleted = BTreeSet::from(["a", "b"].map(object));
+    // The watch, and then the translation.
+    writer.observed(&deleted);
+    writer.push(&deleted);
+    writer.start_writes().await;
+    assert!(writer.queue.is_empty());
+}
+
 fn listener(owner: &str) -> ResourceKey {
     ResourceKey {
         kind: Kind::Listener,
