@@ -277,3 +277,18 @@ const READ_TIMEOUT: Duration = Duration::from_secs(75);
 const CHANGES: usize = 4096;
 /// How long tasks may take to shut down.
 const GRACE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_a_task_is_an_error() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async {});
+        tasks.spawn(async { panic!("a defect") });
+        tasks.spawn(std::future::pending());
+        let error = panic_of(&mut tasks).await;
+        assert!(format!("{error:#}").contains("a defect"), "{error:#}");
+    }
+}

@@ -61,7 +61,7 @@ pub(super) struct Progress {
     /// Objects in the list in progress.
     listed: Option<HashSet<ObjectName>>,
     scope: Option<Scope>,
-    /// The scope at the start of the list in progress.
+    /// The namespaces of which the list in progress reports all objects.
     listed_scope: Option<Scope>,
     backoff: Backoff,
     /// End of the pause after an error.
@@ -146,6 +146,7 @@ impl Follower {
         }
         let started = Instant::now();
         self.progress.listed = None;
+        self.progress.listed_scope = None;
         self.progress.relist_at = None;
         loop {
             let paused = self.progress.paused_until;
@@ -326,6 +327,10 @@ impl Follower {
             return Ok(());
         }
         let old = std::mem::replace(&mut self.progress.scope, scope);
+        if let (Some(listed), Some(scope)) = (&self.progress.listed_scope, &self.progress.scope) {
+            // Objects of deselected namespaces are missing in the list in progress.
+            self.progress.listed_scope = Some(listed.intersection(scope));
+        }
         let known = self.progress.known.keys();
         let left: Vec<_> = known
             .filter(|name| !self.is_in_scope(name))
@@ -359,6 +364,7 @@ impl Follower {
     async fn fail(&mut self, error: &watcher::Error) -> Result<WatchOutcome, ReceiverClosed> {
         // A failed list starts again.
         self.progress.listed = None;
+        self.progress.listed_scope = None;
         let code = code(error);
         self.measures.error(self.kind.kind, code);
         let text = describe(error);

@@ -1,22 +1,25 @@
 //! The order in which kinds follow a change of the selected namespaces.
 //!
-//! Each kind is listed by itself. If that of a route came first, the route would be published without
-//! the policy that requires a token. So newly selected namespaces are listed for the policies first, and
-//! the policies of deselected ones are the last objects to go.
+//! Each kind is listed by itself. If routes came first, they would be published without the policies that
+//! require a token. So newly selected namespaces are listed for the policies first, and the policies of
+//! deselected ones are the last objects to go.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tracing::warn;
 
 use super::kinds::{KindId, Kinds};
 use super::scope::{Scope, Scopes};
 
-/// How far each kind has followed.
+/// The scopes that each kind has reached.
 #[derive(Debug, Default)]
-pub(super) struct Progress(BTreeMap<KindId, KindProgress>);
+pub(super) struct ScopeStates(BTreeMap<KindId, ScopeState>);
 
 #[derive(Debug, Default)]
-struct KindProgress {
+struct ScopeState {
     /// The namespaces whose objects may have been reported. `None`: no objects were.
     held: Option<Scope>,
     /// The namespaces of the last complete list.
@@ -27,40 +30,46 @@ struct KindProgress {
 
 /// Where followers report their progress.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reports(watch::Sender<Progress>);
+pub(super) struct Reports(watch::Sender<ScopeStates>);
 
 impl Reports {
     /// The kind has no objects.
     pub(super) fn absent(&self, kind: KindId) {
-        self.update(kind, |progress| {
-            *progress = KindProgress {
+        self.update(kind, |state| {
+            *state = ScopeState {
                 is_absent: true,
-                ..KindProgress::default()
+                ..ScopeState::default()
             };
         });
     }
 
     /// Objects of this scope are reported from now on; those of others have been reported as deleted.
     pub(super) fn holds(&self, kind: KindId, scope: &Scope) {
-        self.update(kind, |progress| {
-            let listed = progress.listed.as_ref();
-            progress.listed = listed.map(|listed| listed.within(scope));
-            progress.held = Some(scope.clone());
-            progress.is_absent = false;
+        self.update(kind, |state| {
+            let listed = state.listed.as_ref();
+            state.listed = listed.map(|listed| listed.intersection(scope));
+            state.held = Some(scope.clone());
+            state.is_absent = false;
         });
     }
 
     /// All objects of this scope were reported, unless they have left since.
     pub(super) fn listed(&self, kind: KindId, scope: &Scope) {
-        self.update(kind, |progress| {
-            let held = progress.held.as_ref();
-            progress.listed = held.map(|held| held.within(scope));
+        self.update(kind, |state| {
+            let held = state.held.as_ref();
+            state.listed = held.map(|held| held.intersection(scope));
         });
     }
 
-    fn update(&self, kind: KindId, change: impl FnOnce(&mut KindProgress)) {
+    /// The namespaces of the last complete list.
+    #[cfg(test)]
+    pub(super) fn scope_listed(&self, kind: KindId) -> Option<Scope> {
+        self.0.borrow().0.get(&kind)?.listed.clone()
+    }
+
+    fn update(&self, kind: KindId, change: impl FnOnce(&mut ScopeState)) {
         self.0
-            .send_modify(|progress| change(progress.0.entry(kind).or_default()));
+            .send_modify(|states| change(states.0.entry(kind).or_default()));
     }
 }
 
@@ -68,7 +77,7 @@ impl Reports {
 #[derive(Debug)]
 pub(super) struct Rescoping {
     selected: Scopes,
-    progress: watch::Receiver<Progress>,
+    states: watch::Receiver<ScopeStates>,
     policies: watch::Sender<Option<Scope>>,
     others: watch::Sender<Option<Scope>>,
     kinds: Kinds,
@@ -81,7 +90,7 @@ impl Rescoping {
         Self {
             policies: watch::Sender::new(scope.clone()),
             others: watch::Sender::new(scope),
-            progress: reports.0.subscribe(),
+            states: reports.0.subscribe(),
             kinds: kinds.clone(),
             selected,
         }
@@ -123,39 +132,66 @@ impl Rescoping {
     async fn select(&mut self, selected: &Scope) {
         let (policies, others) = (self.policies.borrow().clone(), self.others.borrow().clone());
         if let (Some(policies), Some(before)) = (policies, others) {
-            // Where a namespace was deselected just now, its policies are listed anew only after they left.
-            self.until(|kinds, progress| {
-                kinds.policies().all(|it| progress.is_within(it, &policies))
-            })
-            .await;
-            self.policies
-                .send_replace(Some(self.held(before).with(selected)));
-            self.until(|kinds, progress| {
-                kinds.policies().all(|it| progress.is_listed(it, selected))
-            })
-            .await;
-            self.others.send_replace(Some(selected.clone()));
-            self.until(|kinds, progress| kinds.others().all(|it| progress.is_within(it, selected)))
+            // Policies of a namespace that was deselected just now are listed anew only after they left.
+            self.until(|kinds, states| kinds.policies().all(|it| states.is_within(it, &policies)))
+                .await;
+            let needed = self.held(before.clone()).union(selected);
+            self.policies.send_replace(Some(needed));
+            self.release(&before.intersection(selected), selected).await;
+            self.until(|kinds, states| kinds.others().all(|it| states.is_within(it, selected)))
                 .await;
         }
-        // Without one before, nothing is published yet, until all kinds are listed.
+        // Without scopes before, nothing is published yet, until all kinds are listed.
         self.policies.send_replace(Some(selected.clone()));
         self.others.send_replace(Some(selected.clone()));
     }
 
+    /// Has the other kinds read each namespace as soon as its policies are listed, until all selected ones
+    /// are. Those in `before` are read already.
+    async fn release(&mut self, before: &Scope, selected: &Scope) {
+        let warn_at = Instant::now() + PATIENCE;
+        let mut has_warned = false;
+        loop {
+            let listed = self.states.borrow_and_update().listed(&self.kinds);
+            let ready = before.union(&selected.intersection(&listed));
+            let is_complete = ready.covers(selected);
+            self.others.send_if_modified(|others| {
+                let ready = Some(ready);
+                let is_changed = *others != ready;
+                *others = ready;
+                is_changed
+            });
+            if is_complete {
+                return;
+            }
+            tokio::select! {
+                changed = self.states.changed() => if changed.is_err() {
+                    std::future::pending::<()>().await;
+                },
+                () = sleep_until(warn_at), if !has_warned => {
+                    has_warned = true;
+                    warn!(
+                        "namespaces that are selected now are not read yet: first, their policies have to be listed ({})",
+                        self.kinds.policies().map(|it| self.kinds.name(it)).collect::<Vec<_>>().join(", ")
+                    );
+                }
+            }
+        }
+    }
+
     /// The namespaces of which kinds other than policies may have objects.
     fn held(&self, published: Scope) -> Scope {
-        let progress = self.progress.borrow();
+        let states = self.states.borrow();
         let held = self
             .kinds
             .others()
-            .filter_map(|kind| progress.0.get(&kind)?.held.as_ref());
-        held.fold(published, |all, held| all.with(held))
+            .filter_map(|kind| states.0.get(&kind)?.held.as_ref());
+        held.fold(published, |all, held| all.union(held))
     }
 
-    async fn until(&mut self, is_reached: impl Fn(&Kinds, &Progress) -> bool) {
+    async fn until(&mut self, is_reached: impl Fn(&Kinds, &ScopeStates) -> bool) {
         let kinds = &self.kinds;
-        let reached = self.progress.wait_for(|it| is_reached(kinds, it));
+        let reached = self.states.wait_for(|it| is_reached(kinds, it));
         // Fails once the followers have ended, and then nothing is left to do.
         if reached.await.map(drop).is_err() {
             std::future::pending().await
@@ -163,12 +199,19 @@ impl Rescoping {
     }
 }
 
-impl Progress {
-    fn is_listed(&self, kind: KindId, scope: &Scope) -> bool {
-        self.0.get(&kind).is_some_and(|progress| {
-            let listed = progress.listed.as_ref();
-            progress.is_absent || listed.is_some_and(|it| it.covers(scope))
-        })
+impl ScopeStates {
+    /// The namespaces for which all policies are listed.
+    fn listed(&self, kinds: &Kinds) -> Scope {
+        kinds
+            .policies()
+            .fold(Scope::Everything, |all, kind| match self.0.get(&kind) {
+                Some(state) if state.is_absent => all,
+                Some(ScopeState {
+                    listed: Some(listed),
+                    ..
+                }) => all.intersection(listed),
+                _ => all.intersection(&Scope::none()),
+            })
     }
 
     fn is_within(&self, kind: KindId, scope: &Scope) -> bool {
@@ -176,6 +219,9 @@ impl Progress {
         held.is_none_or(|held| scope.covers(held))
     }
 }
+
+/// How long newly selected namespaces wait for their policies before the log says so.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,11 @@ pub(super) enum Scope {
 }
 
 impl Scope {
+    /// No namespace.
+    pub(super) fn none() -> Self {
+        Self::Selected(Arc::default())
+    }
+
     pub(super) fn contains(&self, namespace: &str) -> bool {
         match self {
             Self::Everything => true,
@@ -24,8 +29,8 @@ impl Scope {
         }
     }
 
-    /// Everything in either.
-    pub(super) fn with(&self, other: &Self) -> Self {
+    /// The namespaces of both.
+    pub(super) fn union(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::Selected(own), Self::Selected(other)) => {
                 Self::Selected(Arc::new(own.union(other).cloned().collect()))
@@ -34,8 +39,8 @@ impl Scope {
         }
     }
 
-    /// What is in both.
-    pub(super) fn within(&self, other: &Self) -> Self {
+    /// The namespaces that are in both.
+    pub(super) fn intersection(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::Selected(own), Self::Selected(other)) => {
                 Self::Selected(Arc::new(own.intersection(other).cloned().collect()))

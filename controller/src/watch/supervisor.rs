@@ -88,6 +88,14 @@ impl Supervisor {
     ///
     /// If a watch has.
     pub async fn run(mut self) {
+        let followers = std::mem::take(&mut self.followers);
+        tokio::select! {
+            () = self.discover() => {}
+            () = repeat_panic(followers) => {}
+        }
+    }
+
+    async fn discover(&mut self) {
         for (id, resource) in discovery::built_in(&self.kinds) {
             self.set(id, Service::Served(resource));
         }
@@ -111,21 +119,10 @@ impl Supervisor {
                     backoff.wait()
                 }
             };
-            self.check_followers();
             // Never more often than this, whatever the watches request.
             sleep(wait.min(MIN_INTERVAL)).await;
             let rest = wait.saturating_sub(MIN_INTERVAL);
             let _ = timeout(rest, self.rediscover.notified()).await;
-        }
-    }
-
-    fn check_followers(&mut self) {
-        while let Some(ended) = self.followers.try_join_next() {
-            if let Err(error) = ended
-                && let Ok(panic) = error.try_into_panic()
-            {
-                std::panic::resume_unwind(panic);
-            }
         }
     }
 
@@ -179,6 +176,18 @@ impl Supervisor {
     }
 }
 
+/// Waits for tasks, and panics if one has.
+async fn repeat_panic(mut tasks: JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && let Ok(panic) = error.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+    std::future::pending().await
+}
+
 /// Interval of discovery while all kinds are served: a better version may be added.
 const ALL_SERVED: Duration = Duration::from_mins(1);
 /// Interval of discovery while a kind is absent, which is how long its CRD may go unnoticed.
@@ -188,3 +197,18 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long an API server is waited for that says it is not ready: 1 min. It may never be, for a reason
 /// that does not concern kinds.
 const LONGEST_START: Duration = Duration::from_mins(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_a_watch_is_repeated() {
+        let mut watches = JoinSet::new();
+        watches.spawn(async {});
+        watches.spawn(async { panic!("a defect") });
+        let ended = tokio::spawn(repeat_panic(watches)).await;
+        let panic = ended.expect_err("it panics").into_panic();
+        assert_eq!(panic.downcast_ref(), Some(&"a defect"));
+    }
+}

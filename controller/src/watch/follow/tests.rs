@@ -30,6 +30,58 @@ async fn objects_of_deselected_namespaces_are_deleted_when_a_watch_starts_again(
     assert!(matches!(what, Some(ChangeKind::Delete(name)) if name == known));
 }
 
+fn scope_of(namespaces: &[&str]) -> Scope {
+    Scope::Selected(Arc::new(namespaces.iter().map(|it| (*it).into()).collect()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_not_complete_for_a_namespace_that_was_deselected_meanwhile() {
+    let (scope, scopes) = watch::channel(Some(scope_of(&["a", "b"])));
+    let (sender, _changes) = mpsc::channel(8);
+    let (service, mut follower) = follower(scopes, sender);
+    let Service::Served(resource) = &*service.borrow() else {
+        panic!("it is served");
+    };
+    let now = Instant::now();
+    follower.rescope(now).await.expect("it is received");
+    for (event, selected) in [
+        (Event::Init, ["a"].as_slice()),
+        (Event::InitApply(Raw::default()), &["a", "b"]),
+        (Event::InitDone, &["a", "b"]),
+    ] {
+        let taken = follower.take(event, resource).await;
+        taken.expect("it is received");
+        scope.send_replace(Some(scope_of(selected)));
+        follower.rescope(now).await.expect("it is received");
+    }
+    let kind = follower.kind.id;
+    assert_eq!(follower.reports.scope_listed(kind), Some(scope_of(&["a"])));
+}
+
+/// Otherwise there would be a list after each short wait.
+#[tokio::test(start_paused = true)]
+async fn waits_grow_while_each_watch_fails_after_its_list() {
+    let (_scope, scopes) = watch::channel(None);
+    let (sender, _changes) = mpsc::channel(100);
+    let (service, mut follower) = follower(scopes, sender);
+    let Service::Served(resource) = &*service.borrow() else {
+        panic!("it is served");
+    };
+    let mut waited = Duration::ZERO;
+    for _ in 0..6 {
+        let failed = follower.fail(&watcher::Error::NoResourceVersion).await;
+        failed.expect("it is received");
+        let until = follower.progress.paused_until.expect("a wait");
+        waited = until - Instant::now();
+        tokio::time::advance(waited).await;
+        for event in [Event::Init, Event::InitDone] {
+            let taken = follower.take(event, resource).await;
+            taken.expect("it is received");
+        }
+    }
+    assert!(waited > Duration::from_secs(3), "{waited:?}");
+}
+
 /// In two changes, what a policy protects could be published without either in between.
 #[tokio::test(start_paused = true)]
 async fn an_invalid_object_replaces_a_deleted_one_of_its_name_in_one_change() {

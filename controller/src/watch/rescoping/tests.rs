@@ -109,7 +109,8 @@ async fn policies_of_a_deselected_namespace_are_the_last_to_go() {
 async fn a_namespace_replaces_another() {
     let scene = Scene::of(&["a"]).await;
     scene.select(&["b"]).await;
-    scene.expect(&["a", "b"], &["a"]);
+    // What is deselected goes at once, also if the policies of `b` cannot be listed.
+    scene.expect(&["a", "b"], &[]);
     scene.policies_hold(&["a", "b"]).await;
     scene.policies_list(&["a", "b"]).await;
     scene.expect(&["a", "b"], &["b"]);
@@ -155,4 +156,20 @@ async fn kinds_that_are_not_served_are_not_waited_for() {
     }
     scene.select(&["b"]).await;
     scene.expect(&["b"], &["b"]);
+}
+
+/// A list says nothing of namespaces that were selected after it began.
+#[tokio::test]
+async fn each_namespace_is_read_once_its_policies_are_listed() {
+    let scene = Scene::of(&["a"]).await;
+    scene.select(&["a", "b"]).await;
+    scene.policies_hold(&["a", "b"]).await;
+    scene.select(&["a", "b", "c"]).await;
+    scene.policies_hold(&["a", "b", "c"]).await;
+    scene.policies_list(&["a", "b"]).await;
+    scene.expect(&["a", "b", "c"], &["a", "b"]);
+    scene.select(&["a", "b", "c", "d"]).await;
+    scene.policies_hold(&["a", "b", "c", "d"]).await;
+    scene.policies_list(&["a", "b", "c"]).await;
+    scene.expect(&["a", "b", "c", "d"], &["a", "b", "c"]);
 }
