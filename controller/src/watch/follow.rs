@@ -191,7 +191,7 @@ impl Follower {
         match event {
             Event::Init => {
                 self.progress.listed = Some(HashSet::new());
-                self.progress.listed_scope = self.progress.scope.clone();
+                self.progress.listed_scope.clone_from(&self.progress.scope);
                 return Ok(WatchOutcome::Continue);
             }
             Event::InitApply(raw) => {

@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for AnyValue {
 }
 
 /// Levels of a field that are read; what is below is left out. No type has that many, and beyond 128 in
-/// all serde_json fails.
+/// all `serde_json` fails.
 const LEVELS: usize = 100;
 
 impl Resource for Raw {

@@ -126,7 +126,7 @@ impl Rescoping {
         if let Some(selected) = selected {
             self.select(&selected).await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn select(&mut self, selected: &Scope) {
@@ -194,7 +194,7 @@ impl Rescoping {
         let reached = self.states.wait_for(|it| is_reached(kinds, it));
         // Fails once the followers have ended, and then nothing is left to do.
         if reached.await.map(drop).is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

@@ -185,7 +185,7 @@ async fn repeat_panic(mut tasks: JoinSet<()>) {
             std::panic::resume_unwind(panic);
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Interval of discovery while all kinds are served: a better version may be added.
