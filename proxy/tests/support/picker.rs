@@ -248,7 +248,13 @@ async fn answer(
                 Recorded::OfRequest(has_body, is_last) => {
                     (react(&behavior, has_body, is_last), None)
                 }
-                Recorded::OfResponse(message) => reviewer.react(message, &served),
+                Recorded::OfResponse(message) => {
+                    if let Some(gate) = reviewer.gate() {
+                        // On another thread: this one still has to send the reaction to the part before.
+                        let _ = tokio::task::spawn_blocking(move || gate.pass()).await;
+                    }
+                    reviewer.react(message, &served)
+                }
             };
             for mut answer in answers {
                 answer.mode_override = answer.mode_override.or(mode);

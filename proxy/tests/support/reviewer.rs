@@ -110,6 +110,14 @@ impl Reviewer {
         }
     }
 
+    /// What it waits for before it reacts to the next part of the response.
+    pub(super) fn gate(&self) -> Option<Gate> {
+        match &self.behavior {
+            ResponseBehavior::Waits(gate) if self.messages > 0 => Some(gate.clone()),
+            _ => None,
+        }
+    }
+
     /// Reacts to a part of the response, served by this endpoint.
     pub(super) fn react(&mut self, message: RequestMessage, served: &str) -> Reaction {
         let number = self.messages;
@@ -136,9 +144,6 @@ impl Reviewer {
             }
             ResponseBehavior::Stops { after, end, .. } if number >= *after => {
                 return (Vec::new(), Some(*end));
-            }
-            ResponseBehavior::Waits(gate) if number > 0 => {
-                gate.pass();
             }
             _ => {}
         }
