@@ -122,7 +122,7 @@ async fn serve(args: RunArgs) -> Result<()> {
     failed
 }
 
-/// The panic of a task. Without it, the rest would stay ready and serve what is out of date.
+/// Waits until a task panics: the others would stay ready, and serve outdated configuration.
 async fn panic_of(tasks: &mut JoinSet<()>) -> anyhow::Error {
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {

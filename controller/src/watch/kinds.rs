@@ -155,12 +155,12 @@ impl Kinds {
         self.0.get(id.0).map_or("", |kind| kind.kind)
     }
 
-    /// Whether objects of a kind protect others: see [`PROTECTING`].
+    /// Whether the kind is one of the [`PROTECTING`] policies.
     pub(super) fn is_policy(&self, id: KindId) -> bool {
         PROTECTING.contains(&self.name(id))
     }
 
-    /// The kinds whose objects protect others.
+    /// The kinds of [`PROTECTING`] policies.
     pub(super) fn policies(&self) -> impl Iterator<Item = KindId> + '_ {
         self.ids().filter(|id| self.is_policy(*id))
     }

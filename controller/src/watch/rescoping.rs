@@ -146,8 +146,8 @@ impl Rescoping {
         self.others.send_replace(Some(selected.clone()));
     }
 
-    /// Has the other kinds read each namespace as soon as its policies are listed, until all selected ones
-    /// are. Those in `before` are read already.
+    /// Lets the other kinds read each selected namespace once its policies are listed. Returns when all are.
+    /// The namespaces in `before` are read already.
     async fn release(&mut self, before: &Scope, selected: &Scope) {
         let warn_at = Instant::now() + PATIENCE;
         let mut has_warned = false;
@@ -170,9 +170,11 @@ impl Rescoping {
                 },
                 () = sleep_until(warn_at), if !has_warned => {
                     has_warned = true;
+                    let policies: Vec<_> =
+                        self.kinds.policies().map(|it| self.kinds.name(it)).collect();
                     warn!(
-                        "namespaces that are selected now are not read yet: first, their policies have to be listed ({})",
-                        self.kinds.policies().map(|it| self.kinds.name(it)).collect::<Vec<_>>().join(", ")
+                        "newly selected namespaces are not read yet: waiting until their policies are listed ({}); see the errors of these watches",
+                        policies.join(", ")
                     );
                 }
             }
