@@ -3,11 +3,12 @@
 //! The follower learns which keys changed, and reads their current values: several changes of a key
 //! are seen as one. So the memory is bounded by the number of keys, however slow the follower is.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use xds::fast_hash::{FastHashMap, FastHashSet};
 
 /// The current value of each key, and the keys changed since the follower last took them. There is
 /// one follower; any number of tasks may write and read.
@@ -20,16 +21,16 @@ pub struct ChangeTracker<K, V> {
 #[derive(Debug)]
 struct Entries<K, V> {
     /// By hash: keys are long, and there is a value for each object of the cluster.
-    current: HashMap<K, V>,
-    changed: HashSet<K>,
+    current: FastHashMap<K, V>,
+    changed: FastHashSet<K>,
 }
 
 impl<K, V> Default for ChangeTracker<K, V> {
     fn default() -> Self {
         Self {
             entries: Mutex::new(Entries {
-                current: HashMap::new(),
-                changed: HashSet::new(),
+                current: FastHashMap::default(),
+                changed: FastHashSet::default(),
             }),
             notify: Notify::new(),
         }

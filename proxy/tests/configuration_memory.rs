@@ -84,7 +84,7 @@ impl Held {
             in_force: InForce::default(),
         };
         let mut events = held.configuration.reload(&sources()).events;
-        events.push(Event::Synced);
+        events.push(Event::Start);
         let clusters = held.apply(events);
         assert_eq!(clusters, FILES * ROUTES);
         held
@@ -163,7 +163,7 @@ fn received_resources_take_no_more_than_translated_ones() {
     let _alone = ALONE.lock();
     let mut configuration = Configuration::new(UnknownFields::Refuse);
     let mut events = configuration.reload(&sources()).events;
-    events.push(Event::Synced);
+    events.push(Event::Start);
     let mut translator = Translator::new(Options::machine());
     let changes = translator.apply(events, Timestamp::UNIX_EPOCH).resources;
     let translated: Vec<Resource> = changes.into_iter().filter_map(|change| change.1).collect();
@@ -249,7 +249,7 @@ fn responses() -> Vec<Vec<u8>> {
         Source::new("routes.yaml", routes.collect::<String>()),
     ];
     let mut events = configuration.reload(&sources).events;
-    events.push(Event::Synced);
+    events.push(Event::Start);
     let mut translator = Translator::new(Options::machine());
     let changes = translator.apply(events, Timestamp::UNIX_EPOCH).resources;
     let mut by_route: BTreeMap<(String, Kind), Vec<Resource>> = BTreeMap::new();

@@ -9,6 +9,7 @@ pub mod decode;
 pub mod delta;
 pub mod discovery;
 pub mod encode;
+pub mod fast_hash;
 pub mod model;
 mod proto;
 pub mod small_map;

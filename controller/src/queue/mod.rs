@@ -6,16 +6,17 @@
 //! flight, fewer under throttling, and none while the API server is unavailable. Gateways come
 //! before routes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use translate::ObjectRef;
+use xds::fast_hash::FastHashMap;
 
 /// Names of objects that may need a write.
 #[derive(Debug, Default)]
 pub struct Queue {
-    entries: HashMap<ObjectRef, QueueEntry>,
+    entries: FastHashMap<ObjectRef, QueueEntry>,
     ready: BTreeMap<(Rank, u64), ObjectRef>,
     later: BTreeMap<(Instant, u64), ObjectRef>,
     sequence: u64,

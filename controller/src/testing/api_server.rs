@@ -296,7 +296,7 @@ impl State {
     }
 
     fn notify(&mut self, path: &ApiPath, kind: &str, object: &Value) {
-        let line = Bytes::from(format!("{}\n", json!({"type": kind, "object": object})));
+        let line = Bytes::from(format!(r#"{{"type":"{kind}","object":{object}}}"#) + "\n");
         self.history
             .push((self.version, path.clone(), line.clone()));
         self.watches.retain(|(collection, sender)| {

@@ -43,7 +43,8 @@ impl Intake {
         self.is_complete
     }
 
-    /// Whether all kinds are synced but one. In a large cluster, that is the one with the most objects.
+    /// Whether all kinds were synced once but one. In a large cluster, that is the one with the most
+    /// objects.
     pub(super) fn is_mostly_complete(&self) -> bool {
         self.unsynced.len() <= 1
     }

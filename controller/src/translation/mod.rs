@@ -2,7 +2,8 @@
 //!
 //! A single change is translated immediately. While changes keep arriving, they are collected into
 //! batches (`pace`), so that the time spent on translation is bounded. Nothing is published before
-//! every watch is synced: a partial configuration would be a wrong one.
+//! every watch is synced: a partial configuration would be a wrong one. What can be translated earlier
+//! is, so that little is left to do then.
 
 mod classes;
 mod intake;
@@ -10,6 +11,7 @@ mod measures;
 mod oversized;
 mod pace;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::info;
 use translate::status::Status;
-use translate::{Batch, Delta, Event, ObjectRef, Options, Translator};
+use translate::{Batch, Delta, Event, Infrastructure, ObjectRef, Options, Translator};
 use xds::delta::{Encoded, Member, Publication};
 use xds::model::{Change, ObjectName, ResourceKey};
 
@@ -26,7 +28,7 @@ use self::intake::Intake;
 use self::measures::Measures;
 use self::oversized::Oversized;
 use self::pace::Pace;
-use crate::deploy::ports::Ports;
+use crate::deploy::ports::{Port, Ports};
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
 use crate::shared_values::SharedValues;
@@ -42,11 +44,21 @@ pub struct Translation {
     ports: Ports,
     oversized: Oversized,
     statuses: SharedValues<Status>,
+    /// Whether the translator has started.
+    is_started: bool,
+    staged: Staged,
     clock: fn() -> Timestamp,
     /// When a translation is due without a change.
     wake_at: Option<Instant>,
     /// When the first pending change was received.
     oldest: Option<Instant>,
+}
+
+/// Results for the deployer, which takes them after proxies can have theirs.
+#[derive(Default)]
+struct Staged {
+    ports: Vec<(ObjectName, Option<BTreeSet<Port>>)>,
+    infrastructure: Vec<(ObjectName, Option<Arc<Infrastructure>>)>,
 }
 
 impl Translation {
@@ -69,6 +81,8 @@ impl Translation {
             ports: Ports::default(),
             oversized: Oversized::default(),
             statuses: SharedValues::default(),
+            is_started: false,
+            staged: Staged::default(),
             clock,
             wake_at: None,
             oldest: None,
@@ -119,31 +133,27 @@ impl Translation {
     fn translate(&mut self, mut batch: Batch) {
         let started = Instant::now();
         let is_first = self.intake.complete();
-        if is_first {
-            batch.push(Event::Synced);
-        } else if !self.intake.is_complete() && self.intake.is_mostly_complete() {
-            batch.push(Event::MostlySynced);
+        if !self.is_started && self.intake.is_mostly_complete() {
+            self.is_started = true;
+            batch.push(Event::Start);
         }
         let events = batch.len();
         let now = (self.clock)();
         let delta = self.translator.apply(batch, now);
         if !self.intake.is_complete() {
+            self.publish(delta);
             // There is no output to delay, so a short pause is enough.
             self.pace.passed(Instant::now(), Duration::ZERO);
             return;
         }
         self.wake_at = delta.wake_at.map(|at| started + until(now, at));
         let translated = Instant::now();
-        if is_first {
-            info!(
-                resources = delta.resources.len(),
-                "all watches are synced: publishing"
-            );
-        }
         if is_first || !delta.is_empty() {
             self.publish(delta);
         }
         if is_first {
+            let resources = self.outputs.published.views().resource_count();
+            info!(resources, "all watches are synced: published");
             self.outputs.translated.send_replace(true);
         }
         let ended = Instant::now();
@@ -155,8 +165,13 @@ impl Translation {
         }
     }
 
+    /// Hands over the results of a translation. Until all watches are synced, it only prepares the first
+    /// publication, for which proxies, the deployer and the status writer wait.
     fn publish(&mut self, delta: Delta) {
-        let ports = self.ports.take(&delta.views);
+        self.staged.ports.extend(self.ports.take(&delta.views));
+        let infrastructure = delta.infrastructure.into_iter();
+        let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
+        self.staged.infrastructure.extend(infrastructure);
         let resources = self.encode(delta.resources);
         let members = delta.views.into_iter().flat_map(|(gateway, change)| {
             let joined = change.joined.into_iter().map(|key| (key, Member::Joined));
@@ -165,16 +180,18 @@ impl Translation {
             changes.map(move |(key, member)| (gateway.clone(), key, member))
         });
         let members = members.collect();
-        self.outputs
-            .published
-            .publish(Publication { resources, members });
-        self.outputs.ports.set_all(ports);
-        // Set after the views: otherwise, the proxies of a Gateway that becomes ours would be authorized,
-        // and get an empty configuration.
-        let infrastructure = delta.infrastructure.into_iter();
-        let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
-        self.outputs.infrastructure.set_all(infrastructure);
-        self.outputs.gateways_known.send_replace(true);
+        let publication = Publication { resources, members };
+        if self.intake.is_complete() {
+            self.outputs.published.publish(publication);
+            let staged = std::mem::take(&mut self.staged);
+            self.outputs.ports.set_all(staged.ports);
+            // Set after the views: otherwise, the proxies of a Gateway that becomes ours would be authorized,
+            // and get an empty configuration.
+            self.outputs.infrastructure.set_all(staged.infrastructure);
+            self.outputs.gateways_known.send_replace(true);
+        } else {
+            self.outputs.published.stage(publication);
+        }
         self.set_statuses(delta.statuses);
         self.outputs
             .oversized

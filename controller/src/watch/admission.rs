@@ -14,32 +14,29 @@ use super::raw::Raw;
 use crate::outputs::Observed;
 
 /// Reads an object of a kind. `None` if it has no identity, which API servers never send.
-pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Option<Content> {
-    if kind.reading == Reading::Parameters {
-        let spec = raw.fields.remove("spec").unwrap_or_default();
-        return Some(Content::Parameters(Arc::new(spec)));
+pub(super) fn read(kind: &WatchedKind, api_version: &str, raw: Raw) -> Option<Content> {
+    match kind.reading {
+        Reading::Parameters => {
+            let spec = raw.fields().remove("spec").unwrap_or_default();
+            return Some(Content::Parameters(Arc::new(spec)));
+        }
+        Reading::Release => return Some(Content::Release(release(&raw))),
+        Reading::Class => {
+            let fields = raw.fields();
+            let spec = fields.get("spec").unwrap_or(&Value::Null);
+            return Some(Content::Class {
+                class: Class::of(spec),
+                observed: Arc::new(observe(raw, api_version)),
+            });
+        }
+        Reading::Object | Reading::ObjectAndStatus => {}
     }
-    if kind.reading == Reading::Release {
-        return Some(Content::Release(release(&raw)));
-    }
-    if kind.reading == Reading::Class {
-        let spec = raw.fields.get("spec").unwrap_or(&Value::Null);
-        return Some(Content::Class {
-            class: Class::of(spec),
-            observed: Arc::new(observe(&raw, api_version)),
-        });
-    }
+    let status = raw.status.as_ref().map(|status| status.get());
+    let admitted = admit::admit_json(kind.group, kind.kind, &raw.text, status);
+    // It was parsed before.
+    let admitted = admitted.ok().flatten()?;
     let observed =
-        (kind.reading == Reading::ObjectAndStatus).then(|| Arc::new(observe(&raw, api_version)));
-    if let Some(status) = raw
-        .status
-        .filter(|_| admit::reads_status(kind.group, kind.kind))
-    {
-        // It is valid JSON: only nesting beyond any status of Kubernetes is not read.
-        let status = serde_json::from_str(status.get()).unwrap_or_default();
-        raw.fields.insert("status".to_owned(), status);
-    }
-    let admitted = admit::admit_value(kind.group, kind.kind, raw.fields)?;
+        (kind.reading == Reading::ObjectAndStatus).then(|| Arc::new(observe(raw, api_version)));
     let AdmittedValue {
         reference,
         object,
@@ -69,20 +66,19 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
 
 /// The Gateway API release in a CRD.
 fn release(raw: &Raw) -> Option<Release> {
-    let annotations = raw.metadata()?.get("annotations")?;
+    let fields = raw.fields();
+    let annotations = fields.get("metadata")?.get("annotations")?;
     Release::of_annotations(|name| annotations.get(name)?.as_str())
 }
 
-fn observe(raw: &Raw, api_version: &str) -> Observed {
-    let metadata = raw.metadata();
-    let generation = metadata.and_then(|it| it.get("generation"));
-    let deletion = metadata.and_then(|it| it.get("deletionTimestamp"));
+fn observe(raw: Raw, api_version: &str) -> Observed {
+    let head = raw.head;
     Observed {
-        uid: raw.text("uid").into(),
-        resource_version: raw.text("resourceVersion").into(),
-        generation: generation.and_then(Value::as_i64).unwrap_or_default(),
+        uid: head.uid,
+        resource_version: head.resource_version,
+        generation: head.generation,
         api_version: api_version.into(),
-        is_deleted: deletion.is_some_and(|it| !it.is_null()),
+        is_deleted: head.is_deleted,
         status: raw.status.as_ref().map_or("", |it| it.get()).into(),
     }
 }

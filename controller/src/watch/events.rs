@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use futures_lite::{AsyncBufReadExt as _, StreamExt as _};
 use kube::api::{ListParams, WatchParams};
-use kube::core::{ApiResource, ListMeta, Request, WatchEvent};
+use kube::core::{ApiResource, DynamicObject, ListMeta, Request, WatchEvent};
 use kube::runtime::watcher::{self, Event};
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Client, Resource as _};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -43,7 +43,7 @@ impl Events {
         let resume = Arc::new(Notify::new());
         let reader = Reader {
             client: client.clone(),
-            requests: Request::new(Raw::url_path(resource, None)),
+            requests: Request::new(DynamicObject::url_path(resource, None)),
             field_selector: field_selector.map(str::to_owned),
             page_size,
             version: None,

@@ -3,7 +3,6 @@
 //! `events` lists, watches and resumes. This adds what it cannot know: which objects are
 //! missing from a new list, which namespaces are selected, and how to handle errors.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use kube::runtime::watcher::{self, Event};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
+use xds::fast_hash::{FastHashMap, FastHashSet};
 use xds::model::ObjectName;
 
 use super::admission;
@@ -55,11 +55,11 @@ pub(super) struct Follower {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Objects that were reported.
-    known: HashMap<ObjectName, Uid>,
+    known: FastHashMap<ObjectName, Uid>,
     /// The objects that are invalid.
-    invalid: HashSet<ObjectName>,
+    invalid: FastHashSet<ObjectName>,
     /// Objects in the list in progress.
-    listed: Option<HashSet<ObjectName>>,
+    listed: Option<FastHashSet<ObjectName>>,
     scope: Option<Scope>,
     /// The namespaces of which the list in progress reports all objects.
     listed_scope: Option<Scope>,
@@ -80,7 +80,7 @@ struct Uid(u64);
 impl Uid {
     fn of(raw: &Raw) -> Self {
         let mut hasher = DefaultHasher::new();
-        raw.text("uid").hash(&mut hasher);
+        raw.head.uid.hash(&mut hasher);
         Self(hasher.finish())
     }
 }
@@ -190,7 +190,7 @@ impl Follower {
     ) -> Result<WatchOutcome, ReceiverClosed> {
         match event {
             Event::Init => {
-                self.progress.listed = Some(HashSet::new());
+                self.progress.listed = Some(FastHashSet::default());
                 self.progress.listed_scope.clone_from(&self.progress.scope);
                 return Ok(WatchOutcome::Continue);
             }
@@ -292,7 +292,7 @@ impl Follower {
         }
         // The name in the object, so that both share memory.
         let known = match content {
-            Content::Valid { object, .. } => object.object_ref().name,
+            Content::Valid { object, .. } => object.metadata().name.clone(),
             _ => name.clone(),
         };
         self.progress.known.insert(known, uid);

@@ -3,232 +3,194 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use kube::Resource;
-use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
 use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use translate::admit;
 use xds::model::ObjectName;
 
-/// An object. `managedFields`, half of a small object, is skipped while parsing. Any JSON object can be
-/// parsed: one that cannot would keep the whole list of its kind from being read.
+/// An object. It is kept as text, which is converted to its type without a value in between. Any JSON
+/// object can be read: one that cannot would keep the whole list of its kind from being read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Raw {
-    /// All fields but the status.
-    pub(super) fields: Map<String, Value>,
+    /// The object in JSON, without its status, its resource version and `managedFields`, half of a small
+    /// object.
+    pub(super) text: String,
     /// The status in JSON: of most kinds it is kept, and not read. (In a watch it can be taken as text
     /// since API servers send the type of an event before its object.)
     pub(super) status: Option<Box<RawValue>>,
-    /// For `kube`, which reads the resource version in it.
-    meta: ObjectMeta,
+    pub(super) head: Head,
+}
+
+/// The metadata that is read of objects of all kinds; empty where it is absent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Head {
+    namespace: String,
+    name: String,
+    pub(super) uid: Box<str>,
+    pub(super) resource_version: Box<str>,
+    pub(super) generation: i64,
+    /// Whether it is being deleted.
+    pub(super) is_deleted: bool,
 }
 
 impl Raw {
     pub(super) fn name(&self) -> ObjectName {
-        ObjectName::new(self.text("namespace"), self.text("name"))
+        ObjectName::new(&self.head.namespace, &self.head.name)
     }
 
-    /// A metadata field as text; empty if absent.
-    pub(super) fn text(&self, field: &str) -> &str {
-        let value = self.metadata().and_then(|metadata| metadata.get(field));
-        value.and_then(Value::as_str).unwrap_or_default()
+    /// Its fields, without those that are not in its text.
+    pub(super) fn fields(&self) -> Map<String, Value> {
+        // It is a part of JSON that was parsed before.
+        admit::parse_fields(&self.text).unwrap_or_default()
     }
 
-    pub(super) fn metadata(&self) -> Option<&Map<String, Value>> {
-        self.fields.get("metadata").and_then(Value::as_object)
+    /// The resource version, if it has any.
+    pub(super) fn resource_version(&self) -> Option<String> {
+        let version = &self.head.resource_version;
+        (!version.is_empty()).then(|| version.to_string())
     }
 }
 
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut raw = deserializer.deserialize_map(Fields)?;
-        let version = raw.text("resourceVersion");
-        raw.meta.resource_version = (!version.is_empty()).then(|| version.to_owned());
-        Ok(raw)
+        deserializer.deserialize_map(ObjectVisitor)
     }
 }
 
-struct Fields;
+/// Parses an object.
+struct ObjectVisitor;
 
 /// Parses the metadata of an object.
-struct Metadata;
+struct MetadataVisitor<'r>(&'r mut Raw);
 
-impl<'de> Visitor<'de> for Fields {
+impl<'de> Visitor<'de> for ObjectVisitor {
     type Value = Raw;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a Kubernetes object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
         let mut raw = Raw::default();
-        while let Some(name) = access.next_key::<String>()? {
-            let value = match name.as_str() {
-                "metadata" => access.next_value_seed(Metadata)?,
-                "status" => {
-                    raw.status = Some(access.next_value()?);
-                    continue;
+        while let Some(Key(name)) = access.next_key()? {
+            match &*name {
+                "metadata" => {
+                    begin_field(&mut raw.text, &name)?;
+                    access.next_value_seed(MetadataVisitor(&mut raw))?;
                 }
-                _ => access.next_value_seed(AnyValue::OF_FIELD)?,
-            };
-            raw.fields.insert(name, value);
+                "status" => raw.status = Some(access.next_value()?),
+                // The kind of the watch.
+                "apiVersion" | "kind" => {
+                    access.next_value::<IgnoredAny>()?;
+                }
+                _ => {
+                    begin_field(&mut raw.text, &name)?;
+                    raw.text.push_str(access.next_value::<&RawValue>()?.get());
+                }
+            }
         }
+        end_object(&mut raw.text);
         Ok(raw)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Metadata {
-    type Value = Value;
+impl<'de> DeserializeSeed<'de> for MetadataVisitor<'_> {
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Metadata {
-    type Value = Value;
+impl<'de> Visitor<'de> for MetadataVisitor<'_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("metadata")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut fields = Map::new();
-        while let Some(name) = access.next_key::<String>()? {
-            if name == "managedFields" {
-                access.next_value::<IgnoredAny>()?;
-            } else {
-                fields.insert(name, access.next_value_seed(AnyValue::OF_FIELD)?);
-            }
-        }
-        Ok(Value::Object(fields))
-    }
-}
-
-/// Parses any value, as `Value` does, which however fails for an object whose first key is
-/// `$serde_json::private::RawValue`, and for deep nesting. Users may write both.
-#[derive(Debug, Clone, Copy)]
-struct AnyValue {
-    /// Levels that may be below it.
-    levels: usize,
-}
-
-impl AnyValue {
-    const OF_FIELD: Self = Self { levels: LEVELS };
-
-    fn below(self) -> Option<Self> {
-        let levels = self.levels.checked_sub(1)?;
-        Some(Self { levels })
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for AnyValue {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut items = Vec::new();
-        if let Some(item) = self.below() {
-            while let Some(value) = access.next_element_seed(item)? {
-                items.push(value);
-            }
-        } else {
-            while access.next_element::<IgnoredAny>()?.is_some() {}
-        }
-        Ok(Value::Array(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut fields = Map::new();
-        while let Some(name) = access.next_key::<String>()? {
-            match self.below() {
-                Some(field) => {
-                    fields.insert(name, access.next_value_seed(field)?);
-                }
-                None => {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        let Self(Raw { text, head, .. }) = self;
+        text.push('{');
+        while let Some(Key(name)) = access.next_key()? {
+            match &*name {
+                "managedFields" => {
                     access.next_value::<IgnoredAny>()?;
+                    continue;
                 }
+                "resourceVersion" => {
+                    head.resource_version = string(access.next_value()?).into();
+                    continue;
+                }
+                _ => {}
             }
+            let value: &RawValue = access.next_value()?;
+            match &*name {
+                "namespace" => head.namespace = string(value).into_owned(),
+                "name" => head.name = string(value).into_owned(),
+                "uid" => head.uid = string(value).into(),
+                "generation" => head.generation = value.get().parse().unwrap_or_default(),
+                "deletionTimestamp" => head.is_deleted = value.get() != "null",
+                _ => {}
+            }
+            begin_field(text, &name)?;
+            text.push_str(value.get());
         }
-        Ok(Value::Object(fields))
+        end_object(text);
+        Ok(())
     }
 }
 
-/// Levels of a field that are read; what is below is left out. No type has that many, and beyond 128 in
-/// all `serde_json` fails.
-const LEVELS: usize = 100;
-
-impl Resource for Raw {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
+/// Writes the name of the next field of an object.
+fn begin_field<E: Error>(object: &mut String, name: &str) -> Result<(), E> {
+    if !object.ends_with('{') {
+        object.push(if object.is_empty() { '{' } else { ',' });
     }
+    object.push_str(&serde_json::to_string(name).map_err(E::custom)?);
+    object.push(':');
+    Ok(())
+}
 
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
+fn end_object(object: &mut String) {
+    if object.is_empty() {
+        object.push('{');
     }
+    object.push('}');
+}
 
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
+/// The text of a JSON string; empty if it is none.
+fn string(value: &RawValue) -> Cow<'_, str> {
+    let text = serde_json::from_str(value.get());
+    text.map(|Key(text)| text).unwrap_or_default()
+}
 
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.api_version.as_str().into()
-    }
+/// A text, which is only copied if it has escapes.
+struct Key<'a>(Cow<'a, str>);
 
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
 
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
 
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(text.into()))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
+                Ok(Key(text.to_owned().into()))
+            }
+        }
+
+        deserializer.deserialize_str(KeyVisitor)
     }
 }
 
@@ -239,18 +201,43 @@ mod tests {
 
     use super::*;
 
+    fn read(text: &str) -> Raw {
+        serde_json::from_str(text).expect("an object")
+    }
+
     #[test]
     fn managed_fields_are_dropped_when_parsing() {
-        let text = r#"{"kind": "Service", "metadata": {"managedFields": [{"a": 1}], "name": "n",
-            "resourceVersion": "5"}, "spec": {"managedFields": 1}}"#;
-        let raw: Raw = serde_json::from_str(text).expect("an object");
-        assert_eq!(raw.meta().resource_version.as_deref(), Some("5"));
-        assert_eq!(
-            raw.fields["metadata"],
-            json!({"name": "n", "resourceVersion": "5"})
+        let raw = read(
+            r#"{"kind": "Service", "metadata": {"managedFields": [{"a": 1}], "name": "n",
+            "resourceVersion": "5"}, "spec": {"managedFields": 1}}"#,
         );
-        assert_eq!(raw.fields["spec"], json!({"managedFields": 1}));
+        assert_eq!(raw.resource_version().as_deref(), Some("5"));
+        assert_eq!(
+            Value::Object(raw.fields()),
+            json!({"metadata": {"name": "n"}, "spec": {"managedFields": 1}})
+        );
         assert_eq!(raw.name(), ObjectName::new("", "n"));
+    }
+
+    #[test]
+    fn what_all_kinds_have_is_read() {
+        let raw = read(
+            r#"{"metadata": {"namespace": "s", "name": "\u006e", "uid": "u", "generation": 7,
+            "deletionTimestamp": "2026-01-01T00:00:00Z"}}"#,
+        );
+        assert_eq!(raw.name(), ObjectName::new("s", "n"));
+        let Head {
+            uid,
+            generation,
+            is_deleted,
+            ..
+        } = raw.head;
+        assert_eq!((&*uid, generation, is_deleted), ("u", 7, true));
+        let raw =
+            read(r#"{"metadata": {"name": 1, "generation": null, "deletionTimestamp": null}}"#);
+        assert_eq!(raw.name(), ObjectName::new("", ""));
+        assert!(!raw.head.is_deleted);
+        assert_eq!(raw.resource_version(), None);
     }
 
     /// As in lists and in watches.
@@ -269,24 +256,21 @@ mod tests {
         for raw in [&list.items[0], &added] {
             let status = raw.status.as_ref().map(|it| it.get());
             assert_eq!(status, Some(r#"{"b": 1, "a": [null]}"#));
-            assert!(!raw.fields.contains_key("status"));
+            assert!(!raw.fields().contains_key("status"));
         }
     }
 
     #[test]
-    fn other_values_are_parsed_as_serde_json_does() {
-        let spec = json!({
-            "a": [null, true, false, 0, -1, 1.5, u64::MAX, i64::MIN, "", "é\"\n", {}, []],
-            "b": {"c": {"d": [[1], {"e": "f"}]}},
-        });
-        let text =
-            json!({"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": spec}).to_string();
-        let raw: Raw = serde_json::from_str(&text).expect("an object");
-        assert_eq!(raw.fields["spec"], spec);
-        assert_eq!(
-            raw.fields["metadata"],
-            json!({"name": "n", "labels": {"a": "b"}})
-        );
+    fn other_fields_are_kept_as_they_are() {
+        for object in [
+            json!({}),
+            json!({"metadata": {}}),
+            json!({"data": {"a\n\"": "\u{e9}\"\n"}, "metadata": {"name": "n", "labels": {"a": "b"}}}),
+            json!({"metadata": {"name": "n", "odd\"": [1, {}]}, "spec": {"a": [null, true, 1.5, [], {}]}, "\n": 1}),
+        ] {
+            let raw = read(&object.to_string());
+            assert_eq!(Value::Object(raw.fields()), object);
+        }
     }
 
     /// One of them must not keep all objects of its kind from being read.
@@ -297,14 +281,14 @@ mod tests {
             r#"{{"metadata": {{"name": "n", "annotations": {{"{key}": "x"}}}}, "spec": {{"{key}": "x"}}}}"#
         );
         assert!(serde_json::from_str::<Value>(&text).is_err());
-        let raw: Raw = serde_json::from_str(&text).expect("an object");
-        assert_eq!(raw.fields["spec"][key], "x");
+        assert_eq!(read(&text).fields()["spec"][key], "x");
         for (open, close) in [("[", "]"), (r#"{"a": "#, "}")] {
             let nested = format!("{}1{}", open.repeat(10_000), close.repeat(10_000));
-            let text =
-                format!(r#"{{"spec": {nested}, "metadata": {{"x": {nested}, "name": "n"}}}}"#);
-            let raw: Raw = serde_json::from_str(&text).expect("an object");
+            let raw = read(&format!(
+                r#"{{"spec": {nested}, "metadata": {{"x": {nested}, "name": "n"}}}}"#
+            ));
             assert_eq!(raw.name(), ObjectName::new("", "n"));
+            assert_eq!(raw.fields()["metadata"]["name"], "n");
         }
     }
 }

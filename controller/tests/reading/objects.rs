@@ -147,7 +147,7 @@ pub(crate) fn from_scratch(objects: &[Value], selectors: &Selectors) -> Outcome 
         let admitted = admit_value(&name.group, &name.kind, fields).expect("a kind that is read");
         batch.push(Event::Upsert(admitted.object.expect("a valid object")));
     }
-    batch.push(Event::Synced);
+    batch.push(Event::Start);
     let delta = Translator::new(options).apply(batch, Timestamp::UNIX_EPOCH);
     for (gateway, view) in delta.views {
         let resources = delta.resources.iter();

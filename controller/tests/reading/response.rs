@@ -13,7 +13,8 @@ use tokio::time::Sleep;
 
 /// An event of a watch.
 pub(crate) fn line(kind: &str, object: &Value) -> Bytes {
-    format!("{}\n", json!({"type": kind, "object": object})).into()
+    // In the order of API servers.
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into()
 }
 
 pub(crate) fn whole(value: &Value) -> Response<ResponseBody> {

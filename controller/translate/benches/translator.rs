@@ -104,7 +104,7 @@ fn world(routes: usize, sets: usize) -> Vec<Event> {
     objects.extend((0..routes).map(service));
     objects.extend((0..routes).map(|number| route(number, number % sets, "one")));
     let mut batch: Vec<Event> = objects.into_iter().map(Event::Upsert).collect();
-    batch.push(Event::Synced);
+    batch.push(Event::Start);
     batch
 }
 

@@ -59,7 +59,7 @@ pub struct Translation {
 pub fn translate(store: &Store, options: &Options) -> Translation {
     let mut translator = Translator::new(options.clone());
     let events = store.objects().map(Event::Upsert);
-    let batch = events.chain([Event::Synced]).collect();
+    let batch = events.chain([Event::Start]).collect();
     let delta = translator.apply(batch, options.now.unwrap_or(Timestamp::MIN));
     let mut translation = Translation {
         changes_after: delta.wake_at.filter(|_| options.now.is_some()),

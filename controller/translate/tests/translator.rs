@@ -43,7 +43,7 @@ fn statuses(delta: &Delta) -> Vec<String> {
 fn synced(text: &str) -> (Translator, Delta) {
     let mut translator = Translator::new(Options::machine());
     let mut batch = upserts(text);
-    batch.push(Event::Synced);
+    batch.push(Event::Start);
     let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
     (translator, delta)
 }
@@ -53,7 +53,7 @@ fn nothing_is_published_before_every_source_is_synced() {
     let mut translator = Translator::new(Options::machine());
     let before = translator.apply(upserts(GATEWAY), Timestamp::UNIX_EPOCH);
     assert_eq!(before, Delta::default());
-    let after = translator.apply(vec![Event::Synced], Timestamp::UNIX_EPOCH);
+    let after = translator.apply(vec![Event::Start], Timestamp::UNIX_EPOCH);
     let bind = "+ Bind `tcp/8080/default/gw`";
     let listener = "+ Listener `Gateway/default/gw/http`";
     assert_eq!(changed(&after), [bind, listener]);
@@ -75,7 +75,7 @@ fn in_a_cluster(text: &str) -> (Translator, Delta) {
         ..Options::machine()
     });
     let mut batch = upserts(text);
-    batch.push(Event::Synced);
+    batch.push(Event::Start);
     let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
     (translator, delta)
 }
@@ -394,7 +394,7 @@ fn a_gateway_is_managed_while_its_class_is_managed() {
     };
     let mut translator = Translator::new(options);
     let mut batch = upserts(GATEWAY);
-    batch.push(Event::Synced);
+    batch.push(Event::Start);
     assert!(translator.apply(batch, Timestamp::UNIX_EPOCH).is_empty());
     let mut class = |is_ours| {
         let event = Event::Class("gateway".to_owned(), is_ours);
@@ -413,7 +413,7 @@ fn a_gateway_is_accepted_while_its_parameters_exist() {
     );
     let mut translator = Translator::new(Options::cluster());
     let mut batch = upserts(&gateway);
-    batch.push(Event::Synced);
+    batch.push(Event::Start);
     let mut is_accepted = |batch| {
         let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
         let [(_, Some(Status::Gateway(status)))] = &*delta.statuses else {

@@ -20,7 +20,7 @@ fn translator(routes: usize) -> (Translator, Vec<Change>) {
     for number in 0..routes {
         batch.extend([service(number), route(number, "/api")].map(Event::Upsert));
     }
-    batch.push(Event::Synced);
+    batch.push(Event::Start);
     let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
     (translator, delta.resources)
 }

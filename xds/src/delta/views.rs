@@ -1,18 +1,19 @@
 //! The resources of all Gateways, and which of them each Gateway's proxies need.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::encoded::{Encoded, Version};
 use super::view::View;
+use crate::fast_hash::FastHashMap;
 use crate::model::{Kind, ObjectName, ResourceKey};
 use crate::small_map::SmallMap;
 
 /// The configuration that a controller publishes: a view for each Gateway.
 #[derive(Debug, Default)]
 pub struct Views {
-    resources: HashMap<ResourceKey, PublishedResource>,
-    by_gateway: HashMap<ObjectName, View>,
+    resources: FastHashMap<ResourceKey, PublishedResource>,
+    by_gateway: FastHashMap<ObjectName, View>,
     is_complete: bool,
     sessions: u64,
 }
@@ -43,10 +44,24 @@ pub enum Member {
 }
 
 impl Views {
-    /// Publishes a change. Returns the Gateways whose proxies have something to receive. The first
-    /// publication has to be complete: before it, no stream is served.
+    /// Publishes a change. Returns the Gateways whose proxies have something to receive: at first all.
+    /// Everything that is staged has to be complete with it: before, no stream is served.
     pub fn publish(&mut self, publication: Publication) -> BTreeSet<ObjectName> {
+        let changed = self.apply(publication);
+        if self.is_complete {
+            return changed;
+        }
         self.is_complete = true;
+        self.by_gateway.keys().cloned().collect()
+    }
+
+    /// Prepares the first publication, by a part of it.
+    pub fn stage(&mut self, publication: Publication) {
+        debug_assert!(!self.is_complete, "streams are served");
+        self.apply(publication);
+    }
+
+    fn apply(&mut self, publication: Publication) -> BTreeSet<ObjectName> {
         let mut touched: Vec<(ObjectName, ResourceKey)> = Vec::new();
         for (key, encoded) in publication.resources {
             let held = self.resources.entry(key.clone()).or_default();
@@ -96,6 +111,12 @@ impl Views {
                 self.by_gateway.remove(gateway);
             }
         }
+    }
+
+    /// Number of resources.
+    #[must_use]
+    pub fn resource_count(&self) -> usize {
+        self.resources.len()
     }
 
     /// Whether anything was published.

@@ -26,6 +26,21 @@ fn only_changes_are_sent() {
     assert_eq!(stream.poll(&mut views), Poll::Wait(None));
 }
 
+/// A part of the configuration would be a wrong one.
+#[test]
+fn what_is_staged_is_sent_with_the_first_publication() {
+    let mut views = Views::default();
+    views.stage(publication(&[("x", Some(1)), ("y", Some(1))]));
+    let mut stream = Stream::subscribed(&mut views);
+    assert_eq!(stream.poll(&mut views), Poll::Wait(None));
+    views.stage(publication(&[("x", Some(2)), ("y", None), ("z", Some(1))]));
+    assert!(!views.is_complete());
+    let changed = views.publish(Publication::default());
+    assert_eq!(changed, [gateway()].into());
+    assert!(views.is_complete());
+    assert_eq!(stream.names(&mut views), ["x", "z"]);
+}
+
 #[test]
 fn changes_during_a_batch_form_the_next_batch() {
     let (mut views, mut stream) = connected(&[("x", Some(1)), ("y", Some(1))]);

@@ -187,7 +187,8 @@ fn list(names: &[&str], metadata: &Value) -> Script {
 }
 
 fn watched(kind: &str, object: &Value) -> String {
-    json!({"type": kind, "object": object}).to_string() + "\n"
+    // In the order of API servers.
+    format!("{{\"type\": {}, \"object\": {object}}}\n", json!(kind))
 }
 
 /// The next event, or the error, in one word and a name.

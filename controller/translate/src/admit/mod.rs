@@ -6,7 +6,7 @@
 //! changed texts, `file` and `file_set` keep the places of objects, `objects` decides which version of
 //! each object takes effect, and `configuration` tracks all of it across reloads.
 //!
-//! Objects from a cluster enter at `object`: see [`admit_value`].
+//! Objects from a cluster enter at `object`: see [`admit_json`] and [`admit_value`].
 
 mod check;
 mod configuration;
@@ -17,6 +17,7 @@ mod file;
 mod file_set;
 mod finding;
 mod fingerprint;
+mod json;
 mod kinds;
 mod object;
 mod object_id;
@@ -35,10 +36,11 @@ mod yaml;
 pub use configuration::{Configuration, Reload};
 pub use file_set::Listed;
 pub use finding::{Finding, Reason, Severity};
+pub use json::{admit_json, parse_fields};
 pub use path::FieldPath;
 pub use source::Source;
 pub use unknown_fields::UnknownFields;
-pub use value::{AdmittedValue, KindInfo, admit_value, kinds, reads_status};
+pub use value::{AdmittedValue, KindInfo, admit_value, kinds};
 
 use crate::store::Object;
 

@@ -46,6 +46,27 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
     (object, remarks)
 }
 
+/// Reads an object from JSON, without a value in between. `None` if there could be a remark, if its status
+/// is read, or if its kind has a schema: [`read`] does more.
+///
+/// The API server has validated labels and annotations.
+pub(super) fn read_json<T: Admissible>(json: &str) -> Option<Object> {
+    if T::READS_STATUS || T::schema().is_some() {
+        return None;
+    }
+    let mut has_unknown_fields = false;
+    let note: &mut dyn FnMut(serde_ignored::Path<'_>) =
+        &mut |path| has_unknown_fields |= !is_unread::<T>(&ignored_path(&path));
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let object: T = serde_ignored::deserialize(&mut deserializer, note).ok()?;
+    deserializer.end().ok()?;
+    // It is consulted for the texts of remarks.
+    let mut check = Check::of(Value::Null);
+    object.check(&mut check);
+    let is_plain = !has_unknown_fields && check.into_remarks().is_empty();
+    is_plain.then(|| object.into())
+}
+
 /// Where reading a value fails. It is read again: following the path takes longer than reading.
 fn failed_at<T: Admissible>(value: &Value) -> FieldPath {
     let mut track = serde_path_to_error::Track::new();

@@ -77,15 +77,6 @@ pub fn admit_value(group: &str, kind: &str, value: Map<String, Value>) -> Option
     Some(admitted)
 }
 
-/// Whether the status of a kind is read, which is not admitted otherwise.
-#[must_use]
-pub fn reads_status(group: &str, kind: &str) -> bool {
-    let mut kinds = KINDS
-        .iter()
-        .filter(|it| it.group == group && it.name == kind);
-    kinds.next().is_some_and(|kind| kind.reads_status)
-}
-
 fn findings(object: Option<&ObjectRef>, remarks: Vec<Remark>) -> Vec<Finding> {
     let finding = |remark: Remark| Finding {
         severity: remark.severity,

@@ -7,6 +7,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A shared text: a clone costs a reference count. Objects that are read one after the other mostly
@@ -67,7 +68,22 @@ impl fmt::Display for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|text| text.as_str().into())
+        struct TextVisitor;
+
+        impl Visitor<'_> for TextVisitor {
+            type Value = Text;
+
+            // As for a `String`: admission looks for it in errors.
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(text.into())
+            }
+        }
+
+        deserializer.deserialize_str(TextVisitor)
     }
 }
 

@@ -1,17 +1,17 @@
 //! An index of objects by what they reference: a set of names for each key.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
+use xds::fast_hash::FastHashMap;
 use xds::small_map::SmallMap;
 
 /// Sets of names by key. A key without names is not kept.
 #[derive(Debug)]
-pub(crate) struct Index<K, V>(HashMap<K, SmallMap<V>>);
+pub(crate) struct Index<K, V>(FastHashMap<K, SmallMap<V>>);
 
 impl<K, V> Default for Index<K, V> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self(FastHashMap::default())
     }
 }
 

@@ -2,10 +2,11 @@
 //! reference is resolved through.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use xds::fast_hash::FastHashMap;
 use xds::model::{Backend, BackendTls, Certificate, ObjectName, SessionPersistence};
 
 use super::fact::Fact;
@@ -37,15 +38,15 @@ pub(crate) struct ObjectIndex {
     pub(super) sets: Index<ObjectName, ObjectName>,
     pub(super) pods: Index<Arc<PodLabel>, ObjectName>,
     /// Each `Backend`, lowered to the model, or its problem.
-    pub(crate) backends: HashMap<ObjectName, Arc<Result<Backend, Problem>>>,
+    pub(crate) backends: FastHashMap<ObjectName, Arc<Result<Backend, Problem>>>,
     /// The Gateways that take routes which do not name them.
     pub(super) default_gateways: BTreeSet<ObjectName>,
     /// The winner at each target of BackendTLSPolicy objects.
-    pub(crate) backend_tls: HashMap<(Upstream, Option<Arc<str>>), Arc<BackendTls>>,
+    pub(crate) backend_tls: FastHashMap<(Upstream, Option<Arc<str>>), Arc<BackendTls>>,
     /// The session persistence of upstreams by XBackendTrafficPolicy objects.
-    pub(crate) sessions: HashMap<Upstream, Arc<SessionPersistence>>,
+    pub(crate) sessions: FastHashMap<Upstream, Arc<SessionPersistence>>,
     /// Secrets that were parsed as certificates: once, however many objects refer to them.
-    pub(super) certificates: RefCell<HashMap<ObjectName, Result<Certificate, String>>>,
+    pub(super) certificates: RefCell<FastHashMap<ObjectName, Result<Certificate, String>>>,
 }
 
 impl ObjectIndex {
@@ -58,10 +59,10 @@ impl ObjectIndex {
             slices: Index::default(),
             sets: Index::default(),
             pods: Index::default(),
-            backends: HashMap::new(),
+            backends: FastHashMap::default(),
             default_gateways: BTreeSet::new(),
-            backend_tls: HashMap::new(),
-            sessions: HashMap::new(),
+            backend_tls: FastHashMap::default(),
+            sessions: FastHashMap::default(),
             certificates: RefCell::default(),
         }
     }

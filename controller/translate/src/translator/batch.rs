@@ -25,11 +25,9 @@ pub enum Event {
     TrustBundles(bool),
     /// Whether a GatewayClass of this name belongs to this controller.
     Class(String, bool),
-    /// Most objects are there: units run from now on, so that little is left to do once all sources
-    /// are complete. There is no output yet.
-    MostlySynced,
-    /// All sources are complete. A translator has no output before.
-    Synced,
+    /// Objects are translated from now on. Before, they are only stored: units would run once for each
+    /// part of what they read.
+    Start,
 }
 
 /// Changes that are applied atomically, in order.

@@ -1,12 +1,13 @@
 //! Claims of several objects on the same key, ordered by rank; the first wins. The result does not
 //! depend on the order in which claims arrive.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+use xds::fast_hash::FastHashMap;
 use xds::model::{
     BackendTls, Hostname, ListenerKey, ObjectName, PolicySpec, PolicyTarget, SessionPersistence,
     Transport,
@@ -37,11 +38,11 @@ pub(crate) struct Claims {
 
 /// Claims of one kind. Keys without claims are not kept.
 #[derive(Debug)]
-pub(crate) struct ClaimTable<K, R, C>(HashMap<K, BTreeMap<R, C>>);
+pub(crate) struct ClaimTable<K, R, C>(FastHashMap<K, BTreeMap<R, C>>);
 
 impl<K, R, C> Default for ClaimTable<K, R, C> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self(FastHashMap::default())
     }
 }
 
@@ -52,7 +53,7 @@ impl<K: Clone + Eq + Hash, R: Ord, C: PartialEq> ClaimTable<K, R, C> {
         old: impl Iterator<Item = (K, R, C)>,
         new: impl Iterator<Item = (K, R, C)>,
     ) -> Vec<K> {
-        let mut old: HashMap<K, Vec<(R, C)>> = by_key(old);
+        let mut old: FastHashMap<K, Vec<(R, C)>> = by_key(old);
         let mut changed = Vec::new();
         for (key, claims) in by_key(new) {
             let before = old.remove(&key).unwrap_or_default();
@@ -90,8 +91,10 @@ impl<K: Clone + Eq + Hash, R: Ord, C: PartialEq> ClaimTable<K, R, C> {
     }
 }
 
-fn by_key<K: Eq + Hash, R, C>(claims: impl Iterator<Item = (K, R, C)>) -> HashMap<K, Vec<(R, C)>> {
-    let mut by_key: HashMap<K, Vec<(R, C)>> = HashMap::new();
+fn by_key<K: Eq + Hash, R, C>(
+    claims: impl Iterator<Item = (K, R, C)>,
+) -> FastHashMap<K, Vec<(R, C)>> {
+    let mut by_key: FastHashMap<K, Vec<(R, C)>> = FastHashMap::default();
     for (key, rank, claim) in claims {
         by_key.entry(key).or_default().push((rank, claim));
     }

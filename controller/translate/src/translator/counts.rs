@@ -1,9 +1,10 @@
 //! Sums over units, updated by the difference between each unit's old and new contribution.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
+use xds::fast_hash::FastHashMap;
 use xds::model::{ListenerKey, ObjectName};
 use xds::small_map::SmallMap;
 
@@ -29,11 +30,11 @@ pub(crate) struct Counts {
 
 /// A multiset of values for each key. Values with count 0 are not kept.
 #[derive(Debug)]
-pub(crate) struct Count<K, V>(HashMap<K, SmallMap<V, u32>>);
+pub(crate) struct Count<K, V>(FastHashMap<K, SmallMap<V, u32>>);
 
 impl<K, V> Default for Count<K, V> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self(FastHashMap::default())
     }
 }
 

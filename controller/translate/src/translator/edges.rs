@@ -4,8 +4,10 @@
 //! hash, under keys of this process. A collision of two hashes only causes needless runs of
 //! readers.
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher as _, RandomState};
+use std::collections::BTreeSet;
+use std::hash::BuildHasher as _;
+
+use xds::fast_hash::{FastHashMap, FastHashState};
 
 use super::registry::UnitId;
 use crate::reader::{Fact, ObjectIndex};
@@ -45,18 +47,18 @@ impl FactId {
 /// Facts and their readers. A fact without readers has no id.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
-    keys: RandomState,
+    keys: FastHashState,
     /// One set of all pairs: a map of sets takes twice the memory.
     readers: BTreeSet<Edge>,
     /// Facts without readers, for which something has to be dropped.
-    kept: HashMap<FactId, Fact>,
+    kept: FastHashMap<FactId, Fact>,
     /// A kind of fact that is not recorded, so that tests can show that they would notice.
     #[cfg(test)]
     pub(super) ignored: Option<&'static str>,
 }
 
 impl Edges {
-    /// Replaces `old`, the facts that a unit read, by those that it reads now. Returns these, and
+    /// Replaces `old`, the sorted facts that a unit read, by those that it reads now. Returns these, and
     /// the facts that lost their last reader and for whose readers something was kept.
     pub(super) fn replace(
         &mut self,
@@ -64,19 +66,26 @@ impl Edges {
         old: &[FactId],
         facts: Vec<Fact>,
     ) -> (Box<[FactId]>, Vec<Fact>) {
-        let mut new: Vec<FactId> = Vec::with_capacity(facts.len());
+        let mut read: Vec<(FactId, Fact)> = Vec::with_capacity(facts.len());
         for fact in facts {
             #[cfg(test)]
             if self.ignored == Some(fact.kind()) {
                 continue;
             }
-            new.push(self.read(unit, fact));
+            read.push((self.id(&fact), fact));
         }
-        new.sort_unstable();
-        new.dedup();
+        // Units look up many facts more than once, and mostly the same ones as the last time.
+        read.sort_unstable_by_key(|(id, _)| *id);
+        read.dedup_by_key(|(id, _)| *id);
+        let new: Box<[FactId]> = read.iter().map(|(id, _)| *id).collect();
+        for (id, fact) in read {
+            if old.binary_search(&id).is_err() {
+                self.enter(unit, id, fact);
+            }
+        }
         let left = old.iter().filter(|id| new.binary_search(id).is_err());
         let forgotten = left.filter_map(|id| self.leave(unit, *id)).collect();
-        (new.into(), forgotten)
+        (new, forgotten)
     }
 
     /// The readers of a fact.
@@ -99,13 +108,11 @@ impl Edges {
         FactId::of_hash(self.keys.hash_one(fact))
     }
 
-    fn read(&mut self, unit: UnitId, fact: Fact) -> FactId {
-        let id = self.id(&fact);
+    fn enter(&mut self, unit: UnitId, id: FactId, fact: Fact) {
         self.readers.insert(Edge::new(id, unit));
         if ObjectIndex::keeps_for_readers(&fact) {
             self.kept.insert(id, fact);
         }
-        id
     }
 
     /// Returns the fact if this was its last reader, and something was kept for it.

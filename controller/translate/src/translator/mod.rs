@@ -63,17 +63,6 @@ use edges::Edges;
 use registry::{UnitId, UnitRegistry};
 use unit::{State, UnitRun};
 
-/// How far a translator is, until it has output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Objects are stored.
-    Collecting,
-    /// Units run, and their results are held back.
-    RunningAhead,
-    /// Results are returned.
-    Synced,
-}
-
 /// All objects, and their translation. Synchronous and pure: the same batches at the same times
 /// give the same deltas.
 #[derive(Debug)]
@@ -81,7 +70,7 @@ pub struct Translator {
     state: State,
     registry: UnitRegistry,
     edges: Edges,
-    phase: Phase,
+    is_started: bool,
     /// The number of the batch, modulo 2^32.
     batch: u32,
     /// Units that ran in it.
@@ -96,7 +85,7 @@ impl Translator {
             state: State::new(ObjectIndex::new(options)),
             registry: UnitRegistry::default(),
             edges: Edges::default(),
-            phase: Phase::Collecting,
+            is_started: false,
             batch: 0,
             ran: 0,
         }
@@ -109,7 +98,7 @@ impl Translator {
     }
 
     /// Applies a batch of changes; returns everything that they change, which is nothing before
-    /// [`Event::Synced`]. A time before that of an earlier batch counts as that time.
+    /// [`Event::Start`]. A time before that of an earlier batch counts as that time.
     pub fn apply(&mut self, batch: Batch, now: Timestamp) -> Delta {
         self.batch = self.batch.wrapping_add(1);
         self.ran = 0;
@@ -118,14 +107,10 @@ impl Translator {
         }
         let objects = &mut self.state.objects;
         objects.now = objects.now.max(now);
-        if self.phase == Phase::Collecting {
+        if !self.is_started {
             return Delta::default();
         }
         self.run_units();
-        if self.phase == Phase::RunningAhead {
-            self.state.outcome.hold();
-            return Delta::default();
-        }
         let outcome = std::mem::take(&mut self.state.outcome);
         outcome.into_delta(self.registry.next_expiry())
     }
@@ -201,11 +186,7 @@ impl Translator {
                     self.changed(&[Fact::Exists(CLASS_KIND, name)], None);
                 }
             }
-            Event::MostlySynced if self.phase == Phase::Collecting => {
-                self.phase = Phase::RunningAhead;
-            }
-            Event::MostlySynced => {}
-            Event::Synced => self.phase = Phase::Synced,
+            Event::Start => self.is_started = true,
         }
     }
 

@@ -15,18 +15,8 @@ use crate::store::ObjectRef;
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     resources: BTreeMap<ResourceKey, Change>,
-    /// The results of batches before the first output.
-    held: Option<Box<Held>>,
     pub(crate) statuses: BTreeMap<ObjectRef, Option<Status>>,
     pub(crate) infrastructure: BTreeMap<ObjectName, Option<Infrastructure>>,
-}
-
-/// Everything there is, before anything was returned.
-#[derive(Debug, Default)]
-struct Held {
-    resources: BTreeMap<ResourceKey, (Resource, Gateways)>,
-    statuses: BTreeMap<ObjectRef, Status>,
-    infrastructure: BTreeMap<ObjectName, Infrastructure>,
 }
 
 /// A resource before the batch and after it, each with its Gateways. Both can come from different
@@ -35,15 +25,6 @@ struct Held {
 struct Change {
     before: Option<(Resource, Gateways)>,
     after: Option<(Resource, Gateways)>,
-}
-
-impl Change {
-    fn created(after: (Resource, Gateways)) -> Self {
-        Self {
-            before: None,
-            after: Some(after),
-        }
-    }
 }
 
 impl Outcome {
@@ -68,36 +49,15 @@ impl Outcome {
         }
     }
 
-    /// Keeps the changes of a batch for the first output.
-    pub(super) fn hold(&mut self) {
-        let held = self.held.get_or_insert_default();
-        let resources = std::mem::take(&mut self.resources).into_iter();
-        let resources = resources.map(|(key, change)| (key, change.after));
-        apply(&mut held.resources, resources);
-        apply(&mut held.statuses, std::mem::take(&mut self.statuses));
-        apply(
-            &mut held.infrastructure,
-            std::mem::take(&mut self.infrastructure),
-        );
-    }
-
-    /// The changes of the last batch, or everything if nothing was returned yet.
-    pub(super) fn into_delta(mut self, wake_at: Option<Timestamp>) -> Delta {
-        if self.held.is_some() {
-            self.hold();
-        }
-        let held = self.held.map(|held| *held).unwrap_or_default();
+    /// The changes of the batch.
+    pub(super) fn into_delta(self, wake_at: Option<Timestamp>) -> Delta {
         let mut delta = Delta {
-            statuses: created(held.statuses).chain(self.statuses).collect(),
-            infrastructure: created(held.infrastructure)
-                .chain(self.infrastructure)
-                .collect(),
+            statuses: self.statuses.into_iter().collect(),
+            infrastructure: self.infrastructure.into_iter().collect(),
             wake_at,
             ..Delta::default()
         };
-        let held = held.resources.into_iter();
-        let held = held.map(|(key, after)| (key, Change::created(after)));
-        for (key, Change { before, after }) in held.chain(self.resources) {
+        for (key, Change { before, after }) in self.resources {
             view_changes(&mut delta.views, &key, before.as_ref(), after.as_ref());
             let (before, after) = (before.map(|it| it.0), after.map(|it| it.0));
             if before != after {
@@ -106,24 +66,6 @@ impl Outcome {
         }
         delta
     }
-}
-
-/// Inserts and removes entries.
-fn apply<K: Ord, V>(
-    entries: &mut BTreeMap<K, V>,
-    changes: impl IntoIterator<Item = (K, Option<V>)>,
-) {
-    for (key, value) in changes {
-        match value {
-            Some(value) => entries.insert(key, value),
-            None => entries.remove(&key),
-        };
-    }
-}
-
-fn created<K, V>(entries: BTreeMap<K, V>) -> impl Iterator<Item = (K, Option<V>)> {
-    let entries = entries.into_iter();
-    entries.map(|(key, value)| (key, Some(value)))
 }
 
 fn view_changes(

@@ -1,10 +1,11 @@
 //! The existing units: the facts that each reads, the ones to run, and when outputs expire.
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher as _, RandomState};
+use std::collections::BTreeSet;
+use std::hash::BuildHasher as _;
 
 use hashbrown::HashTable;
 use jiff::Timestamp;
+use xds::fast_hash::{FastHashMap, FastHashState};
 
 use super::edges::FactId;
 use super::unit::{AnyUnit, STRATA};
@@ -32,14 +33,14 @@ impl UnitId {
 pub(super) struct UnitRegistry {
     /// By the hash of the unit, which is in its slot and nowhere else.
     ids: HashTable<UnitId>,
-    hasher: RandomState,
+    hasher: FastHashState,
     slots: Vec<Option<Slot>>,
     free: Vec<UnitId>,
     /// Units to compute again, by stratum.
     dirty: [Vec<UnitId>; STRATA],
     /// Of the few units whose output expires, by time and by unit.
     expiries: BTreeSet<(Timestamp, UnitId)>,
-    expires: HashMap<UnitId, Timestamp>,
+    expires: FastHashMap<UnitId, Timestamp>,
 }
 
 #[derive(Debug)]
@@ -57,12 +58,12 @@ impl Default for UnitRegistry {
     fn default() -> Self {
         Self {
             ids: HashTable::new(),
-            hasher: RandomState::new(),
+            hasher: FastHashState::default(),
             slots: Vec::new(),
             free: Vec::new(),
             dirty: [const { Vec::new() }; STRATA],
             expiries: BTreeSet::new(),
-            expires: HashMap::new(),
+            expires: FastHashMap::default(),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The trait of all units, and the list of them.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
 use super::claims::Claims;
@@ -195,11 +195,11 @@ impl State {
 
 /// Outputs by unit. They are boxed: more than half of the entries of a table can be free.
 #[derive(Debug)]
-pub(crate) struct Table<U: Unit>(HashMap<U, Box<U::Output>>);
+pub(crate) struct Table<U: Unit>(FastHashMap<U, Box<U::Output>>);
 
 impl<U: Unit> Default for Table<U> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self(FastHashMap::default())
     }
 }
 

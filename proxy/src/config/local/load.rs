@@ -111,7 +111,7 @@ impl Loader {
         let requested = self.configuration.gateways().flat_map(addresses_of);
         let addresses = origin::local_addresses(requested);
         let mut batch = std::mem::take(&mut self.pending);
-        batch.extend([Event::MachineAddresses(addresses), Event::Synced]);
+        batch.extend([Event::MachineAddresses(addresses), Event::Start]);
         let delta = self.translator.apply(batch, now);
         self.last_work.units = self.translator.units_run();
         self.changes_after = delta.wake_at;

@@ -38,6 +38,11 @@ impl Published {
         changed
     }
 
+    /// Prepares the first publication, by a part of it.
+    pub fn stage(&self, publication: Publication) {
+        self.views().stage(publication);
+    }
+
     /// The views. Hold the lock briefly: never across an `await`.
     pub fn views(&self) -> MutexGuard<'_, Views> {
         locked(&self.views)
@@ -92,6 +97,19 @@ mod tests {
             resources: vec![(key.clone(), Some(encoded))],
             members: vec![(gateway.clone(), key, Member::Joined)],
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_staged_is_reported_once_it_is_published() {
+        let published = Published::default();
+        let gateway = ObjectName::new("a", "one");
+        let stream = published.follow(&gateway);
+        published.stage(publication(&gateway, "s"));
+        assert!(!stream.has_changed().expect("open"));
+        assert!(locked(&published.changed).is_empty());
+        published.publish(Publication::default());
+        assert!(stream.has_changed().expect("open"));
+        assert_eq!(published.changed().await, [gateway].into());
     }
 
     #[tokio::test]

@@ -99,6 +99,8 @@ pub(crate) struct Kind {
     pub(crate) reads_status: bool,
     pub(crate) check_name: fn(&str) -> Result<(), String>,
     pub(crate) read: fn(Value) -> (Option<Object>, Vec<Remark>),
+    /// Reads JSON; `None` unless it takes no more than its types.
+    pub(crate) read_json: fn(&str) -> Option<Object>,
     pub(crate) fail_closed: fn(&ObjectName, &Value) -> Option<Object>,
     pub(crate) may_restrict_access: fn(&[&str]) -> bool,
 }
@@ -114,6 +116,7 @@ impl Kind {
             reads_status: T::READS_STATUS,
             check_name: T::check_name,
             read: typed::read::<T>,
+            read_json: typed::read_json::<T>,
             fail_closed: |name, written| T::fail_closed(name, written).map(Into::into),
             may_restrict_access: T::may_restrict_access,
         }
