@@ -98,6 +98,19 @@ impl Hierarchies {
         Ok(())
     }
 
+    /// Gives a cgroup an eighth of its siblings' share of the processors, where they compete.
+    pub(crate) fn yield_processors(&self, path: &str) -> Result<()> {
+        // Of 1 024 and of 100: versions 1 and 2.
+        for (name, share) in [("cpu.shares", "128"), ("cpu.weight", "12")] {
+            let files = self.roots.iter().map(|root| root.join(path).join(name));
+            for file in files.filter(|file| file.exists()) {
+                fs::write(&file, share)
+                    .with_context(|| format!("cannot write {}", file.display()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Moves this process into a cgroup. Its children inherit that.
     pub(crate) fn enter(&self, path: &str) -> Result<()> {
         for root in &self.roots {
@@ -282,6 +295,25 @@ mod tests {
                 .join("e2e-a/node-0/cgroup.subtree_control")
                 .exists()
         );
+    }
+
+    #[test]
+    fn a_cgroup_that_yields_has_a_smaller_share() {
+        for (name, before, after) in [("cpu.shares", "1024", "128"), ("cpu.weight", "100", "12")] {
+            let [cpu, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+            let hierarchies = Hierarchies {
+                roots: vec![cpu.path().to_owned(), other.path().to_owned()],
+                unified: false,
+            };
+            hierarchies.create("e2e-a/components").expect("created");
+            let file = cpu.path().join("e2e-a/components").join(name);
+            fs::write(&file, before).expect("written");
+            hierarchies
+                .yield_processors("e2e-a/components")
+                .expect("it has");
+            assert_eq!(fs::read_to_string(file).expect("written"), after);
+            assert!(!other.path().join("e2e-a/components").join(name).exists());
+        }
     }
 
     #[test]

@@ -131,7 +131,10 @@ impl Cluster {
 
     fn create_cgroups(&self, nodes: u8) -> Result<()> {
         let hierarchies = Hierarchies::of_machine()?;
-        hierarchies.create(&self.cgroup_of_components())?;
+        let components = self.cgroup_of_components();
+        hierarchies.create(&components)?;
+        // Nodes and clients stand for other machines, whose processors an API server would not use.
+        hierarchies.yield_processors(&components)?;
         hierarchies.create(&self.cgroup_of_commands())?;
         for number in 0..nodes {
             hierarchies.create(&self.cgroup_of_pods(NetworkNamespace::Node(number)))?;
