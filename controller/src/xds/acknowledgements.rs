@@ -62,7 +62,8 @@ impl Reporter {
                 let ack_summary = server.ack_summary(&gateway, Kind::Listener);
                 self.replicas.set(&gateway, GatewayReport::of(&ack_summary));
                 let others = self.replicas.of_others(&gateway);
-                let known = merged(ack_summary, others.iter()).map(Arc::new);
+                let current = |key: &_| outputs.published.views().version(&gateway, key);
+                let known = merged(ack_summary, others.iter(), current).map(Arc::new);
                 outputs.acknowledgements.set(&gateway, known);
             }
             // A hundred proxies acknowledge one by one: process their acknowledgements together.

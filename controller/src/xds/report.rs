@@ -29,6 +29,9 @@ struct RejectedResource {
     #[serde(rename = "type")]
     type_url: String,
     key: String,
+    /// The rejected version; empty in a report of an earlier release.
+    #[serde(default)]
+    version: String,
     why: String,
 }
 
@@ -40,9 +43,10 @@ impl GatewayReport {
             Some((key.key.to_string(), (version, *count)))
         });
         let refused = ack_summary.refused.iter().take(MAX_REFUSED);
-        let refused = refused.map(|(key, why)| RejectedResource {
+        let refused = refused.map(|(key, (version, why))| RejectedResource {
             type_url: key.kind.type_url().to_owned(),
             key: key.key.to_string(),
+            version: version.to_string(),
             why: why
                 .get(..why.floor_char_boundary(LONGEST_REASON))
                 .unwrap_or_default()
@@ -57,10 +61,12 @@ impl GatewayReport {
 }
 
 /// Combines the acknowledgements of all replicas for a Gateway. Versions are the same on every
-/// replica: those that are not current here are left out until they are.
+/// replica: what concerns those that are not current here is left out until they are. `current` is the
+/// version of a resource of any kind.
 pub(super) fn merged<'a>(
     own: AckSummary,
     others: impl Iterator<Item = &'a GatewayReport>,
+    current: impl Fn(&ResourceKey) -> Option<Version>,
 ) -> Option<Acknowledgements> {
     let AckSummary {
         connected,
@@ -71,7 +77,10 @@ pub(super) fn merged<'a>(
     let mut all = Acknowledgements {
         connected,
         listeners: accepted,
-        refused,
+        refused: refused
+            .into_iter()
+            .map(|(key, (_, why))| (key, why))
+            .collect(),
     };
     for other in others {
         all.connected += other.connected;
@@ -85,13 +94,17 @@ pub(super) fn merged<'a>(
                 *all.listeners.entry(key).or_default() += count;
             }
         }
-        for RejectedResource { type_url, key, why } in &other.refused {
-            if let Some(kind) = Kind::from_type_url(type_url) {
-                let key = ResourceKey {
-                    kind,
-                    key: key.as_str().into(),
-                };
-                all.refused.entry(key).or_insert_with(|| why.clone());
+        for refusal in &other.refused {
+            let Some(kind) = Kind::from_type_url(&refusal.type_url) else {
+                continue;
+            };
+            let key = ResourceKey {
+                kind,
+                key: refusal.key.as_str().into(),
+            };
+            if current(&key).is_some_and(|it| it.to_string() == refusal.version) {
+                let why = || refusal.why.clone();
+                all.refused.entry(key).or_insert_with(why);
             }
         }
     }
@@ -125,28 +138,55 @@ mod tests {
             connected: 2,
             versions: BTreeMap::from([(key("a"), Version::of(version))]),
             accepted: BTreeMap::from([(key("a"), accepted)]),
-            refused: BTreeMap::from([(key("b"), "é".repeat(LONGEST_REASON))]),
+            refused: BTreeMap::from([(
+                key("b"),
+                (Version::of(version), "é".repeat(LONGEST_REASON)),
+            )]),
         }
+    }
+
+    fn always(version: &[u8]) -> impl Fn(&ResourceKey) -> Option<Version> {
+        let version = Version::of(version);
+        move |_| Some(version)
     }
 
     #[test]
     fn reports_of_all_replicas_are_merged_by_version() {
         let other = GatewayReport::of(&ack_summary(b"new", 2)).expect("they are connected");
-        let known =
-            merged(ack_summary(b"new", 1), [&other].into_iter()).expect("they are connected");
+        let known = merged(ack_summary(b"new", 1), [&other].into_iter(), always(b"new"))
+            .expect("they are connected");
         assert_eq!((known.connected, known.listeners[&key("a")]), (4, 3));
         assert!(known.refused.contains_key(&key("b")));
         // This replica has a later version, or the other one has.
-        let known = merged(ack_summary(b"newer", 1), [&other].into_iter());
+        let known = merged(
+            ack_summary(b"newer", 1),
+            [&other].into_iter(),
+            always(b"newer"),
+        );
         assert_eq!(known.expect("they are connected").listeners[&key("a")], 1);
+    }
+
+    /// Otherwise a corrected object would be called rejected until the other replica reports again.
+    #[test]
+    fn a_refusal_counts_for_the_version_that_was_rejected() {
+        let other = GatewayReport::of(&ack_summary(b"new", 2)).expect("they are connected");
+        let refused = |version| {
+            let own = AckSummary::default();
+            let known = merged(own, [&other].into_iter(), |_| version);
+            known.expect("they are connected").refused.len()
+        };
+        assert_eq!(refused(Some(Version::of(b"new"))), 1);
+        assert_eq!(refused(Some(Version::of(b"newer"))), 0);
+        assert_eq!(refused(None), 0);
     }
 
     #[test]
     fn without_connected_proxies_nothing_is_reported() {
         assert_eq!(GatewayReport::of(&AckSummary::default()), None);
-        assert_eq!(merged(AckSummary::default(), [].into_iter()), None);
+        let nothing = AckSummary::default;
+        assert_eq!(merged(nothing(), [].into_iter(), |_| None), None);
         let other = GatewayReport::of(&ack_summary(b"new", 2)).expect("they are connected");
-        assert!(merged(AckSummary::default(), [&other].into_iter()).is_some());
+        assert!(merged(nothing(), [&other].into_iter(), |_| None).is_some());
     }
 
     #[test]

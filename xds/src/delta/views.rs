@@ -141,6 +141,13 @@ impl Views {
         resources.map(|it| (it.key.clone(), it.version)).collect()
     }
 
+    /// The current version of a resource that the proxies of a Gateway need; `None` if it was removed.
+    #[must_use]
+    pub fn version(&self, gateway: &ObjectName, key: &ResourceKey) -> Option<Version> {
+        let resource = self.view(gateway)?.get(key)?;
+        Some(resource.version)
+    }
+
     /// Number of batches built for a Gateway's proxies that subscribe to everything, each encoded
     /// once however many proxies receive it.
     #[must_use]

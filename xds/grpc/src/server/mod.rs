@@ -100,7 +100,9 @@ impl Server {
                 }
             }
             for Refusal { key, text } in session.refused(&views) {
-                summary.refused.entry(key).or_insert(text);
+                if let Some(version) = views.version(gateway, &key) {
+                    summary.refused.entry(key).or_insert((version, text));
+                }
             }
         }
         summary

@@ -66,6 +66,6 @@ pub struct AckSummary {
     pub versions: BTreeMap<ResourceKey, Version>,
     /// How many proxies have applied a resource; resources that none has applied are absent.
     pub accepted: BTreeMap<ResourceKey, usize>,
-    /// Resources that a proxy has rejected, with one proxy's reason.
-    pub refused: BTreeMap<ResourceKey, String>,
+    /// Resources that a proxy has rejected in their current version, with one proxy's reason.
+    pub refused: BTreeMap<ResourceKey, (Version, String)>,
 }
