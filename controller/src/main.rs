@@ -22,7 +22,8 @@ use controller::stopping::Stopping;
 use controller::translation::Translation;
 use controller::watch::{Extension, Kinds, Readiness, Supervisor};
 use controller::{gateway_class, health, log, memory, xds};
-use http::StatusCode;
+use http::header::USER_AGENT;
+use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
@@ -264,6 +265,9 @@ enum Retries {
 }
 
 fn client(mut config: Config, retries: Retries) -> Result<Client> {
+    // Its start is the manager of fields that are written without a name for it, such as statuses.
+    let agent = HeaderValue::from_static(concat!("gateway-controller/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((USER_AGENT, agent));
     config.read_timeout = Some(READ_TIMEOUT);
     config.default_retry = matches!(retries, Retries::ByClient);
     // Otherwise a request on a connection that was idle has only the rest of the time.

@@ -218,6 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn an_object_has_no_room_for_more() {
+        let object = r#"{"metadata": {"name": "a", "namespace": "b"}, "spec": {"hostnames": ["a.example.com"]}}"#;
+        let read = admit_json("gateway.networking.k8s.io", "HTTPRoute", object, None);
+        let read = read.expect("JSON").and_then(|it| it.object);
+        let Some(Object::HttpRoute(route)) = read else {
+            panic!("{read:?}")
+        };
+        assert_eq!(route.spec.hostnames.capacity(), 1);
+    }
+
+    #[test]
     fn values_are_parsed_as_serde_json_does() {
         let value = json!({
             "a": [null, true, false, 0, -1, 1.5, u64::MAX, i64::MIN, "", "é\"\n", {}, []],

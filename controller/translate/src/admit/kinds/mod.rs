@@ -41,7 +41,7 @@ use crate::store::Object;
 
 /// A kind that files may contain.
 pub(crate) trait Admissible:
-    Resource + DeserializeOwned + Serialize + Into<Object> + Sized
+    Resource + Clone + DeserializeOwned + Serialize + Into<Object> + Sized
 {
     /// Further supported versions besides [`Resource::VERSION`], of the same form.
     const ALSO: &'static [&'static str] = &[];

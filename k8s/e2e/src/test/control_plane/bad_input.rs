@@ -181,6 +181,17 @@ pub(in crate::test) async fn another_writer_replacing_our_status_causes_few_writ
     );
     let accepted = expected_condition("Accepted", "True", "Accepted");
     scope.condition("HTTPRoute", "echo-80", accepted).await?;
+    let route = routes.get("echo-80").await?;
+    let fields = route.managed_fields();
+    let of_status = fields
+        .iter()
+        .filter(|it| it.subresource.as_deref() == Some("status"));
+    ensure!(
+        of_status
+            .filter_map(|it| it.manager.as_deref())
+            .any(|manager| manager == "gateway-controller"),
+        "the status does not tell who wrote it: {fields:?}"
+    );
     site.until(HOST, "/", StatusCode::OK).await.map(drop)
 }
 
