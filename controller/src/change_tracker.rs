@@ -1,15 +1,14 @@
 //! A map that tasks write and one task follows.
 //!
 //! The follower learns which keys changed, and reads their current values: several changes of a key
-//! are seen as one. So the memory is bounded by the number of keys, however slow the follower is, and
-//! keys that came and went in between are not seen at all.
+//! are seen as one. So the memory is bounded by the number of keys, however slow the follower is.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use xds::fast_hash::FastHashMap;
+use xds::fast_hash::{FastHashMap, FastHashSet};
 
 /// The current value of each key, and the keys changed since the follower last took them. There is
 /// one follower; any number of tasks may write and read.
@@ -23,8 +22,7 @@ pub struct ChangeTracker<K, V> {
 struct Entries<K, V> {
     /// By hash: keys are long, and there is a value for each object of the cluster.
     current: FastHashMap<K, V>,
-    /// The changed keys, and whether each had a value when the follower last took them.
-    changed: FastHashMap<K, bool>,
+    changed: FastHashSet<K>,
 }
 
 impl<K, V> Default for ChangeTracker<K, V> {
@@ -32,25 +30,9 @@ impl<K, V> Default for ChangeTracker<K, V> {
         Self {
             entries: Mutex::new(Entries {
                 current: FastHashMap::default(),
-                changed: FastHashMap::default(),
+                changed: FastHashSet::default(),
             }),
             notify: Notify::new(),
-        }
-    }
-}
-
-impl<K: Hash + Eq + Clone, V> Entries<K, V> {
-    fn set(&mut self, key: K, value: Option<V>) {
-        let is_removed = value.is_none();
-        let before = match value {
-            Some(value) => self.current.insert(key.clone(), value),
-            None => self.current.remove(&key),
-        };
-        // A replica that does not lead never takes them: keys that come and go would pile up.
-        if is_removed && self.changed.get(&key) == Some(&false) {
-            self.changed.remove(&key);
-        } else {
-            self.changed.entry(key).or_insert(before.is_some());
         }
     }
 }
@@ -69,7 +51,11 @@ impl<K: Hash + Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
             if entries.current.get(&key) == value.as_ref() {
                 continue;
             }
-            entries.set(key, value);
+            match value {
+                Some(value) => drop(entries.current.insert(key.clone(), value)),
+                None => drop(entries.current.remove(&key)),
+            }
+            entries.changed.insert(key);
             is_changed = true;
         }
         drop(entries);
@@ -104,16 +90,14 @@ impl<K: Hash + Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
     /// For the follower: takes the changed keys, if any.
     pub fn take_changed(&self) -> BTreeSet<K> {
         let changed = std::mem::take(&mut self.entries().changed);
-        changed.into_keys().collect()
+        changed.into_iter().collect()
     }
 
     /// Marks every key as changed.
     pub fn touch_all(&self) {
         let mut entries = self.entries();
         let keys: Vec<K> = entries.current.keys().cloned().collect();
-        for key in keys {
-            entries.changed.entry(key).or_insert(true);
-        }
+        entries.changed.extend(keys);
         drop(entries);
         self.notify.notify_one();
     }
@@ -143,18 +127,5 @@ mod tests {
         assert_eq!(board.get(&"a"), None);
         board.touch_all();
         assert_eq!(board.changed().await.len(), 1);
-    }
-
-    #[tokio::test]
-    async fn keys_that_come_and_go_unseen_are_not_kept() {
-        let board = ChangeTracker::default();
-        board.set(&0, Some("seen"));
-        assert_eq!(board.changed().await, [0].into());
-        for key in 0..100 {
-            board.set(&key, Some("value"));
-            board.set(&key, None);
-        }
-        assert_eq!(board.entries().changed.len(), 1);
-        assert_eq!(board.changed().await, [0].into());
     }
 }
