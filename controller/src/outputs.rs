@@ -23,7 +23,8 @@ pub struct Outputs {
     /// Whether the first configuration is published, and `infrastructure` has its Gateways. Proxies that
     /// connect earlier wait for it.
     pub gateways_known: watch::Sender<bool>,
-    /// The desired entries of statuses: from translation to the status writer.
+    /// The desired entries of statuses, incomplete before `translated`: from translation to the status
+    /// writer.
     pub statuses: ChangeTracker<ObjectRef, Arc<Status>>,
     /// Whether translation has published its first complete result. Until then, an object without a
     /// status has not been evaluated yet.

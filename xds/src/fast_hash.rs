@@ -2,7 +2,7 @@
 //!
 //! A controller that starts computes some ten million hashes of names. The function is seeded for each
 //! process, so that names cannot be chosen in advance to collide. Where equal hashes stand for equal
-//! values, the standard library's function has to be used.
+//! values, use the standard library's function, unless a collision only costs time.
 
 /// A hash function with a seed of its own.
 pub type FastHashState = foldhash::fast::RandomState;

@@ -67,7 +67,7 @@ impl StatusWriter {
     }
 
     /// Writes while this replica is the leader, until the process stops. Not before the first
-    /// translation: until then, no object would seem to be ours.
+    /// translation: until then, statuses are incomplete.
     pub async fn run(mut self, mut leadership: Leadership, mut stopping: Stopping) {
         let mut translated = self.outputs.translated.subscribe();
         let ready = async {

@@ -42,7 +42,7 @@ impl Measures {
             registry.register("publish_seconds", help, own.publish.clone());
             let help = "Time from receiving a change to publishing its results";
             registry.register("watch_lag_seconds", help, own.lag.clone());
-            let help = "Resources that were published or removed";
+            let help = "Versions of resources that were prepared or published, and removals";
             registry.register("published_resources", help, own.resources.clone());
         });
         own

@@ -11,7 +11,7 @@ mod measures;
 mod oversized;
 mod pace;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ pub struct Translation {
 /// Results for the deployer, which takes them after proxies can have theirs.
 #[derive(Default)]
 struct Staged {
-    ports: Vec<(ObjectName, Option<BTreeSet<Port>>)>,
-    infrastructure: Vec<(ObjectName, Option<Arc<Infrastructure>>)>,
+    ports: BTreeMap<ObjectName, Option<BTreeSet<Port>>>,
+    infrastructure: BTreeMap<ObjectName, Option<Arc<Infrastructure>>>,
 }
 
 impl Translation {
@@ -142,7 +142,7 @@ impl Translation {
         let delta = self.translator.apply(batch, now);
         if !self.intake.is_complete() {
             self.publish(delta);
-            // There is no output to delay, so a short pause is enough.
+            // Nobody waits for these results, so a short pause is enough.
             self.pace.passed(Instant::now(), Duration::ZERO);
             return;
         }
@@ -200,11 +200,15 @@ impl Translation {
 
     /// The resources in wire form, without those that are too large.
     fn encode(&mut self, resources: Vec<Change>) -> Vec<(ResourceKey, Option<Arc<Encoded>>)> {
+        let is_complete = self.intake.is_complete();
         let resources = resources.into_iter().filter_map(|(key, resource)| {
             self.measures.resource(key.kind);
             let encoded = resource.map(|resource| Arc::new(Encoded::new(&resource)));
-            let is_admitted = self.oversized.admit(&key, encoded.as_ref());
-            is_admitted.then_some((key, encoded))
+            if self.oversized.admit(&key, encoded.as_ref()) {
+                return Some((key, encoded));
+            }
+            // Its previous version stays, unless that is of what was there before everything was synced.
+            (!is_complete).then_some((key, None))
         });
         resources.collect()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tracing::debug;
+use tracing::{debug, warn};
 use translate::admit::{self, AdmittedValue, Severity};
 use translate::status::Release;
 
@@ -33,7 +33,11 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, raw: Raw) -> Option<Co
     }
     let status = raw.status.as_ref().map(|status| status.get());
     let admitted = admit::admit_json(kind.group, kind.kind, &raw.text, status);
-    // It was parsed before.
+    // It was only scanned before: its text may have half of a surrogate pair, which API servers never send.
+    let admitted = admitted.inspect_err(|error| {
+        let (kind, name) = (kind.kind, raw.name());
+        warn!("{kind} {name} is ignored, since it cannot be parsed: {error}");
+    });
     let admitted = admitted.ok().flatten()?;
     let observed =
         (kind.reading == Reading::ObjectAndStatus).then(|| Arc::new(observe(raw, api_version)));

@@ -49,7 +49,7 @@ fn synced(text: &str) -> (Translator, Delta) {
 }
 
 #[test]
-fn nothing_is_published_before_every_source_is_synced() {
+fn nothing_is_returned_before_the_start() {
     let mut translator = Translator::new(Options::machine());
     let before = translator.apply(upserts(GATEWAY), Timestamp::UNIX_EPOCH);
     assert_eq!(before, Delta::default());

@@ -1,5 +1,6 @@
 //! Walks an object and collects problems, each with the field's path.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::finding::{Reason, Remark};
@@ -41,6 +42,16 @@ impl Check {
     /// Rejects the object unless the current text is one of `allowed`; returns whether it is.
     pub(super) fn is_one_of(&mut self, allowed: &[&str]) -> bool {
         let is_allowed = allowed.contains(&self.text());
+        if !is_allowed {
+            self.refuse_all_but(allowed);
+        }
+        is_allowed
+    }
+
+    /// Rejects the object unless a required value is one of `allowed`, without consulting what is written.
+    pub(super) fn is_value_of(&mut self, given: &impl Serialize, allowed: &[&str]) -> bool {
+        let given = serde_json::to_value(given).unwrap_or_default();
+        let is_allowed = given.as_str().is_some_and(|it| allowed.contains(&it));
         if !is_allowed {
             self.refuse_all_but(allowed);
         }

@@ -160,7 +160,7 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 }
 
-/// Levels of a field that are read; what is below is left out. No type has that many, and beyond 128 in
+/// Levels of an object that are read; what is below is left out. No type has that many, and beyond 128 in
 /// all `serde_json` fails.
 const LEVELS: usize = 100;
 
@@ -215,6 +215,16 @@ mod tests {
             }
         }
         assert!(compared > 200 && direct > 30, "{compared}, {direct}");
+    }
+
+    #[test]
+    fn a_route_with_filters_is_read_without_a_value_in_between() {
+        let object = r#"{"metadata": {"name": "a", "namespace": "b"}, "spec": {"rules": [{"filters": [
+            {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["x-a"]}},
+            {"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}]}]}}"#;
+        let kind = KINDS.iter().find(|kind| kind.name == "HTTPRoute");
+        let read = (kind.expect("a kind").read_json)(object);
+        assert!(matches!(read, Some(Object::HttpRoute(_))), "{read:?}");
     }
 
     #[test]

@@ -36,7 +36,9 @@ pub(super) fn filters(check: &mut Check, filters: &[HttpRouteFilter], types: &[&
 
 fn filter(check: &mut Check, filter: &HttpRouteFilter, types: &[&str]) {
     let mut known = false;
-    check.field("type", |check| known = check.is_one_of(types));
+    check.field("type", |check| {
+        known = check.is_value_of(&filter.kind, types);
+    });
     if !known {
         return;
     }
@@ -108,7 +110,9 @@ pub(super) fn of_listener(check: &mut Check, filters: &ListenerFilters) {
     check.at_most("requests", filters.requests.len(), MAX_FILTERS);
     check.each("requests", &filters.requests, |check, filter| {
         let mut known = false;
-        check.field("type", |check| known = check.is_one_of(&LISTENER));
+        check.field("type", |check| {
+            known = check.is_value_of(&filter.kind, &LISTENER);
+        });
         if !known {
             return;
         }
