@@ -93,15 +93,6 @@ impl<K: Hash + Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
         changed.into_iter().collect()
     }
 
-    /// Marks every key as changed.
-    pub fn touch_all(&self) {
-        let mut entries = self.entries();
-        let keys: Vec<K> = entries.current.keys().cloned().collect();
-        entries.changed.extend(keys);
-        drop(entries);
-        self.notify.notify_one();
-    }
-
     fn entries(&self) -> MutexGuard<'_, Entries<K, V>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +116,5 @@ mod tests {
         board.set(&"a", None);
         assert!(board.changed().await.contains("a"));
         assert_eq!(board.get(&"a"), None);
-        board.touch_all();
-        assert_eq!(board.changed().await.len(), 1);
     }
 }

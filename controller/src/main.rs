@@ -265,7 +265,7 @@ enum Retries {
 }
 
 fn client(mut config: Config, retries: Retries) -> Result<Client> {
-    // Its start is the manager of fields that are written without a name for it, such as statuses.
+    // API servers derive the field manager from it for writes that name none, such as those of statuses.
     let agent = HeaderValue::from_static(concat!("gateway-controller/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
     config.read_timeout = Some(READ_TIMEOUT);

@@ -59,8 +59,8 @@ async fn measure(args: &ControlPlaneArgs) -> Result<()> {
     cluster.remove_leftovers().await?;
     let peers = args.peers()?;
     let backend = Backend::start(args.endpoints_range)?;
-    // Clients, endpoints and users of a cluster are other machines: theirs is not the time that a busy
-    // processor makes this process wait. Later threads inherit it.
+    // Clients and endpoints stand for other machines: their latency must not include waiting for this
+    // machine's processors. Threads that start later inherit it.
     process::shorten_slices(std::process::id())?;
     create_folder(&args.out)?;
     let mut record = ControlPlaneRecord {

@@ -12,14 +12,14 @@ use translate::admit;
 use xds::model::ObjectName;
 
 /// An object. It is kept as text, which is converted to its type without a value in between. Any JSON
-/// object can be read: one that cannot would keep the whole list of its kind from being read.
+/// object can be read: one that cannot would keep the whole list of its kind from being read. (In a watch
+/// it can be taken as text since API servers send the type of an event before its object.)
 #[derive(Debug, Clone, Default)]
 pub(super) struct Raw {
     /// The object in JSON, without its status, its resource version and `managedFields`, half of a small
     /// object.
     pub(super) text: String,
-    /// The status in JSON: of most kinds it is kept, and not read. (In a watch it can be taken as text
-    /// since API servers send the type of an event before its object.)
+    /// The status in JSON: of most kinds it is kept, and not read.
     pub(super) status: Option<Box<RawValue>>,
     pub(super) head: Head,
 }

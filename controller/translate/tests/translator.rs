@@ -40,7 +40,7 @@ fn statuses(delta: &Delta) -> Vec<String> {
     statuses.collect()
 }
 
-fn synced(text: &str) -> (Translator, Delta) {
+fn started(text: &str) -> (Translator, Delta) {
     let mut translator = Translator::new(Options::machine());
     let mut batch = upserts(text);
     batch.push(Event::Start);
@@ -318,7 +318,7 @@ fn a_route_with_too_many_rules_at_too_many_listeners_is_rejected() {
             vec![rule; rules].join(", ")
         )
     };
-    let (mut translator, _) = synced(&site);
+    let (mut translator, _) = started(&site);
     let delta = translator.apply(upserts(&route(12)), Timestamp::UNIX_EPOCH);
     assert_eq!(delta.resources.len(), 12 * 320);
     let delta = translator.apply(upserts(&route(13)), Timestamp::UNIX_EPOCH);
@@ -338,7 +338,7 @@ fn a_route_with_too_many_rules_at_too_many_listeners_is_rejected() {
 
 #[test]
 fn one_route_changes_one_resource_and_the_affected_statuses() {
-    let (mut translator, _) = synced(GATEWAY);
+    let (mut translator, _) = started(GATEWAY);
     let delta = translator.apply(upserts(ROUTE), Timestamp::UNIX_EPOCH);
     let route = "Route `HTTPRoute/default/web/0/Gateway/default/gw/http`";
     assert_eq!(changed(&delta), [format!("+ {route}")]);
@@ -362,7 +362,7 @@ fn one_route_changes_one_resource_and_the_affected_statuses() {
 
 #[test]
 fn a_new_generation_changes_only_the_status() {
-    let (mut translator, _) = synced(&format!("{GATEWAY}---{ROUTE}"));
+    let (mut translator, _) = started(&format!("{GATEWAY}---{ROUTE}"));
     let edited = ROUTE.replace("name: web}", "name: web, generation: 2}");
     let delta = translator.apply(upserts(&edited), Timestamp::UNIX_EPOCH);
     assert_eq!(changed(&delta), [""; 0]);
@@ -374,7 +374,7 @@ fn a_new_generation_changes_only_the_status() {
 
 #[test]
 fn applying_deltas_builds_the_model() {
-    let (mut translator, delta) = synced(GATEWAY);
+    let (mut translator, delta) = started(GATEWAY);
     let mut model = Model::default();
     model.apply(delta.resources);
     model.apply(

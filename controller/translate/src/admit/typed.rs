@@ -60,7 +60,8 @@ pub(super) fn read_json<T: Admissible>(json: &str) -> Option<Object> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let object: T = serde_ignored::deserialize(&mut deserializer, note).ok()?;
     deserializer.end().ok()?;
-    // What is written is mostly consulted for the texts of remarks. Without it, there may be a remark too many.
+    // Checks consult the written value mostly for texts. Without it there may be an extra remark, and the
+    // object is read in full.
     let mut check = Check::of(Value::Null);
     object.check(&mut check);
     let is_plain = !has_unknown_fields && check.into_remarks().is_empty();

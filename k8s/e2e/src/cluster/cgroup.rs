@@ -98,9 +98,9 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Gives a cgroup an eighth of its siblings' share of the processors, where they compete.
-    pub(crate) fn yield_processors(&self, path: &str) -> Result<()> {
-        // Of 1 024 and of 100: versions 1 and 2.
+    /// Lowers the CPU weight of a cgroup to an eighth of its siblings'.
+    pub(crate) fn lower_cpu_weight(&self, path: &str) -> Result<()> {
+        // The defaults are 1 024 in version 1, and 100 in version 2.
         for (name, share) in [("cpu.shares", "128"), ("cpu.weight", "12")] {
             let files = self.roots.iter().map(|root| root.join(path).join(name));
             for file in files.filter(|file| file.exists()) {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_that_yields_has_a_smaller_share() {
+    fn a_lowered_weight_is_an_eighth() {
         for (name, before, after) in [("cpu.shares", "1024", "128"), ("cpu.weight", "100", "12")] {
             let [cpu, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
             let hierarchies = Hierarchies {
@@ -309,7 +309,7 @@ mod tests {
             let file = cpu.path().join("e2e-a/components").join(name);
             fs::write(&file, before).expect("written");
             hierarchies
-                .yield_processors("e2e-a/components")
+                .lower_cpu_weight("e2e-a/components")
                 .expect("it has");
             assert_eq!(fs::read_to_string(file).expect("written"), after);
             assert!(!other.path().join("e2e-a/components").join(name).exists());

@@ -133,8 +133,8 @@ impl Cluster {
         let hierarchies = Hierarchies::of_machine()?;
         let components = self.cgroup_of_components();
         hierarchies.create(&components)?;
-        // Nodes and clients stand for other machines, whose processors an API server would not use.
-        hierarchies.yield_processors(&components)?;
+        // Pods and commands stand for other machines, whose processors the API server would not use.
+        hierarchies.lower_cpu_weight(&components)?;
         hierarchies.create(&self.cgroup_of_commands())?;
         for number in 0..nodes {
             hierarchies.create(&self.cgroup_of_pods(NetworkNamespace::Node(number)))?;
