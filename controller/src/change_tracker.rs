@@ -93,6 +93,11 @@ impl<K: Hash + Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
         changed.into_iter().collect()
     }
 
+    /// For the follower: forgets which keys have changed.
+    pub fn discard_changes(&self) {
+        drop(std::mem::take(&mut self.entries().changed));
+    }
+
     fn entries(&self) -> MutexGuard<'_, Entries<K, V>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,9 @@
 //! Whether this replica is the leader; only the leader writes to the cluster.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
+use tokio::time::interval;
 
 use crate::stopping::Stopping;
 
@@ -26,16 +29,22 @@ impl Leadership {
         *self.0.borrow()
     }
 
-    /// Waits until this replica is the leader, and runs the work until it is not. Returns whether
-    /// the process continues.
+    /// Waits until this replica is the leader, and runs the work until it is not. While it waits,
+    /// `discard_changes` is called from time to time: the work compares everything when it begins, and
+    /// meanwhile the names of changed objects would pile up. Returns whether the process continues.
     pub async fn during(
         &mut self,
         stopping: &mut Stopping,
+        discard_changes: impl Fn(),
         work: impl Future<Output = ()>,
     ) -> bool {
-        tokio::select! {
-            () = self.acquired() => {}
-            () = stopping.stopped() => return false,
+        let mut discarding = interval(DISCARD_INTERVAL);
+        loop {
+            tokio::select! {
+                () = self.acquired() => break,
+                () = stopping.stopped() => return false,
+                _ = discarding.tick() => discard_changes(),
+            }
         }
         tokio::select! {
             () = work => true,
@@ -74,3 +83,6 @@ impl Election {
             .send_if_modified(|current| std::mem::replace(current, is_leader) != is_leader);
     }
 }
+
+/// 1 min: what a large cluster changes in that time needs little memory.
+const DISCARD_INTERVAL: Duration = Duration::from_mins(1);

@@ -104,7 +104,20 @@ impl Deployer {
             () = stopping.stopped() => return,
         }
         self.input.outputs.addresses_known.send_replace(true);
-        while leadership.during(&mut stopping, self.lead()).await {
+        let sources = Arc::clone(&self.input);
+        let discard_changes = || {
+            let outputs = &sources.outputs;
+            outputs.infrastructure.discard_changes();
+            outputs.ports.discard_changes();
+            outputs.gateways.discard_changes();
+            outputs.parameters.discard_changes();
+            outputs.class_parameters.discard_changes();
+            sources.children.changed.discard_changes();
+        };
+        while leadership
+            .during(&mut stopping, discard_changes, self.lead())
+            .await
+        {
             info!("another replica is the leader and deploys from here on");
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
@@ -146,6 +159,8 @@ impl Deployer {
         let outputs = Arc::clone(&self.input.outputs);
         self.push(outputs.gateways.keys());
         self.push(outputs.infrastructure.keys());
+        // Some may be gone since this replica was the leader before.
+        self.push(outputs.deployments.keys());
     }
 
     fn push(&mut self, gateways: impl IntoIterator<Item = ObjectName>) {

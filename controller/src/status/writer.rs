@@ -78,7 +78,19 @@ impl StatusWriter {
             () = ready => {}
             () = stopping.stopped() => return,
         }
-        while leadership.during(&mut stopping, self.lead()).await {
+        let outputs = Arc::clone(&self.outputs);
+        let discard_changes = || {
+            outputs.statuses.discard_changes();
+            outputs.invalid.discard_changes();
+            outputs.oversized.discard_changes();
+            outputs.observed.discard_changes();
+            outputs.acknowledgements.discard_changes();
+            outputs.deployments.discard_changes();
+        };
+        while leadership
+            .during(&mut stopping, discard_changes, self.lead())
+            .await
+        {
             info!("another replica is the leader and writes statuses from here on");
             // A write of a former leader may be older than those of the new one.
             self.in_flight.shutdown().await;
@@ -117,7 +129,9 @@ impl StatusWriter {
 
     /// Queues every object: most will need no write.
     fn compare_all(&mut self) {
-        let gateways = self.outputs.acknowledgements.keys();
+        let mut gateways: BTreeSet<_> = self.outputs.acknowledgements.keys().into_iter().collect();
+        // Some may have none any more since this replica was the leader before.
+        gateways.extend(self.acknowledgements.keys().cloned());
         for gateway in &gateways {
             self.acknowledged(gateway);
         }

@@ -318,6 +318,21 @@ async fn every_replica_reads_the_assigned_addresses() {
     );
 }
 
+/// A new one of the same name would seem to be deployed.
+#[tokio::test(start_paused = true)]
+async fn deployments_of_gateways_deleted_under_another_leader_are_forgotten() {
+    let scene = Scene::begin().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+    scene.election.set(false);
+    settle().await;
+    scene.outputs.gateways.set(&edge(), None);
+    scene.outputs.infrastructure.set(&edge(), None);
+    sleep(Duration::from_mins(2)).await;
+    scene.election.set(true);
+    settle().await;
+    assert_eq!(scene.deployment(), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_new_ca_bundle_is_written_for_every_gateway() {
     let scene = Scene::begin().await;

@@ -195,6 +195,51 @@ async fn only_the_leader_writes_and_a_new_leader_compares_everything() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replica_that_does_not_lead_keeps_no_names_of_changed_objects() {
+    let scene = Scene::now();
+    scene.election.set(false);
+    seconds(1).await;
+    for number in 0..100 {
+        let name = object(&number.to_string());
+        let status = Arc::new(accepted("one"));
+        scene.outputs.statuses.set(&name, Some(status));
+        scene.outputs.statuses.set(&name, None);
+    }
+    seconds(61).await;
+    assert_eq!(scene.outputs.statuses.take_changed(), BTreeSet::new());
+}
+
+/// What proxies rejected while this replica was the leader does not stay in statuses when it is again.
+#[tokio::test(start_paused = true)]
+async fn acknowledgements_that_ended_under_another_leader_are_forgotten() {
+    let scene = Scene::now();
+    scene.route("a");
+    scene.want("a", "one");
+    let rejected = ResourceKey {
+        kind: Kind::Route,
+        key: "HTTPRoute/app/a/0/0".into(),
+    };
+    let acknowledgements = Acknowledgements {
+        connected: 1,
+        refused: BTreeMap::from([(rejected, "not supported".to_owned())]),
+        ..Acknowledgements::default()
+    };
+    let gateway = ObjectName::new("default", "edge");
+    let gateways = &scene.outputs.acknowledgements;
+    gateways.set(&gateway, Some(Arc::new(acknowledgements)));
+    seconds(1).await;
+    let parents = scene.parents("a");
+    assert!(parents[0].contains("not supported"), "{parents:?}");
+    scene.election.set(false);
+    seconds(1).await;
+    gateways.set(&gateway, None);
+    seconds(120).await;
+    scene.election.set(true);
+    seconds(1).await;
+    assert_eq!(scene.parents("a"), [ours("one")]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_status_is_removed_before_the_first_translation() {
     let scene = Scene::now();
     scene.outputs.translated.send_replace(false);
