@@ -12,7 +12,8 @@ mod served;
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use xds::model::{Kind, ObjectName};
 
 use crate::cluster::Cluster;
 use crate::objects::{class, definition, gateway, route, service, slice, udp_route};
@@ -62,8 +63,51 @@ async fn nothing_is_published_while_a_core_kind_is_forbidden() {
         panic!("{unsynced:?}");
     };
     assert!(error.contains("services is forbidden"), "{error}");
+    // What can be translated is prepared, and nobody acts on it.
+    let outputs = &reader.outputs;
+    assert!(outputs.published.views().resource_count() > 0);
+    assert_eq!(outputs.infrastructure.keys(), []);
+    assert_eq!(outputs.ports.keys(), []);
+    assert!(!*outputs.gateways_known.borrow());
+    assert!(!*outputs.translated.borrow());
     cluster.allow("services");
     reader.expect(&cluster, Duration::from_secs(40)).await;
+    let gateways = [ObjectName::new("a", "gw")];
+    assert_eq!(outputs.infrastructure.keys(), gateways);
+    assert_eq!(outputs.ports.keys(), gateways);
+    assert!(*outputs.gateways_known.borrow());
+    assert!(*outputs.translated.borrow());
+}
+
+/// Its previous version would stay in effect after the first publication, but nothing was in effect yet.
+#[tokio::test(start_paused = true)]
+async fn a_route_that_is_too_large_in_the_first_publication_is_not_served() {
+    let mut large = route("a", "r", ("a", "gw"), "/");
+    let headers = (0..16).map(|it| json!({"name": format!("x-{it}"), "value": "x".repeat(4096)}));
+    let headers: Value = headers.collect();
+    let matches =
+        (0..64).map(|it| json!({"path": {"value": format!("/{it}")}, "headers": headers}));
+    large["spec"]["rules"][0]["matches"] = matches.collect();
+    let edge = ObjectName::new("a", "gw");
+    for (withheld, keeps_previous) in [("services", false), ("nothing", true)] {
+        let cluster = cluster_with(&site());
+        cluster.forbid(withheld);
+        let reader = Reader::start(&cluster, "[]");
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let is_served = || {
+            let views = reader.outputs.published.views();
+            !views.keys(&edge, Kind::Route).is_empty()
+        };
+        assert!(is_served(), "the small version is prepared, or published");
+        cluster.put(&large);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        cluster.allow(withheld);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(reader.outputs.published.views().is_complete());
+        assert_eq!(is_served(), keeps_previous);
+        let oversized = reader.outputs.oversized.get(&objects::reference(&large));
+        assert!(oversized.is_some_and(|why| why.contains("split the object")));
+    }
 }
 
 /// It is an edit of a valid one only if it is the same object.
