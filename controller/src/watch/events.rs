@@ -39,7 +39,7 @@ impl Events {
         field_selector: Option<&str>,
     ) -> Self {
         let page_size = page_size(resource);
-        let (sender, receiver) = mpsc::channel(page_size as usize);
+        let (sender, receiver) = mpsc::channel(READ_AHEAD.min(page_size as usize));
         let resume = Arc::new(Notify::new());
         let reader = Reader {
             client: client.clone(),
@@ -268,7 +268,7 @@ fn of_event(error: kube::Error) -> kube::Error {
     }
 }
 
-/// Objects in a page of a list, and events that are read ahead.
+/// Objects in a page of a list.
 fn page_size(resource: &ApiResource) -> u32 {
     match &*resource.kind {
         "ConfigMap" | "Secret" => LARGE_OBJECTS,
@@ -276,8 +276,10 @@ fn page_size(resource: &ApiResource) -> u32 {
     }
 }
 
-/// Twice `kube`'s default: each page costs the API server some milliseconds.
-const PAGE: u32 = 1_000;
+/// Ten times `kube`'s default: with it, an API server lists 40 000 routes in a tenth less time.
+const PAGE: u32 = 5_000;
+/// Events that are read ahead, at most a page.
+const READ_AHEAD: usize = 1_000;
 /// For objects of up to 1 MiB, of which there are two pages in memory.
 const LARGE_OBJECTS: u32 = 100;
 /// Bytes of a list that are parsed at once: several objects, since that of which a part is missing is

@@ -39,18 +39,23 @@ fn one_route(criterion: &mut Criterion) {
 fn cold(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("from nothing");
     group.sample_size(10);
-    let batch = world(40_000, 2_500);
-    group.bench_function("40000 routes on 2500 ListenerSets", |bencher| {
-        bencher.iter_batched(
-            || batch.clone(),
-            |batch| {
-                let mut translator = Translator::new(Options::cluster());
-                let delta = translator.apply(batch, NOW);
-                (translator, delta)
-            },
-            BatchSize::PerIteration,
-        );
-    });
+    let all = world(40_000, 2_500);
+    for size in [10, 100, 1_000, all.len()] {
+        let name = format!("40000 routes on 2500 ListenerSets, in batches of {size}");
+        let batches: Vec<Vec<Event>> = all.chunks(size).map(<[Event]>::to_vec).collect();
+        group.bench_function(&name, |bencher| {
+            bencher.iter_batched(
+                || batches.clone(),
+                |batches| {
+                    let mut translator = Translator::new(Options::cluster());
+                    let apply = |batch| translator.apply(batch, NOW);
+                    let deltas: Vec<_> = batches.into_iter().map(apply).collect();
+                    (translator, deltas)
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
     group.finish();
 }
 
@@ -102,9 +107,11 @@ fn world(routes: usize, sets: usize) -> Vec<Event> {
     let mut objects = vec![gateway()];
     objects.extend((0..sets).map(listener_set));
     objects.extend((0..routes).map(service));
-    objects.extend((0..routes).map(|number| route(number, number % sets, "one")));
     let mut batch: Vec<Event> = objects.into_iter().map(Event::Upsert).collect();
+    // The list of routes is the last one to end.
     batch.push(Event::Start);
+    let routes = (0..routes).map(|number| route(number, number % sets, "one"));
+    batch.extend(routes.map(Event::Upsert));
     batch
 }
 
