@@ -319,8 +319,8 @@ async fn a_watch_follows_the_last_page_and_continues_after_its_end() {
     let [first, second, watch, resumed] = &*paths else {
         panic!("{paths:?}");
     };
-    assert!(first.contains("limit=1000") && !first.contains("continue"));
-    assert!(second.contains("limit=1000") && second.contains("continue=more"));
+    assert!(first.contains("limit=5000") && !first.contains("continue"));
+    assert!(second.contains("limit=5000") && second.contains("continue=more"));
     assert!(watch.contains("resourceVersion=5"), "{watch}");
     assert!(resumed.contains("resourceVersion=9"), "{resumed}");
     for watch in [watch, resumed] {
