@@ -95,7 +95,9 @@ impl<K: Hash + Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
 
     /// For the follower: forgets which keys have changed.
     pub fn discard_changes(&self) {
-        drop(std::mem::take(&mut self.entries().changed));
+        let changed = std::mem::take(&mut self.entries().changed);
+        // Without the lock: there may be a name for each object of the cluster.
+        drop(changed);
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries<K, V>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, timeout};
+use tokio::time::{Instant, interval_at, timeout};
 use tracing::{info, warn};
 use translate::api;
 use translate::{AssignedAddresses, ObjectRef};
@@ -105,22 +105,15 @@ impl Deployer {
         }
         self.input.outputs.addresses_known.send_replace(true);
         let sources = Arc::clone(&self.input);
-        let discard_changes = || {
-            let outputs = &sources.outputs;
-            outputs.infrastructure.discard_changes();
-            outputs.ports.discard_changes();
-            outputs.gateways.discard_changes();
-            outputs.parameters.discard_changes();
-            outputs.class_parameters.discard_changes();
-            sources.children.changed.discard_changes();
-        };
-        while leadership
-            .during(&mut stopping, discard_changes, self.lead())
-            .await
-        {
+        let discard = || sources.discard_changes();
+        while leadership.during(&mut stopping, discard, self.lead()).await {
             info!("another replica is the leader and deploys from here on");
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
+            // They are outdated when this replica is the leader again.
+            let deployments = &sources.outputs.deployments;
+            let gateways = deployments.keys().into_iter();
+            deployments.set_all(gateways.map(|gateway| (gateway, None)));
         }
     }
 
@@ -128,8 +121,11 @@ impl Deployer {
         let sources = Arc::clone(&self.input);
         let outputs = &sources.outputs;
         let mut authorities = outputs.authorities.subscribe();
-        // Its first tick is immediate.
-        let mut comparison = interval(COMPARISON_INTERVAL);
+        // Before the first translation, nothing is cleaned up.
+        let mut translated = outputs.translated.subscribe();
+        let first = Instant::now() + COMPARISON_INTERVAL;
+        let mut comparison = interval_at(first, COMPARISON_INTERVAL);
+        self.push_all();
         loop {
             let wake_at = self.start();
             tokio::select! {
@@ -140,6 +136,7 @@ impl Deployer {
                 _ = outputs.class_parameters.changed() => self.push_all(),
                 children = sources.children.changed.changed() => self.observed(&children),
                 Ok(()) = authorities.changed() => self.push_all(),
+                Ok(()) = translated.changed() => self.push_all(),
                 Some(done) = self.in_flight.join_next() => {
                     if let Ok((gateway, outcome)) = done {
                         self.queue.done(&gateway, outcome, Instant::now());
@@ -159,8 +156,6 @@ impl Deployer {
         let outputs = Arc::clone(&self.input.outputs);
         self.push(outputs.gateways.keys());
         self.push(outputs.infrastructure.keys());
-        // Some may be gone since this replica was the leader before.
-        self.push(outputs.deployments.keys());
     }
 
     fn push(&mut self, gateways: impl IntoIterator<Item = ObjectName>) {
@@ -208,6 +203,17 @@ impl Deployer {
 }
 
 impl Sources {
+    /// Discards the changes that `Deployer::lead` follows.
+    fn discard_changes(&self) {
+        let outputs = &self.outputs;
+        outputs.infrastructure.discard_changes();
+        outputs.ports.discard_changes();
+        outputs.gateways.discard_changes();
+        outputs.parameters.discard_changes();
+        outputs.class_parameters.discard_changes();
+        self.children.changed.discard_changes();
+    }
+
     /// Deploys a Gateway in its current version.
     async fn deploy(&self, applier: &Applier, gateway: &ObjectRef) -> Outcome {
         let name = &gateway.name;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, interval, timeout};
+use tokio::time::{Instant, interval_at, timeout};
 use tracing::{debug, info, warn};
 use translate::ObjectRef;
 use translate::api::{self, Resource as _};
@@ -79,18 +79,8 @@ impl StatusWriter {
             () = stopping.stopped() => return,
         }
         let outputs = Arc::clone(&self.outputs);
-        let discard_changes = || {
-            outputs.statuses.discard_changes();
-            outputs.invalid.discard_changes();
-            outputs.oversized.discard_changes();
-            outputs.observed.discard_changes();
-            outputs.acknowledgements.discard_changes();
-            outputs.deployments.discard_changes();
-        };
-        while leadership
-            .during(&mut stopping, discard_changes, self.lead())
-            .await
-        {
+        let discard = || discard_changes(&outputs);
+        while leadership.during(&mut stopping, discard, self.lead()).await {
             info!("another replica is the leader and writes statuses from here on");
             // A write of a former leader may be older than those of the new one.
             self.in_flight.shutdown().await;
@@ -99,9 +89,10 @@ impl StatusWriter {
     }
 
     async fn lead(&mut self) {
-        // Its first tick is immediate.
-        let mut comparison = interval(COMPARISON_INTERVAL);
+        let first = Instant::now() + COMPARISON_INTERVAL;
+        let mut comparison = interval_at(first, COMPARISON_INTERVAL);
         let outputs = Arc::clone(&self.outputs);
+        self.compare_all();
         loop {
             let wake_at = self.start_writes().await;
             self.metrics.set_backlog(self.queue.backlog());
@@ -361,6 +352,16 @@ fn listeners_of(known: &Acknowledgements, prefix: &str, own: &str) -> BTreeMap<S
         (name.to_owned(), acks)
     });
     listeners.collect()
+}
+
+/// Discards the changes that `StatusWriter::lead` follows.
+fn discard_changes(outputs: &Outputs) {
+    outputs.statuses.discard_changes();
+    outputs.invalid.discard_changes();
+    outputs.oversized.discard_changes();
+    outputs.observed.discard_changes();
+    outputs.acknowledgements.discard_changes();
+    outputs.deployments.discard_changes();
 }
 
 /// Sends one write. After a timeout it is unknown whether it was applied: the version in the patch

@@ -318,6 +318,48 @@ async fn every_replica_reads_the_assigned_addresses() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_does_not_lead_keeps_no_names_of_changed_gateways() {
+    let scene = Scene::begin().await;
+    scene.election.set(false);
+    settle().await;
+    scene.want("uid-2", Infrastructure::default());
+    let outputs = &scene.outputs;
+    let nobody = Some(Err("no such object".into()));
+    outputs.class_parameters.set(&"gateway".to_owned(), nobody);
+    outputs.parameters.set(&edge(), Some(Arc::default()));
+    sleep(Duration::from_mins(2)).await;
+    let gateways = [
+        outputs.gateways.take_changed(),
+        outputs.ports.take_changed(),
+        outputs.infrastructure.take_changed(),
+        outputs.parameters.take_changed(),
+    ];
+    assert_eq!(gateways, [const { BTreeSet::new() }; 4]);
+    assert_eq!(outputs.class_parameters.take_changed(), BTreeSet::new());
+}
+
+/// Its class changed under another leader, or before the first translation of this replica.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_deletes_the_objects_of_a_gateway_of_another_class() {
+    for is_translated in [true, false] {
+        let scene = Scene::begin().await;
+        scene.election.set(false);
+        settle().await;
+        scene.outputs.translated.send_replace(is_translated);
+        let other = Some(present("uid-1", "other"));
+        scene.outputs.gateways.set(&edge(), other);
+        scene.outputs.infrastructure.set(&edge(), None);
+        sleep(Duration::from_mins(2)).await;
+        scene.election.set(true);
+        settle().await;
+        assert_eq!(scene.server.get(DEPLOYMENT).is_none(), is_translated);
+        scene.outputs.translated.send_replace(true);
+        settle().await;
+        assert!(scene.server.get(DEPLOYMENT).is_none());
+    }
+}
+
 /// A new one of the same name would seem to be deployed.
 #[tokio::test(start_paused = true)]
 async fn deployments_of_gateways_deleted_under_another_leader_are_forgotten() {

@@ -199,14 +199,28 @@ async fn a_replica_that_does_not_lead_keeps_no_names_of_changed_objects() {
     let scene = Scene::now();
     scene.election.set(false);
     seconds(1).await;
-    for number in 0..100 {
-        let name = object(&number.to_string());
-        let status = Arc::new(accepted("one"));
-        scene.outputs.statuses.set(&name, Some(status));
-        scene.outputs.statuses.set(&name, None);
-    }
+    // In `observed` as well.
+    scene.route("a");
+    scene.want("a", "one");
+    let (route, gateway) = (object("a"), ObjectName::new("default", "edge"));
+    let outputs = &scene.outputs;
+    outputs.invalid.set(&route, Some("invalid".into()));
+    outputs.oversized.set(&route, Some("large".into()));
+    outputs.acknowledgements.set(&gateway, Some(Arc::default()));
+    outputs.deployments.set(&gateway, Some(Deployment::Done));
     seconds(61).await;
-    assert_eq!(scene.outputs.statuses.take_changed(), BTreeSet::new());
+    let objects = [
+        &outputs.statuses.take_changed(),
+        &outputs.observed.take_changed(),
+        &outputs.invalid.take_changed(),
+        &outputs.oversized.take_changed(),
+    ];
+    assert_eq!(objects, [&BTreeSet::new(); 4]);
+    let gateways = [
+        outputs.acknowledgements.take_changed(),
+        outputs.deployments.take_changed(),
+    ];
+    assert_eq!(gateways, [BTreeSet::new(), BTreeSet::new()]);
 }
 
 /// What proxies rejected while this replica was the leader does not stay in statuses when it is again.
