@@ -276,9 +276,10 @@ fn page_size(resource: &ApiResource) -> u32 {
     }
 }
 
-/// Ten times `kube`'s default: with it, an API server lists 40 000 routes in a tenth less time.
+/// Ten times `kube`'s default: it takes an API server a tenth less time than pages of 1 000, and leaves
+/// less garbage there.
 const PAGE: u32 = 5_000;
-/// Events that are read ahead, at most a page.
+/// Events that are read ahead, besides those of the page at hand.
 const READ_AHEAD: usize = 1_000;
 /// For objects of up to 1 MiB, of which there are two pages in memory.
 const LARGE_OBJECTS: u32 = 100;

@@ -55,13 +55,13 @@ async fn pages_are_requested_ahead_of_their_reader() {
 async fn pages_ahead_of_a_slow_reader_are_bounded() {
     let (events, requests) = events(StatusCode::OK);
     events.resume();
-    for _ in 0..PAGE {
+    for _ in 0..2 * READ_AHEAD {
         settle().await;
     }
     let before = requests.load(Ordering::Relaxed);
     settle().await;
     assert_eq!(requests.load(Ordering::Relaxed), before);
-    assert!(before <= PAGE as usize + 1, "{before}");
+    assert!(before <= READ_AHEAD + 1, "{before}");
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn an_object_can_be_larger_than_what_is_parsed_at_once() {
 /// The API server would give up a response that is read slowly.
 #[tokio::test]
 async fn a_page_is_read_to_its_end_without_a_reader_of_its_events() {
-    let count = 2 * PAGE as usize;
+    let count = 2 * READ_AHEAD;
     let names: Vec<String> = (0..count).map(|number| number.to_string()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (read, mut is_read) = mpsc::channel(1);

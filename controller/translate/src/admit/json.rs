@@ -174,62 +174,71 @@ mod tests {
     use super::*;
     use crate::admit::yaml::compose;
 
-    /// Over all cases of admission, as far as an API server may store them.
+    /// Over all cases of admission, as far as an API server may store them, as they are and with labels,
+    /// annotations and a status.
     #[test]
     fn reading_without_a_value_in_between_has_the_same_result() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/admit");
-        let (mut compared, mut direct) = (0, 0);
+        let (mut compared, mut direct, mut statuses) = (0, 0, 0);
         for file in fs::read_dir(folder).expect("the cases") {
             let text = fs::read_to_string(file.expect("a file").path()).expect("text");
             for document in text.split("\n---") {
-                let composed = compose(document).ok().flatten().map(|it| it.value);
-                let Some(Value::Object(mut fields)) = composed else {
+                let Some((kind, mut fields)) = stored(document) else {
                     continue;
                 };
-                let text =
-                    |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-                let (version, name) = (text("apiVersion").to_owned(), text("kind").to_owned());
-                let group = version.split_once('/').map_or("", |(group, _)| group);
-                let Some(kind) = KINDS
-                    .iter()
-                    .find(|it| (it.group, it.name) == (group, &*name))
-                else {
-                    continue;
-                };
-                for unread in ["apiVersion", "kind"] {
-                    fields.remove(unread);
-                }
                 let status = fields.remove("status");
-                let Some(Value::Object(metadata)) = fields.get_mut("metadata") else {
-                    continue;
-                };
-                if kind.namespaced {
-                    metadata.entry("namespace").or_insert("default".into());
+                compare(kind, fields.clone(), status);
+                if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+                    metadata.insert("labels".to_owned(), json!({"app": "shop", "a.b/c": ""}));
+                    metadata.insert("annotations".to_owned(), json!({"a.b/c": "any text"}));
                 }
-                if has_invalid_labels(kind, &fields) {
-                    continue;
-                }
-                let object = Value::Object(fields.clone()).to_string();
-                direct += usize::from((kind.read_json)(&object).is_some());
-                let status_text = status.as_ref().map(Value::to_string);
-                let read = admit_json(group, &name, &object, status_text.as_deref());
-                let read = read.expect("JSON");
-                if let Some(status) = status.filter(|_| kind.reads_status) {
-                    fields.insert("status".to_owned(), status);
-                }
-                assert_eq!(read, admit_value(group, &name, fields), "{object}");
+                let status = json!({"ancestors": [{
+                    "ancestorRef": {"name": "edge"}, "controllerName": "example.com/other",
+                    "conditions": [{"type": "Accepted", "status": "True"}],
+                }]});
+                direct += usize::from(compare(kind, fields, Some(status)));
+                statuses += usize::from(kind.reads_status);
                 compared += 1;
             }
         }
-        assert!(compared > 200 && direct > 30, "{compared}, {direct}");
+        let counts = (compared, direct, statuses);
+        assert!(compared > 200 && direct > 30 && statuses > 5, "{counts:?}");
     }
 
-    /// API servers reject those of any kind, so they are not checked when reading without a value.
-    fn has_invalid_labels(kind: &Kind, fields: &Map<String, Value>) -> bool {
-        let admitted = admit_value(kind.group, kind.name, fields.clone());
-        let findings = admitted.into_iter().flat_map(|it| it.findings);
-        let mut fields = findings.filter_map(|it| it.field);
-        fields.any(|it| it.starts_with("metadata.labels") || it.starts_with("metadata.annotations"))
+    /// The kind of a document, and its fields as an API server may store them.
+    fn stored(document: &str) -> Option<(&'static Kind, Map<String, Value>)> {
+        let Value::Object(mut fields) = compose(document).ok()??.value else {
+            return None;
+        };
+        let version = fields.remove("apiVersion")?;
+        let name = fields.remove("kind")?;
+        let group = version.as_str()?.split_once('/').map_or("", |it| it.0);
+        let is_meant = |it: &&Kind| it.group == group && Some(it.name) == name.as_str();
+        let kind = KINDS.iter().find(is_meant)?;
+        let metadata = fields.get_mut("metadata")?.as_object_mut()?;
+        if kind.namespaced {
+            metadata.entry("namespace").or_insert("default".into());
+        }
+        // API servers reject such labels and annotations of any kind, so they are not checked when
+        // reading without a value.
+        let admitted = admit_value(kind.group, kind.name, fields.clone())?;
+        let mut wrong = admitted.findings.into_iter().filter_map(|it| it.field);
+        let is_stored = !wrong
+            .any(|it| it.starts_with("metadata.labels") || it.starts_with("metadata.annotations"));
+        is_stored.then_some((kind, fields))
+    }
+
+    /// Reads an object in both ways. Returns whether it can be read without a value.
+    fn compare(kind: &Kind, mut fields: Map<String, Value>, status: Option<Value>) -> bool {
+        let object = Value::Object(fields.clone()).to_string();
+        let text = status.as_ref().map(Value::to_string);
+        let read = admit_json(kind.group, kind.name, &object, text.as_deref()).expect("JSON");
+        if let Some(status) = status.filter(|_| kind.reads_status) {
+            fields.insert("status".to_owned(), status);
+        }
+        let expected = admit_value(kind.group, kind.name, fields);
+        assert_eq!(read, expected, "{object}");
+        (kind.read_json)(&object).is_some()
     }
 
     #[test]
