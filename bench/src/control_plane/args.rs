@@ -53,7 +53,7 @@ pub(crate) enum Case {
     RouteChange,
     /// Many routes, each with a Service: cost, and probes beside them, at rest and under churn.
     RouteScale,
-    /// Many ListenerSets with a certificate and routes: cost, changes, and a cold start.
+    /// Many ListenerSets with a certificate and routes: cost, changes, and cold starts.
     ListenerSets,
     /// All proxies of a Gateway reconnect to a controller that was restarted.
     Reconnect,
