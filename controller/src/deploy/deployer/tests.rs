@@ -325,8 +325,8 @@ async fn a_replica_that_does_not_lead_keeps_no_names_of_changed_gateways() {
     settle().await;
     scene.want("uid-2", Infrastructure::default());
     let outputs = &scene.outputs;
-    let nobody = Some(Err("no such object".into()));
-    outputs.class_parameters.set(&"gateway".to_owned(), nobody);
+    let missing = Some(Err("no such object".into()));
+    outputs.class_parameters.set(&"gateway".to_owned(), missing);
     outputs.parameters.set(&edge(), Some(Arc::default()));
     sleep(Duration::from_mins(2)).await;
     let gateways = [

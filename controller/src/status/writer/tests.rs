@@ -199,7 +199,7 @@ async fn a_replica_that_does_not_lead_keeps_no_names_of_changed_objects() {
     let scene = Scene::now();
     scene.election.set(false);
     seconds(1).await;
-    // In `observed` as well.
+    // The watch of these tests sets `observed`.
     scene.route("a");
     scene.want("a", "one");
     let (route, gateway) = (object("a"), ObjectName::new("default", "edge"));
