@@ -1,10 +1,10 @@
 //! All admitted objects: plain maps, filled by files or watches, read by `translate`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
 use crate::api::{self, Resource};
@@ -54,7 +54,7 @@ impl fmt::Display for ObjectRef {
 /// A kind of object in the store.
 pub(crate) trait StoredKind: Resource {
     /// All objects of the kind.
-    fn all(store: &Store) -> &BTreeMap<ObjectName, Arc<Self>>;
+    fn all(store: &Store) -> &FastHashMap<ObjectName, Arc<Self>>;
 }
 
 macro_rules! store {
@@ -100,7 +100,7 @@ macro_rules! store {
         })*
 
         $(impl StoredKind for api::$type {
-            fn all(store: &Store) -> &BTreeMap<ObjectName, Arc<Self>> {
+            fn all(store: &Store) -> &FastHashMap<ObjectName, Arc<Self>> {
                 &store.$map
             }
         })*
@@ -109,7 +109,7 @@ macro_rules! store {
         #[derive(Debug, Clone, Default, PartialEq)]
         #[allow(missing_docs, reason = "each kind is documented with its type")]
         pub struct Store {
-            $($(#[$doc])* pub $map: BTreeMap<ObjectName, Arc<api::$type>>,)*
+            $($(#[$doc])* pub $map: FastHashMap<ObjectName, Arc<api::$type>>,)*
         }
 
         impl Store {
@@ -131,7 +131,7 @@ macro_rules! store {
                 }
             }
 
-            /// All objects, by kind and name.
+            /// All objects, by kind, in any order.
             pub fn objects(&self) -> impl Iterator<Item = Object> + '_ {
                 std::iter::empty()
                     $(.chain(self.$map.values().cloned().map(Object::$type)))*

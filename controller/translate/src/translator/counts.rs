@@ -1,6 +1,5 @@
 //! Sums over units, updated by the difference between each unit's old and new contribution.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -39,23 +38,33 @@ impl<K, V> Default for Count<K, V> {
 }
 
 impl<K: Clone + Ord + Hash, V: Clone + Ord> Count<K, V> {
-    /// Replaces a unit's contribution. Returns the keys at which it changed, and whether a value
-    /// appeared or disappeared there.
+    /// Replaces a unit's contribution. Returns the keys at which it changed, in their order, and whether
+    /// a value appeared or disappeared there.
     pub(crate) fn replace(
         &mut self,
         old: impl Iterator<Item = (K, V)>,
         new: impl Iterator<Item = (K, V)>,
-    ) -> BTreeMap<K, bool> {
-        let old: BTreeSet<(K, V)> = old.collect();
-        let new: BTreeSet<(K, V)> = new.collect();
-        let mut changed = BTreeMap::new();
-        for (key, value) in old.difference(&new) {
-            *changed.entry(key.clone()).or_default() |= self.remove(key, value);
+    ) -> Vec<(K, bool)> {
+        let (old, new) = (sorted(old), sorted(new));
+        let mut changed = Vec::new();
+        for entry in &old {
+            if new.binary_search(entry).is_err() {
+                let (key, value) = entry;
+                changed.push((key.clone(), self.remove(key, value)));
+            }
         }
-        for (key, value) in new.difference(&old) {
-            let is_first = self.add(key, value);
-            *changed.entry(key.clone()).or_default() |= is_first;
+        for entry in &new {
+            if old.binary_search(entry).is_err() {
+                let (key, value) = entry;
+                changed.push((key.clone(), self.add(key, value)));
+            }
         }
+        changed.sort_by(|(one, _), (other, _)| one.cmp(other));
+        changed.dedup_by(|(later, later_has), (kept, kept_has)| {
+            let is_same = later == kept;
+            *kept_has |= is_same && *later_has;
+            is_same
+        });
         changed
     }
 
@@ -98,6 +107,14 @@ impl<K: Clone + Ord + Hash, V: Clone + Ord> Count<K, V> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Each entry once, in order.
+fn sorted<T: Ord>(entries: impl Iterator<Item = T>) -> Vec<T> {
+    let mut entries: Vec<T> = entries.collect();
+    entries.sort_unstable();
+    entries.dedup();
+    entries
 }
 
 impl<K: Eq + Hash> Count<K, ()> {

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::hash::BuildHasher as _;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use xds::fast_hash::{FastHashMap, FastHashState};
 
 use super::registry::UnitId;
@@ -29,6 +31,11 @@ impl Edge {
         let [.., high, middle, low] = self.0.to_be_bytes();
         UnitId::of_number(u32::from_be_bytes([0, high, middle, low]))
     }
+
+    fn fact(self) -> FactId {
+        let [first, second, third, fourth, fifth, ..] = self.0.to_be_bytes();
+        FactId([first, second, third, fourth, fifth])
+    }
 }
 
 impl FactId {
@@ -42,15 +49,22 @@ impl FactId {
         bytes[3..].copy_from_slice(&self.0);
         u64::from_be_bytes(bytes)
     }
+
+    /// A hash for a table, which uses the first bits and the last ones.
+    fn hash(self) -> u64 {
+        self.number() << 24 ^ self.number()
+    }
 }
 
 /// Facts and their readers. A fact without readers has no id.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     keys: FastHashState,
-    /// One set of all pairs: a map of sets takes twice the memory.
-    readers: BTreeSet<Edge>,
-    /// Facts without readers, for which something has to be dropped.
+    /// One reader of each fact that has any. Most have no other one.
+    first: HashTable<Edge>,
+    /// The other readers. One set of all pairs: a map of sets takes twice the memory.
+    others: BTreeSet<Edge>,
+    /// Facts with readers, for which something has to be dropped once the last one leaves.
     kept: FastHashMap<FactId, Fact>,
     /// A kind of fact that is not recorded, so that tests can show that they would notice.
     #[cfg(test)]
@@ -66,26 +80,29 @@ impl Edges {
         old: &[FactId],
         facts: Vec<Fact>,
     ) -> (Box<[FactId]>, Vec<Fact>) {
-        let mut read: Vec<(FactId, Fact)> = Vec::with_capacity(facts.len());
+        let mut new = Vec::with_capacity(facts.len());
         for fact in facts {
             #[cfg(test)]
             if self.ignored == Some(fact.kind()) {
                 continue;
             }
-            read.push((self.id(&fact), fact));
+            let id = self.id(&fact);
+            new.push(id);
+            if ObjectIndex::keeps_for_readers(&fact) {
+                self.kept.insert(id, fact);
+            }
         }
         // Units look up many facts more than once, and mostly the same ones as the last time.
-        read.sort_unstable_by_key(|(id, _)| *id);
-        read.dedup_by_key(|(id, _)| *id);
-        let new: Box<[FactId]> = read.iter().map(|(id, _)| *id).collect();
-        for (id, fact) in read {
-            if old.binary_search(&id).is_err() {
-                self.enter(unit, id, fact);
+        new.sort_unstable();
+        new.dedup();
+        for id in &new {
+            if old.binary_search(id).is_err() {
+                self.enter(unit, *id);
             }
         }
         let left = old.iter().filter(|id| new.binary_search(id).is_err());
         let forgotten = left.filter_map(|id| self.leave(unit, *id)).collect();
-        (new, forgotten)
+        (new.into(), forgotten)
     }
 
     /// The readers of a fact.
@@ -94,33 +111,114 @@ impl Edges {
     }
 
     fn readers_of(&self, id: FactId) -> impl Iterator<Item = UnitId> + '_ {
+        let first = self.first.find(id.hash(), |edge| edge.fact() == id);
+        let others = first.into_iter().flat_map(move |_| self.others_of(id));
+        first.into_iter().chain(others).map(|edge| edge.unit())
+    }
+
+    /// All readers but the first one.
+    fn others_of(&self, id: FactId) -> impl Iterator<Item = &Edge> + '_ {
         let first = Edge::new(id, UnitId::MIN);
-        let readers = self.readers.range(first..=Edge::new(id, UnitId::MAX));
-        readers.map(|edge| edge.unit())
+        self.others.range(first..=Edge::new(id, UnitId::MAX))
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.readers.is_empty() && self.kept.is_empty()
+        self.first.is_empty() && self.others.is_empty() && self.kept.is_empty()
     }
 
     fn id(&self, fact: &Fact) -> FactId {
         FactId::of_hash(self.keys.hash_one(fact))
     }
 
-    fn enter(&mut self, unit: UnitId, id: FactId, fact: Fact) {
-        self.readers.insert(Edge::new(id, unit));
-        if ObjectIndex::keeps_for_readers(&fact) {
-            self.kept.insert(id, fact);
+    fn enter(&mut self, unit: UnitId, id: FactId) {
+        let edge = Edge::new(id, unit);
+        let is_same = |other: &Edge| other.fact() == id;
+        let entry = self
+            .first
+            .entry(id.hash(), is_same, |edge| edge.fact().hash());
+        match entry {
+            Entry::Vacant(entry) => drop(entry.insert(edge)),
+            Entry::Occupied(_) => drop(self.others.insert(edge)),
         }
     }
 
     /// Returns the fact if this was its last reader, and something was kept for it.
     fn leave(&mut self, unit: UnitId, id: FactId) -> Option<Fact> {
-        self.readers.remove(&Edge::new(id, unit));
-        if self.readers_of(id).next().is_some() {
+        let edge = Edge::new(id, unit);
+        if self.others.remove(&edge) {
             return None;
         }
+        let next = self.others_of(id).next().copied();
+        let first = self.first.find_entry(id.hash(), |other| *other == edge);
+        let mut first = first.ok()?;
+        if let Some(next) = next {
+            *first.get_mut() = next;
+            self.others.remove(&next);
+            return None;
+        }
+        first.remove();
         self.kept.remove(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use xds::model::ObjectName;
+
+    use super::*;
+    use crate::api::{Resource as _, Secret, Service};
+
+    fn readers(edges: &Edges, fact: &Fact) -> BTreeSet<UnitId> {
+        edges.readers(fact).collect()
+    }
+
+    #[test]
+    fn a_fact_has_the_readers_that_are_left() {
+        let name = ObjectName::new("a", "b");
+        let secret = Fact::Object(Secret::KIND, name.clone());
+        let service = Fact::Object(Service::KIND, name);
+        let [one, two, three] = [1, 2, 3].map(UnitId::of_number);
+        // In any order: one of them is kept apart from the others.
+        for order in [[one, two, three], [two, three, one], [three, one, two]] {
+            let mut edges = Edges::default();
+            let mut reads = Vec::new();
+            for unit in [one, two, three] {
+                let facts = vec![secret.clone(), service.clone(), secret.clone()];
+                let (read, forgotten) = edges.replace(unit, &[], facts);
+                assert_eq!((read.len(), forgotten), (2, vec![]));
+                reads.push((unit, read));
+            }
+            let mut left: BTreeSet<UnitId> = [one, two, three].into();
+            for unit in order {
+                assert_eq!(readers(&edges, &secret), left);
+                let (_, read) = reads
+                    .iter()
+                    .find(|(other, _)| *other == unit)
+                    .expect("it read");
+                let facts = vec![service.clone()];
+                let (read, forgotten) = edges.replace(unit, read, facts);
+                left.remove(&unit);
+                let is_last = left.is_empty();
+                assert_eq!(
+                    forgotten,
+                    if is_last {
+                        vec![secret.clone()]
+                    } else {
+                        vec![]
+                    }
+                );
+                assert_eq!(readers(&edges, &service), [one, two, three].into());
+                assert_eq!(read.len(), 1);
+            }
+            assert_eq!(readers(&edges, &secret), [].into());
+            let service = [edges.id(&service)];
+            for unit in order {
+                edges.replace(unit, &service, vec![]);
+            }
+            assert!(edges.is_empty());
+        }
     }
 }

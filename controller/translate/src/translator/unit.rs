@@ -105,8 +105,9 @@ impl Changes<'_> {
     pub(crate) fn left_out(&mut self, policy: &ObjectRef, old: &[ObjectName], new: &[ObjectName]) {
         let entry = |gateway: &ObjectName| (gateway.clone(), policy.clone());
         let (old, new) = (old.iter().map(entry), new.iter().map(entry));
-        let changed = self.counts.left_out.replace(old, new).into_keys();
-        self.facts.extend(changed.map(Fact::LeftOutOf));
+        let changed = self.counts.left_out.replace(old, new).into_iter();
+        let facts = changed.map(|(gateway, _)| Fact::LeftOutOf(gateway));
+        self.facts.extend(facts);
     }
 
     /// Whether an object of this controller carries requests, before and after.
@@ -119,8 +120,9 @@ impl Changes<'_> {
         let entry =
             |there: bool| there.then(|| (Arc::clone(&name.namespace), (kind, name.clone())));
         let (before, after) = (entry(before).into_iter(), entry(after).into_iter());
-        let changed = self.counts.ours.replace(before, after).into_keys();
-        self.facts.extend(changed.map(Fact::OursIn));
+        let changed = self.counts.ours.replace(before, after).into_iter();
+        let facts = changed.map(|(namespace, _)| Fact::OursIn(namespace));
+        self.facts.extend(facts);
     }
 }
 

@@ -12,7 +12,8 @@ mod yaml;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use translate::{Store, translate};
+use jiff::Timestamp;
+use translate::{Event, Object, Store, Translator, translate};
 use xds::{decode, encode};
 
 #[test]
@@ -43,16 +44,15 @@ fn translation_does_not_depend_on_the_order_of_objects() {
     for input in cases() {
         let text = read(&input);
         let options = options::of(&text);
-        let mut objects = load::objects(&text);
-        let forwards: Store = objects.iter().cloned().collect();
-        objects.reverse();
-        let backwards: Store = objects.into_iter().collect();
-        assert_eq!(
-            translate(&forwards, &options),
-            translate(&backwards, &options),
-            "{}",
-            input.display()
-        );
+        let apply = |objects: Vec<Object>| {
+            let events = objects.into_iter().map(Event::Upsert);
+            let batch = events.chain([Event::Start]).collect();
+            let now = options.now.unwrap_or(Timestamp::MIN);
+            Translator::new(options.clone()).apply(batch, now)
+        };
+        let forwards = load::objects(&text);
+        let backwards = forwards.iter().rev().cloned().collect();
+        assert_eq!(apply(forwards), apply(backwards), "{}", input.display());
     }
 }
 

@@ -24,9 +24,11 @@ fn ports(configuration: &Configuration) -> Vec<(String, u16)> {
     let store: Store = configuration.in_force().collect();
     let services = store.services.values();
     let port = |service: &Service| service.spec.ports.first().map_or(0, |port| port.port.get());
-    services
+    let mut ports: Vec<_> = services
         .map(|service| (service.metadata().name.name.to_string(), port(service)))
-        .collect()
+        .collect();
+    ports.sort();
+    ports
 }
 
 fn load(configuration: &mut Configuration, files: &[(&str, &str)]) -> Reload {

@@ -2,6 +2,7 @@
 
 mod universe;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
@@ -151,8 +152,10 @@ fn options(machine: bool) -> Options {
 fn from_scratch(translator: &Translator) -> Listener {
     let objects = &translator.state.objects;
     let mut fresh = Translator::new(objects.options.clone());
-    let mut batch: Batch = objects.store.objects().map(Event::Upsert).collect();
-    batch.reverse();
+    // In an order of its own, which is the same each time.
+    let mut all: Vec<_> = objects.store.objects().collect();
+    all.sort_by_key(|object| Reverse(object.object_ref()));
+    let mut batch: Batch = all.into_iter().map(Event::Upsert).collect();
     batch.push(Event::Start);
     let mut listener = Listener::default();
     listener.apply_delta(fresh.apply(batch, objects.now));

@@ -102,13 +102,8 @@ impl Unit for AttachedUnit {
     ) {
         let RouteName { kind, name } = &self.0;
         let kind = kind.as_str();
-        let emitted = |route: Option<&'_ AttachedRoute>| route.map(|route| route.emitted.clone());
-        let (before, after) = (emitted(old), emitted(new));
-        Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
-        let with_sessions = |route: Option<&AttachedRoute>| {
-            let rules = route.map(|it| it.with_sessions.clone());
-            rules.unwrap_or_default()
-        };
+        let (before, after) = (old.map(|it| &it.emitted), new.map(|it| &it.emitted));
+        Emitted::publish(before, after, changes.outcome);
         if with_sessions(old) != with_sessions(new) {
             changes.run(RouteSessionsUnit(self.0.clone()));
         }
@@ -122,15 +117,15 @@ impl Unit for AttachedUnit {
             changes.fact(Fact::CarriedRoute(kind, name.clone()));
         }
         let counted = |route: Option<&AttachedRoute>| {
-            let listeners = route.map(|it| it.counted.to_vec()).unwrap_or_default();
+            let listeners = route.map(|it| it.counted.clone()).unwrap_or_default();
             listeners.into_iter().map(|listener| (listener, ()))
         };
         let changed = changes.counts.routes.replace(counted(old), counted(new));
-        for listener in changed.into_keys() {
+        for (listener, _) in changed {
             changes.fact(Fact::AttachedRoutes(listener));
         }
         let users = |route: Option<&AttachedRoute>| {
-            let users = route.map(|it| it.users.to_vec()).unwrap_or_default();
+            let users = route.map(|it| it.users.clone()).unwrap_or_default();
             users.into_iter()
         };
         changes.users(users(old), users(new));
@@ -191,6 +186,10 @@ fn rules_with_sessions(reader: &UnitReader<'_>, route: &ResolvedRoute) -> Vec<bo
         upstreams.any(|upstream| reader.session(&upstream).is_some())
     });
     has_sessions.collect()
+}
+
+fn with_sessions(route: Option<&AttachedRoute>) -> &[(Arc<Route>, ObjectName)] {
+    route.map_or(&[], |route| &route.with_sessions)
 }
 
 /// All Gateways; of a single one, the list that exists.

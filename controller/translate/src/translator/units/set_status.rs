@@ -54,17 +54,17 @@ impl Unit for SetStatusUnit {
         new: Option<&StatusOfSet>,
         changes: &mut Changes<'_>,
     ) {
-        let status = |it: Option<&StatusOfSet>| it.map(|it| it.status.clone());
-        if status(old) != status(new) {
+        let (before, after) = (old.map(|it| &it.status), new.map(|it| &it.status));
+        if before != after {
             let object = ObjectRef::of::<ListenerSet>(&self.0);
-            changes.status(object, status(new).map(Status::ListenerSet));
+            changes.status(object, after.cloned().map(Status::ListenerSet));
         }
         let counted = |it: Option<&StatusOfSet>| {
             let gateway = it.and_then(|it| it.counted_by.clone());
             gateway.map(|gateway| (gateway, ())).into_iter()
         };
         let changed = changes.counts.sets.replace(counted(old), counted(new));
-        for gateway in changed.into_keys() {
+        for (gateway, _) in changed {
             changes.fact(Fact::AttachedSets(gateway));
         }
     }
