@@ -20,6 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     prost_build::Config::new()
         // Resources are encoded once and shared by all responses that carry them.
         .bytes([".envoy.service.discovery.v3"])
+        // A proxy that reconnects reports its versions: both sides have them in this order.
+        .btree_map([".envoy.service.discovery.v3"])
         // It has a private key, which must never be printed: `src/proto/mod.rs` implements `Debug`.
         .skip_debug(["gateway_system.model.v1.Certificate"])
         .compile_fds(files)?;

@@ -103,6 +103,9 @@ impl<K: Ord, V> SmallMap<K, V> {
 
     /// Inserts an entry; returns the previous value of its key.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        if let Entries::Many(many) = &mut self.0 {
+            return many.insert(key, value);
+        }
         if let Some(before) = self.get_mut(&key) {
             return Some(std::mem::replace(before, value));
         }

@@ -124,7 +124,7 @@ fn model(views: &mut Views, gateway: &ObjectName) -> Model {
     let mut client = Client::new("test".to_owned());
     for request in client.connect() {
         session
-            .receive(&request, Instant::now())
+            .receive(request, Instant::now())
             .expect("a known type");
     }
     let mut model = Model::default();

@@ -345,15 +345,16 @@ async fn follow(
         let Ok(Some(request)) = request else {
             break;
         };
-        let answered = session.receive(&request, Instant::now());
+        let (node, kind) = (request.node.clone(), Kind::from_type_url(&request.type_url));
+        let answered = session.receive(request, Instant::now());
         let answered = answered.expect("one of our types");
         shared.note(|seen| {
             if !std::mem::replace(&mut is_named, true) {
-                seen.nodes.extend(request.node.map(|node| node.id));
+                seen.nodes.extend(node.map(|node| node.id));
             }
             match answered {
                 Answered::Nothing => {}
-                Answered::Accepted => seen.accepted.extend(Kind::from_type_url(&request.type_url)),
+                Answered::Accepted => seen.accepted.extend(kind),
                 Answered::Refused(refused) => seen.refused.extend(refused),
             }
         });

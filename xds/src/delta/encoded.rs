@@ -29,6 +29,18 @@ impl Version {
         Self(version)
     }
 
+    /// Whether this is its text.
+    pub(super) fn is_written(self, text: &str) -> bool {
+        self.text() == text.as_bytes()
+    }
+
+    fn text(self) -> [u8; TEXT_LENGTH] {
+        let mut text = [0; TEXT_LENGTH];
+        let written = URL_SAFE_NO_PAD.encode_slice(self.0, &mut text);
+        debug_assert_eq!(written, Ok(TEXT_LENGTH));
+        text
+    }
+
     /// Adds a version to a digest, or removes it if present: the order does not matter.
     pub(super) fn toggle(&mut self, other: Option<Self>) {
         let other = other.unwrap_or_default();
@@ -40,7 +52,8 @@ impl Version {
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
+        let text = self.text();
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -88,3 +101,6 @@ impl Encoded {
         }
     }
 }
+
+/// Length of 64 bits in base64url.
+const TEXT_LENGTH: usize = 11;

@@ -111,18 +111,18 @@ impl ProxySession {
     /// The type is unknown.
     pub fn receive(
         &mut self,
-        request: &DeltaDiscoveryRequest,
+        mut request: DeltaDiscoveryRequest,
         now: Instant,
     ) -> Result<Answered, UnknownType> {
         let Some(kind) = Kind::from_type_url(&request.type_url) else {
-            return Err(UnknownType(request.type_url.clone()));
+            return Err(UnknownType(request.type_url));
         };
         self.first_request.get_or_insert(now);
         self.subscriptions
             .entry(kind)
-            .and_modify(|subscription| subscription.change(request))
-            .or_insert_with(|| Subscription::begin(kind, request));
-        Ok(self.answered(kind, request))
+            .and_modify(|subscription| subscription.change(&request))
+            .or_insert_with(|| Subscription::begin(kind, &mut request));
+        Ok(self.answered(kind, &request))
     }
 
     fn answered(&mut self, kind: Kind, request: &DeltaDiscoveryRequest) -> Answered {

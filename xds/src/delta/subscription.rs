@@ -3,7 +3,7 @@
 //! The rules are those of the xDS protocol ("Subscribing to resources", "Unsubscribing from
 //! resources"), incremental variant.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::batch::Entry;
@@ -18,7 +18,7 @@ pub(super) struct Subscription {
     wildcard: bool,
     names: BTreeSet<Arc<str>>,
     /// Set while everything is owed: the versions that the client holds, by name.
-    unsynced: Option<HashMap<String, String>>,
+    unsynced: Option<BTreeMap<String, String>>,
     /// Names that are owed a response even without a change.
     owed: BTreeSet<Arc<str>>,
     /// Bytes of both sets of names, and of the versions that the client holds.
@@ -27,17 +27,18 @@ pub(super) struct Subscription {
 
 impl Subscription {
     /// From the first request of a type on a stream: without names, or with `*`, it subscribes to
-    /// all.
-    pub(super) fn begin(kind: Kind, request: &DeltaDiscoveryRequest) -> Self {
+    /// all. Takes the held versions out of the request.
+    pub(super) fn begin(kind: Kind, request: &mut DeltaDiscoveryRequest) -> Self {
+        let held = std::mem::take(&mut request.initial_resource_versions);
         let names = &request.resource_names_subscribe;
         let wildcard = names.is_empty() || names.iter().any(|name| name == WILDCARD);
         let mut subscription = Self {
             kind,
             wildcard,
             names: BTreeSet::new(),
-            unsynced: Some(request.initial_resource_versions.clone()),
+            kept_bytes: version_bytes(&held),
+            unsynced: Some(held),
             owed: BTreeSet::new(),
-            kept_bytes: version_bytes(&request.initial_resource_versions),
         };
         for name in names.iter().filter(|name| *name != WILDCARD) {
             add(
@@ -93,7 +94,7 @@ impl Subscription {
     /// Whether it covers all resources, for a client that holds nothing.
     pub(super) fn is_fresh(&self) -> bool {
         let unsynced = self.unsynced.as_ref();
-        self.wildcard && self.owed.is_empty() && unsynced.is_some_and(HashMap::is_empty)
+        self.wildcard && self.owed.is_empty() && unsynced.is_some_and(BTreeMap::is_empty)
     }
 
     /// Whether everything is owed.
@@ -132,23 +133,35 @@ impl Subscription {
     fn sync(
         &self,
         view: &View,
-        held: &HashMap<String, String>,
+        held: &BTreeMap<String, String>,
         found: &mut BTreeMap<Arc<str>, Option<Arc<Encoded>>>,
     ) {
+        // Both are ordered by name.
+        let mut held = held.iter().peekable();
         for encoded in view.of_kind(self.kind) {
             let name = &encoded.key.key;
-            let is_held = held
-                .get(&**name)
-                .is_some_and(|version| *version == encoded.version.to_string());
+            while let Some((gone, _)) = held.next_if(|(other, _)| ***other < **name) {
+                self.report_gone(gone, found);
+            }
+            let version = held.next_if(|(other, _)| ***other == **name);
+            let is_held = version.is_some_and(|(_, version)| encoded.version.is_written(version));
             if self.wants(name) && !is_held {
                 found.insert(Arc::clone(name), Some(Arc::clone(encoded)));
             }
         }
-        let held = held.keys().map(|name| name.as_str().into());
-        for name in held.chain(self.names.iter().cloned()) {
-            if self.wants(&name) && view.get(&self.key(&name)).is_none() {
-                found.insert(name, None);
+        for (gone, _) in held {
+            self.report_gone(gone, found);
+        }
+        for name in &self.names {
+            if view.get(&self.key(name)).is_none() {
+                found.insert(Arc::clone(name), None);
             }
+        }
+    }
+
+    fn report_gone(&self, name: &str, found: &mut BTreeMap<Arc<str>, Option<Arc<Encoded>>>) {
+        if self.wants(name) {
+            found.insert(name.into(), None);
         }
     }
 
@@ -164,7 +177,7 @@ impl Subscription {
     }
 }
 
-fn version_bytes(versions: &HashMap<String, String>) -> usize {
+fn version_bytes(versions: &BTreeMap<String, String>) -> usize {
     let bytes = versions.iter();
     let bytes = bytes.map(|(name, version)| name.len().saturating_add(version.len()));
     bytes.fold(0, usize::saturating_add)

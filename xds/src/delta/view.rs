@@ -2,6 +2,7 @@
 //! once, at its last change. Removed keys stay as tombstones until every connection has received
 //! them.
 
+use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
@@ -48,23 +49,26 @@ pub(super) enum BatchStart {
 impl View {
     /// Logs a change of a key, unless the view has that value already. Returns whether it changed.
     pub(super) fn set(&mut self, key: &ResourceKey, value: Option<Arc<Encoded>>) -> bool {
-        let before = self.entries.get(key);
         let version = |value: &Option<Arc<Encoded>>| value.as_ref().map(|it| it.version);
-        if before.and_then(|it| version(&it.value)) == version(&value) {
-            return false;
+        let sequence = self.head.saturating_add(1);
+        let is_removed = value.is_none();
+        match self.entries.entry(key.clone()) {
+            Occupied(entry) if version(&entry.get().value) == version(&value) => {
+                return false;
+            }
+            Vacant(_) if is_removed => return false,
+            Vacant(entry) => drop(entry.insert(LogEntry { sequence, value })),
+            Occupied(mut entry) => {
+                let before = entry.insert(LogEntry { sequence, value });
+                self.log.remove(&before.sequence);
+                self.tombstones.remove(&before.sequence);
+            }
         }
-        if let Some(before) = before {
-            self.log.remove(&before.sequence);
-            self.tombstones.remove(&before.sequence);
-        }
-        self.head = self.head.saturating_add(1);
-        let sequence = self.head;
+        self.head = sequence;
         self.log.insert(sequence, key.clone());
-        if value.is_none() {
+        if is_removed {
             self.tombstones.insert(sequence);
         }
-        self.entries
-            .insert(key.clone(), LogEntry { sequence, value });
         self.batches.clear();
         self.whole = Weak::new();
         true

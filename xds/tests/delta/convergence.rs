@@ -1,6 +1,6 @@
 //! Both sides converge to the same resources, whatever happens in between.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ impl Naive {
             let initial_resource_versions = if kind == Kind::Service {
                 held.collect()
             } else {
-                HashMap::new()
+                BTreeMap::new()
             };
             stream.request(
                 kind,
@@ -255,9 +255,7 @@ fn naive_parts(
 fn connect(client: &mut Client, views: &mut Views) -> ProxySession {
     let mut session = ProxySession::begin(views, gateway());
     for request in client.connect() {
-        session
-            .receive(&request, Instant::now())
-            .expect("our types");
+        session.receive(request, Instant::now()).expect("our types");
     }
     session
 }
@@ -280,7 +278,7 @@ fn exchange(
             let Some(received) = received else { continue };
             model.apply(received.changes.clone());
             for answer in client.acknowledge(received, Vec::new()) {
-                session.receive(&answer, Instant::now()).expect("our types");
+                session.receive(answer, Instant::now()).expect("our types");
             }
         }
     }

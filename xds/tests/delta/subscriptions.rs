@@ -1,6 +1,6 @@
 //! Subscribing, unsubscribing, and starting a stream with held versions.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use xds::delta::{Answered, Encoded, Member, Poll, ProxySession, Views};
@@ -38,7 +38,7 @@ fn full(name: &str) -> String {
 
 fn holding(versions: &[(&str, String)]) -> DeltaDiscoveryRequest {
     let versions = versions.iter();
-    let versions: HashMap<_, _> = versions
+    let versions: BTreeMap<_, _> = versions
         .map(|(name, version)| (full(name), version.clone()))
         .collect();
     DeltaDiscoveryRequest {
@@ -190,6 +190,31 @@ fn a_reconnected_client_is_sent_differences_and_removals() {
 }
 
 #[test]
+fn a_reconnected_client_of_some_names_is_sent_theirs_only() {
+    let mut views = views(&[
+        ("changed", Some(2)),
+        ("new", Some(1)),
+        ("other", Some(1)),
+        ("same", Some(1)),
+    ]);
+    let mut stream = Stream::to(&mut views);
+    let wanted = ["a", "changed", "gone", "new", "never", "same", "z"];
+    let held = ["a", "changed", "gone", "other", "same", "unwanted", "z"];
+    let held = held.map(|name| (name, version(name, 1)));
+    stream.services(DeltaDiscoveryRequest {
+        resource_names_subscribe: subscribe(&wanted).resource_names_subscribe,
+        ..holding(&held)
+    });
+    let expected = ["-a", "changed", "-gone", "-never", "new", "-z"];
+    let mut sent = stream.names(&mut views);
+    sent.sort_by(|one, other| {
+        one.trim_start_matches('-')
+            .cmp(other.trim_start_matches('-'))
+    });
+    assert_eq!(sent, expected);
+}
+
+#[test]
 fn held_versions_are_reported_only_at_the_start() {
     let mut views = views(&[("x", Some(1))]);
     let mut stream = Stream::to(&mut views);
@@ -217,7 +242,7 @@ fn a_request_for_an_unknown_type_does_not_affect_others() {
         type_url: "type.googleapis.com/envoy.config.cluster.v3.Cluster".to_owned(),
         ..DeltaDiscoveryRequest::default()
     };
-    let error = session.receive(&request, Instant::now());
+    let error = session.receive(request, Instant::now());
     assert!(
         error
             .expect_err("it is not ours")

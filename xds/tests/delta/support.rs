@@ -74,7 +74,7 @@ impl Stream {
             ..request
         };
         self.session
-            .receive(&request, self.now)
+            .receive(request, self.now)
             .expect("it is one of our types")
     }
 

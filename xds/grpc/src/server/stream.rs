@@ -122,7 +122,7 @@ impl Stream {
         loop {
             let taken = request
                 .take()
-                .map_or(Ok(()), |it| self.take(registration, &it));
+                .map_or(Ok(()), |it| self.take(registration, *it));
             let deadline = taken.and_then(|()| self.advance(registration));
             let woken = match deadline {
                 Ok(deadline) => self.wait(registration, deadline).await,
@@ -139,7 +139,7 @@ impl Stream {
     fn take(
         &mut self,
         registration: &StreamRegistration,
-        request: &DeltaDiscoveryRequest,
+        request: DeltaDiscoveryRequest,
     ) -> Result<(), StreamEnd> {
         let now = Instant::now();
         let (answered, kept) = {

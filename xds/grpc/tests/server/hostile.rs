@@ -1,6 +1,6 @@
 //! The impact of a hostile peer is bounded, and no other proxy is affected.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -62,7 +62,7 @@ async fn a_proxy_that_does_not_read_is_disconnected() {
     let channel = within(endpoint.connect()).await.expect("it listens");
     let stuck = Stream::open(channel, Some("a/web"), "a/web/stuck").await;
     let mut stuck = stuck.expect("it is served");
-    stuck.subscribe(&HashMap::new()).await;
+    stuck.subscribe(&BTreeMap::new()).await;
     controller
         .sees("stuck", |seen| matches!(seen, ServerEvent::Sent(_)))
         .await;

@@ -1,6 +1,6 @@
 //! A proxy receives only resources of its own Gateway, whatever its node ID and its token.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tonic::Code;
 use xds::discovery::DeltaDiscoveryRequest;
@@ -30,7 +30,7 @@ async fn names_of_another_gateway_appear_not_to_exist() {
     // A known version reveals no resource of another Gateway either.
     let mut again = controller.stream("a/web", "a/web/q").await;
     let version = crate::support::service("secret", 1, 0).version.to_string();
-    let held = HashMap::from([("Service/a/secret".to_owned(), version)]);
+    let held = BTreeMap::from([("Service/a/secret".to_owned(), version)]);
     again.subscribe(&held).await;
     assert_eq!(again.names().await, ["-secret", "own"]);
 }
@@ -72,7 +72,7 @@ async fn a_token_that_is_bound_to_another_pod_is_denied() {
     assert_eq!(stolen.code(), Code::PermissionDenied);
     assert!(stolen.message().contains("each pod's own token"));
     let mut own = controller.stream("a/web/victim", "a/web/victim").await;
-    own.subscribe(&HashMap::new()).await;
+    own.subscribe(&BTreeMap::new()).await;
     assert_eq!(own.names().await, ["own"]);
 }
 

@@ -1,6 +1,6 @@
 //! How streams and connections end.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::BufMut;
@@ -109,7 +109,7 @@ async fn a_client_that_ends_its_requests_ends_the_stream() {
     drop(proxy);
     assert_eq!(controller.sees_end("p").await, "the proxy closed it");
     let mut next = controller.stream("a/web", "a/web/q").await;
-    next.subscribe(&HashMap::new()).await;
+    next.subscribe(&BTreeMap::new()).await;
     assert_eq!(next.names().await, ["x"]);
     assert_eq!(controller.server.connected().len(), 1);
 }

@@ -1,6 +1,6 @@
 //! Mistakes that implementations of delta xDS have made, over the wire.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use xds::delta::Refusal;
 use xds::discovery::{DeltaDiscoveryRequest, Status};
@@ -32,7 +32,7 @@ async fn streams_wait_for_the_first_publication() {
     let controller = Controller::start().await;
     let mut full = controller.proxy("full").await;
     let mut empty = controller.stream("b/other", "b/other/empty").await;
-    empty.subscribe(&HashMap::new()).await;
+    empty.subscribe(&BTreeMap::new()).await;
     controller
         .sees("empty", |seen| *seen == ServerEvent::Connected)
         .await;
@@ -193,7 +193,7 @@ async fn an_unknown_type_is_ignored_and_the_stream_continues() {
             ..DeltaDiscoveryRequest::default()
         })
         .await;
-    proxy.subscribe(&HashMap::new()).await;
+    proxy.subscribe(&BTreeMap::new()).await;
     assert_eq!(proxy.names().await, ["x"]);
 }
 

@@ -1,6 +1,6 @@
 //! A server for two Gateways, and proxies controlled by the test.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -209,7 +209,7 @@ impl Controller {
     /// A proxy of [`web`] that subscribes to everything and holds nothing.
     pub(crate) async fn proxy(&self, name: &str) -> Stream {
         let mut stream = self.stream("a/web", &format!("a/web/{name}")).await;
-        stream.subscribe(&HashMap::new()).await;
+        stream.subscribe(&BTreeMap::new()).await;
         stream
     }
 
@@ -295,12 +295,12 @@ impl Stream {
     }
 
     /// Subscribes to everything, holding these services.
-    pub(crate) async fn subscribe(&mut self, held: &HashMap<String, String>) {
+    pub(crate) async fn subscribe(&mut self, held: &BTreeMap<String, String>) {
         for kind in Kind::ALL {
             let initial_resource_versions = if kind == Kind::Service {
                 held.clone()
             } else {
-                HashMap::new()
+                BTreeMap::new()
             };
             let request = DeltaDiscoveryRequest {
                 initial_resource_versions,
@@ -382,7 +382,7 @@ pub(crate) fn names(batch: &[DeltaDiscoveryResponse]) -> Vec<String> {
 }
 
 /// The versions that a proxy holds after a batch, by name.
-pub(crate) fn versions(batch: &[DeltaDiscoveryResponse]) -> HashMap<String, String> {
+pub(crate) fn versions(batch: &[DeltaDiscoveryResponse]) -> BTreeMap<String, String> {
     let resources = batch.iter().flat_map(|response| &response.resources);
     let versions = resources.map(|it| (it.name.clone(), it.version.clone()));
     versions.collect()

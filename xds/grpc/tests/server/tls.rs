@@ -18,7 +18,7 @@ async fn channel(controller: &Controller, trusted: &Authority) -> Result<Channel
 async fn proxy(controller: &Controller, channel: Channel, name: &str) -> Stream {
     let stream = Stream::open(channel, Some("a/web"), &format!("a/web/{name}")).await;
     let mut stream = stream.expect("it is served");
-    stream.subscribe(&std::collections::HashMap::new()).await;
+    stream.subscribe(&std::collections::BTreeMap::new()).await;
     assert_eq!(stream.names().await, ["x"], "{}", controller.address);
     stream
 }
