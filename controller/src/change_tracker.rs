@@ -4,6 +4,7 @@
 //! are seen as one. So the memory is bounded by the number of keys, however slow the follower is.
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -48,12 +49,16 @@ impl<K: Hash + Ord + Clone, V: Clone + PartialEq> ChangeTracker<K, V> {
         let mut entries = self.entries();
         let mut is_changed = false;
         for (key, value) in values {
-            if entries.current.get(&key) == value.as_ref() {
-                continue;
-            }
             match value {
-                Some(value) => drop(entries.current.insert(key.clone(), value)),
-                None => drop(entries.current.remove(&key)),
+                None => {
+                    if entries.current.remove(&key).is_none() {
+                        continue;
+                    }
+                }
+                Some(value) => match entries.current.entry(key.clone()) {
+                    Entry::Occupied(entry) if *entry.get() == value => continue,
+                    entry => drop(entry.insert_entry(value)),
+                },
             }
             entries.changed.insert(key);
             is_changed = true;

@@ -1,15 +1,16 @@
 //! Equal values share memory: most routes of a Gateway have the same status.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
-use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::hash::{BuildHasher as _, Hash};
 use std::sync::{Arc, Weak};
+
+use xds::fast_hash::{FastHashMap, FastHashState};
 
 /// The values in use, by hash.
 #[derive(Debug)]
 pub(crate) struct SharedValues<T: ?Sized> {
-    by_hash: HashMap<u64, Weak<T>>,
-    hasher: RandomState,
+    by_hash: FastHashMap<u64, Weak<T>>,
+    hasher: FastHashState,
     /// Number of values shared or let go since unused ones were last removed.
     changes: usize,
 }
@@ -17,8 +18,8 @@ pub(crate) struct SharedValues<T: ?Sized> {
 impl<T: ?Sized> Default for SharedValues<T> {
     fn default() -> Self {
         Self {
-            by_hash: HashMap::new(),
-            hasher: RandomState::new(),
+            by_hash: FastHashMap::default(),
+            hasher: FastHashState::default(),
             changes: 0,
         }
     }

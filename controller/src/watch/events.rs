@@ -22,7 +22,7 @@ use super::list::{ListParser, NotAList};
 use super::raw::Raw;
 
 /// An event or an error, and when it was received.
-type Read = (Instant, Result<Event<Raw>, watcher::Error>);
+pub(super) type Read = (Instant, Result<Event<Raw>, watcher::Error>);
 
 /// The events of a list, and of the watches that follow it. Reading stops when it is dropped.
 pub(super) struct Events {
@@ -62,6 +62,11 @@ impl Events {
     /// The next event or error. After an error, none follows before [`resume`](Self::resume).
     pub(super) async fn next(&mut self) -> Option<Read> {
         self.receiver.recv().await
+    }
+
+    /// The next event or error, if it was read already.
+    pub(super) fn try_next(&mut self) -> Option<Read> {
+        self.receiver.try_recv().ok()
     }
 
     /// Starts, or tries again after an error.
@@ -276,9 +281,10 @@ fn page_size(resource: &ApiResource) -> u32 {
     }
 }
 
-/// Ten times `kube`'s default: it takes an API server a tenth less time than pages of 1 000, and leaves
-/// less garbage there.
-const PAGE: u32 = 5_000;
+/// More than most clusters have of any kind, so that a list is one page. An API server copies the objects
+/// of a page before it sends the first of them: of all kinds at once at the start, while this process
+/// reads shorter lists, but of each further page while it waits.
+const PAGE: u32 = 50_000;
 /// Events that are read ahead, besides those of the page at hand.
 const READ_AHEAD: usize = 1_000;
 /// For objects of up to 1 MiB, of which there are two pages in memory.

@@ -19,7 +19,7 @@ use xds::model::ObjectName;
 use super::admission;
 use super::backoff::Backoff;
 use super::change::{Change, ChangeKind, Content};
-use super::events::Events;
+use super::events::{Events, Read};
 use super::kinds::{Requirement, WatchedKind};
 use super::measures::Measures;
 use super::raw::Raw;
@@ -58,8 +58,8 @@ pub(super) struct Progress {
     known: FastHashMap<ObjectName, Uid>,
     /// The objects that are invalid.
     invalid: FastHashSet<ObjectName>,
-    /// Objects in the list in progress.
-    listed: Option<FastHashSet<ObjectName>>,
+    /// Known objects that the list in progress has not contained so far.
+    unlisted: Option<FastHashSet<ObjectName>>,
     scope: Option<Scope>,
     /// The namespaces of which the list in progress reports all objects.
     listed_scope: Option<Scope>,
@@ -145,13 +145,13 @@ impl Follower {
             events.resume();
         }
         let started = Instant::now();
-        self.progress.listed = None;
+        self.progress.unlisted = None;
         self.progress.listed_scope = None;
         self.progress.relist_at = None;
         loop {
             let paused = self.progress.paused_until;
             let relist = self.progress.relist_at;
-            let is_listing = self.progress.listed.is_some();
+            let is_listing = self.progress.unlisted.is_some();
             let far = started + Duration::from_hours(24 * 365);
             let next = tokio::select! {
                 served = self.service.changed() => return served.map_err(|_| ReceiverClosed),
@@ -166,14 +166,8 @@ impl Follower {
                     events.resume();
                     WatchOutcome::Continue
                 }
-                event = events.next(), if paused.is_none() => match event {
-                    Some((received, Ok(event))) => {
-                        self.progress.received = Some(received);
-                        let outcome = self.take(event, resource).await?;
-                        self.progress.received = None;
-                        outcome
-                    }
-                    Some((_, Err(error))) => self.fail(&error).await?,
+                read = events.next(), if paused.is_none() => match read {
+                    Some(read) => self.take_read(read, &mut events, resource).await?,
                     None => self.reader_ended(),
                 },
             };
@@ -183,6 +177,33 @@ impl Follower {
         }
     }
 
+    /// Takes an event or error, and those that were read already.
+    async fn take_read(
+        &mut self,
+        first: Read,
+        events: &mut Events,
+        resource: &ApiResource,
+    ) -> Result<WatchOutcome, ReceiverClosed> {
+        let mut next = Some(first);
+        let mut taken = 0;
+        while let Some((received, event)) = next {
+            match event {
+                Ok(event) => {
+                    self.progress.received = Some(received);
+                    let outcome = self.take(event, resource).await?;
+                    self.progress.received = None;
+                    if matches!(outcome, WatchOutcome::Restart) {
+                        return Ok(outcome);
+                    }
+                }
+                Err(error) => return self.fail(&error).await,
+            }
+            taken += 1;
+            next = (taken < TAKEN_AT_ONCE).then(|| events.try_next()).flatten();
+        }
+        Ok(WatchOutcome::Continue)
+    }
+
     async fn take(
         &mut self,
         event: Event<Raw>,
@@ -190,13 +211,15 @@ impl Follower {
     ) -> Result<WatchOutcome, ReceiverClosed> {
         match event {
             Event::Init => {
-                self.progress.listed = Some(FastHashSet::default());
+                self.progress.unlisted = Some(self.progress.known.keys().cloned().collect());
                 self.progress.listed_scope.clone_from(&self.progress.scope);
                 return Ok(WatchOutcome::Continue);
             }
             Event::InitApply(raw) => {
-                if let Some(listed) = &mut self.progress.listed {
-                    listed.insert(raw.name());
+                if let Some(unlisted) = &mut self.progress.unlisted
+                    && !unlisted.is_empty()
+                {
+                    unlisted.remove(&raw.name());
                 }
                 self.upsert(raw, resource).await?;
                 // The list may still fail.
@@ -225,13 +248,8 @@ impl Follower {
 
     /// The end of a list: objects missing in it were deleted.
     async fn listed(&mut self) -> Result<(), ReceiverClosed> {
-        if let Some(listed) = self.progress.listed.take() {
-            let known = self.progress.known.keys();
-            let gone: Vec<_> = known
-                .filter(|name| !listed.contains(name))
-                .cloned()
-                .collect();
-            for name in gone {
+        for name in self.progress.unlisted.take().unwrap_or_default() {
+            if self.progress.known.contains_key(&name) {
                 self.delete(&name).await?;
             }
         }
@@ -363,7 +381,7 @@ impl Follower {
     /// Handles an error: waits, and returns how to continue.
     async fn fail(&mut self, error: &watcher::Error) -> Result<WatchOutcome, ReceiverClosed> {
         // A failed list starts again.
-        self.progress.listed = None;
+        self.progress.unlisted = None;
         self.progress.listed_scope = None;
         let code = code(error);
         self.measures.error(self.kind.kind, code);
@@ -440,6 +458,8 @@ fn describe(error: &watcher::Error) -> String {
 
 /// Interval of lists for newly selected namespaces.
 const RELIST_INTERVAL: Duration = Duration::from_secs(1);
+/// Events that are taken before anything else is looked at.
+const TAKEN_AT_ONCE: usize = 64;
 /// Invalid objects of a kind that are logged individually.
 const LOGGED: usize = 100;
 

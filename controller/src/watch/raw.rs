@@ -149,6 +149,11 @@ fn begin_field<E: Error>(object: &mut String, name: &str) -> Result<(), E> {
     if !object.ends_with('{') {
         object.push(if object.is_empty() { '{' } else { ',' });
     }
+    // Names that need no escapes are not copied twice.
+    if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        object.extend(["\"", name, "\":"]);
+        return Ok(());
+    }
     object.push_str(&serde_json::to_string(name).map_err(E::custom)?);
     object.push(':');
     Ok(())
